@@ -1,0 +1,202 @@
+//! What can go wrong with a server, sorted by what the caller can do about it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use wharf_io::{Exit, SpawnError};
+use wharf_protocol::{Json, ServerName, ToolOutput};
+
+use crate::Fault;
+
+/// A connection that did not come about, or a call that did not get its answer, and all we know about why.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{server}: {kind}{evidence}")]
+pub struct ConnectError {
+    /// The server.
+    pub server: ServerName,
+    /// What happened.
+    pub kind: ConnectErrorKind,
+    /// What the server said before.
+    pub evidence: Evidence,
+}
+
+/// Why a server cannot be connected.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ConnectErrorKind {
+    /// Its process could not be started: mend the configuration.
+    #[error("{0}")]
+    Spawn(Arc<SpawnError>),
+    /// Its transport could not be opened: try again later.
+    #[error("{0}")]
+    Transport(String),
+    /// It went away before it was ready: look at its last words.
+    #[error("the server {0} before it was ready")]
+    Ended(String),
+    /// It was not ready in time: give it more, or look at what it waits for.
+    #[error("the server was not ready within {}", seconds(*.0))]
+    Timeout(Duration),
+    /// It refused us: nothing a retry would change.
+    #[error("the server refused the session: {0}")]
+    Refused(String),
+    /// It has failed so often that it is left alone for a while.
+    #[error("the server has failed {failures} times in a row and is left alone for another {}; it last said: {last}", seconds(*.wait))]
+    Resting {
+        /// How often it failed.
+        failures: u32,
+        /// How long it is left alone from now.
+        wait: Duration,
+        /// The last failure.
+        last: Arc<ConnectErrorKind>,
+    },
+    /// The session was closed meanwhile.
+    #[error("the session was closed while it was connecting")]
+    Closed,
+}
+
+/// A call without an answer.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{server}: {kind}{evidence}")]
+pub struct CallError {
+    /// The server.
+    pub server: ServerName,
+    /// What happened.
+    pub kind: CallErrorKind,
+    /// What the server said before.
+    pub evidence: Evidence,
+}
+
+/// Why a call has no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum CallErrorKind {
+    /// There is no connection.
+    #[error("{0}")]
+    Connect(ConnectErrorKind),
+    /// The arguments do not fit the tool's schema; nothing was sent.
+    #[error("the arguments of `{tool}` do not fit its schema: {fault}")]
+    Arguments {
+        /// The tool.
+        tool: String,
+        /// Where and why.
+        fault: Fault,
+    },
+    /// The server answered with an error of the protocol.
+    #[error("the server answered with error {code}: {message}")]
+    Server {
+        /// The JSON-RPC code.
+        code: i64,
+        /// The server's words.
+        message: String,
+        /// What else it sent along.
+        data: Option<Json>,
+    },
+    /// The server answered with something that is no answer.
+    #[error("the server's answer is malformed: {0}")]
+    Malformed(String),
+    /// The structured result does not fit the tool's output schema.
+    #[error("the result of `{tool}` does not fit its output schema: {fault}")]
+    Output {
+        /// The tool.
+        tool: String,
+        /// Where and why.
+        fault: Fault,
+        /// The result, for a host that wants it all the same.
+        output: Box<ToolOutput>,
+    },
+    /// A deadline passed; the server was told that nobody waits any more.
+    #[error("no answer within {} ({deadline})", seconds(*.after))]
+    Timeout {
+        /// Which deadline.
+        deadline: Deadline,
+        /// How long that was.
+        after: Duration,
+    },
+    /// The connection ended after the request had been sent: it may have run or not.
+    #[error("the server {0} before it answered; whether the call ran is unknown")]
+    Lost(String),
+    /// The session was closed while the call was under way.
+    #[error("the session was closed before the answer came; whether the call ran is unknown")]
+    Closed,
+    /// Too many calls are waiting on this one connection; nothing was sent.
+    #[error("too many calls are under way; the request was not sent")]
+    Busy,
+}
+
+/// The deadlines a call can miss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deadline {
+    /// No answer and no progress for too long.
+    Idle,
+    /// The whole call took too long.
+    Total,
+}
+
+/// Whether a call that failed may have had an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It certainly did not run.
+    NotRun,
+    /// The server answered, whatever the answer was worth.
+    Answered,
+    /// Nobody knows.
+    Unknown,
+}
+
+/// What the server said before things went wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Evidence {
+    /// How its process ended, if it did.
+    pub exit: Option<Exit>,
+    /// The last lines of its stderr.
+    pub stderr: Vec<String>,
+    /// The last line on its stdout that was no message.
+    pub noise: Option<String>,
+}
+
+impl CallError {
+    /// Whether the call may have had an effect.
+    pub fn outcome(&self) -> Outcome {
+        match &self.kind {
+            CallErrorKind::Connect(_) | CallErrorKind::Arguments { .. } | CallErrorKind::Busy => Outcome::NotRun,
+            CallErrorKind::Server { .. } | CallErrorKind::Malformed(_) | CallErrorKind::Output { .. } => {
+                Outcome::Answered
+            }
+            CallErrorKind::Timeout { .. } | CallErrorKind::Lost(_) | CallErrorKind::Closed => Outcome::Unknown,
+        }
+    }
+}
+
+impl From<ConnectError> for CallError {
+    fn from(error: ConnectError) -> Self {
+        Self { server: error.server, kind: CallErrorKind::Connect(error.kind), evidence: error.evidence }
+    }
+}
+
+impl fmt::Display for Deadline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Idle => "neither an answer nor progress",
+            Self::Total => "the limit for the whole call",
+        })
+    }
+}
+
+/// The last of the server's own words; the whole of them is in the fields.
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.stderr.iter().rev().find(|line| !line.trim().is_empty()) {
+            write!(f, "; its last line on stderr: {line}")?;
+        } else if let Some(line) = &self.noise {
+            write!(f, "; on stdout it wrote: {line}")?;
+        }
+        Ok(())
+    }
+}
+
+fn seconds(duration: Duration) -> String {
+    match duration.as_secs() {
+        0 => format!("{} ms", duration.as_millis()),
+        whole if duration.subsec_millis() == 0 => format!("{whole} s"),
+        _ => format!("{:.1} s", duration.as_secs_f64()),
+    }
+}

@@ -1,0 +1,58 @@
+//! Counts of what a server did that it should not have done. Nothing here changes what a call returns.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use serde::Serialize;
+
+/// How a server has behaved since its session was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Health {
+    /// Lines on stdout that were no messages.
+    pub noise: u64,
+    /// Messages that broke the protocol.
+    pub violations: u64,
+    /// Answers to calls that nobody waits for: late, repeated, or never asked.
+    pub stray_answers: u64,
+    /// Notifications that were dropped because the host did not keep up.
+    pub lost_notices: u64,
+    /// Times the connection was made.
+    pub connections: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) noise: AtomicU64,
+    pub(crate) violations: AtomicU64,
+    pub(crate) stray_answers: AtomicU64,
+    pub(crate) lost_notices: AtomicU64,
+    pub(crate) connections: AtomicU64,
+    last_noise: Mutex<Option<String>>,
+}
+
+impl Counters {
+    pub(crate) fn add(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn heard_noise(&self, line: &str) {
+        Self::add(&self.noise);
+        let line: String = line.chars().take(200).collect();
+        *self.last_noise.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
+    }
+
+    pub(crate) fn last_noise(&self) -> Option<String> {
+        self.last_noise.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn snapshot(&self) -> Health {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Health {
+            noise: read(&self.noise),
+            violations: read(&self.violations),
+            stray_answers: read(&self.stray_answers),
+            lost_notices: read(&self.lost_notices),
+            connections: read(&self.connections),
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! One MCP server, however it misbehaves, as one reliable [`Session`].
+//!
+//! A session starts by itself when it is first used, checks what goes out and what comes back against the server's own
+//! schemas, ends every wait at a deadline, tells apart what failed and what may have run, and starts again after a
+//! crash. How a server is reached is a [`Transport`]; how the host answers what servers ask is a [`Host`].
+
+mod error;
+mod gather;
+mod health;
+mod host;
+mod restarts;
+mod schema;
+mod session;
+mod transport;
+mod wire;
+
+pub use error::{CallError, CallErrorKind, ConnectError, ConnectErrorKind, Deadline, Evidence, Outcome};
+pub use futures_util::future::BoxFuture;
+pub use gather::{
+    DescribeError, Gathered, OVERALL_LIMIT, SERVER_LIMIT, SessionStack, all_tools, connect_all, override_descriptions,
+    tool_descriptions,
+};
+pub use health::Health;
+pub use host::{Abilities, Elicitation, ElicitationAnswer, Host, LogLevel, NoHost, Notice, Progress, Refusal, Root};
+pub use schema::{Fault, Schema};
+pub use session::{CallOptions, Deadlines, ServerInfo, Session, SessionOptions, Status};
+pub use transport::{
+    Frame, InProcess, Incoming, Keeper, LONGEST_MESSAGE, LastWords, Link, OpenError, Outgoing, Stdio, Transport,
+};

@@ -1,0 +1,162 @@
+//! A tool's schema, compiled once, and what does not fit it, with the path of the fault.
+
+use std::fmt;
+
+use jsonschema::{PatternOptions, Validator};
+use serde_json::{Map, Value};
+use wharf_protocol::Json;
+
+/// A compiled JSON Schema. Nothing is ever fetched for it: a `$ref` to elsewhere makes it unusable.
+#[derive(Debug)]
+pub struct Schema {
+    document: Value,
+    validator: Validator,
+}
+
+/// What does not fit a schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Where, as a JSON pointer; empty for the whole value.
+    pub path: String,
+    /// What is wrong there.
+    pub message: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.path.is_empty() {
+            f.write_str(&self.message)
+        } else {
+            write!(f, "at `{}`: {}", self.path, self.message)
+        }
+    }
+}
+
+impl Schema {
+    /// Compiles a schema, or says why it cannot be used. Patterns run in linear time, so none can stall us.
+    pub fn compile(schema: &Json) -> Result<Self, String> {
+        let document = schema.to_value().map_err(|error| error.to_string())?;
+        let validator = jsonschema::options()
+            .with_pattern_options(PatternOptions::regex())
+            .build(&document)
+            .map_err(|error| error.to_string())?;
+        Ok(Self { document, validator })
+    }
+
+    /// Checks a value; the first fault is told.
+    pub fn check(&self, value: &Json) -> Result<(), Fault> {
+        self.check_value(&tree(value)?)
+    }
+
+    /// Checks arguments. Models often write an array or object as a string of JSON; where only that makes the
+    /// arguments fit, the decoded arguments are returned to be sent instead.
+    pub fn admit(&self, arguments: &Json) -> Result<Option<Json>, Fault> {
+        let mut value = tree(arguments)?;
+        let Err(fault) = self.check_value(&value) else { return Ok(None) };
+        if self.decode_strings(&mut value) && self.check_value(&value).is_ok() {
+            return Ok(Some(Json::from(value)));
+        }
+        Err(fault)
+    }
+
+    fn check_value(&self, value: &Value) -> Result<(), Fault> {
+        self.validator
+            .validate(value)
+            .map_err(|error| Fault { path: error.instance_path().to_string(), message: shortened(error.to_string()) })
+    }
+
+    fn decode_strings(&self, value: &mut Value) -> bool {
+        let properties = self.document.get("properties").and_then(Value::as_object);
+        let (Some(properties), Value::Object(arguments)) = (properties, value) else { return false };
+        properties.iter().fold(false, |changed, (name, schema)| decode_string(arguments, name, schema) || changed)
+    }
+}
+
+/// Decodes one argument if its schema wants an array or object, does not want a string, and the string holds one.
+fn decode_string(arguments: &mut Map<String, Value>, name: &str, schema: &Value) -> bool {
+    let wants = |kind: &str| match schema.get("type") {
+        Some(Value::String(one)) => one == kind,
+        Some(Value::Array(several)) => several.iter().any(|one| one == kind),
+        _ => false,
+    };
+    let Some(Value::String(text)) = arguments.get(name) else { return false };
+    let decoded = match serde_json::from_str::<Value>(text) {
+        Ok(decoded) if decoded.is_array() && wants("array") => decoded,
+        Ok(decoded) if decoded.is_object() && wants("object") => decoded,
+        _ => return false,
+    };
+    if wants("string") {
+        return false;
+    }
+    arguments.insert(name.to_owned(), decoded);
+    true
+}
+
+fn tree(value: &Json) -> Result<Value, Fault> {
+    value.to_value().map_err(|error| Fault { path: String::new(), message: error.to_string() })
+}
+
+/// Messages quote the offending value, which may be megabytes.
+fn shortened(message: String) -> String {
+    const LONGEST: usize = 300;
+    match message.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{}…", &message[..at]),
+        None => message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn schema(value: Value) -> Schema {
+        Schema::compile(&Json::from(value)).unwrap()
+    }
+
+    fn admitted(schema: &Schema, arguments: Value) -> String {
+        match schema.admit(&Json::from(arguments)) {
+            Ok(None) => "as it is".to_owned(),
+            Ok(Some(decoded)) => decoded.to_string(),
+            Err(fault) => fault.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_fault_is_told_with_its_path() {
+        let schema = schema(json!({"type": "object", "required": ["who"], "properties":
+            {"who": {"type": "object", "properties": {"age": {"type": "integer"}}}}}));
+        assert_eq!(admitted(&schema, json!({"who": {"age": "x"}})), r#"at `/who/age`: "x" is not of type "integer""#);
+        assert_eq!(admitted(&schema, json!({})), r#""who" is a required property"#);
+        assert_eq!(admitted(&schema, json!({"who": {"age": 3}})), "as it is");
+        let huge = admitted(&schema, json!({"who": {"age": "x".repeat(100_000)}}));
+        assert!(huge.len() < 400, "{}", huge.len());
+    }
+
+    #[test]
+    fn a_string_is_decoded_only_where_the_schema_wants_an_array_or_object() {
+        let schema = schema(json!({"type": "object", "properties": {
+            "list": {"type": "array"}, "map": {"type": ["object", "null"]}, "text": {"type": "string"},
+            "either": {"type": ["string", "array"]}}}));
+        assert_eq!(admitted(&schema, json!({"list": "[1,2]", "text": "[1]"})), r#"{"list":[1,2],"text":"[1]"}"#);
+        assert_eq!(admitted(&schema, json!({"map": "{\"a\":1}"})), r#"{"map":{"a":1}}"#);
+        assert_eq!(admitted(&schema, json!({"either": "[1]"})), "as it is");
+        assert_eq!(admitted(&schema, json!({"list": "one"})), r#"at `/list`: "one" is not of type "array""#);
+        assert_eq!(admitted(&schema, json!({"list": "{}"})), r#"at `/list`: "{}" is not of type "array""#);
+    }
+
+    #[test]
+    fn a_schema_that_refers_elsewhere_or_nests_without_end_is_unusable_not_fetched() {
+        for reference in ["http://127.0.0.1:9/schema.json", "file:///etc/passwd"] {
+            assert!(Schema::compile(&Json::from(json!({"$ref": reference}))).is_err(), "{reference}");
+        }
+        let deep = format!("{}{{}}{}", r#"{"not":"#.repeat(10_000), "}".repeat(10_000));
+        assert!(Schema::compile(&Json::parse(deep).unwrap()).is_err());
+    }
+
+    #[test]
+    fn a_pattern_made_to_stall_backtracking_engines_does_not_stall_this_one() {
+        let schema = schema(json!({"pattern": "^(a+)+$"}));
+        assert!(schema.check(&Json::from(json!(format!("{}!", "a".repeat(50_000))))).is_err());
+    }
+}

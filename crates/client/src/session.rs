@@ -1,0 +1,399 @@
+//! The session: one server, started when it is first needed, started again when it has died, closed when you say so.
+//!
+//! Callers read the living connection without a lock. Only who finds none takes the one lock there is, and either joins
+//! the attempt that is under way or begins one. An attempt is a task of its own: a caller that gives up waiting does not
+//! stop it, and a connection is published only when its handshake is done, so nobody ever sees half of one.
+
+mod call;
+mod handshake;
+mod list;
+mod tools;
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, Shared};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use wharf_protocol::{Json, ServerName};
+
+pub use call::CallOptions;
+pub use handshake::ServerInfo;
+
+use crate::health::Counters;
+use crate::restarts::{Decision, Restarts};
+use crate::transport::{OpenError, Transport};
+use crate::wire::{Ending, Limits, Setup, Wire};
+use crate::{CallError, CallErrorKind, ConnectError, ConnectErrorKind, Evidence, Health, Host, Notice};
+use tools::ToolIndex;
+
+/// One server. Cloning gives another handle to the same session; when the last one is dropped the server is killed.
+#[derive(Clone)]
+pub struct Session {
+    inner: Arc<Inner>,
+}
+
+/// How a session behaves. It cannot be changed once the session is made.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// How we introduce ourselves.
+    pub client_name: String,
+    /// Our version.
+    pub client_version: String,
+    /// The deadlines.
+    pub deadlines: Deadlines,
+    /// The most pages that are read of one list.
+    pub most_pages: usize,
+}
+
+/// How long is waited for what. Every wait has its own limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadlines {
+    /// From the start of a server to the end of its handshake.
+    pub connect: Duration,
+    /// Without an answer or progress.
+    pub idle: Duration,
+    /// For a whole call, if there is a limit; a call may have its own.
+    pub total: Option<Duration>,
+    /// For a server to read what we write.
+    pub write: Duration,
+    /// For the host to answer what the server asks. Calls do not age meanwhile.
+    pub answer: Duration,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        Self {
+            client_name: "wharf".to_owned(),
+            client_version: env!("CARGO_PKG_VERSION").to_owned(),
+            deadlines: Deadlines::default(),
+            most_pages: 64,
+        }
+    }
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(30),
+            idle: Duration::from_secs(30 * 60),
+            total: None,
+            write: Duration::from_secs(60),
+            answer: Duration::from_secs(60 * 60),
+        }
+    }
+}
+
+/// How a session is doing.
+#[derive(Clone, Debug)]
+pub enum Status {
+    /// It has not been used yet.
+    Idle,
+    /// It is being connected.
+    Connecting,
+    /// It is ready.
+    Connected(Arc<ServerInfo>),
+    /// It could not be connected, or its connection ended. The next call tries again.
+    Failed(ConnectError),
+    /// It was closed. The next call opens it again.
+    Closed,
+}
+
+struct Inner {
+    name: ServerName,
+    transport: Arc<dyn Transport>,
+    host: Arc<dyn Host>,
+    options: SessionOptions,
+    live: ArcSwapOption<Live>,
+    start: Mutex<Start>,
+    status: watch::Sender<Status>,
+    counters: Arc<Counters>,
+}
+
+/// A connection whose handshake is done.
+struct Live {
+    /// Which connection of this session it is.
+    number: u64,
+    wire: Wire,
+    info: Arc<ServerInfo>,
+    tools: Arc<ArcSwapOption<ToolIndex>>,
+    since: Instant,
+}
+
+/// Everything about starting, behind the one lock.
+#[derive(Default)]
+struct Start {
+    restarts: Restarts,
+    attempt: Option<Attempt>,
+    last_failure: Option<ConnectErrorKind>,
+    tasks: JoinSet<()>,
+}
+
+type Attempt = Shared<BoxFuture<'static, Result<Arc<Live>, ConnectError>>>;
+
+impl Session {
+    /// A session with the server that `transport` reaches. Nothing happens until it is used.
+    pub fn new(name: ServerName, transport: impl Transport, host: impl Host, options: SessionOptions) -> Self {
+        Self::with_shared(name, Arc::new(transport), Arc::new(host), options)
+    }
+
+    /// The same, with parts that are shared with others.
+    pub fn with_shared(
+        name: ServerName,
+        transport: Arc<dyn Transport>,
+        host: Arc<dyn Host>,
+        options: SessionOptions,
+    ) -> Self {
+        let inner = Inner {
+            name,
+            transport,
+            host,
+            options,
+            live: ArcSwapOption::empty(),
+            start: Mutex::default(),
+            status: watch::Sender::new(Status::Idle),
+            counters: Arc::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The server's name.
+    pub fn name(&self) -> &ServerName {
+        &self.inner.name
+    }
+
+    /// How the session is doing, now and from now on.
+    pub fn status(&self) -> watch::Receiver<Status> {
+        self.inner.status.subscribe()
+    }
+
+    /// Whether there is a connection whose handshake is done.
+    pub fn is_connected(&self) -> bool {
+        self.inner.up().is_some()
+    }
+
+    /// The id under which a remote server keeps this session; local ones have none.
+    pub fn session_id(&self) -> Option<String> {
+        self.inner.up()?.wire.session_id()
+    }
+
+    /// How the server has behaved so far.
+    pub fn health(&self) -> Health {
+        self.inner.counters.snapshot()
+    }
+
+    /// Connects if there is no connection, and tells who the server is. Using the session does this by itself.
+    pub async fn connect(&self) -> Result<Arc<ServerInfo>, ConnectError> {
+        Ok(Arc::clone(&self.inner.ready().await?.info))
+    }
+
+    /// Does the handshake once more on the connection there is; what was known of the server is forgotten.
+    pub async fn initialize(&self) -> Result<Arc<ServerInfo>, CallError> {
+        let live = self.inner.ready().await?;
+        live.tools.store(None);
+        let info = handshake::shake_hands(&live.wire, &*self.inner.host, &self.inner.options).await;
+        info.map(Arc::new).map_err(|kind| self.inner.call_error(&live, CallErrorKind::Connect(kind)))
+    }
+
+    /// Asks whether the server is there.
+    pub async fn ping(&self) -> Result<(), CallError> {
+        self.request("ping", &Json::from(serde_json::json!({}))).await.map(drop)
+    }
+
+    /// Sends any request and waits for its result.
+    pub async fn request(&self, method: &'static str, params: &Json) -> Result<Json, CallError> {
+        let live = self.inner.ready().await?;
+        let limits = self.inner.limits(&CallOptions::default());
+        let result = live.wire.request(method, |_| params, limits, None).await;
+        result.map_err(|kind| self.inner.call_error(&live, kind))
+    }
+
+    /// Sends any notification.
+    pub async fn notify(&self, method: &str, params: &Json) -> Result<(), ConnectError> {
+        self.inner.ready().await?.wire.notify(method, Some(params));
+        Ok(())
+    }
+
+    /// Ends the connection in good order. Calls under way fail at once; the next use connects anew.
+    pub async fn close(&self) {
+        let mut tasks = {
+            let mut start = self.inner.start();
+            start.attempt = None;
+            start.restarts.forget();
+            std::mem::take(&mut start.tasks)
+        };
+        tasks.shutdown().await;
+        if let Some(live) = self.inner.live.swap(None) {
+            live.wire.close().await;
+        }
+        self.inner.status.send_replace(Status::Closed);
+    }
+}
+
+impl Inner {
+    fn up(&self) -> Option<Arc<Live>> {
+        self.live.load_full().filter(|live| live.wire.ending().is_none())
+    }
+
+    /// The living connection, or a new one.
+    async fn ready(self: &Arc<Self>) -> Result<Arc<Live>, ConnectError> {
+        match self.up() {
+            Some(live) => Ok(live),
+            None => self.attempt()?.await,
+        }
+    }
+
+    /// Joins the attempt that is under way, or begins one.
+    fn attempt(self: &Arc<Self>) -> Result<Attempt, ConnectError> {
+        let mut start = self.start();
+        if let Some(live) = self.up() {
+            return Ok(std::future::ready(Ok(live)).boxed().shared());
+        }
+        if let Some(attempt) = start.attempt.as_ref().filter(|attempt| attempt.peek().is_none()) {
+            return Ok(attempt.clone());
+        }
+        let pause = match start.restarts.decide(Instant::now()) {
+            Decision::After(pause) => pause,
+            Decision::Rest(wait) => {
+                let last = Arc::new(start.last_failure.clone().unwrap_or(ConnectErrorKind::Closed));
+                let kind = ConnectErrorKind::Resting { failures: start.restarts.failures(), wait, last };
+                return Err(ConnectError { server: self.name.clone(), kind, evidence: Evidence::default() });
+            }
+        };
+        let (told, result) = oneshot::channel();
+        while start.tasks.try_join_next().is_some() {}
+        let (parts, session) = (self.parts(), Arc::downgrade(self));
+        start.tasks.spawn(async move {
+            tokio::time::sleep(pause).await;
+            let result = parts.connect(session.clone()).await.map(Arc::new);
+            if let Some(session) = session.upgrade() {
+                session.attempted(&result);
+            }
+            let _ = told.send(result);
+        });
+        self.status.send_replace(Status::Connecting);
+        let closed =
+            ConnectError { server: self.name.clone(), kind: ConnectErrorKind::Closed, evidence: Evidence::default() };
+        let attempt = result.map(|result| result.unwrap_or(Err(closed))).boxed().shared();
+        start.attempt = Some(attempt.clone());
+        Ok(attempt)
+    }
+
+    /// Publishes how an attempt went, before anybody who waits for it is woken.
+    fn attempted(&self, result: &Result<Arc<Live>, ConnectError>) {
+        match result {
+            Ok(live) => {
+                self.live.store(Some(Arc::clone(live)));
+                // Whoever waits for the attempt has a handle of its own; ours would keep a dead connection around.
+                self.start().attempt = None;
+                self.status.send_replace(Status::Connected(Arc::clone(&live.info)));
+            }
+            Err(error) => self.failed(error, Duration::ZERO),
+        }
+    }
+
+    /// The connection `number` has ended by itself.
+    fn ended(&self, number: u64, ending: &Ending) {
+        let Some(live) = self.live.load_full().filter(|live| live.number == number) else { return };
+        if ending.closed {
+            return;
+        }
+        self.live.store(None);
+        let error = ConnectError {
+            server: self.name.clone(),
+            kind: ConnectErrorKind::Transport(format!("the server {}", ending.reason)),
+            evidence: ending.evidence.clone(),
+        };
+        self.failed(&error, live.since.elapsed());
+    }
+
+    fn failed(&self, error: &ConnectError, lived: Duration) {
+        let mut start = self.start();
+        start.restarts.failed(Instant::now(), lived);
+        start.last_failure = Some(error.kind.clone());
+        drop(start);
+        self.status.send_replace(Status::Failed(error.clone()));
+    }
+
+    fn parts(&self) -> Parts {
+        Parts {
+            name: self.name.clone(),
+            transport: Arc::clone(&self.transport),
+            host: Arc::clone(&self.host),
+            options: self.options.clone(),
+            counters: Arc::clone(&self.counters),
+        }
+    }
+
+    fn limits(&self, options: &CallOptions<'_>) -> Limits {
+        let deadlines = self.options.deadlines;
+        Limits { idle: options.idle.unwrap_or(deadlines.idle), total: options.total.or(deadlines.total) }
+    }
+
+    fn call_error(&self, live: &Live, kind: CallErrorKind) -> CallError {
+        CallError { server: self.name.clone(), kind, evidence: live.wire.evidence() }
+    }
+
+    fn start(&self) -> MutexGuard<'_, Start> {
+        self.start.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What an attempt needs of its session, without keeping the session alive.
+struct Parts {
+    name: ServerName,
+    transport: Arc<dyn Transport>,
+    host: Arc<dyn Host>,
+    options: SessionOptions,
+    counters: Arc<Counters>,
+}
+
+impl Parts {
+    async fn connect(self, session: Weak<Inner>) -> Result<Live, ConnectError> {
+        let error = |kind, evidence| ConnectError { server: self.name.clone(), kind, evidence };
+        let (limit, began) = (self.options.deadlines.connect, Instant::now());
+        let link = match tokio::time::timeout(limit, self.transport.open()).await {
+            Ok(Ok(link)) => link,
+            Ok(Err(OpenError::Spawn(reason))) => {
+                return Err(error(ConnectErrorKind::Spawn(reason), Evidence::default()));
+            }
+            Ok(Err(OpenError::Other(reason))) => {
+                return Err(error(ConnectErrorKind::Transport(reason), Evidence::default()));
+            }
+            Err(_) => return Err(error(ConnectErrorKind::Timeout(limit), Evidence::default())),
+        };
+        let number = self.counters.connections.fetch_add(1, Ordering::Relaxed) + 1;
+        let tools = Arc::new(ArcSwapOption::empty());
+        let stale = Arc::clone(&tools);
+        let wire = Wire::start(
+            link,
+            Setup {
+                host: Arc::clone(&self.host),
+                counters: Arc::clone(&self.counters),
+                on_notice: Box::new(move |notice| {
+                    if matches!(notice, Notice::ToolsChanged) {
+                        stale.store(None);
+                    }
+                }),
+                on_end: Box::new(move |ending| {
+                    if let Some(session) = session.upgrade() {
+                        session.ended(number, ending);
+                    }
+                }),
+                write_limit: self.options.deadlines.write,
+                answer_limit: self.options.deadlines.answer,
+            },
+        );
+        let left = limit.saturating_sub(began.elapsed());
+        let shaken = tokio::time::timeout(left, handshake::shake_hands(&wire, &*self.host, &self.options)).await;
+        match shaken {
+            Ok(Ok(info)) => Ok(Live { number, wire, info: Arc::new(info), tools, since: Instant::now() }),
+            Ok(Err(kind)) => Err(error(kind, wire.evidence())),
+            Err(_) => Err(error(ConnectErrorKind::Timeout(limit), wire.evidence())),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What is known of a server's tools: their schemas, compiled when first needed.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use wharf_protocol::{Json, Listed, Tool};
+
+use crate::{Fault, Schema};
+
+#[derive(Debug)]
+pub(super) struct ToolIndex {
+    tools: HashMap<Arc<str>, Known>,
+}
+
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) tool: Arc<Tool>,
+    /// `None` inside: the schema cannot be used, so nothing is checked against it.
+    input: OnceLock<Option<Schema>>,
+    output: OnceLock<Option<Schema>>,
+}
+
+impl ToolIndex {
+    pub(super) fn new(listed: &Listed<Tool>) -> Self {
+        let known = |tool: &Arc<Tool>| {
+            let known = Known { tool: Arc::clone(tool), input: OnceLock::new(), output: OnceLock::new() };
+            (Arc::clone(&tool.name), known)
+        };
+        Self { tools: listed.items.iter().map(known).collect() }
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Known> {
+        self.tools.get(name)
+    }
+}
+
+impl Known {
+    /// Checks arguments; what is returned is to be sent instead of them.
+    pub(super) fn admit(&self, arguments: &Json) -> Result<Option<Json>, Fault> {
+        match self.input.get_or_init(|| self.compile(&self.tool.input_schema)) {
+            Some(schema) => schema.admit(arguments),
+            None => Ok(None),
+        }
+    }
+
+    /// Checks a structured result.
+    pub(super) fn check_output(&self, structured: Option<&Json>) -> Result<(), Fault> {
+        let Some(schema) = &self.tool.output_schema else { return Ok(()) };
+        let Some(structured) = structured else {
+            let message = "there is no structured content though the tool declares a schema for it".to_owned();
+            return Err(Fault { path: String::new(), message });
+        };
+        match self.output.get_or_init(|| self.compile(schema)) {
+            Some(schema) => schema.check(structured),
+            None => Ok(()),
+        }
+    }
+
+    fn compile(&self, schema: &Json) -> Option<Schema> {
+        Schema::compile(schema)
+            .inspect_err(|reason| tracing::warn!(tool = &*self.tool.name, reason, "a schema cannot be used"))
+            .ok()
+    }
+}

@@ -1,0 +1,362 @@
+//! One connection: requests out, answers in, notifications in their order, and an end that everybody hears of.
+//!
+//! The path of a request: the caller posts whom to wake ([`Post`]), writes its line itself ([`Outbox`]), and waits. The
+//! reader, one task, owns the table of who waits; it reads the answer and wakes the caller. No lock is waited for and
+//! no task stands between.
+
+mod clock;
+mod find_id;
+mod message;
+mod outbox;
+mod questions;
+mod reader;
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use crossbeam_queue::ArrayQueue;
+use serde::Serialize;
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use wharf_protocol::Json;
+
+use crate::health::Counters;
+use crate::transport::{Keeper, Link};
+use crate::{CallErrorKind, Deadline, Evidence, Host, Notice, Progress};
+use clock::Clock;
+use message::{RpcError, write};
+use outbox::Outbox;
+use reader::Reader;
+
+/// Requests that may be under way on one connection; further ones wait for their turn.
+const IN_FLIGHT: usize = 1024;
+/// Posts to the reader that may wait; enough for all requests to come and to go.
+const POSTS: usize = 4 * IN_FLIGHT;
+/// Progress messages that may wait for one caller; more are dropped.
+const PROGRESS: usize = 256;
+/// How long the reader may take to see the end of a connection that is being closed.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Receives the progress of one call, in the caller's own task.
+pub(crate) type OnProgress<'a> = &'a mut (dyn FnMut(Progress) + Send);
+
+/// What a connection needs to know of its session.
+pub(crate) struct Setup {
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) counters: Arc<Counters>,
+    /// Sees every notice before the host does.
+    pub(crate) on_notice: Box<dyn Fn(&Notice) + Send>,
+    /// Hears of the end.
+    pub(crate) on_end: Box<dyn FnOnce(&Ending) + Send>,
+    /// How long a full pipe is borne.
+    pub(crate) write_limit: Duration,
+    /// How long the host may take to answer the server.
+    pub(crate) answer_limit: Duration,
+}
+
+/// How long an answer is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) idle: Duration,
+    pub(crate) total: Option<Duration>,
+}
+
+/// How a connection ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Ending {
+    /// What the server did, to follow the words "the server".
+    pub(crate) reason: String,
+    /// Whether we closed it ourselves.
+    pub(crate) closed: bool,
+    pub(crate) evidence: Evidence,
+}
+
+/// One living, or dead, connection.
+pub(crate) struct Wire {
+    shared: Arc<Shared>,
+    keeper: Arc<dyn Keeper>,
+    permits: Semaphore,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+/// What callers and the reader share.
+struct Shared {
+    next_id: AtomicU64,
+    posts: ArrayQueue<Post>,
+    /// Wakes the reader when there is something to do besides reading.
+    nudge: Notify,
+    outbox: Outbox,
+    clock: Clock,
+    /// Our own wish to end.
+    closing: OnceLock<()>,
+    ending: OnceLock<Ending>,
+    counters: Arc<Counters>,
+    started: Instant,
+}
+
+/// What callers tell the reader. A post is always made before its request is written, so the reader finds it in time.
+enum Post {
+    Expect(u64, Waiter),
+    Forget(u64),
+}
+
+/// Who waits for an answer.
+struct Waiter {
+    answer: oneshot::Sender<Result<Json, Failure>>,
+    progress: Option<mpsc::Sender<Progress>>,
+    /// When progress was last heard of, in milliseconds since the connection started.
+    heard: Arc<AtomicU64>,
+}
+
+/// Why there is no result.
+enum Failure {
+    Rpc(RpcError),
+    Malformed(String),
+    Ended,
+}
+
+impl Wire {
+    /// Takes charge of an open connection.
+    pub(crate) fn start(link: Link, setup: Setup) -> Self {
+        let shared = Arc::new(Shared {
+            next_id: AtomicU64::new(1),
+            posts: ArrayQueue::new(POSTS),
+            nudge: Notify::new(),
+            outbox: Outbox::new(link.outgoing),
+            clock: Clock::default(),
+            closing: OnceLock::new(),
+            ending: OnceLock::new(),
+            counters: Arc::clone(&setup.counters),
+            started: Instant::now(),
+        });
+        let keeper = link.keeper;
+        let mut tasks = JoinSet::new();
+        let pump = Arc::clone(&shared);
+        let limit = setup.write_limit;
+        tasks.spawn(async move {
+            pump.outbox.pump(limit).await;
+            pump.nudge.notify_one();
+        });
+        let (notices, told) = mpsc::channel(reader::NOTICES);
+        tasks.spawn(tell(told, Arc::clone(&setup.host)));
+        let reader = Reader::new(Arc::clone(&shared), Arc::clone(&keeper), notices, setup);
+        tasks.spawn(reader.run(link.incoming));
+        Self { shared, keeper, permits: Semaphore::new(IN_FLIGHT), tasks: Mutex::new(tasks) }
+    }
+
+    /// Sends a request and waits for its answer. Dropping the future cancels the request on the wire.
+    ///
+    /// `params` is given the request's id, which is also its progress token.
+    pub(crate) async fn request<P: Serialize>(
+        &self,
+        method: &'static str,
+        params: impl FnOnce(u64) -> P,
+        limits: Limits,
+        on_progress: Option<OnProgress<'_>>,
+    ) -> Result<Json, CallErrorKind> {
+        let shared = &*self.shared;
+        let _permit = match self.permits.try_acquire() {
+            Ok(permit) => permit,
+            Err(_) => tokio::time::timeout(limits.idle, self.permits.acquire())
+                .await
+                .ok()
+                .and_then(Result::ok)
+                .ok_or(CallErrorKind::Busy)?,
+        };
+        if shared.ending.get().is_some() {
+            return Err(CallErrorKind::Connect(self.not_sent()));
+        }
+        let id = shared.next_id.fetch_add(1, Ordering::Relaxed);
+        let (answer, receiver) = oneshot::channel();
+        let heard = Arc::new(AtomicU64::new(shared.now()));
+        let (progress, on_progress) = match on_progress {
+            Some(on_progress) => {
+                let (sender, receiver) = mpsc::channel(PROGRESS);
+                (Some(sender), Some((receiver, on_progress)))
+            }
+            None => (None, None),
+        };
+        let waiter = Waiter { answer, progress, heard: Arc::clone(&heard) };
+        shared.posts.push(Post::Expect(id, waiter)).map_err(|_| CallErrorKind::Busy)?;
+        // From here on the request counts as under way: if we are dropped, the server is told.
+        let mut in_flight = InFlight { shared, id, cancels: method != "initialize" };
+        shared.outbox.post(write(Some(id), method, Some(params(id)))).map_err(|_| CallErrorKind::Busy)?;
+        // Either the reader finds our post when it ends, or we find its ending here.
+        fence(Ordering::SeqCst);
+        let answer = match shared.ending.get() {
+            Some(_) => Ok(Err(Failure::Ended)),
+            None => Waiting { shared, receiver, heard, limits }.answer(on_progress).await,
+        };
+        match answer {
+            Ok(answer) => {
+                in_flight.cancels = false;
+                answer.map_err(|failure| self.no_result(failure))
+            }
+            Err(timeout) => Err(timeout),
+        }
+    }
+
+    /// Sends a notification; one that cannot leave is lost with its connection.
+    pub(crate) fn notify(&self, method: &str, params: Option<&Json>) {
+        let _ = self.shared.outbox.post(write(None, method, params));
+    }
+
+    /// How the connection ended, if it has.
+    pub(crate) fn ending(&self) -> Option<&Ending> {
+        self.shared.ending.get()
+    }
+
+    /// What the server has said, for an error about it.
+    pub(crate) fn evidence(&self) -> Evidence {
+        match self.ending() {
+            Some(ending) => ending.evidence.clone(),
+            None => evidence(&*self.keeper, &self.shared.counters),
+        }
+    }
+
+    /// The id under which a remote server keeps our session.
+    pub(crate) fn session_id(&self) -> Option<String> {
+        self.keeper.session_id()
+    }
+
+    /// Ends the connection in good order and waits until nothing of it is left.
+    pub(crate) async fn close(&self) {
+        let _ = self.shared.closing.set(());
+        self.shared.outbox.close();
+        self.keeper.close().await;
+        self.shared.nudge.notify_one();
+        let mut tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        let ended = async { while self.shared.ending.get().is_none() && tasks.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(FAREWELL, ended).await;
+        tasks.shutdown().await;
+    }
+
+    fn no_result(&self, failure: Failure) -> CallErrorKind {
+        match failure {
+            Failure::Rpc(RpcError { code, message, data }) => CallErrorKind::Server { code, message, data },
+            Failure::Malformed(reason) => CallErrorKind::Malformed(reason),
+            Failure::Ended => match self.shared.ending.get() {
+                Some(ending) if ending.closed => CallErrorKind::Closed,
+                Some(ending) => CallErrorKind::Lost(ending.reason.clone()),
+                None => CallErrorKind::Lost("lost the connection".to_owned()),
+            },
+        }
+    }
+
+    fn not_sent(&self) -> crate::ConnectErrorKind {
+        match self.shared.ending.get() {
+            Some(ending) if ending.closed => crate::ConnectErrorKind::Closed,
+            Some(ending) => crate::ConnectErrorKind::Transport(format!("the server {}", ending.reason)),
+            None => crate::ConnectErrorKind::Closed,
+        }
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.keeper.abandon();
+    }
+}
+
+impl Shared {
+    fn now(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// A request under way. Dropping it makes the reader forget it and, unless it was answered, cancels it on the wire.
+struct InFlight<'a> {
+    shared: &'a Shared,
+    id: u64,
+    cancels: bool,
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        if !self.cancels {
+            return;
+        }
+        let _ = self.shared.posts.push(Post::Forget(self.id));
+        self.shared.nudge.notify_one();
+        let params = serde_json::json!({ "requestId": self.id, "reason": "the caller no longer waits" });
+        let _ = self.shared.outbox.post(write(None, "notifications/cancelled", Some(params)));
+    }
+}
+
+/// Waits for one answer.
+struct Waiting<'a> {
+    shared: &'a Shared,
+    receiver: oneshot::Receiver<Result<Json, Failure>>,
+    heard: Arc<AtomicU64>,
+    limits: Limits,
+}
+
+impl Waiting<'_> {
+    async fn answer(
+        mut self,
+        mut on_progress: Option<(mpsc::Receiver<Progress>, OnProgress<'_>)>,
+    ) -> Result<Result<Json, Failure>, CallErrorKind> {
+        let (began, paused_before) = (Instant::now(), self.shared.clock.paused());
+        let first = self.limits.total.map_or(self.limits.idle, |total| total.min(self.limits.idle));
+        let alarm = tokio::time::sleep_until(began + first);
+        tokio::pin!(alarm);
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut self.receiver => {
+                    if let Some((progress, on_progress)) = &mut on_progress {
+                        while let Ok(step) = progress.try_recv() {
+                            on_progress(step);
+                        }
+                    }
+                    return Ok(answer.unwrap_or(Err(Failure::Ended)));
+                }
+                Some(step) = next(&mut on_progress) => {
+                    if let Some((_, on_progress)) = &mut on_progress {
+                        on_progress(step);
+                    }
+                }
+                () = async { alarm.as_mut().await; self.shared.clock.running().await } => {
+                    let paused = self.shared.clock.paused().saturating_sub(paused_before);
+                    let (at, missed) = self.deadline(began, paused);
+                    if at <= Instant::now() {
+                        return Err(missed);
+                    }
+                    alarm.as_mut().reset(at);
+                }
+            }
+        }
+    }
+
+    /// When waiting ends, and what is then to be said. Progress moves the idle deadline, never the total one.
+    fn deadline(&self, began: Instant, paused: Duration) -> (Instant, CallErrorKind) {
+        let heard = self.shared.started + Duration::from_millis(self.heard.load(Ordering::Relaxed));
+        let missed = |deadline, after| CallErrorKind::Timeout { deadline, after };
+        let idle_at = began.max(heard) + self.limits.idle + paused;
+        match self.limits.total.map(|total| (began + total + paused, total)) {
+            Some((total_at, total)) if total_at <= idle_at => (total_at, missed(Deadline::Total, total)),
+            _ => (idle_at, missed(Deadline::Idle, self.limits.idle)),
+        }
+    }
+}
+
+async fn next(on_progress: &mut Option<(mpsc::Receiver<Progress>, OnProgress<'_>)>) -> Option<Progress> {
+    match on_progress {
+        Some((receiver, _)) => receiver.recv().await,
+        None => None,
+    }
+}
+
+/// Hands notices to the host, one after the other.
+async fn tell(mut notices: mpsc::Receiver<Notice>, host: Arc<dyn Host>) {
+    while let Some(notice) = notices.recv().await {
+        host.notice(notice);
+    }
+}
+
+fn evidence(keeper: &dyn Keeper, counters: &Counters) -> Evidence {
+    let words = keeper.last_words();
+    Evidence { exit: words.exit, stderr: words.stderr, noise: counters.last_noise() }
+}

@@ -1,0 +1,147 @@
+//! What goes out: callers write for themselves when nobody else does, and a pump takes over when the pipe is full.
+//!
+//! A caller puts its message into a queue and then tries to be the one who empties it. If another caller is at it, that
+//! one will find the message too. Nobody waits: the lock is only ever tried, except by the pump. A message that was
+//! begun is finished by the pump, so a caller that goes away in the middle leaves no half line behind.
+
+use std::io;
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use crossbeam_queue::ArrayQueue;
+use tokio::sync::Notify;
+
+use crate::transport::Outgoing;
+
+/// Messages that may wait for the pipe.
+const WAITING: usize = 4096;
+
+pub(crate) struct Outbox {
+    queue: ArrayQueue<Bytes>,
+    out: Mutex<Out>,
+    stalled: Notify,
+    failure: OnceLock<String>,
+}
+
+struct Out {
+    /// `None` once our side has been closed.
+    sink: Option<Outgoing>,
+    /// Whether the pump is waiting for room; others must then leave the sink, and its wake-up, alone.
+    pumping: bool,
+}
+
+/// The queue is full: the server has not read for a long time.
+#[derive(Debug)]
+pub(crate) struct Full;
+
+impl Outbox {
+    pub(crate) fn new(sink: Outgoing) -> Self {
+        Self {
+            queue: ArrayQueue::new(WAITING),
+            out: Mutex::new(Out { sink: Some(sink), pumping: false }),
+            stalled: Notify::new(),
+            failure: OnceLock::new(),
+        }
+    }
+
+    /// Sends a message now, or leaves it to whoever is sending. Messages leave in the order they came here.
+    pub(crate) fn post(&self, message: Bytes) -> Result<(), Full> {
+        self.queue.push(message).map_err(|_| Full)?;
+        loop {
+            // Either we see the lock free, or its holder, who looks again after letting go, sees our message.
+            fence(Ordering::SeqCst);
+            let Ok(mut out) = self.out.try_lock() else { return Ok(()) };
+            if out.pumping {
+                return Ok(());
+            }
+            if self.poll_drain(&mut out, &mut Context::from_waker(Waker::noop())).is_pending() {
+                out.pumping = true;
+                self.stalled.notify_one();
+                return Ok(());
+            }
+            drop(out);
+            fence(Ordering::SeqCst);
+            if self.queue.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Why nothing can be sent any more.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
+    }
+
+    /// Writes what did not fit at once; returns when the pipe is broken or has had no room for `limit`.
+    pub(crate) async fn pump(&self, limit: Duration) -> String {
+        loop {
+            self.stalled.notified().await;
+            let drained = std::future::poll_fn(|cx| {
+                let mut out = self.lock();
+                let drained = self.poll_drain(&mut out, cx);
+                out.pumping = drained.is_pending();
+                drained
+            });
+            if tokio::time::timeout(limit, drained).await.is_err() {
+                let reason = format!("has not read its input for {} s", limit.as_secs());
+                return self.failure.get_or_init(|| reason).clone();
+            }
+            if let Some(failure) = self.failure.get() {
+                return failure.clone();
+            }
+            // A message may have been left to us just before we let go.
+            if !self.queue.is_empty() {
+                self.lock().pumping = true;
+                self.stalled.notify_one();
+            }
+        }
+    }
+
+    /// Closes our side; what still waits is given one last chance to leave.
+    pub(crate) fn close(&self) {
+        let mut out = self.lock();
+        let mut cx = Context::from_waker(Waker::noop());
+        let _ = self.poll_drain(&mut out, &mut cx);
+        if let Some(mut sink) = out.sink.take() {
+            let _ = sink.as_mut().poll_close(&mut cx);
+        }
+    }
+
+    fn poll_drain(&self, out: &mut Out, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(sink) = &mut out.sink else {
+            while self.queue.pop().is_some() {}
+            return Poll::Ready(());
+        };
+        match poll_send_all(&self.queue, sink, cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(())) => Poll::Ready(()),
+            Poll::Ready(Err(error)) => {
+                let _ = self.failure.set(format!("no longer reads its input ({error})"));
+                out.sink = None;
+                self.stalled.notify_one();
+                Poll::Ready(())
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Out> {
+        self.out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn poll_send_all(queue: &ArrayQueue<Bytes>, sink: &mut Outgoing, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    loop {
+        while !queue.is_empty() {
+            std::task::ready!(sink.as_mut().poll_ready(cx))?;
+            let Some(message) = queue.pop() else { break };
+            sink.as_mut().start_send(message)?;
+        }
+        std::task::ready!(sink.as_mut().poll_flush(cx))?;
+        if queue.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+    }
+}

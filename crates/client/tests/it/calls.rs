@@ -1,0 +1,205 @@
+//! Calls: what is checked, what is waited for, what is cancelled, what is sent again.
+
+use serde_json::json;
+use tokio::time::Instant;
+use wharf_client::{CallErrorKind, CallOptions, Deadline, Outcome};
+use wharf_protocol::{Status, ToolResult};
+use wharf_testkit::{Script, Step, eventually};
+
+use crate::{in_memory, json, none, seconds, settle, told};
+
+#[tokio::test(start_paused = true)]
+async fn arguments_that_do_not_fit_are_not_sent_and_the_path_is_told() {
+    let (session, server) = in_memory(Script::good());
+    eventually(session.list_tools()).await.unwrap();
+    let error = eventually(session.call("add", &json(json!({"a": 1, "b": "x"})))).await.unwrap_err();
+    assert_eq!(
+        error.kind.to_string(),
+        r#"the arguments of `add` do not fit its schema: at `/b`: "x" is not of type "integer""#
+    );
+    assert_eq!((error.outcome(), server.log().count("tools/call")), (Outcome::NotRun, 0));
+    let error = eventually(session.call("add", &json(json!([1])))).await.unwrap_err();
+    assert!(error.to_string().ends_with("the arguments must be an object"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn arrays_that_a_model_wrote_as_text_arrive_as_arrays() {
+    let tool = json!({"name": "sum", "inputSchema": {"type": "object", "properties": {"of": {"type": "array"}}}});
+    let (session, server) = in_memory(Script::default().tool(tool).on_call("sum", [Step::Text("6".into())]));
+    eventually(session.list_tools()).await.unwrap();
+    assert_eq!(told(eventually(session.call("sum", &json(json!({"of": "[1,2,3]"})))).await), "6");
+    assert_eq!(server.log().last_params("tools/call").unwrap()["arguments"], json!({"of": [1, 2, 3]}));
+}
+
+fn structured(result: serde_json::Value) -> Script {
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let tool = json!({"name": "count", "inputSchema": {"type": "object"}, "outputSchema": schema});
+    Script::good().tool(tool).on_call("count", [Step::Result(result)])
+}
+
+#[tokio::test(start_paused = true)]
+async fn structured_results_are_checked_and_the_schema_is_fetched_once_when_it_is_missing() {
+    let (session, server) = in_memory(structured(json!({"content": [], "structuredContent": {"n": 3}})));
+    for _ in 0..2 {
+        assert_eq!(told(eventually(session.call("count", &none())).await), r#"{"n":3}"#);
+    }
+    assert_eq!(server.log().methods()[2..], ["tools/call", "tools/list", "tools/call"]);
+    eventually(session.call("add", &json(json!({"a": 1, "b": 2})))).await.unwrap();
+    assert_eq!(server.log().count("tools/list"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_breaks_its_schema_is_an_error_that_still_carries_it() {
+    let (session, _server) = in_memory(structured(json!({"content": [], "structuredContent": {"n": "three"}})));
+    let error = eventually(session.call("count", &none())).await.unwrap_err();
+    let CallErrorKind::Output { fault, output, .. } = &error.kind else { panic!("{error}") };
+    assert_eq!((fault.path.as_str(), output.text().as_str()), ("/n", r#"{"n":"three"}"#));
+
+    let (session, _server) = in_memory(structured(json!({"content": [{"type": "text", "text": "3"}]})));
+    eventually(session.list_tools()).await.unwrap();
+    let error = eventually(session.call("count", &none())).await.unwrap_err();
+    assert!(error.to_string().contains("there is no structured content"), "{error}");
+
+    let failed = json!({"content": [{"type": "text", "text": "no"}], "isError": true});
+    let (session, _server) = in_memory(structured(failed));
+    eventually(session.list_tools()).await.unwrap();
+    assert_eq!(told(eventually(session.call("count", &none())).await), "failed: no");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_tool_list_is_forgotten_at_once() {
+    let script = structured(json!({"content": [], "structuredContent": {"n": 3}})).any_tool("change").on_call(
+        "change",
+        [Step::Notify("notifications/tools/list_changed".into(), json!({})), Step::Text("changed".into())],
+    );
+    let (session, server) = in_memory(script);
+    eventually(session.list_tools()).await.unwrap();
+    eventually(session.call("change", &none())).await.unwrap();
+    eventually(session.call("count", &none())).await.unwrap();
+    assert_eq!(server.log().count("tools/list"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_for_a_model_always_has_a_result_under_its_own_id() {
+    let (session, _server) = in_memory(Script::good().any_tool("die").on_call("die", [Step::HangUp]));
+    let sum = eventually(session.use_tool("tool-123", "add", &json(json!({"a": 10, "b": 20})))).await;
+    assert_eq!(
+        serde_json::to_string(&sum).unwrap(),
+        r#"{"status":"success","toolUseId":"tool-123","content":[{"text":"30"}]}"#
+    );
+    let died: ToolResult = eventually(session.use_tool("tool-124", "die", &none())).await;
+    assert_eq!((died.status, died.tool_use_id.as_str()), (Status::Error, "tool-124"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_comes_in_order_and_all_of_it_before_the_result() {
+    let mut steps: Vec<Step> = (1..=200).map(|n| Step::Progress(f64::from(n), 200.0, format!("step {n}"))).collect();
+    steps.push(Step::Text("done".into()));
+    let (session, _server) = in_memory(Script::good().any_tool("slow").on_call("slow", steps));
+    let mut heard = Vec::new();
+    let mut listen = |step: wharf_client::Progress| heard.push(step.message.unwrap());
+    let options = CallOptions { progress: Some(&mut listen), ..CallOptions::default() };
+    assert_eq!(told(eventually(session.call_with("slow", &none(), options)).await), "done");
+    assert_eq!(heard, (1..=200).map(|n| format!("step {n}")).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_moves_the_idle_deadline_and_never_the_total_one() {
+    let mut steps = Vec::new();
+    for n in 0..10 {
+        steps.extend([Step::Wait(20 * 60 * 1000), Step::Progress(f64::from(n), 10.0, String::new())]);
+    }
+    steps.push(Step::Text("three hours later".into()));
+    let (session, server) = in_memory(Script::good().any_tool("slow").on_call("slow", steps));
+    assert_eq!(told(eventually(session.call("slow", &none())).await), "three hours later");
+
+    let began = Instant::now();
+    let options = CallOptions { total: Some(seconds(3600)), ..CallOptions::default() };
+    let error = eventually(session.call_with("slow", &none(), options)).await.unwrap_err();
+    assert_eq!(began.elapsed().as_secs(), 3600);
+    assert!(matches!(error.kind, CallErrorKind::Timeout { deadline: Deadline::Total, .. }), "{error}");
+    settle().await;
+    assert_eq!(server.log().count("notifications/cancelled"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_ends_a_call_after_thirty_minutes_and_the_server_is_told() {
+    let (session, server) = in_memory(Script::good().any_tool("hang").on_call("hang", [Step::Hang]));
+    let began = Instant::now();
+    let error = eventually(session.call("hang", &none())).await.unwrap_err();
+    assert_eq!(began.elapsed().as_secs(), 30 * 60);
+    assert_eq!(error.to_string(), "scripted: no answer within 1800 s (neither an answer nor progress)");
+    assert_eq!(error.outcome(), Outcome::Unknown);
+    settle().await;
+    let call = server.log().messages().into_iter().find(|message| message["method"] == "tools/call").unwrap();
+    assert_eq!(server.log().last_params("notifications/cancelled").unwrap()["requestId"], call["id"]);
+    // The connection is as good as before.
+    eventually(session.ping()).await.unwrap();
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_call_is_cancelled_on_the_wire_and_its_late_answer_harms_nobody() {
+    let script = Script::good().any_tool("slow").on_call("slow", [Step::Wait(60_000), Step::Text("late".into())]);
+    let (session, server) = in_memory(script);
+    let dropped = tokio::time::timeout(seconds(1), session.call("slow", &none())).await;
+    assert!(dropped.is_err());
+    tokio::time::sleep(seconds(120)).await;
+    assert_eq!(server.log().count("notifications/cancelled"), 1);
+    assert_eq!(session.health().stray_answers, 1);
+    assert_eq!(told(eventually(session.call("echo", &json(json!({"text": "on time"})))).await), "on time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_call_is_sent_again_only_if_the_tool_says_that_does_no_harm() {
+    let tool = |name: &str, hints| json!({"name": name, "inputSchema": {"type": "object"}, "annotations": hints});
+    let script = Script::good()
+        .tool(tool("write", json!({"readOnlyHint": false})))
+        .tool(tool("read", json!({"readOnlyHint": true})))
+        .tool(tool("set", json!({"idempotentHint": true})))
+        .on_call("write", [Step::HangUp])
+        .once("tools/call", [Step::HangUp])
+        .on_call("read", [Step::Text("read".into())])
+        .on_call("set", [Step::HangUp]);
+    let (session, server) = in_memory(script);
+    let listed = async || eventually(session.list_tools()).await.unwrap();
+    listed().await;
+    let error = eventually(session.call("write", &none())).await.unwrap_err();
+    assert_eq!(error.outcome(), Outcome::Unknown);
+    let expected = "scripted: the server closed the connection before it answered; whether the call ran is unknown";
+    assert_eq!(error.to_string(), expected);
+    assert_eq!(server.log().count("tools/call"), 1);
+
+    listed().await;
+    assert_eq!(told(eventually(session.call("read", &none())).await), "read");
+    assert_eq!(server.log().count("tools/call"), 3);
+
+    listed().await;
+    eventually(session.call("set", &none())).await.unwrap_err();
+    assert_eq!(server.log().count("tools/call"), 5, "it is sent again once, not for ever");
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_find_their_callers_whatever_their_order() {
+    let steps = |delay, text: &str| vec![Step::Wait(delay), Step::Text(text.into())];
+    let script = Script::good().any_tool("a").any_tool("b").any_tool("c");
+    let script = script.on_call("a", steps(300, "a")).on_call("b", steps(200, "b")).on_call("c", steps(100, "c"));
+    let (session, _server) = in_memory(script);
+    let arguments = none();
+    let calls = async {
+        tokio::join!(session.call("a", &arguments), session.call("b", &arguments), session.call("c", &arguments))
+    };
+    let (a, b, c) = eventually(calls).await;
+    assert_eq!([told(a), told(b), told(c)], ["a", "b", "c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_calls_than_fit_at_once_wait_for_their_turn() {
+    let (session, _server) = in_memory(Script::good());
+    let calls = (0..3_000).map(|n| {
+        let session = session.clone();
+        async move { told(session.call("add", &json(json!({"a": n, "b": 0}))).await) }
+    });
+    let sums = eventually(futures_util::future::join_all(calls)).await;
+    assert_eq!(sums, (0..3_000).map(|n| n.to_string()).collect::<Vec<_>>());
+}

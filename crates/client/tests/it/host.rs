@@ -1,0 +1,200 @@
+//! What servers ask and tell.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+use tokio::time::Instant;
+use wharf_client::{
+    Abilities, BoxFuture, CallOptions, Elicitation, ElicitationAnswer, Host, LogLevel, Notice, Refusal, Root,
+};
+use wharf_protocol::Json;
+use wharf_testkit::{Script, Step, eventually};
+
+use crate::{in_memory, json, none, seconds, settle, told, with_host, with_shared_host};
+
+/// Answers everything; a person takes a day to think.
+struct Obliging;
+
+impl Host for Obliging {
+    fn abilities(&self) -> Abilities {
+        Abilities { elicitation: true, sampling: true, roots: true }
+    }
+
+    fn elicit(&self, request: Elicitation) -> BoxFuture<'_, ElicitationAnswer> {
+        Box::pin(async move {
+            tokio::time::sleep(seconds(50 * 60)).await;
+            let asked = request.schema.map_or("a page", |_| "a form");
+            ElicitationAnswer::Accept(Some(json(json!({"message": request.message, "asked": asked}))))
+        })
+    }
+
+    fn sample(&self, request: Json) -> BoxFuture<'_, Result<Json, Refusal>> {
+        Box::pin(async move {
+            let refused = request.as_str().contains("secret");
+            if refused { Err(Refusal("not that".into())) } else { Ok(json(json!({"role": "assistant"}))) }
+        })
+    }
+
+    fn roots(&self) -> BoxFuture<'_, Vec<Root>> {
+        Box::pin(async { vec![Root { uri: "file:///work".into(), name: None }] })
+    }
+}
+
+fn asking(method: &str, params: serde_json::Value) -> Script {
+    Script::good().any_tool("ask").on_call("ask", [Step::Ask(method.into(), params), Step::TellAnswer])
+}
+
+async fn answer(method: &str, params: serde_json::Value) -> String {
+    let (session, _server) = with_host(asking(method, params), Obliging);
+    told(eventually(session.call("ask", &none())).await)
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_question_gets_the_hosts_answer() {
+    let form = json!({"message": "Who?", "requestedSchema": {"type": "object"}});
+    let expected = r#"{"action":"accept","content":{"asked":"a form","message":"Who?"}}"#;
+    let told: serde_json::Value = serde_json::from_str(&answer("elicitation/create", form).await).unwrap();
+    assert_eq!(told, serde_json::from_str::<serde_json::Value>(expected).unwrap());
+    assert_eq!(answer("roots/list", json!({})).await, r#"{"roots":[{"uri":"file:///work"}]}"#);
+    assert_eq!(answer("sampling/createMessage", json!({"messages": []})).await, r#"{"role":"assistant"}"#);
+    let refused = answer("sampling/createMessage", json!({"messages": ["secret"]})).await;
+    assert_eq!(refused, r#"{"code":-1,"message":"not that"}"#);
+    let unclear = answer("elicitation/create", json!({})).await;
+    assert_eq!(unclear, r#"{"code":-32602,"message":"has no `message`"}"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_is_asked_only_for_what_it_offers() {
+    let (session, server) = in_memory(asking("sampling/createMessage", json!({})));
+    let refused = told(eventually(session.call("ask", &none())).await);
+    assert_eq!(refused, r#"{"code":-32601,"message":"this client does not answer such requests"}"#);
+    assert_eq!(server.log().last_params("initialize").unwrap()["capabilities"], json!({}));
+
+    let (session, server) = with_host(Script::good(), Obliging);
+    eventually(session.connect()).await.unwrap();
+    let offered = server.log().last_params("initialize").unwrap();
+    assert_eq!(offered["capabilities"], json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_servers_ping_is_answered() {
+    let (session, _server) = in_memory(asking("ping", json!({})));
+    assert_eq!(told(eventually(session.call("ask", &none())).await), "{}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_clock_runs_while_a_person_thinks() {
+    // The person takes 50 minutes; the call may take 10 seconds, and is allowed no more after the answer.
+    let form = json!({"message": "Sure?"});
+    let script = Script::good().any_tool("quick").any_tool("lazy");
+    let script = script
+        .on_call("quick", [Step::Ask("elicitation/create".into(), form.clone()), Step::Text("ok".into())])
+        .on_call("lazy", [Step::Ask("elicitation/create".into(), form), Step::Hang]);
+    let (session, _server) = with_host(script, Obliging);
+    let limited = || CallOptions { total: Some(seconds(10)), ..CallOptions::default() };
+    assert_eq!(told(eventually(session.call_with("quick", &none(), limited())).await), "ok");
+    let began = Instant::now();
+    eventually(session.call_with("lazy", &none(), limited())).await.unwrap_err();
+    assert_eq!(began.elapsed().as_secs(), 50 * 60 + 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_the_server_takes_back_is_asked_no_longer() {
+    struct Watched(Arc<Mutex<Option<tokio::sync::oneshot::Sender<()>>>>);
+    impl Host for Watched {
+        fn abilities(&self) -> Abilities {
+            Abilities { elicitation: true, ..Abilities::default() }
+        }
+        fn elicit(&self, _request: Elicitation) -> BoxFuture<'_, ElicitationAnswer> {
+            let asking = self.0.lock().unwrap().take();
+            Box::pin(async move {
+                std::future::pending::<()>().await;
+                drop(asking);
+                ElicitationAnswer::Decline
+            })
+        }
+    }
+    let ask = r#"{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"?"}}"#;
+    let take_back = Step::Notify("notifications/cancelled".into(), json!({"requestId": "q"}));
+    let script = Script::good()
+        .any_tool("go")
+        .on_call("go", [Step::Line(ask.into()), Step::Wait(10), take_back, Step::Text("ok".into())]);
+    let (asking, ended) = tokio::sync::oneshot::channel();
+    let (session, _server) = with_host(script, Watched(Arc::new(Mutex::new(Some(asking)))));
+    eventually(session.call("go", &none())).await.unwrap();
+    assert!(eventually(ended).await.is_err(), "the question was answered");
+}
+
+#[derive(Default)]
+struct Listener(Mutex<Vec<String>>);
+
+impl Host for Listener {
+    fn notice(&self, notice: Notice) {
+        self.0.lock().unwrap().push(match notice {
+            Notice::Log { level, logger, data } => format!("{level:?} {} {data}", logger.unwrap_or_default()),
+            other => format!("{other:?}"),
+        });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn notices_come_in_the_order_they_were_sent() {
+    let mut steps: Vec<Step> = (0..500)
+        .map(|n| Step::Notify("notifications/message".into(), json!({"level": "info", "logger": "l", "data": n})))
+        .collect();
+    for method in ["tools/list_changed", "prompts/list_changed", "resources/list_changed", "custom"] {
+        steps.push(Step::Notify(format!("notifications/{method}"), json!({})));
+    }
+    steps.push(Step::Notify("notifications/resources/updated".into(), json!({"uri": "note://a"})));
+    steps.push(Step::Text("ok".into()));
+    let host = Arc::new(Listener::default());
+    let (session, _server) = with_shared_host(Script::good().any_tool("talk").on_call("talk", steps), &host);
+    eventually(session.call("talk", &none())).await.unwrap();
+    settle().await;
+    let heard = std::mem::take(&mut *host.0.lock().unwrap());
+    let logged: Vec<String> = (0..500).map(|n| format!("Some(Info) l {n}")).collect();
+    assert_eq!(heard[..500], logged);
+    let others = [
+        "ToolsChanged",
+        "PromptsChanged",
+        "ResourcesChanged",
+        r#"Other { method: "notifications/custom", params: Some({}) }"#,
+        r#"ResourceUpdated { uri: "note://a" }"#,
+    ];
+    assert_eq!(heard[500..], others);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_notices_costs_notices_never_answers_and_the_host_is_told_how_many() {
+    struct Slow(Mutex<(u64, u64)>);
+    impl Host for Slow {
+        fn notice(&self, notice: Notice) {
+            let mut counts = self.0.lock().unwrap();
+            match notice {
+                Notice::Lagged(lost) => counts.1 += lost,
+                _ => counts.0 += 1,
+            }
+        }
+    }
+    // One burst that the reader sees whole before the host's task runs.
+    let line = r#"{"jsonrpc":"2.0","method":"notifications/custom"}"#;
+    let burst = format!("{line}\n").repeat(3_000);
+    let steps = [Step::Bytes(burst.into_bytes()), Step::Text("still here".into())];
+    let host = Arc::new(Slow(Mutex::default()));
+    let (session, _server) = with_shared_host(Script::good().any_tool("burst").on_call("burst", steps), &host);
+    assert_eq!(told(eventually(session.call("burst", &none())).await), "still here");
+    settle().await;
+    eventually(session.call("burst", &none())).await.unwrap();
+    settle().await;
+    let (heard, lagged) = *host.0.lock().unwrap();
+    let lost = session.health().lost_notices;
+    assert_eq!(heard + lost, 6_000);
+    assert!(lagged <= lost, "told {lagged} of {lost}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_level_is_passed_on() {
+    let (session, server) = in_memory(Script::good());
+    eventually(session.set_log_level(LogLevel::Warning)).await.unwrap();
+    assert_eq!(server.log().last_params("logging/setLevel"), Some(json!({"level": "warning"})));
+}

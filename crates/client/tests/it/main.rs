@@ -1,0 +1,71 @@
+//! The session as its users see it: over memory with a paused clock, over real children, over other people's servers.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod calls;
+mod custom_transport;
+mod faults;
+mod gather;
+mod host;
+mod lists;
+mod peers;
+mod start;
+mod stdio;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use wharf_client::{CallError, Host, InProcess, NoHost, Session, SessionOptions};
+use wharf_protocol::{Json, ToolOutput};
+use wharf_testkit::{Script, Scripted};
+
+/// A session with a scripted server in memory.
+fn in_memory(script: Script) -> (Session, Scripted) {
+    with_host(script, NoHost)
+}
+
+fn with_host(script: Script, host: impl Host) -> (Session, Scripted) {
+    let server = Scripted::new(script);
+    let copy = server.clone();
+    let transport = InProcess::new(move |stream| copy.clone().serve(stream));
+    (Session::new("scripted".parse().unwrap(), transport, host, SessionOptions::default()), server)
+}
+
+/// A session whose host is shared with the test.
+fn with_shared_host<H: Host>(script: Script, host: &Arc<H>) -> (Session, Scripted) {
+    let server = Scripted::new(script);
+    let copy = server.clone();
+    let transport = Arc::new(InProcess::new(move |stream| copy.clone().serve(stream)));
+    let options = SessionOptions::default();
+    let host: Arc<dyn Host> = Arc::<H>::clone(host);
+    (Session::with_shared("scripted".parse().unwrap(), transport, host, options), server)
+}
+
+fn json(value: Value) -> Json {
+    value.into()
+}
+
+fn none() -> Json {
+    json(serde_json::json!({}))
+}
+
+/// What a call came to, in one line.
+fn told(result: Result<ToolOutput, CallError>) -> String {
+    match result {
+        Ok(output) if output.is_error => format!("failed: {}", output.text()),
+        Ok(output) => output.text(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Lets everything that is ready run, without time passing.
+async fn settle() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}

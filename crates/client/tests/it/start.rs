@@ -1,0 +1,197 @@
+//! Starting, ending, starting again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use futures_util::future::join_all;
+use serde_json::json;
+use tokio::time::Instant;
+use wharf_client::{ConnectErrorKind, InProcess, NoHost, OpenError, Session, SessionOptions, Status};
+use wharf_testkit::{Script, Scripted, Step, eventually};
+
+use crate::{in_memory, json, none, seconds, settle, told};
+
+fn state(session: &Session) -> String {
+    match &*session.status().borrow() {
+        Status::Idle => "idle".into(),
+        Status::Connecting => "connecting".into(),
+        Status::Connected(info) => format!("connected to {} {}", info.name, info.revision),
+        Status::Failed(error) => format!("failed: {}", error.kind),
+        Status::Closed => "closed".into(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_happens_until_the_first_use() {
+    let transport = || async { Err(OpenError::Other("there is nobody".into())) };
+    let session = Session::new("lazy".parse().unwrap(), transport, NoHost, SessionOptions::default());
+    settle().await;
+    assert_eq!((state(&session).as_str(), session.is_connected()), ("idle", false));
+    assert_eq!(told(eventually(session.call("add", &none())).await), "lazy: there is nobody");
+    assert_eq!(state(&session), "failed: there is nobody");
+}
+
+#[tokio::test(start_paused = true)]
+async fn fifty_first_calls_make_one_connection_and_one_handshake() {
+    let (session, server) = in_memory(Script::good().once("initialize", [Step::Wait(300), Step::Normally]));
+    let calls = (0..50).map(|n| {
+        let session = session.clone();
+        async move { told(session.call("add", &json(json!({"a": n, "b": 1}))).await) }
+    });
+    let sums = eventually(join_all(calls)).await;
+    assert_eq!(sums, (1..=50).map(|sum| sum.to_string()).collect::<Vec<_>>());
+    assert_eq!(server.connections(), 1);
+    assert_eq!(server.log().count("initialize"), 1);
+    assert_eq!(server.log().methods()[..2], ["initialize", "notifications/initialized"]);
+    assert_eq!(state(&session), "connected to scripted 2025-11-25");
+}
+
+#[tokio::test(start_paused = true)]
+async fn fifty_callers_of_a_dead_server_share_one_failure() {
+    let attempts = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&attempts);
+    let transport = move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async { Err(OpenError::Other("no".into())) }
+    };
+    let session = Session::new("dead".parse().unwrap(), transport, NoHost, SessionOptions::default());
+    let answers = eventually(join_all((0..50).map(|_| session.ping()))).await;
+    assert!(answers.iter().all(Result::is_err));
+    assert_eq!(attempts.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_session_can_be_used_again() {
+    let (session, server) = in_memory(Script::good());
+    eventually(session.ping()).await.unwrap();
+    assert!(session.is_connected());
+    eventually(session.close()).await;
+    assert_eq!((state(&session).as_str(), session.is_connected()), ("closed", false));
+    assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 2})))).await), "3");
+    assert_eq!((server.connections(), session.health().connections), (2, 2));
+    assert_eq!(server.log().count("initialize"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_ends_the_calls_under_way_and_a_handshake_under_way() {
+    let (session, _server) = in_memory(Script::good().any_tool("slow").on_call("slow", [Step::Hang]));
+    let nothing = none();
+    let (call, ()) = eventually(async {
+        tokio::join!(session.call("slow", &nothing), async {
+            settle().await;
+            session.close().await;
+        })
+    })
+    .await;
+    let expected = "scripted: the session was closed before the answer came; whether the call ran is unknown";
+    assert_eq!(told(call), expected);
+
+    let (session, _server) = in_memory(Script::good().on("initialize", [Step::Hang]));
+    let (ping, ()) = eventually(async {
+        tokio::join!(session.ping(), async {
+            settle().await;
+            session.close().await;
+        })
+    })
+    .await;
+    assert_eq!(ping.unwrap_err().to_string(), "scripted: the session was closed while it was connecting");
+    assert_eq!(state(&session), "closed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_gives_up_does_not_stop_the_start_for_the_others() {
+    let (session, server) = in_memory(Script::good().once("initialize", [Step::Wait(20_000), Step::Normally]));
+    let impatient = tokio::time::timeout(seconds(5), session.ping());
+    assert!(impatient.await.is_err());
+    eventually(session.ping()).await.unwrap();
+    assert_eq!((server.connections(), server.log().count("initialize")), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_not_ready_in_thirty_seconds_has_failed() {
+    let (session, _server) = in_memory(Script::good().on("initialize", [Step::Hang]));
+    let began = Instant::now();
+    let error = eventually(session.connect()).await.unwrap_err();
+    assert_eq!(began.elapsed().as_secs(), 30);
+    assert_eq!(error.to_string(), "scripted: the server was not ready within 30 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revision_we_do_not_speak_is_refused_and_every_one_we_speak_is_taken() {
+    for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let script = Script { revision: Some(revision.into()), ..Script::good() };
+        assert_eq!(eventually(in_memory(script).0.connect()).await.unwrap().revision, revision);
+    }
+    let script = Script { revision: Some("1999-01-01".into()), ..Script::good() };
+    let error = eventually(in_memory(script).0.connect()).await.unwrap_err();
+    assert!(matches!(&error.kind, ConnectErrorKind::Refused(reason) if reason.contains("1999-01-01")), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn greetings_that_are_none_are_refused_with_the_reason() {
+    let refusal = async |step: Step| {
+        let (session, _server) = in_memory(Script::good().on("initialize", [step]));
+        eventually(session.connect()).await.unwrap_err().to_string()
+    };
+    let expected = "scripted: the server refused the session: its greeting has no `protocolVersion`";
+    assert_eq!(refusal(Step::Result(json!({}))).await, expected);
+    let expected = "scripted: the server refused the session: error -32602: no such client";
+    assert_eq!(refusal(Step::Error(-32602, "no such client".into())).await, expected);
+    let expected = "scripted: the server closed the connection before it was ready";
+    assert_eq!(refusal(Step::HangUp).await, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_handshake_can_be_done_again_on_the_same_connection() {
+    let (session, server) = in_memory(Script::good());
+    eventually(session.initialize()).await.unwrap();
+    eventually(session.initialize()).await.unwrap();
+    settle().await;
+    assert_eq!((server.connections(), server.log().count("initialize")), (1, 3));
+    assert_eq!(server.log().count("notifications/initialized"), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_crashes_again_and_again_is_left_alone_for_a_while_and_then_tried() {
+    let (session, server) = in_memory(Script::good().on("initialize", [Step::HangUp]));
+    let mut history = Vec::new();
+    for _ in 0..8 {
+        let began = Instant::now();
+        let error = eventually(session.ping()).await.unwrap_err();
+        let resting = error.to_string().contains("is left alone");
+        history.push((server.connections(), began.elapsed().as_secs_f64() > 0.2, resting));
+    }
+    // Tried at once, once more at once, then after growing pauses, then not at all.
+    let expected = [
+        (1, false, false),
+        (2, false, false),
+        (3, true, false),
+        (4, true, false),
+        (5, true, false),
+        (6, true, false),
+        (6, false, true),
+        (6, false, true),
+    ];
+    assert_eq!(history, expected);
+    tokio::time::sleep(seconds(38)).await;
+    eventually(session.ping()).await.unwrap_err();
+    assert_eq!(server.connections(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_the_last_handle_ends_the_server() {
+    let (ended, watch) = tokio::sync::oneshot::channel::<()>();
+    let ended = Arc::new(std::sync::Mutex::new(Some(ended)));
+    let server = Scripted::new(Script::good());
+    let transport = InProcess::new(move |stream| {
+        let (server, ended) = (server.clone(), ended.lock().unwrap().take());
+        async move {
+            server.serve(stream).await;
+            drop(ended);
+        }
+    });
+    let session = Session::new("dropped".parse().unwrap(), transport, NoHost, SessionOptions::default());
+    eventually(session.ping()).await.unwrap();
+    drop(session);
+    assert!(eventually(watch).await.is_err());
+}

@@ -1,0 +1,241 @@
+//! Servers as children: real processes, real crashes, and `/proc` to say what is left of them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::json;
+use wharf_client::{ConnectErrorKind, Deadlines, NoHost, Outcome, Session, SessionOptions, Status, Stdio};
+use wharf_io::{Environment, Grace};
+use wharf_testkit::{Script, Step, WireLog, alive, children_of, scripted_server, soon};
+
+use crate::{json, none, told};
+
+struct Child {
+    session: Session,
+    folder: tempfile::TempDir,
+}
+
+impl Child {
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn log(&self) -> WireLog {
+        WireLog::from_file(&self.path("log"))
+    }
+}
+
+/// A session with a scripted server as a child process. `$` in the script's texts stands for a folder of its own.
+fn child(script: &Script) -> Child {
+    child_with(script, |stdio| stdio, Deadlines::default())
+}
+
+fn child_with(script: &Script, change: impl FnOnce(Stdio) -> Stdio, deadlines: Deadlines) -> Child {
+    let folder = tempfile::tempdir().unwrap();
+    let text = serde_json::to_string(script).unwrap().replace('$', folder.path().to_str().unwrap());
+    std::fs::write(folder.path().join("script"), text).unwrap();
+    let args = [folder.path().join("script"), folder.path().join("log")];
+    let environment = Environment::default().with("PATH", "/usr/bin:/bin");
+    let transport = change(Stdio::new(scripted_server(), args, environment));
+    let options = SessionOptions { deadlines, ..SessionOptions::default() };
+    Child { session: Session::new("child".parse().unwrap(), transport, NoHost, options), folder }
+}
+
+fn number(path: PathBuf) -> u32 {
+    std::fs::read_to_string(path).unwrap().trim().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_child_is_listed_called_and_closed() {
+    let child = child(&Script::good());
+    assert_eq!(soon(child.session.list_tools()).await.unwrap().items.len(), 2);
+    assert_eq!(told(soon(child.session.call("add", &json(json!({"a": 2, "b": 3})))).await), "5");
+    assert_eq!(children_of(std::process::id()).len(), 1);
+    soon(child.session.close()).await;
+    assert_eq!(children_of(std::process::id()), Vec::<u32>::new());
+    assert_eq!(child.log().methods(), ["initialize", "notifications/initialized", "tools/list", "tools/call"]);
+}
+
+#[tokio::test]
+async fn a_crash_tells_its_status_and_last_words_and_the_next_call_starts_anew() {
+    let crash = [Step::Stderr("disk on fire".into()), Step::Exit(7)];
+    let child = child(&Script::good().any_tool("crash").on_call("crash", crash));
+    let error = soon(child.session.call("crash", &none())).await.unwrap_err();
+    let expected = "child: the server exited with status 7 before it answered; whether the call ran is unknown; its last line on stderr: disk on fire";
+    assert_eq!((error.to_string().as_str(), error.outcome()), (expected, Outcome::Unknown));
+    assert!(matches!(&*child.session.status().borrow(), Status::Failed(_)));
+    assert_eq!(told(soon(child.session.call("add", &json(json!({"a": 2, "b": 3})))).await), "5");
+    assert_eq!(child.session.health().connections, 2);
+}
+
+#[tokio::test]
+async fn calls_under_way_all_hear_of_a_crash_at_once() {
+    let script = Script::good().any_tool("hang").any_tool("crash");
+    let child = child(&script.on_call("hang", [Step::Hang]).on_call("crash", [Step::Exit(1)]));
+    soon(child.session.connect()).await.unwrap();
+    let arguments = none();
+    let hanging = futures_util::future::join_all((0..20).map(|_| child.session.call("hang", &arguments)));
+    let crash = child.session.call("crash", &arguments);
+    let (hanging, crash) = soon(async { tokio::join!(hanging, crash) }).await;
+    for result in hanging.into_iter().chain([crash]) {
+        assert!(told(result).starts_with("child: the server exited with status 1 before it answered"));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_ends_before_it_is_ready_says_why() {
+    let child = child(&Script::good().at_start([Step::Stderr("no licence".into()), Step::Exit(3)]));
+    let error = soon(child.session.connect()).await.unwrap_err();
+    let expected = "child: the server exited with status 3 before it was ready; its last line on stderr: no licence";
+    assert_eq!(error.to_string(), expected);
+    assert!(matches!(error.kind, ConnectErrorKind::Ended(_)));
+}
+
+#[tokio::test]
+async fn a_server_that_crashed_once_at_its_start_is_there_the_next_time() {
+    let child = child(&Script::good().at_start([Step::ExitOnce(9, "$/crashed".into())]));
+    soon(child.session.connect()).await.unwrap_err();
+    soon(child.session.connect()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_hundred_megabytes_on_stderr_hold_up_nobody_and_leave_a_few_lines() {
+    let flood = [Step::StderrFlood(100_000_000), Step::Stderr("the end".into()), Step::Text("dry".into())];
+    let child = child(&Script::good().any_tool("flood").on_call("flood", flood));
+    assert_eq!(told(soon(child.session.call("flood", &none())).await), "dry");
+    let error = soon(child.session.request("no/such", &none())).await.unwrap_err();
+    assert!(error.evidence.stderr.len() <= 40);
+    assert!(error.evidence.stderr.iter().all(|line| line.len() < 1_200));
+}
+
+#[tokio::test]
+async fn a_three_hundred_megabyte_line_fails_its_call_in_bounded_memory() {
+    let before = r#"{"jsonrpc":"2.0","id":{id},"result":{"content":[{"type":"text","text":""#;
+    let flood = Step::Flood(before.into(), 300_000_000, "\"}]}}\n".into());
+    let child = child(&Script::good().any_tool("huge").on_call("huge", [flood]));
+    soon(child.session.connect()).await.unwrap();
+    let peak_before = peak_memory();
+    let error = soon(child.session.call("huge", &none())).await.unwrap_err();
+    assert_eq!(error.to_string(), "child: the server's answer is malformed: it is longer than 32 MiB");
+    assert_eq!(told(soon(child.session.call("add", &json(json!({"a": 2, "b": 3})))).await), "5");
+    let grown = peak_memory() - peak_before;
+    assert!(grown < 80_000, "memory grew by {grown} KiB");
+}
+
+/// The most memory this process has ever held, in KiB.
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn closing_ends_grandchildren_and_servers_that_ignore_everything() {
+    let stubborn = [Step::Grandchild("$/grandchild".into()), Step::IgnoreEnd, Step::Text("ready".into())];
+    let brief = Grace { after_eof: Duration::from_millis(200), after_term: Duration::from_millis(200) };
+    let script = Script::good().any_tool("dig_in").on_call("dig_in", stubborn);
+    let child = child_with(&script, |stdio| stdio.with_grace(brief), Deadlines::default());
+    assert_eq!(told(soon(child.session.call("dig_in", &none())).await), "ready");
+    let grandchild = number(child.path("grandchild"));
+    assert!(alive(grandchild));
+    soon(child.session.close()).await;
+    assert_eq!(children_of(std::process::id()), Vec::<u32>::new());
+    assert!(!alive(grandchild));
+}
+
+#[tokio::test]
+async fn a_polite_server_gets_no_signal_and_its_grandchild_dies_all_the_same() {
+    let script = Script::good().any_tool("spawn");
+    let spawn = [Step::Grandchild("$/grandchild".into()), Step::Text("ready".into())];
+    let child = child(&script.on_call("spawn", spawn));
+    soon(child.session.call("spawn", &none())).await.unwrap();
+    let grandchild = number(child.path("grandchild"));
+    soon(child.session.close()).await;
+    assert!(!alive(grandchild));
+}
+
+#[tokio::test]
+async fn dropping_the_session_ends_the_whole_group() {
+    let spawn = [Step::Grandchild("$/grandchild".into()), Step::Text("ready".into())];
+    let child = child(&Script::good().any_tool("spawn").on_call("spawn", spawn));
+    soon(child.session.call("spawn", &none())).await.unwrap();
+    let grandchild = number(child.path("grandchild"));
+    drop(child.session);
+    soon(async {
+        while alive(grandchild) || !children_of(std::process::id()).is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[test]
+fn a_runtime_that_ends_first_leaves_no_process_behind() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let child = child(&Script::good().any_tool("dig_in").on_call("dig_in", [Step::IgnoreEnd, Step::Text("in".into())]));
+    runtime.block_on(soon(child.session.call("dig_in", &none()))).unwrap();
+    let pids = children_of(std::process::id());
+    assert_eq!(pids.len(), 1);
+    drop(runtime);
+    drop(child);
+    let deadline = std::time::SystemTime::now() + Duration::from_secs(10);
+    while alive(pids[0]) {
+        assert!(std::time::SystemTime::now() < deadline, "the server is still alive");
+        std::thread::yield_now();
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_read_fails_its_own_calls_by_the_write_deadline() {
+    let deadlines = Deadlines { write: Duration::from_millis(300), ..Deadlines::default() };
+    let script = Script::good().any_tool("deaf").on_call("deaf", [Step::StopReading]);
+    let child = child_with(&script, |stdio| stdio, deadlines);
+    soon(child.session.connect()).await.unwrap();
+    let (arguments, big) = (none(), json(json!({"text": "x".repeat(8_000_000)})));
+    let (deaf, big) =
+        soon(async { tokio::join!(child.session.call("deaf", &arguments), child.session.call("echo", &big)) }).await;
+    for result in [deaf, big] {
+        assert!(told(result).contains("has not read its input"));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_closes_its_output_but_lives_is_given_up_and_swept() {
+    let greeting = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}"#;
+    let script = format!("read x; echo '{greeting}'; read x; read x; exec >&-; sleep 600");
+    let transport = Stdio::new("/bin/sh", ["-c", &script], Environment::default().with("PATH", "/usr/bin:/bin"));
+    let session = Session::new("mute".parse().unwrap(), transport, NoHost, SessionOptions::default());
+    let error = soon(session.call("any", &none())).await.unwrap_err();
+    let expected = "mute: the server closed the connection before it answered; whether the call ran is unknown";
+    assert_eq!(error.to_string(), expected);
+    soon(async {
+        while !children_of(std::process::id()).is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_command_that_is_not_there_is_named() {
+    let transport = Stdio::new("no-such-server", ["--stdio"], Environment::default().with("PATH", "/usr/bin"));
+    let session = Session::new("ghost".parse().unwrap(), transport, NoHost, SessionOptions::default());
+    assert_eq!(
+        soon(session.connect()).await.unwrap_err().to_string(),
+        "ghost: the command `no-such-server` was not found"
+    );
+}
+
+#[tokio::test]
+async fn the_child_sees_only_the_environment_it_was_given_and_runs_where_it_was_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "env | cut -d= -f1 | sort | tr '\\n' ' ' >&2; pwd >&2; exit 1";
+    let environment =
+        Environment::allowed_from([("PATH", "/usr/bin:/bin"), ("SECRET", "s")].map(|(n, v)| (n.into(), v.into())));
+    let transport = Stdio::new("sh", ["-c", script], environment.with("TOKEN", "t")).in_directory(folder.path());
+    let session = Session::new("env".parse().unwrap(), transport, NoHost, SessionOptions::default());
+    let error = soon(session.connect()).await.unwrap_err();
+    let seen = error.evidence.stderr.join("");
+    assert!(!seen.contains("SECRET") && seen.contains("PATH") && seen.contains("TOKEN"), "{seen}");
+    assert!(seen.ends_with(folder.path().to_str().unwrap()), "{seen}");
+}

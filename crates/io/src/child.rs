@@ -1,0 +1,225 @@
+//! One child process in a process group of its own, from spawn to the last of its descendants.
+//!
+//! The group is swept whenever the leader ends, also after a clean exit, because helpers it left behind are nobody's.
+//! The sweep happens before the leader is reaped: until then its id cannot belong to anybody else.
+
+mod exit;
+mod spawner;
+mod stderr;
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+use tokio::net::unix::pipe;
+use tokio::task::JoinSet;
+
+use crate::Environment;
+pub use exit::Exit;
+use exit::ExitWatch;
+use spawner::Leader;
+pub use stderr::LastLines;
+
+/// How long a killed process may take to disappear before we stop waiting for it.
+const KILLED: Duration = Duration::from_secs(5);
+/// How long the rest of stderr is waited for once the process has ended.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// What to start. Nothing goes through a shell; arguments arrive as they stand here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChildSpec {
+    /// The program: a path, or a name looked up in the child's own `PATH`.
+    pub command: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Its whole environment.
+    pub environment: Environment,
+    /// Where it runs; our own directory if absent.
+    pub cwd: Option<PathBuf>,
+}
+
+/// Why a process could not be started, sorted by what can be done about it.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// The program is not there.
+    #[error("the command `{0}` was not found")]
+    NotFound(String),
+    /// The program may not be run.
+    #[error("the command `{0}` may not be executed")]
+    NotExecutable(String),
+    /// The directory is not there.
+    #[error("the working directory `{0}` does not exist")]
+    NoDirectory(String),
+    /// The system is out of file descriptors, processes or memory.
+    #[error("the system has no room for another process: {0}")]
+    Exhausted(io::Error),
+    /// Anything else.
+    #[error("the process could not be started: {0}")]
+    Other(io::Error),
+}
+
+/// How patient [`Child::stop`] is before each stronger means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grace {
+    /// From the closing of stdin to SIGTERM.
+    pub after_eof: Duration,
+    /// From SIGTERM to SIGKILL.
+    pub after_term: Duration,
+}
+
+impl Default for Grace {
+    fn default() -> Self {
+        Self { after_eof: Duration::from_secs(2), after_term: Duration::from_secs(2) }
+    }
+}
+
+/// A running child process. Dropping it kills its whole group at once, because that drops its leader.
+#[derive(Debug)]
+pub struct Child {
+    pid: Pid,
+    /// Present until the leader has been reaped.
+    leader: Mutex<Option<Leader>>,
+    watch: ExitWatch,
+    exit: OnceLock<Exit>,
+    stderr: LastLines,
+    _drain: JoinSet<()>,
+}
+
+/// The pipes of a new child.
+#[derive(Debug)]
+pub struct Pipes {
+    /// What the child reads.
+    pub stdin: pipe::Sender,
+    /// What the child writes.
+    pub stdout: pipe::Receiver,
+}
+
+impl Child {
+    /// Starts a process with piped stdin and stdout; its stderr is drained into a bounded ring.
+    pub async fn spawn(spec: &ChildSpec) -> Result<(Self, Pipes), SpawnError> {
+        if let Some(cwd) = spec.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
+            return Err(SpawnError::NoDirectory(cwd.display().to_string()));
+        }
+        let mut command = Command::new(&spec.command);
+        command
+            .args(&spec.args)
+            .env_clear()
+            .envs(spec.environment.iter())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        if let Some(cwd) = &spec.cwd {
+            command.current_dir(cwd);
+        }
+        let leader = spawner::spawn(command).await.map_err(|error| SpawnError::new(spec, error))?;
+        Self::adopt(leader).map_err(|error| SpawnError::new(spec, error))
+    }
+
+    /// On an error, for example out of descriptors half-way, dropping the leader kills what was started.
+    fn adopt(mut leader: Leader) -> io::Result<(Self, Pipes)> {
+        let pid = leader.pid;
+        let process = leader.process().ok_or_else(|| io::Error::other("the process is gone"))?;
+        let (Some(stdin), Some(stdout), Some(stderr)) =
+            (process.stdin.take(), process.stdout.take(), process.stderr.take())
+        else {
+            return Err(io::Error::other("the process has no pipes"));
+        };
+        let pipes = Pipes {
+            stdin: pipe::Sender::from_owned_fd(OwnedFd::from(stdin))?,
+            stdout: pipe::Receiver::from_owned_fd(OwnedFd::from(stdout))?,
+        };
+        let source = pipe::Receiver::from_owned_fd(OwnedFd::from(stderr))?;
+        let watch = ExitWatch::new(pid)?;
+        let stderr = LastLines::default();
+        let mut drain = JoinSet::new();
+        drain.spawn(stderr.clone().drain(source));
+        let leader = Mutex::new(Some(leader));
+        Ok((Self { pid, leader, watch, exit: OnceLock::new(), stderr, _drain: drain }, pipes))
+    }
+
+    /// The process id, which is also the id of the group.
+    pub fn id(&self) -> u32 {
+        self.pid.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// The last lines the process wrote to stderr.
+    pub fn stderr(&self) -> &LastLines {
+        &self.stderr
+    }
+
+    /// How the process ended, if it has.
+    pub fn exit(&self) -> Option<Exit> {
+        self.exit.get().copied()
+    }
+
+    /// Waits until the process has ended, sweeps its group and hears its last words. Safe to drop and to call again.
+    pub async fn exited(&self) -> Exit {
+        if self.exit.get().is_none() {
+            self.watch.ended().await;
+            self.sweep_and_reap();
+            self.stderr.finished(LAST_WORDS).await;
+        }
+        self.exit.get().copied().unwrap_or(Exit::Unknown)
+    }
+
+    /// Ends the process: the caller has closed its stdin; it gets time, then SIGTERM, then SIGKILL.
+    pub async fn stop(&self, grace: Grace) -> Exit {
+        if let Ok(exit) = tokio::time::timeout(grace.after_eof, self.exited()).await {
+            return exit;
+        }
+        self.signal(Signal::TERM);
+        if let Ok(exit) = tokio::time::timeout(grace.after_term, self.exited()).await {
+            return exit;
+        }
+        self.signal(Signal::KILL);
+        tokio::time::timeout(KILLED, self.exited()).await.unwrap_or_else(|_| {
+            tracing::warn!(pid = self.id(), "a killed process has not ended; the kernel holds it");
+            Exit::Unknown
+        })
+    }
+
+    /// Kills the whole group now, without waiting; the leader is reaped in the background.
+    pub fn kill(&self) {
+        drop(self.leader().take());
+    }
+
+    fn signal(&self, signal: Signal) {
+        // Only while the leader is unreaped does the id surely belong to our group.
+        if let Some(leader) = &*self.leader() {
+            leader.signal(signal);
+        }
+    }
+
+    fn sweep_and_reap(&self) {
+        if let Some(leader) = self.leader().take() {
+            // Whoever takes the leader is alone here, so this is set once.
+            let _ = self.exit.set(leader.sweep());
+        }
+    }
+
+    fn leader(&self) -> MutexGuard<'_, Option<Leader>> {
+        self.leader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SpawnError {
+    fn new(spec: &ChildSpec, error: io::Error) -> Self {
+        let command = || spec.command.to_string_lossy().into_owned();
+        match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+            Some(rustix::io::Errno::NOENT) => Self::NotFound(command()),
+            Some(rustix::io::Errno::ACCESS | rustix::io::Errno::NOEXEC) => Self::NotExecutable(command()),
+            Some(
+                rustix::io::Errno::MFILE
+                | rustix::io::Errno::NFILE
+                | rustix::io::Errno::AGAIN
+                | rustix::io::Errno::NOMEM,
+            ) => Self::Exhausted(error),
+            _ => Self::Other(error),
+        }
+    }
+}

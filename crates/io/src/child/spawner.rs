@@ -1,0 +1,126 @@
+//! The two threads behind every child: one that spawns, one that reaps.
+//!
+//! On Linux the parent-death signal is sent when the *thread* that spawned a child ends. Worker threads of a runtime
+//! come and go, so all children are spawned from one thread that lives as long as the process.
+
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command};
+use std::sync::OnceLock;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::sync::oneshot;
+
+use super::Exit;
+
+/// Spawns that may wait for the thread.
+const SPAWNS: usize = 64;
+/// Killed processes that may wait to be reaped.
+const REAPS: usize = 1024;
+
+struct Job {
+    command: Command,
+    answer: oneshot::Sender<io::Result<Leader>>,
+}
+
+/// The leader of a process group that has not been reaped. Dropping it, wherever that happens, kills the group.
+#[derive(Debug)]
+pub(super) struct Leader {
+    pub(super) pid: Pid,
+    process: Option<Child>,
+}
+
+impl Leader {
+    fn new(process: Child) -> Self {
+        Self { pid: Pid::from_child(&process), process: Some(process) }
+    }
+
+    /// The process, to take its pipes from.
+    pub(super) fn process(&mut self) -> Option<&mut Child> {
+        self.process.as_mut()
+    }
+
+    /// Sends a signal to every process of the group.
+    pub(super) fn signal(&self, signal: Signal) {
+        // An error means that nobody is left to get it.
+        let _ = kill_process_group(self.pid, signal);
+    }
+
+    /// Kills what is left of the group and reaps the leader, which has ended.
+    pub(super) fn sweep(mut self) -> Exit {
+        self.signal(Signal::KILL);
+        self.process.take().and_then(|mut process| process.wait().ok()).map_or(Exit::Unknown, Exit::from)
+    }
+}
+
+impl Drop for Leader {
+    fn drop(&mut self) {
+        if let Some(process) = self.process.take() {
+            self.signal(Signal::KILL);
+            reap(process);
+        }
+    }
+}
+
+/// Spawns `command` as the leader of a new process group that dies with us.
+pub(super) async fn spawn(mut command: Command) -> io::Result<Leader> {
+    static SPAWNER: OnceLock<SyncSender<Job>> = OnceLock::new();
+    command.process_group(0);
+    die_with_parent(&mut command);
+    let (answer, spawned) = oneshot::channel();
+    let jobs = thread(&SPAWNER, "wharf-spawner", SPAWNS, |mut job: Job| {
+        // If whoever asked is gone, the leader is dropped on its way and so killed.
+        let _ = job.answer.send(job.command.spawn().map(Leader::new));
+    })?;
+    jobs.try_send(Job { command, answer }).map_err(|error| match error {
+        TrySendError::Full(_) => io::Error::from_raw_os_error(rustix::io::Errno::AGAIN.raw_os_error()),
+        TrySendError::Disconnected(_) => io::Error::other("the spawning thread has ended"),
+    })?;
+    spawned.await.map_err(|_| io::Error::other("the spawning thread has ended"))?
+}
+
+/// Collects a process that has been killed, so that it does not stay a zombie.
+fn reap(child: Child) {
+    static REAPER: OnceLock<SyncSender<Child>> = OnceLock::new();
+    let reaper = thread(&REAPER, "wharf-reaper", REAPS, |mut child: Child| {
+        let _ = child.wait();
+    });
+    // Without the thread, or with too many before it, the process stays a zombie until we end; it runs no more.
+    if let Ok(reaper) = reaper {
+        let _ = reaper.try_send(child);
+    }
+}
+
+fn thread<T: Send + 'static>(
+    cell: &'static OnceLock<SyncSender<T>>,
+    name: &str,
+    bound: usize,
+    work: fn(T),
+) -> io::Result<&'static SyncSender<T>> {
+    if let Some(sender) = cell.get() {
+        return Ok(sender);
+    }
+    let (sender, jobs) = sync_channel(bound);
+    // Two threads may get here at once; the channel that loses the race ends its own thread.
+    std::thread::Builder::new().name(name.to_owned()).spawn(move || jobs.into_iter().for_each(work))?;
+    Ok(cell.get_or_init(|| sender))
+}
+
+#[cfg(target_os = "linux")]
+fn die_with_parent(command: &mut Command) {
+    use rustix::process::{getpid, getppid, set_parent_process_death_signal};
+    let parent = getpid();
+    let ask_for_the_signal = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The parent may have died before the request was made.
+        if getppid() == Some(parent) { Ok(()) } else { Err(io::Error::other("the parent is gone")) }
+    };
+    #[expect(unsafe_code, reason = "between fork and exec only these two system calls are made; neither allocates")]
+    unsafe {
+        command.pre_exec(ask_for_the_signal);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn die_with_parent(_command: &mut Command) {}

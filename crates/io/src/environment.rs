@@ -1,0 +1,55 @@
+//! What a child process may see of our environment: a short list, and what its configuration names.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+
+/// The variables every server gets: enough to find programs, a home and a language, and no secrets.
+const ALLOWED: [&str; 11] =
+    ["HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
+
+/// The whole environment of a child process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Environment(BTreeMap<OsString, OsString>);
+
+impl Environment {
+    /// Picks the allowed variables out of `vars`, usually `std::env::vars_os()`.
+    pub fn allowed_from(vars: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        let allowed = |(name, value): &(OsString, OsString)| {
+            // A value that begins with `()` is a function an old shell would run.
+            ALLOWED.iter().any(|allowed| OsStr::new(allowed) == name) && !value.as_encoded_bytes().starts_with(b"()")
+        };
+        Self(vars.into_iter().filter(allowed).collect())
+    }
+
+    /// Adds a variable, or replaces it.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.0.insert(name.into(), value.into());
+        self
+    }
+
+    /// One variable.
+    pub fn get(&self, name: &str) -> Option<&OsStr> {
+        self.0.get(OsStr::new(name)).map(OsString::as_os_str)
+    }
+
+    /// All variables.
+    pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.0.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_listed_variables_pass_and_named_ones_are_added() {
+        let vars = [("PATH", "/bin"), ("AWS_SECRET_ACCESS_KEY", "s3cr3t"), ("HOME", "() { :; }; rm"), ("USER", "me")];
+        let environment = Environment::allowed_from(vars.map(|(name, value)| (name.into(), value.into())))
+            .with("TOKEN", "t")
+            .with("PATH", "/opt/bin");
+        let seen: Vec<String> = environment.iter().map(|(n, v)| format!("{}={}", n.display(), v.display())).collect();
+        assert_eq!(seen, ["PATH=/opt/bin", "TOKEN=t", "USER=me"]);
+    }
+}

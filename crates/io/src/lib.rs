@@ -1,0 +1,11 @@
+//! The plumbing of Wharf: child processes that never outlive us, and lines that never outgrow their bound.
+//!
+//! This crate knows no MCP and no models. It reads no environment: what a child may see is handed in.
+
+mod child;
+mod environment;
+mod lines;
+
+pub use child::{Child, ChildSpec, Exit, Grace, LastLines, Pipes, SpawnError};
+pub use environment::Environment;
+pub use lines::{LineEvent, LineReader};

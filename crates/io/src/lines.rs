@@ -1,0 +1,238 @@
+//! Lines of bytes from a stream that may send anything: whole lines up to a bound, and word of those beyond it.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use memchr::memchr;
+use tokio::io::AsyncRead;
+use tokio_util::io::poll_read_buf;
+
+/// How much of an over-long line is kept from its beginning and from its end.
+const KEPT: usize = 4 * 1024;
+/// The least room offered to one read.
+const READ: usize = 16 * 1024;
+/// From this size on a line is handed over with its buffer instead of being copied out of it.
+const HAND_OVER: usize = 32 * 1024;
+
+/// What came next.
+#[derive(Debug, PartialEq, Eq)]
+pub enum LineEvent {
+    /// A whole line without its line feed. The last line of a stream may lack one.
+    Line(Vec<u8>),
+    /// A line has grown past the bound; this is how it begins. The rest of it is skipped.
+    TooLong {
+        /// Its first bytes.
+        head: Vec<u8>,
+    },
+    /// The end of a line that was too long.
+    TooLongEnd {
+        /// Its last bytes.
+        tail: Vec<u8>,
+        /// How long it was.
+        length: u64,
+    },
+}
+
+/// Reads lines from `R`, never holding more than the bound and one read.
+#[derive(Debug)]
+pub struct LineReader<R> {
+    source: R,
+    longest: usize,
+    buffer: Vec<u8>,
+    /// Where the current line begins in the buffer.
+    start: usize,
+    /// How far the buffer has been searched for a line feed.
+    searched: usize,
+    skipping: Option<Skipped>,
+}
+
+#[derive(Debug)]
+struct Skipped {
+    length: u64,
+    tail: Vec<u8>,
+}
+
+impl<R: AsyncRead + Unpin> LineReader<R> {
+    /// Lines of at most `longest` bytes from `source`.
+    pub fn new(source: R, longest: usize) -> Self {
+        Self { source, longest, buffer: Vec::new(), start: 0, searched: 0, skipping: None }
+    }
+
+    /// The next event, or `None` at the end of the stream. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> io::Result<Option<LineEvent>> {
+        std::future::poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// The next event, or `None` at the end of the stream.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<LineEvent>>> {
+        loop {
+            if let Some(event) = self.buffered() {
+                return Poll::Ready(Ok(Some(event)));
+            }
+            self.make_room();
+            if ready!(poll_read_buf(Pin::new(&mut self.source), cx, &mut self.buffer))? == 0 {
+                return Poll::Ready(Ok(self.at_end()));
+            }
+        }
+    }
+
+    fn buffered(&mut self) -> Option<LineEvent> {
+        let line_feed = memchr(b'\n', &self.buffer[self.searched..]).map(|at| self.searched + at);
+        if let Some(skipped) = &mut self.skipping {
+            let end = line_feed.unwrap_or(self.buffer.len());
+            skipped.add(&self.buffer[self.start..end]);
+            self.consume(line_feed.map_or(end, |at| at + 1));
+            line_feed?;
+            return self.skipping.take().map(Skipped::end);
+        }
+        if line_feed.unwrap_or(self.buffer.len()) - self.start > self.longest {
+            let head = self.buffer[self.start..self.start + KEPT.min(self.longest)].to_vec();
+            self.skipping = Some(Skipped { length: 0, tail: Vec::new() });
+            self.searched = self.start;
+            return Some(LineEvent::TooLong { head });
+        }
+        let Some(end) = line_feed else {
+            self.searched = self.buffer.len();
+            return None;
+        };
+        Some(LineEvent::Line(self.take_line(end)))
+    }
+
+    fn take_line(&mut self, end: usize) -> Vec<u8> {
+        let whole_buffer = self.start == 0 && end + 1 == self.buffer.len();
+        if whole_buffer && end >= HAND_OVER {
+            let mut line = std::mem::take(&mut self.buffer);
+            line.truncate(end);
+            self.searched = 0;
+            return line;
+        }
+        let line = self.buffer[self.start..end].to_vec();
+        self.consume(end + 1);
+        line
+    }
+
+    fn consume(&mut self, to: usize) {
+        if to == self.buffer.len() {
+            self.buffer.clear();
+            if self.buffer.capacity() > 4 * HAND_OVER {
+                self.buffer = Vec::new();
+            }
+            self.start = 0;
+        } else {
+            self.start = to;
+        }
+        self.searched = self.start;
+    }
+
+    /// Makes room for a read. The buffer doubles, but never past the bound and one read.
+    fn make_room(&mut self) {
+        if self.start > 0 {
+            self.buffer.drain(..self.start);
+            self.searched -= self.start;
+            self.start = 0;
+        }
+        let room = self.buffer.capacity() - self.buffer.len();
+        if room < READ {
+            let limit = (self.longest + 2 * READ).saturating_sub(self.buffer.len());
+            self.buffer.reserve_exact(self.buffer.len().max(READ).min(limit.max(READ)));
+        }
+    }
+
+    fn at_end(&mut self) -> Option<LineEvent> {
+        if let Some(skipped) = self.skipping.take() {
+            return Some(skipped.end());
+        }
+        let rest = self.buffer.split_off(self.start);
+        self.consume(self.buffer.len());
+        (!rest.is_empty()).then_some(LineEvent::Line(rest))
+    }
+}
+
+impl Skipped {
+    fn add(&mut self, bytes: &[u8]) {
+        self.length += bytes.len() as u64;
+        self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(KEPT)..]);
+        let surplus = self.tail.len().saturating_sub(KEPT);
+        self.tail.drain(..surplus);
+    }
+
+    fn end(self) -> LineEvent {
+        LineEvent::TooLongEnd { tail: self.tail, length: self.length }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use tokio::io::AsyncWriteExt as _;
+
+    /// Feeds `bytes` in slices of `slice` and collects the events.
+    fn events(bytes: &[u8], slice: usize, longest: usize) -> Vec<LineEvent> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let (mut writer, reader) = tokio::io::duplex(slice);
+            let mut lines = LineReader::new(reader, longest);
+            let write = async {
+                writer.write_all(bytes).await.unwrap();
+                drop(writer);
+            };
+            let read = async {
+                let mut events = Vec::new();
+                while let Some(event) = lines.next().await.unwrap() {
+                    events.push(event);
+                }
+                events
+            };
+            tokio::join!(write, read).1
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn lines_come_out_as_they_went_in_however_the_bytes_are_sliced(
+            lines in prop::collection::vec(prop::collection::vec(1u8..=9, 0..40), 0..12),
+            slice in 1usize..50,
+        ) {
+            let bytes: Vec<u8> = lines.iter().flat_map(|line| line.iter().copied().chain([b'\n'])).collect();
+            let whole: Vec<LineEvent> = lines.into_iter().map(LineEvent::Line).collect();
+            prop_assert_eq!(events(&bytes, slice, 64), whole);
+        }
+
+        #[test]
+        fn a_line_past_the_bound_is_reported_and_its_neighbours_are_whole(
+            before in prop::collection::vec(1u8..=9, 0..20),
+            length in 21usize..300,
+            slice in 1usize..64,
+        ) {
+            let mut bytes = before.clone();
+            bytes.push(b'\n');
+            bytes.extend(std::iter::repeat_n(b'x', length));
+            bytes.extend(b"\nnext\n");
+            let expected = vec![
+                LineEvent::Line(before),
+                LineEvent::TooLong { head: vec![b'x'; 20] },
+                LineEvent::TooLongEnd { tail: vec![b'x'; length], length: length as u64 },
+                LineEvent::Line(b"next".to_vec()),
+            ];
+            prop_assert_eq!(events(&bytes, slice, 20), expected);
+        }
+    }
+
+    #[test]
+    fn the_buffer_stays_within_its_bound_whatever_arrives() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let longest = 1024 * 1024;
+            let mut lines = LineReader::new(tokio::io::repeat(b'x'), longest);
+            assert!(matches!(lines.next().await.unwrap(), Some(LineEvent::TooLong { .. })));
+            assert!(lines.buffer.capacity() <= longest + 4 * READ, "{}", lines.buffer.capacity());
+        });
+    }
+
+    #[test]
+    fn a_last_line_without_a_line_feed_is_a_line() {
+        assert_eq!(events(b"a\nb", 1, 9), [LineEvent::Line(b"a".to_vec()), LineEvent::Line(b"b".to_vec())]);
+    }
+}

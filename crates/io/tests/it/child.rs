@@ -1,0 +1,143 @@
+//! A child, its group, its end.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use wharf_io::{Child, ChildSpec, Environment, Exit, Grace, Pipes, SpawnError};
+
+fn sh(script: &str) -> ChildSpec {
+    ChildSpec {
+        command: "/bin/sh".into(),
+        args: vec!["-c".into(), script.into()],
+        environment: Environment::default().with("PATH", "/usr/bin:/bin"),
+        cwd: None,
+    }
+}
+
+/// The state letter of a process, `None` when it is gone.
+fn state(pid: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(')').next()?.trim_start().chars().next()
+}
+
+fn alive(pid: u32) -> bool {
+    state(pid).is_some_and(|state| state != 'Z')
+}
+
+/// Waits until `pid` is dead; orphans are reaped by somebody else, so a zombie counts as dead.
+async fn dies(pid: u32) {
+    let gone = async {
+        while alive(pid) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), gone).await.expect("the process is still alive");
+}
+
+async fn first_line(pipes: &mut Pipes) -> String {
+    let mut line = String::new();
+    let read = async { BufReader::new(&mut pipes.stdout).read_line(&mut line).await };
+    tokio::time::timeout(Duration::from_secs(10), read).await.expect("no line came").unwrap();
+    line.trim().to_owned()
+}
+
+async fn first_number(pipes: &mut Pipes) -> u32 {
+    first_line(pipes).await.parse().unwrap()
+}
+
+const BRIEF: Grace = Grace { after_eof: Duration::from_millis(100), after_term: Duration::from_millis(100) };
+
+#[tokio::test]
+async fn closing_stdin_is_enough_for_a_polite_process() {
+    let (child, pipes) = Child::spawn(&sh("cat >/dev/null; echo bye >&2; exit 3")).await.unwrap();
+    drop(pipes.stdin);
+    assert_eq!(child.stop(Grace::default()).await, Exit::Status(3));
+    assert_eq!(child.stderr().lines(), ["bye"]);
+    assert_eq!(state(child.id()), None, "it was not reaped");
+}
+
+#[tokio::test]
+async fn a_process_that_ignores_its_stdin_gets_sigterm() {
+    let (child, mut pipes) =
+        Child::spawn(&sh("trap 'exit 9' TERM; echo up; while :; do sleep 0.05; done")).await.unwrap();
+    first_line(&mut pipes).await;
+    assert_eq!(child.stop(Grace { after_term: Duration::from_secs(10), ..BRIEF }).await, Exit::Status(9));
+}
+
+#[tokio::test]
+async fn a_process_that_ignores_everything_is_killed() {
+    let (child, mut pipes) = Child::spawn(&sh("trap '' TERM; echo up; while :; do sleep 0.05; done")).await.unwrap();
+    first_line(&mut pipes).await;
+    assert_eq!(child.stop(BRIEF).await, Exit::Signal(9));
+}
+
+#[tokio::test]
+async fn a_grandchild_dies_though_the_leader_left_in_good_order() {
+    let (child, mut pipes) = Child::spawn(&sh("sleep 600 & echo $!; cat >/dev/null")).await.unwrap();
+    let grandchild = first_number(&mut pipes).await;
+    assert!(alive(grandchild));
+    drop(pipes.stdin);
+    assert_eq!(child.stop(Grace::default()).await, Exit::Status(0));
+    dies(grandchild).await;
+}
+
+#[tokio::test]
+async fn a_double_forked_grandchild_that_ignores_sigterm_dies_too() {
+    let script = "(sh -c 'trap \"\" TERM; echo $$; while :; do sleep 0.05; done' &) ; cat >/dev/null";
+    let (child, mut pipes) = Child::spawn(&sh(script)).await.unwrap();
+    let grandchild = first_number(&mut pipes).await;
+    drop(pipes.stdin);
+    child.stop(BRIEF).await;
+    dies(grandchild).await;
+}
+
+#[tokio::test]
+async fn dropping_a_child_kills_its_whole_group_and_leaves_no_zombie() {
+    let (child, mut pipes) = Child::spawn(&sh("trap '' TERM; sleep 600 & echo $!; wait")).await.unwrap();
+    let (leader, grandchild) = (child.id(), first_number(&mut pipes).await);
+    drop(child);
+    dies(grandchild).await;
+    let reaped = async {
+        while state(leader).is_some() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), reaped).await.expect("the leader is still there");
+}
+
+#[tokio::test]
+async fn a_crash_is_noticed_though_a_grandchild_holds_the_pipes() {
+    let (child, mut pipes) = Child::spawn(&sh("sleep 600 & echo $!; echo why >&2; kill -SEGV $$")).await.unwrap();
+    let grandchild = first_number(&mut pipes).await;
+    let exit = tokio::time::timeout(Duration::from_secs(5), child.exited()).await.unwrap();
+    assert_eq!(exit, Exit::Signal(11));
+    assert_eq!(exit.to_string(), "was killed by signal 11 (SIGSEGV)");
+    assert_eq!(child.stderr().lines(), ["why"]);
+    dies(grandchild).await;
+}
+
+#[tokio::test]
+async fn the_child_sees_the_environment_it_was_given_and_its_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let spec = ChildSpec {
+        command: "sh".into(),
+        args: vec!["-c".into(), "env | grep -v -e ^PWD= -e ^_= -e ^SHLVL= | sort | tr '\\n' ' '; pwd".into()],
+        environment: Environment::default().with("PATH", "/usr/bin:/bin").with("TOKEN", "a b;$(c)"),
+        cwd: Some(directory.path().to_owned()),
+    };
+    let (child, mut pipes) = Child::spawn(&spec).await.unwrap();
+    let expected = format!("PATH=/usr/bin:/bin TOKEN=a b;$(c) {}", directory.path().display());
+    assert_eq!(first_line(&mut pipes).await, expected);
+    child.exited().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_says_why() {
+    let refusal = async |spec: ChildSpec| Child::spawn(&spec).await.map(|_| ()).unwrap_err();
+    let missing = ChildSpec { command: "no-such-command".into(), ..sh("") };
+    assert!(matches!(refusal(missing).await, SpawnError::NotFound(command) if command == "no-such-command"));
+    let locked = ChildSpec { command: "/etc/passwd".into(), ..sh("") };
+    assert!(matches!(refusal(locked).await, SpawnError::NotExecutable(_)));
+    let nowhere = ChildSpec { cwd: Some("/no/such/place".into()), ..sh("") };
+    assert_eq!(refusal(nowhere).await.to_string(), "the working directory `/no/such/place` does not exist");
+}

@@ -1,0 +1,5 @@
+//! Children as the system sees them: real processes, real signals, `/proc` as the judge.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod child;

@@ -1,0 +1,135 @@
+//! Content blocks: every kind MCP has, and what we do with the ones it does not have.
+
+use serde::Serialize;
+
+use crate::{Fields, Json};
+
+/// One block of a tool's result or of a prompt.
+#[derive(Clone, Debug)]
+pub struct Content {
+    /// What it is.
+    pub kind: ContentKind,
+    /// The block as it was sent, with annotations and `_meta`.
+    pub raw: Json,
+}
+
+/// The kinds of content. Binary data stays in base64, as it was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ContentKind {
+    /// Text.
+    Text(String),
+    /// An image.
+    Image {
+        /// Base64.
+        data: String,
+        /// For example `image/png`.
+        mime_type: String,
+    },
+    /// A sound.
+    Audio {
+        /// Base64.
+        data: String,
+        /// For example `audio/wav`.
+        mime_type: String,
+    },
+    /// A resource, carried along.
+    Resource {
+        /// Its address.
+        uri: String,
+        /// The type of its content.
+        mime_type: Option<String>,
+        /// What is in it.
+        body: ResourceBody,
+    },
+    /// A resource that can be fetched.
+    Link {
+        /// Its address.
+        uri: String,
+        /// Its name.
+        name: Option<String>,
+        /// The type of its content.
+        mime_type: Option<String>,
+    },
+    /// A block that could not be read; [`Content::raw`] still has it.
+    Unreadable {
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// What is in an embedded resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum ResourceBody {
+    /// Text.
+    Text(String),
+    /// Base64.
+    Blob(String),
+}
+
+impl Content {
+    /// Reads one block. What cannot be read becomes [`ContentKind::Unreadable`], so nothing is ever dropped.
+    pub fn from_json(raw: Json) -> Self {
+        let kind = read(&raw).unwrap_or_else(|reason| ContentKind::Unreadable { reason });
+        Self { kind, raw }
+    }
+
+    /// The text of a text block.
+    pub fn as_text(&self) -> Option<&str> {
+        match &self.kind {
+            ContentKind::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// One line that tells what the block is, for readers that cannot take it itself.
+    pub fn describe(&self) -> String {
+        let typed = |mime: &Option<String>| mime.as_ref().map(|mime| format!(", {mime}")).unwrap_or_default();
+        match &self.kind {
+            ContentKind::Text(text) => text.clone(),
+            ContentKind::Image { data, mime_type } => format!("[image, {mime_type}, {}]", size(data)),
+            ContentKind::Audio { data, mime_type } => format!("[audio, {mime_type}, {}]", size(data)),
+            ContentKind::Resource { uri, mime_type, body: ResourceBody::Text(_) } => {
+                format!("[resource {uri}{}]", typed(mime_type))
+            }
+            ContentKind::Resource { uri, mime_type, body: ResourceBody::Blob(data) } => {
+                format!("[resource {uri}{}, {}]", typed(mime_type), size(data))
+            }
+            ContentKind::Link { uri, mime_type, .. } => format!("[link to {uri}{}]", typed(mime_type)),
+            ContentKind::Unreadable { reason } => format!("[a block that {reason}]"),
+        }
+    }
+}
+
+fn read(raw: &Json) -> Result<ContentKind, String> {
+    let fields = Fields::of(raw)?;
+    match fields.required_text("type")?.as_str() {
+        "text" => Ok(ContentKind::Text(fields.required_text("text")?)),
+        "image" => {
+            Ok(ContentKind::Image { data: fields.required_text("data")?, mime_type: fields.required_text("mimeType")? })
+        }
+        "audio" => {
+            Ok(ContentKind::Audio { data: fields.required_text("data")?, mime_type: fields.required_text("mimeType")? })
+        }
+        "resource" => {
+            let inner = fields.object("resource")?.ok_or("has no `resource`")?;
+            let inner = Fields::of(&inner)?;
+            let body = match (inner.text("text")?, inner.text("blob")?) {
+                (Some(text), _) => ResourceBody::Text(text),
+                (None, Some(blob)) => ResourceBody::Blob(blob),
+                (None, None) => return Err("carries a resource with neither `text` nor `blob`".into()),
+            };
+            Ok(ContentKind::Resource { uri: inner.required_text("uri")?, mime_type: inner.text("mimeType")?, body })
+        }
+        "resource_link" => Ok(ContentKind::Link {
+            uri: fields.required_text("uri")?,
+            name: fields.text("name")?,
+            mime_type: fields.text("mimeType")?,
+        }),
+        other => Err(format!("is of the unknown type `{other}`")),
+    }
+}
+
+fn size(base64: &str) -> String {
+    let bytes = base64.len() / 4 * 3;
+    if bytes < 1024 { format!("{bytes} bytes") } else { format!("{} KiB", bytes / 1024) }
+}

@@ -1,0 +1,144 @@
+//! The fields of one JSON object, looked at one by one, so that a wrong type in one of them spoils only that one.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::Json;
+
+/// The fields of an object, in the order they were written. Where a key stands twice, the last one counts.
+pub struct Fields<'a> {
+    of: &'a Json,
+    entries: Vec<(Cow<'a, str>, &'a RawValue)>,
+}
+
+impl<'a> Fields<'a> {
+    /// Reads `json` as an object, or says what it is instead.
+    pub fn of(json: &'a Json) -> Result<Self, String> {
+        if !json.is_object() {
+            return Err(format!("is {}, not an object", kind_of(json.as_str())));
+        }
+        let mut deserializer = serde_json::Deserializer::from_str(json.as_str());
+        let entries = deserializer.deserialize_map(Entries).map_err(|error| error.to_string())?;
+        Ok(Self { of: json, entries })
+    }
+
+    /// A field as it was written, `null` counting as absent.
+    pub fn raw(&self, key: &str) -> Option<&'a RawValue> {
+        self.entries.iter().rev().find(|(name, _)| name == key).map(|(_, raw)| *raw).filter(|raw| raw.get() != "null")
+    }
+
+    /// A field as a slice of the object's own text.
+    pub fn json(&self, key: &str) -> Option<Json> {
+        self.raw(key).map(|raw| self.of.slice(raw))
+    }
+
+    /// A string, `None` where it is absent, an error where it is something else.
+    pub fn text(&self, key: &str) -> Result<Option<String>, String> {
+        self.typed(key, "a string")
+    }
+
+    /// A string that has to be there.
+    pub fn required_text(&self, key: &str) -> Result<String, String> {
+        self.text(key)?.ok_or_else(|| format!("has no `{key}`"))
+    }
+
+    /// A boolean, `None` where it is absent, an error where it is something else.
+    pub fn flag(&self, key: &str) -> Result<Option<bool>, String> {
+        self.typed(key, "true or false")
+    }
+
+    /// A number, `None` where it is absent, an error where it is something else.
+    pub fn number(&self, key: &str) -> Result<Option<f64>, String> {
+        self.typed(key, "a number")
+    }
+
+    /// An object as a slice, `None` where it is absent, an error where it is something else.
+    pub fn object(&self, key: &str) -> Result<Option<Json>, String> {
+        match self.json(key) {
+            Some(json) if !json.is_object() => Err(wrong(key, "an object", json.as_str())),
+            json => Ok(json),
+        }
+    }
+
+    /// The items of an array as slices, `None` where it is absent, an error where it is something else.
+    pub fn items(&self, key: &str) -> Result<Option<Vec<Json>>, String> {
+        let Some(raw) = self.raw(key) else { return Ok(None) };
+        let items: Vec<&RawValue> = serde_json::from_str(raw.get()).map_err(|_| wrong(key, "an array", raw.get()))?;
+        Ok(Some(items.into_iter().map(|item| self.of.slice(item)).collect()))
+    }
+
+    fn typed<T: serde::de::DeserializeOwned>(&self, key: &str, expected: &str) -> Result<Option<T>, String> {
+        let Some(raw) = self.raw(key) else { return Ok(None) };
+        serde_json::from_str(raw.get()).map(Some).map_err(|error| {
+            // A string can be a string and still be unreadable, for example with half a surrogate pair in it.
+            if kind_of(raw.get()) == expected {
+                format!("`{key}` cannot be read: {error}")
+            } else {
+                wrong(key, expected, raw.get())
+            }
+        })
+    }
+}
+
+fn wrong(key: &str, expected: &str, text: &str) -> String {
+    format!("`{key}` is {}, not {expected}", kind_of(text))
+}
+
+fn kind_of(text: &str) -> &'static str {
+    match text.as_bytes().first() {
+        Some(b'{') => "an object",
+        Some(b'[') => "an array",
+        Some(b'"') => "a string",
+        Some(b't' | b'f') => "true or false",
+        Some(b'n') => "null",
+        _ => "a number",
+    }
+}
+
+struct Entries;
+
+impl<'de> Visitor<'de> for Entries {
+    type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut entries = Vec::with_capacity(map.size_hint().unwrap_or(4));
+        while let Some(Key(key)) = map.next_key()? {
+            entries.push((key, map.next_value()?));
+        }
+        Ok(entries)
+    }
+}
+
+/// A key that borrows where it can; `Cow` alone always copies.
+#[derive(serde::Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_field_fails_alone_and_says_what_it_is_instead() {
+        let json = Json::parse(r#"{"name":"x","age":"old","ok":1,"list":{},"bad":"\ud800"}"#).unwrap();
+        let fields = Fields::of(&json).unwrap();
+        assert_eq!(fields.text("name").unwrap().as_deref(), Some("x"));
+        assert_eq!(fields.text("absent").unwrap(), None);
+        assert_eq!(fields.number("age").unwrap_err(), "`age` is a string, not a number");
+        assert_eq!(fields.flag("ok").unwrap_err(), "`ok` is a number, not true or false");
+        assert_eq!(fields.items("list").unwrap_err(), "`list` is an object, not an array");
+        assert!(fields.text("bad").unwrap_err().starts_with("`bad` cannot be read"));
+    }
+
+    #[test]
+    fn of_two_equal_keys_the_last_one_counts() {
+        let json = Json::parse(r#"{"a":1,"a":2}"#).unwrap();
+        assert_eq!(Fields::of(&json).unwrap().number("a").unwrap(), Some(2.0));
+    }
+}

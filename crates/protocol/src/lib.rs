@@ -1,0 +1,22 @@
+//! The words of Wharf: names, tools, content and results.
+//!
+//! What servers say is kept exactly as they said it ([`Json`]) and read leniently: an item that cannot be understood
+//! is set aside with its reason ([`Quarantined`]) and never takes its neighbours with it. Nothing here does IO.
+
+mod content;
+mod fields;
+mod json;
+mod listed;
+mod name;
+mod output;
+mod tool;
+mod tool_result;
+
+pub use content::{Content, ContentKind, ResourceBody};
+pub use fields::Fields;
+pub use json::Json;
+pub use listed::{Item, Listed, Prompt, Quarantined, Resource, ResourceTemplate};
+pub use name::{InvalidName, ServerName, ToolRef};
+pub use output::ToolOutput;
+pub use tool::{Hints, Tool};
+pub use tool_result::{ImageFormat, ImageSource, ResultContent, Status, ToolResult};

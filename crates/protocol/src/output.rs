@@ -1,0 +1,118 @@
+//! What a tool answered, whole: every block, the structured content, the error flag, and the text as it came.
+
+use crate::{Content, ContentKind, Fields, Json, Quarantined};
+
+/// The result of a tool call. A tool that failed is a result too, with [`ToolOutput::is_error`] set.
+#[derive(Clone, Debug)]
+pub struct ToolOutput {
+    /// The content blocks, in order, none dropped.
+    pub content: Vec<Content>,
+    /// The structured content; any JSON value but `null`.
+    pub structured: Option<Json>,
+    /// Whether the tool says that it failed.
+    pub is_error: bool,
+    /// The result's `_meta`.
+    pub meta: Option<Json>,
+    /// The whole result as it was sent.
+    pub raw: Json,
+}
+
+impl ToolOutput {
+    /// Reads the result of `tools/call`; an error says why the whole of it makes no sense.
+    pub fn from_json(raw: Json) -> Result<Self, String> {
+        let fields = Fields::of(&raw)?;
+        let content = fields.items("content")?;
+        let structured = fields.json("structuredContent");
+        if content.is_none() && structured.is_none() {
+            return Err("has neither `content` nor `structuredContent`".to_owned());
+        }
+        let content = content.unwrap_or_default().into_iter().map(Content::from_json).collect();
+        let is_error = fields.flag("isError")?.unwrap_or(false);
+        let meta = fields.json("_meta");
+        drop(fields);
+        Ok(Self { content, structured, is_error, meta, raw })
+    }
+
+    /// All text of the result, other blocks described in a line each.
+    pub fn text(&self) -> String {
+        let lines: Vec<String> = self
+            .content
+            .iter()
+            .map(|block| match &block.kind {
+                ContentKind::Resource { body: crate::ResourceBody::Text(text), .. } => text.clone(),
+                _ => block.describe(),
+            })
+            .collect();
+        match (&self.structured, lines.is_empty()) {
+            (Some(structured), true) => structured.to_string(),
+            _ => lines.join("\n"),
+        }
+    }
+
+    /// The blocks that could not be read.
+    pub fn quarantined(&self) -> Vec<Quarantined> {
+        let unreadable = |(position, block): (usize, &Content)| match &block.kind {
+            ContentKind::Unreadable { reason } => Some(Quarantined::new(position, reason.clone(), &block.raw)),
+            _ => None,
+        };
+        self.content.iter().enumerate().filter_map(unreadable).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(text: &str) -> ToolOutput {
+        ToolOutput::from_json(Json::parse(text).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn every_kind_of_content_survives_and_an_odd_block_does_not_spoil_the_rest() {
+        let output = output(
+            r#"{"content":[
+                {"type":"text","text":"a\nb","annotations":{"audience":["model"]}},
+                {"type":"image","data":"aGk=","mimeType":"image/png"},
+                {"type":"audio","data":"aGk=","mimeType":"audio/wav"},
+                {"type":"resource","resource":{"uri":"file:///x","text":"inside","mimeType":"text/plain"}},
+                {"type":"resource","resource":{"uri":"file:///y","blob":"aGk="}},
+                {"type":"resource_link","uri":"https://example.com/z","name":"z"},
+                {"type":"hologram","x":1},
+                {"type":"text","text":7},
+                "loose"
+            ],"isError":true,"_meta":{"k":1},"structuredContent":[1]}"#,
+        );
+        insta::assert_snapshot!(output.text(), @r"
+        a
+        b
+        [image, image/png, 3 bytes]
+        [audio, audio/wav, 3 bytes]
+        inside
+        [resource file:///y, 3 bytes]
+        [link to https://example.com/z]
+        [a block that is of the unknown type `hologram`]
+        [a block that `text` is a number, not a string]
+        [a block that is a string, not an object]
+        ");
+        assert!(output.is_error);
+        assert_eq!(output.quarantined().len(), 3);
+        assert_eq!(output.content[6].raw.as_str(), r#"{"type":"hologram","x":1}"#);
+        assert_eq!(output.structured.unwrap().as_str(), "[1]");
+        assert_eq!(output.meta.unwrap().as_str(), r#"{"k":1}"#);
+    }
+
+    #[test]
+    fn a_result_with_only_structured_content_reads_as_that() {
+        assert_eq!(output(r#"{"structuredContent":{"n":0}}"#).text(), r#"{"n":0}"#);
+        assert_eq!(output(r#"{"content":[]}"#).text(), "");
+    }
+
+    #[test]
+    fn a_result_that_is_none_says_why() {
+        let refusal = |text: &str| ToolOutput::from_json(Json::parse(text).unwrap()).unwrap_err();
+        assert_eq!(refusal("{}"), "has neither `content` nor `structuredContent`");
+        assert_eq!(refusal(r#"{"content":null}"#), "has neither `content` nor `structuredContent`");
+        assert_eq!(refusal(r#"{"content":"text"}"#), "`content` is a string, not an array");
+        assert_eq!(refusal("3"), "is a number, not an object");
+    }
+}

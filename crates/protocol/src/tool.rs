@@ -1,0 +1,181 @@
+//! A tool as its server describes it: typed where we use it, raw where we pass it on.
+
+use std::sync::Arc;
+
+use crate::listed::nonempty;
+use crate::{Fields, Item, Json};
+
+/// One tool of one server.
+#[derive(Clone, Debug)]
+pub struct Tool {
+    /// Its name, as it goes over the wire.
+    pub name: Arc<str>,
+    /// A name for people.
+    pub title: Option<Arc<str>>,
+    /// What it does, for the model. A host may replace it.
+    pub description: Option<Arc<str>>,
+    /// The schema of its arguments, as it was sent.
+    pub input_schema: Json,
+    /// The schema of its structured results, as it was sent.
+    pub output_schema: Option<Json>,
+    /// Its annotations, as they were sent, with whatever a vendor added.
+    pub annotations: Option<Json>,
+    /// The annotations that Wharf acts on.
+    pub hints: Hints,
+    /// Optional fields that had a wrong type and were passed over.
+    pub notes: Vec<String>,
+    /// The whole tool as it was sent.
+    pub raw: Json,
+}
+
+/// What a tool says about itself. `None` means it does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hints {
+    /// It changes nothing.
+    pub read_only: Option<bool>,
+    /// It may destroy something.
+    pub destructive: Option<bool>,
+    /// Doing it twice is the same as doing it once.
+    pub idempotent: Option<bool>,
+    /// It reaches the world outside.
+    pub open_world: Option<bool>,
+}
+
+impl Hints {
+    /// Whether a call may be sent again when nobody knows if the first one ran.
+    pub fn safe_to_repeat(self) -> bool {
+        self.read_only == Some(true) || self.idempotent == Some(true)
+    }
+
+    fn read(annotations: &Json, notes: &mut Vec<String>) -> Self {
+        let fields = match Fields::of(annotations) {
+            Ok(fields) => fields,
+            Err(reason) => {
+                notes.push(format!("`annotations` {reason}"));
+                return Self::default();
+            }
+        };
+        let mut hint = |key| fields.flag(key).unwrap_or_else(|reason| noted(notes, reason));
+        Self {
+            read_only: hint("readOnlyHint"),
+            destructive: hint("destructiveHint"),
+            idempotent: hint("idempotentHint"),
+            open_world: hint("openWorldHint"),
+        }
+    }
+}
+
+impl Tool {
+    /// The description, or a plain sentence where the server gave none.
+    pub fn description_or_default(&self) -> String {
+        match self.description.as_deref() {
+            Some(text) if !text.trim().is_empty() => text.to_owned(),
+            _ => format!("Tool which performs {}", self.name),
+        }
+    }
+}
+
+impl Item for Tool {
+    fn from_json(json: &Json) -> Result<Self, String> {
+        let raw = json.detached();
+        let fields = Fields::of(&raw)?;
+        let name = nonempty(&fields, "name")?.into();
+        let input_schema = fields.json("inputSchema").ok_or("has no `inputSchema`")?;
+        if !input_schema.is_object() && !is_flag(&input_schema) {
+            return Err(format!("`inputSchema` is no schema: {}", brief(input_schema.as_str())));
+        }
+
+        let mut notes = Vec::new();
+        let mut text = |key| fields.text(key).unwrap_or_else(|reason| noted(&mut notes, reason)).map(Arc::from);
+        let (title, description) = (text("title"), text("description"));
+        let output_schema = fields.object("outputSchema").unwrap_or_else(|reason| noted(&mut notes, reason));
+        let annotations = fields.json("annotations");
+        let hints = annotations.as_ref().map_or_else(Hints::default, |json| Hints::read(json, &mut notes));
+        drop(fields);
+        Ok(Self { name, title, description, input_schema, output_schema, annotations, hints, notes, raw })
+    }
+
+    fn key(&self) -> &str {
+        &self.name
+    }
+}
+
+fn noted<T>(notes: &mut Vec<String>, reason: String) -> Option<T> {
+    notes.push(reason);
+    None
+}
+
+fn is_flag(json: &Json) -> bool {
+    matches!(json.as_str(), "true" | "false")
+}
+
+fn brief(text: &str) -> &str {
+    let end = text.char_indices().nth(40).map_or(text.len(), |(at, _)| at);
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Listed;
+
+    fn list(tools: &[&str]) -> Listed<Tool> {
+        let page: Vec<Json> = tools.iter().map(|text| Json::parse(*text).unwrap()).collect();
+        let mut listed = Listed::default();
+        listed.add_page(&page);
+        listed
+    }
+
+    #[test]
+    fn one_malformed_tool_is_set_aside_and_the_others_live() {
+        let listed = list(&[
+            r#"{"name":"good","inputSchema":{"type":"object"}}"#,
+            r#"{"name":"no_schema"}"#,
+            r#"{"name":"null_schema","inputSchema":null}"#,
+            r#"{"name":"text_schema","inputSchema":"object"}"#,
+            r#"{"inputSchema":{}}"#,
+            r#"{"name":7,"inputSchema":{}}"#,
+            r#"{"name":"","inputSchema":{}}"#,
+            r#""tool""#,
+            r#"{"name":"good","inputSchema":{}}"#,
+            r#"{"name":"odd","inputSchema":{},"outputSchema":true,"annotations":{"readOnlyHint":"yes"},"title":5}"#,
+        ]);
+        let names: Vec<&str> = listed.items.iter().map(|tool| &*tool.name).collect();
+        assert_eq!(names, ["good", "odd"]);
+        assert_eq!(listed.items[1].notes.len(), 3);
+        let reasons: Vec<String> = listed
+            .quarantined
+            .iter()
+            .map(|q| format!("{} {} {}", q.position, q.name.as_deref().unwrap_or("?"), q.reason))
+            .collect();
+        insta::assert_snapshot!(reasons.join("\n"), @r#"
+        1 no_schema has no `inputSchema`
+        2 null_schema has no `inputSchema`
+        3 text_schema `inputSchema` is no schema: "object"
+        4 ? has no `name`
+        5 ? `name` is a number, not a string
+        6  has an empty `name`
+        7 ? is a string, not an object
+        8 good is listed a second time
+        "#);
+    }
+
+    #[test]
+    fn schemas_and_annotations_stay_byte_equal() {
+        let text = r#"{"name":"t","x-vendor":[1, 2.0],"inputSchema":{ "type":"object","b":1,"a":1e3 },
+            "outputSchema":{"z": null},"annotations":{"vendorHint":"x","readOnlyHint":true},"execution":{}}"#;
+        let tool = Tool::from_json(&Json::parse(text).unwrap()).unwrap();
+        assert_eq!(tool.raw.as_str(), text);
+        assert_eq!(tool.input_schema.as_str(), r#"{ "type":"object","b":1,"a":1e3 }"#);
+        assert_eq!(tool.output_schema.unwrap().as_str(), r#"{"z": null}"#);
+        assert_eq!(tool.annotations.unwrap().as_str(), r#"{"vendorHint":"x","readOnlyHint":true}"#);
+        assert!(tool.hints.safe_to_repeat());
+    }
+
+    #[test]
+    fn a_tool_without_a_description_still_has_words_for_the_model() {
+        let tool = Tool::from_json(&Json::parse(r#"{"name":"add","inputSchema":{}}"#).unwrap()).unwrap();
+        assert_eq!(tool.description, None);
+        assert_eq!(tool.description_or_default(), "Tool which performs add");
+    }
+}

@@ -1,0 +1,50 @@
+//! Scripted MCP servers for Wharf's own tests: any revision, any fault, every line logged.
+//!
+//! A [`Script`] says what the server offers and how it answers; [`Scripted`] serves it in memory, and the binary
+//! `scripted-server` serves the same script as a child process. The wire format is the true one.
+
+mod log;
+mod process;
+mod script;
+mod serve;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use log::WireLog;
+pub use process::{alive, child_server, children_of, descendants_of};
+pub use script::{Rule, Script, Step};
+pub use serve::Scripted;
+
+/// The longest anything in a test may take by the real clock. A hang fails instead of holding up everything.
+const SOON: Duration = Duration::from_secs(30);
+/// The same under a paused clock, where waiting costs nothing: longer than every deadline under test.
+const EVENTUALLY: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Waits for `future`, for a test with the real clock.
+///
+/// # Panics
+/// If it takes too long.
+pub async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(SOON, future).await.expect("this should have ended soon, and hangs")
+}
+
+/// Waits for `future`, for a test with a paused clock.
+///
+/// # Panics
+/// If nothing is left that could ever complete it.
+pub async fn eventually<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(EVENTUALLY, future).await.expect("this should have ended, and hangs")
+}
+
+/// Where `scripted-server` has been built, beside the running test.
+///
+/// # Panics
+/// If it has not been built.
+pub fn scripted_server() -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows its own path");
+    let built = test.ancestors().map(|folder| folder.join("scripted-server")).find(|path| path.is_file());
+    built.expect(
+        "`scripted-server` is not built; run the tests of the whole workspace, or `cargo build -p wharf-testkit`",
+    )
+}

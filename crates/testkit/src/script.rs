@@ -1,0 +1,143 @@
+//! What a scripted server offers and how it answers, as data, so that it can be handed to a child process.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// A server. Without rules it answers everything as a good server would; its tools `echo` and `add` work.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Script {
+    /// The revision it answers with; the one it was asked for if absent.
+    pub revision: Option<String>,
+    /// Its tools, as they are listed.
+    pub tools: Vec<Value>,
+    /// Its prompts.
+    pub prompts: Vec<Value>,
+    /// Its resources.
+    pub resources: Vec<Value>,
+    /// Its resource templates.
+    pub templates: Vec<Value>,
+    /// How many items a page has; all if absent.
+    pub page_size: Option<usize>,
+    /// What it does before it reads anything.
+    pub at_start: Vec<Step>,
+    /// How it answers, in place of what a good server would do. The first rule that fits counts.
+    pub rules: Vec<Rule>,
+}
+
+/// What to do about one kind of message.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Rule {
+    /// The method.
+    pub method: String,
+    /// The name in its parameters, if it has to be a certain one.
+    pub name: Option<String>,
+    /// How often the rule applies; always if absent.
+    pub times: Option<u32>,
+    /// What is done.
+    pub steps: Vec<Step>,
+}
+
+/// One thing a server does. `{id}` in a text stands for the id of the request that is being answered.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Step {
+    /// Answers with a result.
+    Result(Value),
+    /// Answers with a text block.
+    Text(String),
+    /// Answers with an error of the protocol.
+    Error(i64, String),
+    /// Does what a good server would do.
+    Normally,
+    /// Writes a line as it stands.
+    Line(String),
+    /// Writes bytes as they stand, without a line feed.
+    Bytes(Vec<u8>),
+    /// Writes a line of so many `x`, between two texts.
+    Flood(String, usize, String),
+    /// Sends a notification.
+    Notify(String, Value),
+    /// Reports progress of the request that is being answered.
+    Progress(f64, f64, String),
+    /// Asks the client something and waits; the answer can be used by [`Step::TellAnswer`].
+    Ask(String, Value),
+    /// Answers with the client's answer as text.
+    TellAnswer,
+    /// Does nothing for so many milliseconds.
+    Wait(u64),
+    /// Never goes on.
+    Hang,
+    /// Stops reading its input, for ever.
+    StopReading,
+    /// Closes its output and goes on reading.
+    CloseOutput,
+    /// Ends the connection without a word.
+    HangUp,
+    /// Writes a line to stderr (only as a child process).
+    Stderr(String),
+    /// Writes so many bytes of lines to stderr (only as a child process).
+    StderrFlood(usize),
+    /// Ends the process with this status (only as a child process).
+    Exit(i32),
+    /// Ends the process with this status the first time this file is not there, and makes it.
+    ExitOnce(i32, String),
+    /// Starts a process that ignores SIGTERM and goes on for long, and writes its id to a file.
+    Grandchild(String),
+    /// From now on, ignores the end of its input and SIGTERM (only as a child process).
+    IgnoreEnd,
+}
+
+impl Script {
+    /// A server with the tools `echo` and `add`.
+    pub fn good() -> Self {
+        Self::default()
+            .tool(json!({"name": "echo", "description": "Says it again",
+                "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}}))
+            .tool(json!({"name": "add", "inputSchema": {"type": "object", "required": ["a", "b"],
+                "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}}))
+    }
+
+    /// With one more tool.
+    #[must_use]
+    pub fn tool(mut self, tool: Value) -> Self {
+        self.tools.push(tool);
+        self
+    }
+
+    /// With one more tool of this name that takes anything.
+    #[must_use]
+    pub fn any_tool(self, name: &str) -> Self {
+        self.tool(json!({"name": name, "inputSchema": {"type": "object"}}))
+    }
+
+    /// Does `steps` for every call of this tool.
+    #[must_use]
+    pub fn on_call(self, tool: &str, steps: impl Into<Vec<Step>>) -> Self {
+        self.rule("tools/call", Some(tool), None, steps)
+    }
+
+    /// Does `steps` for every message with this method.
+    #[must_use]
+    pub fn on(self, method: &str, steps: impl Into<Vec<Step>>) -> Self {
+        self.rule(method, None, None, steps)
+    }
+
+    /// Does `steps` for the next message with this method, once.
+    #[must_use]
+    pub fn once(self, method: &str, steps: impl Into<Vec<Step>>) -> Self {
+        self.rule(method, None, Some(1), steps)
+    }
+
+    /// Does `steps` before it reads anything.
+    #[must_use]
+    pub fn at_start(mut self, steps: impl Into<Vec<Step>>) -> Self {
+        self.at_start = steps.into();
+        self
+    }
+
+    fn rule(mut self, method: &str, name: Option<&str>, times: Option<u32>, steps: impl Into<Vec<Step>>) -> Self {
+        let (method, name, steps) = (method.to_owned(), name.map(str::to_owned), steps.into());
+        self.rules.push(Rule { method, name, times, steps });
+        self
+    }
+}

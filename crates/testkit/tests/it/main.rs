@@ -1,0 +1,1 @@
+//! The scripted server as a child.
