@@ -1,1 +1,53 @@
-fn main() {}
+//! The binary `wharf`: commands, rendering, exit codes. Only this crate reads the environment, the arguments, or prints.
+
+mod args;
+mod arguments;
+mod commands;
+mod demo_server;
+mod exit;
+mod guard;
+mod interrupt;
+mod render;
+mod servers;
+mod suggest;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use args::{Args, Command};
+use exit::Exit;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    args.color.write_global();
+    // The guard must be small and must not share the fate of a runtime.
+    if let Command::Guard = args.command {
+        guard::watch();
+        return ExitCode::SUCCESS;
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            render::error(&format!("the runtime could not be started: {error}"), &[], None);
+            return Exit::Failed.into();
+        }
+    };
+    // The runtime ends before we do, and with it every session that is still open: no child outlives this function.
+    let exit = runtime.block_on(run(args));
+    runtime.shutdown_timeout(std::time::Duration::from_secs(1));
+    exit.into()
+}
+
+async fn run(args: Args) -> Exit {
+    let Args { command, globals, .. } = args;
+    match command {
+        Command::Demo => commands::demo::run(&globals).await,
+        Command::Tools(tools) => commands::tools::run(&globals, tools).await,
+        Command::Call(call) => commands::call::run(&globals, call).await,
+        Command::Completions { shell } => commands::completions::run(shell),
+        Command::Man => commands::completions::man(),
+        Command::DemoServer => demo_server::serve().await,
+        Command::Guard => Exit::Done,
+    }
+}

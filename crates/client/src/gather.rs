@@ -34,7 +34,7 @@ pub struct Gathered {
 pub enum DescribeError {
     /// A server failed.
     #[error(transparent)]
-    Server(#[from] CallError),
+    Server(#[from] Box<CallError>),
     /// A server took too long.
     #[error("{server}: its tools were not listed within {} s", limit.as_secs())]
     ServerTimeout {
@@ -119,7 +119,7 @@ pub async fn tool_descriptions(
         let listed = tokio::time::timeout(SERVER_LIMIT, session.list_tools()).await;
         waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(session.name());
         let late = |_| DescribeError::ServerTimeout { server: session.name().clone(), limit: SERVER_LIMIT };
-        Ok::<_, DescribeError>(listed.map_err(late)??)
+        listed.map_err(late)?.map_err(|error| DescribeError::Server(Box::new(error)))
     }));
     let limit = overall.unwrap_or(Duration::MAX);
     let listed = tokio::time::timeout(limit, listing).await;

@@ -8,11 +8,12 @@ mod spawner;
 mod stderr;
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
@@ -31,7 +32,7 @@ const KILLED: Duration = Duration::from_secs(5);
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// What to start. Nothing goes through a shell; arguments arrive as they stand here.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct ChildSpec {
     /// The program: a path, or a name looked up in the child's own `PATH`.
     pub command: OsString,
@@ -41,6 +42,18 @@ pub struct ChildSpec {
     pub environment: Environment,
     /// Where it runs; our own directory if absent.
     pub cwd: Option<PathBuf>,
+    /// Who hears of its group.
+    pub watcher: Option<Arc<dyn GroupWatcher>>,
+}
+
+/// Hears of every process group that starts and ends, so that somebody outside this process can end what we no longer
+/// can: a parent that is killed with SIGKILL sweeps nothing.
+pub trait GroupWatcher: Send + Sync + 'static {
+    /// A group has started. Called before anybody can use it, and must not take long.
+    fn started(&self, group: u32);
+
+    /// A group has been swept.
+    fn ended(&self, group: u32);
 }
 
 /// Why a process could not be started, sorted by what can be done about it.
@@ -70,6 +83,19 @@ pub struct Grace {
     pub after_eof: Duration,
     /// From SIGTERM to SIGKILL.
     pub after_term: Duration,
+}
+
+impl fmt::Debug for ChildSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The values of the environment may be secrets.
+        let names: Vec<_> = self.environment.iter().map(|(name, _)| name).collect();
+        f.debug_struct("ChildSpec")
+            .field("command", &self.command)
+            .field("args", &self.args)
+            .field("environment", &names)
+            .field("cwd", &self.cwd)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for Grace {
@@ -116,7 +142,8 @@ impl Child {
         if let Some(cwd) = &spec.cwd {
             command.current_dir(cwd);
         }
-        let leader = spawner::spawn(command).await.map_err(|error| SpawnError::new(spec, error))?;
+        let leader =
+            spawner::spawn(command, spec.watcher.clone()).await.map_err(|error| SpawnError::new(spec, error))?;
         Self::adopt(leader).map_err(|error| SpawnError::new(spec, error))
     }
 
@@ -144,7 +171,7 @@ impl Child {
 
     /// The process id, which is also the id of the group.
     pub fn id(&self) -> u32 {
-        self.pid.as_raw_nonzero().get().unsigned_abs()
+        spawner::number(self.pid)
     }
 
     /// The last lines the process wrote to stderr.

@@ -6,6 +6,6 @@ mod child;
 mod environment;
 mod lines;
 
-pub use child::{Child, ChildSpec, Exit, Grace, LastLines, Pipes, SpawnError};
+pub use child::{Child, ChildSpec, Exit, Grace, GroupWatcher, LastLines, Pipes, SpawnError};
 pub use environment::Environment;
 pub use lines::{LineEvent, LineReader};

@@ -1,1 +1,45 @@
-//! placeholder
+//! Tools served over stdio and in-process: what Wharf's demo, its examples and its tests talk to.
+//!
+//! [`Toolbox`] is the short way to a server: a name, some tools, a function each. Whoever has an rmcp handler already
+//! serves that instead; both go through [`serve_stdio`] and [`serve_stream`].
+
+mod toolbox;
+
+use rmcp::ServiceExt as _;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+pub use rmcp;
+pub use toolbox::{Call, Reply, Toolbox};
+
+/// Why serving ended before its time.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The client did not get through the handshake.
+    #[error("the client did not finish the handshake: {0}")]
+    Handshake(String),
+    /// The serving task broke down.
+    #[error("serving broke down: {0}")]
+    Broken(String),
+}
+
+/// Serves one client over stdin and stdout until it goes away.
+pub async fn serve_stdio(handler: impl rmcp::ServerHandler) -> Result<(), ServeError> {
+    serve(handler, (tokio::io::stdin(), tokio::io::stdout())).await
+}
+
+/// Serves one client over any stream, for example one half of a duplex in memory, until it goes away.
+pub async fn serve_stream(
+    handler: impl rmcp::ServerHandler,
+    stream: impl AsyncRead + AsyncWrite + Send + 'static,
+) -> Result<(), ServeError> {
+    serve(handler, tokio::io::split(stream)).await
+}
+
+async fn serve<R, W>(handler: impl rmcp::ServerHandler, streams: (R, W)) -> Result<(), ServeError>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let serving = handler.serve(streams).await.map_err(|error| ServeError::Handshake(error.to_string()))?;
+    serving.waiting().await.map(drop).map_err(|error| ServeError::Broken(error.to_string()))
+}

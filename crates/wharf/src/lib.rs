@@ -1,1 +1,45 @@
-//! placeholder
+//! Connect any agent to any fleet of MCP servers.
+//!
+//! ```
+//! use wharf::{Environment, Json, NoHost, Session, SessionOptions, Stdio};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! // Nothing starts yet. The server sees a short list of our variables, and what we add.
+//! let environment = Environment::allowed_from(std::env::vars_os());
+//! let transport = Stdio::new("uvx", ["mcp-server-time"], environment);
+//! let session = Session::new("time".parse()?, transport, NoHost, SessionOptions::default());
+//!
+//! // The first use starts the server; if it dies, the next use starts it again.
+//! for tool in session.list_tools().await?.items {
+//!     println!("{}: {}", tool.name, tool.description_or_default());
+//! }
+//! let arguments = Json::parse(r#"{"timezone": "Europe/Paris"}"#)?;
+//! let output = session.call("get_current_time", &arguments).await?;
+//! println!("{}", output.text());
+//! session.close().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Programs without a runtime use [`blocking`]; whoever writes servers uses [`server`].
+
+pub mod blocking;
+
+/// Serving tools.
+pub mod server {
+    pub use wharf_server::{Call, Reply, ServeError, Toolbox, rmcp, serve_stdio, serve_stream};
+}
+
+pub use wharf_client::{
+    Abilities, BoxFuture, CallError, CallErrorKind, CallOptions, ConnectError, ConnectErrorKind, Deadline, Deadlines,
+    DescribeError, Elicitation, ElicitationAnswer, Evidence, Fault, Frame, Gathered, Health, Host, InProcess, Incoming,
+    Keeper, LastWords, Link, LogLevel, NoHost, Notice, OVERALL_LIMIT, OpenError, Outcome, Outgoing, Progress, Refusal,
+    Root, SERVER_LIMIT, Schema, ServerInfo, Session, SessionOptions, SessionStack, Status, Stdio, Transport, all_tools,
+    connect_all, override_descriptions, tool_descriptions,
+};
+pub use wharf_io::{Environment, Exit, Grace, GroupWatcher, SpawnError};
+pub use wharf_protocol::{
+    Content, ContentKind, Hints, ImageFormat, ImageSource, InvalidName, Item, Json, Listed, Prompt, Quarantined,
+    Resource, ResourceBody, ResourceTemplate, ResultContent, ServerName, Status as ResultStatus, Tool, ToolOutput,
+    ToolRef, ToolResult,
+};

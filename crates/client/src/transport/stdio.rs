@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use wharf_io::{Child, ChildSpec, Environment, Grace};
+use wharf_io::{Child, ChildSpec, Environment, Grace, GroupWatcher};
 
 use super::{Keeper, LastWords, Link, OpenError, Transport};
 
@@ -27,13 +27,23 @@ impl Stdio {
         A::Item: Into<std::ffi::OsString>,
     {
         let args = args.into_iter().map(Into::into).collect();
-        Self { spec: ChildSpec { command: command.into(), args, environment, cwd: None }, grace: Grace::default() }
+        Self {
+            spec: ChildSpec { command: command.into(), args, environment, cwd: None, watcher: None },
+            grace: Grace::default(),
+        }
     }
 
     /// Where the process runs.
     #[must_use]
     pub fn in_directory(mut self, cwd: impl Into<PathBuf>) -> Self {
         self.spec.cwd = Some(cwd.into());
+        self
+    }
+
+    /// Who hears of the process group, see [`GroupWatcher`].
+    #[must_use]
+    pub fn watched_by(mut self, watcher: Arc<dyn GroupWatcher>) -> Self {
+        self.spec.watcher = Some(watcher);
         self
     }
 

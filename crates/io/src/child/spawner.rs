@@ -3,16 +3,17 @@
 //! On Linux the parent-death signal is sent when the *thread* that spawned a child ends. Worker threads of a runtime
 //! come and go, so all children are spawned from one thread that lives as long as the process.
 
+use std::fmt;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
-use std::sync::OnceLock;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, OnceLock};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::sync::oneshot;
 
-use super::Exit;
+use super::{Exit, GroupWatcher};
 
 /// Spawns that may wait for the thread.
 const SPAWNS: usize = 64;
@@ -21,19 +22,24 @@ const REAPS: usize = 1024;
 
 struct Job {
     command: Command,
+    watcher: Option<Arc<dyn GroupWatcher>>,
     answer: oneshot::Sender<io::Result<Leader>>,
 }
 
 /// The leader of a process group that has not been reaped. Dropping it, wherever that happens, kills the group.
-#[derive(Debug)]
 pub(super) struct Leader {
     pub(super) pid: Pid,
     process: Option<Child>,
+    watcher: Option<Arc<dyn GroupWatcher>>,
 }
 
 impl Leader {
-    fn new(process: Child) -> Self {
-        Self { pid: Pid::from_child(&process), process: Some(process) }
+    fn new(process: Child, watcher: Option<Arc<dyn GroupWatcher>>) -> Self {
+        let pid = Pid::from_child(&process);
+        if let Some(watcher) = &watcher {
+            watcher.started(number(pid));
+        }
+        Self { pid, process: Some(process), watcher }
     }
 
     /// The process, to take its pipes from.
@@ -50,30 +56,50 @@ impl Leader {
     /// Kills what is left of the group and reaps the leader, which has ended.
     pub(super) fn sweep(mut self) -> Exit {
         self.signal(Signal::KILL);
-        self.process.take().and_then(|mut process| process.wait().ok()).map_or(Exit::Unknown, Exit::from)
+        let status = self.process.take().and_then(|mut process| process.wait().ok());
+        self.tell_end();
+        status.map_or(Exit::Unknown, Exit::from)
     }
+
+    fn tell_end(&self) {
+        if let Some(watcher) = &self.watcher {
+            watcher.ended(number(self.pid));
+        }
+    }
+}
+
+impl fmt::Debug for Leader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Leader({})", number(self.pid))
+    }
+}
+
+/// A process id as a plain number.
+pub(super) fn number(pid: Pid) -> u32 {
+    pid.as_raw_nonzero().get().unsigned_abs()
 }
 
 impl Drop for Leader {
     fn drop(&mut self) {
         if let Some(process) = self.process.take() {
             self.signal(Signal::KILL);
+            self.tell_end();
             reap(process);
         }
     }
 }
 
 /// Spawns `command` as the leader of a new process group that dies with us.
-pub(super) async fn spawn(mut command: Command) -> io::Result<Leader> {
+pub(super) async fn spawn(mut command: Command, watcher: Option<Arc<dyn GroupWatcher>>) -> io::Result<Leader> {
     static SPAWNER: OnceLock<SyncSender<Job>> = OnceLock::new();
     command.process_group(0);
     die_with_parent(&mut command);
     let (answer, spawned) = oneshot::channel();
     let jobs = thread(&SPAWNER, "wharf-spawner", SPAWNS, |mut job: Job| {
         // If whoever asked is gone, the leader is dropped on its way and so killed.
-        let _ = job.answer.send(job.command.spawn().map(Leader::new));
+        let _ = job.answer.send(job.command.spawn().map(|process| Leader::new(process, job.watcher)));
     })?;
-    jobs.try_send(Job { command, answer }).map_err(|error| match error {
+    jobs.try_send(Job { command, watcher, answer }).map_err(|error| match error {
         TrySendError::Full(_) => io::Error::from_raw_os_error(rustix::io::Errno::AGAIN.raw_os_error()),
         TrySendError::Disconnected(_) => io::Error::other("the spawning thread has ended"),
     })?;

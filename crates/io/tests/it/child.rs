@@ -1,9 +1,10 @@
 //! A child, its group, its end.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, BufReader};
-use wharf_io::{Child, ChildSpec, Environment, Exit, Grace, Pipes, SpawnError};
+use wharf_io::{Child, ChildSpec, Environment, Exit, Grace, GroupWatcher, Pipes, SpawnError};
 
 fn sh(script: &str) -> ChildSpec {
     ChildSpec {
@@ -11,6 +12,7 @@ fn sh(script: &str) -> ChildSpec {
         args: vec!["-c".into(), script.into()],
         environment: Environment::default().with("PATH", "/usr/bin:/bin"),
         cwd: None,
+        watcher: None,
     }
 }
 
@@ -124,6 +126,7 @@ async fn the_child_sees_the_environment_it_was_given_and_its_directory() {
         args: vec!["-c".into(), "env | grep -v -e ^PWD= -e ^_= -e ^SHLVL= | sort | tr '\\n' ' '; pwd".into()],
         environment: Environment::default().with("PATH", "/usr/bin:/bin").with("TOKEN", "a b;$(c)"),
         cwd: Some(directory.path().to_owned()),
+        watcher: None,
     };
     let (child, mut pipes) = Child::spawn(&spec).await.unwrap();
     let expected = format!("PATH=/usr/bin:/bin TOKEN=a b;$(c) {}", directory.path().display());
@@ -140,4 +143,29 @@ async fn what_cannot_be_started_says_why() {
     assert!(matches!(refusal(locked).await, SpawnError::NotExecutable(_)));
     let nowhere = ChildSpec { cwd: Some("/no/such/place".into()), ..sh("") };
     assert_eq!(refusal(nowhere).await.to_string(), "the working directory `/no/such/place` does not exist");
+}
+
+#[tokio::test]
+async fn whoever_watches_hears_of_every_group_that_starts_and_ends() {
+    #[derive(Default)]
+    struct Heard(Mutex<Vec<String>>);
+    impl GroupWatcher for Heard {
+        fn started(&self, group: u32) {
+            self.0.lock().unwrap().push(format!("started {group}"));
+        }
+        fn ended(&self, group: u32) {
+            self.0.lock().unwrap().push(format!("ended {group}"));
+        }
+    }
+    let heard = Arc::new(Heard::default());
+    let watcher: Arc<dyn GroupWatcher> = Arc::<Heard>::clone(&heard);
+    let spec = ChildSpec { watcher: Some(watcher), ..sh("cat >/dev/null") };
+    let (stopped, pipes) = Child::spawn(&spec).await.unwrap();
+    drop(pipes);
+    stopped.stop(Grace::default()).await;
+    let (dropped, _pipes) = Child::spawn(&spec).await.unwrap();
+    let (one, two) = (stopped.id(), dropped.id());
+    drop(dropped);
+    let expected = [format!("started {one}"), format!("ended {one}"), format!("started {two}"), format!("ended {two}")];
+    assert_eq!(*heard.0.lock().unwrap(), expected);
 }

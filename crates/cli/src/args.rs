@@ -1,0 +1,117 @@
+//! What can be said on the command line.
+
+use clap::{ColorChoice, Parser, Subcommand, ValueEnum};
+
+/// Where MCP servers dock and agents load their tools.
+#[derive(Debug, Parser)]
+#[command(
+    name = "wharf",
+    version,
+    max_term_width = 100,
+    after_help = "Data goes to stdout, everything else to stderr.\n\
+        Exit codes: 0 done · 1 the task failed · 2 wrong usage · 4 a server is unreachable · 130 interrupted"
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) globals: Globals,
+    /// When to use colours
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    pub(crate) color: Color,
+}
+
+/// What holds for every command.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Globals {
+    /// A server for this call: a name and the command that starts it. May be given several times
+    #[arg(long, global = true, value_name = "NAME=COMMAND")]
+    pub(crate) mcp: Vec<String>,
+    /// How long a call may take in all, in seconds
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 600.0)]
+    pub(crate) timeout: f64,
+    /// Write JSON instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Say more
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+    /// Say nothing but data and errors
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// See it work: a small server in this process and one as a child, a crash and a recovery
+    Demo,
+    /// List the tools of the servers
+    #[command(after_help = "Example:\n  wharf tools --mcp 'time=uvx mcp-server-time'")]
+    Tools(Tools),
+    /// Call a tool
+    #[command(after_help = "Examples:\n  \
+        wharf call time get_current_time timezone=Europe/Paris --mcp 'time=uvx mcp-server-time'\n  \
+        wharf call git git_log '{\"repo_path\": \".\", \"max_count\": 3}' --mcp 'git=uvx mcp-server-git'\n  \
+        cat arguments.json | wharf call git git_commit - --mcp 'git=uvx mcp-server-git'")]
+    Call(Call),
+    /// Write a completion script for a shell
+    #[command(after_help = "Example:\n  wharf completions bash > ~/.local/share/bash-completion/completions/wharf")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual page
+    Man,
+    /// Ends process groups when the process that started this one is gone.
+    #[command(name = "__guard", hide = true)]
+    Guard,
+    /// The server of the demo, over stdio.
+    #[command(name = "__demo-server", hide = true)]
+    DemoServer,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Tools {
+    /// Only this server
+    pub(crate) server: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Call {
+    /// The server
+    pub(crate) server: String,
+    /// The tool
+    pub(crate) tool: String,
+    /// The arguments: one JSON object, `-` to read it from stdin, or `key=value` pairs
+    #[arg(value_name = "JSON | - | KEY=VALUE")]
+    pub(crate) arguments: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+impl Color {
+    /// Makes everything that is printed from now on follow the choice.
+    pub(crate) fn write_global(self) {
+        match self {
+            Self::Auto => anstream::ColorChoice::Auto,
+            Self::Always => anstream::ColorChoice::Always,
+            Self::Never => anstream::ColorChoice::Never,
+        }
+        .write_global();
+    }
+}
+
+impl From<Color> for ColorChoice {
+    fn from(color: Color) -> Self {
+        match color {
+            Color::Auto => Self::Auto,
+            Color::Always => Self::Always,
+            Color::Never => Self::Never,
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! `wharf tools`: what the servers offer.
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use wharf::{CallError, Listed, Session, Tool};
+
+use crate::args::{Globals, Tools};
+use crate::exit::Exit;
+use crate::interrupt::guarded;
+use crate::{render, servers};
+
+/// How much of a description a table shows.
+const DESCRIPTION: usize = 100;
+
+pub(crate) async fn run(globals: &Globals, tools: Tools) -> Exit {
+    let sessions = match servers::sessions(globals, tools.server.as_deref()) {
+        Ok(sessions) => sessions,
+        Err(misuse) => {
+            render::misuse(&misuse);
+            return Exit::Usage;
+        }
+    };
+    guarded(&sessions, async {
+        let listed = join_all(sessions.iter().map(Session::list_tools)).await;
+        let servers: Vec<_> = sessions.iter().zip(listed).collect();
+        if globals.json {
+            let servers: Vec<Value> = servers.iter().map(|(session, listed)| as_json(session, listed)).collect();
+            render::out(&json!({ "version": 1, "servers": servers }).to_string());
+        } else {
+            show(&servers, globals);
+        }
+        // Every server was named on the command line, so every one is required.
+        let exits = servers.iter().filter_map(|(_, listed)| listed.as_ref().err()).map(|error| Exit::from(&error.kind));
+        exits.max().unwrap_or(Exit::Done)
+    })
+    .await
+}
+
+fn show(servers: &[(&Session, Result<Listed<Tool>, CallError>)], globals: &Globals) {
+    let mut rows = Vec::new();
+    for (session, listed) in servers {
+        match listed {
+            Ok(listed) => {
+                for tool in &listed.items {
+                    let description = render::brief(tool.description.as_deref().unwrap_or_default(), DESCRIPTION);
+                    rows.push(vec![session.name().to_string(), render::plain(&tool.name), description]);
+                }
+                if !globals.quiet {
+                    warn(session, listed, globals.verbose);
+                }
+            }
+            Err(error) => render::call_error(error, None),
+        }
+    }
+    if !rows.is_empty() {
+        render::out(&render::table(&["server", "tool", "description"], rows));
+    } else if servers.iter().any(|(_, listed)| listed.is_ok()) && !globals.quiet {
+        render::note("there are no tools");
+    }
+}
+
+fn warn(session: &Session, listed: &Listed<Tool>, verbose: bool) {
+    let name = session.name();
+    for odd in &listed.quarantined {
+        let tool =
+            odd.name.as_ref().map_or_else(|| format!("tool {}", odd.position + 1), |name| format!("tool `{name}`"));
+        render::warning(&format!("{name}: the {tool} was left out: it {}", odd.reason));
+    }
+    for note in &listed.notes {
+        render::warning(&format!("{name}: {note}"));
+    }
+    if verbose {
+        for tool in &listed.items {
+            for note in &tool.notes {
+                render::note(&format!("{name}: the tool `{}`: {note}, passed over", tool.name));
+            }
+        }
+    }
+}
+
+fn as_json(session: &Session, listed: &Result<Listed<Tool>, CallError>) -> Value {
+    match listed {
+        Ok(listed) => json!({
+            "name": session.name(),
+            "state": "connected",
+            "reason": null,
+            "tools": listed.items.iter().map(|tool| &tool.raw).collect::<Vec<_>>(),
+            "quarantined": listed.quarantined,
+            "notes": listed.notes,
+        }),
+        Err(error) => json!({
+            "name": session.name(),
+            "state": "failed",
+            "reason": error.kind.to_string(),
+            "stderr": error.evidence.stderr,
+            "tools": [],
+        }),
+    }
+}

@@ -1,0 +1,42 @@
+//! The exit codes, and what each of them means.
+
+use std::process::ExitCode;
+
+use wharf::{CallErrorKind, ConnectErrorKind};
+
+/// How the program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Exit {
+    /// All is well.
+    Done = 0,
+    /// The task failed: a tool said so, or there was no answer.
+    Failed = 1,
+    /// What was asked for makes no sense.
+    Usage = 2,
+    /// A server that was asked for cannot be reached.
+    Unreachable = 4,
+    /// Somebody interrupted us.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+impl From<&ConnectErrorKind> for Exit {
+    fn from(_: &ConnectErrorKind) -> Self {
+        Self::Unreachable
+    }
+}
+
+impl From<&CallErrorKind> for Exit {
+    fn from(kind: &CallErrorKind) -> Self {
+        match kind {
+            CallErrorKind::Connect(kind) => kind.into(),
+            CallErrorKind::Arguments { .. } => Self::Usage,
+            _ => Self::Failed,
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The guard: a second process that ends our children's groups when we can no longer do it ourselves.
+//!
+//! We hold one end of a pipe and write to it which groups there are. When we die, however suddenly, the pipe closes; the
+//! guard, which sits in a session of its own, then kills every group that is left.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use wharf::GroupWatcher;
+
+/// Our end of the pipe. Without a guard, groups still die with us in every way but SIGKILL.
+pub(crate) struct Guard(Mutex<Option<ChildStdin>>);
+
+impl Guard {
+    /// Starts the guard: this very program, with a hidden command.
+    pub(crate) fn start() -> Arc<Self> {
+        let started = std::env::current_exe().and_then(|program| {
+            Command::new(program)
+                .arg("__guard")
+                .env_clear()
+                .process_group(0)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+        });
+        let pipe = started.ok().and_then(|mut guard| guard.stdin.take());
+        Arc::new(Self(Mutex::new(pipe)))
+    }
+
+    fn tell(&self, line: &str) {
+        let mut pipe = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stdin) = pipe.as_mut()
+            && writeln!(stdin, "{line}").is_err()
+        {
+            *pipe = None;
+        }
+    }
+}
+
+impl GroupWatcher for Guard {
+    fn started(&self, group: u32) {
+        self.tell(&format!("+{group}"));
+    }
+
+    fn ended(&self, group: u32) {
+        self.tell(&format!("-{group}"));
+    }
+}
+
+/// The body of the guard: listens until the pipe closes, then kills what is left.
+pub(crate) fn watch() {
+    let mut groups = BTreeSet::new();
+    for line in std::io::stdin().lock().lines() {
+        let Ok(line) = line else { break };
+        match line.split_at_checked(1).map(|(sign, group)| (sign, group.parse::<i32>())) {
+            Some(("+", Ok(group))) => groups.insert(group),
+            Some(("-", Ok(group))) => groups.remove(&group),
+            _ => false,
+        };
+    }
+    for group in groups.into_iter().filter_map(Pid::from_raw) {
+        // An error means that the group is gone already.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+}

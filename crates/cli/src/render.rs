@@ -1,0 +1,149 @@
+//! How things look: errors with what the server said and a hint, tables, and text that cannot play tricks.
+
+use anstyle::{AnsiColor, Style};
+use comfy_table::{ContentArrangement, Table, presets};
+use rustix::termios::tcgetwinsize;
+use wharf::{CallError, CallErrorKind, ConnectErrorKind, Evidence};
+
+use crate::servers::Misuse;
+
+const RED: Style = AnsiColor::Red.on_default().bold();
+const YELLOW: Style = AnsiColor::Yellow.on_default().bold();
+const CYAN: Style = AnsiColor::Cyan.on_default().bold();
+const DIM: Style = Style::new().dimmed();
+
+/// How many of the server's last lines are shown.
+const QUOTED: usize = 10;
+
+/// Writes text and a line feed to stdout. A reader that has gone away is no error of ours.
+pub(crate) fn out(text: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(anstream::stdout(), "{text}");
+}
+
+fn err(text: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(anstream::stderr(), "{text}");
+}
+
+/// An error, what the server said before it, and what can be done.
+pub(crate) fn error(what: &str, said: &[String], hint: Option<&str>) {
+    err(&format!("{RED}error:{RED:#} {}", plain(what)));
+    let shown = &said[said.len().saturating_sub(QUOTED)..];
+    for line in shown {
+        err(&format!("  {DIM}stderr │{DIM:#} {}", plain(line)));
+    }
+    if let Some(hint) = hint {
+        err(&format!("{CYAN}hint:{CYAN:#} {}", plain(hint)));
+    }
+}
+
+/// Something that is odd but stops nobody.
+pub(crate) fn warning(what: &str) {
+    err(&format!("{YELLOW}warning:{YELLOW:#} {}", plain(what)));
+}
+
+/// Something worth knowing.
+pub(crate) fn note(what: &str) {
+    err(&format!("{DIM}{}{DIM:#}", plain(what)));
+}
+
+/// What was asked for makes no sense.
+pub(crate) fn misuse(misuse: &Misuse) {
+    error(&misuse.what, &[], misuse.hint.as_deref());
+}
+
+/// A call without an answer, or a server without a connection.
+pub(crate) fn call_error(failed: &CallError, hint: Option<String>) {
+    let hint = hint.or_else(|| hint_for(&failed.kind));
+    let Evidence { stderr, noise, .. } = &failed.evidence;
+    let mut said = stderr.clone();
+    if said.is_empty()
+        && let Some(noise) = noise
+    {
+        said.push(format!("(stdout) {noise}"));
+    }
+    error(&format!("{}: {}", failed.server, failed.kind), &said, hint.as_deref());
+}
+
+fn hint_for(kind: &CallErrorKind) -> Option<String> {
+    let hint = match kind {
+        CallErrorKind::Connect(ConnectErrorKind::Spawn(_)) => "is it installed, and is its folder in PATH?",
+        CallErrorKind::Connect(ConnectErrorKind::Ended(_)) => "run its command by hand to see why it ends",
+        CallErrorKind::Connect(ConnectErrorKind::Timeout(_)) => {
+            "a first start may have to download; start it once by hand, then try again"
+        }
+        CallErrorKind::Connect(ConnectErrorKind::Refused(_)) => "does the command start an MCP server over stdio?",
+        CallErrorKind::Timeout { .. } => "give it longer with --timeout SECONDS",
+        CallErrorKind::Lost(_) => "look at what the call may have done before you repeat it",
+        CallErrorKind::Output { .. } | CallErrorKind::Malformed(_) => "this is a fault of the server; tell its authors",
+        _ => return None,
+    };
+    Some(hint.to_owned())
+}
+
+/// A table as wide as the terminal, or as wide as it needs to be when nobody looks.
+pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    if let Some(width) = terminal_width() {
+        table.set_width(width);
+    }
+    table.set_header(head.iter().map(|title| title.to_uppercase()));
+    for row in rows {
+        table.add_row(row);
+    }
+    let last = head.len().saturating_sub(1);
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, if index == last { 0 } else { 2 }));
+    }
+    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    lines.join("\n")
+}
+
+/// How wide the terminal is, if stdout is one.
+fn terminal_width() -> Option<u16> {
+    tcgetwinsize(std::io::stdout()).ok().map(|size| size.ws_col).filter(|width| *width > 0)
+}
+
+/// Text from a server, with everything a terminal would act on made visible. Line feeds and tabs stay.
+pub(crate) fn plain(text: &str) -> String {
+    let visible = |c: char| match c {
+        '\n' | '\t' => c.to_string(),
+        c if c.is_control() || is_bidi(c) => format!("\\u{{{:x}}}", u32::from(c)),
+        c => c.to_string(),
+    };
+    text.chars().map(visible).collect()
+}
+
+/// The characters that turn text around, so that it reads as something else.
+fn is_bidi(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+}
+
+/// The first line of a text, cut to `longest` characters.
+pub(crate) fn brief(text: &str, longest: usize) -> String {
+    let line = text.trim().lines().next().unwrap_or_default().trim_end();
+    if line.chars().count() <= longest {
+        return plain(line);
+    }
+    let cut: String = line.chars().take(longest.saturating_sub(1)).collect();
+    plain(&format!("{}…", cut.trim_end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_would_act_on_is_made_visible() {
+        let text = "a\u{1b}[31mred\u{1b}]52;c;x\u{7}\r\nb\tc\u{202e}d";
+        assert_eq!(plain(text), "a\\u{1b}[31mred\\u{1b}]52;c;x\\u{7}\\u{d}\nb\tc\\u{202e}d");
+    }
+
+    #[test]
+    fn a_long_line_is_cut_and_the_cut_is_marked() {
+        assert_eq!(brief("  Ünïcödé is counted in characters\nmore", 10), "Ünïcödé i…");
+        assert_eq!(brief("short", 10), "short");
+    }
+}
