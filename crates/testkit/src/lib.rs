@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use log::WireLog;
-pub use process::{alive, child_server, children_of, descendants_of};
+pub use process::{alive, child_server, children_of, descendants_of, kill};
 pub use script::{Rule, Script, Step};
 pub use serve::Scripted;
 
@@ -37,6 +37,20 @@ pub async fn eventually<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(EVENTUALLY, future).await.expect("this should have ended, and hangs")
 }
 
+/// Looks again and again until `condition` holds, for what only the outside world can tell.
+///
+/// # Panics
+/// If it takes too long.
+pub async fn until(mut condition: impl AsyncFnMut() -> bool) {
+    let look = async {
+        let mut pause = tokio::time::interval(Duration::from_millis(10));
+        while !condition().await {
+            pause.tick().await;
+        }
+    };
+    soon(look).await;
+}
+
 /// Where `scripted-server` has been built, beside the running test.
 ///
 /// # Panics
@@ -47,4 +61,14 @@ pub fn scripted_server() -> PathBuf {
     built.expect(
         "`scripted-server` is not built; run the tests of the whole workspace, or `cargo build -p wharf-testkit`",
     )
+}
+
+/// The folder with the servers other people wrote, installed by `scripts/peers`.
+///
+/// # Panics
+/// If they are not installed.
+pub fn peers() -> PathBuf {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository");
+    assert!(root.join(".peers").is_dir(), "the peers are not installed; run scripts/peers");
+    root
 }

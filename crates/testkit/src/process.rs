@@ -78,6 +78,15 @@ fn ignore_sigterm() {
     drop(stream);
 }
 
+/// Kills one process, as a crash would.
+///
+/// # Panics
+/// If there is no such process.
+pub fn kill(pid: u32) {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw).expect("a process id");
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("the process is there");
+}
+
 /// Whether a process is there and is no zombie.
 pub fn alive(pid: u32) -> bool {
     stat(pid).is_some_and(|(state, _)| state != 'Z')

@@ -132,20 +132,21 @@ impl Meter {
         if self.wanted {
             let total = step.total.map(|total| format!(" of {total}")).unwrap_or_default();
             let message = step.message.as_deref().map(|message| format!("  {}", render::brief(message, 60)));
-            self.draw(&format!("… {}{total}{}", step.progress, message.unwrap_or_default()));
+            draw(&format!("… {}{total}{}", step.progress, message.unwrap_or_default()));
             self.shown = true;
         }
     }
 
     fn clear(&mut self) {
         if self.shown {
-            self.draw("");
+            draw("");
         }
     }
+}
 
-    fn draw(&self, line: &str) {
-        let mut stderr = std::io::stderr();
-        let _ = write!(stderr, "\r\u{1b}[K{line}");
-        let _ = stderr.flush();
-    }
+/// Replaces the line the cursor is on.
+fn draw(line: &str) {
+    let mut stderr = std::io::stderr();
+    let _ = write!(stderr, "\r\u{1b}[K{line}");
+    let _ = stderr.flush();
 }

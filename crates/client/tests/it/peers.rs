@@ -1,1 +1,235 @@
-//! placeholder
+//! Servers that other people wrote, installed by `scripts/peers` in pinned versions, over stdio.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use wharf_client::{CallOptions, NoHost, Outcome, Progress, Session, SessionOptions, Stdio};
+use wharf_io::{Environment, Grace};
+use wharf_protocol::{ContentKind, ToolResult};
+use wharf_testkit::{children_of, kill, peers, soon, until};
+
+use crate::{json, none, told};
+
+fn session(name: &str, words: &[&str]) -> Session {
+    session_with(name, words, |stdio| stdio)
+}
+
+fn session_with(name: &str, words: &[&str], change: impl FnOnce(Stdio) -> Stdio) -> Session {
+    let root = peers();
+    let words: Vec<OsString> =
+        words.iter().map(|word| OsString::from(word.replace("ROOT", root.to_str().unwrap()))).collect();
+    let environment = Environment::default().with("PATH", "/usr/local/bin:/usr/bin:/bin").with("HOME", "/nonexistent");
+    let transport = change(Stdio::new(&words[0], &words[1..], environment));
+    Session::new(name.parse().unwrap(), transport, NoHost, SessionOptions::default())
+}
+
+const NODE: &str = "ROOT/.peers/node_modules/node/bin/node";
+const EVERYTHING: &str = "ROOT/.peers/node_modules/@modelcontextprotocol/server-everything/dist/index.js";
+
+fn everything() -> Session {
+    session("everything", &[NODE, EVERYTHING, "stdio"])
+}
+
+fn python(version: u8) -> Session {
+    let (python, script) =
+        (format!("ROOT/.peers/py{version}/bin/python"), format!("ROOT/peers/mcp{version}_server.py"));
+    session("python", &[&python, &script])
+}
+
+async fn call(session: &Session, tool: &str, arguments: Value) -> String {
+    told(soon(session.call(tool, &json(arguments))).await)
+}
+
+async fn names(session: &Session) -> Vec<String> {
+    let listed = soon(session.list_tools()).await.unwrap();
+    assert!(listed.quarantined.is_empty() && listed.notes.is_empty());
+    listed.items.iter().map(|tool| tool.name.to_string()).collect()
+}
+
+/// Calls with a listener and tells the steps it heard, and the answer.
+async fn with_progress(session: &Session, tool: &str, arguments: Value) -> (Vec<String>, String) {
+    let mut steps = Vec::new();
+    let mut listen = |step: Progress| {
+        let message = step.message.unwrap_or_default();
+        steps.push(format!("{} of {} {message}", step.progress, step.total.unwrap()).trim_end().to_owned());
+    };
+    let options = CallOptions { progress: Some(&mut listen), ..CallOptions::default() };
+    let answer = told(soon(session.call_with(tool, &json(arguments), options)).await);
+    (steps, answer)
+}
+
+/// Calls a tool and kills the server from outside as soon as it reports progress.
+async fn killed_while(session: &Session, tool: &str, arguments: Value) -> String {
+    let mut victim = Some(children_of(std::process::id())[0]);
+    let mut strike = |_: Progress| victim.take().map_or((), kill);
+    let options = CallOptions { progress: Some(&mut strike), ..CallOptions::default() };
+    told(soon(session.call_with(tool, &json(arguments), options)).await)
+}
+
+async fn closes(session: &Session) {
+    soon(session.close()).await;
+    assert_eq!(children_of(std::process::id()), Vec::<u32>::new());
+    assert_eq!((session.health().violations, session.health().noise), (0, 0));
+}
+
+#[tokio::test]
+async fn the_official_everything_server_lists_calls_progresses_cancels_dies_and_returns() {
+    let session = everything();
+    assert_eq!(soon(session.connect()).await.unwrap().revision, "2025-11-25");
+    let tools = names(&session).await;
+    assert!(
+        ["echo", "get-sum", "trigger-long-running-operation"].iter().all(|name| tools.iter().any(|tool| tool == name))
+    );
+    assert_eq!(call(&session, "echo", json!({"message": "hi"})).await, "Echo: hi");
+    assert_eq!(call(&session, "get-sum", json!({"a": 2, "b": 3})).await, "The sum of 2 and 3 is 5.");
+    let refused = call(&session, "get-sum", json!({"a": "two", "b": 3})).await;
+    assert!(refused.contains("at `/a`"), "{refused}");
+
+    let weather = soon(session.call("get-structured-content", &json(json!({"location": "New York"})))).await.unwrap();
+    assert_eq!(weather.structured.unwrap().to_value().unwrap()["temperature"], 33);
+    let picture = soon(session.call("get-tiny-image", &none())).await.unwrap();
+    assert!(
+        picture
+            .content
+            .iter()
+            .any(|block| matches!(&block.kind, ContentKind::Image { mime_type, .. } if mime_type == "image/png"))
+    );
+    assert!(picture.quarantined().is_empty());
+
+    let long = json!({"duration": 0.3, "steps": 3});
+    let (steps, answer) = with_progress(&session, "trigger-long-running-operation", long).await;
+    assert_eq!(steps, ["1 of 3", "2 of 3", "3 of 3"]);
+    assert!(answer.starts_with("Long running operation completed"), "{answer}");
+
+    // It ignores cancellation and goes on sending progress; nobody may be confused by that.
+    let endless = json(json!({"duration": 2, "steps": 20}));
+    let dropped =
+        tokio::time::timeout(Duration::from_millis(300), session.call("trigger-long-running-operation", &endless));
+    assert!(dropped.await.is_err());
+    assert_eq!(call(&session, "echo", json!({"message": "still"})).await, "Echo: still");
+
+    // The tool says of itself that it may be repeated, so the call is, on a new server.
+    let answer = killed_while(&session, "trigger-long-running-operation", json!({"duration": 1, "steps": 5})).await;
+    assert!(answer.starts_with("Long running operation completed"), "{answer}");
+    assert_eq!(call(&session, "echo", json!({"message": "back"})).await, "Echo: back");
+    assert_eq!(session.health().connections, 2);
+    closes(&session).await;
+}
+
+#[tokio::test]
+async fn the_everything_server_that_no_longer_heeds_the_end_of_its_input_is_ended_by_a_signal() {
+    let brief = Grace { after_eof: Duration::from_millis(300), after_term: Duration::from_secs(10) };
+    let session = session_with("everything", &[NODE, EVERYTHING, "stdio"], |stdio| stdio.with_grace(brief));
+    soon(session.call("toggle-simulated-logging", &none())).await.unwrap();
+    closes(&session).await;
+}
+
+async fn python_server(version: u8, expected_name: &str) {
+    let session = python(version);
+    let info = soon(session.connect()).await.unwrap();
+    assert_eq!((info.name.as_str(), info.revision.as_str()), (expected_name, "2025-11-25"));
+    assert_eq!(names(&session).await, ["add", "echo", "slow", "crash", "fail", "picture"]);
+    let sum = soon(session.call("add", &json(json!({"a": 2, "b": 3})))).await.unwrap();
+    assert_eq!((sum.text().as_str(), sum.structured.unwrap().as_str()), ("5", r#"{"result":5}"#));
+    assert_eq!(
+        call(&session, "fail", json!({"reason": "no luck"})).await,
+        "failed: Error executing tool fail: no luck"
+    );
+    let picture: ToolResult = soon(session.use_tool("1", "picture", &none())).await;
+    assert!(serde_json::to_string(&picture).unwrap().contains(r#""image":{"format":"png""#));
+    let greeting = soon(session.get_prompt("greet", &json(json!({"name": "Ada"})))).await.unwrap();
+    assert!(greeting.as_str().contains("Please greet Ada."));
+    let note = soon(session.read_resource("note://hello")).await.unwrap();
+    assert!(note.as_str().contains("Hello from the note."));
+
+    let (steps, answer) = with_progress(&session, "slow", json!({"steps": 3, "delay_ms": 20})).await;
+    assert_eq!(steps, ["1 of 3 step 1 of 3", "2 of 3 step 2 of 3", "3 of 3 step 3 of 3"]);
+    assert_eq!(answer, "finished 3 steps");
+
+    let endless = json(json!({"steps": 1000, "delay_ms": 100}));
+    assert!(tokio::time::timeout(Duration::from_millis(300), session.call("slow", &endless)).await.is_err());
+    // The server's own words are part of every error; this one is provoked to read them.
+    until(async || stderr(&session).await.iter().any(|line| line.contains("slow was cancelled"))).await;
+
+    let answer = killed_while(&session, "slow", json!({"steps": 100, "delay_ms": 50})).await;
+    let expected =
+        "the server was killed by signal 9 (SIGKILL, often the system being out of memory) before it answered";
+    assert!(answer.contains(expected), "{answer}");
+    let error = soon(session.call("crash", &none())).await.unwrap_err();
+    assert_eq!(error.outcome(), Outcome::Unknown);
+    assert!(error.to_string().contains("the server exited with status 7 before it answered"), "{error}");
+    assert_eq!(call(&session, "echo", json!({"text": "again"})).await, "again");
+    assert_eq!(session.health().connections, 3);
+    closes(&session).await;
+}
+
+async fn stderr(session: &Session) -> Vec<String> {
+    session.get_prompt("greet", &none()).await.unwrap_err().evidence.stderr
+}
+
+#[tokio::test]
+async fn a_server_on_the_python_sdk_1_lists_calls_progresses_cancels_crashes_and_returns() {
+    python_server(1, "wharf-peer-mcp1").await;
+}
+
+#[tokio::test]
+async fn a_server_on_the_python_sdk_2_lists_calls_progresses_cancels_crashes_and_returns() {
+    python_server(2, "wharf-peer-mcp2").await;
+}
+
+#[tokio::test]
+async fn the_time_server_lists_calls_dies_and_returns() {
+    let session = session("time", &["ROOT/.peers/py2/bin/mcp-server-time"]);
+    assert_eq!(names(&session).await, ["get_current_time", "convert_time"]);
+    let noon = || json!({"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"});
+    let converted = call(&session, "convert_time", noon()).await;
+    assert!(converted.contains("+9.0h"), "{converted}");
+    let wrong = call(&session, "get_current_time", json!({"timezone": "Mars/X"})).await;
+    assert!(wrong.starts_with("failed: ") && wrong.contains("Invalid timezone"), "{wrong}");
+    kill(children_of(std::process::id())[0]);
+    let converted = call(&session, "convert_time", noon()).await;
+    assert!(converted.contains("+9.0h") || converted.contains("was killed by signal 9"), "{converted}");
+    assert!(call(&session, "convert_time", noon()).await.contains("+9.0h"));
+    assert_eq!(session.health().connections, 2);
+    closes(&session).await;
+}
+
+fn git(folder: &Path, arguments: &[&str]) {
+    let identity = ["-c", "user.name=A", "-c", "user.email=a@example.com"];
+    let run = Command::new("git").current_dir(folder).args(identity).args(arguments).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+}
+
+#[tokio::test]
+async fn the_git_server_lists_calls_and_changes_a_real_repository() {
+    let folder = tempfile::tempdir().unwrap();
+    git(folder.path(), &["init", "-q", "-b", "main"]);
+    std::fs::write(folder.path().join("file"), "text").unwrap();
+    git(folder.path(), &["add", "."]);
+    git(folder.path(), &["commit", "-qm", "first"]);
+    let path = folder.path().to_str().unwrap();
+    let session = session("git", &["ROOT/.peers/py2/bin/mcp-server-git", "--repository", path]);
+    assert!(names(&session).await.iter().any(|name| name == "git_status"));
+    let status = call(&session, "git_status", json!({"repo_path": path})).await;
+    assert!(status.starts_with("Repository status:\nOn branch main"), "{status}");
+    let branch = call(&session, "git_create_branch", json!({"repo_path": path, "branch_name": "feature"})).await;
+    assert!(branch.contains("feature"), "{branch}");
+    let log = call(&session, "git_log", json!({"repo_path": path, "max_count": 1})).await;
+    assert!(log.contains("Message: first"), "{log}");
+    let outside = call(&session, "git_status", json!({"repo_path": "/tmp"})).await;
+    assert!(outside.starts_with("failed: ") && outside.contains("is outside the allowed repository"), "{outside}");
+    closes(&session).await;
+}
+
+#[tokio::test]
+async fn the_git_server_without_a_repository_ends_before_it_is_ready_and_its_reason_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let session = session("git", &["ROOT/.peers/py2/bin/mcp-server-git", "--repository", path]);
+    let error = soon(session.connect()).await.unwrap_err().to_string();
+    assert!(error.starts_with("git: the server exited with status 0 before it was ready; its last line on stderr: "));
+    assert!(error.contains("is not a valid Git repository"), "{error}");
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use wharf_client::{ConnectErrorKind, Deadlines, NoHost, Outcome, Session, SessionOptions, Status, Stdio};
 use wharf_io::{Environment, Grace};
-use wharf_testkit::{Script, Step, WireLog, alive, children_of, scripted_server, soon};
+use wharf_testkit::{Script, Step, WireLog, alive, children_of, scripted_server, soon, until};
 
 use crate::{json, none, told};
 
@@ -161,12 +161,7 @@ async fn dropping_the_session_ends_the_whole_group() {
     soon(child.session.call("spawn", &none())).await.unwrap();
     let grandchild = number(child.path("grandchild"));
     drop(child.session);
-    soon(async {
-        while alive(grandchild) || !children_of(std::process::id()).is_empty() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(async || !alive(grandchild) && children_of(std::process::id()).is_empty()).await;
 }
 
 #[test]
@@ -208,12 +203,7 @@ async fn a_server_that_closes_its_output_but_lives_is_given_up_and_swept() {
     let error = soon(session.call("any", &none())).await.unwrap_err();
     let expected = "mute: the server closed the connection before it answered; whether the call ran is unknown";
     assert_eq!(error.to_string(), expected);
-    soon(async {
-        while !children_of(std::process::id()).is_empty() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(async || children_of(std::process::id()).is_empty()).await;
 }
 
 #[tokio::test]
