@@ -106,14 +106,14 @@ fn terminal_width() -> Option<u16> {
     tcgetwinsize(std::io::stdout()).ok().map(|size| size.ws_col).filter(|width| *width > 0)
 }
 
-/// Text from a server, with everything a terminal would act on made visible. Line feeds and tabs stay.
+/// Text from a server, with everything a terminal would act on made visible. Ends of lines and tabs stay.
 pub(crate) fn plain(text: &str) -> String {
     let visible = |c: char| match c {
         '\n' | '\t' => c.to_string(),
         c if c.is_control() || is_bidi(c) => format!("\\u{{{:x}}}", u32::from(c)),
         c => c.to_string(),
     };
-    text.chars().map(visible).collect()
+    text.replace("\r\n", "\n").chars().map(visible).collect()
 }
 
 /// The characters that turn text around, so that it reads as something else.
@@ -137,8 +137,8 @@ mod tests {
 
     #[test]
     fn what_a_terminal_would_act_on_is_made_visible() {
-        let text = "a\u{1b}[31mred\u{1b}]52;c;x\u{7}\r\nb\tc\u{202e}d";
-        assert_eq!(plain(text), "a\\u{1b}[31mred\\u{1b}]52;c;x\\u{7}\\u{d}\nb\tc\\u{202e}d");
+        let text = "a\u{1b}[31mred\u{1b}]52;c;x\u{7}\r\nb\tc\u{202e}d\rover";
+        assert_eq!(plain(text), "a\\u{1b}[31mred\\u{1b}]52;c;x\\u{7}\nb\tc\\u{202e}d\\u{d}over");
     }
 
     #[test]

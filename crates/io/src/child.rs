@@ -10,7 +10,7 @@ mod stderr;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -28,6 +28,9 @@ pub use stderr::LastLines;
 
 /// How long a killed process may take to disappear before we stop waiting for it.
 const KILLED: Duration = Duration::from_secs(5);
+/// How much a pipe holds. Four times the usual, and far from what one user may have in all with many servers.
+#[cfg(target_os = "linux")]
+const PIPE: usize = 256 * 1024;
 /// How long the rest of stderr is waited for once the process has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
@@ -156,6 +159,8 @@ impl Child {
         else {
             return Err(io::Error::other("the process has no pipes"));
         };
+        widen(&stdin);
+        widen(&stdout);
         let pipes = Pipes {
             stdin: pipe::Sender::from_owned_fd(OwnedFd::from(stdin))?,
             stdout: pipe::Receiver::from_owned_fd(OwnedFd::from(stdout))?,
@@ -233,6 +238,16 @@ impl Child {
         self.leader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Makes a pipe hold more, so that a large message takes fewer turns between two processes. Where the system refuses,
+/// the pipe works as it is.
+#[cfg(target_os = "linux")]
+fn widen(pipe: &impl AsFd) {
+    let _ = rustix::pipe::fcntl_setpipe_size(pipe, PIPE);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn widen(_pipe: &impl AsFd) {}
 
 impl SpawnError {
     fn new(spec: &ChildSpec, error: io::Error) -> Self {

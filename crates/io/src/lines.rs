@@ -12,6 +12,8 @@ use tokio_util::io::poll_read_buf;
 const KEPT: usize = 4 * 1024;
 /// The least room offered to one read.
 const READ: usize = 16 * 1024;
+/// The least room offered once a line has shown that it is long.
+const LONG_READ: usize = 256 * 1024;
 /// From this size on a line is handed over with its buffer instead of being copied out of it.
 const HAND_OVER: usize = 32 * 1024;
 
@@ -133,9 +135,10 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             self.start = 0;
         }
         let room = self.buffer.capacity() - self.buffer.len();
-        if room < READ {
-            let limit = (self.longest + 2 * READ).saturating_sub(self.buffer.len());
-            self.buffer.reserve_exact(self.buffer.len().max(READ).min(limit.max(READ)));
+        let least = if self.buffer.len() >= HAND_OVER { LONG_READ } else { READ };
+        if room < least {
+            let limit = (self.longest + least).saturating_sub(self.buffer.len());
+            self.buffer.reserve_exact(self.buffer.len().min(limit).max(least));
         }
     }
 
@@ -227,7 +230,7 @@ mod tests {
             let longest = 1024 * 1024;
             let mut lines = LineReader::new(tokio::io::repeat(b'x'), longest);
             assert!(matches!(lines.next().await.unwrap(), Some(LineEvent::TooLong { .. })));
-            assert!(lines.buffer.capacity() <= longest + 4 * READ, "{}", lines.buffer.capacity());
+            assert!(lines.buffer.capacity() <= longest + 2 * LONG_READ, "{}", lines.buffer.capacity());
         });
     }
 

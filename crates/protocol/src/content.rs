@@ -1,5 +1,7 @@
 //! Content blocks: every kind MCP has, and what we do with the ones it does not have.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use crate::{Fields, Json};
@@ -69,8 +71,8 @@ pub enum ResourceBody {
 impl Content {
     /// Reads one block. What cannot be read becomes [`ContentKind::Unreadable`], so nothing is ever dropped.
     pub fn from_json(raw: Json) -> Self {
-        let kind = read(&raw).unwrap_or_else(|reason| ContentKind::Unreadable { reason });
-        Self { kind, raw }
+        let kind = read_plain(&raw).map_or_else(|| read(&raw), Ok);
+        Self { kind: kind.unwrap_or_else(|reason| ContentKind::Unreadable { reason }), raw }
     }
 
     /// The text of a text block.
@@ -97,6 +99,26 @@ impl Content {
             ContentKind::Link { uri, mime_type, .. } => format!("[link to {uri}{}]", typed(mime_type)),
             ContentKind::Unreadable { reason } => format!("[a block that {reason}]"),
         }
+    }
+}
+
+/// The kinds that may be large, read in one pass; `None` for everything else and for everything odd.
+fn read_plain(raw: &Json) -> Option<ContentKind> {
+    #[derive(serde::Deserialize)]
+    struct Plain<'a> {
+        #[serde(borrow)]
+        r#type: Cow<'a, str>,
+        text: Option<String>,
+        data: Option<String>,
+        #[serde(rename = "mimeType")]
+        mime_type: Option<String>,
+    }
+    let Plain { r#type, text, data, mime_type } = serde_json::from_str(raw.as_str()).ok()?;
+    match &*r#type {
+        "text" => text.map(ContentKind::Text),
+        "image" => Some(ContentKind::Image { data: data?, mime_type: mime_type? }),
+        "audio" => Some(ContentKind::Audio { data: data?, mime_type: mime_type? }),
+        _ => None,
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a tool answered, whole: every block, the structured content, the error flag, and the text as it came.
 
+use serde_json::value::RawValue;
+
 use crate::{Content, ContentKind, Fields, Json, Quarantined};
 
 /// The result of a tool call. A tool that failed is a result too, with [`ToolOutput::is_error`] set.
@@ -19,18 +21,19 @@ pub struct ToolOutput {
 
 impl ToolOutput {
     /// Reads the result of `tools/call`; an error says why the whole of it makes no sense.
-    pub fn from_json(raw: Json) -> Result<Self, String> {
-        let fields = Fields::of(&raw)?;
-        let content = fields.items("content")?;
-        let structured = fields.json("structuredContent");
-        if content.is_none() && structured.is_none() {
+    pub fn from_json(raw: &Json) -> Result<Self, String> {
+        let view = View::read(raw)?;
+        if view.content.is_none() && view.structured.is_none() {
             return Err("has neither `content` nor `structuredContent`".to_owned());
         }
-        let content = content.unwrap_or_default().into_iter().map(Content::from_json).collect();
-        let is_error = fields.flag("isError")?.unwrap_or(false);
-        let meta = fields.json("_meta");
-        drop(fields);
-        Ok(Self { content, structured, is_error, meta, raw })
+        let content = view.content.unwrap_or_default().into_iter().map(|block| Content::from_json(raw.slice(block)));
+        Ok(Self {
+            content: content.collect(),
+            structured: view.structured.map(|structured| raw.slice(structured)),
+            is_error: view.is_error.unwrap_or(false),
+            meta: view.meta.map(|meta| raw.slice(meta)),
+            raw: raw.clone(),
+        })
     }
 
     /// All text of the result, other blocks described in a line each.
@@ -59,12 +62,43 @@ impl ToolOutput {
     }
 }
 
+/// A result, read in one pass; only one that is odd is looked at again, field by field, to say why.
+#[derive(serde::Deserialize)]
+struct View<'a> {
+    #[serde(borrow, default)]
+    content: Option<Vec<&'a RawValue>>,
+    #[serde(borrow, default, rename = "structuredContent")]
+    structured: Option<&'a RawValue>,
+    #[serde(default, rename = "isError")]
+    is_error: Option<bool>,
+    #[serde(borrow, default, rename = "_meta")]
+    meta: Option<&'a RawValue>,
+}
+
+impl<'a> View<'a> {
+    fn read(raw: &'a Json) -> Result<Self, String> {
+        if raw.is_object()
+            && let Ok(view) = serde_json::from_str(raw.as_str())
+        {
+            return Ok(view);
+        }
+        let fields = Fields::of(raw)?;
+        fields.items("content")?;
+        Ok(Self {
+            content: fields.raw("content").and_then(|content| serde_json::from_str(content.get()).ok()),
+            structured: fields.raw("structuredContent"),
+            is_error: fields.flag("isError")?,
+            meta: fields.raw("_meta"),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn output(text: &str) -> ToolOutput {
-        ToolOutput::from_json(Json::parse(text).unwrap()).unwrap()
+        ToolOutput::from_json(&Json::parse(text).unwrap()).unwrap()
     }
 
     #[test]
@@ -108,11 +142,17 @@ mod tests {
     }
 
     #[test]
+    fn a_result_with_a_key_twice_is_read_with_the_last_one() {
+        assert!(output(r#"{"content":[],"isError":false,"isError":true}"#).is_error);
+    }
+
+    #[test]
     fn a_result_that_is_none_says_why() {
-        let refusal = |text: &str| ToolOutput::from_json(Json::parse(text).unwrap()).unwrap_err();
+        let refusal = |text: &str| ToolOutput::from_json(&Json::parse(text).unwrap()).unwrap_err();
         assert_eq!(refusal("{}"), "has neither `content` nor `structuredContent`");
         assert_eq!(refusal(r#"{"content":null}"#), "has neither `content` nor `structuredContent`");
         assert_eq!(refusal(r#"{"content":"text"}"#), "`content` is a string, not an array");
         assert_eq!(refusal("3"), "is a number, not an object");
+        assert_eq!(refusal(r#"{"content":[],"isError":"no"}"#), "`isError` is a string, not true or false");
     }
 }

@@ -176,7 +176,7 @@ mod tests {
 
     fn result(content: &str) -> ToolResult {
         let text = format!(r#"{{"content":[{content}]}}"#);
-        ToolResult::from_output("use-1", &ToolOutput::from_json(Json::parse(text).unwrap()).unwrap())
+        ToolResult::from_output("use-1", &ToolOutput::from_json(&Json::parse(text).unwrap()).unwrap())
     }
 
     #[test]
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn a_tool_that_says_it_failed_is_an_error_with_its_own_words() {
         let output = ToolOutput::from_json(
-            Json::parse(r#"{"content":[{"type":"text","text":"no such file"}],"isError":true}"#).unwrap(),
+            &Json::parse(r#"{"content":[{"type":"text","text":"no such file"}],"isError":true}"#).unwrap(),
         );
         let result = ToolResult::from_output("7", &output.unwrap());
         assert_eq!(result.status, Status::Error);

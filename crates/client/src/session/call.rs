@@ -82,7 +82,7 @@ impl Session {
         let progress = options.progress.as_mut().map(|progress| &mut **progress as _);
         let result = live.wire.request("tools/call", params, limits, progress).await.map_err(fail)?;
 
-        let output = ToolOutput::from_json(result)
+        let output = ToolOutput::from_json(&result)
             .map_err(|reason| fail(CallErrorKind::Malformed(format!("the result {reason}"))))?;
         if !output.is_error
             && let Err(fault) = self.check_output(live, tool, &output).await?

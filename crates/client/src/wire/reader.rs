@@ -26,6 +26,11 @@ const QUESTIONS: usize = 32;
 const SUSPENSE: Duration = Duration::from_secs(5);
 /// How long the rest of a connection is read once the far end is known to be gone, or to be broken.
 const REST: Duration = Duration::from_secs(1);
+/// How often the posts are looked at when nothing comes in.
+///
+/// The timer also makes calls cheaper: a runtime without any timer has to be woken for every deadline that is set, and
+/// the deadlines of calls are almost always later than this.
+const HOUSEKEEPING: Duration = Duration::from_secs(30);
 /// Frames after which the posts are looked at even if all answers find their callers.
 const FRAMES: u32 = 256;
 
@@ -81,6 +86,7 @@ impl Reader {
         let mut far_end = keeper.ended();
         let mut far_end_gone = far_end.is_none();
         let mut last_read: Option<Instant> = None;
+        let mut housekeeping = tokio::time::interval(HOUSEKEEPING);
         let streams_end = loop {
             let suspense = self.suspense.as_ref().map(|suspense| suspense.until);
             tokio::select! {
@@ -100,6 +106,7 @@ impl Reader {
                         last_read.get_or_insert(Instant::now() + REST);
                     }
                 }
+                _ = housekeeping.tick() => self.take_posts(),
                 () = until(last_read), if last_read.is_some() => break None,
                 () = until(suspense), if suspense.is_some() => self.end_suspense(),
                 Some(_) = self.questions.join_next(), if !self.questions.is_empty() => {}

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, setrlimit};
 use serde_json::json;
 use wharf_client::{ConnectErrorKind, Deadlines, NoHost, Outcome, Session, SessionOptions, Status, Stdio};
-use wharf_io::{Environment, Grace};
+use wharf_io::{Environment, Grace, SpawnError};
 use wharf_testkit::{Script, Step, WireLog, alive, children_of, scripted_server, soon, until};
 
 use crate::{json, none, told};
@@ -124,8 +125,17 @@ async fn a_three_hundred_megabyte_line_fails_its_call_in_bounded_memory() {
 
 /// The most memory this process has ever held, in KiB.
 fn peak_memory() -> u64 {
+    memory("VmHWM")
+}
+
+/// The memory this process holds now, in KiB.
+fn resident_memory() -> u64 {
+    memory("VmRSS")
+}
+
+fn memory(key: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    let line = status.lines().find(|line| line.starts_with(key)).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
@@ -228,4 +238,58 @@ async fn the_child_sees_only_the_environment_it_was_given_and_runs_where_it_was_
     let seen = error.evidence.stderr.join("");
     assert!(!seen.contains("SECRET") && seen.contains("PATH") && seen.contains("TOKEN"), "{seen}");
     assert!(seen.ends_with(folder.path().to_str().unwrap()), "{seen}");
+}
+
+#[tokio::test]
+async fn five_hundred_starts_and_stops_leave_nothing_behind() {
+    let child = child(&Script::good());
+    let cycle = async || {
+        soon(child.session.ping()).await.unwrap();
+        soon(child.session.close()).await;
+    };
+    for _ in 0..50 {
+        cycle().await;
+    }
+    let before = (open_files(), tasks());
+    let memory_before = resident_memory();
+    for _ in 0..450 {
+        cycle().await;
+    }
+    assert_eq!((open_files(), tasks()), before);
+    assert_eq!(children_of(std::process::id()), Vec::<u32>::new());
+    let grown = resident_memory().saturating_sub(memory_before);
+    assert!(grown < 2_000, "memory grew by {grown} KiB");
+}
+
+fn open_files() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+fn tasks() -> usize {
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+}
+
+#[tokio::test]
+async fn running_out_of_file_descriptors_is_a_typed_error_and_passes_when_some_are_free_again() {
+    let limit = Rlimit { current: Some(64), maximum: Some(64) };
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let children: Vec<Child> = (0..30).map(|_| child(&Script::good())).collect();
+    let mut refused = None;
+    for child in &children {
+        if let Err(error) = soon(child.session.connect()).await {
+            refused = Some((child, error));
+            break;
+        }
+    }
+    let (unlucky, error) = refused.expect("the limit was never reached");
+    let ConnectErrorKind::Spawn(reason) = &error.kind else { panic!("{error}") };
+    assert!(matches!(&**reason, SpawnError::Exhausted(_)), "{error}");
+    for child in &children[..3] {
+        soon(child.session.close()).await;
+    }
+    soon(unlucky.session.connect()).await.unwrap();
+    for child in &children {
+        soon(child.session.close()).await;
+    }
+    assert_eq!(children_of(std::process::id()), Vec::<u32>::new());
 }

@@ -1,0 +1,87 @@
+//! `wharf call`.
+
+use serde_json::{Value, json};
+use wharf_testkit::{Script, Step};
+
+use crate::{Server, ran_with_input, screen, wharf};
+
+fn server() -> Server {
+    let script = Script::good().any_tool("fail").any_tool("crash").any_tool("hang").any_tool("mixed").any_tool("slow");
+    let failure = json!({"content": [{"type": "text", "text": "no such file"}], "isError": true});
+    let mixed = json!({"content": [
+        {"type": "text", "text": "bell \u{7} and \u{1b}]52;c;aGk=\u{7}"},
+        {"type": "image", "data": "aGk=", "mimeType": "image/png"},
+        {"type": "hologram"}]});
+    Server::new(
+        &script
+            .on_call("fail", [Step::Result(failure)])
+            .on_call("mixed", [Step::Result(mixed)])
+            .on_call("crash", [Step::Stderr("out of cheese".into()), Step::Exit(7)])
+            .on_call("slow", [Step::Progress(1.0, 2.0, "half".into()), Step::Text("done".into())])
+            .on_call("hang", [Step::Hang]),
+    )
+}
+
+#[test]
+fn arguments_come_as_pairs_as_json_or_from_stdin() {
+    let server = server();
+    for arguments in [&["call", "s", "add", "a=2", "b=3"][..], &["call", "s", "add", r#"{"a": 2, "b": 3}"#]] {
+        let ran = server.run(arguments);
+        assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "5\n", ""), "{arguments:?}");
+    }
+    let ran = ran_with_input(wharf(&["call", "s", "add", "-", "--mcp", &server.mcp()]), r#"{"a": 20, "b": 22}"#);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "42\n"));
+    // The schema wants text, so a number stays text.
+    assert_eq!(server.run(&["call", "s", "echo", "text=007"]).out, "007\n");
+}
+
+#[test]
+fn json_carries_the_result_as_the_server_sent_it() {
+    let ran = server().run(&["call", "s", "mixed", "--json"]);
+    let told: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&told["version"], &told["server"], &told["isError"]), (&json!(1), &json!("s"), &json!(false)));
+    assert_eq!(told["result"]["content"][2], json!({"type": "hologram"}));
+}
+
+#[test]
+fn a_failed_tool_is_told_with_its_own_words() {
+    insta::assert_snapshot!(screen(&server().run(&["call", "s", "fail"])));
+}
+
+#[test]
+fn what_a_terminal_would_act_on_never_reaches_it() {
+    insta::assert_snapshot!(screen(&server().run(&["call", "s", "mixed"])));
+}
+
+#[test]
+fn a_crash_is_told_with_its_last_words_and_a_hint() {
+    insta::assert_snapshot!(screen(&server().run(&["call", "s", "crash"])));
+}
+
+#[test]
+fn a_limit_ends_a_call() {
+    insta::assert_snapshot!(screen(&server().run(&["call", "s", "hang", "--timeout", "0.5"])));
+}
+
+#[test]
+fn arguments_that_do_not_fit_are_told_with_what_the_tool_takes() {
+    insta::assert_snapshot!(screen(&server().run(&["call", "s", "add", "a=2", "b=x"])));
+}
+
+#[test]
+fn a_tool_that_is_not_there_is_answered_with_the_nearest_one() {
+    insta::assert_snapshot!(screen(&server().run(&["call", "s", "ad"])));
+}
+
+#[test]
+fn progress_is_not_written_where_nobody_looks() {
+    let ran = server().run(&["call", "s", "slow"]);
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "done\n", ""));
+}
+
+#[test]
+fn colours_are_there_when_asked_for_and_not_otherwise() {
+    let server = server();
+    assert!(!server.run(&["call", "s", "fail"]).err.contains('\u{1b}'));
+    assert!(server.run(&["call", "s", "fail", "--color", "always"]).err.contains("\u{1b}["));
+}

@@ -1,0 +1,101 @@
+//! However the binary ends, nothing it started is left. `/proc` is the judge.
+
+use std::process::Child;
+use std::time::{Duration, SystemTime};
+
+use rustix::process::{Pid, Signal, kill_process};
+use wharf_testkit::{Script, Step, alive, descendants_of};
+
+use crate::{Server, done, wharf};
+
+/// A call that never ends, on a server that ignores its end and has a grandchild that ignores SIGTERM.
+fn stubborn_call(server: &Server) -> Child {
+    wharf(&["call", "s", "dig_in", "--mcp", &server.mcp()]).spawn().unwrap()
+}
+
+fn stubborn() -> Server {
+    let steps = [Step::Grandchild("$/grandchild".into()), Step::IgnoreEnd, Step::Hang];
+    Server::new(&Script::good().any_tool("dig_in").on_call("dig_in", steps))
+}
+
+fn until(what: &str, condition: impl Fn() -> bool) {
+    let deadline = SystemTime::now() + Duration::from_secs(20);
+    while !condition() {
+        assert!(SystemTime::now() < deadline, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// Sends a signal in the middle of the call and tells how the binary ended; everything it had started must be gone.
+fn ends_by(kind: Signal) -> (i32, String) {
+    let server = stubborn();
+    let child = stubborn_call(&server);
+    let grandchild = server.path().join("grandchild");
+    until("the grandchild never came", || grandchild.exists());
+    let mut family = descendants_of(child.id());
+    family.push(std::fs::read_to_string(&grandchild).unwrap().trim().parse().unwrap());
+    assert!(family.len() >= 3, "a guard, a server and a grandchild: {family:?}");
+    assert!(family.iter().all(|pid| alive(*pid)));
+    signal(&child, kind);
+    let ran = done(&child.wait_with_output().unwrap());
+    until("somebody is still alive", || !family.iter().any(|pid| alive(*pid)));
+    (ran.code, ran.err)
+}
+
+#[test]
+fn after_ctrl_c_nobody_is_alive() {
+    let (code, err) = ends_by(Signal::INT);
+    assert_eq!((code, err.as_str()), (130, "interrupted; closing the servers\n"));
+}
+
+#[test]
+fn after_sigterm_nobody_is_alive() {
+    assert_eq!(ends_by(Signal::TERM).0, 130);
+}
+
+#[test]
+fn after_a_lost_terminal_nobody_is_alive() {
+    assert_eq!(ends_by(Signal::HUP).0, 130);
+}
+
+#[test]
+fn after_sigkill_nobody_is_alive() {
+    assert_eq!(ends_by(Signal::KILL).0, -1);
+}
+
+#[test]
+fn a_second_ctrl_c_does_not_wait_for_the_servers() {
+    let server = stubborn();
+    let child = stubborn_call(&server);
+    let grandchild = server.path().join("grandchild");
+    until("the grandchild never came", || grandchild.exists());
+    let family = descendants_of(child.id());
+    let began = SystemTime::now();
+    signal(&child, Signal::INT);
+    // The first one is heard when the binary says so; only then does a second one mean something.
+    let mut child = child;
+    let mut heard = [0; 11];
+    std::io::Read::read_exact(child.stderr.as_mut().unwrap(), &mut heard).unwrap();
+    assert_eq!(&heard, b"interrupted");
+    signal(&child, Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(began.elapsed().unwrap() < Duration::from_secs(2));
+    until("somebody is still alive", || !family.iter().any(|pid| alive(*pid)));
+}
+
+#[test]
+fn after_a_good_end_nobody_is_alive() {
+    let server = Server::new(
+        &Script::good()
+            .any_tool("spawn")
+            .on_call("spawn", [Step::Grandchild("$/grandchild".into()), Step::Text("ok".into())]),
+    );
+    let ran = server.run(&["call", "s", "spawn"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "ok\n"));
+    let grandchild = std::fs::read_to_string(server.path().join("grandchild")).unwrap().trim().parse().unwrap();
+    assert!(!alive(grandchild));
+}
