@@ -9,6 +9,7 @@ mod stderr;
 
 use std::ffi::OsString;
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -131,47 +132,42 @@ pub struct Pipes {
 impl Child {
     /// Starts a process with piped stdin and stdout; its stderr is drained into a bounded ring.
     pub async fn spawn(spec: &ChildSpec) -> Result<(Self, Pipes), SpawnError> {
-        if let Some(cwd) = spec.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
-            return Err(SpawnError::NoDirectory(cwd.display().to_string()));
-        }
-        let mut command = Command::new(&spec.command);
-        command
-            .args(&spec.args)
-            .env_clear()
-            .envs(spec.environment.iter())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        if let Some(cwd) = &spec.cwd {
-            command.current_dir(cwd);
-        }
-        let leader =
-            spawner::spawn(command, spec.watcher.clone()).await.map_err(|error| SpawnError::new(spec, error))?;
-        Self::adopt(leader).map_err(|error| SpawnError::new(spec, error))
+        let mut command = spec.command()?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut leader = spec.start(command).await?;
+        // On an error, for example out of descriptors half-way, dropping the leader kills what was started.
+        let piped = || {
+            let (stdin, stdout, stderr) = leader.take_pipes()?;
+            widen(&stdin);
+            widen(&stdout);
+            let pipes = Pipes {
+                stdin: pipe::Sender::from_owned_fd(OwnedFd::from(stdin))?,
+                stdout: pipe::Receiver::from_owned_fd(OwnedFd::from(stdout))?,
+            };
+            let stderr = pipe::Receiver::from_owned_fd(OwnedFd::from(stderr))?;
+            Ok((Self::adopt(leader, Some(stderr))?, pipes))
+        };
+        piped().map_err(|error| SpawnError::new(spec, error))
     }
 
-    /// On an error, for example out of descriptors half-way, dropping the leader kills what was started.
-    fn adopt(mut leader: Leader) -> io::Result<(Self, Pipes)> {
-        let pid = leader.pid;
-        let process = leader.process().ok_or_else(|| io::Error::other("the process is gone"))?;
-        let (Some(stdin), Some(stdout), Some(stderr)) =
-            (process.stdin.take(), process.stdout.take(), process.stderr.take())
-        else {
-            return Err(io::Error::other("the process has no pipes"));
-        };
-        widen(&stdin);
-        widen(&stdout);
-        let pipes = Pipes {
-            stdin: pipe::Sender::from_owned_fd(OwnedFd::from(stdin))?,
-            stdout: pipe::Receiver::from_owned_fd(OwnedFd::from(stdout))?,
-        };
-        let source = pipe::Receiver::from_owned_fd(OwnedFd::from(stderr))?;
-        let watch = ExitWatch::new(pid)?;
-        let stderr = LastLines::default();
+    /// Starts a process without input whose stdout and stderr go to a file.
+    pub async fn spawn_logged(spec: &ChildSpec, log: File) -> Result<Self, SpawnError> {
+        let mut command = spec.command()?;
+        let logs = log.try_clone().map(|copy| (log, copy)).map_err(|error| SpawnError::new(spec, error))?;
+        command.stdin(Stdio::null()).stdout(logs.0).stderr(logs.1);
+        let leader = spec.start(command).await?;
+        Self::adopt(leader, None).map_err(|error| SpawnError::new(spec, error))
+    }
+
+    fn adopt(leader: Leader, source: Option<pipe::Receiver>) -> io::Result<Self> {
+        let (pid, watch, stderr) = (leader.pid, ExitWatch::new(leader.pid)?, LastLines::default());
         let mut drain = JoinSet::new();
-        drain.spawn(stderr.clone().drain(source));
+        match source {
+            Some(source) => drop(drain.spawn(stderr.clone().drain(source))),
+            None => stderr.nothing_to_drain(),
+        }
         let leader = Mutex::new(Some(leader));
-        Ok((Self { pid, leader, watch, exit: OnceLock::new(), stderr, _drain: drain }, pipes))
+        Ok(Self { pid, leader, watch, exit: OnceLock::new(), stderr, _drain: drain })
     }
 
     /// The process id, which is also the id of the group.
@@ -236,6 +232,25 @@ impl Child {
 
     fn leader(&self) -> MutexGuard<'_, Option<Leader>> {
         self.leader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ChildSpec {
+    fn command(&self) -> Result<Command, SpawnError> {
+        let mut command = Command::new(&self.command);
+        command.args(&self.args).env_clear().envs(self.environment.iter());
+        if let Some(cwd) = &self.cwd {
+            // The system's own error would not tell a missing directory from a missing program.
+            if !cwd.is_dir() {
+                return Err(SpawnError::NoDirectory(cwd.display().to_string()));
+            }
+            command.current_dir(cwd);
+        }
+        Ok(command)
+    }
+
+    async fn start(&self, command: Command) -> Result<Leader, SpawnError> {
+        spawner::spawn(command, self.watcher.clone()).await.map_err(|error| SpawnError::new(self, error))
     }
 }
 

@@ -5,7 +5,9 @@
 mod child;
 mod environment;
 mod lines;
+mod managed;
 
 pub use child::{Child, ChildSpec, Exit, Grace, GroupWatcher, LastLines, Pipes, SpawnError};
 pub use environment::Environment;
 pub use lines::{LineEvent, LineReader};
+pub use managed::{ManageError, Managed, ManagedSpec, stop_all};

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::io;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
 
@@ -42,9 +42,14 @@ impl Leader {
         Self { pid, process: Some(process), watcher }
     }
 
-    /// The process, to take its pipes from.
-    pub(super) fn process(&mut self) -> Option<&mut Child> {
-        self.process.as_mut()
+    /// Stdin, stdout and stderr of a process that was started with all three as pipes.
+    pub(super) fn take_pipes(&mut self) -> io::Result<(ChildStdin, ChildStdout, ChildStderr)> {
+        let pipes = self
+            .process
+            .as_mut()
+            .and_then(|process| process.stdin.take().zip(process.stdout.take()).zip(process.stderr.take()));
+        let ((stdin, stdout), stderr) = pipes.ok_or_else(|| io::Error::other("the process has no pipes"))?;
+        Ok((stdin, stdout, stderr))
     }
 
     /// Sends a signal to every process of the group.

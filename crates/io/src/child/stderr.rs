@@ -56,6 +56,11 @@ impl LastLines {
         self.finished.send_replace(true);
     }
 
+    /// There is no stream, so it has been read to its end.
+    pub(super) fn nothing_to_drain(&self) {
+        self.finished.send_replace(true);
+    }
+
     /// Waits until the stream has been read to its end, or `limit` has passed.
     pub(super) async fn finished(&self, limit: Duration) {
         let mut finished = self.finished.subscribe();

@@ -3,3 +3,4 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod child;
+mod managed;
