@@ -14,13 +14,14 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// Does `work` and closes `sessions` afterwards; if somebody interrupts, closes them at once. A second interruption
 /// does not wait for the servers: they are killed when the sessions are dropped.
 pub(crate) async fn guarded(sessions: &[Session], work: impl Future<Output = Exit>) -> Exit {
-    let exit = tokio::select! {
-        exit = work => exit,
-        () = interrupted() => {
-            render::note("interrupted; closing the servers");
-            Exit::Interrupted
-        }
+    let done = tokio::select! {
+        exit = work => Some(exit),
+        () = interrupted() => None,
     };
+    let exit = done.unwrap_or_else(|| {
+        render::note("interrupted; closing the servers");
+        Exit::Interrupted
+    });
     let closing = futures_util::future::join_all(sessions.iter().map(Session::close));
     tokio::select! {
         _ = tokio::time::timeout(FAREWELL, closing) => exit,

@@ -1,5 +1,7 @@
 //! How things look: errors with what the server said and a hint, tables, and text that cannot play tricks.
 
+use std::io::IsTerminal as _;
+
 use anstyle::{AnsiColor, Style};
 use comfy_table::{ContentArrangement, Table, presets};
 use rustix::termios::tcgetwinsize;
@@ -99,6 +101,42 @@ pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     }
     let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
     lines.join("\n")
+}
+
+/// One line on a terminal that says what is going on, and is gone when it is over.
+pub(crate) struct Transient {
+    wanted: bool,
+    shown: bool,
+}
+
+impl Transient {
+    pub(crate) fn new(quiet: bool) -> Self {
+        Self { wanted: !quiet && std::io::stderr().is_terminal(), shown: false }
+    }
+
+    pub(crate) fn show(&mut self, text: &str) {
+        if self.wanted {
+            let width = tcgetwinsize(std::io::stderr()).map_or(80, |size| usize::from(size.ws_col));
+            draw(&brief(&format!("… {text}"), width.saturating_sub(1)));
+            self.shown = true;
+        }
+    }
+}
+
+impl Drop for Transient {
+    fn drop(&mut self) {
+        if self.shown {
+            draw("");
+        }
+    }
+}
+
+/// Replaces the line the cursor is on.
+fn draw(line: &str) {
+    use std::io::Write as _;
+    let mut stderr = std::io::stderr();
+    let _ = write!(stderr, "\r\u{1b}[K{line}");
+    let _ = stderr.flush();
 }
 
 /// How wide the terminal is, if stdout is one.

@@ -1,6 +1,6 @@
 //! `wharf call`: one tool, once.
 
-use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::io::Read as _;
 
 use serde_json::{Value, json};
 use wharf::{CallErrorKind, CallOptions, Json, Listed, Progress, Session, Tool, ToolOutput};
@@ -8,6 +8,7 @@ use wharf::{CallErrorKind, CallOptions, Json, Listed, Progress, Session, Tool, T
 use crate::args::{Call, Globals};
 use crate::exit::Exit;
 use crate::interrupt::guarded;
+use crate::render::Transient;
 use crate::servers::Misuse;
 use crate::suggest::nearest;
 use crate::{arguments, render, servers};
@@ -38,30 +39,35 @@ fn from_stdin(call: &Call) -> Result<Option<Json>, Misuse> {
 }
 
 async fn call_tool(globals: &Globals, call: &Call, session: &Session, given: Option<Json>) -> Exit {
+    let mut doing = Transient::new(globals.quiet);
+    doing.show(&format!("connecting to {}", call.server));
     // The list tells what the arguments have to look like, before anything is done.
     let listed = match session.list_tools().await {
         Ok(listed) => listed,
         Err(error) => {
+            drop(doing);
             render::call_error(&error, None);
             return Exit::from(&error.kind);
         }
     };
     let Some(tool) = listed.items.iter().find(|tool| *tool.name == *call.tool) else {
+        drop(doing);
         render::misuse(&no_such_tool(call, &listed));
         return Exit::Usage;
     };
     let arguments = match given.map_or_else(|| arguments::read(&call.arguments, Some(tool)), Ok) {
         Ok(arguments) => arguments,
         Err(misuse) => {
+            drop(doing);
             render::misuse(&misuse);
             return Exit::Usage;
         }
     };
-    let mut meter = Meter::new(globals);
-    let mut progress = |step: Progress| meter.show(&step);
+    doing.show(&format!("calling {}", call.tool));
+    let mut progress = |step: Progress| doing.show(&told(&step));
     let options = CallOptions { progress: Some(&mut progress), ..CallOptions::default() };
     let result = session.call_with(&call.tool, &arguments, options).await;
-    meter.clear();
+    drop(doing);
     match result {
         Ok(output) => show(globals, call, &output),
         Err(error) => {
@@ -117,36 +123,8 @@ fn show(globals: &Globals, call: &Call, output: &ToolOutput) -> Exit {
     Exit::Done
 }
 
-/// One line on a terminal that says how far the call has come.
-struct Meter {
-    shown: bool,
-    wanted: bool,
-}
-
-impl Meter {
-    fn new(globals: &Globals) -> Self {
-        Self { shown: false, wanted: !globals.quiet && std::io::stderr().is_terminal() }
-    }
-
-    fn show(&mut self, step: &Progress) {
-        if self.wanted {
-            let total = step.total.map(|total| format!(" of {total}")).unwrap_or_default();
-            let message = step.message.as_deref().map(|message| format!("  {}", render::brief(message, 60)));
-            draw(&format!("… {}{total}{}", step.progress, message.unwrap_or_default()));
-            self.shown = true;
-        }
-    }
-
-    fn clear(&mut self) {
-        if self.shown {
-            draw("");
-        }
-    }
-}
-
-/// Replaces the line the cursor is on.
-fn draw(line: &str) {
-    let mut stderr = std::io::stderr();
-    let _ = write!(stderr, "\r\u{1b}[K{line}");
-    let _ = stderr.flush();
+fn told(step: &Progress) -> String {
+    let total = step.total.map(|total| format!(" of {total}")).unwrap_or_default();
+    let message = step.message.as_deref().map(|message| format!("  {message}")).unwrap_or_default();
+    format!("{}{total}{message}", step.progress)
 }

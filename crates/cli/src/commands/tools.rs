@@ -7,6 +7,7 @@ use wharf::{CallError, Listed, Session, Tool};
 use crate::args::{Globals, Tools};
 use crate::exit::Exit;
 use crate::interrupt::guarded;
+use crate::render::Transient;
 use crate::{render, servers};
 
 /// How much of a description a table shows.
@@ -21,7 +22,11 @@ pub(crate) async fn run(globals: &Globals, tools: Tools) -> Exit {
         }
     };
     guarded(&sessions, async {
+        let mut doing = Transient::new(globals.quiet);
+        let names: Vec<&str> = sessions.iter().map(|session| session.name().as_str()).collect();
+        doing.show(&format!("connecting to {}", names.join(", ")));
         let listed = join_all(sessions.iter().map(Session::list_tools)).await;
+        drop(doing);
         let servers: Vec<_> = sessions.iter().zip(listed).collect();
         if globals.json {
             let servers: Vec<Value> = servers.iter().map(|(session, listed)| as_json(session, listed)).collect();
