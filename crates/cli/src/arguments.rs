@@ -1,7 +1,7 @@
 //! The arguments of a tool, as people type them.
 
 use serde_json::{Map, Value};
-use wharf::{Json, Tool};
+use wharf::{Json, Tool, schema_accepts};
 
 use crate::servers::Misuse;
 
@@ -39,11 +39,7 @@ fn pairs_of(pairs: &[String], tool: Option<&Tool>) -> Result<Json, Misuse> {
 
 /// A value is text where the schema wants text, and JSON, if it is any, everywhere else.
 fn value(text: &str, schema: &Value) -> Value {
-    let text_wanted = match &schema["type"] {
-        Value::String(kind) => kind == "string",
-        Value::Array(kinds) => kinds.iter().any(|kind| kind == "string"),
-        _ => false,
-    };
+    let text_wanted = schema_accepts(schema, "string");
     let as_text = || Value::String(text.to_owned());
     if text_wanted { as_text() } else { serde_json::from_str(text).unwrap_or_else(|_| as_text()) }
 }
@@ -54,7 +50,7 @@ mod tests {
     use wharf::Item as _;
 
     fn told(words: &[&str]) -> String {
-        let tool = r#"{"name":"t","inputSchema":{"properties":{"s":{"type":"string"},"n":{"type":"integer"},"l":{"type":"array"}}}}"#;
+        let tool = r#"{"name":"t","inputSchema":{"properties":{"s":{"type":"string"},"n":{"type":"integer"},"l":{"type":"array"},"o":{"anyOf":[{"type":"string"},{"type":"null"}]}}}}"#;
         let tool = Tool::from_json(&Json::parse(tool).unwrap()).unwrap();
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         match read(&words, Some(&tool)) {
@@ -71,6 +67,7 @@ mod tests {
             r#"{"other":true,"text":"hello world","s":"a=b"}"#
         );
         assert_eq!(told(&[r#"{"n": 1.0}"#]), r#"{"n": 1.0}"#);
+        assert_eq!(told(&["o=12"]), r#"{"o":"12"}"#);
         assert_eq!(told(&[]), "{}");
     }
 

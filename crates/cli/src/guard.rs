@@ -1,7 +1,7 @@
 //! The guard: a second process that ends our children's groups when we can no longer do it ourselves.
 //!
 //! We hold one end of a pipe and write to it which groups there are. When we die, however suddenly, the pipe closes; the
-//! guard, which sits in a session of its own, then kills every group that is left.
+//! guard, which sits in a process group of its own, then kills every group that is left.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, Write as _};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
+use futures_util::future::select_all;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use wharf::Session;
 
 use crate::exit::Exit;
@@ -14,9 +15,10 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// Does `work` and closes `sessions` afterwards; if somebody interrupts, closes them at once. A second interruption
 /// does not wait for the servers: they are killed when the sessions are dropped.
 pub(crate) async fn guarded(sessions: &[Session], work: impl Future<Output = Exit>) -> Exit {
+    let mut interruptions = Interruptions::new();
     let done = tokio::select! {
         exit = work => Some(exit),
-        () = interrupted() => None,
+        () = interruptions.next() => None,
     };
     let exit = done.unwrap_or_else(|| {
         render::note("interrupted; closing the servers");
@@ -25,18 +27,24 @@ pub(crate) async fn guarded(sessions: &[Session], work: impl Future<Output = Exi
     let closing = futures_util::future::join_all(sessions.iter().map(Session::close));
     tokio::select! {
         _ = tokio::time::timeout(FAREWELL, closing) => exit,
-        () = interrupted() => Exit::Interrupted,
+        () = interruptions.next() => Exit::Interrupted,
     }
 }
 
-/// Completes at the next signal that asks us to end.
-async fn interrupted() {
-    let signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
-    let waiting = signals.into_iter().flatten().map(|mut signal| Box::pin(async move { signal.recv().await }));
-    let mut waiting: Vec<_> = waiting.collect();
-    if waiting.is_empty() {
-        // Without handlers the system's own way to end us is still there.
-        return std::future::pending().await;
+/// The signals that ask us to end. They are listened to from the start, so that none is lost in between.
+struct Interruptions(Vec<Signal>);
+
+impl Interruptions {
+    fn new() -> Self {
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        // Where no handler can be had, the system's own way to end us is still there.
+        Self(kinds.into_iter().filter_map(|kind| signal(kind).ok()).collect())
     }
-    futures_util::future::select_all(waiting.drain(..)).await;
+
+    async fn next(&mut self) {
+        if self.0.is_empty() {
+            return std::future::pending().await;
+        }
+        select_all(self.0.iter_mut().map(|signal| Box::pin(signal.recv()))).await;
+    }
 }

@@ -28,6 +28,14 @@ fn err(text: &str) {
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 
+/// Writes one JSON value to stdout, with every part of it that came from a server as it came.
+pub(crate) fn json(value: &impl serde::Serialize) {
+    match serde_json::to_string(value) {
+        Ok(text) => out(&text),
+        Err(cause) => error(&format!("the result cannot be written as JSON: {cause}"), &[], None),
+    }
+}
+
 /// An error, what the server said before it, and what can be done.
 pub(crate) fn error(what: &str, said: &[String], hint: Option<&str>) {
     err(&format!("{RED}error:{RED:#} {}", plain(what)));

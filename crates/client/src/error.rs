@@ -50,13 +50,13 @@ pub enum ConnectErrorKind {
         last: Arc<ConnectErrorKind>,
     },
     /// The session was closed meanwhile.
-    #[error("the session was closed while it was connecting")]
+    #[error("the session was closed meanwhile; nothing was sent")]
     Closed,
 }
 
 /// A call without an answer.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{server}: {kind}{evidence}")]
+#[error("{server}: {kind}{}", self.quoted())]
 pub struct CallError {
     /// The server.
     pub server: ServerName,
@@ -103,6 +103,9 @@ pub enum CallErrorKind {
         /// The result, for a host that wants it all the same.
         output: Box<ToolOutput>,
     },
+    /// The server sent something that named no request, and then nothing; the call may have been what it was about.
+    #[error("without naming a request the server sent {0}, and then no answer; whether the call ran is unknown")]
+    Unanswered(String),
     /// A deadline passed; the server was told that nobody waits any more.
     #[error("no answer within {} ({deadline})", seconds(*.after))]
     Timeout {
@@ -161,7 +164,22 @@ impl CallError {
             CallErrorKind::Server { .. } | CallErrorKind::Malformed(_) | CallErrorKind::Output { .. } => {
                 Outcome::Answered
             }
-            CallErrorKind::Timeout { .. } | CallErrorKind::Lost(_) | CallErrorKind::Closed => Outcome::Unknown,
+            CallErrorKind::Timeout { .. }
+            | CallErrorKind::Unanswered(_)
+            | CallErrorKind::Lost(_)
+            | CallErrorKind::Closed => Outcome::Unknown,
+        }
+    }
+
+    /// The server's last words, where they may say why.
+    fn quoted(&self) -> String {
+        match &self.kind {
+            CallErrorKind::Connect(_)
+            | CallErrorKind::Lost(_)
+            | CallErrorKind::Timeout { .. }
+            | CallErrorKind::Unanswered(_)
+            | CallErrorKind::Malformed(_) => self.evidence.to_string(),
+            _ => String::new(),
         }
     }
 }

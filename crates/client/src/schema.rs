@@ -4,7 +4,7 @@ use std::fmt;
 
 use jsonschema::{PatternOptions, Validator};
 use serde_json::{Map, Value};
-use wharf_protocol::Json;
+use wharf_protocol::{Json, schema_accepts};
 
 /// A compiled JSON Schema. Nothing is ever fetched for it: a `$ref` to elsewhere makes it unusable.
 #[derive(Debug)]
@@ -74,11 +74,7 @@ impl Schema {
 
 /// Decodes one argument if its schema wants an array or object, does not want a string, and the string holds one.
 fn decode_string(arguments: &mut Map<String, Value>, name: &str, schema: &Value) -> bool {
-    let wants = |kind: &str| match schema.get("type") {
-        Some(Value::String(one)) => one == kind,
-        Some(Value::Array(several)) => several.iter().any(|one| one == kind),
-        _ => false,
-    };
+    let wants = |kind: &str| schema_accepts(schema, kind);
     let Some(Value::String(text)) = arguments.get(name) else { return false };
     let decoded = match serde_json::from_str::<Value>(text) {
         Ok(decoded) if decoded.is_array() && wants("array") => decoded,
@@ -137,7 +133,8 @@ mod tests {
     fn a_string_is_decoded_only_where_the_schema_wants_an_array_or_object() {
         let schema = schema(json!({"type": "object", "properties": {
             "list": {"type": "array"}, "map": {"type": ["object", "null"]}, "text": {"type": "string"},
-            "either": {"type": ["string", "array"]}}}));
+            "either": {"type": ["string", "array"]}, "maybe": {"anyOf": [{"type": "array"}, {"type": "null"}]}}}));
+        assert_eq!(admitted(&schema, json!({"maybe": "[3]"})), r#"{"maybe":[3]}"#);
         assert_eq!(admitted(&schema, json!({"list": "[1,2]", "text": "[1]"})), r#"{"list":[1,2],"text":"[1]"}"#);
         assert_eq!(admitted(&schema, json!({"map": "{\"a\":1}"})), r#"{"map":{"a":1}}"#);
         assert_eq!(admitted(&schema, json!({"either": "[1]"})), "as it is");

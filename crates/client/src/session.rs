@@ -16,6 +16,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
+use serde::Serialize;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -29,7 +30,7 @@ use crate::restarts::{Decision, Restarts};
 use crate::transport::{OpenError, Transport};
 use crate::wire::{Ending, Limits, Setup, Wire};
 use crate::{CallError, CallErrorKind, ConnectError, ConnectErrorKind, Evidence, Health, Host, Notice};
-use tools::ToolIndex;
+use tools::KnownTools;
 
 /// One server. Cloning gives another handle to the same session; when the last one is dropped the server is killed.
 #[derive(Clone)]
@@ -120,7 +121,7 @@ struct Live {
     number: u64,
     wire: Wire,
     info: Arc<ServerInfo>,
-    tools: Arc<ArcSwapOption<ToolIndex>>,
+    tools: Arc<KnownTools>,
     since: Instant,
 }
 
@@ -194,18 +195,18 @@ impl Session {
     /// Does the handshake once more on the connection there is; what was known of the server is forgotten.
     pub async fn initialize(&self) -> Result<Arc<ServerInfo>, CallError> {
         let live = self.inner.ready().await?;
-        live.tools.store(None);
+        live.tools.forget();
         let info = handshake::shake_hands(&live.wire, &*self.inner.host, &self.inner.options).await;
         info.map(Arc::new).map_err(|kind| self.inner.call_error(&live, CallErrorKind::Connect(kind)))
     }
 
     /// Asks whether the server is there.
     pub async fn ping(&self) -> Result<(), CallError> {
-        self.request("ping", &Json::from(serde_json::json!({}))).await.map(drop)
+        self.request("ping", &serde_json::json!({})).await.map(drop)
     }
 
     /// Sends any request and waits for its result.
-    pub async fn request(&self, method: &'static str, params: &Json) -> Result<Json, CallError> {
+    pub async fn request(&self, method: &'static str, params: &(impl Serialize + Sync)) -> Result<Json, CallError> {
         let live = self.inner.ready().await?;
         let limits = self.inner.limits(&CallOptions::default());
         let result = live.wire.request(method, |_| params, limits, None).await;
@@ -227,10 +228,12 @@ impl Session {
             std::mem::take(&mut start.tasks)
         };
         tasks.shutdown().await;
-        if let Some(live) = self.inner.live.swap(None) {
+        let live = self.inner.live.swap(None);
+        // Said before the waiting: whoever uses the session meanwhile opens it again, and has the last word.
+        self.inner.status.send_replace(Status::Closed);
+        if let Some(live) = live {
             live.wire.close().await;
         }
-        self.inner.status.send_replace(Status::Closed);
     }
 }
 
@@ -285,37 +288,41 @@ impl Inner {
 
     /// Publishes how an attempt went, before anybody who waits for it is woken.
     fn attempted(&self, result: &Result<Arc<Live>, ConnectError>) {
+        let mut start = self.start();
+        // Whoever waits for the attempt has a handle of its own; ours would keep its result around.
+        start.attempt = None;
         match result {
             Ok(live) => {
                 self.live.store(Some(Arc::clone(live)));
-                // Whoever waits for the attempt has a handle of its own; ours would keep a dead connection around.
-                self.start().attempt = None;
                 self.status.send_replace(Status::Connected(Arc::clone(&live.info)));
+                drop(start);
+                // It may have ended before anybody could hear of it.
+                if let Some(ending) = live.wire.ending() {
+                    self.ended(live.number, ending);
+                }
             }
-            Err(error) => self.failed(error, Duration::ZERO),
+            Err(error) => self.failed(&mut start, error, Duration::ZERO),
         }
     }
 
-    /// The connection `number` has ended by itself.
-    fn ended(&self, number: u64, ending: &Ending) {
-        let Some(live) = self.live.load_full().filter(|live| live.number == number) else { return };
-        if ending.closed {
-            return;
-        }
+    /// The connection `number` has ended by itself; what is returned is what is left of it.
+    fn ended(&self, number: u64, ending: &Ending) -> Option<Arc<Live>> {
+        let mut start = self.start();
+        let live = self.live.load_full().filter(|live| live.number == number && !ending.closed)?;
         self.live.store(None);
         let error = ConnectError {
             server: self.name.clone(),
             kind: ConnectErrorKind::Transport(format!("the server {}", ending.reason)),
             evidence: ending.evidence.clone(),
         };
-        self.failed(&error, live.since.elapsed());
+        let lived = if live.wire.was_useful() { Duration::MAX } else { live.since.elapsed() };
+        self.failed(&mut start, &error, lived);
+        Some(live)
     }
 
-    fn failed(&self, error: &ConnectError, lived: Duration) {
-        let mut start = self.start();
+    fn failed(&self, start: &mut Start, error: &ConnectError, lived: Duration) {
         start.restarts.failed(Instant::now(), lived);
         start.last_failure = Some(error.kind.clone());
-        drop(start);
         self.status.send_replace(Status::Failed(error.clone()));
     }
 
@@ -367,7 +374,7 @@ impl Parts {
             Err(_) => return Err(error(ConnectErrorKind::Timeout(limit), Evidence::default())),
         };
         let number = self.counters.connections.fetch_add(1, Ordering::Relaxed) + 1;
-        let tools = Arc::new(ArcSwapOption::empty());
+        let tools = Arc::new(KnownTools::default());
         let stale = Arc::clone(&tools);
         let wire = Wire::start(
             link,
@@ -376,13 +383,12 @@ impl Parts {
                 counters: Arc::clone(&self.counters),
                 on_notice: Box::new(move |notice| {
                     if matches!(notice, Notice::ToolsChanged) {
-                        stale.store(None);
+                        stale.forget();
                     }
                 }),
                 on_end: Box::new(move |ending| {
-                    if let Some(session) = session.upgrade() {
-                        session.ended(number, ending);
-                    }
+                    let live = session.upgrade()?.ended(number, ending)?;
+                    Some(live as Arc<dyn Send + Sync>)
                 }),
                 write_limit: self.options.deadlines.write,
                 answer_limit: self.options.deadlines.answer,

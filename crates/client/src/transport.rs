@@ -10,6 +10,7 @@ mod stdio;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use ::bytes::Bytes;
 use futures_core::Stream;
@@ -79,6 +80,8 @@ pub struct Link {
     pub(crate) incoming: Incoming,
     pub(crate) outgoing: Outgoing,
     pub(crate) keeper: Arc<dyn Keeper>,
+    /// How many bytes have left, where that is known: a large message on a slow pipe is not a pipe that is stuck.
+    pub(crate) written: Arc<AtomicU64>,
 }
 
 /// What came from the server.
@@ -94,6 +97,8 @@ pub enum Frame {
         tail: Vec<u8>,
         /// What is wrong with it.
         reason: String,
+        /// Whether all of it has come; if not, it is reported once more when it has.
+        ended: bool,
     },
 }
 
@@ -142,10 +147,12 @@ impl Link {
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Self {
+        let written = Arc::new(AtomicU64::new(0));
         Self {
             incoming: Box::pin(bytes::Lines::new(reader, LONGEST_MESSAGE)),
-            outgoing: Box::pin(bytes::LineSink::new(writer)),
+            outgoing: Box::pin(bytes::LineSink::new(writer, Arc::clone(&written))),
             keeper: Arc::new(NoKeeper),
+            written,
         }
     }
 
@@ -158,6 +165,7 @@ impl Link {
             incoming: Box::pin(incoming.map(|message| message.map(Frame::Message))),
             outgoing: Box::pin(outgoing),
             keeper: Arc::new(NoKeeper),
+            written: Arc::default(),
         }
     }
 

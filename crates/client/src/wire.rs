@@ -11,7 +11,7 @@ mod outbox;
 mod questions;
 mod reader;
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -38,9 +38,16 @@ const POSTS: usize = 4 * IN_FLIGHT;
 const PROGRESS: usize = 256;
 /// How long the reader may take to see the end of a connection that is being closed.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// How long a transport may take to close its far end.
+const CLOSING: Duration = Duration::from_secs(30);
+/// Longer than any deadline that means something, and short enough to be added to any point in time.
+const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// Receives the progress of one call, in the caller's own task.
 pub(crate) type OnProgress<'a> = &'a mut (dyn FnMut(Progress) + Send);
+
+/// Hears of the end of a connection, and returns what must live until everybody else has heard of it.
+pub(crate) type OnEnd = Box<dyn FnOnce(&Ending) -> Option<Arc<dyn Send + Sync>> + Send>;
 
 /// What a connection needs to know of its session.
 pub(crate) struct Setup {
@@ -48,8 +55,7 @@ pub(crate) struct Setup {
     pub(crate) counters: Arc<Counters>,
     /// Sees every notice before the host does.
     pub(crate) on_notice: Box<dyn Fn(&Notice) + Send>,
-    /// Hears of the end.
-    pub(crate) on_end: Box<dyn FnOnce(&Ending) + Send>,
+    pub(crate) on_end: OnEnd,
     /// How long a full pipe is borne.
     pub(crate) write_limit: Duration,
     /// How long the host may take to answer the server.
@@ -92,6 +98,8 @@ struct Shared {
     /// Our own wish to end.
     closing: OnceLock<()>,
     ending: OnceLock<Ending>,
+    /// Whether any request but the handshake has been answered.
+    useful: AtomicBool,
     counters: Arc<Counters>,
     started: Instant,
 }
@@ -106,7 +114,7 @@ enum Post {
 struct Waiter {
     answer: oneshot::Sender<Result<Json, Failure>>,
     progress: Option<mpsc::Sender<Progress>>,
-    /// When progress was last heard of, in milliseconds since the connection started.
+    /// When progress was last heard of, by the clock that stands still while the host is asked, in milliseconds.
     heard: Arc<AtomicU64>,
 }
 
@@ -114,6 +122,9 @@ struct Waiter {
 enum Failure {
     Rpc(RpcError),
     Malformed(String),
+    /// The server sent something that may have been the answer, and then nothing.
+    Unanswered(String),
+    Closed,
     Ended,
 }
 
@@ -124,10 +135,11 @@ impl Wire {
             next_id: AtomicU64::new(1),
             posts: ArrayQueue::new(POSTS),
             nudge: Notify::new(),
-            outbox: Outbox::new(link.outgoing),
+            outbox: Outbox::new(link.outgoing, link.written),
             clock: Clock::default(),
             closing: OnceLock::new(),
             ending: OnceLock::new(),
+            useful: AtomicBool::new(false),
             counters: Arc::clone(&setup.counters),
             started: Instant::now(),
         });
@@ -140,8 +152,9 @@ impl Wire {
             pump.nudge.notify_one();
         });
         let (notices, told) = mpsc::channel(reader::NOTICES);
-        tasks.spawn(tell(told, Arc::clone(&setup.host)));
-        let reader = Reader::new(Arc::clone(&shared), Arc::clone(&keeper), notices, setup);
+        let (all_told, heard_all) = oneshot::channel();
+        tasks.spawn(tell(told, Arc::clone(&setup.host), all_told));
+        let reader = Reader::new(Arc::clone(&shared), Arc::clone(&keeper), (notices, heard_all), setup);
         tasks.spawn(reader.run(link.incoming));
         Self { shared, keeper, permits: Semaphore::new(IN_FLIGHT), tasks: Mutex::new(tasks) }
     }
@@ -159,18 +172,18 @@ impl Wire {
         let shared = &*self.shared;
         let _permit = match self.permits.try_acquire() {
             Ok(permit) => permit,
-            Err(_) => tokio::time::timeout(limits.idle, self.permits.acquire())
+            Err(_) => tokio::time::timeout(limits.shortest(), self.permits.acquire())
                 .await
                 .ok()
                 .and_then(Result::ok)
                 .ok_or(CallErrorKind::Busy)?,
         };
-        if shared.ending.get().is_some() {
+        if shared.ending.get().is_some() || shared.closing.get().is_some() {
             return Err(CallErrorKind::Connect(self.not_sent()));
         }
         let id = shared.next_id.fetch_add(1, Ordering::Relaxed);
         let (answer, receiver) = oneshot::channel();
-        let heard = Arc::new(AtomicU64::new(shared.now()));
+        let heard = Arc::new(AtomicU64::new(shared.running_time()));
         let (progress, on_progress) = match on_progress {
             Some(on_progress) => {
                 let (sender, receiver) = mpsc::channel(PROGRESS);
@@ -181,21 +194,24 @@ impl Wire {
         let waiter = Waiter { answer, progress, heard: Arc::clone(&heard) };
         shared.posts.push(Post::Expect(id, waiter)).map_err(|_| CallErrorKind::Busy)?;
         // From here on the request counts as under way: if we are dropped, the server is told.
-        let mut in_flight = InFlight { shared, id, cancels: method != "initialize" };
+        let mut in_flight = InFlight { shared, id, answered: false, cancels: method != "initialize" };
         shared.outbox.post(write(Some(id), method, Some(params(id)))).map_err(|_| CallErrorKind::Busy)?;
         // Either the reader finds our post when it ends, or we find its ending here.
         fence(Ordering::SeqCst);
         let answer = match shared.ending.get() {
-            Some(_) => Ok(Err(Failure::Ended)),
-            None => Waiting { shared, receiver, heard, limits }.answer(on_progress).await,
+            Some(_) => Err(Failure::Ended),
+            None => Waiting { shared, receiver, heard, limits }.answer(on_progress).await?,
         };
-        match answer {
-            Ok(answer) => {
-                in_flight.cancels = false;
-                answer.map_err(|failure| self.no_result(failure))
-            }
-            Err(timeout) => Err(timeout),
+        in_flight.answered = !matches!(answer, Err(Failure::Unanswered(_)));
+        if answer.is_ok() && in_flight.cancels {
+            shared.useful.store(true, Ordering::Relaxed);
         }
+        answer.map_err(|failure| self.no_result(failure))
+    }
+
+    /// Whether the connection has been of any use beyond its handshake.
+    pub(crate) fn was_useful(&self) -> bool {
+        self.shared.useful.load(Ordering::Relaxed)
     }
 
     /// Sends a notification; one that cannot leave is lost with its connection.
@@ -225,7 +241,9 @@ impl Wire {
     pub(crate) async fn close(&self) {
         let _ = self.shared.closing.set(());
         self.shared.outbox.close();
-        self.keeper.close().await;
+        // The reader ends the calls under way now, and goes on reading so that the server can finish what it writes.
+        self.shared.nudge.notify_one();
+        let _ = tokio::time::timeout(CLOSING, self.keeper.close()).await;
         self.shared.nudge.notify_one();
         let mut tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         let ended = async { while self.shared.ending.get().is_none() && tasks.join_next().await.is_some() {} };
@@ -237,6 +255,8 @@ impl Wire {
         match failure {
             Failure::Rpc(RpcError { code, message, data }) => CallErrorKind::Server { code, message, data },
             Failure::Malformed(reason) => CallErrorKind::Malformed(reason),
+            Failure::Unanswered(reason) => CallErrorKind::Unanswered(reason),
+            Failure::Closed => CallErrorKind::Closed,
             Failure::Ended => match self.shared.ending.get() {
                 Some(ending) if ending.closed => CallErrorKind::Closed,
                 Some(ending) => CallErrorKind::Lost(ending.reason.clone()),
@@ -261,27 +281,39 @@ impl Drop for Wire {
 }
 
 impl Shared {
-    fn now(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    /// Milliseconds since the connection started, less those in which the host was being asked.
+    fn running_time(&self) -> u64 {
+        let running = self.started.elapsed().saturating_sub(self.clock.paused());
+        u64::try_from(running.as_millis()).unwrap_or(u64::MAX)
     }
 }
 
-/// A request under way. Dropping it makes the reader forget it and, unless it was answered, cancels it on the wire.
+impl Limits {
+    fn shortest(self) -> Duration {
+        self.total.map_or(self.idle, |total| total.min(self.idle)).min(NEVER)
+    }
+}
+
+/// A request under way. Dropping it before it was answered makes the reader forget it and cancels it on the wire.
 struct InFlight<'a> {
     shared: &'a Shared,
     id: u64,
+    answered: bool,
+    /// The handshake is the one request that must not be cancelled.
     cancels: bool,
 }
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        if !self.cancels {
+        if self.answered {
             return;
         }
         let _ = self.shared.posts.push(Post::Forget(self.id));
         self.shared.nudge.notify_one();
-        let params = serde_json::json!({ "requestId": self.id, "reason": "the caller no longer waits" });
-        let _ = self.shared.outbox.post(write(None, "notifications/cancelled", Some(params)));
+        if self.cancels {
+            let params = serde_json::json!({ "requestId": self.id, "reason": "the caller no longer waits" });
+            let _ = self.shared.outbox.post(write(None, "notifications/cancelled", Some(params)));
+        }
     }
 }
 
@@ -298,9 +330,8 @@ impl Waiting<'_> {
         mut self,
         mut on_progress: Option<(mpsc::Receiver<Progress>, OnProgress<'_>)>,
     ) -> Result<Result<Json, Failure>, CallErrorKind> {
-        let (began, paused_before) = (Instant::now(), self.shared.clock.paused());
-        let first = self.limits.total.map_or(self.limits.idle, |total| total.min(self.limits.idle));
-        let alarm = tokio::time::sleep_until(began + first);
+        let began = Duration::from_millis(self.heard.load(Ordering::Relaxed));
+        let alarm = tokio::time::sleep(self.limits.shortest());
         tokio::pin!(alarm);
         loop {
             tokio::select! {
@@ -313,31 +344,33 @@ impl Waiting<'_> {
                     }
                     return Ok(answer.unwrap_or(Err(Failure::Ended)));
                 }
+                () = async { alarm.as_mut().await; self.shared.clock.running().await } => {
+                    let (left, missed) = self.left(began);
+                    if left.is_zero() {
+                        return Err(missed);
+                    }
+                    alarm.as_mut().reset(Instant::now() + left);
+                }
                 Some(step) = next(&mut on_progress) => {
                     if let Some((_, on_progress)) = &mut on_progress {
                         on_progress(step);
                     }
                 }
-                () = async { alarm.as_mut().await; self.shared.clock.running().await } => {
-                    let paused = self.shared.clock.paused().saturating_sub(paused_before);
-                    let (at, missed) = self.deadline(began, paused);
-                    if at <= Instant::now() {
-                        return Err(missed);
-                    }
-                    alarm.as_mut().reset(at);
-                }
             }
         }
     }
 
-    /// When waiting ends, and what is then to be said. Progress moves the idle deadline, never the total one.
-    fn deadline(&self, began: Instant, paused: Duration) -> (Instant, CallErrorKind) {
-        let heard = self.shared.started + Duration::from_millis(self.heard.load(Ordering::Relaxed));
+    /// How long waiting goes on, and what is to be said when it ends. All by the clock that stands still while the host
+    /// is being asked; progress moves the idle deadline, never the total one.
+    fn left(&self, began: Duration) -> (Duration, CallErrorKind) {
+        let now = Duration::from_millis(self.shared.running_time());
+        let heard = Duration::from_millis(self.heard.load(Ordering::Relaxed));
+        let until = |from: Duration, limit: Duration| (from + limit.min(NEVER)).saturating_sub(now);
         let missed = |deadline, after| CallErrorKind::Timeout { deadline, after };
-        let idle_at = began.max(heard) + self.limits.idle + paused;
-        match self.limits.total.map(|total| (began + total + paused, total)) {
-            Some((total_at, total)) if total_at <= idle_at => (total_at, missed(Deadline::Total, total)),
-            _ => (idle_at, missed(Deadline::Idle, self.limits.idle)),
+        let idle_left = until(began.max(heard), self.limits.idle);
+        match self.limits.total.map(|total| (until(began, total), total)) {
+            Some((left, total)) if left <= idle_left => (left, missed(Deadline::Total, total)),
+            _ => (idle_left, missed(Deadline::Idle, self.limits.idle)),
         }
     }
 }
@@ -349,11 +382,12 @@ async fn next(on_progress: &mut Option<(mpsc::Receiver<Progress>, OnProgress<'_>
     }
 }
 
-/// Hands notices to the host, one after the other.
-async fn tell(mut notices: mpsc::Receiver<Notice>, host: Arc<dyn Host>) {
+/// Hands notices to the host, one after the other, and says when there will be no more.
+async fn tell(mut notices: mpsc::Receiver<Notice>, host: Arc<dyn Host>, all_told: oneshot::Sender<()>) {
     while let Some(notice) = notices.recv().await {
         host.notice(notice);
     }
+    let _ = all_told.send(());
 }
 
 fn evidence(keeper: &dyn Keeper, counters: &Counters) -> Evidence {

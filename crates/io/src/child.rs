@@ -91,12 +91,10 @@ pub struct Grace {
 
 impl fmt::Debug for ChildSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The values of the environment may be secrets.
-        let names: Vec<_> = self.environment.iter().map(|(name, _)| name).collect();
         f.debug_struct("ChildSpec")
             .field("command", &self.command)
             .field("args", &self.args)
-            .field("environment", &names)
+            .field("environment", &self.environment)
             .field("cwd", &self.cwd)
             .finish_non_exhaustive()
     }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 
 /// The variables every server gets: enough to find programs, a home and a language, and no secrets.
 const ALLOWED: [&str; 11] =
     ["HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
 
 /// The whole environment of a child process.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Environment(BTreeMap<OsString, OsString>);
 
 impl Environment {
@@ -39,6 +40,13 @@ impl Environment {
     }
 }
 
+/// The names alone: values may be secrets.
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,5 +59,6 @@ mod tests {
             .with("PATH", "/opt/bin");
         let seen: Vec<String> = environment.iter().map(|(n, v)| format!("{}={}", n.display(), v.display())).collect();
         assert_eq!(seen, ["PATH=/opt/bin", "TOKEN=t", "USER=me"]);
+        assert_eq!(format!("{environment:?}"), r#"{"PATH", "TOKEN", "USER"}"#);
     }
 }

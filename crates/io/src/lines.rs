@@ -20,8 +20,10 @@ const HAND_OVER: usize = 32 * 1024;
 /// What came next.
 #[derive(Debug, PartialEq, Eq)]
 pub enum LineEvent {
-    /// A whole line without its line feed. The last line of a stream may lack one.
+    /// A whole line without its line feed.
     Line(Vec<u8>),
+    /// What came after the last line feed before the stream ended: a last line without one, or half of something.
+    Unfinished(Vec<u8>),
     /// A line has grown past the bound; this is how it begins. The rest of it is skipped.
     TooLong {
         /// Its first bytes.
@@ -148,7 +150,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
         let rest = self.buffer.split_off(self.start);
         self.consume(self.buffer.len());
-        (!rest.is_empty()).then_some(LineEvent::Line(rest))
+        (!rest.is_empty()).then_some(LineEvent::Unfinished(rest))
     }
 }
 
@@ -235,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_line_without_a_line_feed_is_a_line() {
-        assert_eq!(events(b"a\nb", 1, 9), [LineEvent::Line(b"a".to_vec()), LineEvent::Line(b"b".to_vec())]);
+    fn what_comes_after_the_last_line_feed_is_told_apart() {
+        assert_eq!(events(b"a\nb", 1, 9), [LineEvent::Line(b"a".to_vec()), LineEvent::Unfinished(b"b".to_vec())]);
     }
 }

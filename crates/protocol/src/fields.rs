@@ -3,10 +3,13 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::Json;
+
+/// The most items that are read of one array.
+const MOST_ITEMS: usize = 50_000;
 
 /// The fields of an object, in the order they were written. Where a key stands twice, the last one counts.
 pub struct Fields<'a> {
@@ -66,7 +69,11 @@ impl<'a> Fields<'a> {
     /// The items of an array as slices, `None` where it is absent, an error where it is something else.
     pub fn items(&self, key: &str) -> Result<Option<Vec<Json>>, String> {
         let Some(raw) = self.raw(key) else { return Ok(None) };
-        let items: Vec<&RawValue> = serde_json::from_str(raw.get()).map_err(|_| wrong(key, "an array", raw.get()))?;
+        if !raw.get().starts_with('[') {
+            return Err(wrong(key, "an array", raw.get()));
+        }
+        let Items(items) =
+            serde_json::from_str(raw.get()).map_err(|error| format!("`{key}` cannot be read: {error}"))?;
         Ok(Some(items.into_iter().map(|item| self.of.slice(item)).collect()))
     }
 
@@ -80,6 +87,34 @@ impl<'a> Fields<'a> {
                 wrong(key, expected, raw.get())
             }
         })
+    }
+}
+
+/// An array of at most [`MOST_ITEMS`] items, each as it was written: a text can hold millions, and each costs memory.
+pub(crate) struct Items<'a>(pub(crate) Vec<&'a RawValue>);
+
+impl<'de: 'a, 'a> serde::Deserialize<'de> for Items<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Array;
+        impl<'de> Visitor<'de> for Array {
+            type Value = Items<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Items<'de>, A::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = array.next_element()? {
+                    if items.len() == MOST_ITEMS {
+                        return Err(A::Error::custom(format_args!("it has more than {MOST_ITEMS} items")));
+                    }
+                    items.push(item);
+                }
+                Ok(Items(items))
+            }
+        }
+        deserializer.deserialize_seq(Array)
     }
 }
 
@@ -134,6 +169,13 @@ mod tests {
         assert_eq!(fields.flag("ok").unwrap_err(), "`ok` is a number, not true or false");
         assert_eq!(fields.items("list").unwrap_err(), "`list` is an object, not an array");
         assert!(fields.text("bad").unwrap_err().starts_with("`bad` cannot be read"));
+    }
+
+    #[test]
+    fn an_array_of_millions_is_refused_before_it_costs_memory() {
+        let json = Json::parse(format!(r#"{{"list":[1{}]}}"#, ",1".repeat(1_000_000))).unwrap();
+        let refusal = Fields::of(&json).unwrap().items("list").unwrap_err();
+        assert!(refusal.starts_with("`list` cannot be read: it has more than 50000 items"), "{refusal}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod json;
 mod listed;
 mod name;
 mod output;
+mod schema;
 mod tool;
 mod tool_result;
 
@@ -18,5 +19,6 @@ pub use json::Json;
 pub use listed::{Item, Listed, Prompt, Quarantined, Resource, ResourceTemplate};
 pub use name::{InvalidName, ServerName, ToolRef};
 pub use output::ToolOutput;
+pub use schema::schema_accepts;
 pub use tool::{Hints, Tool};
 pub use tool_result::{ImageFormat, ImageSource, ResultContent, Status, ToolResult};

@@ -2,6 +2,7 @@
 
 use serde_json::value::RawValue;
 
+use crate::fields::Items;
 use crate::{Content, ContentKind, Fields, Json, Quarantined};
 
 /// The result of a tool call. A tool that failed is a result too, with [`ToolOutput::is_error`] set.
@@ -26,7 +27,8 @@ impl ToolOutput {
         if view.content.is_none() && view.structured.is_none() {
             return Err("has neither `content` nor `structuredContent`".to_owned());
         }
-        let content = view.content.unwrap_or_default().into_iter().map(|block| Content::from_json(raw.slice(block)));
+        let blocks = view.content.map(|items| items.0).unwrap_or_default().into_iter();
+        let content = blocks.map(|block| Content::from_json(raw.slice(block)));
         Ok(Self {
             content: content.collect(),
             structured: view.structured.map(|structured| raw.slice(structured)),
@@ -66,7 +68,7 @@ impl ToolOutput {
 #[derive(serde::Deserialize)]
 struct View<'a> {
     #[serde(borrow, default)]
-    content: Option<Vec<&'a RawValue>>,
+    content: Option<Items<'a>>,
     #[serde(borrow, default, rename = "structuredContent")]
     structured: Option<&'a RawValue>,
     #[serde(default, rename = "isError")]

@@ -49,13 +49,17 @@ pub(crate) async fn step(step: &Step) {
                 let _ = stderr.write_all(line.as_bytes());
             }
         }
+        Step::Touch(file) => {
+            let _ = std::fs::write(file, "");
+        }
         Step::Exit(status) => std::process::exit(*status),
         Step::ExitOnce(status, marker) if !std::path::Path::new(marker).exists() => {
             let _ = std::fs::write(marker, "");
             std::process::exit(*status);
         }
         Step::Grandchild(file) => {
-            let script = "trap '' TERM; echo $$ >\"$0.part\"; mv \"$0.part\" \"$0\"; while :; do sleep 0.1; done";
+            // A signal that is ignored stays ignored in the program that takes the shell's place.
+            let script = "trap '' TERM; echo $$ >\"$0.part\"; mv \"$0.part\" \"$0\"; exec sleep 600";
             let mut shell = std::process::Command::new("/bin/sh");
             let _ = shell.arg("-c").arg(script).arg(file).stdin(std::process::Stdio::null()).spawn();
             // The client may only hear of the grandchild once it is there.

@@ -73,6 +73,8 @@ pub enum Step {
     CloseOutput,
     /// Ends the connection without a word.
     HangUp,
+    /// Makes an empty file, as a sign that it has come so far.
+    Touch(String),
     /// Writes a line to stderr (only as a child process).
     Stderr(String),
     /// Writes so many bytes of lines to stderr (only as a child process).

@@ -177,7 +177,8 @@ impl Connection {
                     self.hung_up.notify_one();
                     return false;
                 }
-                Step::Stderr(_)
+                Step::Touch(_)
+                | Step::Stderr(_)
                 | Step::StderrFlood(_)
                 | Step::Exit(_)
                 | Step::ExitOnce(..)

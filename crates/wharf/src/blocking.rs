@@ -36,7 +36,7 @@ impl Portal {
         Self(runtime)
     }
 
-    /// Runs a future to its end; `None` if the runtime was shut down meanwhile.
+    /// Runs a future to its end; `None` if it panicked or the runtime was shut down meanwhile.
     pub fn run<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Option<T> {
         let (sender, receiver) = sync_channel(1);
         let task = self.0.spawn(async move {
@@ -52,7 +52,9 @@ impl Portal {
         let (session, arguments) = (session.clone(), arguments.clone());
         let (id, tool) = (tool_use_id.to_owned(), tool.to_owned());
         let result = self.run(async move { session.use_tool(&id, &tool, &arguments).await });
-        result.unwrap_or_else(|| ToolResult::error(tool_use_id, "the runtime was shut down"))
+        result.unwrap_or_else(|| {
+            ToolResult::error(tool_use_id, "the call did not finish: it panicked, or the runtime was shut down")
+        })
     }
 
     /// Names and descriptions of the tools of `sessions`, only those in `filter` if there is one. Each server has 30

@@ -41,5 +41,5 @@ pub use wharf_io::{Environment, Exit, Grace, GroupWatcher, SpawnError};
 pub use wharf_protocol::{
     Content, ContentKind, Hints, ImageFormat, ImageSource, InvalidName, Item, Json, Listed, Prompt, Quarantined,
     Resource, ResourceBody, ResourceTemplate, ResultContent, ServerName, Status as ResultStatus, Tool, ToolOutput,
-    ToolRef, ToolResult,
+    ToolRef, ToolResult, schema_accepts,
 };

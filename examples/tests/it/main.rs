@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
-use std::process::Command;
+use std::process::{Command, Stdio};
+
+use wharf_testkit::{Script, Step, alive, children_of, scripted_server, until};
 
 fn output(program: &str, arguments: &[&str]) -> String {
     let run = Command::new(program).args(arguments).output().unwrap();
@@ -28,4 +30,22 @@ fn a_custom_transport_is_opened_again_after_closing() {
 fn a_program_that_does_not_await_gets_its_result() {
     let said = output(env!("CARGO_BIN_EXE_blocking"), &[]);
     assert_eq!(said, "{\"status\":\"success\",\"toolUseId\":\"tool-123\",\"content\":[{\"text\":\"30\"}]}\n");
+}
+
+/// The library has no guard, but a server still does not outlive a program that is killed: not even one that ignores the
+/// end of its input and SIGTERM.
+#[tokio::test]
+async fn a_program_that_is_killed_takes_its_server_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let (script, ready) = (folder.path().join("script"), folder.path().join("ready"));
+    let steps = [Step::IgnoreEnd, Step::Touch(ready.display().to_string()), Step::Hang];
+    std::fs::write(&script, serde_json::to_string(&Script::default().on_call("add", steps)).unwrap()).unwrap();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_one-server"));
+    program.arg(scripted_server()).arg(&script).stdout(Stdio::null());
+    let mut program = program.spawn().unwrap();
+    until(async || ready.exists()).await;
+    let server = children_of(program.id())[0];
+    program.kill().unwrap();
+    program.wait().unwrap();
+    until(async || !alive(server)).await;
 }

@@ -2,7 +2,8 @@
 
 use std::io::Read as _;
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use wharf::{CallErrorKind, CallOptions, Json, Listed, Progress, Session, Tool, ToolOutput};
 
 use crate::args::{Call, Globals};
@@ -104,10 +105,21 @@ fn usage_of(tool: &Tool) -> String {
     }
 }
 
+/// What `--json` shows.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown<'a> {
+    version: u32,
+    server: &'a str,
+    tool: &'a str,
+    is_error: bool,
+    result: &'a Json,
+}
+
 fn show(globals: &Globals, call: &Call, output: &ToolOutput) -> Exit {
     if globals.json {
-        let shown = json!({ "version": 1, "server": call.server, "tool": call.tool, "isError": output.is_error, "result": output.raw });
-        render::out(&shown.to_string());
+        let Call { server, tool, .. } = call;
+        render::json(&Shown { version: 1, server, tool, is_error: output.is_error, result: &output.raw });
     } else {
         render::out(&render::plain(&output.text()));
         for odd in output.quarantined().iter().filter(|_| !globals.quiet) {

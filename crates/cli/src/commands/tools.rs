@@ -1,8 +1,8 @@
 //! `wharf tools`: what the servers offer.
 
 use futures_util::future::join_all;
-use serde_json::{Value, json};
-use wharf::{CallError, Listed, Session, Tool};
+use serde::Serialize;
+use wharf::{CallError, Json, Listed, Quarantined, ServerName, Session, Tool};
 
 use crate::args::{Globals, Tools};
 use crate::exit::Exit;
@@ -29,8 +29,8 @@ pub(crate) async fn run(globals: &Globals, tools: Tools) -> Exit {
         drop(doing);
         let servers: Vec<_> = sessions.iter().zip(listed).collect();
         if globals.json {
-            let servers: Vec<Value> = servers.iter().map(|(session, listed)| as_json(session, listed)).collect();
-            render::out(&json!({ "version": 1, "servers": servers }).to_string());
+            let servers = servers.iter().map(|(session, listed)| ShownServer::new(session, listed)).collect();
+            render::json(&Shown { version: 1, servers });
         } else {
             show(&servers, globals);
         }
@@ -83,22 +83,47 @@ fn warn(session: &Session, listed: &Listed<Tool>, verbose: bool) {
     }
 }
 
-fn as_json(session: &Session, listed: &Result<Listed<Tool>, CallError>) -> Value {
-    match listed {
-        Ok(listed) => json!({
-            "name": session.name(),
-            "state": "connected",
-            "reason": null,
-            "tools": listed.items.iter().map(|tool| &tool.raw).collect::<Vec<_>>(),
-            "quarantined": listed.quarantined,
-            "notes": listed.notes,
-        }),
-        Err(error) => json!({
-            "name": session.name(),
-            "state": "failed",
-            "reason": error.kind.to_string(),
-            "stderr": error.evidence.stderr,
-            "tools": [],
-        }),
+/// What `--json` shows.
+#[derive(Serialize)]
+struct Shown<'a> {
+    version: u32,
+    servers: Vec<ShownServer<'a>>,
+}
+
+#[derive(Serialize)]
+struct ShownServer<'a> {
+    name: &'a ServerName,
+    state: &'static str,
+    reason: Option<String>,
+    tools: Vec<&'a Json>,
+    quarantined: &'a [Quarantined],
+    notes: &'a [String],
+    /// The last lines of a server that failed.
+    stderr: &'a [String],
+}
+
+impl<'a> ShownServer<'a> {
+    fn new(session: &'a Session, listed: &'a Result<Listed<Tool>, CallError>) -> Self {
+        let name = session.name();
+        match listed {
+            Ok(listed) => Self {
+                name,
+                state: "connected",
+                reason: None,
+                tools: listed.items.iter().map(|tool| &tool.raw).collect(),
+                quarantined: &listed.quarantined,
+                notes: &listed.notes,
+                stderr: &[],
+            },
+            Err(error) => Self {
+                name,
+                state: "failed",
+                reason: Some(error.kind.to_string()),
+                tools: Vec::new(),
+                quarantined: &[],
+                notes: &[],
+                stderr: &error.evidence.stderr,
+            },
+        }
     }
 }

@@ -44,6 +44,25 @@ fn json_carries_the_result_as_the_server_sent_it() {
 }
 
 #[test]
+fn json_survives_what_no_tree_can_hold() {
+    let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
+    let line = format!(
+        r#"{{"jsonrpc":"2.0","id":{{id}},"result":{{"content":[],"structuredContent":{{"n":1e99999,"d":{deep}}}}}}}"#
+    );
+    let server = Server::new(&Script::good().any_tool("odd").on_call("odd", [Step::Line(line)]));
+    let ran = server.run(&["call", "s", "odd", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains(r#""n":1e99999,"d":[[["#), "{}", ran.out);
+}
+
+#[test]
+fn arguments_in_several_lines_from_stdin_arrive() {
+    let pretty = "{\n  \"a\": 20,\n  \"b\": 22\n}\n";
+    let ran = ran_with_input(wharf(&["call", "s", "add", "-", "--mcp", &server().mcp()]), pretty);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "42\n"), "{}", ran.err);
+}
+
+#[test]
 fn a_failed_tool_is_told_with_its_own_words() {
     insta::assert_snapshot!(screen(&server().run(&["call", "s", "fail"])));
 }

@@ -3,10 +3,14 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use wharf_protocol::{Json, ToolOutput, ToolResult};
+use tokio::time::Instant;
+use wharf_protocol::{Hints, Json, ToolOutput, ToolResult};
 
 use super::{Live, Session};
 use crate::{CallError, CallErrorKind, Fault, Progress};
+
+/// How long a result waits for the list that it is checked against; then it is passed on unchecked.
+const LIST_LIMIT: Duration = Duration::from_secs(30);
 
 /// What is particular about one call.
 #[derive(Default)]
@@ -48,12 +52,23 @@ impl Session {
         arguments: &Json,
         mut options: CallOptions<'_>,
     ) -> Result<ToolOutput, CallError> {
+        let began = Instant::now();
         let live = self.inner.ready().await?;
+        let admitted = admit(&live, tool, arguments).map_err(|kind| self.inner.call_error(&live, kind))?;
+        let arguments = admitted.as_ref().unwrap_or(arguments);
         let error = match self.call_once(&live, tool, arguments, &mut options).await {
             Err(error) if may_repeat(&live, tool, &error) => error,
             result => return result,
         };
         tracing::debug!(server = %self.inner.name, tool, %error, "calling once more");
+        drop(live);
+        if let Some(total) = self.inner.limits(&options).total {
+            // Both attempts together have the time of one.
+            let Some(left) = total.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) else {
+                return Err(error);
+            };
+            options.total = Some(left);
+        }
         let live = self.inner.ready().await?;
         self.call_once(&live, tool, arguments, &mut options).await
     }
@@ -62,7 +77,8 @@ impl Session {
     pub async fn use_tool(&self, tool_use_id: &str, tool: &str, arguments: &Json) -> ToolResult {
         match self.call(tool, arguments).await {
             Ok(output) => ToolResult::from_output(tool_use_id, &output),
-            Err(error) => ToolResult::error(tool_use_id, error.to_string()),
+            // Without the server's stderr, which may hold what no model should see.
+            Err(error) => ToolResult::error(tool_use_id, format!("{}: {}", error.server, error.kind)),
         }
     }
 
@@ -74,9 +90,6 @@ impl Session {
         options: &mut CallOptions<'_>,
     ) -> Result<ToolOutput, CallError> {
         let fail = |kind| self.inner.call_error(live, kind);
-        let admitted = admit(live, tool, arguments).map_err(fail)?;
-        let arguments = admitted.as_ref().unwrap_or(arguments);
-
         let params = |id| CallParams { name: tool, arguments, meta: Meta { progress_token: id } };
         let limits = self.inner.limits(options);
         let progress = options.progress.as_mut().map(|progress| &mut **progress as _);
@@ -85,7 +98,7 @@ impl Session {
         let output = ToolOutput::from_json(&result)
             .map_err(|reason| fail(CallErrorKind::Malformed(format!("the result {reason}"))))?;
         if !output.is_error
-            && let Err(fault) = self.check_output(live, tool, &output).await?
+            && let Err(fault) = self.check_output(live, tool, &output).await
         {
             let (tool, output) = (tool.to_owned(), Box::new(output));
             return Err(fail(CallErrorKind::Output { tool, fault, output }));
@@ -95,25 +108,27 @@ impl Session {
 
     /// Checks a result against the tool's output schema. If there is structured content and the tools have not been
     /// listed yet, they are now; a list that cannot be had leaves the result unchecked, not unusable.
-    async fn check_output(&self, live: &Live, tool: &str, output: &ToolOutput) -> Result<Result<(), Fault>, CallError> {
+    async fn check_output(&self, live: &Live, tool: &str, output: &ToolOutput) -> Result<(), Fault> {
         let structured = output.structured.as_ref();
-        if structured.is_some()
-            && live.tools.load().is_none()
-            && let Err(error) = self.list_tools_of(live).await
-        {
-            tracing::warn!(server = %self.inner.name, tool, %error, "the result is not checked: no list of tools");
+        if structured.is_some() && live.tools.get().is_none() {
+            match tokio::time::timeout(LIST_LIMIT, self.list_tools_of(live)).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => tracing::warn!(server = %self.inner.name, tool, %error, "a result is not checked"),
+                Err(_) => tracing::warn!(server = %self.inner.name, tool, "a result is not checked: no list came"),
+            }
         }
-        let tools = live.tools.load_full();
-        let known = tools.as_ref().and_then(|tools| tools.get(tool));
-        Ok(known.map_or(Ok(()), |known| known.check_output(structured)))
+        match live.tools.get().as_ref().and_then(|tools| tools.get(tool)) {
+            Some(known) => known.check_output(structured),
+            None => Ok(()),
+        }
     }
 }
 
 /// Whether a failed call may be sent once more.
 fn may_repeat(live: &Live, tool: &str, error: &CallError) -> bool {
     let harmless = || {
-        let tools = live.tools.load();
-        tools.as_ref().and_then(|tools| Some(tools.get(tool)?.tool.hints.safe_to_repeat())).unwrap_or(false)
+        let hints = live.tools.get().and_then(|tools| Some(tools.get(tool)?.tool.hints));
+        hints.is_some_and(Hints::safe_to_repeat)
     };
     match &error.kind {
         // It was never sent: the connection had ended before.
@@ -130,7 +145,7 @@ fn admit(live: &Live, tool: &str, arguments: &Json) -> Result<Option<Json>, Call
         let message = "the arguments must be an object".to_owned();
         return Err(fault(Fault { path: String::new(), message }));
     }
-    match live.tools.load().as_ref().and_then(|tools| Some(tools.get(tool)?.admit(arguments))) {
+    match live.tools.get().and_then(|tools| Some(tools.get(tool)?.admit(arguments))) {
         Some(admitted) => admitted.map_err(fault),
         None => Ok(None),
     }

@@ -1,13 +1,12 @@
 //! Lists: every page of them, and an end even where the server has none.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
+use serde::Serialize;
 use serde_json::json;
 use wharf_protocol::{Fields, Item, Json, Listed, Prompt, Resource, ResourceTemplate, Tool};
 
 use super::{CallOptions, Live, Session};
-use crate::session::tools::ToolIndex;
 use crate::{CallError, CallErrorKind, LogLevel};
 
 impl Session {
@@ -18,8 +17,9 @@ impl Session {
     }
 
     pub(super) async fn list_tools_of(&self, live: &Live) -> Result<Listed<Tool>, CallError> {
+        let age = live.tools.age();
         let listed = self.list(live, "tools/list", "tools").await?;
-        live.tools.store(Some(Arc::new(ToolIndex::new(&listed))));
+        live.tools.keep(&listed, age);
         Ok(listed)
     }
 
@@ -40,17 +40,22 @@ impl Session {
 
     /// A prompt, filled in; the result has the protocol's own shape.
     pub async fn get_prompt(&self, name: &str, arguments: &Json) -> Result<Json, CallError> {
-        self.request("prompts/get", &json!({ "name": name, "arguments": arguments }).into()).await
+        #[derive(Serialize)]
+        struct Params<'a> {
+            name: &'a str,
+            arguments: &'a Json,
+        }
+        self.request("prompts/get", &Params { name, arguments }).await
     }
 
     /// The content of a resource; the result has the protocol's own shape.
     pub async fn read_resource(&self, uri: &str) -> Result<Json, CallError> {
-        self.request("resources/read", &json!({ "uri": uri }).into()).await
+        self.request("resources/read", &json!({ "uri": uri })).await
     }
 
     /// Tells the server how much to log.
     pub async fn set_log_level(&self, level: LogLevel) -> Result<(), CallError> {
-        self.request("logging/setLevel", &json!({ "level": level }).into()).await.map(drop)
+        self.request("logging/setLevel", &json!({ "level": level })).await.map(drop)
     }
 
     /// Reads page after page. A cursor that comes twice, or too many pages, end the list with a note, not an error:

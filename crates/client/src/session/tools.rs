@@ -1,15 +1,65 @@
 //! What is known of a server's tools: their schemas, compiled when first needed.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwapOption;
 
 use wharf_protocol::{Json, Listed, Tool};
 
 use crate::{Fault, Schema};
 
+/// The tools of the last list, until something says that they may be others now.
+#[derive(Debug, Default)]
+pub(super) struct KnownTools {
+    index: ArcSwapOption<ToolIndex>,
+    /// Counts how often they were forgotten: a list that was asked for before that is not kept.
+    forgotten: AtomicU64,
+}
+
+impl KnownTools {
+    pub(super) fn get(&self) -> Option<Arc<ToolIndex>> {
+        self.index.load_full()
+    }
+
+    pub(super) fn forget(&self) {
+        self.forgotten.fetch_add(1, Ordering::AcqRel);
+        self.index.store(None);
+    }
+
+    /// To be taken before a list is asked for.
+    pub(super) fn age(&self) -> u64 {
+        self.forgotten.load(Ordering::Acquire)
+    }
+
+    pub(super) fn keep(&self, listed: &Listed<Tool>, age: u64) {
+        self.index.store(Some(Arc::new(ToolIndex::new(listed))));
+        if self.age() != age {
+            self.index.store(None);
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct ToolIndex {
     tools: HashMap<Arc<str>, Known>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_was_asked_for_before_the_tools_changed_is_not_kept() {
+        let (known, listed) = (KnownTools::default(), Listed::default());
+        let age = known.age();
+        known.keep(&listed, age);
+        assert!(known.get().is_some());
+        known.forget();
+        known.keep(&listed, age);
+        assert!(known.get().is_none());
+    }
 }
 
 #[derive(Debug)]
@@ -21,7 +71,7 @@ pub(super) struct Known {
 }
 
 impl ToolIndex {
-    pub(super) fn new(listed: &Listed<Tool>) -> Self {
+    fn new(listed: &Listed<Tool>) -> Self {
         let known = |tool: &Arc<Tool>| {
             let known = Known { tool: Arc::clone(tool), input: OnceLock::new(), output: OnceLock::new() };
             (Arc::clone(&tool.name), known)

@@ -2,11 +2,14 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use futures_core::Stream;
 use futures_sink::Sink;
+use serde::de::IgnoredAny;
 use tokio::io::{AsyncRead, AsyncWrite};
 use wharf_io::{LineEvent, LineReader};
 
@@ -28,38 +31,50 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         Self { reader: LineReader::new(reader, longest), longest, head: Vec::new() }
     }
 
-    fn frame(&mut self, event: LineEvent) -> Frame {
+    /// What a line is; `None` for half a message that its sender did not live to finish.
+    fn frame(&mut self, event: LineEvent) -> Option<Frame> {
         let too_long = |longest: usize| format!("it is longer than {} MiB", longest / (1024 * 1024));
         match event {
-            LineEvent::Line(line) => String::from_utf8(line).map_or_else(
-                |error| Frame::Unreadable {
-                    reason: format!("it is not UTF-8 at byte {}", error.utf8_error().valid_up_to()),
-                    head: error.into_bytes(),
-                    tail: Vec::new(),
-                },
-                Frame::Message,
-            ),
+            LineEvent::Line(line) => Some(text(line)),
+            LineEvent::Unfinished(line) => serde_json::from_slice::<IgnoredAny>(&line).is_ok().then(|| text(line)),
             LineEvent::TooLong { head } => {
                 self.head.clone_from(&head);
-                Frame::Unreadable { head, tail: Vec::new(), reason: too_long(self.longest) }
+                Some(Frame::Unreadable { head, tail: Vec::new(), reason: too_long(self.longest), ended: false })
             }
             LineEvent::TooLongEnd { tail, .. } => {
-                Frame::Unreadable { head: std::mem::take(&mut self.head), tail, reason: too_long(self.longest) }
+                let (head, reason) = (std::mem::take(&mut self.head), too_long(self.longest));
+                Some(Frame::Unreadable { head, tail, reason, ended: true })
             }
         }
     }
+}
+
+fn text(line: Vec<u8>) -> Frame {
+    String::from_utf8(line).map_or_else(
+        |error| Frame::Unreadable {
+            reason: format!("it is not UTF-8 at byte {}", error.utf8_error().valid_up_to()),
+            head: error.into_bytes(),
+            tail: Vec::new(),
+            ended: true,
+        },
+        Frame::Message,
+    )
 }
 
 impl<R: AsyncRead + Unpin> Stream for Lines<R> {
     type Item = io::Result<Frame>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let event = match ready!(self.reader.poll_next(cx)) {
-            Ok(Some(event)) => event,
-            Ok(None) => return Poll::Ready(None),
-            Err(error) => return Poll::Ready(Some(Err(error))),
-        };
-        Poll::Ready(Some(Ok(self.frame(event))))
+        loop {
+            let event = match ready!(self.reader.poll_next(cx)) {
+                Ok(Some(event)) => event,
+                Ok(None) => return Poll::Ready(None),
+                Err(error) => return Poll::Ready(Some(Err(error))),
+            };
+            if let Some(frame) = self.frame(event) {
+                return Poll::Ready(Some(Ok(frame)));
+            }
+        }
     }
 }
 
@@ -67,11 +82,12 @@ impl<R: AsyncRead + Unpin> Stream for Lines<R> {
 pub(super) struct LineSink<W> {
     writer: W,
     buffer: BytesMut,
+    written: Arc<AtomicU64>,
 }
 
 impl<W: AsyncWrite + Unpin> LineSink<W> {
-    pub(super) fn new(writer: W) -> Self {
-        Self { writer, buffer: BytesMut::new() }
+    pub(super) fn new(writer: W, written: Arc<AtomicU64>) -> Self {
+        Self { writer, buffer: BytesMut::new(), written }
     }
 
     fn poll_write_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -81,6 +97,7 @@ impl<W: AsyncWrite + Unpin> LineSink<W> {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.buffer.advance(written);
+            self.written.fetch_add(written as u64, Ordering::Relaxed);
         }
         if self.buffer.capacity() > FULL {
             self.buffer = BytesMut::new();
@@ -97,8 +114,13 @@ impl<W: AsyncWrite + Unpin> Sink<Bytes> for LineSink<W> {
     }
 
     fn start_send(mut self: Pin<&mut Self>, message: Bytes) -> io::Result<()> {
+        let start = self.buffer.len();
         self.buffer.reserve(message.len() + 1);
         self.buffer.extend_from_slice(&message);
+        // In JSON an end of line can only be space between tokens, so that is what it becomes: a message is one line.
+        for byte in self.buffer[start..].iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
+            *byte = b' ';
+        }
         self.buffer.extend_from_slice(b"\n");
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! A server in this process, over a duplex in memory: no socket, no child.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::io::DuplexStream;
@@ -10,6 +11,9 @@ use super::{Keeper, Link, OpenError, Transport};
 
 /// How much each direction of the duplex holds.
 const CAPACITY: usize = 256 * 1024;
+
+/// How long a server may take to see that its client is gone.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Serves each connection with a future made from the far end of a duplex.
 pub struct InProcess<F>(F);
@@ -48,6 +52,8 @@ impl Keeper for Task {
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             let mut tasks = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+            // The server sees the end of its stream and may leave by itself.
+            let _ = tokio::time::timeout(FAREWELL, tasks.join_next()).await;
             tasks.shutdown().await;
         })
     }

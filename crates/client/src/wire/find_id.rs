@@ -2,25 +2,41 @@
 
 use super::message::our_id;
 
-/// The id in the outermost object of a text that begins like a message, or that stands at the very end of one.
-pub(crate) fn find_id(head: &[u8], tail: &[u8]) -> Option<u64> {
-    from_the_front(head).or_else(|| from_the_back(if tail.is_empty() { head } else { tail }))
+/// What a text that cannot be read was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The answer to the request with this id.
+    AnswerTo(u64),
+    /// A request or a notification of the server: nobody waits for it.
+    NoAnswer,
+    /// Nobody can tell.
+    Unknown,
 }
 
-/// Walks over the beginning of an object and stops at the first `"id"` on its outermost level.
-fn from_the_front(text: &[u8]) -> Option<u64> {
-    let (mut depth, mut at) = (0_usize, 0);
+/// Looks at the outermost object of a text that begins like a message, and at the very end of one.
+pub(crate) fn find_id(head: &[u8], tail: &[u8]) -> Found {
+    let (id, has_method) = from_the_front(head);
+    if has_method {
+        return Found::NoAnswer;
+    }
+    let id = id.or_else(|| from_the_back(if tail.is_empty() { head } else { tail }));
+    id.map_or(Found::Unknown, Found::AnswerTo)
+}
+
+/// Walks over the beginning of an object and notes the `"id"` and a `"method"` on its outermost level.
+fn from_the_front(text: &[u8]) -> (Option<u64>, bool) {
+    let (mut depth, mut at, mut id) = (0_usize, 0, None);
     while let Some(byte) = text.get(at) {
         match byte {
             b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth = depth.checked_sub(1)?,
+            b'}' | b']' => depth = depth.saturating_sub(1),
             b'"' => {
-                let end = end_of_string(text, at)?;
-                if depth == 1
-                    && text.get(at..end) == Some(br#""id""#)
-                    && let Some(id) = value_after_colon(&text[end..])
-                {
-                    return Some(id);
+                let Some(end) = end_of_string(text, at) else { break };
+                let is_key = depth == 1 && text[end..].trim_ascii_start().starts_with(b":");
+                match &text[at..end] {
+                    br#""method""# if is_key => return (id, true),
+                    br#""id""# if is_key && id.is_none() => id = value_after_colon(&text[end..]),
+                    _ => {}
                 }
                 at = end;
                 continue;
@@ -29,7 +45,7 @@ fn from_the_front(text: &[u8]) -> Option<u64> {
         }
         at += 1;
     }
-    None
+    (id, false)
 }
 
 /// Some servers write the id last: `…,"id":7}`, perhaps with the version after it.
@@ -61,21 +77,23 @@ fn value_after_colon(text: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::Found::{AnswerTo, NoAnswer, Unknown};
     use super::*;
     use proptest::prelude::*;
 
     #[test]
     fn the_id_is_found_in_front_or_at_the_end_and_only_on_the_outside() {
         let found = |text: &str| find_id(text.as_bytes(), b"");
-        assert_eq!(found(r#"{"jsonrpc":"2.0","id":7,"result":{"id":8,"x":[["#), Some(7));
-        assert_eq!(found(r#"{"jsonrpc":"2.0", "id" : "9" ,"result"#), Some(9));
-        assert_eq!(found(r#"{"result":{"id":8,"text":"\"id\":3"}"#), None);
-        assert_eq!(found(r#"{"result":{"id":8},"id":12}"#), Some(12));
-        assert_eq!(find_id(br#"{"result":{"text":"xxx"#, br#"xxx"},"id":13,"jsonrpc":"2.0"}"#), Some(13));
-        assert_eq!(find_id(br#"{"result":{"text":"xxx"#, br#""id":13}}"#), None);
-        assert_eq!(found("no json"), None);
-        assert_eq!(found(r#"{"method":"x","params":{}}"#), None);
-        assert_eq!(find_id(b"{\"id\":4,\"result\":\"\xff\"}", b""), Some(4));
+        assert_eq!(found(r#"{"jsonrpc":"2.0","id":7,"result":{"id":8,"x":[["#), AnswerTo(7));
+        assert_eq!(found(r#"{"jsonrpc":"2.0", "id" : "9" ,"result"#), AnswerTo(9));
+        assert_eq!(found(r#"{"result":{"id":8,"text":"\"id\":3"}"#), Unknown);
+        assert_eq!(found(r#"{"result":{"id":8},"id":12}"#), AnswerTo(12));
+        assert_eq!(find_id(br#"{"result":{"text":"xxx"#, br#"xxx"},"id":13,"jsonrpc":"2.0"}"#), AnswerTo(13));
+        assert_eq!(find_id(br#"{"result":{"text":"xxx"#, br#""id":13}}"#), Unknown);
+        assert_eq!(found("no json"), Unknown);
+        assert_eq!(found(r#"{"id":3,"method":"x","params":{"#), NoAnswer);
+        assert_eq!(found(r#"{"jsonrpc":"2.0","id":3,"result":"method"}"#), AnswerTo(3));
+        assert_eq!(find_id(b"{\"id\":4,\"result\":\"\xff\"}", b""), AnswerTo(4));
     }
 
     proptest! {
@@ -88,7 +106,7 @@ mod tests {
         fn a_message_cut_anywhere_after_its_id_still_tells_it(id: u64, cut in 0usize..60) {
             let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":"id"}}]}}}}"#);
             let least = text.find("result").unwrap();
-            prop_assert_eq!(find_id(&text.as_bytes()[..(least + cut).min(text.len())], b""), Some(id));
+            prop_assert_eq!(find_id(&text.as_bytes()[..(least + cut).min(text.len())], b""), AnswerTo(id));
         }
     }
 }

@@ -1,12 +1,17 @@
 //! JSON-RPC messages: written once, read in one pass over the outside, the inside left as it is.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde::de::{Deserializer, Error as _, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use wharf_protocol::{Fields, Json};
+
+/// The most messages that are read of one batch.
+const MOST_IN_A_BATCH: usize = 10_000;
 
 /// One message from the server.
 #[derive(Debug)]
@@ -44,16 +49,30 @@ pub(crate) struct RpcError {
 
 #[derive(Deserialize)]
 struct Envelope<'a> {
+    #[serde(default)]
+    jsonrpc: Option<IgnoredAny>,
     #[serde(borrow, default)]
     id: Option<&'a RawValue>,
     #[serde(borrow, default)]
     method: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     params: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    /// `null` is a result too.
+    #[serde(borrow, default, deserialize_with = "present")]
     result: Option<&'a RawValue>,
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
+}
+
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+impl Envelope<'_> {
+    /// Servers write their logs as JSON too; an object with nothing of ours in it was never meant for us.
+    fn is_noise(&self) -> bool {
+        self.jsonrpc.is_none() && self.method.is_none() && self.result.is_none() && self.error.is_none()
+    }
 }
 
 /// What a text turned out to be.
@@ -74,10 +93,14 @@ pub(crate) fn read(text: String) -> Reading {
     let inside = text.trim_start_matches('\u{feff}').trim_ascii();
     let parts = match inside.as_bytes().first() {
         None => return Reading::Blank,
-        Some(b'{') => serde_json::from_str(inside).map(|one: Envelope<'_>| vec![message(&text, &one)]),
+        Some(b'{') => match serde_json::from_str(inside) {
+            Ok(one) if Envelope::is_noise(&one) => return Reading::Noise(Arc::clone(&text)),
+            one => one.map(|one| vec![message(&text, &one)]),
+        },
         // The revision of 2025-03-26 has batches; a log line may begin with a bracket too.
-        Some(b'[') => serde_json::from_str(inside)
-            .map(|parts: Vec<Envelope<'_>>| parts.iter().map(|part| message(&text, part)).collect()),
+        Some(b'[') => {
+            serde_json::from_str(inside).map(|Batch(parts)| parts.iter().map(|part| message(&text, part)).collect())
+        }
         Some(_) => return Reading::Noise(Arc::clone(&text)),
     };
     match parts {
@@ -87,6 +110,34 @@ pub(crate) fn read(text: String) -> Reading {
             Reading::Broken { text, reason }
         }
         Err(_) => Reading::Noise(Arc::clone(&text)),
+    }
+}
+
+/// The messages of a batch, up to [`MOST_IN_A_BATCH`]; what is no message is passed over.
+struct Batch<'a>(Vec<Envelope<'a>>);
+
+impl<'de> Deserialize<'de> for Batch<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Array;
+        impl<'de> Visitor<'de> for Array {
+            type Value = Batch<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a batch")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Batch<'de>, A::Error> {
+                let mut parts = Vec::new();
+                while let Some(raw) = array.next_element::<&RawValue>()? {
+                    if parts.len() == MOST_IN_A_BATCH {
+                        return Err(A::Error::custom("a batch of too many messages"));
+                    }
+                    parts.extend(serde_json::from_str(raw.get()).ok().filter(|part: &Envelope<'_>| !part.is_noise()));
+                }
+                Ok(Batch(parts))
+            }
+        }
+        deserializer.deserialize_seq(Array)
     }
 }
 
@@ -193,7 +244,10 @@ mod tests {
             r#"{"id":3.0,"error":{"code":-32000,"message":"no","data":[1]}}"#,
             r#"{"id":null,"error":"odd"}"#,
             r#"{"id":4,"result":1,"error":2}"#,
-            r#"{"id":5}"#,
+            r#"{"jsonrpc":"2.0","id":5}"#,
+            r#"{"id":5,"level":"info","msg":"a log line"}"#,
+            r#"{"id":9,"result":null,"error":null}"#,
+            r#"[1,{"id":10,"result":true},"x"]"#,
             r#"{"method":"ping","id":"srv-1"}"#,
             r#"{"method":"notifications/x","params":{"p":1}}"#,
             r#"[{"id":6,"result":[]},{"method":"n"}]"#,
@@ -211,6 +265,9 @@ mod tests {
         Answer { id: None, well_typed: false, answer: Err(RpcError { code: 0, message: "\"odd\"", data: None }) }
         Nonsense { id: Some(4), reason: "it has both a result and an error" }
         Nonsense { id: Some(5), reason: "it has neither a result nor an error" }
+        noise
+        Answer { id: Some(9), well_typed: true, answer: Ok(null) }
+        Answer { id: Some(10), well_typed: true, answer: Ok(true) }
         Request { id: "srv-1", method: "ping", params: None }
         Notification { method: "notifications/x", params: Some({"p":1}) }
         Answer { id: Some(6), well_typed: true, answer: Ok([]) } + Notification { method: "n", params: None }

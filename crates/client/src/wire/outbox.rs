@@ -5,9 +5,9 @@
 //! begun is finished by the pump, so a caller that goes away in the middle leaves no half line behind.
 
 use std::io;
-use std::sync::atomic::{Ordering, fence};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,6 +24,9 @@ pub(crate) struct Outbox {
     out: Mutex<Out>,
     stalled: Notify,
     failure: OnceLock<String>,
+    /// Messages the sink has taken, and bytes that have left where the transport counts them.
+    taken: AtomicU64,
+    written: Arc<AtomicU64>,
 }
 
 struct Out {
@@ -38,12 +41,14 @@ struct Out {
 pub(crate) struct Full;
 
 impl Outbox {
-    pub(crate) fn new(sink: Outgoing) -> Self {
+    pub(crate) fn new(sink: Outgoing, written: Arc<AtomicU64>) -> Self {
         Self {
             queue: ArrayQueue::new(WAITING),
             out: Mutex::new(Out { sink: Some(sink), pumping: false }),
             stalled: Notify::new(),
             failure: OnceLock::new(),
+            taken: AtomicU64::new(0),
+            written,
         }
     }
 
@@ -53,7 +58,11 @@ impl Outbox {
         loop {
             // Either we see the lock free, or its holder, who looks again after letting go, sees our message.
             fence(Ordering::SeqCst);
-            let Ok(mut out) = self.out.try_lock() else { return Ok(()) };
+            let mut out = match self.out.try_lock() {
+                Ok(out) => out,
+                Err(TryLockError::Poisoned(out)) => out.into_inner(),
+                Err(TryLockError::WouldBlock) => return Ok(()),
+            };
             if out.pumping {
                 return Ok(());
             }
@@ -75,29 +84,40 @@ impl Outbox {
         self.failure.get().map(String::as_str)
     }
 
-    /// Writes what did not fit at once; returns when the pipe is broken or has had no room for `limit`.
-    pub(crate) async fn pump(&self, limit: Duration) -> String {
-        loop {
+    /// Writes what did not fit at once; returns when the pipe is broken or nothing has left for `limit`.
+    pub(crate) async fn pump(&self, limit: Duration) {
+        while self.failure().is_none() {
             self.stalled.notified().await;
-            let drained = std::future::poll_fn(|cx| {
-                let mut out = self.lock();
-                let drained = self.poll_drain(&mut out, cx);
-                out.pumping = drained.is_pending();
-                drained
-            });
-            if tokio::time::timeout(limit, drained).await.is_err() {
-                let reason = format!("has not read its input for {} s", limit.as_secs());
-                return self.failure.get_or_init(|| reason).clone();
-            }
-            if let Some(failure) = self.failure.get() {
-                return failure.clone();
+            let mut moved = self.moved();
+            while tokio::time::timeout(limit, self.drained()).await.is_err() {
+                if moved == self.moved() {
+                    let _ = self.failure.set(format!("has not read its input for {} s", limit.as_secs()));
+                    break;
+                }
+                moved = self.moved();
             }
             // A message may have been left to us just before we let go.
+            fence(Ordering::SeqCst);
             if !self.queue.is_empty() {
                 self.lock().pumping = true;
                 self.stalled.notify_one();
             }
         }
+    }
+
+    /// Completes when everything has left, or never will.
+    async fn drained(&self) {
+        std::future::poll_fn(|cx| {
+            let mut out = self.lock();
+            let drained = self.poll_drain(&mut out, cx);
+            out.pumping = drained.is_pending();
+            drained
+        })
+        .await;
+    }
+
+    fn moved(&self) -> (u64, u64) {
+        (self.taken.load(Ordering::Relaxed), self.written.load(Ordering::Relaxed))
     }
 
     /// Closes our side; what still waits is given one last chance to leave.
@@ -115,7 +135,7 @@ impl Outbox {
             while self.queue.pop().is_some() {}
             return Poll::Ready(());
         };
-        match poll_send_all(&self.queue, sink, cx) {
+        match self.poll_send_all(sink, cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Ok(())) => Poll::Ready(()),
             Poll::Ready(Err(error)) => {
@@ -127,21 +147,22 @@ impl Outbox {
         }
     }
 
+    fn poll_send_all(&self, sink: &mut Outgoing, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            while !self.queue.is_empty() {
+                ready!(sink.as_mut().poll_ready(cx))?;
+                let Some(message) = self.queue.pop() else { break };
+                sink.as_mut().start_send(message)?;
+                self.taken.fetch_add(1, Ordering::Relaxed);
+            }
+            ready!(sink.as_mut().poll_flush(cx))?;
+            if self.queue.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Out> {
         self.out.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn poll_send_all(queue: &ArrayQueue<Bytes>, sink: &mut Outgoing, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-    loop {
-        while !queue.is_empty() {
-            std::task::ready!(sink.as_mut().poll_ready(cx))?;
-            let Some(message) = queue.pop() else { break };
-            sink.as_mut().start_send(message)?;
-        }
-        std::task::ready!(sink.as_mut().poll_flush(cx))?;
-        if queue.is_empty() {
-            return Poll::Ready(Ok(()));
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! What a server asks of the host, as values: read from the wire, put to the host, written back.
 
+use serde::Serialize;
 use serde_json::json;
 use wharf_protocol::{Fields, Json};
 
@@ -28,12 +29,14 @@ impl Question {
 
     pub(super) async fn put_to(self, host: &dyn Host) -> Result<Json, RpcError> {
         match self {
-            Self::Elicit(request) => Ok(match host.elicit(request).await {
-                ElicitationAnswer::Accept(Some(content)) => json!({ "action": "accept", "content": content }).into(),
-                ElicitationAnswer::Accept(None) => json!({ "action": "accept" }).into(),
-                ElicitationAnswer::Decline => json!({ "action": "decline" }).into(),
-                ElicitationAnswer::Cancel => json!({ "action": "cancel" }).into(),
-            }),
+            Self::Elicit(request) => {
+                let (action, content) = match host.elicit(request).await {
+                    ElicitationAnswer::Accept(content) => ("accept", content),
+                    ElicitationAnswer::Decline => ("decline", None),
+                    ElicitationAnswer::Cancel => ("cancel", None),
+                };
+                Json::of(&Elicited { action, content }).map_err(|error| failed(error.to_string()))
+            }
             Self::Sample(request) => {
                 host.sample(request).await.map_err(|refusal| RpcError { code: -1, message: refusal.0, data: None })
             }
@@ -41,6 +44,17 @@ impl Question {
             Self::Unclear(message) => Err(RpcError { code: -32602, message, data: None }),
         }
     }
+}
+
+#[derive(Serialize)]
+struct Elicited {
+    action: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<Json>,
+}
+
+fn failed(message: String) -> RpcError {
+    RpcError { code: -32603, message, data: None }
 }
 
 fn elicitation(params: Json) -> Result<Question, String> {

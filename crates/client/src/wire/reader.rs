@@ -1,17 +1,17 @@
 //! The one task that reads a connection: it owns the table of who waits for what, and tells everybody of the end.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use tokio::sync::mpsc;
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::Instant;
 use wharf_protocol::{Fields, Json};
 
-use super::find_id::find_id;
+use super::find_id::{Found, find_id};
 use super::message::{self, Message, Reading, RpcError, our_id, write_answer};
 use super::{Ending, Failure, Post, Setup, Shared, Waiter, evidence, questions};
 use crate::health::Counters;
@@ -31,53 +31,63 @@ const REST: Duration = Duration::from_secs(1);
 /// The timer also makes calls cheaper: a runtime without any timer has to be woken for every deadline that is set, and
 /// the deadlines of calls are almost always later than this.
 const HOUSEKEEPING: Duration = Duration::from_secs(30);
-/// Frames after which the posts are looked at even if all answers find their callers.
+/// Frames after which everything else gets a turn.
 const FRAMES: u32 = 256;
 
 pub(super) struct Reader {
     shared: Arc<Shared>,
     keeper: Arc<dyn Keeper>,
     setup: Setup,
-    notices: mpsc::Sender<Notice>,
+    /// Where notices go, and word that all of them have been heard. `None` at the end.
+    notices: Option<(mpsc::Sender<Notice>, oneshot::Receiver<()>)>,
     lost_notices: u64,
     waiting: HashMap<u64, Waiter>,
     questions: JoinSet<()>,
-    open_questions: HashMap<String, AbortHandle>,
-    suspense: Option<Suspense>,
+    open_questions: HashMap<tokio::task::Id, (Json, AbortHandle)>,
+    /// Calls that may have got an answer nobody could attribute, the earliest first.
+    suspects: VecDeque<Suspect>,
+    /// What is known of a line that is too long and has not ended yet.
+    long_line: Option<Found>,
     frames: u32,
 }
 
-/// The server sent something nobody can make sense of. Whoever waited at that time and gets no answer soon never will.
-struct Suspense {
+/// The server sent something nobody can make sense of while this call waited. If it gets no answer soon, it never will.
+struct Suspect {
+    call: u64,
     until: Instant,
-    calls: Vec<u64>,
-    reason: String,
+    reason: Arc<str>,
 }
 
 impl Reader {
     pub(super) fn new(
         shared: Arc<Shared>,
         keeper: Arc<dyn Keeper>,
-        notices: mpsc::Sender<Notice>,
+        notices: (mpsc::Sender<Notice>, oneshot::Receiver<()>),
         setup: Setup,
     ) -> Self {
         Self {
             shared,
             keeper,
             setup,
-            notices,
+            notices: Some(notices),
             lost_notices: 0,
             waiting: HashMap::new(),
             questions: JoinSet::new(),
             open_questions: HashMap::new(),
-            suspense: None,
+            suspects: VecDeque::new(),
+            long_line: None,
             frames: 0,
         }
     }
 
     pub(super) async fn run(mut self, incoming: Incoming) {
         let reason = self.read(incoming).await;
-        self.end(reason);
+        let _live = self.end(reason);
+        // What was sent before the end is heard before the end.
+        if let Some((sender, heard)) = self.notices.take() {
+            drop(sender);
+            let _ = tokio::time::timeout(REST, heard).await;
+        }
     }
 
     /// Reads until the connection is over and says how it ended.
@@ -88,10 +98,17 @@ impl Reader {
         let mut last_read: Option<Instant> = None;
         let mut housekeeping = tokio::time::interval(HOUSEKEEPING);
         let streams_end = loop {
-            let suspense = self.suspense.as_ref().map(|suspense| suspense.until);
+            // A server that never pauses must not keep us from everything else.
+            let mut reading = true;
+            if self.frames >= FRAMES {
+                self.frames = 0;
+                reading = false;
+                tokio::task::consume_budget().await;
+            }
+            let suspense = self.suspects.front().map(|suspect| suspect.until);
             tokio::select! {
                 biased;
-                frame = incoming.next() => match frame {
+                frame = incoming.next(), if reading => match frame {
                     Some(Ok(frame)) => self.on_frame(frame),
                     Some(Err(error)) => break Some(format!("broke the connection ({error})")),
                     None => break Some("closed the connection".to_owned()),
@@ -102,40 +119,62 @@ impl Reader {
                 }
                 () = shared.nudge.notified() => {
                     self.take_posts();
-                    if shared.closing.get().is_some() || shared.outbox.failure().is_some() {
+                    if shared.closing.get().is_some() {
+                        self.release(|| Failure::Closed);
+                    }
+                    if shared.outbox.failure().is_some() {
                         last_read.get_or_insert(Instant::now() + REST);
                     }
                 }
                 _ = housekeeping.tick() => self.take_posts(),
                 () = until(last_read), if last_read.is_some() => break None,
                 () = until(suspense), if suspense.is_some() => self.end_suspense(),
-                Some(_) = self.questions.join_next(), if !self.questions.is_empty() => {}
+                Some(asked) = self.questions.join_next_with_id(), if !self.questions.is_empty() => self.on_asked(asked),
+                () = std::future::ready(()), if !reading => {}
             }
         };
         // The streams of a process often end a moment before the process: its status says more than its silence.
         if !far_end_gone {
             let _ = tokio::time::timeout(REST, at(&mut far_end)).await;
         }
-        match (keeper.last_words().exit, shared.outbox.failure(), streams_end) {
+        match (keeper.last_words().exit, streams_end, shared.outbox.failure()) {
             (Some(exit), _, _) => exit.to_string(),
-            (None, Some(failure), _) => failure.to_owned(),
-            (None, None, Some(end)) => end,
+            (None, Some(end), _) => end,
+            (None, None, Some(failure)) => failure.to_owned(),
             (None, None, None) => "closed the connection".to_owned(),
         }
     }
 
-    fn end(mut self, reason: String) {
+    /// Tells everybody of the end: the session first, so that whoever is woken finds it as it is now.
+    fn end(&mut self, reason: String) -> Option<Arc<dyn Send + Sync>> {
         let closed = self.shared.closing.get().is_some();
-        let ending = Ending { reason, closed, evidence: evidence(&*self.keeper, &self.shared.counters) };
         let shared = Arc::clone(&self.shared);
-        let ending = shared.ending.get_or_init(|| ending);
+        let mut first = false;
+        let ending = shared.ending.get_or_init(|| {
+            first = true;
+            Ending { reason, closed, evidence: evidence(&*self.keeper, &shared.counters) }
+        });
+        if !first {
+            return None;
+        }
+        // A far end that closed its streams and lives on is of no use to anybody.
+        if !closed {
+            self.keeper.abandon();
+        }
+        let on_end = std::mem::replace(&mut self.setup.on_end, Box::new(|_| None));
+        let live = on_end(ending);
         // Either we find a caller's post now, or the caller finds the ending we have just set.
         fence(Ordering::SeqCst);
         self.take_posts();
+        self.release(|| Failure::Ended);
+        live
+    }
+
+    /// Ends all calls under way.
+    fn release(&mut self, failure: impl Fn() -> Failure) {
         for (_, waiter) in self.waiting.drain() {
-            let _ = waiter.answer.send(Err(Failure::Ended));
+            let _ = waiter.answer.send(Err(failure()));
         }
-        (self.setup.on_end)(ending);
     }
 
     fn take_posts(&mut self) {
@@ -149,18 +188,41 @@ impl Reader {
 
     fn on_frame(&mut self, frame: Frame) {
         self.frames += 1;
-        if self.frames.is_multiple_of(FRAMES) {
-            self.take_posts();
-        }
         let text = match frame {
             Frame::Message(text) => text,
-            Frame::Unreadable { head, tail, reason } => return self.on_broken(&head, &tail, reason),
+            Frame::Unreadable { head, tail, reason, ended } => {
+                return self.on_unreadable((&head, &tail), reason, ended);
+            }
         };
         match message::read(text) {
             Reading::Blank => {}
             Reading::Noise(line) => self.shared.counters.heard_noise(&line),
             Reading::Messages(messages) => messages.into_iter().for_each(|message| self.on_message(message)),
-            Reading::Broken { text, reason } => self.on_broken(text.as_bytes(), b"", reason),
+            Reading::Broken { text, reason } => self.on_unreadable((text.as_bytes(), b""), reason, true),
+        }
+    }
+
+    /// A line that is too long comes here twice: when it passes the bound, and when it ends.
+    fn on_unreadable(&mut self, (head, tail): (&[u8], &[u8]), reason: String, ended: bool) {
+        let before = self.long_line.take();
+        if before.is_none() {
+            Counters::add(&self.shared.counters.violations);
+        }
+        let found = find_id(head, tail);
+        match (before, found) {
+            // It was dealt with when it passed the bound, or its end says no more than its beginning.
+            (Some(Found::AnswerTo(_) | Found::NoAnswer), _) | (_, Found::NoAnswer) | (Some(_), Found::Unknown) => {}
+            (None, Found::Unknown) => self.suspect(&reason),
+            (_, Found::AnswerTo(id)) => {
+                // Whoever was suspected because of this line need not be.
+                if before.is_some() {
+                    self.suspects.retain(|suspect| *suspect.reason != *reason);
+                }
+                self.settle(id, Err(Failure::Malformed(reason)));
+            }
+        }
+        if !ended {
+            self.long_line = Some(found);
         }
     }
 
@@ -169,7 +231,10 @@ impl Reader {
             Message::Answer { id, well_typed, answer } => self.on_answer(id, well_typed, answer),
             Message::Nonsense { id, reason } => {
                 Counters::add(&self.shared.counters.violations);
-                self.fail(id, reason);
+                match id {
+                    Some(id) => self.settle(id, Err(Failure::Malformed(reason))),
+                    None => self.suspect(&reason),
+                }
             }
             Message::Request { id, method, params } => self.on_request(id, &method, params),
             Message::Notification { method, params } => self.on_notification(method, params),
@@ -182,20 +247,8 @@ impl Reader {
         }
         match (id, answer) {
             (Some(id), answer) => self.settle(id, answer.map_err(Failure::Rpc)),
-            (None, Err(error)) => self.suspect(format!("error {}: {}", error.code, error.message)),
-            (None, Ok(_)) => self.suspect("a result without an id".to_owned()),
-        }
-    }
-
-    fn on_broken(&mut self, head: &[u8], tail: &[u8], reason: String) {
-        Counters::add(&self.shared.counters.violations);
-        self.fail(find_id(head, tail), reason);
-    }
-
-    fn fail(&mut self, id: Option<u64>, reason: String) {
-        match id {
-            Some(id) => self.settle(id, Err(Failure::Malformed(reason))),
-            None => self.suspect(reason),
+            (None, Err(error)) => self.suspect(&format!("error {}: {}", error.code, error.message)),
+            (None, Ok(_)) => self.suspect("a result without an id"),
         }
     }
 
@@ -211,20 +264,21 @@ impl Reader {
     }
 
     /// Nobody can tell whom this was for. Servers also complain without an id about things nobody waits for, so the
-    /// calls under way get some time; if their answers come, all is well.
-    fn suspect(&mut self, reason: String) {
+    /// calls under way get some time; if their answers come, or word of their progress, all is well.
+    fn suspect(&mut self, reason: &str) {
         self.take_posts();
-        if self.suspense.is_none() && !self.waiting.is_empty() {
-            let calls = self.waiting.keys().copied().collect();
-            self.suspense = Some(Suspense { until: Instant::now() + SUSPENSE, calls, reason });
-        }
+        let (until, reason) = (Instant::now() + SUSPENSE, Arc::<str>::from(reason));
+        let suspected: HashSet<u64> = self.suspects.iter().map(|suspect| suspect.call).collect();
+        let new = self.waiting.keys().filter(|call| !suspected.contains(call));
+        self.suspects.extend(new.map(|call| Suspect { call: *call, until, reason: Arc::clone(&reason) }));
     }
 
     fn end_suspense(&mut self) {
-        if let Some(Suspense { calls, reason, .. }) = self.suspense.take() {
-            for waiter in calls.iter().filter_map(|id| self.waiting.remove(id)) {
-                let reason = format!("without naming a request the server sent {reason}, and then nothing");
-                let _ = waiter.answer.send(Err(Failure::Malformed(reason)));
+        let now = Instant::now();
+        while self.suspects.front().is_some_and(|suspect| suspect.until <= now) {
+            let Some(suspect) = self.suspects.pop_front() else { return };
+            if let Some(waiter) = self.waiting.remove(&suspect.call) {
+                let _ = waiter.answer.send(Err(Failure::Unanswered(suspect.reason.to_string())));
             }
         }
     }
@@ -237,11 +291,14 @@ impl Reader {
         let Some(question) = questions::Question::read(method, params, self.setup.host.abilities()) else {
             return self.reply(&id, refused(-32601, "this client does not answer such requests"));
         };
+        while let Some(asked) = self.questions.try_join_next_with_id() {
+            self.on_asked(asked);
+        }
         if self.questions.len() >= QUESTIONS {
             return self.reply(&id, refused(-32000, "too many requests are open"));
         }
         let (shared, host) = (Arc::clone(&self.shared), Arc::clone(&self.setup.host));
-        let (limit, key) = (self.setup.answer_limit, id.to_string());
+        let (limit, asked_id) = (self.setup.answer_limit, id.clone());
         let asked = self.questions.spawn(async move {
             let answer = {
                 let _paused = shared.clock.pause();
@@ -250,8 +307,16 @@ impl Reader {
             let late = || Err(RpcError { code: -32000, message: "no answer in time".to_owned(), data: None });
             let _ = shared.outbox.post(write_answer(&id, answer.unwrap_or_else(|_| late())));
         });
-        self.open_questions.retain(|_, question| !question.is_finished());
-        self.open_questions.insert(key, asked);
+        self.open_questions.insert(asked.id(), (asked_id, asked));
+    }
+
+    /// A question has been answered. If the host broke down over it, the server must not wait for ever.
+    fn on_asked(&mut self, asked: Result<(tokio::task::Id, ()), JoinError>) {
+        let task = asked.as_ref().map_or_else(JoinError::id, |(task, ())| *task);
+        let Some((id, _)) = self.open_questions.remove(&task) else { return };
+        if asked.is_err_and(|error| error.is_panic()) {
+            self.reply(&id, Err(RpcError { code: -32603, message: "the client failed".to_owned(), data: None }));
+        }
     }
 
     fn reply(&self, id: &Json, answer: Result<Json, RpcError>) {
@@ -263,7 +328,8 @@ impl Reader {
             "notifications/progress" if self.on_progress(params.as_ref()) => return,
             "notifications/cancelled" => {
                 let id = params.as_ref().and_then(|params| Fields::of(params).ok()?.json("requestId"));
-                if let Some(question) = id.and_then(|id| self.open_questions.remove(id.as_str())) {
+                let taken_back = self.open_questions.values().find(|(question, _)| Some(question) == id.as_ref());
+                if let Some((_, question)) = taken_back {
                     question.abort();
                 }
                 return;
@@ -276,10 +342,11 @@ impl Reader {
     }
 
     fn pass_on(&mut self, notice: Notice) {
-        if self.lost_notices > 0 && self.notices.try_send(Notice::Lagged(self.lost_notices)).is_ok() {
+        let Some((notices, _)) = &self.notices else { return };
+        if self.lost_notices > 0 && notices.try_send(Notice::Lagged(self.lost_notices)).is_ok() {
             self.lost_notices = 0;
         }
-        if self.lost_notices > 0 || self.notices.try_send(notice).is_err() {
+        if self.lost_notices > 0 || notices.try_send(notice).is_err() {
             self.lost_notices += 1;
             Counters::add(&self.shared.counters.lost_notices);
         }
@@ -293,7 +360,8 @@ impl Reader {
             self.take_posts();
         }
         let Some(waiter) = self.waiting.get(&id) else { return false };
-        waiter.heard.store(self.shared.now(), Ordering::Relaxed);
+        waiter.heard.store(self.shared.running_time(), Ordering::Relaxed);
+        self.suspects.retain(|suspect| suspect.call != id);
         if let Some(progress) = &waiter.progress {
             let step = Progress {
                 progress: fields.number("progress").ok().flatten().unwrap_or_default(),
@@ -305,6 +373,13 @@ impl Reader {
             }
         }
         true
+    }
+}
+
+/// A reader that is dropped, because its runtime ends or its connection is given up, still tells everybody.
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.end("is no longer being listened to".to_owned());
     }
 }
 

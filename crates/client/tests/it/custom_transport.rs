@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use wharf_client::{Link, NoHost, Session, SessionOptions};
+use wharf_client::{Keeper, Link, NoHost, Session, SessionOptions};
 use wharf_testkit::{Script, Scripted, eventually};
 
 use crate::{json, told};
@@ -64,5 +64,31 @@ async fn a_pair_of_message_streams_is_a_transport_too() {
     let session = Session::new("messages".parse().unwrap(), transport, NoHost, SessionOptions::default());
     assert_eq!(told(eventually(session.call("any", &json(json!({})))).await), "tools/call");
     assert_eq!(session.connect().await.unwrap().revision, "2025-06-18");
+    assert_eq!(session.session_id(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transport_with_a_session_of_its_own_tells_its_id_while_it_is_connected() {
+    struct Remote;
+    impl Keeper for Remote {
+        fn session_id(&self) -> Option<String> {
+            Some("abc".to_owned())
+        }
+    }
+    let server = Scripted::new(Script::good());
+    let tasks = std::sync::Mutex::new(tokio::task::JoinSet::new());
+    let transport = move || {
+        let (ours, theirs) = tokio::io::duplex(1024);
+        tasks.lock().unwrap().spawn(server.clone().serve(theirs));
+        async {
+            let (reader, writer) = tokio::io::split(ours);
+            Ok(Link::from_bytes(reader, writer).kept_by(Remote))
+        }
+    };
+    let session = Session::new("remote".parse().unwrap(), transport, NoHost, SessionOptions::default());
+    assert_eq!(session.session_id(), None);
+    eventually(session.ping()).await.unwrap();
+    assert_eq!(session.session_id().as_deref(), Some("abc"));
+    eventually(session.close()).await;
     assert_eq!(session.session_id(), None);
 }

@@ -1,11 +1,12 @@
 //! Servers that send what they should not. Every case ends in an answer or a typed error, and the connection lives on.
 
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::Instant;
-use wharf_client::Session;
-use wharf_testkit::{Script, Step, eventually};
+use wharf_client::{CallOptions, InProcess, NoHost, Session, SessionOptions};
+use wharf_testkit::{Script, Scripted, Step, eventually};
 
-use crate::{in_memory, json, none, settle, told};
+use crate::{in_memory, json, none, settle, told, with_shared_host};
 
 const OK: &str = r#"{"jsonrpc":"2.0","id":{id},"result":{"content":[{"type":"text","text":"ok"}]}}"#;
 
@@ -66,7 +67,7 @@ async fn an_answer_that_is_broken_fails_its_call_at_once() {
         (line(&format!(r#"{{"jsonrpc":"2.0","id":{{id}},"result":{deep}}}"#)), "expected value"),
         (line("{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{\"a\":\"\0\"}}"), "control character"),
         (line(r#"{"jsonrpc":"2.0","id":{id},"result":7}"#), "the result is a number, not an object"),
-        (line(r#"{"jsonrpc":"2.0","id":{id},"result":null}"#), "it has neither a result nor an error"),
+        (line(r#"{"jsonrpc":"2.0","id":{id},"result":null}"#), "the result is null, not an object"),
         (line(r#"{"result":{"x":tru},"id":{id}}"#), "expected"),
     ];
     for (step, reason) in cases {
@@ -140,7 +141,8 @@ async fn an_error_without_an_id_releases_the_call_if_nothing_comes_after_it() {
     ] {
         let began = Instant::now();
         let (answer, _session) = call([line(complaint), Step::Hang]).await;
-        let expected = "scripted: the server's answer is malformed: without naming a request the server sent error -32600: what?, and then nothing";
+        let expected = "scripted: without naming a request the server sent error -32600: what?, and then no answer; \
+            whether the call ran is unknown";
         assert_eq!(answer, expected);
         assert_eq!(began.elapsed().as_secs(), 5);
     }
@@ -200,4 +202,130 @@ async fn a_server_that_reads_nothing_holds_up_only_its_own_callers_and_not_for_e
         assert!(answer.starts_with("scripted: the server has not read its input for 60 s"), "{answer}");
     }
     assert!(began.elapsed().as_secs() <= 62, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn logs_in_json_are_noise_and_harm_no_call() {
+    let logs = r#"{"level":"info","msg":"working"}"#;
+    let with_our_id = r#"{"id":{id},"level":"info","msg":"working"}"#;
+    let (answer, session) = call([line(logs), line(with_our_id), Step::Wait(60_000), line(OK)]).await;
+    assert_eq!(answer, "ok");
+    assert_eq!((session.health().noise, session.health().violations), (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_reports_progress_is_not_suspected() {
+    let complaint = line(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"what?"}}"#);
+    let progress = Step::Progress(1.0, 2.0, String::new());
+    let (answer, _session) = call([complaint, progress, Step::Wait(60_000), line(OK)]).await;
+    assert_eq!(answer, "ok");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_call_that_was_under_way_is_released_whenever_it_began() {
+    let complaint = line(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"what?"}}"#);
+    let script = Script::good().any_tool("evil").on_call("evil", [complaint, Step::Hang]);
+    let (session, server) = in_memory(script);
+    let (nothing, began) = (none(), Instant::now());
+    let later = async {
+        tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+        session.call("evil", &nothing).await
+    };
+    let (one, two) = eventually(async { tokio::join!(session.call("evil", &nothing), later) }).await;
+    assert!(
+        told(one).contains("whether the call ran is unknown") && told(two).contains("whether the call ran is unknown")
+    );
+    assert_eq!(began.elapsed().as_secs(), 8);
+    settle().await;
+    assert_eq!(server.log().count("notifications/cancelled"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_of_the_server_that_cannot_be_read_is_not_taken_for_our_answer() {
+    let request = r#"{"jsonrpc":"2.0","id":{id},"method":"sampling/createMessage","params":{"#;
+    let (answer, session) = call([line(request), Step::Wait(60_000), line(OK)]).await;
+    assert_eq!((answer.as_str(), session.health().violations), ("ok", 1));
+    let flood =
+        Step::Flood(r#"{"jsonrpc":"2.0","id":{id},"method":"x","params":""#.into(), 40 * 1024 * 1024, "\"}\n".into());
+    let (answer, session) = call([flood, Step::Wait(60_000), line(OK)]).await;
+    assert_eq!((answer.as_str(), session.health().violations), ("ok", 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn arguments_in_several_lines_arrive_as_one_message() {
+    let (session, server) = in_memory(Script::good());
+    let pretty = wharf_protocol::Json::parse("{\n  \"text\":\r\n \"two\\nlines\"\n}").unwrap();
+    assert_eq!(told(eventually(session.call("echo", &pretty)).await), "two\nlines");
+    assert!(server.log().lines().last().unwrap().contains(r#""arguments":{   "text":   "two\nlines" }"#));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_progress_does_not_hold_off_the_total_deadline() {
+    let steps: Vec<Step> = (0..200)
+        .flat_map(|_| {
+            let progress =
+                r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":2,"progress":1}}"#;
+            [Step::Bytes(format!("{progress}\n").repeat(500).into_bytes()), Step::Wait(100)]
+        })
+        .collect();
+    let (session, _server) = in_memory(Script::good().any_tool("evil").on_call("evil", steps));
+    let began = Instant::now();
+    let mut heard = 0_u32;
+    let mut listen = |_| heard += 1;
+    let options = CallOptions {
+        total: Some(std::time::Duration::from_secs(5)),
+        progress: Some(&mut listen),
+        ..CallOptions::default()
+    };
+    let error = eventually(session.call_with("evil", &none(), options)).await.unwrap_err();
+    assert_eq!(
+        (began.elapsed().as_secs(), error.kind.to_string().as_str()),
+        (5, "no answer within 5 s (the limit for the whole call)")
+    );
+    assert!(heard > 500, "{heard}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_reads_slowly_but_reads_is_waited_for() {
+    // A pipe that lets a kilobyte a second through: 200 KB take longer than the write deadline, and that is fine.
+    let server = Scripted::new(Script::good());
+    let transport = InProcess::new(move |client| {
+        let server = server.clone();
+        async move {
+            let (near, far) = tokio::io::duplex(1024);
+            let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
+                (tokio::io::split(client), tokio::io::split(near));
+            let slowly = async {
+                let mut chunk = vec![0; 1024];
+                while let Ok(length @ 1..) = from_client.read(&mut chunk).await {
+                    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+                    to_server.write_all(&chunk[..length]).await.unwrap();
+                }
+            };
+            let back = async { drop(tokio::io::copy(&mut from_server, &mut to_client).await) };
+            tokio::join!(slowly, back, server.serve(far));
+        }
+    });
+    let session = Session::new("slow".parse().unwrap(), transport, NoHost, SessionOptions::default());
+    let text = "x".repeat(600_000);
+    let began = Instant::now();
+    assert_eq!(told(eventually(session.call("echo", &json(json!({"text": text})))).await).len(), 600_000);
+    assert!(began.elapsed().as_secs() > 300, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_server_tells_before_it_leaves_is_heard() {
+    #[derive(Default)]
+    struct Listener(std::sync::Mutex<Vec<String>>);
+    impl wharf_client::Host for Listener {
+        fn notice(&self, notice: wharf_client::Notice) {
+            self.0.lock().unwrap().push(format!("{notice:?}"));
+        }
+    }
+    let farewell = [Step::Notify("notifications/farewell".into(), json!({})), Step::HangUp];
+    let host = std::sync::Arc::new(Listener::default());
+    let (session, _server) = with_shared_host(Script::good().any_tool("evil").on_call("evil", farewell), &host);
+    eventually(session.call("evil", &none())).await.unwrap_err();
+    settle().await;
+    assert_eq!(host.0.lock().unwrap().len(), 1);
 }

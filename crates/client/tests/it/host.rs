@@ -99,6 +99,32 @@ async fn no_clock_runs_while_a_person_thinks() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_idle_deadline_does_not_grow_by_a_question_that_came_before_the_last_progress() {
+    let ask = Step::Ask("elicitation/create".into(), json!({"message": "Sure?"}));
+    let steps = [ask, Step::Progress(1.0, 2.0, String::new()), Step::Hang];
+    let (session, _server) = with_host(Script::good().any_tool("lazy").on_call("lazy", steps), Obliging);
+    let began = Instant::now();
+    eventually(session.call("lazy", &none())).await.unwrap_err();
+    assert_eq!(began.elapsed().as_secs(), (50 + 30) * 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_breaks_down_over_a_question_does_not_leave_the_server_waiting() {
+    struct Clumsy;
+    impl Host for Clumsy {
+        fn abilities(&self) -> Abilities {
+            Abilities { roots: true, ..Abilities::default() }
+        }
+        fn roots(&self) -> BoxFuture<'_, Vec<Root>> {
+            Box::pin(async { panic!("no roots today") })
+        }
+    }
+    let (session, _server) = with_host(asking("roots/list", json!({})), Clumsy);
+    let answer = told(eventually(session.call("ask", &none())).await);
+    assert_eq!(answer, r#"{"code":-32603,"message":"the client failed"}"#);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_question_the_server_takes_back_is_asked_no_longer() {
     struct Watched(Arc<Mutex<Option<tokio::sync::oneshot::Sender<()>>>>);
     impl Host for Watched {
@@ -121,8 +147,10 @@ async fn a_question_the_server_takes_back_is_asked_no_longer() {
         .on_call("go", [Step::Line(ask.into()), Step::Wait(10), take_back, Step::Text("ok".into())]);
     let (asking, ended) = tokio::sync::oneshot::channel();
     let (session, _server) = with_host(script, Watched(Arc::new(Mutex::new(Some(asking)))));
+    let began = Instant::now();
     eventually(session.call("go", &none())).await.unwrap();
     assert!(eventually(ended).await.is_err(), "the question was answered");
+    assert!(began.elapsed() < seconds(60), "only the answer's deadline ended it");
 }
 
 #[derive(Default)]
@@ -189,7 +217,7 @@ async fn a_flood_of_notices_costs_notices_never_answers_and_the_host_is_told_how
     let (heard, lagged) = *host.0.lock().unwrap();
     let lost = session.health().lost_notices;
     assert_eq!(heard + lost, 6_000);
-    assert!(lagged <= lost, "told {lagged} of {lost}");
+    assert!(lost > 0 && lagged > 0 && lagged <= lost, "told {lagged} of {lost}");
 }
 
 #[tokio::test(start_paused = true)]

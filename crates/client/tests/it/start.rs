@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use futures_util::future::join_all;
 use serde_json::json;
 use tokio::time::Instant;
-use wharf_client::{ConnectErrorKind, InProcess, NoHost, OpenError, Session, SessionOptions, Status};
+use wharf_client::{CallOptions, ConnectErrorKind, InProcess, NoHost, OpenError, Session, SessionOptions, Status};
 use wharf_testkit::{Script, Scripted, Step, eventually};
 
 use crate::{in_memory, json, none, seconds, settle, told};
@@ -94,7 +94,7 @@ async fn closing_ends_the_calls_under_way_and_a_handshake_under_way() {
         })
     })
     .await;
-    assert_eq!(ping.unwrap_err().to_string(), "scripted: the session was closed while it was connecting");
+    assert_eq!(ping.unwrap_err().to_string(), "scripted: the session was closed meanwhile; nothing was sent");
     assert_eq!(state(&session), "closed");
 }
 
@@ -194,4 +194,52 @@ async fn dropping_the_last_handle_ends_the_server() {
     eventually(session.ping()).await.unwrap();
     drop(session);
     assert!(eventually(watch).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_greets_and_leaves_at_once_has_failed() {
+    let (session, _server) = in_memory(Script::good().on("initialize", [Step::Normally, Step::HangUp]));
+    let _ = eventually(session.connect()).await;
+    settle().await;
+    assert_eq!(state(&session), "failed: the server closed the connection");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_nobody_waited_for_is_not_handed_out_later() {
+    let (session, server) = in_memory(Script::good().once("initialize", [Step::Hang]));
+    assert!(tokio::time::timeout(seconds(5), session.ping()).await.is_err());
+    tokio::time::sleep(seconds(3600)).await;
+    eventually(session.ping()).await.unwrap();
+    assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_its_work_and_then_leaves_is_started_as_often_as_it_takes() {
+    let script =
+        Script::good().any_tool("once").on_call("once", [Step::Text("done".into()), Step::Wait(10_000), Step::HangUp]);
+    let (session, server) = in_memory(script);
+    for _ in 0..12 {
+        assert_eq!(told(eventually(session.call("once", &none())).await), "done");
+        tokio::time::sleep(seconds(20)).await;
+    }
+    assert_eq!(server.connections(), 12);
+}
+
+#[test]
+fn a_session_survives_the_runtime_it_was_first_used_on() {
+    let (session, server) = in_memory(Script::good());
+    for _ in 0..3 {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let sum = runtime.block_on(wharf_testkit::soon(session.call("add", &json(json!({"a": 1, "b": 2})))));
+        assert_eq!(told(sum), "3");
+    }
+    assert_eq!(server.connections(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_without_end_is_a_limit_like_any_other() {
+    let (session, _server) = in_memory(Script::good());
+    let forever = Some(std::time::Duration::MAX);
+    let options = CallOptions { idle: forever, total: forever, ..CallOptions::default() };
+    assert_eq!(told(eventually(session.call_with("add", &json(json!({"a": 1, "b": 2})), options)).await), "3");
 }

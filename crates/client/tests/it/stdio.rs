@@ -293,3 +293,50 @@ async fn running_out_of_file_descriptors_is_a_typed_error_and_passes_when_some_a
     }
     assert_eq!(children_of(std::process::id()), Vec::<u32>::new());
 }
+
+#[tokio::test]
+async fn a_crash_in_the_middle_of_an_answer_is_a_crash_not_a_malformed_answer() {
+    let half = Step::Bytes(br#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"ty"#.to_vec());
+    let child = child(&Script::good().any_tool("half").on_call("half", [half, Step::Exit(7)]));
+    let error = soon(child.session.call("half", &none())).await.unwrap_err();
+    assert!(error.to_string().starts_with("child: the server exited with status 7 before it answered"), "{error}");
+    assert_eq!(error.outcome(), Outcome::Unknown);
+}
+
+#[tokio::test]
+async fn a_hundred_servers_start_at_the_same_time() {
+    let children: Vec<Child> = (0..100).map(|_| child(&Script::good())).collect();
+    let started = soon(futures_util::future::join_all(children.iter().map(|child| child.session.connect()))).await;
+    assert!(started.iter().all(Result::is_ok), "{:?}", started.iter().find(|one| one.is_err()));
+    soon(futures_util::future::join_all(children.iter().map(|child| child.session.close()))).await;
+    assert_eq!(children_of(std::process::id()), Vec::<u32>::new());
+}
+
+#[tokio::test]
+async fn closing_ends_the_calls_under_way_before_it_waits_for_a_stubborn_server() {
+    let script =
+        Script::good().any_tool("dig_in").on_call("dig_in", [Step::IgnoreEnd, Step::Touch("$/in".into()), Step::Hang]);
+    let child = child(&script);
+    let (nothing, began) = (none(), tokio::time::Instant::now());
+    let call = async {
+        let answer = told(child.session.call("dig_in", &nothing).await);
+        (answer, began.elapsed())
+    };
+    let close = async {
+        until(async || child.path("in").exists()).await;
+        child.session.close().await;
+        began.elapsed()
+    };
+    let ((answer, failed_after), closed_after) = soon(async { tokio::join!(call, close) }).await;
+    assert!(answer.starts_with("child: the session was closed before the answer came"), "{answer}");
+    assert!(failed_after + Duration::from_secs(3) < closed_after, "{failed_after:?} {closed_after:?}");
+}
+
+#[tokio::test]
+async fn a_model_does_not_see_what_a_server_wrote_to_its_log() {
+    let crash = [Step::Stderr("password=hunter2".into()), Step::Exit(7)];
+    let child = child(&Script::good().any_tool("crash").on_call("crash", crash));
+    let result = soon(child.session.use_tool("1", "crash", &none())).await;
+    let shown = serde_json::to_string(&result).unwrap();
+    assert!(shown.contains("exited with status 7") && !shown.contains("hunter2"), "{shown}");
+}

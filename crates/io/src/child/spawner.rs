@@ -7,11 +7,10 @@ use std::fmt;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use super::{Exit, GroupWatcher};
 
@@ -96,7 +95,7 @@ impl Drop for Leader {
 
 /// Spawns `command` as the leader of a new process group that dies with us.
 pub(super) async fn spawn(mut command: Command, watcher: Option<Arc<dyn GroupWatcher>>) -> io::Result<Leader> {
-    static SPAWNER: OnceLock<SyncSender<Job>> = OnceLock::new();
+    static SPAWNER: OnceLock<mpsc::Sender<Job>> = OnceLock::new();
     command.process_group(0);
     die_with_parent(&mut command);
     let (answer, spawned) = oneshot::channel();
@@ -104,16 +103,14 @@ pub(super) async fn spawn(mut command: Command, watcher: Option<Arc<dyn GroupWat
         // If whoever asked is gone, the leader is dropped on its way and so killed.
         let _ = job.answer.send(job.command.spawn().map(|process| Leader::new(process, job.watcher)));
     })?;
-    jobs.try_send(Job { command, watcher, answer }).map_err(|error| match error {
-        TrySendError::Full(_) => io::Error::from_raw_os_error(rustix::io::Errno::AGAIN.raw_os_error()),
-        TrySendError::Disconnected(_) => io::Error::other("the spawning thread has ended"),
-    })?;
-    spawned.await.map_err(|_| io::Error::other("the spawning thread has ended"))?
+    let gone = || io::Error::other("the spawning thread has ended");
+    jobs.send(Job { command, watcher, answer }).await.map_err(|_| gone())?;
+    spawned.await.map_err(|_| gone())?
 }
 
 /// Collects a process that has been killed, so that it does not stay a zombie.
 fn reap(child: Child) {
-    static REAPER: OnceLock<SyncSender<Child>> = OnceLock::new();
+    static REAPER: OnceLock<mpsc::Sender<Child>> = OnceLock::new();
     let reaper = thread(&REAPER, "wharf-reaper", REAPS, |mut child: Child| {
         let _ = child.wait();
     });
@@ -124,17 +121,22 @@ fn reap(child: Child) {
 }
 
 fn thread<T: Send + 'static>(
-    cell: &'static OnceLock<SyncSender<T>>,
+    cell: &'static OnceLock<mpsc::Sender<T>>,
     name: &str,
     bound: usize,
     work: fn(T),
-) -> io::Result<&'static SyncSender<T>> {
+) -> io::Result<&'static mpsc::Sender<T>> {
     if let Some(sender) = cell.get() {
         return Ok(sender);
     }
-    let (sender, jobs) = sync_channel(bound);
+    let (sender, mut jobs) = mpsc::channel(bound);
     // Two threads may get here at once; the channel that loses the race ends its own thread.
-    std::thread::Builder::new().name(name.to_owned()).spawn(move || jobs.into_iter().for_each(work))?;
+    let work_on = move || {
+        while let Some(job) = jobs.blocking_recv() {
+            work(job);
+        }
+    };
+    std::thread::Builder::new().name(name.to_owned()).spawn(work_on)?;
     Ok(cell.get_or_init(|| sender))
 }
 
@@ -145,7 +147,8 @@ fn die_with_parent(command: &mut Command) {
     let ask_for_the_signal = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         // The parent may have died before the request was made.
-        if getppid() == Some(parent) { Ok(()) } else { Err(io::Error::other("the parent is gone")) }
+        let gone = || io::Error::from_raw_os_error(rustix::io::Errno::SRCH.raw_os_error());
+        if getppid() == Some(parent) { Ok(()) } else { Err(gone()) }
     };
     #[expect(unsafe_code, reason = "between fork and exec only these two system calls are made; neither allocates")]
     unsafe {

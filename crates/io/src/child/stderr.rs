@@ -48,7 +48,7 @@ impl LastLines {
         let mut lines = LineReader::new(source, LINE);
         while let Ok(Some(event)) = lines.next().await {
             match event {
-                LineEvent::Line(line) => self.push(&line, ""),
+                LineEvent::Line(line) | LineEvent::Unfinished(line) => self.push(&line, ""),
                 LineEvent::TooLong { head } => self.push(&head, "…"),
                 LineEvent::TooLongEnd { .. } => {}
             }

@@ -169,3 +169,16 @@ async fn whoever_watches_hears_of_every_group_that_starts_and_ends() {
     let expected = [format!("started {one}"), format!("ended {one}"), format!("started {two}"), format!("ended {two}")];
     assert_eq!(*heard.0.lock().unwrap(), expected);
 }
+
+#[test]
+fn a_child_outlives_the_thread_that_asked_for_it() {
+    // The parent-death signal belongs to the thread that spawned; threads of a runtime come and go.
+    let spawn = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let spawned = runtime.block_on(Child::spawn(&sh("trap '' HUP; sleep 600"))).unwrap();
+        (runtime, spawned)
+    };
+    let (runtime, (child, _pipes)) = std::thread::spawn(spawn).join().unwrap();
+    let ended = runtime.block_on(async { tokio::time::timeout(Duration::from_millis(300), child.exited()).await });
+    assert!(ended.is_err(), "it died with the thread: {ended:?}");
+}
