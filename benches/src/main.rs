@@ -1,12 +1,13 @@
 //! Wharf against its peers over stdio, measured side by side in one run and told as ratios.
 //!
-//! `cargo run --release -p wharf-benches` prints the table. Every contender talks to the same server, which is this
+//! `scripts/bench` prints the table, and fails if a bar is missed. Every contender talks to the same server, which is this
 //! very program with the argument `serve`, on the same runtime; rounds alternate between them, and medians count.
 
 mod contenders;
 mod measure;
 mod server;
 
+use std::process::ExitCode;
 use std::time::Duration;
 
 use contenders::{Contender, Floor, Rmcp, Wharf};
@@ -23,12 +24,13 @@ const IN_FLIGHT: usize = 32;
 /// Calls with a large result, in one round.
 const LARGE: usize = 60;
 
-fn main() {
+fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some("serve") => server::serve(),
         Some("huge-line") => runtime().block_on(measure::huge_line()),
-        _ => runtime().block_on(compare()),
+        _ => return runtime().block_on(compare()),
     }
+    ExitCode::SUCCESS
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -37,7 +39,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[expect(clippy::print_stdout, reason = "printing the table is what this program is for")]
-async fn compare() {
+async fn compare() -> ExitCode {
     let wharf = Contender::Wharf(Wharf::connect().await);
     let rmcp = Contender::Rmcp(Rmcp::connect().await);
     let floor = Contender::Floor(Box::new(Floor::connect()));
@@ -50,30 +52,38 @@ async fn compare() {
     println!("stdio, {ROUNDS} rounds each, medians; a ratio below 1.0 means Wharf takes less\n");
     let head = ["", "wharf", "rmcp 3.8", "floor", "÷ rmcp", "÷ floor", "bar", "aim"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
-    rows.push(row("one call after the other, time a call", &sequential, SEQUENTIAL, ("≤ 1.0", "≤ 1.3")));
-    rows.push(row("32 under way, time a call", &crowd, CROWD, ("≤ 0.83", "≤ 1.43")));
-    rows.push(row("1 MB results, time a call", &large, LARGE, ("≤ 1.0", "≤ 1.2")));
-    rows.push(cpu_row("32 under way, client CPU a call", &crowd, CROWD));
+    rows.push(row("one call after the other, time a call", walls(&sequential), SEQUENTIAL, ["≤ 1.0", "≤ 1.3"]));
+    rows.push(row("32 under way, time a call", walls(&crowd), CROWD, ["≤ 0.83", "≤ 1.43"]));
+    rows.push(row("1 MB results, time a call", walls(&large), LARGE, ["≤ 1.0", "≤ 1.2"]));
+    let cpu = crowd.each_ref().map(|figures| median(figures.iter().map(|figure| figure.cpu)));
+    rows.push(row("32 under way, client CPU a call", cpu, CROWD, ["", ""]));
     println!("{}", measure::table(rows));
 
     println!("\nmemory under a 300 MB line: {}", peak_memory_of("huge-line"));
     println!("`wharf --version`: {}", measure::cold_start());
+
+    let ratio = |figures| {
+        let [wharf, rmcp, _] = walls(figures);
+        wharf.as_secs_f64() / rmcp.as_secs_f64()
+    };
+    let missed = ratio(&sequential) > 1.0 || ratio(&crowd) > 1.0 / 1.2 || ratio(&large) > 1.0;
+    if missed {
+        println!("\na bar is missed");
+    }
+    if missed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-fn row(name: &str, figures: &[Vec<Figures>; 3], calls: usize, (bar, aim): (&str, &str)) -> Vec<String> {
-    let time = |index: usize| median(figures[index].iter().map(|figure| figure.wall));
-    let each = |index: usize| per_call(time(index), calls);
-    let ratio = |index: usize| format!("{:.2}", time(0).as_secs_f64() / time(index).as_secs_f64());
-    vec![name.to_owned(), each(0), each(1), each(2), ratio(1), ratio(2), bar.to_owned(), aim.to_owned()]
+fn walls(figures: &[Vec<Figures>; 3]) -> [Duration; 3] {
+    figures.each_ref().map(|figures| median(figures.iter().map(|figure| figure.wall)))
 }
 
-fn cpu_row(name: &str, figures: &[Vec<Figures>; 3], calls: usize) -> Vec<String> {
-    let time = |index: usize| median(figures[index].iter().map(|figure| figure.cpu));
-    let ratio = |index: usize| format!("{:.2}", time(0).as_secs_f64() / time(index).as_secs_f64());
-    let each = [0, 1, 2].map(|index| per_call(time(index), calls));
+/// One line of the table: what each took, how Wharf compares, and what is asked for.
+fn row(name: &str, times: [Duration; 3], calls: usize, asked: [&str; 2]) -> Vec<String> {
+    let ratio = |other: usize| format!("{:.2}", times[0].as_secs_f64() / times[other].as_secs_f64());
     let mut row = vec![name.to_owned()];
-    row.extend(each);
-    row.extend([ratio(1), ratio(2), String::new(), String::new()]);
+    row.extend(times.map(|time| per_call(time, calls)));
+    row.extend([ratio(1), ratio(2)]);
+    row.extend(asked.map(str::to_owned));
     row
 }
 

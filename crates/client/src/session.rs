@@ -9,6 +9,7 @@ mod handshake;
 mod list;
 mod tools;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use arc_swap::ArcSwapOption;
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
 use serde::Serialize;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wharf_protocol::{Json, ServerName};
@@ -113,6 +114,8 @@ struct Inner {
     start: Mutex<Start>,
     status: watch::Sender<Status>,
     counters: Arc<Counters>,
+    /// One at a time may close.
+    closing: Semaphore,
 }
 
 /// A connection whose handshake is done.
@@ -130,8 +133,10 @@ struct Live {
 struct Start {
     restarts: Restarts,
     attempt: Option<Attempt>,
-    last_failure: Option<ConnectErrorKind>,
+    last_failure: Option<ConnectError>,
     tasks: JoinSet<()>,
+    /// Counts how often the session was closed: an attempt from before that has no say any more.
+    era: u64,
 }
 
 type Attempt = Shared<BoxFuture<'static, Result<Arc<Live>, ConnectError>>>;
@@ -158,6 +163,7 @@ impl Session {
             start: Mutex::default(),
             status: watch::Sender::new(Status::Idle),
             counters: Arc::default(),
+            closing: Semaphore::new(1),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -221,10 +227,13 @@ impl Session {
 
     /// Ends the connection in good order. Calls under way fail at once; the next use connects anew.
     pub async fn close(&self) {
+        // Whoever closes it too returns when it is closed, not before.
+        let _turn = self.inner.closing.acquire().await;
         let mut tasks = {
             let mut start = self.inner.start();
             start.attempt = None;
             start.restarts.forget();
+            start.era += 1;
             std::mem::take(&mut start.tasks)
         };
         tasks.shutdown().await;
@@ -253,8 +262,12 @@ impl Inner {
     /// Joins the attempt that is under way, or begins one.
     fn attempt(self: &Arc<Self>) -> Result<Attempt, ConnectError> {
         let mut start = self.start();
-        if let Some(live) = self.up() {
-            return Ok(std::future::ready(Ok(live)).boxed().shared());
+        if let Some(live) = self.live.load_full() {
+            match live.wire.ending() {
+                None => return Ok(std::future::ready(Ok(live)).boxed().shared()),
+                // It has just ended, and whoever is to say so has not come to it yet.
+                Some(ending) => drop(self.ended_under(&mut start, live.number, ending)),
+            }
         }
         if let Some(attempt) = start.attempt.as_ref().filter(|attempt| attempt.peek().is_none()) {
             return Ok(attempt.clone());
@@ -262,19 +275,23 @@ impl Inner {
         let pause = match start.restarts.decide(Instant::now()) {
             Decision::After(pause) => pause,
             Decision::Rest(wait) => {
-                let last = Arc::new(start.last_failure.clone().unwrap_or(ConnectErrorKind::Closed));
-                let kind = ConnectErrorKind::Resting { failures: start.restarts.failures(), wait, last };
-                return Err(ConnectError { server: self.name.clone(), kind, evidence: Evidence::default() });
+                let (kind, evidence) = start.last_failure.clone().map_or_else(
+                    || (ConnectErrorKind::Closed, Evidence::default()),
+                    |failure| (failure.kind, failure.evidence),
+                );
+                let (failures, last) = (start.restarts.failures(), Arc::new(kind));
+                let kind = ConnectErrorKind::Resting { failures, wait, last };
+                return Err(ConnectError { server: self.name.clone(), kind, evidence });
             }
         };
         let (told, result) = oneshot::channel();
         while start.tasks.try_join_next().is_some() {}
-        let (parts, session) = (self.parts(), Arc::downgrade(self));
+        let (parts, session, era) = (self.parts(), Arc::downgrade(self), start.era);
         start.tasks.spawn(async move {
             tokio::time::sleep(pause).await;
             let result = parts.connect(session.clone()).await.map(Arc::new);
             if let Some(session) = session.upgrade() {
-                session.attempted(&result);
+                session.attempted(&result, era);
             }
             let _ = told.send(result);
         });
@@ -287,18 +304,20 @@ impl Inner {
     }
 
     /// Publishes how an attempt went, before anybody who waits for it is woken.
-    fn attempted(&self, result: &Result<Arc<Live>, ConnectError>) {
+    fn attempted(&self, result: &Result<Arc<Live>, ConnectError>, era: u64) {
         let mut start = self.start();
+        if start.era != era {
+            return;
+        }
         // Whoever waits for the attempt has a handle of its own; ours would keep its result around.
         start.attempt = None;
         match result {
             Ok(live) => {
                 self.live.store(Some(Arc::clone(live)));
                 self.status.send_replace(Status::Connected(Arc::clone(&live.info)));
-                drop(start);
                 // It may have ended before anybody could hear of it.
                 if let Some(ending) = live.wire.ending() {
-                    self.ended(live.number, ending);
+                    self.ended_under(&mut start, live.number, ending);
                 }
             }
             Err(error) => self.failed(&mut start, error, Duration::ZERO),
@@ -307,7 +326,10 @@ impl Inner {
 
     /// The connection `number` has ended by itself; what is returned is what is left of it.
     fn ended(&self, number: u64, ending: &Ending) -> Option<Arc<Live>> {
-        let mut start = self.start();
+        self.ended_under(&mut self.start(), number, ending)
+    }
+
+    fn ended_under(&self, start: &mut Start, number: u64, ending: &Ending) -> Option<Arc<Live>> {
         let live = self.live.load_full().filter(|live| live.number == number && !ending.closed)?;
         self.live.store(None);
         let error = ConnectError {
@@ -316,13 +338,13 @@ impl Inner {
             evidence: ending.evidence.clone(),
         };
         let lived = if live.wire.was_useful() { Duration::MAX } else { live.since.elapsed() };
-        self.failed(&mut start, &error, lived);
+        self.failed(start, &error, lived);
         Some(live)
     }
 
     fn failed(&self, start: &mut Start, error: &ConnectError, lived: Duration) {
         start.restarts.failed(Instant::now(), lived);
-        start.last_failure = Some(error.kind.clone());
+        start.last_failure = Some(error.clone());
         self.status.send_replace(Status::Failed(error.clone()));
     }
 
@@ -363,7 +385,10 @@ impl Parts {
     async fn connect(self, session: Weak<Inner>) -> Result<Live, ConnectError> {
         let error = |kind, evidence| ConnectError { server: self.name.clone(), kind, evidence };
         let (limit, began) = (self.options.deadlines.connect, Instant::now());
-        let link = match tokio::time::timeout(limit, self.transport.open()).await {
+        // A transport that panics has failed like any other.
+        let opening = AssertUnwindSafe(self.transport.open()).catch_unwind();
+        let panicked = |_| Err(OpenError::Other("the transport panicked".to_owned()));
+        let link = match tokio::time::timeout(limit, opening).await.map(|opened| opened.unwrap_or_else(panicked)) {
             Ok(Ok(link)) => link,
             Ok(Err(OpenError::Spawn(reason))) => {
                 return Err(error(ConnectErrorKind::Spawn(reason), Evidence::default()));

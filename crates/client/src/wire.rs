@@ -39,7 +39,7 @@ const PROGRESS: usize = 256;
 /// How long the reader may take to see the end of a connection that is being closed.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// How long a transport may take to close its far end.
-const CLOSING: Duration = Duration::from_secs(30);
+const CLOSING: Duration = Duration::from_secs(10 * 60);
 /// Longer than any deadline that means something, and short enough to be added to any point in time.
 const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
@@ -116,6 +116,8 @@ struct Waiter {
     progress: Option<mpsc::Sender<Progress>>,
     /// When progress was last heard of, by the clock that stands still while the host is asked, in milliseconds.
     heard: Arc<AtomicU64>,
+    /// Until when it is waited for an answer that may have come already, unrecognised, and as what.
+    suspected: Option<(Instant, Arc<str>)>,
 }
 
 /// Why there is no result.
@@ -169,14 +171,15 @@ impl Wire {
         limits: Limits,
         on_progress: Option<OnProgress<'_>>,
     ) -> Result<Json, CallErrorKind> {
-        let shared = &*self.shared;
-        let _permit = match self.permits.try_acquire() {
-            Ok(permit) => permit,
-            Err(_) => tokio::time::timeout(limits.shortest(), self.permits.acquire())
-                .await
-                .ok()
-                .and_then(Result::ok)
-                .ok_or(CallErrorKind::Busy)?,
+        let (shared, mut limits) = (&*self.shared, limits);
+        let _permit = if let Ok(permit) = self.permits.try_acquire() {
+            permit
+        } else {
+            let asked = Instant::now();
+            let permit = tokio::time::timeout(limits.shortest(), self.permits.acquire()).await;
+            // Waiting for one's turn is part of the whole.
+            limits.total = limits.total.map(|total| total.saturating_sub(asked.elapsed()));
+            permit.ok().and_then(Result::ok).ok_or(CallErrorKind::Busy)?
         };
         if shared.ending.get().is_some() || shared.closing.get().is_some() {
             return Err(CallErrorKind::Connect(self.not_sent()));
@@ -191,19 +194,23 @@ impl Wire {
             }
             None => (None, None),
         };
-        let waiter = Waiter { answer, progress, heard: Arc::clone(&heard) };
+        let waiter = Waiter { answer, progress, heard: Arc::clone(&heard), suspected: None };
         shared.posts.push(Post::Expect(id, waiter)).map_err(|_| CallErrorKind::Busy)?;
         // From here on the request counts as under way: if we are dropped, the server is told.
-        let mut in_flight = InFlight { shared, id, answered: false, cancels: method != "initialize" };
+        let handshake = method == "initialize";
+        let mut in_flight = InFlight { shared, id, answered: false, cancels: !handshake };
         shared.outbox.post(write(Some(id), method, Some(params(id)))).map_err(|_| CallErrorKind::Busy)?;
         // Either the reader finds our post when it ends, or we find its ending here.
         fence(Ordering::SeqCst);
-        let answer = match shared.ending.get() {
-            Some(_) => Err(Failure::Ended),
-            None => Waiting { shared, receiver, heard, limits }.answer(on_progress).await?,
+        let answer = if shared.ending.get().is_some() {
+            Err(Failure::Ended)
+        } else if shared.closing.get().is_some() {
+            Err(Failure::Closed)
+        } else {
+            Waiting { shared, receiver, heard, limits }.answer(on_progress).await?
         };
         in_flight.answered = !matches!(answer, Err(Failure::Unanswered(_)));
-        if answer.is_ok() && in_flight.cancels {
+        if answer.is_ok() && !handshake {
             shared.useful.store(true, Ordering::Relaxed);
         }
         answer.map_err(|failure| self.no_result(failure))

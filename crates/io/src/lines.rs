@@ -43,6 +43,7 @@ pub enum LineEvent {
 pub struct LineReader<R> {
     source: R,
     longest: usize,
+    endless: u64,
     buffer: Vec<u8>,
     /// Where the current line begins in the buffer.
     start: usize,
@@ -60,7 +61,14 @@ struct Skipped {
 impl<R: AsyncRead + Unpin> LineReader<R> {
     /// Lines of at most `longest` bytes from `source`.
     pub fn new(source: R, longest: usize) -> Self {
-        Self { source, longest, buffer: Vec::new(), start: 0, searched: 0, skipping: None }
+        Self { source, longest, endless: u64::MAX, buffer: Vec::new(), start: 0, searched: 0, skipping: None }
+    }
+
+    /// A line of more than this many bytes is taken to have no end, and is an error.
+    #[must_use]
+    pub fn endless_after(mut self, bytes: u64) -> Self {
+        self.endless = bytes;
+        self
     }
 
     /// The next event, or `None` at the end of the stream. Dropping the future loses nothing.
@@ -73,6 +81,9 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         loop {
             if let Some(event) = self.buffered() {
                 return Poll::Ready(Ok(Some(event)));
+            }
+            if self.skipping.as_ref().is_some_and(|skipped| skipped.length > self.endless) {
+                return Poll::Ready(Err(io::Error::other("a line without end")));
             }
             self.make_room();
             if ready!(poll_read_buf(Pin::new(&mut self.source), cx, &mut self.buffer))? == 0 {
@@ -230,9 +241,11 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let longest = 1024 * 1024;
-            let mut lines = LineReader::new(tokio::io::repeat(b'x'), longest);
+            let mut lines = LineReader::new(tokio::io::repeat(b'x'), longest).endless_after(16 * 1024 * 1024);
             assert!(matches!(lines.next().await.unwrap(), Some(LineEvent::TooLong { .. })));
             assert!(lines.buffer.capacity() <= longest + 2 * LONG_READ, "{}", lines.buffer.capacity());
+            let endless = lines.next().await.unwrap_err();
+            assert_eq!(endless.to_string(), "a line without end");
         });
     }
 

@@ -156,7 +156,7 @@ pub async fn stop_all(mut servers: Vec<Managed>) -> Vec<(String, Exit)> {
 }
 
 async fn listening(address: SocketAddr, poll: Duration) {
-    let mut pause = tokio::time::interval(poll);
+    let mut pause = tokio::time::interval(poll.max(Duration::from_millis(1)));
     loop {
         pause.tick().await;
         if answers(address).await {

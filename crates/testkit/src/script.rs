@@ -69,8 +69,6 @@ pub enum Step {
     Hang,
     /// Stops reading its input, for ever.
     StopReading,
-    /// Closes its output and goes on reading.
-    CloseOutput,
     /// Ends the connection without a word.
     HangUp,
     /// Makes an empty file, as a sign that it has come so far.

@@ -12,6 +12,9 @@ use tokio::task::JoinSet;
 
 use crate::{Script, Step, WireLog, process};
 
+/// What floods are made of.
+static FILLING: [u8; 64 * 1024] = [b'x'; 64 * 1024];
+
 /// A script with its log and with how often its rules have been used, shared by all its connections.
 #[derive(Clone)]
 pub struct Scripted {
@@ -52,7 +55,7 @@ impl Scripted {
         self.connections.fetch_add(1, Ordering::Relaxed);
         let connection = Arc::new(Connection {
             server: self,
-            out: tokio::sync::Mutex::new(Some(Box::new(writer))),
+            out: tokio::sync::Mutex::new(Box::new(writer)),
             asked: Mutex::default(),
             next_question: AtomicU64::new(1),
             hung_up: Notify::new(),
@@ -73,7 +76,7 @@ impl Scripted {
 
 struct Connection {
     server: Scripted,
-    out: tokio::sync::Mutex<Option<Box<dyn AsyncWrite + Send + Unpin>>>,
+    out: tokio::sync::Mutex<Box<dyn AsyncWrite + Send + Unpin>>,
     asked: Mutex<HashMap<String, oneshot::Sender<Value>>>,
     next_question: AtomicU64,
     hung_up: Notify,
@@ -144,11 +147,11 @@ impl Connection {
                 Step::Line(line) => self.write(format!("{}\n", fill(line)).as_bytes()).await,
                 Step::Bytes(bytes) => self.write(bytes).await,
                 Step::Flood(before, length, after) => {
-                    // In one go: nothing else may get in between.
-                    let mut line = fill(before).into_bytes();
-                    line.resize(line.len() + length, b'x');
-                    line.extend(fill(after).into_bytes());
-                    self.write(&line).await;
+                    let (before, after) = (fill(before), fill(after));
+                    let filling = std::iter::repeat_n(&FILLING[..], length / FILLING.len());
+                    let rest = &FILLING[..length % FILLING.len()];
+                    let pieces = std::iter::once(before.as_bytes()).chain(filling).chain([rest, after.as_bytes()]);
+                    self.write_all(pieces).await;
                 }
                 Step::Notify(method, params) => {
                     self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
@@ -167,12 +170,6 @@ impl Connection {
                 Step::Wait(milliseconds) => tokio::time::sleep(Duration::from_millis(*milliseconds)).await,
                 Step::Hang => std::future::pending().await,
                 Step::StopReading => self.deaf.notify_one(),
-                Step::CloseOutput => {
-                    let out = self.out.lock().await.take();
-                    if let Some(mut out) = out {
-                        let _ = out.shutdown().await;
-                    }
-                }
                 Step::HangUp => {
                     self.hung_up.notify_one();
                     return false;
@@ -244,14 +241,21 @@ impl Connection {
         self.write(format!("{message}\n").as_bytes()).await;
     }
 
-    #[expect(clippy::await_holding_invalid_type, reason = "one message at a time is what this lock is for")]
     async fn write(&self, bytes: &[u8]) {
+        self.write_all(std::iter::once(bytes)).await;
+    }
+
+    /// Writes pieces in one go: nothing else gets in between.
+    #[expect(clippy::await_holding_invalid_type, reason = "one message at a time is what this lock is for")]
+    async fn write_all(&self, pieces: impl Iterator<Item = &[u8]>) {
         let mut out = self.out.lock().await;
-        if let Some(stream) = out.as_mut() {
+        for piece in pieces {
             // A client that is gone ends the connection by itself.
-            let _ = stream.write_all(bytes).await;
-            let _ = stream.flush().await;
+            if out.write_all(piece).await.is_err() {
+                return;
+            }
         }
+        let _ = out.flush().await;
     }
 
     fn asked(&self) -> std::sync::MutexGuard<'_, HashMap<String, oneshot::Sender<Value>>> {

@@ -1,14 +1,15 @@
 //! The same for programs that do not await.
 //!
 //! The work is done on a runtime of its own, on its own threads, so these functions may be called from anywhere: from
-//! a plain program, from inside a runtime (whose thread then waits), or with a runtime of the caller's choice.
+//! a plain program, from inside a runtime (whose thread then waits), or with a runtime of the caller's choice. Only a
+//! session that is already connected on a runtime with one thread must not be used from that thread: nobody would read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::OnceLock;
 use std::sync::mpsc::sync_channel;
 
-use tokio::runtime::{Handle, Runtime};
+use tokio::runtime::{Handle, Runtime, RuntimeFlavor};
 use wharf_client::{DescribeError, OVERALL_LIMIT, Session};
 use wharf_protocol::{Json, ToolResult};
 
@@ -28,7 +29,12 @@ impl Portal {
             .thread_name("wharf-blocking")
             .enable_all()
             .build()?;
-        Ok(Self(RUNTIME.get_or_init(|| runtime).handle().clone()))
+        // Another thread may have been faster; a runtime must not be dropped where somebody awaits.
+        if let Err(late) = RUNTIME.set(runtime) {
+            late.shutdown_background();
+        }
+        let runtime = RUNTIME.get().ok_or_else(|| io::Error::other("there is no runtime"))?;
+        Ok(Self(runtime.handle().clone()))
     }
 
     /// A runtime of the caller's choice. It needs a thread other than the one that calls.
@@ -36,13 +42,22 @@ impl Portal {
         Self(runtime)
     }
 
-    /// Runs a future to its end; `None` if it panicked or the runtime was shut down meanwhile.
+    /// Runs a future to its end; `None` if it panicked, if the runtime was shut down meanwhile, or if this is the only
+    /// thread of that very runtime, which cannot wait for itself.
     pub fn run<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Option<T> {
+        let here = Handle::try_current().ok().filter(|here| here.id() == self.0.id());
         let (sender, receiver) = sync_channel(1);
         let task = self.0.spawn(async move {
             let _ = sender.send(future.await);
         });
-        let result = receiver.recv().ok();
+        let wait = || receiver.recv().ok();
+        let result = match here.map(|here| here.runtime_flavor()) {
+            // On a thread of that very runtime: its other work moves elsewhere while we wait.
+            Some(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(wait),
+            // There is no elsewhere: waiting would be for ever.
+            Some(_) => None,
+            None => wait(),
+        };
         task.abort();
         result
     }
@@ -53,7 +68,7 @@ impl Portal {
         let (id, tool) = (tool_use_id.to_owned(), tool.to_owned());
         let result = self.run(async move { session.use_tool(&id, &tool, &arguments).await });
         result.unwrap_or_else(|| {
-            ToolResult::error(tool_use_id, "the call did not finish: it panicked, or the runtime was shut down")
+            ToolResult::error(tool_use_id, "the call did not finish: it panicked, or its runtime cannot run it")
         })
     }
 
@@ -116,6 +131,19 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn it_works_inside_a_runtime_with_threads() {
         works(&Portal::shared().expect("a runtime"));
+    }
+
+    #[test]
+    fn it_works_from_inside_itself() {
+        let portal = Portal::shared().expect("a runtime");
+        let inner = portal.clone();
+        portal.run(async move { works(&inner) }).expect("it ends");
+    }
+
+    #[tokio::test]
+    async fn a_runtime_with_one_thread_is_not_waited_for_from_that_thread() {
+        let result = Portal::on(Handle::current()).use_tool(&session(), "id", "add", &Json::from(json!({})));
+        assert_eq!(result.status, Status::Error);
     }
 
     #[test]

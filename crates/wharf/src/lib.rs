@@ -37,7 +37,9 @@ pub use wharf_client::{
     Root, SERVER_LIMIT, Schema, ServerInfo, Session, SessionOptions, SessionStack, Status, Stdio, Transport, all_tools,
     connect_all, override_descriptions, tool_descriptions,
 };
-pub use wharf_io::{Environment, Exit, Grace, GroupWatcher, SpawnError};
+pub use wharf_io::{
+    ChildSpec, Environment, Exit, Grace, GroupWatcher, ManageError, Managed, ManagedSpec, SpawnError, stop_all,
+};
 pub use wharf_protocol::{
     Content, ContentKind, Hints, ImageFormat, ImageSource, InvalidName, Item, Json, Listed, Prompt, Quarantined,
     Resource, ResourceBody, ResourceTemplate, ResultContent, ServerName, Status as ResultStatus, Tool, ToolOutput,

@@ -6,11 +6,37 @@ use std::time::{Duration, SystemTime};
 use rustix::process::{Pid, Signal, kill_process};
 use wharf_testkit::{Script, Step, alive, descendants_of};
 
-use crate::{Server, done, wharf};
+use crate::{Ran, Server, done, wharf};
+
+/// The binary, killed if its test fails half-way; its guard then ends what it had started.
+struct Killed(Option<Child>);
+
+impl Killed {
+    fn id(&self) -> u32 {
+        self.0.as_ref().unwrap().id()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(self.0.as_ref().unwrap()), signal).unwrap();
+    }
+
+    fn output(mut self) -> Ran {
+        done(&self.0.take().unwrap().wait_with_output().unwrap())
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
 
 /// A call that never ends, on a server that ignores its end and has a grandchild that ignores SIGTERM.
-fn stubborn_call(server: &Server) -> Child {
-    wharf(&["call", "s", "dig_in", "--mcp", &server.mcp()]).spawn().unwrap()
+fn stubborn_call(server: &Server) -> Killed {
+    Killed(Some(wharf(&["call", "s", "dig_in", "--mcp", &server.mcp()]).spawn().unwrap()))
 }
 
 fn stubborn() -> Server {
@@ -26,10 +52,6 @@ fn until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-fn signal(child: &Child, signal: Signal) {
-    kill_process(Pid::from_child(child), signal).unwrap();
-}
-
 /// Sends a signal in the middle of the call and tells how the binary ended; everything it had started must be gone.
 fn ends_by(kind: Signal) -> (i32, String) {
     let server = stubborn();
@@ -40,8 +62,8 @@ fn ends_by(kind: Signal) -> (i32, String) {
     family.push(std::fs::read_to_string(&grandchild).unwrap().trim().parse().unwrap());
     assert!(family.len() >= 3, "a guard, a server and a grandchild: {family:?}");
     assert!(family.iter().all(|pid| alive(*pid)));
-    signal(&child, kind);
-    let ran = done(&child.wait_with_output().unwrap());
+    child.signal(kind);
+    let ran = child.output();
     until("somebody is still alive", || !family.iter().any(|pid| alive(*pid)));
     (ran.code, ran.err)
 }
@@ -70,19 +92,18 @@ fn after_sigkill_nobody_is_alive() {
 #[test]
 fn a_second_ctrl_c_does_not_wait_for_the_servers() {
     let server = stubborn();
-    let child = stubborn_call(&server);
+    let mut child = stubborn_call(&server);
     let grandchild = server.path().join("grandchild");
     until("the grandchild never came", || grandchild.exists());
     let family = descendants_of(child.id());
     let began = SystemTime::now();
-    signal(&child, Signal::INT);
+    child.signal(Signal::INT);
     // The first one is heard when the binary says so; only then does a second one mean something.
-    let mut child = child;
     let mut heard = [0; 11];
-    std::io::Read::read_exact(child.stderr.as_mut().unwrap(), &mut heard).unwrap();
+    std::io::Read::read_exact(child.0.as_mut().unwrap().stderr.as_mut().unwrap(), &mut heard).unwrap();
     assert_eq!(&heard, b"interrupted");
-    signal(&child, Signal::INT);
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    child.signal(Signal::INT);
+    assert_eq!(child.output().code, 130);
     assert!(began.elapsed().unwrap() < Duration::from_secs(2));
     until("somebody is still alive", || !family.iter().any(|pid| alive(*pid)));
 }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use wharf_protocol::{Hints, Json, ToolOutput, ToolResult};
 
 use super::{Live, Session};
-use crate::{CallError, CallErrorKind, Fault, Progress};
+use crate::{CallError, CallErrorKind, Fault, Outcome, Progress};
 
 /// How long a result waits for the list that it is checked against; then it is passed on unchecked.
 const LIST_LIMIT: Duration = Duration::from_secs(30);
@@ -52,8 +52,8 @@ impl Session {
         arguments: &Json,
         mut options: CallOptions<'_>,
     ) -> Result<ToolOutput, CallError> {
-        let began = Instant::now();
         let live = self.inner.ready().await?;
+        let began = Instant::now();
         let admitted = admit(&live, tool, arguments).map_err(|kind| self.inner.call_error(&live, kind))?;
         let arguments = admitted.as_ref().unwrap_or(arguments);
         let error = match self.call_once(&live, tool, arguments, &mut options).await {
@@ -69,8 +69,15 @@ impl Session {
             };
             options.total = Some(left);
         }
-        let live = self.inner.ready().await?;
-        self.call_once(&live, tool, arguments, &mut options).await
+        let again = async {
+            let live = self.inner.ready().await?;
+            self.call_once(&live, tool, arguments, &mut options).await
+        };
+        match again.await {
+            // The repetition did not run, but the call itself may have.
+            Err(second) if second.outcome() == Outcome::NotRun && error.outcome() == Outcome::Unknown => Err(error),
+            result => result,
+        }
     }
 
     /// Calls a tool for a model: whatever happens, there is a result that can be shown to it.
@@ -111,10 +118,14 @@ impl Session {
     async fn check_output(&self, live: &Live, tool: &str, output: &ToolOutput) -> Result<(), Fault> {
         let structured = output.structured.as_ref();
         if structured.is_some() && live.tools.get().is_none() {
-            match tokio::time::timeout(LIST_LIMIT, self.list_tools_of(live)).await {
-                Ok(Ok(_)) => {}
-                Ok(Err(error)) => tracing::warn!(server = %self.inner.name, tool, %error, "a result is not checked"),
-                Err(_) => tracing::warn!(server = %self.inner.name, tool, "a result is not checked: no list came"),
+            // One caller asks for all of them, and asks only once where no list is to be had.
+            let _turn = live.tools.one_at_a_time().await;
+            if live.tools.get().is_none() && live.tools.may_be_listed() {
+                let listed = tokio::time::timeout(LIST_LIMIT, self.list_tools_of(live)).await;
+                if !matches!(listed, Ok(Ok(_))) {
+                    tracing::warn!(server = %self.inner.name, tool, "results are not checked: the tools cannot be listed");
+                    live.tools.cannot_be_listed();
+                }
             }
         }
         match live.tools.get().as_ref().and_then(|tools| tools.get(tool)) {

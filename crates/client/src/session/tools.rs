@@ -5,17 +5,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use wharf_protocol::{Json, Listed, Tool};
 
 use crate::{Fault, Schema};
 
 /// The tools of the last list, until something says that they may be others now.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct KnownTools {
     index: ArcSwapOption<ToolIndex>,
     /// Counts how often they were forgotten: a list that was asked for before that is not kept.
     forgotten: AtomicU64,
+    /// The value of `forgotten` at which a list could not be had; asking again before it changes is in vain.
+    unlisted: AtomicU64,
+    turn: Semaphore,
+}
+
+impl Default for KnownTools {
+    fn default() -> Self {
+        let (forgotten, unlisted) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
+        Self { index: ArcSwapOption::empty(), forgotten, unlisted, turn: Semaphore::new(1) }
+    }
 }
 
 impl KnownTools {
@@ -33,6 +44,19 @@ impl KnownTools {
         self.forgotten.load(Ordering::Acquire)
     }
 
+    /// Waits until nobody else is listing the tools.
+    pub(super) async fn one_at_a_time(&self) -> Option<SemaphorePermit<'_>> {
+        self.turn.acquire().await.ok()
+    }
+
+    pub(super) fn may_be_listed(&self) -> bool {
+        self.unlisted.load(Ordering::Acquire) != self.age()
+    }
+
+    pub(super) fn cannot_be_listed(&self) {
+        self.unlisted.store(self.age(), Ordering::Release);
+    }
+
     pub(super) fn keep(&self, listed: &Listed<Tool>, age: u64) {
         self.index.store(Some(Arc::new(ToolIndex::new(listed))));
         if self.age() != age {
@@ -44,22 +68,6 @@ impl KnownTools {
 #[derive(Debug)]
 pub(super) struct ToolIndex {
     tools: HashMap<Arc<str>, Known>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_that_was_asked_for_before_the_tools_changed_is_not_kept() {
-        let (known, listed) = (KnownTools::default(), Listed::default());
-        let age = known.age();
-        known.keep(&listed, age);
-        assert!(known.get().is_some());
-        known.forget();
-        known.keep(&listed, age);
-        assert!(known.get().is_none());
-    }
 }
 
 #[derive(Debug)]
@@ -110,5 +118,21 @@ impl Known {
         Schema::compile(schema)
             .inspect_err(|reason| tracing::warn!(tool = &*self.tool.name, reason, "a schema cannot be used"))
             .ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_was_asked_for_before_the_tools_changed_is_not_kept() {
+        let (known, listed) = (KnownTools::default(), Listed::default());
+        let age = known.age();
+        known.keep(&listed, age);
+        assert!(known.get().is_some());
+        known.forget();
+        known.keep(&listed, age);
+        assert!(known.get().is_none());
     }
 }

@@ -15,6 +15,8 @@ use wharf_io::{LineEvent, LineReader};
 
 use super::Frame;
 
+/// A line of more than this has no end, and the connection none either.
+const ENDLESS: u64 = 512 * 1024 * 1024;
 /// How much may wait in the buffer before the sink takes no more.
 const FULL: usize = 256 * 1024;
 
@@ -28,7 +30,7 @@ pub(super) struct Lines<R> {
 
 impl<R: AsyncRead + Unpin> Lines<R> {
     pub(super) fn new(reader: R, longest: usize) -> Self {
-        Self { reader: LineReader::new(reader, longest), longest, head: Vec::new() }
+        Self { reader: LineReader::new(reader, longest).endless_after(ENDLESS), longest, head: Vec::new() }
     }
 
     /// What a line is; `None` for half a message that its sender did not live to finish.
@@ -36,7 +38,11 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         let too_long = |longest: usize| format!("it is longer than {} MiB", longest / (1024 * 1024));
         match event {
             LineEvent::Line(line) => Some(text(line)),
-            LineEvent::Unfinished(line) => serde_json::from_slice::<IgnoredAny>(&line).is_ok().then(|| text(line)),
+            LineEvent::Unfinished(line) => {
+                let half =
+                    line.trim_ascii_start().starts_with(b"{") && serde_json::from_slice::<IgnoredAny>(&line).is_err();
+                (!half).then(|| text(line))
+            }
             LineEvent::TooLong { head } => {
                 self.head.clone_from(&head);
                 Some(Frame::Unreadable { head, tail: Vec::new(), reason: too_long(self.longest), ended: false })

@@ -19,7 +19,8 @@ pub(crate) fn find_id(head: &[u8], tail: &[u8]) -> Found {
     if has_method {
         return Found::NoAnswer;
     }
-    let id = id.or_else(|| from_the_back(if tail.is_empty() { head } else { tail }));
+    // Without a tail the walk has seen everything; what it did not find on the outside is not there.
+    let id = id.or_else(|| from_the_back(tail));
     id.map_or(Found::Unknown, Found::AnswerTo)
 }
 
@@ -90,6 +91,7 @@ mod tests {
         assert_eq!(found(r#"{"result":{"id":8},"id":12}"#), AnswerTo(12));
         assert_eq!(find_id(br#"{"result":{"text":"xxx"#, br#"xxx"},"id":13,"jsonrpc":"2.0"}"#), AnswerTo(13));
         assert_eq!(find_id(br#"{"result":{"text":"xxx"#, br#""id":13}}"#), Unknown);
+        assert_eq!(found(r#"{"jsonrpc":"2.0","result":{"user":{"id":3}"#), Unknown);
         assert_eq!(found("no json"), Unknown);
         assert_eq!(found(r#"{"id":3,"method":"x","params":{"#), NoAnswer);
         assert_eq!(found(r#"{"jsonrpc":"2.0","id":3,"result":"method"}"#), AnswerTo(3));

@@ -10,8 +10,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use wharf_protocol::{Fields, Json};
 
-/// The most messages that are read of one batch.
-const MOST_IN_A_BATCH: usize = 10_000;
+/// The most messages that are read of one frame.
+const MOST_AT_ONCE: usize = 10_000;
+/// How messages begin, where something stands before them.
+const BEGINNING: &str = "{\"jsonrpc\"";
 
 /// One message from the server.
 #[derive(Debug)]
@@ -69,52 +71,103 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
 }
 
 impl Envelope<'_> {
-    /// Servers write their logs as JSON too; an object with nothing of ours in it was never meant for us.
+    /// Servers write their logs as JSON too, even with an `error` in them; what has neither our version nor an id, or
+    /// nothing else of ours, was never meant for us.
     fn is_noise(&self) -> bool {
-        self.jsonrpc.is_none() && self.method.is_none() && self.result.is_none() && self.error.is_none()
+        if self.jsonrpc.is_some() {
+            return false;
+        }
+        match (&self.id, &self.method) {
+            (None, Some(method)) => !method.starts_with("notifications/"),
+            (None, None) => true,
+            (Some(_), method) => method.is_none() && self.result.is_none() && self.error.is_none(),
+        }
     }
 }
 
-/// What a text turned out to be.
-pub(crate) enum Reading {
-    /// Nothing at all.
-    Blank,
+/// What a text turned out to be: any number of messages, noise before them, and what is broken.
+#[derive(Debug, Default)]
+pub(crate) struct Reading {
+    pub(crate) messages: Vec<Message>,
     /// Text that nobody meant as a message.
-    Noise(Arc<String>),
-    /// One message, or the messages of a batch.
-    Messages(Vec<Message>),
-    /// Meant as a message, and broken.
-    Broken { text: Arc<String>, reason: String },
+    pub(crate) noise: Option<String>,
+    /// Meant as a message, and broken: the text, and what is wrong with it.
+    pub(crate) broken: Vec<(String, String)>,
 }
 
-/// Reads one frame.
+/// Reads one frame. Most hold one message; some servers print without an end of line before one, or two at once.
 pub(crate) fn read(text: String) -> Reading {
     let text = Arc::new(text);
+    let mut reading = Reading::default();
     let inside = text.trim_start_matches('\u{feff}').trim_ascii();
-    let parts = match inside.as_bytes().first() {
-        None => return Reading::Blank,
-        Some(b'{') => match serde_json::from_str(inside) {
-            Ok(one) if Envelope::is_noise(&one) => return Reading::Noise(Arc::clone(&text)),
-            one => one.map(|one| vec![message(&text, &one)]),
-        },
-        // The revision of 2025-03-26 has batches; a log line may begin with a bracket too.
-        Some(b'[') => {
-            serde_json::from_str(inside).map(|Batch(parts)| parts.iter().map(|part| message(&text, part)).collect())
+    if inside.is_empty() {
+        return reading;
+    }
+    if begins_like_a_batch(inside) {
+        reading.batch(&text, inside);
+    } else if inside.starts_with('{') {
+        reading.objects(&text, inside);
+    } else {
+        let (noise, rest) = inside.split_at(inside.find(BEGINNING).unwrap_or(inside.len()));
+        if !rest.is_empty() {
+            reading.objects(&text, rest);
+            // Servers also log what they were sent; behind other text only an answer is taken at its word.
+            reading.messages.retain(|message| matches!(message, Message::Answer { .. }));
+            reading.broken.clear();
         }
-        Some(_) => return Reading::Noise(Arc::clone(&text)),
-    };
-    match parts {
-        Ok(messages) => Reading::Messages(messages),
-        Err(error) if inside.contains("\"jsonrpc\"") || inside.contains("\"id\"") => {
-            let reason = error.to_string();
-            Reading::Broken { text, reason }
+        reading.noise = Some(noise.to_owned());
+    }
+    reading
+}
+
+/// The revision of 2025-03-26 has batches; a log line may begin with a bracket too.
+fn begins_like_a_batch(text: &str) -> bool {
+    text.strip_prefix('[').is_some_and(|rest| rest.trim_ascii_start().starts_with(['{', ']']))
+}
+
+impl Reading {
+    /// Reads objects that stand one after the other.
+    fn objects(&mut self, text: &Arc<String>, inside: &str) {
+        let mut objects = serde_json::Deserializer::from_str(inside).into_iter::<Envelope<'_>>();
+        let mut read_to = 0;
+        while let Some(object) = objects.next() {
+            match object {
+                Ok(_) if self.messages.len() == MOST_AT_ONCE => return,
+                Ok(envelope) if envelope.is_noise() => self.noise = Some(inside.to_owned()),
+                Ok(envelope) => self.messages.push(message(text, &envelope)),
+                Err(error) => return self.not_an_object(&inside[read_to..], &error),
+            }
+            read_to = objects.byte_offset();
         }
-        Err(_) => Reading::Noise(Arc::clone(&text)),
+    }
+
+    fn not_an_object(&mut self, text: &str, error: &serde_json::Error) {
+        if text.contains("\"jsonrpc\"") || text.contains("\"id\"") {
+            self.broken.push((text.to_owned(), error.to_string()));
+        } else {
+            self.noise = Some(text.to_owned());
+        }
+    }
+
+    /// Reads the messages of a batch, each for itself.
+    fn batch(&mut self, text: &Arc<String>, inside: &str) {
+        match serde_json::from_str(inside) {
+            Ok(Batch(parts)) => {
+                for part in parts {
+                    match serde_json::from_str::<Envelope<'_>>(part.get()) {
+                        Ok(envelope) if envelope.is_noise() => self.noise = Some(part.get().to_owned()),
+                        Ok(envelope) => self.messages.push(message(text, &envelope)),
+                        Err(error) => self.not_an_object(part.get(), &error),
+                    }
+                }
+            }
+            Err(error) => self.not_an_object(inside, &error),
+        }
     }
 }
 
-/// The messages of a batch, up to [`MOST_IN_A_BATCH`]; what is no message is passed over.
-struct Batch<'a>(Vec<Envelope<'a>>);
+/// The parts of a batch, up to [`MOST_AT_ONCE`].
+struct Batch<'a>(Vec<&'a RawValue>);
 
 impl<'de> Deserialize<'de> for Batch<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -128,11 +181,11 @@ impl<'de> Deserialize<'de> for Batch<'de> {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Batch<'de>, A::Error> {
                 let mut parts = Vec::new();
-                while let Some(raw) = array.next_element::<&RawValue>()? {
-                    if parts.len() == MOST_IN_A_BATCH {
+                while let Some(part) = array.next_element()? {
+                    if parts.len() == MOST_AT_ONCE {
                         return Err(A::Error::custom("a batch of too many messages"));
                     }
-                    parts.extend(serde_json::from_str(raw.get()).ok().filter(|part: &Envelope<'_>| !part.is_noise()));
+                    parts.push(part);
                 }
                 Ok(Batch(parts))
             }
@@ -226,14 +279,14 @@ fn encode(message: &impl Serialize) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn told(text: &str) -> String {
-        match read(text.to_owned()) {
-            Reading::Blank => "blank".into(),
-            Reading::Noise(_) => "noise".into(),
-            Reading::Broken { reason, .. } => format!("broken: {reason}"),
-            Reading::Messages(messages) => messages.iter().map(|m| format!("{m:?}")).collect::<Vec<_>>().join(" + "),
-        }
+        let Reading { messages, noise, broken } = read(text.to_owned());
+        let mut told: Vec<String> = noise.iter().map(|_| "noise".to_owned()).collect();
+        told.extend(messages.iter().map(|message| format!("{message:?}")));
+        told.extend(broken.iter().map(|(_, reason)| format!("broken: {reason}")));
+        if told.is_empty() { "nothing".to_owned() } else { told.join(" + ") }
     }
 
     #[test]
@@ -242,15 +295,23 @@ mod tests {
             "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{ \"a\": 1.0 }}\r",
             r#"{"id":"2","result":{}}"#,
             r#"{"id":3.0,"error":{"code":-32000,"message":"no","data":[1]}}"#,
+            r#"{"jsonrpc":"2.0","id":null,"error":"odd"}"#,
             r#"{"id":null,"error":"odd"}"#,
             r#"{"id":4,"result":1,"error":2}"#,
             r#"{"jsonrpc":"2.0","id":5}"#,
             r#"{"id":5,"level":"info","msg":"a log line"}"#,
+            r#"{"level":"error","error":"refused"}"#,
+            r#"{"method":"GET","path":"/"}"#,
             r#"{"id":9,"result":null,"error":null}"#,
-            r#"[1,{"id":10,"result":true},"x"]"#,
+            r#"[{"x":1},{"id":10,"result":true},"x"]"#,
             r#"{"method":"ping","id":"srv-1"}"#,
             r#"{"method":"notifications/x","params":{"p":1}}"#,
-            r#"[{"id":6,"result":[]},{"method":"n"}]"#,
+            r#"[{"id":6,"result":[]},{"jsonrpc":"2.0","method":"n"}]"#,
+            r#"[{"id":11,"id":11},{"id":12,"result":1}]"#,
+            r#"Loading...{"jsonrpc":"2.0","id":13,"result":1}"#,
+            r#"{"id":14,"result":1}{"id":15,"result":2} {"id":16,"res"#,
+            r#"[INFO] request {"id":5} took 3 ms"#,
+            r#"received {"jsonrpc":"2.0","id":5,"method":"tools/call"}"#,
             "[info] starting",
             "Server listening",
             "",
@@ -263,20 +324,56 @@ mod tests {
         Answer { id: Some(2), well_typed: false, answer: Ok({}) }
         Answer { id: Some(3), well_typed: false, answer: Err(RpcError { code: -32000, message: "no", data: Some([1]) }) }
         Answer { id: None, well_typed: false, answer: Err(RpcError { code: 0, message: "\"odd\"", data: None }) }
+        noise
         Nonsense { id: Some(4), reason: "it has both a result and an error" }
         Nonsense { id: Some(5), reason: "it has neither a result nor an error" }
         noise
+        noise
+        noise
         Answer { id: Some(9), well_typed: true, answer: Ok(null) }
-        Answer { id: Some(10), well_typed: true, answer: Ok(true) }
+        noise + Answer { id: Some(10), well_typed: true, answer: Ok(true) }
         Request { id: "srv-1", method: "ping", params: None }
         Notification { method: "notifications/x", params: Some({"p":1}) }
         Answer { id: Some(6), well_typed: true, answer: Ok([]) } + Notification { method: "n", params: None }
+        Answer { id: Some(12), well_typed: true, answer: Ok(1) } + broken: duplicate field `id` at line 1 column 13
+        noise + Answer { id: Some(13), well_typed: true, answer: Ok(1) }
+        Answer { id: Some(14), well_typed: true, answer: Ok(1) } + Answer { id: Some(15), well_typed: true, answer: Ok(2) } + broken: EOF while parsing a string at line 1 column 54
         noise
         noise
-        blank
-        blank
+        noise
+        noise
+        nothing
+        nothing
         broken: EOF while parsing an object at line 1 column 18
         broken: duplicate field `id` at line 1 column 12
         "#);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_survived(text in r#"[\[\]{}",:a-z0-9 \\]{0,80}|.{0,80}"#) {
+            let _ = read(text);
+        }
+
+        #[test]
+        fn an_answer_is_found_behind_whatever_was_printed_before_it(noise in "[^{\\[\n]{0,40}", id: u64) {
+            let reading = read(format!(r#"{noise}{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
+            let found = matches!(&reading.messages[..], [Message::Answer { id: Some(found), .. }] if *found == id);
+            prop_assert!(found, "{reading:?}");
+        }
+
+        #[test]
+        fn a_mutilated_answer_never_settles_another_call(cut in 0usize..70, at in 0usize..70, byte in 0u8..128) {
+            let mut text = br#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"id":8,"text":"9"}]}}"#.to_vec();
+            if let Some(one) = text.get_mut(at) { *one = byte; }
+            text.truncate(cut.max(1));
+            let text = String::from_utf8(text).unwrap();
+            let digits = text.get(21..24).is_some_and(|id| id.contains('7'));
+            for message in read(text).messages {
+                if let Message::Answer { id: Some(id), .. } = message {
+                    prop_assert!(id == 7 || !digits || id >= 70, "{id}");
+                }
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The one task that reads a connection: it owns the table of who waits for what, and tells everybody of the end.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use wharf_protocol::{Fields, Json};
 
 use super::find_id::{Found, find_id};
-use super::message::{self, Message, Reading, RpcError, our_id, write_answer};
+use super::message::{self, Message, RpcError, our_id, write_answer};
 use super::{Ending, Failure, Post, Setup, Shared, Waiter, evidence, questions};
 use crate::health::Counters;
 use crate::transport::{Frame, Incoming, Keeper};
@@ -44,18 +44,11 @@ pub(super) struct Reader {
     waiting: HashMap<u64, Waiter>,
     questions: JoinSet<()>,
     open_questions: HashMap<tokio::task::Id, (Json, AbortHandle)>,
-    /// Calls that may have got an answer nobody could attribute, the earliest first.
-    suspects: VecDeque<Suspect>,
+    /// When the first of the calls that are under suspicion is given up.
+    suspense: Option<Instant>,
     /// What is known of a line that is too long and has not ended yet.
     long_line: Option<Found>,
     frames: u32,
-}
-
-/// The server sent something nobody can make sense of while this call waited. If it gets no answer soon, it never will.
-struct Suspect {
-    call: u64,
-    until: Instant,
-    reason: Arc<str>,
 }
 
 impl Reader {
@@ -74,7 +67,7 @@ impl Reader {
             waiting: HashMap::new(),
             questions: JoinSet::new(),
             open_questions: HashMap::new(),
-            suspects: VecDeque::new(),
+            suspense: None,
             long_line: None,
             frames: 0,
         }
@@ -105,7 +98,7 @@ impl Reader {
                 reading = false;
                 tokio::task::consume_budget().await;
             }
-            let suspense = self.suspects.front().map(|suspect| suspect.until);
+            let suspense = self.suspense;
             tokio::select! {
                 biased;
                 frame = incoming.next(), if reading => match frame {
@@ -194,36 +187,43 @@ impl Reader {
                 return self.on_unreadable((&head, &tail), reason, ended);
             }
         };
-        match message::read(text) {
-            Reading::Blank => {}
-            Reading::Noise(line) => self.shared.counters.heard_noise(&line),
-            Reading::Messages(messages) => messages.into_iter().for_each(|message| self.on_message(message)),
-            Reading::Broken { text, reason } => self.on_unreadable((text.as_bytes(), b""), reason, true),
+        let reading = message::read(text);
+        if let Some(noise) = reading.noise {
+            self.shared.counters.heard_noise(&noise);
+        }
+        reading.messages.into_iter().for_each(|message| self.on_message(message));
+        for (text, reason) in reading.broken {
+            self.on_unreadable((text.as_bytes(), b""), reason, true);
         }
     }
 
-    /// A line that is too long comes here twice: when it passes the bound, and when it ends.
+    /// A line that is too long comes here twice: when it passes the bound, and when it ends. Its call fails as soon as
+    /// it can be told; only when the line has ended is it certain that nobody can tell.
     fn on_unreadable(&mut self, (head, tail): (&[u8], &[u8]), reason: String, ended: bool) {
         let before = self.long_line.take();
+        let beginning = head.strip_prefix("\u{feff}".as_bytes()).unwrap_or(head).trim_ascii_start();
+        if !beginning.starts_with(b"{") && !beginning.starts_with(b"[") {
+            if before.is_none() {
+                self.shared.counters.heard_noise(&String::from_utf8_lossy(head));
+            }
+            self.long_line = (!ended).then_some(Found::NoAnswer);
+            return;
+        }
         if before.is_none() {
             Counters::add(&self.shared.counters.violations);
         }
-        let found = find_id(head, tail);
-        match (before, found) {
-            // It was dealt with when it passed the bound, or its end says no more than its beginning.
-            (Some(Found::AnswerTo(_) | Found::NoAnswer), _) | (_, Found::NoAnswer) | (Some(_), Found::Unknown) => {}
-            (None, Found::Unknown) => self.suspect(&reason),
-            (_, Found::AnswerTo(id)) => {
-                // Whoever was suspected because of this line need not be.
-                if before.is_some() {
-                    self.suspects.retain(|suspect| *suspect.reason != *reason);
-                }
-                self.settle(id, Err(Failure::Malformed(reason)));
+        let found = if let Some(settled @ (Found::AnswerTo(_) | Found::NoAnswer)) = before {
+            settled
+        } else {
+            let found = find_id(head, tail);
+            match found {
+                Found::AnswerTo(id) => self.settle(id, Err(Failure::Malformed(reason))),
+                Found::Unknown if ended => self.suspect(&format!("a line that cannot be read ({reason})")),
+                Found::Unknown | Found::NoAnswer => {}
             }
-        }
-        if !ended {
-            self.long_line = Some(found);
-        }
+            found
+        };
+        self.long_line = (!ended).then_some(found);
     }
 
     fn on_message(&mut self, message: Message) {
@@ -233,7 +233,7 @@ impl Reader {
                 Counters::add(&self.shared.counters.violations);
                 match id {
                     Some(id) => self.settle(id, Err(Failure::Malformed(reason))),
-                    None => self.suspect(&reason),
+                    None => self.suspect(&format!("a message without an id ({reason})")),
                 }
             }
             Message::Request { id, method, params } => self.on_request(id, &method, params),
@@ -268,19 +268,20 @@ impl Reader {
     fn suspect(&mut self, reason: &str) {
         self.take_posts();
         let (until, reason) = (Instant::now() + SUSPENSE, Arc::<str>::from(reason));
-        let suspected: HashSet<u64> = self.suspects.iter().map(|suspect| suspect.call).collect();
-        let new = self.waiting.keys().filter(|call| !suspected.contains(call));
-        self.suspects.extend(new.map(|call| Suspect { call: *call, until, reason: Arc::clone(&reason) }));
+        for waiter in self.waiting.values_mut().filter(|waiter| waiter.suspected.is_none()) {
+            waiter.suspected = Some((until, Arc::clone(&reason)));
+            self.suspense.get_or_insert(until);
+        }
     }
 
     fn end_suspense(&mut self) {
         let now = Instant::now();
-        while self.suspects.front().is_some_and(|suspect| suspect.until <= now) {
-            let Some(suspect) = self.suspects.pop_front() else { return };
-            if let Some(waiter) = self.waiting.remove(&suspect.call) {
-                let _ = waiter.answer.send(Err(Failure::Unanswered(suspect.reason.to_string())));
-            }
+        let given_up = |waiter: &Waiter| waiter.suspected.as_ref().is_some_and(|(until, _)| *until <= now);
+        for (_, waiter) in self.waiting.extract_if(|_, waiter| given_up(waiter)) {
+            let reason = waiter.suspected.map(|(_, reason)| reason.to_string()).unwrap_or_default();
+            let _ = waiter.answer.send(Err(Failure::Unanswered(reason)));
         }
+        self.suspense = self.waiting.values().filter_map(|waiter| Some(waiter.suspected.as_ref()?.0)).min();
     }
 
     fn on_request(&mut self, id: Json, method: &str, params: Option<Json>) {
@@ -359,9 +360,9 @@ impl Reader {
         if !self.waiting.contains_key(&id) {
             self.take_posts();
         }
-        let Some(waiter) = self.waiting.get(&id) else { return false };
+        let Some(waiter) = self.waiting.get_mut(&id) else { return false };
         waiter.heard.store(self.shared.running_time(), Ordering::Relaxed);
-        self.suspects.retain(|suspect| suspect.call != id);
+        waiter.suspected = None;
         if let Some(progress) = &waiter.progress {
             let step = Progress {
                 progress: fields.number("progress").ok().flatten().unwrap_or_default(),

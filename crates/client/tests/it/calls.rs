@@ -180,6 +180,42 @@ async fn a_lost_call_is_sent_again_only_if_the_tool_says_that_does_no_harm() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_may_have_run_says_so_even_if_its_repetition_did_not() {
+    let tool = json!({"name": "read", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}});
+    let script = Script::good().tool(tool).on_call("read", [Step::HangUp]).once("initialize", [Step::Normally]);
+    let (session, server) = in_memory(script.on("initialize", [Step::HangUp]));
+    eventually(session.list_tools()).await.unwrap();
+    let error = eventually(session.call("read", &none())).await.unwrap_err();
+    assert_eq!((error.outcome(), server.connections()), (Outcome::Unknown, 2), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_and_its_repetition_together_have_the_time_of_one() {
+    let tool = json!({"name": "read", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}});
+    let script = Script::good().tool(tool).once("tools/call", [Step::Wait(7_000), Step::HangUp]);
+    let (session, _server) = in_memory(script.on_call("read", [Step::Hang]));
+    eventually(session.list_tools()).await.unwrap();
+    let began = Instant::now();
+    let options = CallOptions { total: Some(seconds(10)), ..CallOptions::default() };
+    let error = eventually(session.call_with("read", &none(), options)).await.unwrap_err();
+    assert!(matches!(error.kind, CallErrorKind::Timeout { deadline: Deadline::Total, .. }), "{error}");
+    assert_eq!(began.elapsed().as_secs(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_cannot_list_its_tools_is_asked_once_and_its_results_are_passed_on() {
+    let script = structured(json!({"content": [], "structuredContent": {"n": 3}})).on("tools/list", [Step::Hang]);
+    let (session, server) = in_memory(script);
+    let (nothing, began) = (none(), Instant::now());
+    let calls = (0..8).map(|_| session.call("count", &nothing));
+    for result in eventually(futures_util::future::join_all(calls)).await {
+        assert_eq!(told(result), r#"{"n":3}"#);
+    }
+    eventually(session.call("count", &nothing)).await.unwrap();
+    assert_eq!((began.elapsed().as_secs(), server.log().count("tools/list")), (30, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn answers_find_their_callers_whatever_their_order() {
     let steps = |delay, text: &str| vec![Step::Wait(delay), Step::Text(text.into())];
     let script = Script::good().any_tool("a").any_tool("b").any_tool("c");

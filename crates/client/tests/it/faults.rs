@@ -211,6 +211,32 @@ async fn logs_in_json_are_noise_and_harm_no_call() {
     let (answer, session) = call([line(logs), line(with_our_id), Step::Wait(60_000), line(OK)]).await;
     assert_eq!(answer, "ok");
     assert_eq!((session.health().noise, session.health().violations), (2, 0));
+    // Latin-1 in a log is no broken message either, nor is a log that quotes one.
+    let latin = Step::Bytes(b"caf\xe9 is open\n".to_vec());
+    let quoting = line(r#"[INFO] request {"jsonrpc":"2.0","id":{id}} took 3 ms"#);
+    let failing = line(r#"{"level":"error","error":"refused"}"#);
+    let (answer, session) = call([latin, quoting, failing, Step::Wait(60_000), line(OK)]).await;
+    assert_eq!(answer, "ok");
+    assert_eq!((session.health().noise, session.health().violations), (3, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_that_share_a_line_with_others_or_with_noise_are_found() {
+    let (answer, session) = call([line(&format!("Loading...{OK}"))]).await;
+    assert_eq!((answer.as_str(), session.health().noise), ("ok", 1));
+    let note = r#"{"jsonrpc":"2.0","method":"notifications/x"}"#;
+    assert_eq!(call([line(&format!("{note}{OK}"))]).await.0, "ok");
+    assert_eq!(call([line(&format!(r#"[{{"jsonrpc":"2.0","id":1,"id":1}},{OK}]"#))]).await.0, "ok");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_without_end_ends_the_connection() {
+    let endless = Step::Flood(r#"{"result":{"text":""#.into(), 600 * 1024 * 1024, String::new());
+    let (session, server) = in_memory(Script::good().any_tool("evil").on_call("evil", [endless, Step::Hang]));
+    let error = eventually(session.call("evil", &none())).await.unwrap_err();
+    assert!(error.to_string().contains("broke the connection (a line without end)"), "{error}");
+    assert_eq!(told(eventually(session.call("echo", &json(json!({"text": "alive"})))).await), "alive");
+    assert_eq!(server.connections(), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -287,7 +313,7 @@ async fn a_flood_of_progress_does_not_hold_off_the_total_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_reads_slowly_but_reads_is_waited_for() {
-    // A pipe that lets a kilobyte a second through: 200 KB take longer than the write deadline, and that is fine.
+    // A pipe that lets a kilobyte a second through: 600 KB take longer than the write deadline, and that is fine.
     let server = Scripted::new(Script::good());
     let transport = InProcess::new(move |client| {
         let server = server.clone();

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use wharf_client::{CallOptions, NoHost, Outcome, Progress, Session, SessionOptions, Stdio};
+use wharf_client::{CallOptions, NoHost, Outcome, Progress, Session, SessionOptions, Status, Stdio};
 use wharf_io::{Environment, Grace};
 use wharf_protocol::{ContentKind, ToolResult};
 use wharf_testkit::{children_of, kill, peers, soon, until};
@@ -67,6 +67,14 @@ async fn killed_while(session: &Session, tool: &str, arguments: Value) -> String
     let mut strike = |_: Progress| victim.take().map_or((), kill);
     let options = CallOptions { progress: Some(&mut strike), ..CallOptions::default() };
     told(soon(session.call_with(tool, &json(arguments), options)).await)
+}
+
+/// Kills the server between two calls and waits until that has been noticed; the next call finds a new one.
+async fn dies_and_returns(session: &Session) {
+    kill(children_of(std::process::id())[0]);
+    until(async || matches!(&*session.status().borrow(), Status::Failed(_))).await;
+    let Status::Failed(error) = session.status().borrow().clone() else { panic!("it has not failed") };
+    assert!(error.to_string().contains("was killed by signal 9"), "{error}");
 }
 
 async fn closes(session: &Session) {
@@ -193,9 +201,7 @@ async fn the_time_server_lists_calls_dies_and_returns() {
     assert!(converted.contains("+9.0h"), "{converted}");
     let wrong = call(&session, "get_current_time", json!({"timezone": "Mars/X"})).await;
     assert!(wrong.starts_with("failed: ") && wrong.contains("Invalid timezone"), "{wrong}");
-    kill(children_of(std::process::id())[0]);
-    let converted = call(&session, "convert_time", noon()).await;
-    assert!(converted.contains("+9.0h") || converted.contains("was killed by signal 9"), "{converted}");
+    dies_and_returns(&session).await;
     assert!(call(&session, "convert_time", noon()).await.contains("+9.0h"));
     assert_eq!(session.health().connections, 2);
     closes(&session).await;
@@ -208,7 +214,7 @@ fn git(folder: &Path, arguments: &[&str]) {
 }
 
 #[tokio::test]
-async fn the_git_server_lists_calls_and_changes_a_real_repository() {
+async fn the_git_server_lists_calls_changes_a_real_repository_dies_and_returns() {
     let folder = tempfile::tempdir().unwrap();
     git(folder.path(), &["init", "-q", "-b", "main"]);
     std::fs::write(folder.path().join("file"), "text").unwrap();
@@ -225,6 +231,10 @@ async fn the_git_server_lists_calls_and_changes_a_real_repository() {
     assert!(log.contains("Message: first"), "{log}");
     let outside = call(&session, "git_status", json!({"repo_path": "/tmp"})).await;
     assert!(outside.starts_with("failed: ") && outside.contains("is outside the allowed repository"), "{outside}");
+    dies_and_returns(&session).await;
+    let status = call(&session, "git_status", json!({"repo_path": path})).await;
+    assert!(status.starts_with("Repository status:\nOn branch main"), "{status}");
+    assert_eq!(session.health().connections, 2);
     closes(&session).await;
 }
 

@@ -237,6 +237,42 @@ fn a_session_survives_the_runtime_it_was_first_used_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_transport_that_panics_has_failed_like_any_other() {
+    let transport = || async { panic!("no transport today") };
+    let session = Session::new("clumsy".parse().unwrap(), transport, NoHost, SessionOptions::default());
+    assert_eq!(eventually(session.connect()).await.unwrap_err().to_string(), "clumsy: the transport panicked");
+    assert_eq!(state(&session), "failed: the transport panicked");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn callers_and_closers_on_many_threads_never_leave_each_other_hanging() {
+    let (session, server) = in_memory(Script::good());
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..8_u32 {
+        let session = session.clone();
+        tasks.spawn(async move {
+            for n in 0..200_u32 {
+                if task == 0 && n.is_multiple_of(4) {
+                    session.close().await;
+                }
+                let answer = told(session.call("add", &json(json!({"a": n, "b": 1}))).await);
+                let closed = answer.contains("the session was closed");
+                assert!(closed || answer == (n + 1).to_string(), "{answer}");
+            }
+        });
+    }
+    wharf_testkit::soon(async {
+        while let Some(done) = tasks.join_next().await {
+            done.unwrap();
+        }
+    })
+    .await;
+    assert_eq!(told(wharf_testkit::soon(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+    wharf_testkit::soon(session.close()).await;
+    assert!(server.connections() >= 10, "{}", server.connections());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_limit_without_end_is_a_limit_like_any_other() {
     let (session, _server) = in_memory(Script::good());
     let forever = Some(std::time::Duration::MAX);

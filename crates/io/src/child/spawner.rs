@@ -6,6 +6,7 @@
 use std::fmt;
 use std::io;
 use std::os::unix::process::CommandExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use std::sync::{Arc, OnceLock};
 
@@ -36,7 +37,8 @@ impl Leader {
     fn new(process: Child, watcher: Option<Arc<dyn GroupWatcher>>) -> Self {
         let pid = Pid::from_child(&process);
         if let Some(watcher) = &watcher {
-            watcher.started(number(pid));
+            // A watcher that panics must not end the thread that all children hang on.
+            let _ = catch_unwind(AssertUnwindSafe(|| watcher.started(number(pid))));
         }
         Self { pid, process: Some(process), watcher }
     }
@@ -60,8 +62,9 @@ impl Leader {
     /// Kills what is left of the group and reaps the leader, which has ended.
     pub(super) fn sweep(mut self) -> Exit {
         self.signal(Signal::KILL);
-        let status = self.process.take().and_then(|mut process| process.wait().ok());
+        // Said before the reaping, while the id is still ours.
         self.tell_end();
+        let status = self.process.take().and_then(|mut process| process.wait().ok());
         status.map_or(Exit::Unknown, Exit::from)
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use wharf_io::{Child, ChildSpec, Environment, Exit, Grace, GroupWatcher, Pipes, SpawnError};
+use wharf_testkit::{alive, until};
 
 fn sh(script: &str) -> ChildSpec {
     ChildSpec {
@@ -16,24 +17,14 @@ fn sh(script: &str) -> ChildSpec {
     }
 }
 
-/// The state letter of a process, `None` when it is gone.
-fn state(pid: u32) -> Option<char> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit(')').next()?.trim_start().chars().next()
-}
-
-fn alive(pid: u32) -> bool {
-    state(pid).is_some_and(|state| state != 'Z')
-}
-
 /// Waits until `pid` is dead; orphans are reaped by somebody else, so a zombie counts as dead.
 async fn dies(pid: u32) {
-    let gone = async {
-        while alive(pid) {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(5), gone).await.expect("the process is still alive");
+    until(async || !alive(pid)).await;
+}
+
+/// Whether there is nothing left of a process, not even a zombie.
+fn reaped(pid: u32) -> bool {
+    !std::path::Path::new(&format!("/proc/{pid}")).exists()
 }
 
 async fn first_line(pipes: &mut Pipes) -> String {
@@ -55,7 +46,7 @@ async fn closing_stdin_is_enough_for_a_polite_process() {
     drop(pipes.stdin);
     assert_eq!(child.stop(Grace::default()).await, Exit::Status(3));
     assert_eq!(child.stderr().lines(), ["bye"]);
-    assert_eq!(state(child.id()), None, "it was not reaped");
+    assert!(reaped(child.id()));
 }
 
 #[tokio::test]
@@ -99,12 +90,7 @@ async fn dropping_a_child_kills_its_whole_group_and_leaves_no_zombie() {
     let (leader, grandchild) = (child.id(), first_number(&mut pipes).await);
     drop(child);
     dies(grandchild).await;
-    let reaped = async {
-        while state(leader).is_some() {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(5), reaped).await.expect("the leader is still there");
+    until(async || reaped(leader)).await;
 }
 
 #[tokio::test]
