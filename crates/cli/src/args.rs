@@ -27,9 +27,15 @@ pub(crate) struct Globals {
     /// A server for this call: a name and the command that starts it. May be given several times
     #[arg(long, global = true, value_name = "NAME=COMMAND")]
     pub(crate) mcp: Vec<String>,
-    /// How long a call may take in all, in seconds
+    /// A variable the servers get, with our value if none is given. May be given several times
+    #[arg(short, long, global = true, value_name = "NAME[=VALUE]")]
+    pub(crate) env: Vec<String>,
+    /// How long one call may take in all, in seconds
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 600.0)]
     pub(crate) timeout: f64,
+    /// How long a server may take to start, in seconds
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 30.0)]
+    pub(crate) connect_timeout: f64,
     /// Write JSON instead of text
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -45,7 +51,7 @@ pub(crate) struct Globals {
 pub(crate) enum Command {
     /// See it work: a small server in this process and one as a child, a crash and a recovery
     Demo,
-    /// List the tools of the servers
+    /// List the tools of the servers; with -v, what they take
     #[command(after_help = "Example:\n  wharf tools --mcp 'time=uvx mcp-server-time'")]
     Tools(Tools),
     /// Call a tool
@@ -62,12 +68,6 @@ pub(crate) enum Command {
     },
     /// Write the manual page
     Man,
-    /// Ends process groups when the process that started this one is gone.
-    #[command(name = "__guard", hide = true)]
-    Guard,
-    /// The server of the demo, over stdio.
-    #[command(name = "__demo-server", hide = true)]
-    DemoServer,
 }
 
 #[derive(Debug, clap::Args)]
@@ -82,7 +82,8 @@ pub(crate) struct Call {
     pub(crate) server: String,
     /// The tool
     pub(crate) tool: String,
-    /// The arguments: one JSON object, `-` to read it from stdin, or `key=value` pairs
+    /// The arguments: one JSON object, `-` to read it from stdin, or `key=value` pairs. A value is text where the tool
+    /// wants text, and JSON everywhere else
     #[arg(value_name = "JSON | - | KEY=VALUE")]
     pub(crate) arguments: Vec<String>,
 }

@@ -1,5 +1,6 @@
 //! The arguments of a tool, as people type them.
 
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use wharf::{Json, Tool, schema_accepts};
 
@@ -24,24 +25,41 @@ pub(crate) fn json(text: &str) -> Result<Json, Misuse> {
 
 fn pairs_of(pairs: &[String], tool: Option<&Tool>) -> Result<Json, Misuse> {
     let schema = tool.and_then(|tool| tool.input_schema.to_value().ok()).unwrap_or_default();
-    let mut arguments = Map::new();
+    let mut arguments: Vec<(&str, Json)> = Vec::new();
     for pair in pairs {
-        let Some((key, text)) = pair.split_once('=') else {
-            let hint = "write key=value, or give all arguments as one JSON object".to_owned();
-            return Err(Misuse { what: format!("the argument `{pair}` has no `=`"), hint: Some(hint) });
+        let Some((key, text)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {
+            let (what, hint) = if pair.trim_start().starts_with('{') {
+                ("JSON and key=value cannot be mixed".to_owned(), "give all arguments in one way")
+            } else {
+                (
+                    format!("the argument `{pair}` is not key=value"),
+                    "write key=value, or all arguments as one JSON object",
+                )
+            };
+            return Err(Misuse { what, hint: Some(hint.to_owned()) });
         };
-        if arguments.insert(key.to_owned(), value(text, &schema["properties"][key])).is_some() {
+        if arguments.iter().any(|(other, _)| *other == key) {
             return Err(Misuse { what: format!("the argument `{key}` is given twice"), hint: None });
         }
+        arguments.push((key, value(text, &schema["properties"][key])));
     }
-    Ok(Json::from(Value::Object(arguments)))
+    let written = Json::of(&Object(&arguments));
+    written.map_err(|error| Misuse { what: format!("the arguments cannot be written: {error}"), hint: None })
+}
+
+/// Pairs as an object, every value exactly as it was typed: a number may be larger than any number type.
+struct Object<'a>(&'a [(&'a str, Json)]);
+
+impl Serialize for Object<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+    }
 }
 
 /// A value is text where the schema wants text, and JSON, if it is any, everywhere else.
-fn value(text: &str, schema: &Value) -> Value {
-    let text_wanted = schema_accepts(schema, "string");
-    let as_text = || Value::String(text.to_owned());
-    if text_wanted { as_text() } else { serde_json::from_str(text).unwrap_or_else(|_| as_text()) }
+fn value(text: &str, schema: &Value) -> Json {
+    let as_text = || Json::from(Value::String(text.to_owned()));
+    if schema_accepts(schema, "string") { as_text() } else { Json::parse(text).unwrap_or_else(|_| as_text()) }
 }
 
 #[cfg(test)]
@@ -67,13 +85,16 @@ mod tests {
             r#"{"other":true,"text":"hello world","s":"a=b"}"#
         );
         assert_eq!(told(&[r#"{"n": 1.0}"#]), r#"{"n": 1.0}"#);
+        assert_eq!(told(&["n=12345678901234567890123"]), r#"{"n":12345678901234567890123}"#);
         assert_eq!(told(&["o=12"]), r#"{"o":"12"}"#);
         assert_eq!(told(&[]), "{}");
     }
 
     #[test]
     fn what_is_no_argument_says_why() {
-        assert_eq!(told(&["s"]), "the argument `s` has no `=`");
+        assert_eq!(told(&["s"]), "the argument `s` is not key=value");
+        assert_eq!(told(&["=x"]), "the argument `=x` is not key=value");
+        assert_eq!(told(&["{}", "s=1"]), "JSON and key=value cannot be mixed");
         assert_eq!(told(&["s=1", "s=2"]), "the argument `s` is given twice");
         assert_eq!(told(&["[1]"]), "the arguments are JSON but no object");
         assert!(told(&["{"]).starts_with("the arguments are not JSON"));

@@ -7,6 +7,8 @@ use wharf::server::{Call, Reply, Toolbox, serve_stdio};
 
 use crate::exit::Exit;
 
+/// What this program is started with to be that server.
+pub(crate) const COMMAND: &str = "__demo-server";
 /// The status the server ends with when it is told to crash.
 pub(crate) const CRASH: i32 = 7;
 

@@ -6,21 +6,30 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use wharf::GroupWatcher;
 
+/// What this program is started with to be a guard.
+pub(crate) const COMMAND: &str = "__guard";
+/// How long a guard may take to see that it is no longer needed.
+const FAREWELL: Duration = Duration::from_millis(500);
+
 /// Our end of the pipe. Without a guard, groups still die with us in every way but SIGKILL.
-pub(crate) struct Guard(Mutex<Option<ChildStdin>>);
+pub(crate) struct Guard {
+    pipe: Mutex<Option<ChildStdin>>,
+    process: Option<Child>,
+}
 
 impl Guard {
     /// Starts the guard: this very program, with a hidden command.
     pub(crate) fn start() -> Arc<Self> {
         let started = std::env::current_exe().and_then(|program| {
             Command::new(program)
-                .arg("__guard")
+                .arg(COMMAND)
                 .env_clear()
                 .process_group(0)
                 .stdin(Stdio::piped())
@@ -28,16 +37,29 @@ impl Guard {
                 .stderr(Stdio::null())
                 .spawn()
         });
-        let pipe = started.ok().and_then(|mut guard| guard.stdin.take());
-        Arc::new(Self(Mutex::new(pipe)))
+        let mut process = started.ok();
+        let pipe = process.as_mut().and_then(|guard| guard.stdin.take());
+        Arc::new(Self { pipe: Mutex::new(pipe), process })
     }
 
     fn tell(&self, line: &str) {
-        let mut pipe = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pipe = self.pipe.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(stdin) = pipe.as_mut()
             && writeln!(stdin, "{line}").is_err()
         {
             *pipe = None;
+        }
+    }
+}
+
+/// A guard that is no longer needed ends, and is reaped: where nobody reaps orphans it would stay a zombie.
+impl Drop for Guard {
+    fn drop(&mut self) {
+        drop(self.pipe.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let Some(process) = &mut self.process else { return };
+        let deadline = SystemTime::now() + FAREWELL;
+        while matches!(process.try_wait(), Ok(None)) && SystemTime::now() < deadline {
+            std::thread::yield_now();
         }
     }
 }

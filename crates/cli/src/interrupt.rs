@@ -21,7 +21,7 @@ pub(crate) async fn guarded(sessions: &[Session], work: impl Future<Output = Exi
         () = interruptions.next() => None,
     };
     let exit = done.unwrap_or_else(|| {
-        render::note("interrupted; closing the servers");
+        render::note("interrupted; closing the servers (once more to kill them now)");
         Exit::Interrupted
     });
     let closing = futures_util::future::join_all(sessions.iter().map(Session::close));

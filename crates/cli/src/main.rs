@@ -10,22 +10,31 @@ mod interrupt;
 mod render;
 mod servers;
 mod suggest;
+mod usage;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use futures_util::FutureExt as _;
 
 use args::{Args, Command};
 use exit::Exit;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    args.color.write_global();
-    // The guard must be small and must not share the fate of a runtime.
-    if let Command::Guard = args.command {
+    // What this program starts of itself is nobody's command, so it is not among the commands either.
+    let hidden = std::env::args_os().nth(1);
+    if hidden.as_deref().is_some_and(|word| word == guard::COMMAND) {
+        // The guard must be small and must not share the fate of a runtime.
         guard::watch();
         return ExitCode::SUCCESS;
     }
+    let work = if hidden.is_some_and(|word| word == demo_server::COMMAND) {
+        demo_server::serve().boxed_local()
+    } else {
+        let args = Args::parse();
+        args.color.write_global();
+        run(args).boxed_local()
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -34,7 +43,7 @@ fn main() -> ExitCode {
         }
     };
     // The runtime ends before we do, and with it every session that is still open: no child outlives this function.
-    let exit = runtime.block_on(run(args));
+    let exit = runtime.block_on(work);
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
     exit.into()
 }
@@ -45,9 +54,7 @@ async fn run(args: Args) -> Exit {
         Command::Demo => commands::demo::run(&globals).await,
         Command::Tools(tools) => commands::tools::run(&globals, tools).await,
         Command::Call(call) => commands::call::run(&globals, call).await,
-        Command::Completions { shell } => commands::completions::run(shell),
-        Command::Man => commands::completions::man(),
-        Command::DemoServer => demo_server::serve().await,
-        Command::Guard => Exit::Done,
+        Command::Completions { shell } => commands::completions::run(shell).await,
+        Command::Man => commands::completions::man().await,
     }
 }

@@ -1,12 +1,13 @@
 //! How things look: errors with what the server said and a hint, tables, and text that cannot play tricks.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 
 use anstyle::{AnsiColor, Style};
 use comfy_table::{ContentArrangement, Table, presets};
 use rustix::termios::tcgetwinsize;
-use wharf::{CallError, CallErrorKind, ConnectErrorKind, Evidence};
+use wharf::{CallError, CallErrorKind, ConnectErrorKind, Evidence, SpawnError};
 
+use crate::exit::Exit;
 use crate::servers::Misuse;
 
 const RED: Style = AnsiColor::Red.on_default().bold();
@@ -17,31 +18,42 @@ const DIM: Style = Style::new().dimmed();
 /// How many of the server's last lines are shown.
 const QUOTED: usize = 10;
 
-/// Writes text and a line feed to stdout. A reader that has gone away is no error of ours.
-pub(crate) fn out(text: &str) {
-    use std::io::Write as _;
-    let _ = writeln!(anstream::stdout(), "{text}");
+/// Writes text and a line feed to stdout, and tells whether that worked. A reader that has gone away is no error of
+/// ours. The writing happens elsewhere: a pipe that nobody reads must not keep us from hearing Ctrl-C.
+pub(crate) async fn out(text: String) -> Exit {
+    let write = move || {
+        let mut stdout = std::io::stdout().lock();
+        stdout.write_all(text.as_bytes()).and_then(|()| stdout.write_all(b"\n")).and_then(|()| stdout.flush())
+    };
+    match tokio::task::spawn_blocking(write).await {
+        Ok(Err(cause)) if cause.kind() != std::io::ErrorKind::BrokenPipe => {
+            error(&format!("stdout cannot be written: {cause}"), &[], None);
+            Exit::Failed
+        }
+        _ => Exit::Done,
+    }
 }
 
 fn err(text: &str) {
-    use std::io::Write as _;
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 
 /// Writes one JSON value to stdout, with every part of it that came from a server as it came.
-pub(crate) fn json(value: &impl serde::Serialize) {
+pub(crate) async fn json(value: &impl serde::Serialize) -> Exit {
     match serde_json::to_string(value) {
-        Ok(text) => out(&text),
-        Err(cause) => error(&format!("the result cannot be written as JSON: {cause}"), &[], None),
+        Ok(text) => out(text).await,
+        Err(cause) => {
+            error(&format!("the result cannot be written as JSON: {cause}"), &[], None);
+            Exit::Failed
+        }
     }
 }
 
 /// An error, what the server said before it, and what can be done.
 pub(crate) fn error(what: &str, said: &[String], hint: Option<&str>) {
     err(&format!("{RED}error:{RED:#} {}", plain(what)));
-    let shown = &said[said.len().saturating_sub(QUOTED)..];
-    for line in shown {
-        err(&format!("  {DIM}stderr │{DIM:#} {}", plain(line)));
+    for line in &said[said.len().saturating_sub(QUOTED)..] {
+        err(&format!("  {DIM}{}", plain(line).replacen('│', &format!("│{DIM:#}"), 1)));
     }
     if let Some(hint) = hint {
         err(&format!("{CYAN}hint:{CYAN:#} {}", plain(hint)));
@@ -65,31 +77,46 @@ pub(crate) fn misuse(misuse: &Misuse) {
 
 /// A call without an answer, or a server without a connection.
 pub(crate) fn call_error(failed: &CallError, hint: Option<String>) {
-    let hint = hint.or_else(|| hint_for(&failed.kind));
     let Evidence { stderr, noise, .. } = &failed.evidence;
-    let mut said = stderr.clone();
-    if said.is_empty()
-        && let Some(noise) = noise
-    {
-        said.push(format!("(stdout) {noise}"));
+    let hint = hint.or_else(|| hint_for(&failed.kind, noise.is_some()));
+    let mut said: Vec<String> = stderr.iter().map(|line| format!("stderr │ {line}")).collect();
+    if said.is_empty() {
+        said.extend(noise.as_ref().map(|noise| format!("stdout │ {noise}")));
     }
     error(&format!("{}: {}", failed.server, failed.kind), &said, hint.as_deref());
 }
 
-fn hint_for(kind: &CallErrorKind) -> Option<String> {
+fn hint_for(kind: &CallErrorKind, noisy: bool) -> Option<String> {
     let hint = match kind {
-        CallErrorKind::Connect(ConnectErrorKind::Spawn(_)) => "is it installed, and is its folder in PATH?",
+        CallErrorKind::Connect(ConnectErrorKind::Spawn(reason)) => match &**reason {
+            SpawnError::NotFound(command) if command.contains(['~', '$', '=', '&', '|']) => {
+                "no shell is involved: write the command and its paths in full, and variables with --env"
+            }
+            SpawnError::NotFound(_) => "is it installed, and is its folder in PATH?",
+            SpawnError::NotExecutable(_) => "is it a program? A script needs `#!` in its first line and `chmod +x`",
+            _ => return None,
+        },
+        CallErrorKind::Connect(ConnectErrorKind::Timeout(_)) if noisy => {
+            "it writes text to stdout, where messages belong: does the command start an MCP server over stdio?"
+        }
         CallErrorKind::Connect(ConnectErrorKind::Ended(_)) => "run its command by hand to see why it ends",
         CallErrorKind::Connect(ConnectErrorKind::Timeout(_)) => {
-            "a first start may have to download; start it once by hand, then try again"
+            "a first start may have to download; start it once by hand, or give it longer with --connect-timeout SECONDS"
         }
         CallErrorKind::Connect(ConnectErrorKind::Refused(_)) => "does the command start an MCP server over stdio?",
-        CallErrorKind::Timeout { .. } => "give it longer with --timeout SECONDS",
+        CallErrorKind::Timeout { .. } => {
+            "look at what the call may have done before you repeat it with a longer --timeout SECONDS"
+        }
         CallErrorKind::Lost(_) => "look at what the call may have done before you repeat it",
         CallErrorKind::Output { .. } | CallErrorKind::Malformed(_) => "this is a fault of the server; tell its authors",
         _ => return None,
     };
     Some(hint.to_owned())
+}
+
+/// A reason as a sentence about the thing: "it has no name", but "its `name` is a number".
+pub(crate) fn about(reason: &str) -> String {
+    format!("{} {reason}", if reason.starts_with('`') { "its" } else { "it" })
 }
 
 /// A table as wide as the terminal, or as wide as it needs to be when nobody looks.
@@ -141,7 +168,6 @@ impl Drop for Transient {
 
 /// Replaces the line the cursor is on.
 fn draw(line: &str) {
-    use std::io::Write as _;
     let mut stderr = std::io::stderr();
     let _ = write!(stderr, "\r\u{1b}[K{line}");
     let _ = stderr.flush();
@@ -150,6 +176,11 @@ fn draw(line: &str) {
 /// How wide the terminal is, if stdout is one.
 fn terminal_width() -> Option<u16> {
     tcgetwinsize(std::io::stdout()).ok().map(|size| size.ws_col).filter(|width| *width > 0)
+}
+
+/// Text from a server, as it is for a pipe, and harmless for a terminal.
+pub(crate) fn for_stdout(text: String) -> String {
+    if std::io::stdout().is_terminal() { plain(&text) } else { text }
 }
 
 /// Text from a server, with everything a terminal would act on made visible. Ends of lines and tabs stay.

@@ -47,7 +47,7 @@ pub(crate) fn sessions(globals: &Globals, wanted: Option<&str>) -> Result<Vec<Se
         servers.retain(|server| server.name.as_str() == wanted);
     }
     let options = options(globals)?;
-    let environment = environment();
+    let environment = environment(globals)?;
     let guard: Arc<dyn GroupWatcher> = Guard::start();
     let session = |Written { name, words }: Written| {
         let (command, args) = words.split_first().map_or((String::new(), Vec::new()), |(c, a)| (c.clone(), a.to_vec()));
@@ -59,19 +59,30 @@ pub(crate) fn sessions(globals: &Globals, wanted: Option<&str>) -> Result<Vec<Se
 
 /// The options that hold for every session of this program.
 pub(crate) fn options(globals: &Globals) -> Result<SessionOptions, Misuse> {
-    let total = Duration::try_from_secs_f64(globals.timeout).ok().filter(|limit| !limit.is_zero());
-    let Some(total) = total else {
-        let what = format!("--timeout {} is no time to wait", globals.timeout);
-        return Err(misuse(what, Some("give it in seconds, for example --timeout 120")));
+    let seconds = |flag: &str, value: f64| {
+        let limit = Duration::try_from_secs_f64(value).ok().filter(|limit| !limit.is_zero());
+        let hint = format!("give it in seconds, for example {flag} 120");
+        limit.ok_or_else(|| misuse(format!("{flag} {value:?} is no time to wait"), Some(&hint)))
     };
-    let deadlines = Deadlines { total: Some(total), ..Deadlines::default() };
+    let (total, connect) =
+        (seconds("--timeout", globals.timeout)?, seconds("--connect-timeout", globals.connect_timeout)?);
+    let deadlines = Deadlines { total: Some(total), connect, ..Deadlines::default() };
     Ok(SessionOptions { deadlines, client_version: env!("CARGO_PKG_VERSION").to_owned(), ..SessionOptions::default() })
 }
 
-/// What the servers may see of our environment.
+/// What the servers may see of our environment: the usual, and what `--env` names.
 #[expect(clippy::disallowed_methods, reason = "the cli is where the environment is read")]
-pub(crate) fn environment() -> Environment {
-    Environment::allowed_from(std::env::vars_os())
+pub(crate) fn environment(globals: &Globals) -> Result<Environment, Misuse> {
+    globals.env.iter().try_fold(Environment::allowed_from(std::env::vars_os()), |environment, variable| {
+        let (name, value) = match variable.split_once('=') {
+            Some((name, value)) => (name, Some(value.into())),
+            None => (variable.as_str(), std::env::var_os(variable)),
+        };
+        let value = value
+            .filter(|_| !name.is_empty())
+            .ok_or_else(|| misuse(format!("--env {variable} is not set here"), Some("write --env NAME=VALUE")))?;
+        Ok(environment.with(name, value))
+    })
 }
 
 fn parse(text: &str) -> Result<Written, Misuse> {

@@ -107,7 +107,7 @@ pub enum CallErrorKind {
     #[error("without naming a request the server sent {0}, and then no answer; whether the call ran is unknown")]
     Unanswered(String),
     /// A deadline passed; the server was told that nobody waits any more.
-    #[error("no answer within {} ({deadline})", seconds(*.after))]
+    #[error("no answer within {} ({deadline}); whether the call ran is unknown", seconds(*.after))]
     Timeout {
         /// Which deadline.
         deadline: Deadline,

@@ -3,8 +3,7 @@
 use std::io::Read as _;
 
 use serde::Serialize;
-use serde_json::Value;
-use wharf::{CallErrorKind, CallOptions, Json, Listed, Progress, Session, Tool, ToolOutput};
+use wharf::{CallError, CallErrorKind, CallOptions, Json, Listed, Outcome, Progress, Session, Tool, ToolOutput};
 
 use crate::args::{Call, Globals};
 use crate::exit::Exit;
@@ -12,7 +11,7 @@ use crate::interrupt::guarded;
 use crate::render::Transient;
 use crate::servers::Misuse;
 use crate::suggest::nearest;
-use crate::{arguments, render, servers};
+use crate::{arguments, render, servers, usage};
 
 pub(crate) async fn run(globals: &Globals, call: Call) -> Exit {
     let prepared =
@@ -36,6 +35,12 @@ fn from_stdin(call: &Call) -> Result<Option<Json>, Misuse> {
     let mut text = String::new();
     let read = std::io::stdin().read_to_string(&mut text);
     read.map_err(|error| Misuse { what: format!("stdin cannot be read: {error}"), hint: None })?;
+    if text.trim().is_empty() {
+        return Err(Misuse {
+            what: "stdin was empty".to_owned(),
+            hint: Some("it should hold one JSON object".to_owned()),
+        });
+    }
     arguments::json(&text).map(Some)
 }
 
@@ -47,8 +52,7 @@ async fn call_tool(globals: &Globals, call: &Call, session: &Session, given: Opt
         Ok(listed) => listed,
         Err(error) => {
             drop(doing);
-            render::call_error(&error, None);
-            return Exit::from(&error.kind);
+            return failed(globals, call, &error, None).await;
         }
     };
     let Some(tool) = listed.items.iter().find(|tool| *tool.name == *call.tool) else {
@@ -70,39 +74,84 @@ async fn call_tool(globals: &Globals, call: &Call, session: &Session, given: Opt
     let result = session.call_with(&call.tool, &arguments, options).await;
     drop(doing);
     match result {
-        Ok(output) => show(globals, call, &output),
+        Ok(output) => show(globals, call, &output).await,
         Err(error) => {
-            let hint = matches!(error.kind, CallErrorKind::Arguments { .. }).then(|| usage_of(tool));
-            render::call_error(&error, hint);
-            Exit::from(&error.kind)
+            let hint = matches!(error.kind, CallErrorKind::Arguments { .. }).then(|| usage::sentence(tool));
+            if let CallErrorKind::Output { output, .. } = &error.kind
+                && !globals.json
+            {
+                // It does not keep its promise, but it is what there is.
+                render::out(render::for_stdout(output.text())).await;
+            }
+            failed(globals, call, &error, hint).await
         }
     }
 }
 
+/// How many names a hint lists.
+const NAMES: usize = 12;
+
 fn no_such_tool(call: &Call, listed: &Listed<Tool>) -> Misuse {
-    let names = || listed.items.iter().map(|tool| &*tool.name);
-    let hint = match nearest(&call.tool, names()) {
+    let Call { server, tool, .. } = call;
+    if let Some(odd) = listed.quarantined.iter().find(|odd| odd.name.as_ref() == Some(tool)) {
+        return Misuse {
+            what: format!("{server}: the tool `{tool}` was left out: {}", render::about(&odd.reason)),
+            hint: None,
+        };
+    }
+    let names: Vec<&str> = listed.items.iter().map(|tool| &*tool.name).collect();
+    let hint = match nearest(tool, names.iter().copied()) {
         Some(name) => format!("did you mean `{name}`?"),
-        None => format!("it has: {}", names().collect::<Vec<_>>().join(", ")),
+        None if names.is_empty() => "it has no tools".to_owned(),
+        None if names.len() > NAMES => format!("it has {} tools; `wharf tools {server}` lists them", names.len()),
+        None => format!("it has: {}", names.join(", ")),
     };
-    Misuse { what: format!("{}: there is no tool `{}`", call.server, call.tool), hint: Some(hint) }
+    Misuse { what: format!("{server}: there is no tool `{tool}`"), hint: Some(hint) }
 }
 
-/// What the tool takes, in one line: `add takes a: integer, b: integer, note: string (optional)`.
-fn usage_of(tool: &Tool) -> String {
-    let schema = tool.input_schema.to_value().unwrap_or_default();
-    let required = |name: &str| schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name));
-    let one = |(name, schema): (&String, &Value)| {
-        let kind = schema["type"].as_str().unwrap_or("any");
-        let optional = if required(name) { "" } else { " (optional)" };
-        format!("{name}: {kind}{optional}")
-    };
-    let taken: Vec<String> = schema["properties"].as_object().into_iter().flatten().map(one).collect();
-    if taken.is_empty() {
-        format!("{} takes no arguments", tool.name)
-    } else {
-        format!("{} takes {}", tool.name, taken.join(", "))
+/// A call without an answer: in words, and for a program too if one reads.
+async fn failed(globals: &Globals, call: &Call, error: &CallError, hint: Option<String>) -> Exit {
+    render::call_error(error, hint);
+    if globals.json {
+        let (code, data, result) = match &error.kind {
+            CallErrorKind::Server { code, data, .. } => (Some(*code), data.as_ref(), None),
+            CallErrorKind::Output { output, .. } => (None, None, Some(&output.raw)),
+            _ => (None, None, None),
+        };
+        let outcome = match error.outcome() {
+            Outcome::NotRun => "not run",
+            Outcome::Answered => "answered",
+            Outcome::Unknown => "unknown",
+        };
+        let (message, stderr) = (error.kind.to_string(), &error.evidence.stderr[..]);
+        let shown = ShownError { message, outcome, code, data, result, stderr };
+        let Call { server, tool, .. } = call;
+        render::json(&ShownFailure { version: 1, server, tool, error: shown }).await;
     }
+    Exit::from(&error.kind)
+}
+
+#[derive(Serialize)]
+struct ShownFailure<'a> {
+    version: u32,
+    server: &'a str,
+    tool: &'a str,
+    error: ShownError<'a>,
+}
+
+#[derive(Serialize)]
+struct ShownError<'a> {
+    message: String,
+    /// Whether the call may have run.
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<&'a Json>,
+    /// A result that does not fit its schema.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a Json>,
+    stderr: &'a [String],
 }
 
 /// What `--json` shows.
@@ -116,23 +165,25 @@ struct Shown<'a> {
     result: &'a Json,
 }
 
-fn show(globals: &Globals, call: &Call, output: &ToolOutput) -> Exit {
-    if globals.json {
+async fn show(globals: &Globals, call: &Call, output: &ToolOutput) -> Exit {
+    let written = if globals.json {
         let Call { server, tool, .. } = call;
-        render::json(&Shown { version: 1, server, tool, is_error: output.is_error, result: &output.raw });
+        render::json(&Shown { version: 1, server, tool, is_error: output.is_error, result: &output.raw }).await
     } else {
-        render::out(&render::plain(&output.text()));
+        let written = render::out(render::for_stdout(output.text())).await;
         for odd in output.quarantined().iter().filter(|_| !globals.quiet) {
-            render::warning(&format!("{}: block {} of the result {}", call.server, odd.position + 1, odd.reason));
+            let block = odd.position + 1;
+            render::warning(&format!("{}: block {block} of the result: {}", call.server, render::about(&odd.reason)));
         }
-    }
+        written
+    };
     if output.is_error {
         if !globals.quiet {
             render::error(&format!("{}: the tool `{}` reports that it failed", call.server, call.tool), &[], None);
         }
         return Exit::Failed;
     }
-    Exit::Done
+    written
 }
 
 fn told(step: &Progress) -> String {

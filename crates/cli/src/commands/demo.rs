@@ -32,8 +32,8 @@ pub(crate) async fn run(globals: &Globals) -> Exit {
     guarded(&sessions, async {
         let rows = Box::pin(play(&sessions)).await;
         let good = rows.iter().all(|row| row.good);
-        if globals.json {
-            render::out(&as_json(&rows, good).to_string());
+        let written = if globals.json {
+            render::out(as_json(&rows, good).to_string()).await
         } else {
             if !globals.quiet {
                 render::note("One small server, with a calculator, a clock and notes, reached in two ways:\n");
@@ -43,9 +43,9 @@ pub(crate) async fn run(globals: &Globals) -> Exit {
                 let mark = if row.good { "✓" } else { "✗" };
                 vec![mark.to_owned(), row.step.to_owned(), inside, child]
             });
-            render::out(&render::table(&["", "step", "in this process", "as a child process"], rows.collect()));
-        }
-        if good { Exit::Done } else { Exit::Failed }
+            render::out(render::table(&["", "step", "in this process", "as a child process"], rows.collect())).await
+        };
+        if good { written } else { Exit::Failed }
     })
     .await
 }
@@ -62,7 +62,7 @@ fn sessions(globals: &Globals) -> Result<[Session; 2], servers::Misuse> {
     });
     let program = std::env::current_exe()
         .map_err(|error| servers::Misuse { what: format!("this program cannot find itself: {error}"), hint: None })?;
-    let child = Stdio::new(program, ["__demo-server"], servers::environment()).watched_by(Guard::start());
+    let child = Stdio::new(program, [demo_server::COMMAND], servers::environment(globals)?).watched_by(Guard::start());
     Ok([new("inside", &options, Arc::new(inside))?, new("child", &options, Arc::new(child))?])
 }
 

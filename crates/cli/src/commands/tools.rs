@@ -8,7 +8,7 @@ use crate::args::{Globals, Tools};
 use crate::exit::Exit;
 use crate::interrupt::guarded;
 use crate::render::Transient;
-use crate::{render, servers};
+use crate::{render, servers, usage};
 
 /// How much of a description a table shows.
 const DESCRIPTION: usize = 100;
@@ -28,27 +28,31 @@ pub(crate) async fn run(globals: &Globals, tools: Tools) -> Exit {
         let listed = join_all(sessions.iter().map(Session::list_tools)).await;
         drop(doing);
         let servers: Vec<_> = sessions.iter().zip(listed).collect();
-        if globals.json {
+        let written = if globals.json {
             let servers = servers.iter().map(|(session, listed)| ShownServer::new(session, listed)).collect();
-            render::json(&Shown { version: 1, servers });
+            render::json(&Shown { version: 1, servers }).await
         } else {
-            show(&servers, globals);
-        }
+            show(&servers, globals).await
+        };
         // Every server was named on the command line, so every one is required.
         let exits = servers.iter().filter_map(|(_, listed)| listed.as_ref().err()).map(|error| Exit::from(&error.kind));
-        exits.max().unwrap_or(Exit::Done)
+        exits.max().unwrap_or(Exit::Done).max(written)
     })
     .await
 }
 
-fn show(servers: &[(&Session, Result<Listed<Tool>, CallError>)], globals: &Globals) {
+async fn show(servers: &[(&Session, Result<Listed<Tool>, CallError>)], globals: &Globals) -> Exit {
     let mut rows = Vec::new();
     for (session, listed) in servers {
         match listed {
             Ok(listed) => {
                 for tool in &listed.items {
                     let description = render::brief(tool.description.as_deref().unwrap_or_default(), DESCRIPTION);
-                    rows.push(vec![session.name().to_string(), render::plain(&tool.name), description]);
+                    let mut row = vec![session.name().to_string(), render::plain(&tool.name), description];
+                    if globals.verbose {
+                        row.push(render::plain(&usage::arguments(tool)));
+                    }
+                    rows.push(row);
                 }
                 if !globals.quiet {
                     warn(session, listed, globals.verbose);
@@ -57,11 +61,14 @@ fn show(servers: &[(&Session, Result<Listed<Tool>, CallError>)], globals: &Globa
             Err(error) => render::call_error(error, None),
         }
     }
-    if !rows.is_empty() {
-        render::out(&render::table(&["server", "tool", "description"], rows));
-    } else if servers.iter().any(|(_, listed)| listed.is_ok()) && !globals.quiet {
-        render::note("there are no tools");
+    if rows.is_empty() {
+        if servers.iter().any(|(_, listed)| listed.is_ok()) && !globals.quiet {
+            render::note("there are no tools");
+        }
+        return Exit::Done;
     }
+    let head = ["server", "tool", "description", "arguments"];
+    render::out(render::table(&head[..if globals.verbose { 4 } else { 3 }], rows)).await
 }
 
 fn warn(session: &Session, listed: &Listed<Tool>, verbose: bool) {
@@ -69,7 +76,7 @@ fn warn(session: &Session, listed: &Listed<Tool>, verbose: bool) {
     for odd in &listed.quarantined {
         let tool =
             odd.name.as_ref().map_or_else(|| format!("tool {}", odd.position + 1), |name| format!("tool `{name}`"));
-        render::warning(&format!("{name}: the {tool} was left out: it {}", odd.reason));
+        render::warning(&format!("{name}: the {tool} was left out: {}", render::about(&odd.reason)));
     }
     for note in &listed.notes {
         render::warning(&format!("{name}: {note}"));

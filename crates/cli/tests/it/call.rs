@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wharf_testkit::{Script, Step};
 
-use crate::{Server, ran_with_input, screen, wharf};
+use crate::{Server, done, ran_with_input, screen, wharf};
 
 fn server() -> Server {
     let script = Script::good().any_tool("fail").any_tool("crash").any_tool("hang").any_tool("mixed").any_tool("slow");
@@ -68,8 +68,73 @@ fn a_failed_tool_is_told_with_its_own_words() {
 }
 
 #[test]
-fn what_a_terminal_would_act_on_never_reaches_it() {
-    insta::assert_snapshot!(screen(&server().run(&["call", "s", "mixed"])));
+fn what_a_terminal_would_act_on_never_reaches_it_and_a_pipe_gets_what_was_sent() {
+    let server = server();
+    let piped = server.run(&["call", "s", "mixed"]);
+    assert!(
+        piped.out.starts_with("bell \u{7} and \u{1b}]52;c;aGk=\u{7}\n[image, image/png, 3 bytes]\n"),
+        "{}",
+        piped.out
+    );
+    assert_eq!(piped.err, "warning: s: block 3 of the result: it is of the unknown type `hologram`\n");
+    // `script` runs a command on a terminal of its own.
+    let command = format!("{} call s mixed --mcp '{}'", env!("CARGO_BIN_EXE_wharf"), server.mcp());
+    let mut script = std::process::Command::new("script");
+    script.args(["--quiet", "--return", "--command", &command, "/dev/null"]).stdin(std::process::Stdio::null());
+    let seen = String::from_utf8(script.output().unwrap().stdout).unwrap();
+    assert!(seen.contains(r"bell \u{7} and \u{1b}]52;c;aGk=\u{7}"), "{seen:?}");
+}
+
+#[test]
+fn a_failure_can_be_read_by_a_program_too() {
+    let ran = server().run(&["call", "s", "crash", "--json"]);
+    let told: Value = serde_json::from_str(&ran.out).unwrap();
+    let error = &told["error"];
+    assert_eq!((ran.code, &error["outcome"], &error["stderr"][0]), (1, &json!("unknown"), &json!("out of cheese")));
+}
+
+#[test]
+fn a_result_that_breaks_its_promise_is_shown_all_the_same() {
+    let tool = json!({"name": "odd", "inputSchema": {"type": "object"},
+        "outputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}}});
+    let result = json!({"content": [{"type": "text", "text": "three"}], "structuredContent": {"n": "three"}});
+    let server = Server::new(&Script::good().tool(tool).on_call("odd", [Step::Result(result)]));
+    let ran = server.run(&["call", "s", "odd"]);
+    assert_eq!((ran.code, ran.out.as_str()), (1, "three\n"));
+    assert!(ran.err.contains("does not fit its output schema: at `/n`"), "{}", ran.err);
+}
+
+#[test]
+fn stdout_that_cannot_be_written_is_an_error_and_one_that_nobody_reads_is_not() {
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let server = server();
+    let mut command = wharf(&["call", "s", "add", "a=1", "b=2", "--mcp", &server.mcp()]);
+    let ran = done(&command.stdout(full()).output().unwrap());
+    assert_eq!(
+        (ran.code, ran.err.as_str()),
+        (1, "error: stdout cannot be written: No space left on device (os error 28)\n")
+    );
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = wharf(&["completions", "bash"]);
+    assert_eq!(done(&command.stdout(writer).output().unwrap()).code, 0);
+}
+
+#[test]
+fn a_tool_that_was_left_out_is_answered_with_its_reason_and_many_names_with_their_number() {
+    let server = Server::new(&Script::default().tool(json!({"name": "odd", "inputSchema": 7})));
+    let told = server.run(&["call", "s", "odd"]).err;
+    assert_eq!(told, "error: s: the tool `odd` was left out: its `inputSchema` is no schema: 7\n");
+    assert!(server.run(&["call", "s", "other"]).err.ends_with("hint: it has no tools\n"));
+    let many = (0..40).fold(Script::default(), |script, n| script.any_tool(&format!("{n}{n}")));
+    let told = Server::new(&many).run(&["call", "s", "weather"]).err;
+    assert!(told.ends_with("hint: it has 40 tools; `wharf tools s` lists them\n"), "{told}");
+}
+
+#[test]
+fn empty_stdin_is_told() {
+    let ran = ran_with_input(wharf(&["call", "s", "add", "-", "--mcp", &server().mcp()]), " \n");
+    assert_eq!((ran.code, ran.err.as_str()), (2, "error: stdin was empty\nhint: it should hold one JSON object\n"));
 }
 
 #[test]

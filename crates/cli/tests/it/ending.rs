@@ -71,7 +71,7 @@ fn ends_by(kind: Signal) -> (i32, String) {
 #[test]
 fn after_ctrl_c_nobody_is_alive() {
     let (code, err) = ends_by(Signal::INT);
-    assert_eq!((code, err.as_str()), (130, "interrupted; closing the servers\n"));
+    assert_eq!((code, err.as_str()), (130, "interrupted; closing the servers (once more to kill them now)\n"));
 }
 
 #[test]
@@ -119,4 +119,38 @@ fn after_a_good_end_nobody_is_alive() {
     assert_eq!((ran.code, ran.out.as_str()), (0, "ok\n"));
     let grandchild = std::fs::read_to_string(server.path().join("grandchild")).unwrap().trim().parse().unwrap();
     assert!(!alive(grandchild));
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_does_not_keep_ctrl_c_away() {
+    let server = Server::new(&Script::good().any_tool("big").on_call(
+        "big",
+        [Step::Flood(
+            r#"{"jsonrpc":"2.0","id":{id},"result":{"content":[{"type":"text","text":""#.into(),
+            5_000_000,
+            "\"}]}}\n".into(),
+        )],
+    ));
+    let child = Killed(Some(wharf(&["call", "s", "big", "--mcp", &server.mcp()]).spawn().unwrap()));
+    // It writes once the pipe is full and can go no further; then it is interrupted.
+    let waiting = || {
+        std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().flatten().any(|task| {
+            std::fs::read_to_string(task.path().join("wchan")).is_ok_and(|place| place.contains("pipe_write"))
+        })
+    };
+    until("it never got stuck", waiting);
+    let family = descendants_of(child.id());
+    child.signal(Signal::INT);
+    let mut stuck = child;
+    let mut process = stuck.0.take().unwrap();
+    let deadline = SystemTime::now() + Duration::from_secs(20);
+    let status = loop {
+        if let Some(status) = process.try_wait().unwrap() {
+            break status;
+        }
+        assert!(SystemTime::now() < deadline, "it does not hear Ctrl-C");
+        std::thread::yield_now();
+    };
+    assert_eq!(status.code(), Some(130));
+    until("somebody is still alive", || !family.iter().any(|pid| alive(*pid)));
 }

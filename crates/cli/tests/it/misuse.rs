@@ -23,6 +23,14 @@ fn a_command_that_is_not_installed_is_named() {
 }
 
 #[test]
+fn a_command_that_needs_a_shell_or_is_no_program_gets_the_right_hint() {
+    let hint = |mcp: &str| ran(wharf(&["tools", "--mcp", mcp])).err.lines().last().unwrap().to_owned();
+    assert!(hint("a=~/bin/server").starts_with("hint: no shell is involved"));
+    assert!(hint("a=KEY=value server").starts_with("hint: no shell is involved"));
+    assert!(hint("a=/tmp").starts_with("hint: is it a program?"));
+}
+
+#[test]
 fn the_help_is_short_and_true() {
     insta::assert_snapshot!(ran(wharf(&["--help"])).out);
 }
@@ -40,6 +48,7 @@ fn completions_and_the_manual_are_written_for_every_command_people_see() {
         let ran = ran(wharf(&["completions", shell]));
         assert_eq!(ran.code, 0);
         assert!(ran.out.contains("demo") && ran.out.contains("mcp"), "{shell}");
+        assert!(!ran.out.contains("__guard"), "{shell}");
     }
     let man = ran(wharf(&["man"]));
     assert!(man.code == 0 && man.out.contains(".TH wharf 1"));

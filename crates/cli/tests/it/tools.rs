@@ -57,6 +57,32 @@ fn the_server_does_not_see_our_secrets() {
 }
 
 #[test]
+fn the_server_sees_the_variables_that_are_named() {
+    let env = "env=sh -c 'env >&2; exit 1'";
+    let said = ran(wharf(&["tools", "--mcp", env, "--env", "SECRET", "-e", "TOKEN=a=b"])).err;
+    assert!(said.contains("SECRET=s3cr3t") && said.contains("TOKEN=a=b"), "{said}");
+    let unset = ran(wharf(&["tools", "--mcp", env, "--env", "NOT_SET"]));
+    assert_eq!(
+        (unset.code, unset.err.as_str()),
+        (2, "error: --env NOT_SET is not set here\nhint: write --env NAME=VALUE\n")
+    );
+}
+
+#[test]
+fn with_v_the_tools_say_what_they_take() {
+    let ran = Server::new(&Script::good()).run(&["tools", "-v"]);
+    insta::assert_snapshot!(ran.out);
+}
+
+#[test]
+fn a_server_that_is_not_ready_in_its_time_has_failed() {
+    let began = std::time::SystemTime::now();
+    let ran = ran(wharf(&["tools", "--mcp", "mute=sh -c 'echo hello; sleep 60'", "--connect-timeout", "0.5"]));
+    assert!(began.elapsed().unwrap().as_secs() < 20);
+    insta::assert_snapshot!(screen(&ran));
+}
+
+#[test]
 fn the_demo_shows_every_step_and_survives_its_crash() {
     let ran = ran(wharf(&["demo"]));
     assert_eq!(ran.code, 0, "{}", ran.err);

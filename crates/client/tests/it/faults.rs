@@ -306,7 +306,7 @@ async fn a_flood_of_progress_does_not_hold_off_the_total_deadline() {
     let error = eventually(session.call_with("evil", &none(), options)).await.unwrap_err();
     assert_eq!(
         (began.elapsed().as_secs(), error.kind.to_string().as_str()),
-        (5, "no answer within 5 s (the limit for the whole call)")
+        (5, "no answer within 5 s (the limit for the whole call); whether the call ran is unknown")
     );
     assert!(heard > 500, "{heard}");
 }

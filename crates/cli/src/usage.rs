@@ -1,0 +1,58 @@
+//! What a tool takes, in one line.
+
+use serde_json::Value;
+use wharf::Tool;
+
+/// For example `add takes a: integer, b: integer, note: string (optional)`.
+pub(crate) fn sentence(tool: &Tool) -> String {
+    match arguments(tool) {
+        taken if taken.is_empty() => format!("{} takes no arguments", tool.name),
+        taken => format!("{} takes {taken}", tool.name),
+    }
+}
+
+/// For example `a: integer, b: integer, note: string (optional)`.
+pub(crate) fn arguments(tool: &Tool) -> String {
+    let schema = tool.input_schema.to_value().unwrap_or_default();
+    let required = |name: &str| schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name));
+    let one = |(name, schema): (&String, &Value)| {
+        let optional = if required(name) { "" } else { " (optional)" };
+        format!("{name}: {}{optional}", kind(schema))
+    };
+    let taken: Vec<String> = schema["properties"].as_object().into_iter().flatten().map(one).collect();
+    taken.join(", ")
+}
+
+/// The values a schema names, or its types, or `any`.
+fn kind(schema: &Value) -> String {
+    let joined = |parts: &[Value], say: fn(&Value) -> String| parts.iter().map(say).collect::<Vec<_>>().join(" | ");
+    if let Some(values) = schema["enum"].as_array() {
+        return joined(values, Value::to_string);
+    }
+    if let Some(alternatives) = schema["anyOf"].as_array().or(schema["oneOf"].as_array()) {
+        return joined(alternatives, kind);
+    }
+    match &schema["type"] {
+        Value::String(one) => one.clone(),
+        Value::Array(several) => joined(several, |one| one.as_str().unwrap_or("any").to_owned()),
+        _ => "any".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use wharf::{Item as _, Json};
+
+    #[test]
+    fn types_choices_and_alternatives_are_told() {
+        let tool = json!({"name": "t", "inputSchema": {"required": ["a"], "properties": {
+            "a": {"type": "integer"}, "b": {"enum": ["+", "-"]}, "c": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            "d": {"type": ["array", "null"]}, "e": {}}}});
+        let tool = Tool::from_json(&Json::from(tool)).unwrap();
+        let expected = "t takes a: integer, b: \"+\" | \"-\" (optional), c: string | null (optional), \
+            d: array | null (optional), e: any (optional)";
+        assert_eq!(sentence(&tool), expected);
+    }
+}
