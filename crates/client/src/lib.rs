@@ -5,7 +5,6 @@
 //! crash. How a server is reached is a [`Transport`]; how the host answers what servers ask is a [`Host`].
 
 mod error;
-mod gather;
 mod health;
 mod host;
 mod restarts;
@@ -16,10 +15,6 @@ mod wire;
 
 pub use error::{CallError, CallErrorKind, ConnectError, ConnectErrorKind, Deadline, Evidence, Outcome};
 pub use futures_util::future::BoxFuture;
-pub use gather::{
-    DescribeError, Gathered, OVERALL_LIMIT, SERVER_LIMIT, SessionStack, all_tools, connect_all, override_descriptions,
-    tool_descriptions,
-};
 pub use health::Health;
 pub use host::{Abilities, Elicitation, ElicitationAnswer, Host, LogLevel, NoHost, Notice, Progress, Refusal, Root};
 pub use schema::{Fault, Schema};

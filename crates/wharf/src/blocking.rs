@@ -10,8 +10,10 @@ use std::sync::OnceLock;
 use std::sync::mpsc::sync_channel;
 
 use tokio::runtime::{Handle, Runtime, RuntimeFlavor};
-use wharf_client::{DescribeError, OVERALL_LIMIT, Session};
+use wharf_client::Session;
 use wharf_protocol::{Json, ToolResult};
+
+use crate::gather::{self, DescribeError, OVERALL_LIMIT};
 
 /// A way out of plain code into a runtime.
 #[derive(Clone, Debug)]
@@ -82,8 +84,7 @@ impl Portal {
         sessions: Vec<Session>,
         filter: Option<BTreeSet<String>>,
     ) -> Result<BTreeMap<String, String>, DescribeError> {
-        let described =
-            async move { wharf_client::tool_descriptions(sessions, filter.as_ref(), Some(OVERALL_LIMIT)).await };
+        let described = async move { gather::tool_descriptions(sessions, filter.as_ref(), Some(OVERALL_LIMIT)).await };
         self.run(described).expect("the runtime lives as long as the call")
     }
 

@@ -24,18 +24,22 @@
 //! Programs without a runtime use [`blocking`]; whoever writes servers uses [`server`].
 
 pub mod blocking;
+mod gather;
 
 /// Serving tools.
 pub mod server {
     pub use wharf_server::{Call, Reply, ServeError, Toolbox, rmcp, serve_stdio, serve_stream};
 }
 
+pub use gather::{
+    DescribeError, Gathered, OVERALL_LIMIT, SERVER_LIMIT, SessionStack, all_tools, connect_all, override_descriptions,
+    tool_descriptions,
+};
 pub use wharf_client::{
     Abilities, BoxFuture, CallError, CallErrorKind, CallOptions, ConnectError, ConnectErrorKind, Deadline, Deadlines,
-    DescribeError, Elicitation, ElicitationAnswer, Evidence, Fault, Frame, Gathered, Health, Host, InProcess, Incoming,
-    Keeper, LastWords, Link, LogLevel, NoHost, Notice, OVERALL_LIMIT, OpenError, Outcome, Outgoing, Progress, Refusal,
-    Root, SERVER_LIMIT, Schema, ServerInfo, Session, SessionOptions, SessionStack, Status, Stdio, Transport, all_tools,
-    connect_all, override_descriptions, tool_descriptions,
+    Elicitation, ElicitationAnswer, Evidence, Fault, Frame, Health, Host, InProcess, Incoming, Keeper, LONGEST_MESSAGE,
+    LastWords, Link, LogLevel, NoHost, Notice, OpenError, Outcome, Outgoing, Progress, Refusal, Root, Schema,
+    ServerInfo, Session, SessionOptions, Status, Stdio, Transport,
 };
 pub use wharf_io::{
     ChildSpec, Environment, Exit, Grace, GroupWatcher, ManageError, Managed, ManagedSpec, SpawnError, stop_all,

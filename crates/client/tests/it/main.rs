@@ -5,7 +5,6 @@
 mod calls;
 mod custom_transport;
 mod faults;
-mod gather;
 mod host;
 mod lists;
 mod peers;

@@ -4,14 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::time::Instant;
-use wharf_client::{
-    InProcess, NoHost, OVERALL_LIMIT, Session, SessionOptions, SessionStack, all_tools, connect_all,
+use wharf::{
+    InProcess, NoHost, OVERALL_LIMIT, ServerName, Session, SessionOptions, SessionStack, all_tools, connect_all,
     override_descriptions, tool_descriptions,
 };
-use wharf_protocol::ServerName;
 use wharf_testkit::{Script, Scripted, Step, eventually};
-
-use crate::settle;
 
 fn named(name: &str, script: Script) -> (Session, Scripted) {
     let server = Scripted::new(script);
@@ -56,7 +53,6 @@ async fn a_stack_closes_what_it_connected() {
     let session = eventually(stack.connect(session)).await.unwrap();
     assert!(session.is_connected());
     eventually(stack.close()).await;
-    settle().await;
     assert!(!session.is_connected());
     assert_eq!(server.connections(), 1);
 }

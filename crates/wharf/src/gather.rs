@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use wharf_client::{CallError, ConnectError, Session};
 use wharf_protocol::{ServerName, Tool};
-
-use crate::{CallError, ConnectError, Session};
 
 /// How long one server may take to describe its tools.
 pub const SERVER_LIMIT: Duration = Duration::from_secs(30);
