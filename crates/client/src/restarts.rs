@@ -47,13 +47,17 @@ impl Restarts {
     /// An attempt failed, or a connection ended after `lived`.
     pub(crate) fn failed(&mut self, now: Instant, lived: Duration) {
         self.failures = if lived >= STABLE { 1 } else { self.failures.saturating_add(1) };
+        self.not_before = Some(now + jittered(self.pause()));
+    }
+
+    /// How long to wait after so many failures in a row.
+    fn pause(&self) -> Duration {
         let doubled = |first: Duration, times: u32| first.saturating_mul(2_u32.saturating_pow(times));
-        let pause = match self.failures {
+        match self.failures {
             0 | 1 => Duration::ZERO,
             few if few < PATIENCE => doubled(FIRST_PAUSE, few - 2),
             many => doubled(FIRST_REST, many - PATIENCE).min(LONGEST_REST),
-        };
-        self.not_before = Some(now + jittered(pause));
+        }
     }
 
     /// The session was closed on purpose: what comes next is a new beginning.
@@ -72,51 +76,51 @@ fn jittered(pause: Duration) -> Duration {
 mod tests {
     use super::*;
 
+    /// The pause after each of these ends, without its jitter, and whether the server is then left alone.
     fn pauses(lives: &[u64]) -> Vec<String> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let _guard = runtime.enter();
         let (now, mut restarts) = (Instant::now(), Restarts::default());
-        let mut told = Vec::new();
-        for lived in lives {
+        let told = lives.iter().map(|lived| {
             restarts.failed(now, Duration::from_secs(*lived));
-            told.push(match restarts.decide(now) {
-                Decision::After(pause) => format!("after {:.1}", floor(pause)),
-                Decision::Rest(rest) => format!("rest {:.0}", floor(rest)),
-            });
-        }
-        told
-    }
-
-    /// Takes the jitter off: the value without it is at least 1 / 1.25 of what was drawn.
-    fn floor(pause: Duration) -> f64 {
-        let drawn = pause.as_secs_f64();
-        let steps = [0.0, 0.25, 0.5, 1.0, 2.0, 30.0, 60.0, 120.0, 240.0, 300.0];
-        steps.into_iter().find(|step| (*step..=step * 1.2501).contains(&drawn)).unwrap_or(drawn)
+            match restarts.decide(now) {
+                Decision::After(_) => format!("after {} ms", restarts.pause().as_millis()),
+                Decision::Rest(_) => format!("rest {} s", restarts.pause().as_secs()),
+            }
+        });
+        told.collect()
     }
 
     #[test]
     fn a_server_that_keeps_failing_is_tried_less_and_less_often_and_then_left_alone() {
-        let told = pauses(&[0; 12]);
         let expected = [
-            "after 0.0",
-            "after 0.2",
-            "after 0.5",
-            "after 1.0",
-            "after 2.0",
-            "rest 30",
-            "rest 60",
-            "rest 120",
-            "rest 240",
-            "rest 300",
-            "rest 300",
-            "rest 300",
+            "after 0 ms",
+            "after 250 ms",
+            "after 500 ms",
+            "after 1000 ms",
+            "after 2000 ms",
+            "rest 30 s",
+            "rest 60 s",
+            "rest 120 s",
+            "rest 240 s",
+            "rest 300 s",
+            "rest 300 s",
         ];
-        assert_eq!(told, expected);
+        assert_eq!(pauses(&[0; 11]), expected);
     }
 
     #[test]
     fn a_connection_that_lived_long_makes_the_failures_before_it_forgotten() {
-        assert_eq!(pauses(&[0, 0, 0, 31, 0]), ["after 0.0", "after 0.2", "after 0.5", "after 0.0", "after 0.2"]);
+        let expected = ["after 0 ms", "after 250 ms", "after 500 ms", "after 0 ms", "after 250 ms"];
+        assert_eq!(pauses(&[0, 0, 0, 31, 0]), expected);
+    }
+
+    #[test]
+    fn a_pause_grows_by_up_to_a_quarter_and_not_always_by_the_same() {
+        let pause = Duration::from_secs(100);
+        let drawn: Vec<Duration> = (0..50).map(|_| jittered(pause)).collect();
+        assert!(drawn.iter().all(|drawn| (pause..=pause * 5 / 4).contains(drawn)));
+        assert!(drawn.iter().any(|one| *one != drawn[0]));
     }
 
     #[test]
