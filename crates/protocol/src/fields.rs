@@ -90,8 +90,9 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// An array of at most [`MOST_ITEMS`] items, each as it was written: a text can hold millions, and each costs memory.
-pub(crate) struct Items<'a>(pub(crate) Vec<&'a RawValue>);
+/// The items of an array, each as it was written, and at most 50,000 of them: a text can hold millions, and each costs
+/// memory.
+pub struct Items<'a>(pub Vec<&'a RawValue>);
 
 impl<'de: 'a, 'a> serde::Deserialize<'de> for Items<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -14,7 +14,7 @@ mod tool;
 mod tool_result;
 
 pub use content::{Content, ContentKind, ResourceBody};
-pub use fields::Fields;
+pub use fields::{Fields, Items};
 pub use json::Json;
 pub use listed::{Item, Listed, Prompt, Quarantined, Resource, ResourceTemplate};
 pub use name::{InvalidName, ServerName, ToolRef};

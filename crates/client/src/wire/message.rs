@@ -1,14 +1,13 @@
 //! JSON-RPC messages: written once, read in one pass over the outside, the inside left as it is.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde::de::{Deserializer, Error as _, IgnoredAny, SeqAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use wharf_protocol::{Fields, Json};
+use wharf_protocol::{Fields, Items, Json};
 
 /// The most messages that are read of one frame.
 const MOST_AT_ONCE: usize = 10_000;
@@ -152,7 +151,7 @@ impl Reading {
     /// Reads the messages of a batch, each for itself.
     fn batch(&mut self, text: &Arc<String>, inside: &str) {
         match serde_json::from_str(inside) {
-            Ok(Batch(parts)) => {
+            Ok(Items(parts)) => {
                 for part in parts {
                     match serde_json::from_str::<Envelope<'_>>(part.get()) {
                         Ok(envelope) if envelope.is_noise() => self.noise = Some(part.get().to_owned()),
@@ -163,34 +162,6 @@ impl Reading {
             }
             Err(error) => self.not_an_object(inside, &error),
         }
-    }
-}
-
-/// The parts of a batch, up to [`MOST_AT_ONCE`].
-struct Batch<'a>(Vec<&'a RawValue>);
-
-impl<'de> Deserialize<'de> for Batch<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Array;
-        impl<'de> Visitor<'de> for Array {
-            type Value = Batch<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a batch")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Batch<'de>, A::Error> {
-                let mut parts = Vec::new();
-                while let Some(part) = array.next_element()? {
-                    if parts.len() == MOST_AT_ONCE {
-                        return Err(A::Error::custom("a batch of too many messages"));
-                    }
-                    parts.push(part);
-                }
-                Ok(Batch(parts))
-            }
-        }
-        deserializer.deserialize_seq(Array)
     }
 }
 

@@ -36,7 +36,7 @@ impl Host for Obliging {
     }
 
     fn roots(&self) -> BoxFuture<'_, Vec<Root>> {
-        Box::pin(async { vec![Root { uri: "file:///work".into(), name: None }] })
+        Box::pin(async { vec![Root { uri: "file:///project".into(), name: None }] })
     }
 }
 
@@ -55,7 +55,7 @@ async fn each_question_gets_the_hosts_answer() {
     let expected = r#"{"action":"accept","content":{"asked":"a form","message":"Who?"}}"#;
     let told: serde_json::Value = serde_json::from_str(&answer("elicitation/create", form).await).unwrap();
     assert_eq!(told, serde_json::from_str::<serde_json::Value>(expected).unwrap());
-    assert_eq!(answer("roots/list", json!({})).await, r#"{"roots":[{"uri":"file:///work"}]}"#);
+    assert_eq!(answer("roots/list", json!({})).await, r#"{"roots":[{"uri":"file:///project"}]}"#);
     assert_eq!(answer("sampling/createMessage", json!({"messages": []})).await, r#"{"role":"assistant"}"#);
     let refused = answer("sampling/createMessage", json!({"messages": ["secret"]})).await;
     assert_eq!(refused, r#"{"code":-1,"message":"not that"}"#);
