@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, test_kill_process_group};
 use tokio::net::unix::pipe;
 use tokio::task::JoinSet;
 
@@ -32,6 +32,8 @@ const KILLED: Duration = Duration::from_secs(5);
 /// How much a pipe holds. Four times the usual, and far from what one user may have in all with many servers.
 #[cfg(target_os = "linux")]
 const PIPE: usize = 256 * 1024;
+/// How long the killed rest of a group may take to disappear.
+const DYING: Duration = Duration::from_millis(300);
 /// How long the rest of stderr is waited for once the process has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
@@ -188,6 +190,7 @@ impl Child {
         if self.exit.get().is_none() {
             self.watch.ended().await;
             self.sweep_and_reap();
+            self.group_gone().await;
             self.stderr.finished(LAST_WORDS).await;
         }
         self.exit.get().copied().unwrap_or(Exit::Unknown)
@@ -226,6 +229,18 @@ impl Child {
             // Whoever takes the leader is alone here, so this is set once.
             let _ = self.exit.set(leader.sweep());
         }
+    }
+
+    /// Waits until nobody of the group is left. They have been killed, but dying takes them a moment.
+    async fn group_gone(&self) {
+        let gone = async {
+            let mut pause = tokio::time::interval(Duration::from_millis(1));
+            while test_kill_process_group(self.pid).is_ok() {
+                pause.tick().await;
+            }
+        };
+        // Where nobody reaps orphans they stay in the group as zombies; that is not worth a longer wait.
+        let _ = tokio::time::timeout(DYING, gone).await;
     }
 
     fn leader(&self) -> MutexGuard<'_, Option<Leader>> {
