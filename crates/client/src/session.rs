@@ -136,7 +136,7 @@ struct Start {
     last_failure: Option<ConnectError>,
     tasks: JoinSet<()>,
     /// Counts how often the session was closed: an attempt from before that has no say any more.
-    era: u64,
+    closings: u64,
 }
 
 type Attempt = Shared<BoxFuture<'static, Result<Arc<Live>, ConnectError>>>;
@@ -233,7 +233,7 @@ impl Session {
             let mut start = self.inner.start();
             start.attempt = None;
             start.restarts.forget();
-            start.era += 1;
+            start.closings += 1;
             std::mem::take(&mut start.tasks)
         };
         tasks.shutdown().await;
@@ -286,12 +286,12 @@ impl Inner {
         };
         let (told, result) = oneshot::channel();
         while start.tasks.try_join_next().is_some() {}
-        let (parts, session, era) = (self.parts(), Arc::downgrade(self), start.era);
+        let (parts, session, closings) = (self.parts(), Arc::downgrade(self), start.closings);
         start.tasks.spawn(async move {
             tokio::time::sleep(pause).await;
             let result = parts.connect(session.clone()).await.map(Arc::new);
             if let Some(session) = session.upgrade() {
-                session.attempted(&result, era);
+                session.attempted(&result, closings);
             }
             let _ = told.send(result);
         });
@@ -304,9 +304,9 @@ impl Inner {
     }
 
     /// Publishes how an attempt went, before anybody who waits for it is woken.
-    fn attempted(&self, result: &Result<Arc<Live>, ConnectError>, era: u64) {
+    fn attempted(&self, result: &Result<Arc<Live>, ConnectError>, closings: u64) {
         let mut start = self.start();
-        if start.era != era {
+        if start.closings != closings {
             return;
         }
         // Whoever waits for the attempt has a handle of its own; ours would keep its result around.
