@@ -7,7 +7,7 @@ use std::time::Duration;
 use wharf_io::{Exit, SpawnError};
 use wharf_protocol::{Json, ServerName, ToolOutput};
 
-use crate::Fault;
+use crate::{Fault, InvalidRemote};
 
 /// A connection that did not come about, or a call that did not get its answer, and all we know about why.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -36,6 +36,12 @@ pub enum ConnectErrorKind {
     /// It was not ready in time: give it more, or look at what it waits for.
     #[error("the server was not ready within {}", seconds(*.0))]
     Timeout(Duration),
+    /// It wants to know who we are: sign in, or send other headers.
+    #[error(transparent)]
+    Auth(#[from] AuthRequired),
+    /// It, or something before it, answered with an HTTP status that is no success.
+    #[error(transparent)]
+    Http(#[from] HttpStatus),
     /// It refused us: nothing a retry would change.
     #[error("the server refused the session: {0}")]
     Refused(String),
@@ -80,6 +86,9 @@ pub enum CallErrorKind {
         /// Where and why.
         fault: Fault,
     },
+    /// A header of this call cannot be sent; nothing was.
+    #[error("{0}")]
+    Headers(InvalidRemote),
     /// The server answered with an error of the protocol.
     #[error("the server answered with error {code}: {message}")]
     Server {
@@ -89,6 +98,17 @@ pub enum CallErrorKind {
         message: String,
         /// What else it sent along.
         data: Option<Json>,
+    },
+    /// The server, or something before it, answered with an HTTP status that is no success.
+    #[error(transparent)]
+    Http(#[from] HttpStatus),
+    /// The server no longer knows our session, and did not run the call. A new session was made, and lost again.
+    #[error("the server lost the session (code {code}: {message}); the call did not run")]
+    SessionLost {
+        /// The server's code; 32600 where it answered with a bare HTTP status.
+        code: i64,
+        /// Its words.
+        message: String,
     },
     /// The server answered with something that is no answer.
     #[error("the server's answer is malformed: {0}")]
@@ -125,9 +145,57 @@ pub enum CallErrorKind {
     Busy,
 }
 
+/// An answer with an HTTP status that is no success.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the server answered with HTTP {status}{}", self.quoted())]
+pub struct HttpStatus {
+    /// The status.
+    pub status: u16,
+    /// How its content begins.
+    pub body: String,
+    /// When it wants to be asked again, from then on.
+    pub retry_after: Option<Duration>,
+}
+
+/// An answer that asks who we are: 401, or 403 with a challenge.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the server wants authorization (HTTP {status}){}", self.quoted())]
+pub struct AuthRequired {
+    /// The status.
+    pub status: u16,
+    /// What it asks for in `WWW-Authenticate`; many servers say nothing.
+    pub challenge: Option<String>,
+}
+
+/// How much of a server's words an error shows.
+const QUOTED: usize = 200;
+
+impl HttpStatus {
+    fn quoted(&self) -> String {
+        let after = self.retry_after.map(|after| format!(", to be asked again after {}", seconds(after)));
+        let body: String = self.body.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(QUOTED).collect();
+        let body = if body.is_empty() { body } else { format!(": {body}") };
+        format!("{}{body}", after.unwrap_or_default())
+    }
+
+    /// Whether the server refused before it did anything. What a server, or a proxy before it, says of its own trouble
+    /// leaves that open.
+    pub fn refused(&self) -> bool {
+        matches!(self.status, 300..=407 | 410..=499) || (self.status == 503 && self.retry_after.is_some())
+    }
+}
+
+impl AuthRequired {
+    fn quoted(&self) -> String {
+        self.challenge.as_ref().map(|challenge| format!("; it asks for: {challenge}")).unwrap_or_default()
+    }
+}
+
 /// The deadlines a call can miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
+    /// The answer did not begin in time.
+    FirstByte,
     /// No answer and no progress for too long.
     Idle,
     /// The whole call took too long.
@@ -160,14 +228,28 @@ impl CallError {
     /// Whether the call may have had an effect.
     pub fn outcome(&self) -> Outcome {
         match &self.kind {
-            CallErrorKind::Connect(_) | CallErrorKind::Arguments { .. } | CallErrorKind::Busy => Outcome::NotRun,
+            CallErrorKind::Connect(_)
+            | CallErrorKind::Arguments { .. }
+            | CallErrorKind::Headers(_)
+            | CallErrorKind::SessionLost { .. }
+            | CallErrorKind::Busy => Outcome::NotRun,
+            CallErrorKind::Http(status) if status.refused() => Outcome::NotRun,
             CallErrorKind::Server { .. } | CallErrorKind::Malformed(_) | CallErrorKind::Output { .. } => {
                 Outcome::Answered
             }
             CallErrorKind::Timeout { .. }
+            | CallErrorKind::Http(_)
             | CallErrorKind::Unanswered(_)
             | CallErrorKind::Lost(_)
             | CallErrorKind::Closed => Outcome::Unknown,
+        }
+    }
+
+    /// The JSON-RPC code, if the server's answer had one or stands for one.
+    pub fn code(&self) -> Option<i64> {
+        match &self.kind {
+            CallErrorKind::Server { code, .. } | CallErrorKind::SessionLost { code, .. } => Some(*code),
+            _ => None,
         }
     }
 
@@ -193,6 +275,7 @@ impl From<ConnectError> for CallError {
 impl fmt::Display for Deadline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::FirstByte => "the beginning of an answer",
             Self::Idle => "neither an answer nor progress",
             Self::Total => "the limit for the whole call",
         })

@@ -13,12 +13,15 @@ mod session;
 mod transport;
 mod wire;
 
-pub use error::{CallError, CallErrorKind, ConnectError, ConnectErrorKind, Deadline, Evidence, Outcome};
+pub use error::{
+    AuthRequired, CallError, CallErrorKind, ConnectError, ConnectErrorKind, Deadline, Evidence, HttpStatus, Outcome,
+};
 pub use futures_util::future::BoxFuture;
 pub use health::Health;
 pub use host::{Abilities, Elicitation, ElicitationAnswer, Host, LogLevel, NoHost, Notice, Progress, Refusal, Root};
 pub use schema::{Fault, Schema};
-pub use session::{CallOptions, Deadlines, ServerInfo, Session, SessionOptions, Status};
+pub use session::{CallOptions, Deadlines, Phase, ServerInfo, Session, SessionOptions, Status};
 pub use transport::{
-    Frame, InProcess, Incoming, Keeper, LONGEST_MESSAGE, LastWords, Link, OpenError, Outgoing, Stdio, Transport,
+    Frame, HeaderHelper, Http, InProcess, Incoming, InvalidRemote, Keeper, LONGEST_MESSAGE, LastWords, LegacySse, Link,
+    OpenError, Outgoing, RemoteOptions, Stdio, Transport, WebSocket, session_loss,
 };

@@ -67,7 +67,7 @@ impl Restarts {
 }
 
 /// Up to a quarter more, so that many clients of one machine do not come back in step.
-fn jittered(pause: Duration) -> Duration {
+pub(crate) fn jittered(pause: Duration) -> Duration {
     let dice = RandomState::new().hash_one(0_u8) % 1000;
     pause + pause.mul_f64(f64::from(u32::try_from(dice).unwrap_or(0)) / 4000.0)
 }

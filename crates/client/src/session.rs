@@ -10,7 +10,7 @@ mod list;
 mod tools;
 
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub use handshake::ServerInfo;
 use crate::health::Counters;
 use crate::restarts::{Decision, Restarts};
 use crate::transport::{OpenError, Transport};
-use crate::wire::{Ending, Limits, Setup, Wire};
+use crate::wire::{Asked, Ending, Limits, Setup, Wire};
 use crate::{CallError, CallErrorKind, ConnectError, ConnectErrorKind, Evidence, Health, Host, Notice};
 use tools::KnownTools;
 
@@ -50,6 +50,8 @@ pub struct SessionOptions {
     pub deadlines: Deadlines,
     /// The most pages that are read of one list.
     pub most_pages: usize,
+    /// How often a request is sent again, on a new session, because the server has lost the one it was sent on.
+    pub session_retries: u32,
 }
 
 /// How long is waited for what. Every wait has its own limit.
@@ -57,8 +59,10 @@ pub struct SessionOptions {
 pub struct Deadlines {
     /// From the start of a server to the end of its handshake.
     pub connect: Duration,
-    /// Without an answer or progress.
-    pub idle: Duration,
+    /// Until an answer begins, over HTTP. A limit for the whole call raises it.
+    pub first_byte: Duration,
+    /// Without an answer or progress; half an hour for local servers and five minutes for remote ones if absent.
+    pub idle: Option<Duration>,
     /// For a whole call, if there is a limit; a call may have its own.
     pub total: Option<Duration>,
     /// For a server to read what we write.
@@ -74,6 +78,7 @@ impl Default for SessionOptions {
             client_version: env!("CARGO_PKG_VERSION").to_owned(),
             deadlines: Deadlines::default(),
             most_pages: 64,
+            session_retries: 1,
         }
     }
 }
@@ -82,7 +87,8 @@ impl Default for Deadlines {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(30),
-            idle: Duration::from_secs(30 * 60),
+            first_byte: Duration::from_secs(60),
+            idle: None,
             total: None,
             write: Duration::from_secs(60),
             answer: Duration::from_secs(60 * 60),
@@ -96,13 +102,22 @@ pub enum Status {
     /// It has not been used yet.
     Idle,
     /// It is being connected.
-    Connecting,
+    Connecting(Phase),
     /// It is ready.
     Connected(Arc<ServerInfo>),
     /// It could not be connected, or its connection ended. The next call tries again.
     Failed(ConnectError),
     /// It was closed. The next call opens it again.
     Closed,
+}
+
+/// What connecting has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The way to the server is being made: a process, a connection, an HTTP client.
+    Transport,
+    /// The handshake is under way. A session that the server has lost goes back to here only.
+    Handshake,
 }
 
 struct Inner {
@@ -126,6 +141,8 @@ struct Live {
     info: Arc<ServerInfo>,
     tools: Arc<KnownTools>,
     since: Instant,
+    /// The server no longer knows our session: whoever comes now needs another one.
+    lost: AtomicBool,
 }
 
 /// Everything about starting, behind the one lock.
@@ -213,10 +230,31 @@ impl Session {
 
     /// Sends any request and waits for its result.
     pub async fn request(&self, method: &'static str, params: &(impl Serialize + Sync)) -> Result<Json, CallError> {
-        let live = self.inner.ready().await?;
         let limits = self.inner.limits(&CallOptions::default());
-        let result = live.wire.request(method, |_| params, limits, None).await;
-        result.map_err(|kind| self.inner.call_error(&live, kind))
+        let work = |live: Arc<Live>| {
+            async move {
+                let result = live.wire.request(Asked::new(method, limits), |_| params).await;
+                result.map_err(|kind| self.inner.call_error(&live, kind))
+            }
+            .boxed()
+        };
+        self.in_session(work).await
+    }
+
+    /// Does something on the living connection, and again on a new session where the server has lost the old one. It
+    /// refused then before it did anything, so whatever it is may be repeated.
+    async fn in_session<'a, T>(
+        &'a self,
+        work: impl Fn(Arc<Live>) -> BoxFuture<'a, Result<T, CallError>> + Send,
+    ) -> Result<T, CallError> {
+        let mut retries = self.inner.options.session_retries;
+        loop {
+            let live = self.inner.ready().await?;
+            match work(Arc::clone(&live)).await {
+                Err(error) if self.inner.has_lost(&live, &error) && retries > 0 => retries -= 1,
+                result => return result,
+            }
+        }
     }
 
     /// Sends any notification.
@@ -248,7 +286,17 @@ impl Session {
 
 impl Inner {
     fn up(&self) -> Option<Arc<Live>> {
-        self.live.load_full().filter(|live| live.wire.ending().is_none())
+        self.live.load_full().filter(|live| live.wire.ending().is_none() && !live.lost.load(Ordering::Acquire))
+    }
+
+    /// Whether a call failed because the server has lost the session. If so, nobody else is let into it.
+    fn has_lost(&self, live: &Live, error: &CallError) -> bool {
+        let lost = matches!(error.kind, CallErrorKind::SessionLost { .. });
+        if lost && !live.lost.swap(true, Ordering::AcqRel) {
+            tracing::debug!(server = %self.name, %error, "the session is lost; making another");
+            live.wire.retire();
+        }
+        lost
     }
 
     /// The living connection, or a new one.
@@ -264,6 +312,7 @@ impl Inner {
         let mut start = self.start();
         if let Some(live) = self.live.load_full() {
             match live.wire.ending() {
+                None if live.lost.load(Ordering::Acquire) => {}
                 None => return Ok(std::future::ready(Ok(live)).boxed().shared()),
                 // It has just ended, and whoever is to say so has not come to it yet.
                 Some(ending) => drop(self.ended_under(&mut start, live.number, ending)),
@@ -295,7 +344,11 @@ impl Inner {
             }
             let _ = told.send(result);
         });
-        self.status.send_replace(Status::Connecting);
+        // What was lost was a session, not the way to the server.
+        let renewing =
+            self.live.load().as_ref().is_some_and(|live| live.lost.load(Ordering::Acquire) && live.wire.renews());
+        let phase = if renewing { Phase::Handshake } else { Phase::Transport };
+        self.status.send_replace(Status::Connecting(phase));
         let closed =
             ConnectError { server: self.name.clone(), kind: ConnectErrorKind::Closed, evidence: Evidence::default() };
         let attempt = result.map(|result| result.unwrap_or(Err(closed))).boxed().shared();
@@ -360,7 +413,8 @@ impl Inner {
 
     fn limits(&self, options: &CallOptions<'_>) -> Limits {
         let deadlines = self.options.deadlines;
-        Limits { idle: options.idle.unwrap_or(deadlines.idle), total: options.total.or(deadlines.total) }
+        let idle = options.idle.or(deadlines.idle).unwrap_or_else(|| self.transport.patience());
+        Limits { idle, total: options.total.or(deadlines.total), first_byte: deadlines.first_byte }
     }
 
     fn call_error(&self, live: &Live, kind: CallErrorKind) -> CallError {
@@ -393,6 +447,12 @@ impl Parts {
             Ok(Err(OpenError::Spawn(reason))) => {
                 return Err(error(ConnectErrorKind::Spawn(reason), Evidence::default()));
             }
+            Ok(Err(OpenError::Auth(auth))) => {
+                return Err(error(ConnectErrorKind::Auth(auth), Evidence::default()));
+            }
+            Ok(Err(OpenError::Http(status))) => {
+                return Err(error(ConnectErrorKind::Http(status), Evidence::default()));
+            }
             Ok(Err(OpenError::Other(reason))) => {
                 return Err(error(ConnectErrorKind::Transport(reason), Evidence::default()));
             }
@@ -400,7 +460,7 @@ impl Parts {
         };
         let number = self.counters.connections.fetch_add(1, Ordering::Relaxed) + 1;
         let tools = Arc::new(KnownTools::default());
-        let stale = Arc::clone(&tools);
+        let (stale, session_too) = (Arc::clone(&tools), session.clone());
         let wire = Wire::start(
             link,
             Setup {
@@ -419,10 +479,17 @@ impl Parts {
                 answer_limit: self.options.deadlines.answer,
             },
         );
+        if let Some(session) = session_too.upgrade() {
+            session.status.send_replace(Status::Connecting(Phase::Handshake));
+        }
         let left = limit.saturating_sub(began.elapsed());
         let shaken = tokio::time::timeout(left, handshake::shake_hands(&wire, &*self.host, &self.options)).await;
         match shaken {
-            Ok(Ok(info)) => Ok(Live { number, wire, info: Arc::new(info), tools, since: Instant::now() }),
+            Ok(Ok(info)) => {
+                wire.listen();
+                let (info, since, lost) = (Arc::new(info), Instant::now(), AtomicBool::new(false));
+                Ok(Live { number, wire, info, tools, since, lost })
+            }
             Ok(Err(kind)) => Err(error(kind, wire.evidence())),
             Err(_) => Err(error(ConnectErrorKind::Timeout(limit), wire.evidence())),
         }

@@ -1,16 +1,21 @@
 //! How a server is reached: one trait, a pair of streams of messages.
 //!
-//! Pipes, an in-process duplex and whatever a host brings look the same from here on: messages come in, messages go
-//! out, and a [`Keeper`] knows how the far end is doing.
+//! Pipes, WebSockets, an in-process duplex and whatever a host brings look the same from here on: messages come in,
+//! messages go out, and a [`Keeper`] knows how the far end is doing. HTTP sends every message by itself ([`Posts`]) and
+//! brings answers back with it.
 
 mod bytes;
+mod http;
 mod in_process;
+mod posts;
 mod stdio;
+mod websocket;
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use ::bytes::Bytes;
 use futures_core::Stream;
@@ -20,8 +25,14 @@ use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
 use wharf_io::{Exit, SpawnError};
 
+use crate::{AuthRequired, HttpStatus};
+
+pub(crate) use http::parse_headers;
+pub use http::{HeaderHelper, Http, InvalidRemote, LegacySse, RemoteOptions, session_loss};
 pub use in_process::InProcess;
+pub(crate) use posts::{Heard, PostError, Posted, Posts, Reply};
 pub use stdio::Stdio;
+pub use websocket::WebSocket;
 
 /// The longest message that is accepted, in bytes. What is longer fails the call it answers.
 pub const LONGEST_MESSAGE: usize = 32 * 1024 * 1024;
@@ -52,7 +63,18 @@ pub type Outgoing = Pin<Box<dyn Sink<Bytes, Error = io::Error> + Send>>;
 pub trait Transport: Send + Sync + 'static {
     /// Opens a new connection.
     fn open(&self) -> BoxFuture<'_, Result<Link, OpenError>>;
+
+    /// How long silence is borne during a call, where the session does not say: half an hour for what runs on this
+    /// machine, less for what is behind a network.
+    fn patience(&self) -> Duration {
+        LOCAL_PATIENCE
+    }
 }
+
+/// How long a local server may be silent.
+const LOCAL_PATIENCE: Duration = Duration::from_secs(30 * 60);
+/// How long a remote one may.
+const REMOTE_PATIENCE: Duration = Duration::from_secs(5 * 60);
 
 impl<F, O> Transport for F
 where
@@ -70,6 +92,12 @@ pub enum OpenError {
     /// A process could not be started.
     #[error(transparent)]
     Spawn(#[from] Arc<SpawnError>),
+    /// The server wants to know who we are.
+    #[error(transparent)]
+    Auth(#[from] AuthRequired),
+    /// The server answered with an HTTP status that is no success.
+    #[error(transparent)]
+    Http(#[from] HttpStatus),
     /// Anything else, in words.
     #[error("{0}")]
     Other(String),
@@ -78,10 +106,20 @@ pub enum OpenError {
 /// An open connection.
 pub struct Link {
     pub(crate) incoming: Incoming,
-    pub(crate) outgoing: Outgoing,
+    pub(crate) outward: Outward,
     pub(crate) keeper: Arc<dyn Keeper>,
-    /// How many bytes have left, where that is known: a large message on a slow pipe is not a pipe that is stuck.
-    pub(crate) written: Arc<AtomicU64>,
+}
+
+/// How messages leave.
+pub(crate) enum Outward {
+    /// One after the other.
+    Pipe {
+        sink: Outgoing,
+        /// How many bytes have left, where that is known: a large message on a slow pipe is not a pipe that is stuck.
+        written: Arc<AtomicU64>,
+    },
+    /// Each by itself.
+    Posts(Arc<dyn Posts>),
 }
 
 /// What came from the server.
@@ -89,6 +127,8 @@ pub struct Link {
 pub enum Frame {
     /// One message, or several in a batch.
     Message(String),
+    /// The answer to the request with this id, whatever id it bears itself.
+    AnswerTo(u64, String),
     /// Something that cannot be handed over whole, with as much of it as helps to find the call it answers.
     Unreadable {
         /// How it begins.
@@ -150,9 +190,8 @@ impl Link {
         let written = Arc::new(AtomicU64::new(0));
         Self {
             incoming: Box::pin(bytes::Lines::new(reader, LONGEST_MESSAGE)),
-            outgoing: Box::pin(bytes::LineSink::new(writer, Arc::clone(&written))),
+            outward: Outward::Pipe { sink: Box::pin(bytes::LineSink::new(writer, Arc::clone(&written))), written },
             keeper: Arc::new(NoKeeper),
-            written,
         }
     }
 
@@ -163,9 +202,8 @@ impl Link {
     ) -> Self {
         Self {
             incoming: Box::pin(incoming.map(|message| message.map(Frame::Message))),
-            outgoing: Box::pin(outgoing),
+            outward: Outward::Pipe { sink: Box::pin(outgoing), written: Arc::default() },
             keeper: Arc::new(NoKeeper),
-            written: Arc::default(),
         }
     }
 

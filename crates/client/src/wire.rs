@@ -1,15 +1,19 @@
 //! One connection: requests out, answers in, notifications in their order, and an end that everybody hears of.
 //!
-//! The path of a request: the caller posts whom to wake ([`Post`]), writes its line itself ([`Outbox`]), and waits. The
-//! reader, one task, owns the table of who waits; it reads the answer and wakes the caller. No lock is waited for and
-//! no task stands between.
+//! The path of a request over a pipe: the caller posts whom to wake ([`Post`]), writes its line itself
+//! ([`outbox::Outbox`]), and waits. The reader, one task, owns the table of who waits; it reads the answer and wakes the
+//! caller. No lock is waited for and no task stands between. Over HTTP the caller sends its request and reads its answer
+//! itself; the reader only sees what comes besides answers.
 
 mod clock;
 mod find_id;
 mod message;
+mod notices;
+mod out;
 mod outbox;
 mod questions;
 mod reader;
+mod waiting;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -23,12 +27,14 @@ use tokio::time::Instant;
 use wharf_protocol::Json;
 
 use crate::health::Counters;
-use crate::transport::{Keeper, Link};
-use crate::{CallErrorKind, Deadline, Evidence, Host, Notice, Progress};
+use crate::transport::{Heard, Keeper, Link, PostError, Posted, session_loss};
+use crate::{CallErrorKind, ConnectErrorKind, Evidence, Host, Notice, Progress};
 use clock::Clock;
-use message::{RpcError, write};
-use outbox::Outbox;
+use message::write;
+pub(crate) use message::{Message, RpcError, read_shared};
+use out::Out;
 use reader::Reader;
+use waiting::{Answered, Waiting};
 
 /// Requests that may be under way on one connection; further ones wait for their turn.
 const IN_FLIGHT: usize = 1024;
@@ -38,6 +44,8 @@ const POSTS: usize = 4 * IN_FLIGHT;
 const PROGRESS: usize = 256;
 /// How long the reader may take to see the end of a connection that is being closed.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// How long a server may take to accept what is no request, where it has to say that it does.
+pub(crate) const TELL_LIMIT: Duration = Duration::from_secs(30);
 /// How long a transport may take to close its far end.
 const CLOSING: Duration = Duration::from_secs(10 * 60);
 /// Longer than any deadline that means something, and short enough to be added to any point in time.
@@ -67,6 +75,23 @@ pub(crate) struct Setup {
 pub(crate) struct Limits {
     pub(crate) idle: Duration,
     pub(crate) total: Option<Duration>,
+    /// Until an answer begins, where that can be told apart from its end.
+    pub(crate) first_byte: Duration,
+}
+
+/// A request as the session makes it.
+pub(crate) struct Asked<'a> {
+    pub(crate) method: &'static str,
+    pub(crate) limits: Limits,
+    /// Headers for this request alone, where the transport has such a thing.
+    pub(crate) headers: Option<Arc<http::HeaderMap>>,
+    pub(crate) on_progress: Option<OnProgress<'a>>,
+}
+
+impl Asked<'_> {
+    pub(crate) fn new(method: &'static str, limits: Limits) -> Self {
+        Self { method, limits, headers: None, on_progress: None }
+    }
 }
 
 /// How a connection ended.
@@ -93,7 +118,7 @@ struct Shared {
     posts: ArrayQueue<Post>,
     /// Wakes the reader when there is something to do besides reading.
     nudge: Notify,
-    outbox: Outbox,
+    out: Out,
     clock: Clock,
     /// Our own wish to end.
     closing: OnceLock<()>,
@@ -114,8 +139,7 @@ enum Post {
 struct Waiter {
     answer: oneshot::Sender<Result<Json, Failure>>,
     progress: Option<mpsc::Sender<Progress>>,
-    /// When progress was last heard of, by the clock that stands still while the host is asked, in milliseconds.
-    heard: Arc<AtomicU64>,
+    heard: Arc<Heard>,
     /// Until when it is waited for an answer that may have come already, unrecognised, and as what.
     suspected: Option<(Instant, Arc<str>)>,
 }
@@ -126,6 +150,7 @@ enum Failure {
     Malformed(String),
     /// The server sent something that may have been the answer, and then nothing.
     Unanswered(String),
+    Post(PostError),
     Closed,
     Ended,
 }
@@ -133,11 +158,12 @@ enum Failure {
 impl Wire {
     /// Takes charge of an open connection.
     pub(crate) fn start(link: Link, setup: Setup) -> Self {
+        let (out, lanes) = Out::new(link.outward);
         let shared = Arc::new(Shared {
             next_id: AtomicU64::new(1),
             posts: ArrayQueue::new(POSTS),
             nudge: Notify::new(),
-            outbox: Outbox::new(link.outgoing, link.written),
+            out,
             clock: Clock::default(),
             closing: OnceLock::new(),
             ending: OnceLock::new(),
@@ -150,12 +176,12 @@ impl Wire {
         let pump = Arc::clone(&shared);
         let limit = setup.write_limit;
         tasks.spawn(async move {
-            pump.outbox.pump(limit).await;
+            pump.out.run(lanes, limit).await;
             pump.nudge.notify_one();
         });
         let (notices, told) = mpsc::channel(reader::NOTICES);
         let (all_told, heard_all) = oneshot::channel();
-        tasks.spawn(tell(told, Arc::clone(&setup.host), all_told));
+        tasks.spawn(notices::tell(told, Arc::clone(&setup.host), all_told));
         let reader = Reader::new(Arc::clone(&shared), Arc::clone(&keeper), (notices, heard_all), setup);
         tasks.spawn(reader.run(link.incoming));
         Self { shared, keeper, permits: Semaphore::new(IN_FLIGHT), tasks: Mutex::new(tasks) }
@@ -166,12 +192,11 @@ impl Wire {
     /// `params` is given the request's id, which is also its progress token.
     pub(crate) async fn request<P: Serialize>(
         &self,
-        method: &'static str,
+        asked: Asked<'_>,
         params: impl FnOnce(u64) -> P,
-        limits: Limits,
-        on_progress: Option<OnProgress<'_>>,
     ) -> Result<Json, CallErrorKind> {
-        let (shared, mut limits) = (&*self.shared, limits);
+        let Asked { method, mut limits, headers, on_progress } = asked;
+        let shared = &*self.shared;
         let _permit = if let Ok(permit) = self.permits.try_acquire() {
             permit
         } else {
@@ -186,7 +211,7 @@ impl Wire {
         }
         let id = shared.next_id.fetch_add(1, Ordering::Relaxed);
         let (answer, receiver) = oneshot::channel();
-        let heard = Arc::new(AtomicU64::new(shared.running_time()));
+        let heard = Arc::new(Heard { at: AtomicU64::new(shared.running_time()), ..Heard::default() });
         let (progress, on_progress) = match on_progress {
             Some(on_progress) => {
                 let (sender, receiver) = mpsc::channel(PROGRESS);
@@ -198,8 +223,17 @@ impl Wire {
         shared.posts.push(Post::Expect(id, waiter)).map_err(|_| CallErrorKind::Busy)?;
         // From here on the request counts as under way: if we are dropped, the server is told.
         let handshake = method == "initialize";
-        let mut in_flight = InFlight { shared, id, answered: false, cancels: !handshake };
-        shared.outbox.post(write(Some(id), method, Some(params(id)))).map_err(|_| CallErrorKind::Busy)?;
+        let mut in_flight = InFlight { shared, id, forgotten: false, answered: false, cancels: !handshake };
+        let message = write(Some(id), method, Some(params(id)));
+        let posting = match &shared.out {
+            Out::Pipe(outbox) => {
+                outbox.post(message).map_err(|_| CallErrorKind::Busy)?;
+                None
+            }
+            Out::Posts(lanes) => {
+                Some(lanes.request(Posted { id, message, handshake, headers, heard: Arc::clone(&heard) }))
+            }
+        };
         // Either the reader finds our post when it ends, or we find its ending here.
         fence(Ordering::SeqCst);
         let answer = if shared.ending.get().is_some() {
@@ -207,13 +241,16 @@ impl Wire {
         } else if shared.closing.get().is_some() {
             Err(Failure::Closed)
         } else {
-            Waiting { shared, receiver, heard, limits }.answer(on_progress).await?
+            let Answered { answer, by_reader } =
+                Waiting::new(shared, receiver, heard, limits, posting).answer(on_progress).await?;
+            in_flight.forgotten = by_reader;
+            answer
         };
-        in_flight.answered = !matches!(answer, Err(Failure::Unanswered(_)));
+        in_flight.answered = !matches!(answer, Err(Failure::Unanswered(_) | Failure::Post(PostError::Lost(_))));
         if answer.is_ok() && !handshake {
             shared.useful.store(true, Ordering::Relaxed);
         }
-        answer.map_err(|failure| self.no_result(failure))
+        answer.map_err(|failure| self.no_result(failure, handshake))
     }
 
     /// Whether the connection has been of any use beyond its handshake.
@@ -223,7 +260,47 @@ impl Wire {
 
     /// Sends a notification; one that cannot leave is lost with its connection.
     pub(crate) fn notify(&self, method: &str, params: Option<&Json>) {
-        let _ = self.shared.outbox.post(write(None, method, params));
+        let _ = self.shared.out.post(write(None, method, params));
+    }
+
+    /// Sends a notification and, where the transport can tell, waits until it has arrived.
+    pub(crate) async fn tell(&self, method: &str) -> Result<(), ConnectErrorKind> {
+        let message = write(None, method, None::<&Json>);
+        let Out::Posts(lanes) = &self.shared.out else {
+            let _ = self.shared.out.post(message);
+            return Ok(());
+        };
+        lanes.tell(message).await.map_err(|error| match no_reply(error) {
+            CallErrorKind::Connect(kind) => kind,
+            CallErrorKind::Http(status) => ConnectErrorKind::Http(status),
+            CallErrorKind::Lost(reason) => ConnectErrorKind::Ended(reason),
+            other => ConnectErrorKind::Refused(other.to_string()),
+        })
+    }
+
+    /// The server speaks this revision.
+    pub(crate) fn greeted(&self, revision: &str) {
+        if let Out::Posts(lanes) = &self.shared.out {
+            lanes.greeted(revision);
+        }
+    }
+
+    /// The handshake is over.
+    pub(crate) fn listen(&self) {
+        if let Out::Posts(lanes) = &self.shared.out {
+            lanes.listen();
+        }
+    }
+
+    /// Whether a new session needs nothing but a handshake.
+    pub(crate) fn renews(&self) -> bool {
+        matches!(&self.shared.out, Out::Posts(lanes) if lanes.renews())
+    }
+
+    /// The server has lost the session this connection carries: nothing more is expected of it, but the calls that are
+    /// under way may still be answered.
+    pub(crate) fn retire(&self) {
+        self.keeper.abandon();
     }
 
     /// How the connection ended, if it has.
@@ -247,7 +324,7 @@ impl Wire {
     /// Ends the connection in good order and waits until nothing of it is left.
     pub(crate) async fn close(&self) {
         let _ = self.shared.closing.set(());
-        self.shared.outbox.close();
+        self.shared.out.close();
         // The reader ends the calls under way now, and goes on reading so that the server can finish what it writes.
         self.shared.nudge.notify_one();
         let _ = tokio::time::timeout(CLOSING, self.keeper.close()).await;
@@ -258,9 +335,15 @@ impl Wire {
         tasks.shutdown().await;
     }
 
-    fn no_result(&self, failure: Failure) -> CallErrorKind {
+    fn no_result(&self, failure: Failure, handshake: bool) -> CallErrorKind {
         match failure {
+            Failure::Rpc(RpcError { code, message, .. })
+                if !handshake && self.shared.out.has_session() && session_loss(code, &message) =>
+            {
+                CallErrorKind::SessionLost { code, message }
+            }
             Failure::Rpc(RpcError { code, message, data }) => CallErrorKind::Server { code, message, data },
+            Failure::Post(error) => no_reply(error),
             Failure::Malformed(reason) => CallErrorKind::Malformed(reason),
             Failure::Unanswered(reason) => CallErrorKind::Unanswered(reason),
             Failure::Closed => CallErrorKind::Closed,
@@ -272,12 +355,23 @@ impl Wire {
         }
     }
 
-    fn not_sent(&self) -> crate::ConnectErrorKind {
+    fn not_sent(&self) -> ConnectErrorKind {
         match self.shared.ending.get() {
-            Some(ending) if ending.closed => crate::ConnectErrorKind::Closed,
-            Some(ending) => crate::ConnectErrorKind::Transport(format!("the server {}", ending.reason)),
-            None => crate::ConnectErrorKind::Closed,
+            Some(ending) if ending.closed => ConnectErrorKind::Closed,
+            Some(ending) => ConnectErrorKind::Transport(format!("the server {}", ending.reason)),
+            None => ConnectErrorKind::Closed,
         }
+    }
+}
+
+fn no_reply(error: PostError) -> CallErrorKind {
+    match error {
+        PostError::NotSent(reason) => CallErrorKind::Connect(ConnectErrorKind::Transport(reason)),
+        PostError::SessionLost { code, message } => CallErrorKind::SessionLost { code, message },
+        PostError::Auth(auth) => CallErrorKind::Connect(ConnectErrorKind::Auth(auth)),
+        PostError::Status(status) => CallErrorKind::Http(status),
+        PostError::Lost(reason) => CallErrorKind::Lost(reason),
+        PostError::Malformed(reason) => CallErrorKind::Malformed(reason),
     }
 }
 
@@ -299,12 +393,19 @@ impl Limits {
     fn shortest(self) -> Duration {
         self.total.map_or(self.idle, |total| total.min(self.idle)).min(NEVER)
     }
+
+    /// A limit for the whole raises the one for its beginning, and never lowers it.
+    fn first_byte(self) -> Duration {
+        self.first_byte.max(self.total.unwrap_or_default())
+    }
 }
 
 /// A request under way. Dropping it before it was answered makes the reader forget it and cancels it on the wire.
 struct InFlight<'a> {
     shared: &'a Shared,
     id: u64,
+    /// Whether the reader knows that it is over.
+    forgotten: bool,
     answered: bool,
     /// The handshake is the one request that must not be cancelled.
     cancels: bool,
@@ -312,89 +413,18 @@ struct InFlight<'a> {
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        if self.answered {
-            return;
-        }
-        let _ = self.shared.posts.push(Post::Forget(self.id));
-        self.shared.nudge.notify_one();
-        if self.cancels {
-            let params = serde_json::json!({ "requestId": self.id, "reason": "the caller no longer waits" });
-            let _ = self.shared.outbox.post(write(None, "notifications/cancelled", Some(params)));
-        }
-    }
-}
-
-/// Waits for one answer.
-struct Waiting<'a> {
-    shared: &'a Shared,
-    receiver: oneshot::Receiver<Result<Json, Failure>>,
-    heard: Arc<AtomicU64>,
-    limits: Limits,
-}
-
-impl Waiting<'_> {
-    async fn answer(
-        mut self,
-        mut on_progress: Option<(mpsc::Receiver<Progress>, OnProgress<'_>)>,
-    ) -> Result<Result<Json, Failure>, CallErrorKind> {
-        let began = Duration::from_millis(self.heard.load(Ordering::Relaxed));
-        let alarm = tokio::time::sleep(self.limits.shortest());
-        tokio::pin!(alarm);
-        loop {
-            tokio::select! {
-                biased;
-                answer = &mut self.receiver => {
-                    if let Some((progress, on_progress)) = &mut on_progress {
-                        while let Ok(step) = progress.try_recv() {
-                            on_progress(step);
-                        }
-                    }
-                    return Ok(answer.unwrap_or(Err(Failure::Ended)));
-                }
-                () = async { alarm.as_mut().await; self.shared.clock.running().await } => {
-                    let (left, missed) = self.left(began);
-                    if left.is_zero() {
-                        return Err(missed);
-                    }
-                    alarm.as_mut().reset(Instant::now() + left);
-                }
-                Some(step) = next(&mut on_progress) => {
-                    if let Some((_, on_progress)) = &mut on_progress {
-                        on_progress(step);
-                    }
-                }
+        if !self.forgotten {
+            let _ = self.shared.posts.push(Post::Forget(self.id));
+            // The reader of a connection on which nothing comes but answers is not woken by them.
+            if !self.answered || self.shared.posts.len() > POSTS / 2 {
+                self.shared.nudge.notify_one();
             }
         }
-    }
-
-    /// How long waiting goes on, and what is to be said when it ends. All by the clock that stands still while the host
-    /// is being asked; progress moves the idle deadline, never the total one.
-    fn left(&self, began: Duration) -> (Duration, CallErrorKind) {
-        let now = Duration::from_millis(self.shared.running_time());
-        let heard = Duration::from_millis(self.heard.load(Ordering::Relaxed));
-        let until = |from: Duration, limit: Duration| (from + limit.min(NEVER)).saturating_sub(now);
-        let missed = |deadline, after| CallErrorKind::Timeout { deadline, after };
-        let idle_left = until(began.max(heard), self.limits.idle);
-        match self.limits.total.map(|total| (until(began, total), total)) {
-            Some((left, total)) if left <= idle_left => (left, missed(Deadline::Total, total)),
-            _ => (idle_left, missed(Deadline::Idle, self.limits.idle)),
+        if self.cancels && !self.answered {
+            let params = serde_json::json!({ "requestId": self.id, "reason": "the caller no longer waits" });
+            let _ = self.shared.out.post(write(None, "notifications/cancelled", Some(params)));
         }
     }
-}
-
-async fn next(on_progress: &mut Option<(mpsc::Receiver<Progress>, OnProgress<'_>)>) -> Option<Progress> {
-    match on_progress {
-        Some((receiver, _)) => receiver.recv().await,
-        None => None,
-    }
-}
-
-/// Hands notices to the host, one after the other, and says when there will be no more.
-async fn tell(mut notices: mpsc::Receiver<Notice>, host: Arc<dyn Host>, all_told: oneshot::Sender<()>) {
-    while let Some(notice) = notices.recv().await {
-        host.notice(notice);
-    }
-    let _ = all_told.send(());
 }
 
 fn evidence(keeper: &dyn Keeper, counters: &Counters) -> Evidence {

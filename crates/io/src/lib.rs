@@ -1,13 +1,18 @@
-//! The plumbing of Wharf: child processes that never outlive us, and lines that never outgrow their bound.
+//! The plumbing of Wharf: child processes that never outlive us, lines that never outgrow their bound, and HTTP.
 //!
 //! This crate knows no MCP and no models. It reads no environment: what a child may see is handed in.
 
 mod child;
 mod environment;
+mod http;
 mod lines;
 mod managed;
 
 pub use child::{Child, ChildSpec, Exit, Grace, GroupWatcher, LastLines, Pipes, SpawnError};
 pub use environment::Environment;
+pub use http::{
+    Body, BodyError, Dial, DialTo, Dialed, Event, EventError, Events, HttpClient, HttpError, HttpSettings,
+    InvalidSettings, Proxies, Resolve, same_origin_reference,
+};
 pub use lines::{LineEvent, LineReader};
 pub use managed::{ManageError, Managed, ManagedSpec, stop_all};

@@ -1,5 +1,6 @@
 //! The life of a tool call: check, send, wait, read, check again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -7,7 +8,9 @@ use tokio::time::Instant;
 use wharf_protocol::{Hints, Json, ToolOutput, ToolResult};
 
 use super::{Live, Session};
-use crate::{CallError, CallErrorKind, Fault, Outcome, Progress};
+use crate::transport::parse_headers;
+use crate::wire::Asked;
+use crate::{CallError, CallErrorKind, ConnectErrorKind, Fault, Outcome, Progress};
 
 /// How long a result waits for the list that it is checked against; then it is passed on unchecked.
 const LIST_LIMIT: Duration = Duration::from_secs(30);
@@ -19,6 +22,8 @@ pub struct CallOptions<'a> {
     pub total: Option<Duration>,
     /// The limit for silence; progress starts it anew.
     pub idle: Option<Duration>,
+    /// Headers for this call alone, over HTTP: a user's token, an id for tracing. Other transports have no place for them.
+    pub headers: Vec<(String, String)>,
     /// Hears of progress, in order, in the caller's own task, and never after the call has returned.
     pub progress: Option<&'a mut (dyn FnMut(Progress) + Send)>,
 }
@@ -52,31 +57,40 @@ impl Session {
         arguments: &Json,
         mut options: CallOptions<'_>,
     ) -> Result<ToolOutput, CallError> {
-        let live = self.inner.ready().await?;
+        let mut live = self.inner.ready().await?;
         let began = Instant::now();
+        let total = self.inner.limits(&options).total;
         let admitted = admit(&live, tool, arguments).map_err(|kind| self.inner.call_error(&live, kind))?;
         let arguments = admitted.as_ref().unwrap_or(arguments);
-        let error = match self.call_once(&live, tool, arguments, &mut options).await {
-            Err(error) if may_repeat(&live, tool, &error) => error,
-            result => return result,
-        };
-        tracing::debug!(server = %self.inner.name, tool, %error, "calling once more");
-        drop(live);
-        if let Some(total) = self.inner.limits(&options).total {
-            // Both attempts together have the time of one.
-            let Some(left) = total.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) else {
-                return Err(error);
+        // A lost session and a lost connection are different things, and each has its own allowance.
+        let (mut sessions, mut repetitions) = (self.inner.options.session_retries, 1_u32);
+        let mut unknown = None;
+        loop {
+            let error = match self.call_once(&live, tool, arguments, &mut options).await {
+                Ok(output) => return Ok(output),
+                Err(error) => error,
             };
-            options.total = Some(left);
-        }
-        let again = async {
-            let live = self.inner.ready().await?;
-            self.call_once(&live, tool, arguments, &mut options).await
-        };
-        match again.await {
-            // The repetition did not run, but the call itself may have.
-            Err(second) if second.outcome() == Outcome::NotRun && error.outcome() == Outcome::Unknown => Err(error),
-            result => result,
+            let again = if self.inner.has_lost(&live, &error) {
+                sessions.checked_sub(1).inspect(|left| sessions = *left)
+            } else if may_repeat(&live, tool, &error) {
+                repetitions.checked_sub(1).inspect(|left| repetitions = *left)
+            } else {
+                None
+            };
+            // All attempts together have the time of one.
+            let left = total.map(|total| total.saturating_sub(began.elapsed()));
+            if again.is_none() || left.is_some_and(|left| left.is_zero()) {
+                return Err(first_unknown(unknown, error));
+            }
+            options.total = left;
+            tracing::debug!(server = %self.inner.name, tool, %error, "calling once more");
+            if error.outcome() == Outcome::Unknown {
+                unknown = Some(error);
+            }
+            live = match self.inner.ready().await {
+                Ok(live) => live,
+                Err(error) => return Err(first_unknown(unknown, error.into())),
+            };
         }
     }
 
@@ -99,8 +113,13 @@ impl Session {
         let fail = |kind| self.inner.call_error(live, kind);
         let params = |id| CallParams { name: tool, arguments, meta: Meta { progress_token: id } };
         let limits = self.inner.limits(options);
-        let progress = options.progress.as_mut().map(|progress| &mut **progress as _);
-        let result = live.wire.request("tools/call", params, limits, progress).await.map_err(fail)?;
+        let headers = match &options.headers[..] {
+            [] => None,
+            headers => Some(parse_headers(headers).map_err(|error| fail(CallErrorKind::Headers(error)))?),
+        };
+        let on_progress = options.progress.as_mut().map(|progress| &mut **progress as _);
+        let asked = Asked { method: "tools/call", limits, headers: headers.map(Arc::new), on_progress };
+        let result = live.wire.request(asked, params).await.map_err(fail)?;
 
         let output = ToolOutput::from_json(&result)
             .map_err(|reason| fail(CallErrorKind::Malformed(format!("the result {reason}"))))?;
@@ -135,6 +154,11 @@ impl Session {
     }
 }
 
+/// What is to be said when the last attempt did not run, but one before it may have.
+fn first_unknown(unknown: Option<CallError>, last: CallError) -> CallError {
+    unknown.filter(|_| last.outcome() == Outcome::NotRun).unwrap_or(last)
+}
+
 /// Whether a failed call may be sent once more.
 fn may_repeat(live: &Live, tool: &str, error: &CallError) -> bool {
     let harmless = || {
@@ -143,8 +167,11 @@ fn may_repeat(live: &Live, tool: &str, error: &CallError) -> bool {
     };
     match &error.kind {
         // It was never sent: the connection had ended before.
-        CallErrorKind::Connect(kind) => !matches!(kind, crate::ConnectErrorKind::Closed),
+        CallErrorKind::Connect(kind) => {
+            !matches!(kind, ConnectErrorKind::Closed | ConnectErrorKind::Auth(_) | ConnectErrorKind::Resting { .. })
+        }
         CallErrorKind::Lost(_) => harmless(),
+        CallErrorKind::Http(status) => matches!(status.status, 502 | 504) && harmless(),
         _ => false,
     }
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 use wharf_protocol::{Fields, Json};
 
 use super::SessionOptions;
-use crate::wire::{Limits, Wire};
+use crate::wire::{Asked, Limits, Wire};
 use crate::{CallErrorKind, ConnectErrorKind, Host};
 
 /// The newest revision with a handshake; what we ask for.
@@ -51,17 +51,19 @@ pub(super) async fn shake_hands(
         "clientInfo": { "name": options.client_name, "version": options.client_version },
     });
     let limit = options.deadlines.connect;
-    let limits = Limits { idle: limit, total: Some(limit) };
-    let result = wire.request("initialize", |_| params, limits, None).await.map_err(|kind| match kind {
+    let limits = Limits { idle: limit, total: Some(limit), first_byte: limit };
+    let result = wire.request(Asked::new("initialize", limits), |_| params).await.map_err(|kind| match kind {
         CallErrorKind::Connect(kind) => kind,
         CallErrorKind::Lost(reason) => ConnectErrorKind::Ended(reason),
         CallErrorKind::Closed => ConnectErrorKind::Closed,
+        CallErrorKind::Http(status) => ConnectErrorKind::Http(status),
         CallErrorKind::Timeout { after, .. } => ConnectErrorKind::Timeout(after),
         CallErrorKind::Server { code, message, .. } => ConnectErrorKind::Refused(format!("error {code}: {message}")),
         other => ConnectErrorKind::Refused(other.to_string()),
     })?;
     let info = read(&result).map_err(ConnectErrorKind::Refused)?;
-    wire.notify("notifications/initialized", None);
+    wire.greeted(&info.revision);
+    wire.tell("notifications/initialized").await?;
     Ok(info)
 }
 

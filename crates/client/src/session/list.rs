@@ -2,18 +2,19 @@
 
 use std::collections::HashSet;
 
+use futures_util::FutureExt as _;
 use serde::Serialize;
 use serde_json::json;
 use wharf_protocol::{Fields, Item, Json, Listed, Prompt, Resource, ResourceTemplate, Tool};
 
 use super::{CallOptions, Live, Session};
+use crate::wire::Asked;
 use crate::{CallError, CallErrorKind, LogLevel};
 
 impl Session {
     /// All tools of the server. Calls are checked against the schemas of the last list.
     pub async fn list_tools(&self) -> Result<Listed<Tool>, CallError> {
-        let live = self.inner.ready().await?;
-        self.list_tools_of(&live).await
+        self.in_session(|live| async move { self.list_tools_of(&live).await }.boxed()).await
     }
 
     pub(super) async fn list_tools_of(&self, live: &Live) -> Result<Listed<Tool>, CallError> {
@@ -25,17 +26,20 @@ impl Session {
 
     /// All prompts of the server.
     pub async fn list_prompts(&self) -> Result<Listed<Prompt>, CallError> {
-        self.list(&*self.inner.ready().await?, "prompts/list", "prompts").await
+        self.in_session(|live| async move { self.list(&live, "prompts/list", "prompts").await }.boxed()).await
     }
 
     /// All resources of the server.
     pub async fn list_resources(&self) -> Result<Listed<Resource>, CallError> {
-        self.list(&*self.inner.ready().await?, "resources/list", "resources").await
+        self.in_session(|live| async move { self.list(&live, "resources/list", "resources").await }.boxed()).await
     }
 
     /// All resource templates of the server.
     pub async fn list_resource_templates(&self) -> Result<Listed<ResourceTemplate>, CallError> {
-        self.list(&*self.inner.ready().await?, "resources/templates/list", "resourceTemplates").await
+        self.in_session(|live| {
+            async move { self.list(&live, "resources/templates/list", "resourceTemplates").await }.boxed()
+        })
+        .await
     }
 
     /// A prompt, filled in; the result has the protocol's own shape.
@@ -66,7 +70,7 @@ impl Session {
         let (mut listed, mut cursors, mut cursor) = (Listed::default(), HashSet::new(), None::<String>);
         for _ in 0..self.inner.options.most_pages {
             let params = cursor.as_ref().map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
-            let page = live.wire.request(method, |_| params, limits, None).await.map_err(fail)?;
+            let page = live.wire.request(Asked::new(method, limits), |_| params).await.map_err(fail)?;
             let malformed = |reason| fail(CallErrorKind::Malformed(format!("the list {reason}")));
             let fields = Fields::of(&page).map_err(malformed)?;
             let items = fields.items(key).map_err(malformed)?;

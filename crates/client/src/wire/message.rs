@@ -96,20 +96,24 @@ pub(crate) struct Reading {
 
 /// Reads one frame. Most hold one message; some servers print without an end of line before one, or two at once.
 pub(crate) fn read(text: String) -> Reading {
-    let text = Arc::new(text);
+    read_shared(&Arc::new(text))
+}
+
+/// The same, for who may want the text back.
+pub(crate) fn read_shared(text: &Arc<String>) -> Reading {
     let mut reading = Reading::default();
     let inside = text.trim_start_matches('\u{feff}').trim_ascii();
     if inside.is_empty() {
         return reading;
     }
     if begins_like_a_batch(inside) {
-        reading.batch(&text, inside);
+        reading.batch(text, inside);
     } else if inside.starts_with('{') {
-        reading.objects(&text, inside);
+        reading.objects(text, inside);
     } else {
         let (noise, rest) = inside.split_at(inside.find(BEGINNING).unwrap_or(inside.len()));
         if !rest.is_empty() {
-            reading.objects(&text, rest);
+            reading.objects(text, rest);
             // Servers also log what they were sent; behind other text only an answer is taken at its word.
             reading.messages.retain(|message| matches!(message, Message::Answer { .. }));
             reading.broken.clear();

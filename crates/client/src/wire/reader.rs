@@ -115,7 +115,7 @@ impl Reader {
                     if shared.closing.get().is_some() {
                         self.release(|| Failure::Closed);
                     }
-                    if shared.outbox.failure().is_some() {
+                    if shared.out.failure().is_some() {
                         last_read.get_or_insert(Instant::now() + REST);
                     }
                 }
@@ -130,7 +130,7 @@ impl Reader {
         if !far_end_gone {
             let _ = tokio::time::timeout(REST, at(&mut far_end)).await;
         }
-        match (keeper.last_words().exit, streams_end, shared.outbox.failure()) {
+        match (keeper.last_words().exit, streams_end, shared.out.failure()) {
             (Some(exit), _, _) => exit.to_string(),
             (None, Some(end), _) => end,
             (None, None, Some(failure)) => failure.to_owned(),
@@ -183,6 +183,7 @@ impl Reader {
         self.frames += 1;
         let text = match frame {
             Frame::Message(text) => text,
+            Frame::AnswerTo(id, text) => return self.on_answer_to(id, text),
             Frame::Unreadable { head, tail, reason, ended } => {
                 return self.on_unreadable((&head, &tail), reason, ended);
             }
@@ -194,6 +195,30 @@ impl Reader {
         reading.messages.into_iter().for_each(|message| self.on_message(message));
         for (text, reason) in reading.broken {
             self.on_unreadable((text.as_bytes(), b""), reason, true);
+        }
+    }
+
+    /// An answer that came where only the answer to this request can come: whatever it calls itself, that is what it is.
+    fn on_answer_to(&mut self, id: u64, text: String) {
+        let reading = message::read(text);
+        for message in reading.messages {
+            match message {
+                Message::Answer { id: given, well_typed, answer } => {
+                    if given != Some(id) || !well_typed {
+                        Counters::add(&self.shared.counters.violations);
+                    }
+                    self.settle(id, answer.map_err(Failure::Rpc));
+                }
+                Message::Nonsense { reason, .. } => {
+                    Counters::add(&self.shared.counters.violations);
+                    self.settle(id, Err(Failure::Malformed(reason)));
+                }
+                other => self.on_message(other),
+            }
+        }
+        for (_, reason) in reading.broken {
+            Counters::add(&self.shared.counters.violations);
+            self.settle(id, Err(Failure::Malformed(reason)));
         }
     }
 
@@ -306,7 +331,7 @@ impl Reader {
                 tokio::time::timeout(limit, question.put_to(&*host)).await
             };
             let late = || Err(RpcError { code: -32000, message: "no answer in time".to_owned(), data: None });
-            let _ = shared.outbox.post(write_answer(&id, answer.unwrap_or_else(|_| late())));
+            let _ = shared.out.answer(write_answer(&id, answer.unwrap_or_else(|_| late())));
         });
         self.open_questions.insert(asked.id(), (asked_id, asked));
     }
@@ -321,7 +346,7 @@ impl Reader {
     }
 
     fn reply(&self, id: &Json, answer: Result<Json, RpcError>) {
-        let _ = self.shared.outbox.post(write_answer(id, answer));
+        let _ = self.shared.out.answer(write_answer(id, answer));
     }
 
     fn on_notification(&mut self, method: String, params: Option<Json>) {
@@ -361,7 +386,7 @@ impl Reader {
             self.take_posts();
         }
         let Some(waiter) = self.waiting.get_mut(&id) else { return false };
-        waiter.heard.store(self.shared.running_time(), Ordering::Relaxed);
+        waiter.heard.at.store(self.shared.running_time(), Ordering::Relaxed);
         waiter.suspected = None;
         if let Some(progress) = &waiter.progress {
             let step = Progress {

@@ -14,7 +14,7 @@ use crate::{in_memory, json, none, seconds, settle, told};
 fn state(session: &Session) -> String {
     match &*session.status().borrow() {
         Status::Idle => "idle".into(),
-        Status::Connecting => "connecting".into(),
+        Status::Connecting(_) => "connecting".into(),
         Status::Connected(info) => format!("connected to {} {}", info.name, info.revision),
         Status::Failed(error) => format!("failed: {}", error.kind),
         Status::Closed => "closed".into(),

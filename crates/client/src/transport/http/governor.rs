@@ -1,0 +1,75 @@
+//! How often a stream that keeps ending is opened again: after growing pauses with some chance in them, and not for ever.
+//!
+//! Deciding only; whoever listens waits.
+
+use std::time::Duration;
+
+use crate::restarts::jittered;
+
+/// The shortest pause, whatever the server asks for.
+const SHORTEST: Duration = Duration::from_millis(500);
+/// The pause after the first end, if the server asks for nothing.
+const FIRST: Duration = Duration::from_secs(1);
+/// The longest pause.
+const LONGEST: Duration = Duration::from_secs(60);
+/// Ends in a row after which the server is believed to have nothing to say.
+const PATIENCE: u32 = 8;
+/// A stream that lived this long was a good one.
+const STABLE: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Default)]
+pub(super) struct Governor {
+    ends: u32,
+}
+
+impl Governor {
+    /// A stream has ended, or could not be opened. How long to wait before the next, or `None` to give up.
+    pub(super) fn ended(&mut self, lived: Duration, useful: bool, wish: Option<Duration>) -> Option<Duration> {
+        self.ends = if useful || lived >= STABLE { 1 } else { self.ends + 1 };
+        (self.ends <= PATIENCE).then(|| jittered(self.pause(wish)))
+    }
+
+    fn pause(&self, wish: Option<Duration>) -> Duration {
+        let first = wish.unwrap_or(FIRST).clamp(SHORTEST, LONGEST);
+        first.saturating_mul(2_u32.saturating_pow(self.ends.saturating_sub(1))).min(LONGEST)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pauses(ends: &[(u64, bool)], wish: Option<u64>) -> Vec<u64> {
+        let mut governor = Governor::default();
+        let mut told = Vec::new();
+        for (lived, useful) in ends {
+            let wish = wish.map(Duration::from_millis);
+            let Some(jittered) = governor.ended(Duration::from_secs(*lived), *useful, wish) else { break };
+            let pause = governor.pause(wish);
+            assert!((pause..=pause * 5 / 4).contains(&jittered));
+            told.push(u64::try_from(pause.as_millis()).unwrap());
+        }
+        told
+    }
+
+    #[test]
+    fn a_stream_that_keeps_ending_is_opened_less_and_less_often_and_then_not_at_all() {
+        assert_eq!(pauses(&[(0, false); 20], None), [1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000]);
+    }
+
+    #[test]
+    fn a_server_may_ask_for_longer_pauses_but_not_for_none() {
+        assert_eq!(pauses(&[(0, false); 3], Some(0)), [500, 1000, 2000]);
+        assert_eq!(pauses(&[(0, false); 2], Some(20_000)), [20_000, 40_000]);
+        assert_eq!(pauses(&[(0, false); 2], Some(u64::MAX)), [60_000, 60_000]);
+    }
+
+    #[test]
+    fn a_stream_that_was_of_use_or_lived_long_starts_the_count_anew() {
+        assert_eq!(
+            pauses(&[(0, false), (0, false), (0, true), (0, false), (31, false)], None),
+            [1000, 2000, 1000, 2000, 1000]
+        );
+        assert_eq!(pauses(&[(0, true); 40], None).len(), 40);
+    }
+}

@@ -1,0 +1,183 @@
+//! The older HTTP transport: one long GET brings everything from the server, and a POST each takes what we have to say to
+//! an address the server names.
+//!
+//! The GET has no deadline of its own, the POSTs have: a server may be silent for as long as nobody asks it anything.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::stream;
+use http::header::ACCEPT;
+use http::{HeaderMap, HeaderValue, Method, Uri};
+use wharf_io::{EventError, Events, same_origin_reference};
+
+use super::poster::{Letter, Met, is};
+use super::refusal::{self, Refusal};
+use super::{InvalidRemote, Reached, Remote, RemoteOptions};
+use crate::transport::{
+    Frame, Keeper, LONGEST_MESSAGE, Link, OpenError, Outward, PostError, Posted, Posts, REMOTE_PATIENCE, Reply,
+    Transport,
+};
+use crate::wire::TELL_LIMIT;
+
+/// A server that speaks HTTP with server-sent events, as before 2025.
+#[derive(Clone)]
+pub struct LegacySse {
+    remote: Remote,
+}
+
+impl LegacySse {
+    /// The server whose stream of events is at `url`, which is `http` or `https`.
+    pub fn new(url: &str, options: RemoteOptions) -> Result<Self, InvalidRemote> {
+        Ok(Self { remote: Remote::new(url, ["http", "https"], options)? })
+    }
+}
+
+impl Transport for LegacySse {
+    fn open(&self) -> BoxFuture<'_, Result<Link, OpenError>> {
+        Box::pin(async { open(self.remote.reach()?).await })
+    }
+
+    fn patience(&self) -> Duration {
+        REMOTE_PATIENCE
+    }
+}
+
+async fn open(reached: Reached) -> Result<Link, OpenError> {
+    let mut own = HeaderMap::new();
+    own.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+    let mut refreshed = false;
+    let response = loop {
+        let (headers, said) = reached.with_own(&own).await.map_err(not_opened)?;
+        let response = reached.send(Method::GET, &reached.url, headers, Bytes::new()).await.map_err(not_opened)?;
+        if response.status().is_success() {
+            break response;
+        }
+        let refusal = match refusal::read(response, false).await {
+            Refusal::Rpc(error) => return Err(OpenError::Other(format!("error {}: {}", error.code, error.message))),
+            Refusal::Other(refusal) => refusal,
+        };
+        let stale = matches!(refusal, PostError::Auth(_)) && !refreshed;
+        if !stale || !reached.headers.refresh(said).await.map_err(OpenError::Other)? {
+            return Err(not_opened(refusal));
+        }
+        refreshed = true;
+    };
+    if !is(&response, "text/event-stream") {
+        let mut body = response.into_body();
+        let start = String::from_utf8_lossy(&body.read_head(200).await).into_owned();
+        return Err(OpenError::Other(format!("there is no stream of events at {}: {start}", reached.url)));
+    }
+    let mut events = Events::new(response.into_body(), LONGEST_MESSAGE);
+    let endpoint = loop {
+        match events.next().await {
+            Some(Ok(event)) if event.kind == "endpoint" => break String::from_utf8_lossy(&event.data).into_owned(),
+            Some(Ok(_)) => {}
+            Some(Err(error)) => return Err(OpenError::Other(error.to_string())),
+            None => return Err(OpenError::Other("the stream ended before it named an address to post to".to_owned())),
+        }
+    };
+    // A server that sends our messages, and the headers with our secrets, elsewhere is not one we follow.
+    let endpoint = same_origin_reference(&reached.url, endpoint.trim()).ok_or_else(|| {
+        OpenError::Other(format!("the server wants messages posted to `{endpoint}`, which is another origin"))
+    })?;
+    let incoming = stream::unfold(events, async |mut events| Some((frame(&mut events).await?, events)));
+    let posts = LegacyPosts { reached, endpoint, own: HeaderMap::new() };
+    Ok(Link {
+        incoming: Box::pin(incoming),
+        outward: Outward::Posts(std::sync::Arc::new(posts)),
+        keeper: std::sync::Arc::new(LegacyKeeper),
+    })
+}
+
+async fn frame(events: &mut Events) -> Option<io::Result<Frame>> {
+    loop {
+        return match events.next().await? {
+            Ok(event) if event.kind != "message" => continue,
+            Ok(event) => Some(Ok(String::from_utf8(event.data).map_or_else(
+                |error| Frame::Unreadable {
+                    reason: format!("it is not UTF-8 at byte {}", error.utf8_error().valid_up_to()),
+                    head: error.into_bytes(),
+                    tail: Vec::new(),
+                    ended: true,
+                },
+                Frame::Message,
+            ))),
+            Err(EventError::Broken(reason)) => Some(Err(io::Error::other(reason))),
+            Err(error @ EventError::TooLong(_)) => Some(Err(io::Error::other(error.to_string()))),
+        };
+    }
+}
+
+struct LegacyPosts {
+    reached: Reached,
+    endpoint: Uri,
+    own: HeaderMap,
+}
+
+impl LegacyPosts {
+    async fn post(&self, content: &Bytes, extra: Option<&HeaderMap>) -> Result<Met, PostError> {
+        self.reached.post(Letter { to: &self.endpoint, content, own: &self.own, extra, session: true }).await
+    }
+}
+
+impl Posts for LegacyPosts {
+    fn request(&self, posted: Posted) -> BoxFuture<'_, Result<Reply, PostError>> {
+        Box::pin(async move {
+            match self.post(&posted.message, posted.headers.as_deref()).await? {
+                Met::Success(response) => {
+                    posted.heard.begin();
+                    // What it says is of no interest; read, it frees its connection.
+                    let _ = tokio::time::timeout(TELL_LIMIT, response.into_body().read_head(1024)).await;
+                    Ok(Reply::Elsewhere)
+                }
+                Met::Rpc(error) => Ok(Reply::Answer { answer: Err(error), well_addressed: true }),
+            }
+        })
+    }
+
+    fn tell(&self, message: Bytes) -> BoxFuture<'_, Result<(), PostError>> {
+        Box::pin(async move {
+            let telling = async {
+                match self.post(&message, None).await? {
+                    Met::Success(response) => {
+                        response.into_body().read_head(1024).await;
+                        Ok(())
+                    }
+                    Met::Rpc(error) => Err(PostError::Malformed(format!("error {}: {}", error.code, error.message))),
+                }
+            };
+            let late = || PostError::Lost(format!("did not take a message within {} s", TELL_LIMIT.as_secs()));
+            tokio::time::timeout(TELL_LIMIT, telling).await.unwrap_or_else(|_| Err(late()))
+        })
+    }
+
+    fn greeted(&self, _revision: &str) {}
+
+    fn listen(&self) {}
+
+    fn renews(&self) -> bool {
+        false
+    }
+
+    fn has_session(&self) -> bool {
+        true
+    }
+}
+
+/// The GET ends with the stream that reads it; there is nothing else to look after.
+struct LegacyKeeper;
+
+impl Keeper for LegacyKeeper {}
+
+fn not_opened(error: PostError) -> OpenError {
+    match error {
+        PostError::Auth(auth) => OpenError::Auth(auth),
+        PostError::Status(status) => OpenError::Http(status),
+        PostError::NotSent(reason) | PostError::Malformed(reason) => OpenError::Other(reason),
+        PostError::Lost(reason) => OpenError::Other(format!("the server {reason}")),
+        PostError::SessionLost { message, .. } => OpenError::Other(message),
+    }
+}

@@ -1,0 +1,79 @@
+//! The one place that decides whether an error means that the server has lost our session.
+//!
+//! | status | code | message | lost? |
+//! |---|---|---|---|
+//! | 404, and a session was named | any, or none at all | any | yes; the code is 32600 if there is none |
+//! | any other | 32600, -32600, -32000, -32001 | names a lost session | yes |
+//! | 400 | none: the content is no JSON-RPC | names a lost session | yes |
+//! | any other | | | no |
+//!
+//! Whether the error bears the id of the request, another, or none makes no difference.
+
+/// The code that stands for a session that the server has ended, where it gave none itself.
+pub(crate) const TERMINATED: i64 = 32600;
+
+/// The codes servers use, among other things, for a session they do not know.
+const CODES: [i64; 4] = [TERMINATED, -32600, -32000, -32001];
+
+/// Words that, together with "session", say that there is none. The Python, TypeScript and Rust SDKs' own are among them.
+const GONE: [&str; 14] = [
+    "not found",
+    "no valid",
+    "not valid",
+    "invalid",
+    "expired",
+    "terminated",
+    "unknown",
+    "missing",
+    "lost",
+    "closed",
+    "does not exist",
+    "doesn't exist",
+    "no longer",
+    "no such",
+];
+
+/// Whether a JSON-RPC error, in a session, means that the server has lost it.
+pub fn session_loss(code: i64, message: &str) -> bool {
+    CODES.contains(&code) && names_lost_session(message)
+}
+
+pub(super) fn names_lost_session(message: &str) -> bool {
+    let message = message.to_ascii_lowercase();
+    // A server with room for one session says this after a restart.
+    message.contains("server not initialized")
+        || (message.contains("session") && GONE.iter().any(|gone| message.contains(gone)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_session_is_told_by_code_and_message_together() {
+        let lost = [
+            (32600, "Session terminated"),
+            (-32600, "Session not found"),
+            (-32600, "Bad Request: Missing session ID"),
+            (-32000, "Bad Request: No valid session ID provided"),
+            (-32000, "Bad Request: Server not initialized"),
+            (-32001, "Session not found"),
+            (-32001, "session has EXPIRED"),
+        ];
+        for (code, message) in lost {
+            assert!(session_loss(code, message), "{code} {message}");
+        }
+        let other = [
+            (-32000, "disk is full"),
+            (-32000, "Connection closed"),
+            (-32600, "Invalid Request"),
+            (-32602, "Session not found"),
+            (-32603, "session expired"),
+            (-32001, "Request timed out"),
+            (-32000, "the session tool failed"),
+        ];
+        for (code, message) in other {
+            assert!(!session_loss(code, message), "{code} {message}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What goes out, whichever way: into a pipe, or as posts of their own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::outbox::{Full, Outbox};
+use super::waiting::Posting;
+use crate::transport::{Outward, PostError, Posted, Posts};
+
+/// Messages besides requests that may wait to be posted.
+const WAITING: usize = 1024;
+/// Answers to the server that may be under way at once.
+const ANSWERS_AT_ONCE: usize = 32;
+
+pub(super) enum Out {
+    Pipe(Outbox),
+    Posts(Lanes),
+}
+
+/// Requests are posted by who makes them. Notifications go one after the other, because their order means something;
+/// answers to the server's questions do not wait for them.
+pub(super) struct Lanes {
+    posts: Arc<dyn Posts>,
+    notes: mpsc::Sender<Bytes>,
+    answers: mpsc::Sender<Bytes>,
+}
+
+/// What waits in the lanes.
+pub(super) struct Waiting {
+    notes: mpsc::Receiver<Bytes>,
+    answers: mpsc::Receiver<Bytes>,
+}
+
+impl Out {
+    pub(super) fn new(outward: Outward) -> (Self, Option<Waiting>) {
+        match outward {
+            Outward::Pipe { sink, written } => (Self::Pipe(Outbox::new(sink, written)), None),
+            Outward::Posts(posts) => {
+                let (notes, notes_waiting) = mpsc::channel(WAITING);
+                let (answers, answers_waiting) = mpsc::channel(WAITING);
+                let waiting = Waiting { notes: notes_waiting, answers: answers_waiting };
+                (Self::Posts(Lanes { posts, notes, answers }), Some(waiting))
+            }
+        }
+    }
+
+    /// Sends a notification.
+    pub(super) fn post(&self, message: Bytes) -> Result<(), Full> {
+        match self {
+            Self::Pipe(outbox) => outbox.post(message),
+            Self::Posts(lanes) => lanes.notes.try_send(message).map_err(|_| Full),
+        }
+    }
+
+    /// Sends an answer to the server.
+    pub(super) fn answer(&self, message: Bytes) -> Result<(), Full> {
+        match self {
+            Self::Pipe(outbox) => outbox.post(message),
+            Self::Posts(lanes) => lanes.answers.try_send(message).map_err(|_| Full),
+        }
+    }
+
+    /// Does what callers leave behind; returns when nothing can be sent any more.
+    pub(super) async fn run(&self, waiting: Option<Waiting>, limit: Duration) {
+        match (self, waiting) {
+            (Self::Pipe(outbox), _) => outbox.pump(limit).await,
+            (Self::Posts(lanes), Some(waiting)) => {
+                tokio::join!(in_order(&*lanes.posts, waiting.notes), at_once(&lanes.posts, waiting.answers));
+            }
+            (Self::Posts(_), None) => {}
+        }
+    }
+
+    /// Why nothing can be sent any more.
+    pub(super) fn failure(&self) -> Option<&str> {
+        match self {
+            Self::Pipe(outbox) => outbox.failure(),
+            Self::Posts(_) => None,
+        }
+    }
+
+    /// Closes our side, where there is one.
+    pub(super) fn close(&self) {
+        if let Self::Pipe(outbox) = self {
+            outbox.close();
+        }
+    }
+
+    /// Whether the server keeps a session for us that it could lose while the connection lives.
+    pub(super) fn has_session(&self) -> bool {
+        matches!(self, Self::Posts(lanes) if lanes.posts.has_session())
+    }
+}
+
+impl Lanes {
+    pub(super) fn request(&self, posted: Posted) -> Posting<'_> {
+        self.posts.request(posted)
+    }
+
+    pub(super) async fn tell(&self, message: Bytes) -> Result<(), PostError> {
+        self.posts.tell(message).await
+    }
+
+    pub(super) fn greeted(&self, revision: &str) {
+        self.posts.greeted(revision);
+    }
+
+    pub(super) fn renews(&self) -> bool {
+        self.posts.renews()
+    }
+
+    pub(super) fn listen(&self) {
+        self.posts.listen();
+    }
+}
+
+async fn in_order(posts: &dyn Posts, mut messages: mpsc::Receiver<Bytes>) {
+    while let Some(message) = messages.recv().await {
+        told(posts.tell(message).await);
+    }
+}
+
+async fn at_once(posts: &Arc<dyn Posts>, mut messages: mpsc::Receiver<Bytes>) {
+    let mut under_way = JoinSet::new();
+    while let Some(message) = messages.recv().await {
+        if under_way.len() >= ANSWERS_AT_ONCE {
+            under_way.join_next().await;
+        }
+        let posts = Arc::clone(posts);
+        under_way.spawn(async move { told(posts.tell(message).await) });
+    }
+}
+
+/// Nobody waits for these; a server that does not take them is noticed by the next request.
+fn told(result: Result<(), PostError>) {
+    if let Err(error) = result {
+        tracing::debug!(?error, "a message was not taken");
+    }
+}

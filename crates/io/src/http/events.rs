@@ -1,0 +1,246 @@
+//! Server-sent events, read from a body: bounded, tolerant of every way to end a line, and aware of cuts.
+//!
+//! By hand, because the crates there are read events of any length, or decode text before its length is known.
+
+use std::mem::take;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::poll_fn;
+
+use super::body::{Body, BodyError};
+
+/// Ids longer than this are not worth keeping.
+const LONGEST_ID: usize = 4096;
+
+/// One event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// Its kind; `message` if it says nothing.
+    pub kind: String,
+    /// Its data: lines, with line feeds between them.
+    pub data: Vec<u8>,
+    /// The last id the stream has named.
+    pub id: Option<String>,
+    /// How long to wait before coming back, if it said so.
+    pub retry: Option<Duration>,
+}
+
+/// Why there are no more events.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EventError {
+    /// An event is longer than allowed.
+    #[error("an event is longer than {} MiB", .0 / (1024 * 1024))]
+    TooLong(usize),
+    /// The connection broke.
+    #[error("the connection broke: {0}")]
+    Broken(String),
+}
+
+/// Reads events from a body.
+#[derive(Debug)]
+pub struct Events {
+    body: Body,
+    parser: Parser,
+}
+
+impl Events {
+    /// Events of at most so many bytes.
+    pub fn new(body: Body, longest: usize) -> Self {
+        Self { body, parser: Parser { longest, first: true, ..Parser::default() } }
+    }
+
+    /// The next event, or `None` when the stream has ended. Half an event at the end is no event.
+    pub async fn next(&mut self) -> Option<Result<Event, EventError>> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// The same, for polling.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Event, EventError>>> {
+        loop {
+            match self.parser.next() {
+                Ok(Some(event)) => return Poll::Ready(Some(Ok(event))),
+                Ok(None) => {}
+                Err(error) => return Poll::Ready(Some(Err(error))),
+            }
+            match ready!(self.body.poll_chunk(cx)) {
+                Some(Ok(chunk)) => self.parser.input = chunk,
+                Some(Err(BodyError::Broken(reason))) => return Poll::Ready(Some(Err(EventError::Broken(reason)))),
+                Some(Err(BodyError::TooLong(most))) => return Poll::Ready(Some(Err(EventError::TooLong(most)))),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+
+    /// The last id the stream has named.
+    pub fn last_id(&self) -> Option<&str> {
+        self.parser.last_id.as_deref()
+    }
+
+    /// How long the stream asked to wait before coming back.
+    pub fn retry(&self) -> Option<Duration> {
+        self.parser.retry
+    }
+}
+
+#[derive(Debug, Default)]
+struct Parser {
+    input: Bytes,
+    line: Vec<u8>,
+    /// The last byte was a carriage return: a line feed that follows belongs to it.
+    after_return: bool,
+    /// Nothing has been read yet: a byte order mark may stand here.
+    first: bool,
+    kind: String,
+    data: Vec<u8>,
+    has_data: bool,
+    said_retry: Option<Duration>,
+    last_id: Option<String>,
+    retry: Option<Duration>,
+    longest: usize,
+}
+
+impl Parser {
+    /// An event, if the input has one; otherwise the input is used up.
+    fn next(&mut self) -> Result<Option<Event>, EventError> {
+        while !self.input.is_empty() {
+            if take(&mut self.after_return) && self.input[0] == b'\n' {
+                let _ = self.input.split_to(1);
+                continue;
+            }
+            let end = self.input.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let piece = self.input.split_to(end.unwrap_or(self.input.len()));
+            if self.line.len() + self.data.len() + piece.len() > self.longest {
+                return Err(EventError::TooLong(self.longest));
+            }
+            let Some(_) = end else {
+                self.line.extend_from_slice(&piece);
+                return Ok(None);
+            };
+            self.after_return = self.input.split_to(1)[0] == b'\r';
+            // Most lines come whole, and are not copied together first.
+            let event = if self.line.is_empty() {
+                self.on_line(&piece)
+            } else {
+                let mut line = take(&mut self.line);
+                line.extend_from_slice(&piece);
+                self.on_line(&line)
+            };
+            if event.is_some() {
+                return Ok(event);
+            }
+        }
+        Ok(None)
+    }
+
+    fn on_line(&mut self, line: &[u8]) -> Option<Event> {
+        let line = if take(&mut self.first) { line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line) } else { line };
+        if line.is_empty() {
+            return self.event();
+        }
+        let colon = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
+        let (field, value) = (&line[..colon], line.get(colon + 1..).unwrap_or_default());
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match field {
+            b"data" => {
+                if take(&mut self.has_data) {
+                    self.data.push(b'\n');
+                }
+                self.data.extend_from_slice(value);
+                self.has_data = true;
+            }
+            b"event" => self.kind = String::from_utf8_lossy(value).into_owned(),
+            b"id" if !value.contains(&0) && value.len() <= LONGEST_ID => {
+                self.last_id = Some(String::from_utf8_lossy(value).into_owned());
+            }
+            b"retry" => {
+                let milliseconds = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+                if let Some(milliseconds) = milliseconds {
+                    self.retry = Some(Duration::from_millis(milliseconds));
+                    self.said_retry = self.retry;
+                }
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// A blank line ends an event; one without data is none, but its id and its wish to wait count.
+    fn event(&mut self) -> Option<Event> {
+        let (kind, data, retry) = (take(&mut self.kind), take(&mut self.data), self.said_retry.take());
+        if !take(&mut self.has_data) {
+            return None;
+        }
+        let kind = if kind.is_empty() { "message".to_owned() } else { kind };
+        Some(Event { kind, data, id: self.last_id.clone(), retry })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parser(longest: usize) -> Parser {
+        Parser { longest, first: true, ..Parser::default() }
+    }
+
+    fn parse(parser: &mut Parser, chunks: &[&[u8]]) -> Result<Vec<Event>, EventError> {
+        let mut events = Vec::new();
+        for chunk in chunks {
+            parser.input = Bytes::copy_from_slice(chunk);
+            while let Some(event) = parser.next()? {
+                events.push(event);
+            }
+        }
+        Ok(events)
+    }
+
+    fn told(text: &str) -> Vec<String> {
+        let events = parse(&mut parser(1000), &[text.as_bytes()]).unwrap();
+        let tell = |event: Event| {
+            let id = event.id.map(|id| format!(" #{id}")).unwrap_or_default();
+            format!("{}: {:?}{id}", event.kind, String::from_utf8_lossy(&event.data))
+        };
+        events.into_iter().map(tell).collect()
+    }
+
+    #[test]
+    fn events_are_read_as_the_standard_has_it() {
+        assert_eq!(
+            told("data: one\n\ndata:two\r\n\r\ndata:  three\r\r"),
+            [r#"message: "one""#, r#"message: "two""#, r#"message: " three""#]
+        );
+        assert_eq!(told("\u{feff}event: endpoint\ndata: /m\n\n"), [r#"endpoint: "/m""#]);
+        assert_eq!(
+            told("data: a\ndata\ndata: b\nid: 7\n\n: comment\n\ndata: c\n\n"),
+            [r#"message: "a\n\nb" #7"#, r#"message: "c" #7"#]
+        );
+        assert_eq!(told("id: 8\nretry: 5\n\ndata: x"), Vec::<String>::new());
+        assert_eq!(told("data: cut"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_event_that_is_too_long_is_refused_before_it_has_come() {
+        let long = vec![b'x'; 600];
+        let mut parser = parser(1000);
+        assert_eq!(parse(&mut parser, &[b"data: ", &long]), Ok(Vec::new()));
+        assert_eq!(parse(&mut parser, &[&long]), Err(EventError::TooLong(1000)));
+    }
+
+    proptest! {
+        #[test]
+        fn where_the_pieces_are_cut_makes_no_difference(
+            text in "(data: ?[a-z]{0,5}(\r\n|\n|\r)|id:[0-9](\n|\r\n)|:[a-z]*(\r|\n)|(\n|\r\n|\r)){0,12}",
+            cuts in prop::collection::vec(0usize..80, 0..6),
+        ) {
+            let bytes = text.as_bytes();
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(bytes.len())).collect();
+            cuts.extend([0, bytes.len()]);
+            cuts.sort_unstable();
+            let chunks: Vec<&[u8]> = cuts.windows(2).map(|cut| &bytes[cut[0]..cut[1]]).collect();
+            prop_assert_eq!(parse(&mut parser(1000), &chunks), parse(&mut parser(1000), &[bytes]));
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What a client needs to know before it can connect: handed in, never looked up.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::dial::{Dial, Resolve};
+
+/// How a client connects.
+#[derive(Clone, Debug)]
+pub struct HttpSettings {
+    /// How long a connection may take, TLS and proxy included.
+    pub connect: Duration,
+    /// The proxies.
+    pub proxies: Proxies,
+    /// More certificates to trust, in PEM: the content of the file that `SSL_CERT_FILE` names.
+    pub extra_ca: Option<Vec<u8>>,
+    /// How a stream is made.
+    pub(crate) way: Way,
+}
+
+/// How a stream to a host is made.
+#[derive(Clone)]
+pub(crate) enum Way {
+    /// TCP, with names looked up by the system or by this.
+    Tcp(Option<Arc<dyn Resolve>>),
+    /// A socket in the file system, whatever the host.
+    Unix(PathBuf),
+    /// Whatever this makes.
+    Dial(Arc<dyn Dial>),
+}
+
+/// The proxies, as the variables of these names have them.
+#[derive(Clone, Debug, Default)]
+pub struct Proxies {
+    /// `HTTP_PROXY`.
+    pub http: Option<String>,
+    /// `HTTPS_PROXY`.
+    pub https: Option<String>,
+    /// `ALL_PROXY`.
+    pub all: Option<String>,
+    /// `NO_PROXY`: hosts that are reached without one. Loopback always is.
+    pub no: Option<String>,
+}
+
+/// What is wrong with the settings.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidSettings {
+    /// The certificates cannot be used.
+    #[error("the extra certificates cannot be used: {0}")]
+    Certificates(String),
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self { connect: Duration::from_secs(30), proxies: Proxies::default(), extra_ca: None, way: Way::Tcp(None) }
+    }
+}
+
+impl HttpSettings {
+    /// With another way to look names up.
+    #[must_use]
+    pub fn resolving(mut self, resolve: impl Resolve) -> Self {
+        self.way = Way::Tcp(Some(Arc::new(resolve)));
+        self
+    }
+
+    /// Over a socket in the file system.
+    #[must_use]
+    pub fn over_unix_socket(mut self, path: impl Into<PathBuf>) -> Self {
+        self.way = Way::Unix(path.into());
+        self
+    }
+
+    /// Over streams of one's own making: in memory, simulated, or anything else.
+    #[must_use]
+    pub fn dialing(mut self, dial: impl Dial) -> Self {
+        self.way = Way::Dial(Arc::new(dial));
+        self
+    }
+}
+
+impl fmt::Debug for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(None) => f.write_str("Tcp"),
+            Self::Tcp(Some(_)) => f.write_str("Tcp(own names)"),
+            Self::Unix(path) => write!(f, "Unix({})", path.display()),
+            Self::Dial(_) => f.write_str("Dial"),
+        }
+    }
+}
