@@ -1,13 +1,16 @@
-//! Tools served over stdio and in-process: what Wharf's demo, its examples and its tests talk to.
+//! Tools served over stdio, in-process and over the network: what Wharf's demo, its examples and its tests talk to.
 //!
 //! [`Toolbox`] is the short way to a server: a name, some tools, a function each. Whoever has an rmcp handler already
-//! serves that instead; both go through [`serve_stdio`] and [`serve_stream`].
+//! serves that instead. Both go through [`serve_stdio`] and [`serve_stream`] for one client, and through a [`Router`],
+//! behind a TCP listener a [`Remote`], for many.
 
+mod remote;
 mod toolbox;
 
 use rmcp::ServiceExt as _;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+pub use remote::{Remote, RemoteOptions, Router};
 pub use rmcp;
 pub use toolbox::{Call, Reply, Toolbox};
 

@@ -1,0 +1,168 @@
+//! The one place that knows the handler's type, and the pipe through which SSE and WebSocket talk to a handler.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::common::server_side_http::SessionId;
+use rmcp::transport::streamable_http_server::session::local::{LocalSessionHandle, LocalSessionManager};
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::{ServerHandler, ServiceExt as _};
+use tokio::io::{AsyncBufReadExt as _, BufReader, DuplexStream, Lines};
+use tokio::sync::mpsc;
+use tokio_util::io::StreamReader;
+use tokio_util::sync::CancellationToken;
+
+use super::RemoteOptions;
+use super::reply::Reply;
+
+/// How many messages of a client wait for its handler.
+const WAITING_MESSAGES: usize = 8;
+
+/// How many bytes of a handler's messages wait for its client.
+const WAITING_BYTES: usize = 64 * 1024;
+
+/// How long a client may take for the handshake.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(60);
+
+/// How long a handler may take to let go of what it does when its client is gone.
+const END_LIMIT: Duration = Duration::from_secs(5);
+
+/// The client's end of a conversation, one line of JSON per message.
+pub(crate) struct Pipe {
+    pub(crate) to_handler: mpsc::Sender<Bytes>,
+    pub(crate) from_handler: Lines<BufReader<DuplexStream>>,
+}
+
+/// The handler's end of a conversation.
+pub(crate) struct HandlerEnd {
+    inbox: mpsc::Receiver<Bytes>,
+    outbox: DuplexStream,
+}
+
+pub(crate) fn pipe() -> (Pipe, HandlerEnd) {
+    let (to_handler, inbox) = mpsc::channel(WAITING_MESSAGES);
+    let (outbox, from_handler) = tokio::io::duplex(WAITING_BYTES);
+    (Pipe { to_handler, from_handler: BufReader::new(from_handler).lines() }, HandlerEnd { inbox, outbox })
+}
+
+/// A message as one line, if it is JSON at all.
+pub(crate) fn one_line(message: &[u8]) -> Option<Bytes> {
+    serde_json::from_slice::<&serde_json::value::RawValue>(message).ok()?;
+    // In JSON line breaks stand only between tokens, where a space is as good.
+    let unbroken = message.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte });
+    Some(unbroken.chain([b'\n']).collect())
+}
+
+/// Handlers of some type, and their sessions over Streamable HTTP.
+pub(crate) trait Backend: Send + Sync {
+    /// Answers one request over Streamable HTTP.
+    fn answer(&self, request: Request<Full<Bytes>>) -> BoxFuture<'static, Reply>;
+
+    /// Serves one client with a handler of its own until it is `over`.
+    fn serve(&self, end: HandlerEnd, over: CancellationToken) -> BoxFuture<'static, ()>;
+
+    /// Forgets the sessions over Streamable HTTP.
+    fn forget(&self) -> BoxFuture<'_, ()>;
+}
+
+pub(crate) struct Handlers<H> {
+    make: Arc<dyn Fn() -> H + Send + Sync>,
+    streamable: StreamableHttpService<H, LocalSessionManager>,
+    sessions: Arc<LocalSessionManager>,
+    longest_line: usize,
+}
+
+impl<H: ServerHandler> Handlers<H> {
+    pub(crate) fn new(make: impl Fn() -> H + Send + Sync + 'static, options: &RemoteOptions) -> Self {
+        let make: Arc<dyn Fn() -> H + Send + Sync> = Arc::new(make);
+        let sessions = Arc::new(LocalSessionManager::default());
+        // Who is let in was decided before; comments are added after, by a clock that tests can pause.
+        let config = StreamableHttpServerConfig::default()
+            .with_legacy_session_mode(true)
+            .with_json_response(options.json_answers)
+            .with_max_request_body_bytes(options.largest_message)
+            .with_sse_keep_alive(None)
+            .disable_allowed_hosts()
+            .disable_allowed_origins();
+        let for_sessions = make.clone();
+        let streamable = StreamableHttpService::new(move || Ok(for_sessions()), sessions.clone(), config);
+        Self { make, streamable, sessions, longest_line: options.largest_message.saturating_add(1) }
+    }
+}
+
+impl<H: ServerHandler> Backend for Handlers<H> {
+    fn answer(&self, request: Request<Full<Bytes>>) -> BoxFuture<'static, Reply> {
+        let streamable = self.streamable.clone();
+        async move { streamable.handle(request).await.map(BodyExt::boxed_unsync) }.boxed()
+    }
+
+    fn serve(&self, end: HandlerEnd, over: CancellationToken) -> BoxFuture<'static, ()> {
+        let HandlerEnd { mut inbox, outbox } = end;
+        let handler = (self.make)();
+        let lines = stream::poll_fn(move |context| inbox.poll_recv(context)).map(Ok::<_, io::Error>);
+        let transport = AsyncRwTransport::new(StreamReader::new(lines), outbox).with_max_line_length(self.longest_line);
+        async move {
+            let handshake = tokio::time::timeout(HANDSHAKE_LIMIT, handler.serve(transport));
+            let Some(Ok(Ok(serving))) = over.run_until_cancelled(handshake).await else { return };
+            let stop = serving.cancellation_token();
+            let mut ended = std::pin::pin!(serving.waiting());
+            if over.run_until_cancelled(ended.as_mut()).await.is_none() {
+                stop.cancel();
+                let _ = tokio::time::timeout(END_LIMIT, ended).await;
+            }
+        }
+        .boxed()
+    }
+
+    fn forget(&self) -> BoxFuture<'_, ()> {
+        async move {
+            let forgotten = std::mem::take(&mut *self.sessions.sessions.write().await);
+            let closing = forgotten.into_iter().map(close);
+            futures_util::future::join_all(closing).await;
+        }
+        .boxed()
+    }
+}
+
+async fn close((_, session): (SessionId, LocalSessionHandle)) {
+    // A session that has ended already, or is too busy to listen, ends with its handle.
+    let _ = tokio::time::timeout(END_LIMIT, session.close()).await;
+}
+
+impl<H> Drop for Handlers<H> {
+    /// The sessions' tasks hold on to the sessions, so these would outlive the router by minutes.
+    fn drop(&mut self) {
+        if let Ok(mut sessions) = self.sessions.sessions.try_write() {
+            sessions.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::one_line;
+
+    #[test]
+    fn a_message_becomes_one_line_without_changing_its_meaning() {
+        for (message, expected) in [
+            ("{}", Some("{}\n")),
+            ("{\r\n  \"a\": \"b\\n\"\n}\n", Some("{    \"a\": \"b\\n\" } \n")),
+            ("\"broken\nstring\"", None),
+            ("{} {}", None),
+            ("", None),
+        ] {
+            let line = one_line(message.as_bytes());
+            assert_eq!(line.as_deref(), expected.map(str::as_bytes), "{message:?}");
+        }
+        assert_eq!(one_line(b"\"\xff\""), None);
+    }
+}

@@ -1,0 +1,166 @@
+//! What holds for every transport: who is let in, what is where, and how it ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::Instant;
+use wharf_server::{Remote, RemoteOptions, Reply, Router};
+
+use crate::raw::Http;
+use crate::{call, initialize, initialized, remote, router, server_name, soon, sse, streamable, toolbox, websocket};
+
+const UPGRADE: [&str; 4] = [
+    "Connection: Upgrade",
+    "Upgrade: websocket",
+    "Sec-WebSocket-Version: 13",
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+];
+
+#[tokio::test]
+async fn strange_hosts_and_origins_are_refused_everywhere() {
+    let remote = remote(RemoteOptions::default()).await;
+    for target in ["POST /mcp", "GET /mcp", "DELETE /mcp", "GET /sse", "POST /messages?session=x", "GET /ws"] {
+        for strange in [
+            &["Host: evil.example"][..],
+            &["Origin: http://evil.example"],
+            &["Origin: null"],
+            &["Origin: http://localhost", "Origin: http://localhost"],
+        ] {
+            let head = Http::connect(&remote).await.send(target, &[strange, &UPGRADE].concat(), "").await;
+            assert_eq!(head.status, 403, "{target} {strange:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn hosts_that_were_allowed_are_let_in_everywhere() {
+    let allowed_hosts = Some(vec!["wharf.example".to_owned()]);
+    let remote = remote(RemoteOptions { allowed_hosts, ..RemoteOptions::default() }).await;
+    let named = ["Host: wharf.example", "Origin: https://wharf.example"];
+    assert_eq!(Http::connect(&remote).await.post("/mcp", &named, &initialize()).await.status, 200);
+    assert_eq!(Http::connect(&remote).await.send("GET /sse", &named, "").await.status, 200);
+    let head = Http::connect(&remote).await.send("GET /ws", &[&named[..], &UPGRADE].concat(), "").await;
+    assert_eq!(head.status, 101);
+}
+
+#[tokio::test]
+async fn other_paths_are_not_found_and_other_methods_not_allowed() {
+    let remote = remote(RemoteOptions::default()).await;
+    let mut http = Http::connect(&remote).await;
+    for (target, status, allow) in [
+        ("GET /", 404, None),
+        ("POST /mcp/", 404, None),
+        ("PUT /mcp", 405, Some("GET, POST, DELETE")),
+        ("POST /sse", 405, Some("GET")),
+        ("GET /messages", 405, Some("POST")),
+        ("POST /ws", 405, Some("GET")),
+    ] {
+        let head = http.send(target, &[], "").await;
+        http.body(&head).await;
+        assert_eq!((head.status, head.header("allow")), (status, allow), "{target}");
+    }
+}
+
+#[tokio::test]
+async fn closing_ends_open_streams_promptly() {
+    let remote = remote(RemoteOptions::default()).await;
+    let address = remote.address();
+    let (mut calling, session) = streamable::open(&remote).await;
+    calling.post("/mcp", &[&session], &call(2, "hang", "")).await;
+    let (mut stream, path) = sse::open(&remote).await;
+    let mut http = Http::connect(&remote).await;
+    for message in [initialize(), initialized(), call(2, "hang", "")] {
+        let head = http.post(&path, &[], &message).await;
+        http.body(&head).await;
+    }
+    let mut socket = websocket::open(&remote).await;
+
+    let start = Instant::now();
+    let all_closed = async {
+        while calling.event().await.is_some() {}
+        while stream.event().await.is_some() {}
+        websocket::close_code(&mut socket).await;
+        drop(socket);
+    };
+    soon(async { tokio::join!(remote.close(), all_closed) }).await;
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    assert!(tokio::net::TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test]
+async fn dropping_ends_open_streams() {
+    let remote = remote(RemoteOptions::default()).await;
+    let (mut stream, _) = sse::open(&remote).await;
+    let mut socket = websocket::open(&remote).await;
+    drop(remote);
+    while stream.event().await.is_some() {}
+    soon(async { while let Some(Ok(_)) = futures_util::StreamExt::next(&mut socket).await {} }).await;
+}
+
+#[tokio::test]
+async fn no_handler_outlives_its_router() {
+    let held = Arc::new(());
+    let make = {
+        let held = held.clone();
+        move || {
+            let held = held.clone();
+            let tool = move |_| {
+                let held = held.clone();
+                async move { Ok(Reply::Text(Arc::strong_count(&held).to_string())) }
+            };
+            toolbox().tool(json!({ "name": "hold", "inputSchema": { "type": "object" } }), tool)
+        }
+    };
+    let router = Router::new(make, RemoteOptions::default());
+    let remote = Remote::bind(([127, 0, 0, 1], 0).into(), router).await.unwrap();
+    let clients = (streamable::open(&remote).await, sse::open(&remote).await, websocket::open(&remote).await);
+    assert!(Arc::strong_count(&held) > 4, "one here, one to make more, one per client");
+    let ((), ()) = tokio::join!(remote.close(), async { drop(clients) });
+    soon(async {
+        while Arc::strong_count(&held) > 1 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_connection_need_not_be_a_socket() {
+    let router = router(RemoteOptions::default());
+    let (ours, theirs) = tokio::io::duplex(1024);
+    let client = async move {
+        let mut http = Http::over(ours);
+        let head = http.post("/mcp", &[], &initialize()).await;
+        assert_eq!(head.status, 200);
+        assert_eq!(server_name(&http.message().await.unwrap()), "parrot");
+    };
+    soon(async { tokio::join!(client, router.serve_connection(theirs)) }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_is_cut_off_after_a_minute() {
+    let router = router(RemoteOptions { keep_alive: Duration::from_secs(1), ..RemoteOptions::default() });
+    let (ours, theirs) = tokio::io::duplex(512);
+    let client = async move {
+        let mut http = Http::over(ours);
+        http.send("GET /sse", &[], "").await;
+        tokio::time::sleep(Duration::from_secs(600)).await;
+    };
+    let start = Instant::now();
+    let cut_off = async {
+        router.serve_connection(theirs).await;
+        start.elapsed()
+    };
+    let ((), elapsed) = tokio::join!(client, cut_off);
+    assert!(elapsed > Duration::from_secs(60) && elapsed < Duration::from_secs(150), "{elapsed:?}");
+}
+
+#[tokio::test]
+async fn the_addresses_can_be_connected_to_even_if_every_interface_is_listened_on() {
+    let remote = Remote::bind(([0, 0, 0, 0], 0).into(), router(RemoteOptions::default())).await.unwrap();
+    let port = remote.address().port();
+    assert_eq!(remote.http_url(), format!("http://127.0.0.1:{port}/mcp"));
+    assert_eq!(remote.sse_url(), format!("http://127.0.0.1:{port}/sse"));
+    assert_eq!(remote.ws_url(), format!("ws://127.0.0.1:{port}/ws"));
+}

@@ -1,0 +1,71 @@
+//! Serving over the network, seen by clients that write their requests by hand.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod connections;
+mod http2;
+mod raw;
+mod sse;
+mod streamable;
+mod websocket;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use wharf_server::{Remote, RemoteOptions, Reply, Router, Toolbox};
+
+/// A server with a tool that says back what it is told, one that reports before it answers, and one that never answers.
+fn toolbox() -> Toolbox {
+    let schema = json!({ "type": "object", "properties": { "text": { "type": "string" } } });
+    Toolbox::new("parrot", "1.0.0")
+        .tool(json!({ "name": "say", "inputSchema": schema }), |call| async move {
+            call.text("text").map(|text| Reply::Text(text.to_owned()))
+        })
+        .tool(json!({ "name": "report", "inputSchema": schema }), |call| async move {
+            call.progress(1.0, 2.0, "half").await;
+            Ok(Reply::Text("done".to_owned()))
+        })
+        .tool(json!({ "name": "hang", "inputSchema": schema }), |call| async move {
+            call.cancelled().await;
+            Err("cancelled".to_owned())
+        })
+}
+
+fn router(options: RemoteOptions) -> Router {
+    Router::new(toolbox, options)
+}
+
+async fn remote(options: RemoteOptions) -> Remote {
+    Remote::bind(([127, 0, 0, 1], 0).into(), router(options)).await.unwrap()
+}
+
+/// Fails instead of hanging.
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(10), future).await.expect("this should have ended soon, and hangs")
+}
+
+fn initialize() -> Value {
+    let params = json!({
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": { "name": "by hand", "version": "1.0.0" },
+    });
+    json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params })
+}
+
+fn initialized() -> Value {
+    json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })
+}
+
+fn call(id: u32, tool: &str, text: &str) -> Value {
+    let params = json!({ "name": tool, "arguments": { "text": text }, "_meta": { "progressToken": id } });
+    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
+}
+
+fn server_name(answer: &Value) -> &str {
+    answer["result"]["serverInfo"]["name"].as_str().unwrap_or_default()
+}
+
+fn said(answer: &Value) -> &str {
+    answer["result"]["content"][0]["text"].as_str().unwrap_or_default()
+}
