@@ -1,16 +1,20 @@
 //! Scripted MCP servers for Wharf's own tests: any revision, any fault, every line logged.
 //!
-//! A [`Script`] says what the server offers and how it answers; [`Scripted`] serves it in memory, and the binary
-//! `scripted-server` serves the same script as a child process. The wire format is the true one.
+//! A [`Script`] says what the server offers and how it answers; [`Scripted`] serves it in memory, the binary
+//! `scripted-server` serves the same script as a child process, and [`HttpScripted`] serves it over HTTP. The wire
+//! format is the true one.
 
+mod http;
 mod log;
 mod process;
+mod rules;
 mod script;
 mod serve;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use http::{Answers, HttpScripted, Listening, Push, SeenRequest, Stale};
 pub use log::WireLog;
 pub use process::{alive, child_server, children_of, descendants_of, kill};
 pub use script::{Rule, Script, Step};

@@ -28,7 +28,7 @@ pub struct Script {
 /// What to do about one kind of message.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Rule {
-    /// The method.
+    /// The method; `GET` and `DELETE` stand for HTTP requests of that kind.
     pub method: String,
     /// The name in its parameters, if it has to be a certain one.
     pub name: Option<String>,
@@ -85,6 +85,23 @@ pub enum Step {
     Grandchild(String),
     /// From now on, ignores the end of its input and SIGTERM (only as a child process).
     IgnoreEnd,
+    /// Answers the HTTP request with exactly this (only over HTTP, as everything below).
+    Http {
+        /// The status.
+        status: u16,
+        /// The headers; nothing is added but the length.
+        headers: Vec<(String, String)>,
+        /// The body.
+        body: String,
+    },
+    /// Ends the event stream of the response, whether or not the answer has been sent.
+    EndStream,
+    /// Drops the whole connection at once; a client over TCP sees a reset.
+    Reset,
+    /// Sends the head of a JSON response with a length of 1000, and then nothing.
+    Stall,
+    /// Writes text into the event stream as it stands.
+    RawEvent(String),
 }
 
 impl Script {

@@ -10,6 +10,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _,
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 
+use crate::rules::{Rules, answer_well, message_of};
 use crate::{Script, Step, WireLog, process};
 
 /// What floods are made of.
@@ -18,8 +19,7 @@ static FILLING: [u8; 64 * 1024] = [b'x'; 64 * 1024];
 /// A script with its log and with how often its rules have been used, shared by all its connections.
 #[derive(Clone)]
 pub struct Scripted {
-    script: Arc<Script>,
-    used: Arc<Mutex<HashMap<usize, u32>>>,
+    rules: Arc<Rules>,
     log: WireLog,
     connections: Arc<AtomicU64>,
 }
@@ -27,7 +27,7 @@ pub struct Scripted {
 impl Scripted {
     /// Ready to be served.
     pub fn new(script: Script) -> Self {
-        Self { script: Arc::new(script), used: Arc::default(), log: WireLog::default(), connections: Arc::default() }
+        Self { rules: Arc::new(Rules::new(script)), log: WireLog::default(), connections: Arc::default() }
     }
 
     /// What has been received so far.
@@ -62,7 +62,7 @@ impl Scripted {
             deaf: Notify::new(),
         });
         let talk = async {
-            if !connection.play(&connection.server.script.at_start, &Value::Null).await {
+            if !connection.play(&connection.server.rules.script().at_start, &Value::Null).await {
                 return;
             }
             connection.read(reader).await;
@@ -103,7 +103,7 @@ impl Connection {
                 }
                 continue;
             }
-            let (connection, steps) = (Arc::clone(self), self.steps(&message));
+            let (connection, steps) = (Arc::clone(self), self.server.rules.steps(&message));
             match steps {
                 // Requests with steps may take long; each is on its own.
                 Some(steps) => {
@@ -117,33 +117,24 @@ impl Connection {
         process::at_end_of_input().await;
     }
 
-    /// The steps of the first rule that fits and is not used up.
-    fn steps(&self, message: &Value) -> Option<Vec<Step>> {
-        let mut used = self.server.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let name = message["params"]["name"].as_str();
-        let (index, rule) = self.server.script.rules.iter().enumerate().find(|(index, rule)| {
-            message["method"] == rule.method.as_str()
-                && rule.name.as_deref().is_none_or(|wanted| Some(wanted) == name)
-                && rule.times.is_none_or(|times| used.get(index).copied().unwrap_or(0) < times)
-        })?;
-        *used.entry(index).or_default() += 1;
-        Some(rule.steps.clone())
-    }
-
     /// Plays steps one after the other; `false` if the server is to do nothing more.
     async fn play(self: &Arc<Self>, steps: &[Step], request: &Value) -> bool {
-        let id = &request["id"];
-        let fill = |text: &str| text.replace("{id}", &id.to_string());
+        let script = self.server.rules.script();
+        let fill = |text: &str| text.replace("{id}", &request["id"].to_string());
         let mut answer = Value::Null;
         for step in steps {
             match step {
-                Step::Result(result) => self.send(&json!({"jsonrpc": "2.0", "id": id, "result": result})).await,
-                Step::Text(text) => self.send(&text_result(id, text)).await,
-                Step::Error(code, message) => {
-                    let error = json!({"code": code, "message": message});
-                    self.send(&json!({"jsonrpc": "2.0", "id": id, "error": error})).await;
+                Step::Result(_)
+                | Step::Text(_)
+                | Step::Error(..)
+                | Step::Normally
+                | Step::Notify(..)
+                | Step::Progress(..)
+                | Step::TellAnswer => {
+                    if let Some(message) = message_of(script, step, request, &answer) {
+                        self.send(&message).await;
+                    }
                 }
-                Step::Normally => self.answer_well(request).await,
                 Step::Line(line) => self.write(format!("{}\n", fill(line)).as_bytes()).await,
                 Step::Bytes(bytes) => self.write(bytes).await,
                 Step::Flood(before, length, after) => {
@@ -153,20 +144,7 @@ impl Connection {
                     let pieces = std::iter::once(before.as_bytes()).chain(filling).chain([rest, after.as_bytes()]);
                     self.write_all(pieces).await;
                 }
-                Step::Notify(method, params) => {
-                    self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
-                }
-                Step::Progress(progress, total, message) => {
-                    let token = &request["params"]["_meta"]["progressToken"];
-                    let params =
-                        json!({"progressToken": token, "progress": progress, "total": total, "message": message});
-                    self.send(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})).await;
-                }
                 Step::Ask(method, params) => answer = self.ask(method, params).await,
-                Step::TellAnswer => {
-                    let told = answer.get("result").or(answer.get("error")).unwrap_or(&Value::Null);
-                    self.send(&text_result(id, &told.to_string())).await;
-                }
                 Step::Wait(milliseconds) => tokio::time::sleep(Duration::from_millis(*milliseconds)).await,
                 Step::Hang => std::future::pending().await,
                 Step::StopReading => self.deaf.notify_one(),
@@ -181,6 +159,8 @@ impl Connection {
                 | Step::ExitOnce(..)
                 | Step::Grandchild(_)
                 | Step::IgnoreEnd => process::step(step).await,
+                // There is no response here to spoil.
+                Step::Http { .. } | Step::EndStream | Step::Reset | Step::Stall | Step::RawEvent(_) => {}
             }
         }
         true
@@ -196,45 +176,9 @@ impl Connection {
 
     /// What a good server would do.
     async fn answer_well(&self, message: &Value) {
-        let id = &message["id"];
-        if id.is_null() {
-            return;
+        if let Some(answer) = answer_well(self.server.rules.script(), message) {
+            self.send(&answer).await;
         }
-        let script = &self.server.script;
-        let params = &message["params"];
-        let result = match message["method"].as_str().unwrap_or_default() {
-            "initialize" => json!({
-                "protocolVersion": script.revision.as_deref().map_or(params["protocolVersion"].clone(), Value::from),
-                "capabilities": {"tools": {"listChanged": true}, "prompts": {}, "resources": {}, "logging": {}},
-                "serverInfo": {"name": "scripted", "version": "1.0"},
-            }),
-            "ping" | "logging/setLevel" => json!({}),
-            "tools/list" => page("tools", &script.tools, script.page_size, params),
-            "prompts/list" => page("prompts", &script.prompts, script.page_size, params),
-            "resources/list" => page("resources", &script.resources, script.page_size, params),
-            "resources/templates/list" => page("resourceTemplates", &script.templates, script.page_size, params),
-            "tools/call" => {
-                let arguments = &params["arguments"];
-                let text = match params["name"].as_str() {
-                    Some("echo") => arguments["text"].as_str().unwrap_or_default().to_owned(),
-                    Some("add") => {
-                        (arguments["a"].as_i64().unwrap_or(0) + arguments["b"].as_i64().unwrap_or(0)).to_string()
-                    }
-                    _ => {
-                        return self
-                            .send(&json!({"jsonrpc": "2.0", "id": id, "result":
-                        {"content": [{"type": "text", "text": "Unknown tool"}], "isError": true}}))
-                            .await;
-                    }
-                };
-                return self.send(&text_result(id, &text)).await;
-            }
-            method => {
-                let error = json!({"code": -32601, "message": format!("no method {method}")});
-                return self.send(&json!({"jsonrpc": "2.0", "id": id, "error": error})).await;
-            }
-        };
-        self.send(&json!({"jsonrpc": "2.0", "id": id, "result": result})).await;
     }
 
     async fn send(&self, message: &Value) {
@@ -261,19 +205,4 @@ impl Connection {
     fn asked(&self) -> std::sync::MutexGuard<'_, HashMap<String, oneshot::Sender<Value>>> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn text_result(id: &Value, text: &str) -> Value {
-    json!({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": text}]}})
-}
-
-/// One page of a list; the cursor is the number of the first item.
-fn page(key: &str, items: &[Value], size: Option<usize>, params: &Value) -> Value {
-    let start = params["cursor"].as_str().and_then(|cursor| cursor.parse().ok()).unwrap_or(0_usize).min(items.len());
-    let end = size.map_or(items.len(), |size| (start + size).min(items.len()));
-    let mut page = json!({ key: items[start..end] });
-    if end < items.len() {
-        page["nextCursor"] = end.to_string().into();
-    }
-    page
 }

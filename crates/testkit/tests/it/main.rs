@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod streamable;
+mod wire;
+
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 

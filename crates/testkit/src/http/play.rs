@@ -1,0 +1,108 @@
+//! Plays steps into a channel of things said; how those look on the wire is decided by whoever listens.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::{Answers, HttpScripted};
+use crate::rules::message_of;
+use crate::{Step, process};
+
+/// One thing a server says, or a way to stop talking.
+#[derive(Debug)]
+pub(super) enum Said {
+    /// A message.
+    Message(Value),
+    /// A line that may or may not be a message.
+    Line(String),
+    /// Bytes as they stand.
+    Raw(Bytes),
+    /// A whole HTTP response.
+    Response { status: u16, headers: Vec<(String, String)>, body: String },
+    /// The head of a response whose body never comes.
+    Stall,
+    /// The proper end of the stream.
+    End,
+    /// The end of the connection.
+    HangUp,
+    /// The end of the connection, as rude as can be.
+    Reset,
+}
+
+/// Plays steps one after the other. That nobody listens any more does not stop them.
+pub(super) async fn play(server: HttpScripted, steps: Vec<Step>, request: Value, out: mpsc::Sender<Said>) {
+    let fill = |text: &str| text.replace("{id}", &request["id"].to_string());
+    let mut told = Value::Null;
+    for step in &steps {
+        let said = match step {
+            Step::Result(_)
+            | Step::Text(_)
+            | Step::Error(..)
+            | Step::Normally
+            | Step::Notify(..)
+            | Step::Progress(..)
+            | Step::TellAnswer => message_of(server.shared.rules.script(), step, &request, &told).map(Said::Message),
+            Step::Line(line) => Some(Said::Line(fill(line))),
+            Step::Bytes(bytes) => Some(Said::Raw(Bytes::copy_from_slice(bytes))),
+            Step::RawEvent(text) => Some(Said::Raw(fill(text).into())),
+            Step::Flood(before, length, after) => {
+                let line = format!("{}{}{}", fill(before), "x".repeat(*length), fill(after));
+                Some(Said::Line(line.trim_end().to_owned()))
+            }
+            Step::Ask(method, params) => {
+                told = server.ask(method, params, &out).await;
+                None
+            }
+            Step::Wait(milliseconds) => {
+                tokio::time::sleep(Duration::from_millis(*milliseconds)).await;
+                None
+            }
+            Step::Hang => std::future::pending().await,
+            Step::Touch(_) => {
+                process::step(step).await;
+                None
+            }
+            Step::Http { status, headers, body } => {
+                Some(Said::Response { status: *status, headers: headers.clone(), body: fill(body) })
+            }
+            Step::Stall => Some(Said::Stall),
+            Step::EndStream => Some(Said::End),
+            Step::HangUp => Some(Said::HangUp),
+            Step::Reset => Some(Said::Reset),
+            Step::StopReading
+            | Step::Stderr(_)
+            | Step::StderrFlood(_)
+            | Step::Exit(_)
+            | Step::ExitOnce(..)
+            | Step::Grandchild(_)
+            | Step::IgnoreEnd => panic!("a server over HTTP cannot do this: {step:?}"),
+        };
+        if let Some(said) = said {
+            let last = matches!(said, Said::HangUp | Said::Reset);
+            let _ = out.send(said).await;
+            if last {
+                return;
+            }
+        }
+    }
+}
+
+/// Whether the response is decided by the steps themselves, so that its head may not be sent before they are played.
+pub(super) fn decide_the_response(steps: &[Step]) -> bool {
+    let first = steps.iter().find(|step| !matches!(step, Step::Wait(_) | Step::Touch(_)));
+    matches!(first, Some(Step::Http { .. } | Step::Stall | Step::Reset))
+}
+
+/// Whether these steps are answered with an event stream.
+pub(super) fn need_a_stream(steps: &[Step], answers: Answers) -> bool {
+    let first = steps.iter().find(|step| !matches!(step, Step::Wait(_) | Step::Touch(_)));
+    if decide_the_response(steps) || matches!(first, Some(Step::HangUp)) {
+        return false;
+    }
+    answers == Answers::Sse
+        || steps.iter().any(|step| {
+            matches!(step, Step::Notify(..) | Step::Progress(..) | Step::Ask(..) | Step::EndStream | Step::RawEvent(_))
+        })
+}

@@ -1,0 +1,191 @@
+//! Responses: whole ones, stalled ones, and event streams.
+
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Body, Frame};
+use serde_json::{Value, json};
+use tokio::sync::{Notify, mpsc};
+
+use super::play::Said;
+use super::{HttpScripted, Stale};
+
+pub(super) type Response = http::Response<UnsyncBoxBody<Bytes, Infallible>>;
+
+/// The length a stalled response promises.
+const PROMISED: usize = 1000;
+
+/// How one connection ends, if it does not end by itself.
+#[derive(Default)]
+pub(super) struct Ending {
+    /// Drop it now.
+    pub(super) cut: Notify,
+    /// Whether dropping it has to look like a reset.
+    pub(super) reset: AtomicBool,
+    /// End it after the response that is on its way.
+    pub(super) after_this: Notify,
+}
+
+impl Ending {
+    pub(super) fn cut(&self, reset: bool) {
+        self.reset.store(reset, Ordering::Relaxed);
+        self.cut.notify_one();
+    }
+}
+
+pub(super) fn empty(status: u16) -> Response {
+    whole(status, &[], Bytes::new())
+}
+
+pub(super) fn not_allowed(allowed: &str) -> Response {
+    whole(405, &[(ALLOW.as_str(), allowed)], Bytes::new())
+}
+
+pub(super) fn json(status: u16, body: impl Into<Bytes>) -> Response {
+    whole(status, &[(CONTENT_TYPE.as_str(), "application/json")], body)
+}
+
+pub(super) fn whole(status: u16, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Response {
+    with_body(status, headers, Full::new(body.into()))
+}
+
+/// The head of a good response, and nothing after it.
+pub(super) fn stalled() -> Response {
+    let length = PROMISED.to_string();
+    let headers = [(CONTENT_TYPE.as_str(), "application/json"), (CONTENT_LENGTH.as_str(), &length)];
+    with_body(200, &headers, Silence)
+}
+
+pub(super) fn events(stream: EventStream) -> Response {
+    let headers = [(CONTENT_TYPE.as_str(), "text/event-stream"), (CACHE_CONTROL.as_str(), "no-cache")];
+    with_body(200, &headers, stream)
+}
+
+/// What a request of an unknown session gets.
+pub(super) fn stale(how: &Stale, id: &Value) -> Response {
+    let error = |code: i64, message: &str| json!({"code": code, "message": message});
+    match how {
+        Stale::NotFound => empty(404),
+        Stale::NotFoundRpc => {
+            json(404, json!({"jsonrpc": "2.0", "id": id, "error": error(-32001, "Session not found")}).to_string())
+        }
+        Stale::BadRequestNoId => {
+            let error = error(-32000, "Bad Request: No valid session ID provided");
+            json(400, json!({"jsonrpc": "2.0", "error": error}).to_string())
+        }
+        Stale::OkRpc(code, message) => {
+            json(200, json!({"jsonrpc": "2.0", "id": id, "error": error(*code, message)}).to_string())
+        }
+        Stale::Custom(status, body) => {
+            let body = body.replace("{id}", &id.to_string());
+            let is_json = serde_json::from_str::<Value>(&body).is_ok();
+            let kind = if is_json { "application/json" } else { "text/plain" };
+            whole(*status, &[(CONTENT_TYPE.as_str(), kind)], body)
+        }
+    }
+}
+
+fn with_body(
+    status: u16,
+    headers: &[(&str, &str)],
+    body: impl Body<Data = Bytes, Error = Infallible> + Send + 'static,
+) -> Response {
+    let builder = http::Response::builder().status(status);
+    let builder = headers.iter().fold(builder, |builder, (name, value)| builder.header(*name, *value));
+    builder.body(body.boxed_unsync()).expect("scripts only ask for responses that can be written")
+}
+
+/// A body that never comes.
+struct Silence;
+
+impl Body for Silence {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Pending
+    }
+}
+
+/// Whose stream it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// Of messages: lines become events, and hanging up ends the connection.
+    Messages,
+    /// Of a scripted GET: lines are lines of the stream itself, and hanging up ends only the stream.
+    Lines,
+}
+
+/// What is being said, as the body of a response.
+pub(super) struct EventStream {
+    pub(super) server: HttpScripted,
+    pub(super) said: mpsc::Receiver<Said>,
+    pub(super) framing: Framing,
+    pub(super) ending: Arc<Ending>,
+    cutting: Option<Cut>,
+}
+
+#[derive(Clone, Copy)]
+struct Cut {
+    reset: bool,
+}
+
+impl EventStream {
+    pub(super) fn new(server: HttpScripted, said: mpsc::Receiver<Said>, framing: Framing, ending: Arc<Ending>) -> Self {
+        Self { server, said, framing, ending, cutting: None }
+    }
+
+    fn event(&self, data: &str) -> Bytes {
+        let mut event = String::new();
+        if self.server.event_ids {
+            let id = self.server.shared.next_event.fetch_add(1, Ordering::Relaxed);
+            let _ = writeln!(event, "id: {id}");
+        }
+        event.push_str("event: message\n");
+        for line in data.split('\n') {
+            let _ = writeln!(event, "data: {line}");
+        }
+        event.push('\n');
+        event.into()
+    }
+}
+
+impl Body for EventStream {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let this = self.get_mut();
+        if let Some(Cut { reset }) = this.cutting {
+            this.ending.cut(reset);
+            return Poll::Pending;
+        }
+        loop {
+            let bytes = match ready!(this.said.poll_recv(context)) {
+                None | Some(Said::End) => return Poll::Ready(None),
+                Some(Said::HangUp) if this.framing == Framing::Lines => return Poll::Ready(None),
+                Some(said @ (Said::HangUp | Said::Reset)) => {
+                    // What has been said before is flushed while this waits for its next turn.
+                    this.cutting = Some(Cut { reset: matches!(said, Said::Reset) });
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Some(Said::Message(message)) => this.event(&message.to_string()),
+                Some(Said::Line(line)) if this.framing == Framing::Lines => format!("{line}\n").into(),
+                Some(Said::Line(line)) => this.event(&line),
+                Some(Said::Raw(bytes)) => bytes,
+                // The head is out already; there is nothing left to decide about it.
+                Some(Said::Response { .. } | Said::Stall) => continue,
+            };
+            return Poll::Ready(Some(Ok(Frame::data(bytes))));
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Which steps a message calls for, and the messages that steps and good manners make of it.
+//!
+//! It owns nothing of how messages travel: the same rules are played over pipes, HTTP and WebSocket.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::{Value, json};
+
+use crate::{Script, Step};
+
+/// A script with how often its rules have been used.
+pub(crate) struct Rules {
+    script: Script,
+    used: Mutex<HashMap<usize, u32>>,
+}
+
+impl Rules {
+    pub(crate) fn new(script: Script) -> Self {
+        Self { script, used: Mutex::default() }
+    }
+
+    pub(crate) fn script(&self) -> &Script {
+        &self.script
+    }
+
+    /// The steps of the first rule that fits and is not used up.
+    pub(crate) fn steps(&self, message: &Value) -> Option<Vec<Step>> {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = message["params"]["name"].as_str();
+        let (index, rule) = self.script.rules.iter().enumerate().find(|(index, rule)| {
+            message["method"] == rule.method.as_str()
+                && rule.name.as_deref().is_none_or(|wanted| Some(wanted) == name)
+                && rule.times.is_none_or(|times| used.get(index).copied().unwrap_or(0) < times)
+        })?;
+        *used.entry(index).or_default() += 1;
+        Some(rule.steps.clone())
+    }
+}
+
+/// The message a step sends about `request`, if all it does is to send one. `told` is what the client last answered.
+pub(crate) fn message_of(script: &Script, step: &Step, request: &Value, told: &Value) -> Option<Value> {
+    let id = &request["id"];
+    Some(match step {
+        Step::Result(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        Step::Text(text) => text_result(id, text),
+        Step::Error(code, message) => {
+            json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+        }
+        Step::Normally => return answer_well(script, request),
+        Step::Notify(method, params) => json!({"jsonrpc": "2.0", "method": method, "params": params}),
+        Step::Progress(progress, total, message) => {
+            let token = &request["params"]["_meta"]["progressToken"];
+            let params = json!({"progressToken": token, "progress": progress, "total": total, "message": message});
+            json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+        }
+        Step::TellAnswer => {
+            let told = told.get("result").or(told.get("error")).unwrap_or(&Value::Null);
+            text_result(id, &told.to_string())
+        }
+        _ => return None,
+    })
+}
+
+/// What a good server would answer; nothing to a notification.
+pub(crate) fn answer_well(script: &Script, message: &Value) -> Option<Value> {
+    let id = &message["id"];
+    if id.is_null() {
+        return None;
+    }
+    let params = &message["params"];
+    let result = match message["method"].as_str().unwrap_or_default() {
+        "initialize" => json!({
+            "protocolVersion": script.revision.as_deref().map_or(params["protocolVersion"].clone(), Value::from),
+            "capabilities": {"tools": {"listChanged": true}, "prompts": {}, "resources": {}, "logging": {}},
+            "serverInfo": {"name": "scripted", "version": "1.0"},
+        }),
+        "ping" | "logging/setLevel" => json!({}),
+        "tools/list" => page("tools", &script.tools, script.page_size, params),
+        "prompts/list" => page("prompts", &script.prompts, script.page_size, params),
+        "resources/list" => page("resources", &script.resources, script.page_size, params),
+        "resources/templates/list" => page("resourceTemplates", &script.templates, script.page_size, params),
+        "tools/call" => {
+            let arguments = &params["arguments"];
+            let text = match params["name"].as_str() {
+                Some("echo") => arguments["text"].as_str().unwrap_or_default().to_owned(),
+                Some("add") => {
+                    (arguments["a"].as_i64().unwrap_or(0) + arguments["b"].as_i64().unwrap_or(0)).to_string()
+                }
+                _ => {
+                    let content = json!([{"type": "text", "text": "Unknown tool"}]);
+                    return Some(json!({"jsonrpc": "2.0", "id": id, "result": {"content": content, "isError": true}}));
+                }
+            };
+            return Some(text_result(id, &text));
+        }
+        method => {
+            let error = json!({"code": -32601, "message": format!("no method {method}")});
+            return Some(json!({"jsonrpc": "2.0", "id": id, "error": error}));
+        }
+    };
+    Some(json!({"jsonrpc": "2.0", "id": id, "result": result}))
+}
+
+fn text_result(id: &Value, text: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": text}]}})
+}
+
+/// One page of a list; the cursor is the number of the first item.
+fn page(key: &str, items: &[Value], size: Option<usize>, params: &Value) -> Value {
+    let start = params["cursor"].as_str().and_then(|cursor| cursor.parse().ok()).unwrap_or(0_usize).min(items.len());
+    let end = size.map_or(items.len(), |size| (start + size).min(items.len()));
+    let mut page = json!({ key: items[start..end] });
+    if end < items.len() {
+        page["nextCursor"] = end.to_string().into();
+    }
+    page
+}
