@@ -1,12 +1,15 @@
-//! A script served over Streamable HTTP: what can be set about it, and what it remembers.
+//! A script served over HTTP: what can be set about it, and what it remembers.
 //!
-//! [`connection`] speaks HTTP on one stream, [`play`] turns steps into things said, [`response`] turns those into
-//! responses, and [`listening`] accepts real TCP.
+//! [`connection`] speaks HTTP on one stream and leaves the protocol to [`streamable`], [`legacy`] or [`websocket`].
+//! [`play`] turns steps into things said, [`response`] turns those into responses, and [`listening`] accepts real TCP.
 
 mod connection;
+mod legacy;
 mod listening;
 mod play;
 mod response;
+mod streamable;
+mod websocket;
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -22,15 +25,20 @@ pub use listening::Listening;
 
 use crate::rules::Rules;
 use crate::{Script, WireLog};
-use play::Said;
+use play::{Heard, Said};
 
 /// How many things may be said on one response before the client has taken the first.
 const SAID_AHEAD: usize = 64;
+/// How many messages may wait in one conversation before the server has taken the first.
+const HEARD_AHEAD: usize = 64;
 
 /// A script served over HTTP, shared by all its connections.
 ///
-/// Streamable HTTP is spoken at every path. What steps send goes to the response of the POST that is being answered; a
+/// Streamable HTTP is spoken at every path but three: `/sse` and `/messages` are the old HTTP with SSE, `/ws` is a
+/// WebSocket. In Streamable HTTP, what steps send goes to the response of the POST that is being answered; a
 /// notification has no answer, so what its steps send goes to the open GET streams.
+///
+/// Rules for `GET` hold for all three. On a stream of messages they are played beside the conversation.
 #[derive(Clone)]
 pub struct HttpScripted {
     shared: Arc<Shared>,
@@ -103,6 +111,8 @@ struct State {
     sessions: HashSet<String>,
     opened: u64,
     streams: Vec<OpenStream>,
+    conversed: u64,
+    conversations: HashMap<u64, mpsc::Sender<Heard>>,
     asked: HashMap<String, oneshot::Sender<Value>>,
     requests: Vec<SeenRequest>,
 }
@@ -170,13 +180,20 @@ impl HttpScripted {
         self
     }
 
-    /// Forgets all sessions and ends the open GET streams, as a restart would.
+    /// Forgets all sessions and ends the open streams, as a restart would.
     pub fn wipe(&self) {
+        self.wipe_silently();
         let mut state = self.state();
-        state.sessions.clear();
         for stream in state.streams.drain(..) {
             stream.task.abort();
         }
+    }
+
+    /// Forgets all sessions, but leaves the open streams open, as a proxy before a restarted server might.
+    pub fn wipe_silently(&self) {
+        let mut state = self.state();
+        state.sessions.clear();
+        state.conversations.clear();
     }
 
     /// The messages received so far, in order.
@@ -248,6 +265,19 @@ impl HttpScripted {
             stream.task.abort();
         }
         state.sessions.remove(id)
+    }
+
+    /// Remembers a conversation whose messages come in by other requests, and numbers it.
+    fn open_conversation(&self, heard: mpsc::Sender<Heard>) -> u64 {
+        let mut state = self.state();
+        state.conversed += 1;
+        let number = state.conversed;
+        state.conversations.insert(number, heard);
+        number
+    }
+
+    fn conversation(&self, number: u64) -> Option<mpsc::Sender<Heard>> {
+        self.state().conversations.get(&number).filter(|heard| !heard.is_closed()).cloned()
     }
 
     fn open_stream(&self, stream: OpenStream) {

@@ -1,27 +1,26 @@
-//! One HTTP connection, and what Streamable HTTP makes of its requests.
+//! One HTTP connection: who answers a request, and what becomes of the things said about it.
 
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use http::{HeaderMap, HeaderValue, Method, Request};
+use http::{Method, Request};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::play::{Said, need_a_stream, play};
+use super::play::{Heard, Said, converse, play};
 use super::response::{self, Ending, EventStream, Framing, Response};
-use super::{Answers, HttpScripted, OpenStream, Push, SAID_AHEAD, SeenRequest};
+use super::{HEARD_AHEAD, HttpScripted, OpenStream, SAID_AHEAD, SeenRequest, websocket};
 use crate::Step;
-
-const SESSION: &str = "mcp-session-id";
 
 /// Serves one connection until its end; everything that is still being played ends with it.
 pub(super) async fn serve(
@@ -30,18 +29,25 @@ pub(super) async fn serve(
     ending: Arc<Ending>,
 ) {
     let number = server.shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
-    let connection = Arc::new(Connection { server, number, ending, tasks: Mutex::default() });
+    let connection =
+        Arc::new(Connection { server, number, ending, tasks: Mutex::default(), upgrade: Mutex::default() });
     let service = service_fn(|request| {
         let connection = Arc::clone(&connection);
         async move { Ok::<_, Infallible>(connection.answer(request).await) }
     });
-    let mut talk = pin!(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+    let mut talk = pin!(http1::Builder::new().serve_connection(TokioIo::new(stream), service).with_upgrades());
     loop {
         tokio::select! {
             _ = talk.as_mut() => break,
             () = connection.ending.cut.notified() => return,
             () = connection.ending.after_this.notified() => talk.as_mut().graceful_shutdown(),
         }
+    }
+    let upgrade = connection.upgrade.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some((opening, upgrade)) = upgrade
+        && let Ok(stream) = upgrade.await
+    {
+        websocket::serve(&connection, opening, stream).await;
     }
 }
 
@@ -50,10 +56,13 @@ pub(super) struct Connection {
     number: u64,
     pub(super) ending: Arc<Ending>,
     tasks: Mutex<JoinSet<()>>,
+    /// The stream under this connection, once HTTP has promised it away, and how the conversation on it opens.
+    upgrade: Mutex<Option<(Vec<Step>, OnUpgrade)>>,
 }
 
 impl Connection {
-    async fn answer(&self, request: Request<Incoming>) -> Response {
+    async fn answer(&self, mut request: Request<Incoming>) -> Response {
+        let upgrade = hyper::upgrade::on(&mut request);
         let (head, body) = request.into_parts();
         // A body that breaks off is no request at all; the connection ends by itself.
         let Ok(body) = body.collect().await else { return response::empty(400) };
@@ -65,79 +74,20 @@ impl Connection {
             connection: self.number,
         };
         self.server.state().requests.push(seen.clone());
-        match head.method {
-            Method::POST => self.post(&seen).await,
-            Method::GET => self.get(&seen).await,
-            Method::DELETE => self.delete(&seen).await,
+        match (head.method, head.uri.path()) {
+            (Method::GET, "/sse") => self.legacy_stream().await,
+            (_, "/sse") => response::not_allowed("GET"),
+            (Method::POST, "/messages") => self.legacy_post(&seen).await,
+            (Method::GET, "/ws") => self.websocket(&seen.headers, upgrade).await,
+            (Method::POST, _) => self.post(&seen).await,
+            (Method::GET, _) => self.get(&seen).await,
+            (Method::DELETE, _) => self.delete(&seen).await,
             _ => response::not_allowed("GET, POST, DELETE"),
         }
     }
 
-    async fn post(&self, seen: &SeenRequest) -> Response {
-        self.server.shared.log.add(&seen.body);
-        let Ok(message) = serde_json::from_str::<Value>(&seen.body) else { return response::empty(400) };
-        if message["method"] != "initialize"
-            && let Some(stale) = self.stale(&seen.headers, &message["id"], Session::Needed)
-        {
-            return stale;
-        }
-        if message.get("method").is_none() {
-            self.server.hear_answer(message);
-            return response::empty(202);
-        }
-        let steps = self.server.shared.rules.steps(&message).unwrap_or_else(|| vec![Step::Normally]);
-        if message["id"].is_null() || !need_a_stream(&steps, self.server.answers) {
-            let (_, said) = self.play(steps, message.clone());
-            return self.first_of(said, &message).await;
-        }
-        let (_, said) = self.play(steps, message.clone());
-        self.in_session(self.events(said, Framing::Messages), &message)
-    }
-
-    async fn get(&self, seen: &SeenRequest) -> Response {
-        if let Some(stale) = self.stale(&seen.headers, &Value::Null, Session::Optional) {
-            return stale;
-        }
-        let request = json!({"method": "GET"});
-        let steps = match self.server.shared.rules.steps(&request) {
-            Some(steps) => steps,
-            None if self.server.push == Push::No => return response::not_allowed("POST, DELETE"),
-            None => match self.stale(&seen.headers, &Value::Null, Session::Needed) {
-                Some(stale) => return stale,
-                None => vec![Step::Hang],
-            },
-        };
-        // Hanging up at once is still a stream here, if a short one.
-        if !need_a_stream(&steps, Answers::Sse) && !matches!(steps[..], [Step::HangUp, ..]) {
-            let (_, said) = self.play(steps, request.clone());
-            return self.first_of(said, &request).await;
-        }
-        let session = session_of(&seen.headers).map(str::to_owned);
-        let (stream, said) = self.play(steps, request);
-        self.server.open_stream(OpenStream { session, ..stream });
-        self.events(said, Framing::Lines)
-    }
-
-    async fn delete(&self, seen: &SeenRequest) -> Response {
-        if let Some(stale) = self.stale(&seen.headers, &Value::Null, Session::Optional) {
-            return stale;
-        }
-        let request = json!({"method": "DELETE"});
-        if let Some(steps) = self.server.shared.rules.steps(&request) {
-            let (_, said) = self.play(steps, request.clone());
-            return self.first_of(said, &request).await;
-        }
-        if !self.server.sessions {
-            return response::not_allowed("POST");
-        }
-        match session_of(&seen.headers) {
-            Some(session) if self.server.forget_session(session) => response::empty(200),
-            _ => response::stale(&self.server.stale, &Value::Null),
-        }
-    }
-
     /// Waits for what the steps say first and makes it the whole response.
-    async fn first_of(&self, mut said: mpsc::Receiver<Said>, request: &Value) -> Response {
+    pub(super) async fn first_of(&self, mut said: mpsc::Receiver<Said>, request: &Value) -> Response {
         loop {
             let answer = match said.recv().await {
                 // A notification has no answer to ride on.
@@ -183,34 +133,30 @@ impl Connection {
         std::future::pending().await
     }
 
-    /// The stale answer, if this request deserves it.
-    fn stale(&self, headers: &HeaderMap, id: &Value, session: Session) -> Option<Response> {
-        let fine = match session_of(headers) {
-            Some(id) => self.server.knows_session(id),
-            None => session == Session::Optional,
-        };
-        (self.server.sessions && !fine).then(|| response::stale(&self.server.stale, id))
+    pub(super) fn event_stream(&self, said: mpsc::Receiver<Said>, framing: Framing) -> EventStream {
+        EventStream::new(self.server.clone(), said, framing, Arc::clone(&self.ending))
     }
 
-    /// Opens a session with this response, if that is what the request was for.
-    fn in_session(&self, mut response: Response, request: &Value) -> Response {
-        if self.server.sessions && request["method"] == "initialize" {
-            let id = HeaderValue::try_from(self.server.new_session()).expect("ours are plain");
-            response.headers_mut().insert(SESSION, id);
-        }
-        response
-    }
-
-    fn events(&self, said: mpsc::Receiver<Said>, framing: Framing) -> Response {
-        let stream = EventStream::new(self.server.clone(), said, framing, Arc::clone(&self.ending));
-        response::events(stream)
-    }
-
-    fn play(&self, steps: Vec<Step>, request: Value) -> (OpenStream, mpsc::Receiver<Said>) {
+    pub(super) fn play(&self, steps: Vec<Step>, request: Value) -> (OpenStream, mpsc::Receiver<Said>) {
         let (out, said) = mpsc::channel(SAID_AHEAD);
         let weak = out.downgrade();
         let task = self.spawn(play(self.server.clone(), steps, request, out));
         (OpenStream { session: None, out: weak, task }, said)
+    }
+
+    /// A conversation of its own, which starts with these steps.
+    pub(super) fn converse(&self, opening: Vec<Step>) -> (mpsc::Sender<Heard>, mpsc::Receiver<Said>) {
+        let (heard, inbox) = mpsc::channel(HEARD_AHEAD);
+        let (out, said) = mpsc::channel(SAID_AHEAD);
+        let weak = out.downgrade();
+        let task = self.spawn(converse(self.server.clone(), opening, inbox, out));
+        self.server.open_stream(OpenStream { session: None, out: weak, task });
+        (heard, said)
+    }
+
+    /// Hands the stream over as soon as the response that says so is out.
+    pub(super) fn promise(&self, opening: Vec<Step>, upgrade: OnUpgrade) {
+        *self.upgrade.lock().unwrap_or_else(PoisonError::into_inner) = Some((opening, upgrade));
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
@@ -218,15 +164,4 @@ impl Connection {
         while tasks.try_join_next().is_some() {}
         tasks.spawn(task)
     }
-}
-
-/// Whether a request may come without a session.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Session {
-    Needed,
-    Optional,
-}
-
-fn session_of(headers: &HeaderMap) -> Option<&str> {
-    headers.get(SESSION)?.to_str().ok()
 }

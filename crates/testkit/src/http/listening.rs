@@ -50,6 +50,16 @@ impl Listening {
         format!("http://{}/mcp", self.address)
     }
 
+    /// Where it speaks the old HTTP with SSE.
+    pub fn sse_url(&self) -> String {
+        format!("http://{}/sse", self.address)
+    }
+
+    /// Where it speaks over a WebSocket.
+    pub fn ws_url(&self) -> String {
+        format!("ws://{}/ws", self.address)
+    }
+
     /// Closes everything and waits until it is closed.
     pub async fn close(mut self) {
         let _ = self.stop.send(());

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use super::{Answers, HttpScripted};
 use crate::rules::message_of;
@@ -29,6 +30,41 @@ pub(super) enum Said {
     HangUp,
     /// The end of the connection, as rude as can be.
     Reset,
+}
+
+/// A message of the client, with the steps of the rule that fits it.
+pub(super) struct Heard {
+    pub(super) message: Value,
+    pub(super) steps: Option<Vec<Step>>,
+}
+
+/// Answers messages on one stream, for as long as somebody wants to hear it.
+pub(super) async fn converse(
+    server: HttpScripted,
+    opening: Vec<Step>,
+    mut inbox: mpsc::Receiver<Heard>,
+    out: mpsc::Sender<Said>,
+) {
+    let mut tasks = JoinSet::new();
+    play(server.clone(), server.shared.rules.script().at_start.clone(), Value::Null, out.clone()).await;
+    tasks.spawn(play(server.clone(), opening, Value::Null, out.clone()));
+    loop {
+        let heard = tokio::select! {
+            heard = inbox.recv() => heard,
+            Some(_) = tasks.join_next() => continue,
+        };
+        match heard {
+            // Requests with steps may take long; each is on its own.
+            Some(Heard { message, steps: Some(steps) }) => {
+                tasks.spawn(play(server.clone(), steps, message, out.clone()));
+            }
+            Some(Heard { message, steps: None }) => {
+                play(server.clone(), vec![Step::Normally], message, out.clone()).await;
+            }
+            // Nobody will say anything more, but the stream stays open for whatever is pushed.
+            None => std::future::pending().await,
+        }
+    }
 }
 
 /// Plays steps one after the other. That nobody listens any more does not stop them.

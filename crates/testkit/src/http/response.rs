@@ -126,10 +126,11 @@ pub(super) enum Framing {
 
 /// What is being said, as the body of a response.
 pub(super) struct EventStream {
-    pub(super) server: HttpScripted,
-    pub(super) said: mpsc::Receiver<Said>,
-    pub(super) framing: Framing,
-    pub(super) ending: Arc<Ending>,
+    server: HttpScripted,
+    said: mpsc::Receiver<Said>,
+    framing: Framing,
+    ending: Arc<Ending>,
+    first: Option<Bytes>,
     cutting: Option<Cut>,
 }
 
@@ -140,7 +141,13 @@ struct Cut {
 
 impl EventStream {
     pub(super) fn new(server: HttpScripted, said: mpsc::Receiver<Said>, framing: Framing, ending: Arc<Ending>) -> Self {
-        Self { server, said, framing, ending, cutting: None }
+        Self { server, said, framing, ending, first: None, cutting: None }
+    }
+
+    /// With this before everything that is said.
+    pub(super) fn opening_with(mut self, first: impl Into<Bytes>) -> Self {
+        self.first = Some(first.into());
+        self
     }
 
     fn event(&self, data: &str) -> Bytes {
@@ -167,6 +174,9 @@ impl Body for EventStream {
         if let Some(Cut { reset }) = this.cutting {
             this.ending.cut(reset);
             return Poll::Pending;
+        }
+        if let Some(first) = this.first.take() {
+            return Poll::Ready(Some(Ok(Frame::data(first))));
         }
         loop {
             let bytes = match ready!(this.said.poll_recv(context)) {

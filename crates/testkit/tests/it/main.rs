@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod legacy;
 mod streamable;
+mod websocket;
 mod wire;
 
 use std::io::{BufRead as _, BufReader, Write as _};
