@@ -124,6 +124,12 @@ struct OpenStream {
     task: AbortHandle,
 }
 
+impl OpenStream {
+    fn is_heard(&self) -> bool {
+        self.out.upgrade().is_some_and(|out| !out.is_closed())
+    }
+}
+
 impl HttpScripted {
     /// Ready to be served.
     pub fn new(script: Script) -> Self {
@@ -213,7 +219,7 @@ impl HttpScripted {
 
     /// How many streams are open on which [`HttpScripted::push`] would be heard.
     pub fn open_streams(&self) -> usize {
-        self.state().streams.iter().filter(|stream| stream.out.strong_count() > 0).count()
+        self.state().streams.iter().filter(|stream| stream.is_heard()).count()
     }
 
     /// Sends a message on every open stream.
@@ -282,7 +288,7 @@ impl HttpScripted {
 
     fn open_stream(&self, stream: OpenStream) {
         let mut state = self.state();
-        state.streams.retain(|stream| stream.out.strong_count() > 0);
+        state.streams.retain(OpenStream::is_heard);
         state.streams.push(stream);
     }
 

@@ -2,8 +2,9 @@
 //!
 //! A [`Script`] says what the server offers and how it answers; [`Scripted`] serves it in memory, the binary
 //! `scripted-server` serves the same script as a child process, and [`HttpScripted`] serves it over HTTP. The wire
-//! format is the true one.
+//! format is the true one. An [`EvilPeer`] stands before any server and ruins what it says.
 
+mod evil;
 mod http;
 mod log;
 mod process;
@@ -14,6 +15,7 @@ mod serve;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use evil::{EvilPeer, Harm, harmed};
 pub use http::{Answers, HttpScripted, Listening, Push, SeenRequest, Stale};
 pub use log::WireLog;
 pub use process::{alive, child_server, children_of, descendants_of, kill};

@@ -188,6 +188,28 @@ async fn responses_can_be_cut_off_in_every_way() {
     soon(talk).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_connection_ends_when_its_client_leaves_whatever_is_being_played() {
+    for (request, answers) in [
+        ("POST /mcp", Answers::Json),
+        ("POST /mcp", Answers::Sse),
+        ("GET /mcp", Answers::Sse),
+        ("GET /sse", Answers::Sse),
+    ] {
+        let script = Script::good().on_call("echo", [Step::Hang]);
+        let server = HttpScripted::new(script).without_sessions().answering(answers).with_get(Push::Stream);
+        let (ours, theirs) = tokio::io::duplex(1024);
+        let (mut wire, seen) = (Wire::over(ours), server.clone());
+        let leave = async {
+            wire.send(request, &echo(1, "").to_string()).await;
+            until(async || !seen.requests().is_empty()).await;
+            drop(wire);
+        };
+        eventually(async { tokio::join!(server.serve_connection(theirs), leave) }).await;
+        assert_eq!(seen.open_streams(), 0);
+    }
+}
+
 #[tokio::test]
 async fn a_server_can_come_back_on_its_old_port() {
     let server = HttpScripted::new(Script::good());
@@ -196,7 +218,9 @@ async fn a_server_can_come_back_on_its_old_port() {
     let mut wire = Wire::to(address).await;
     soon(wire.initialize()).await;
     drop(listening);
-    let _listening = soon(server.listen_on(address)).await.unwrap();
+    let listening = soon(server.listen_on(address)).await.unwrap();
     assert_eq!(soon(wire.rest()).await.unwrap(), b"");
     assert_eq!(soon(Wire::to(address).await.initialize()).await.0.get("mcp-session-id"), Some("session-2"));
+    soon(listening.close()).await;
+    assert!(tokio::net::TcpStream::connect(address).await.is_err());
 }
