@@ -333,6 +333,11 @@ impl Inner {
                 return Err(ConnectError { server: self.name.clone(), kind, evidence });
             }
         };
+        // What was lost was a session, not the way to the server.
+        let renewing =
+            self.live.load().as_ref().is_some_and(|live| live.lost.load(Ordering::Acquire) && live.wire.renews());
+        let phase = if renewing { Phase::Handshake } else { Phase::Transport };
+        self.status.send_replace(Status::Connecting(phase));
         let (told, result) = oneshot::channel();
         while start.tasks.try_join_next().is_some() {}
         let (parts, session, closings) = (self.parts(), Arc::downgrade(self), start.closings);
@@ -344,11 +349,6 @@ impl Inner {
             }
             let _ = told.send(result);
         });
-        // What was lost was a session, not the way to the server.
-        let renewing =
-            self.live.load().as_ref().is_some_and(|live| live.lost.load(Ordering::Acquire) && live.wire.renews());
-        let phase = if renewing { Phase::Handshake } else { Phase::Transport };
-        self.status.send_replace(Status::Connecting(phase));
         let closed =
             ConnectError { server: self.name.clone(), kind: ConnectErrorKind::Closed, evidence: Evidence::default() };
         let attempt = result.map(|result| result.unwrap_or(Err(closed))).boxed().shared();
@@ -480,7 +480,11 @@ impl Parts {
             },
         );
         if let Some(session) = session_too.upgrade() {
-            session.status.send_replace(Status::Connecting(Phase::Handshake));
+            session.status.send_if_modified(|status| {
+                let known = matches!(status, Status::Connecting(Phase::Handshake));
+                *status = Status::Connecting(Phase::Handshake);
+                !known
+            });
         }
         let left = limit.saturating_sub(began.elapsed());
         let shaken = tokio::time::timeout(left, handshake::shake_hands(&wire, &*self.host, &self.options)).await;

@@ -1,6 +1,6 @@
 //! How a server is reached: one trait, a pair of streams of messages.
 //!
-//! Pipes, WebSockets, an in-process duplex and whatever a host brings look the same from here on: messages come in,
+//! Pipes, web sockets, an in-process duplex and whatever a host brings look the same from here on: messages come in,
 //! messages go out, and a [`Keeper`] knows how the far end is doing. HTTP sends every message by itself ([`Posts`]) and
 //! brings answers back with it.
 

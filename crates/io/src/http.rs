@@ -114,12 +114,12 @@ impl HttpClient {
         self.inner.route.prepare(&mut request, &origin)?;
         let mut fresh = false;
         loop {
-            let sender = match self.inner.pool.take(&origin).filter(|_| !fresh) {
-                Some(sender) => sender,
-                None => {
-                    fresh = true;
-                    self.open(&origin).await?
-                }
+            let kept = if fresh { None } else { self.inner.pool.take(&origin) };
+            let sender = if let Some(sender) = kept {
+                sender
+            } else {
+                fresh = true;
+                self.open(&origin).await?
             };
             match sender.send(request, &self.inner.pool, &origin).await {
                 Ok(response) => return Ok(response),

@@ -139,7 +139,7 @@ impl Remote {
         if parsed.authority().is_some_and(|authority| authority.as_str().contains('@')) {
             return Err(invalid("it has a user in it; send an Authorization header instead"));
         }
-        let headers = Headers::new(options.headers, options.helper)?;
+        let headers = Headers::new(&options.headers, options.helper)?;
         Ok(Self { url: parsed, settings: options.http, headers, client: Arc::default() })
     }
 

@@ -26,14 +26,12 @@ pub(super) async fn tell(mut notices: mpsc::Receiver<Notice>, host: Arc<dyn Host
     let mut changes = Changes::default();
     loop {
         let notice = match changes.next_due() {
-            None => notices.recv().await,
-            Some(due) => match tokio::time::timeout_at(due, notices.recv()).await {
-                Ok(notice) => notice,
-                Err(_) => {
-                    changes.tell_due(Instant::now(), &*host);
-                    continue;
-                }
-            },
+            None => Ok(notices.recv().await),
+            Some(due) => tokio::time::timeout_at(due, notices.recv()).await,
+        };
+        let Ok(notice) = notice else {
+            changes.tell_due(Instant::now(), &*host);
+            continue;
         };
         let Some(notice) = notice else { break };
         if changes.admit(&notice) {

@@ -17,7 +17,7 @@ const WAITING: usize = 1024;
 const ANSWERS_AT_ONCE: usize = 32;
 
 pub(super) enum Out {
-    Pipe(Outbox),
+    Pipe(Box<Outbox>),
     Posts(Lanes),
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Waiting {
 impl Out {
     pub(super) fn new(outward: Outward) -> (Self, Option<Waiting>) {
         match outward {
-            Outward::Pipe { sink, written } => (Self::Pipe(Outbox::new(sink, written)), None),
+            Outward::Pipe { sink, written } => (Self::Pipe(Box::new(Outbox::new(sink, written))), None),
             Outward::Posts(posts) => {
                 let (notes, notes_waiting) = mpsc::channel(WAITING);
                 let (answers, answers_waiting) = mpsc::channel(WAITING);

@@ -6,8 +6,12 @@ mod calls;
 mod custom_transport;
 mod faults;
 mod host;
+mod http;
 mod lists;
 mod peers;
+mod remote;
+mod session_loss;
+mod seven;
 mod start;
 mod stdio;
 

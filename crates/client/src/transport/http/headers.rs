@@ -55,10 +55,9 @@ struct Helped {
 }
 
 impl Headers {
-    pub(super) fn new(fixed: Vec<(String, String)>, helper: Option<HeaderHelper>) -> Result<Self, InvalidRemote> {
-        let said = Mutex::default();
-        let helped = helper.map(|helper| Arc::new(Helped { helper, said, turn: Semaphore::new(1) }));
-        Ok(Self { fixed: Arc::new(parse(&fixed)?), helped })
+    pub(super) fn new(fixed: &[(String, String)], helper: Option<HeaderHelper>) -> Result<Self, InvalidRemote> {
+        let asked = |helper| Arc::new(Helped { helper, said: Mutex::default(), turn: Semaphore::new(1) });
+        Ok(Self { fixed: Arc::new(parse(fixed)?), helped: helper.map(asked) })
     }
 
     /// All of them, and the number of the helper's saying they come from, for [`Headers::refresh`].

@@ -1,0 +1,488 @@
+//! Streamable HTTP: what is sent, what may come back, and what becomes of it.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::Instant;
+use wharf_client::{
+    CallErrorKind, CallOptions, ConnectErrorKind, Deadline, Host, NoHost, Notice, Outcome, Progress, RemoteOptions,
+    SessionOptions,
+};
+use wharf_testkit::{Answers, Harm, HttpScripted, Push, Script, Step, eventually};
+
+use crate::remote::{harmed_in_memory, http, http_with, in_memory, options};
+use crate::{json, none, seconds, settle, told};
+
+fn status(status: u16, body: &str) -> Step {
+    Step::Http { status, headers: Vec::new(), body: body.to_owned() }
+}
+
+fn status_with(status: u16, name: &str, value: &str) -> Step {
+    Step::Http { status, headers: vec![(name.to_owned(), value.to_owned())], body: String::new() }
+}
+
+/// A server whose tool `tool` does this.
+fn doing(steps: impl Into<Vec<Step>>) -> HttpScripted {
+    HttpScripted::new(Script::good().any_tool("tool").on_call("tool", steps))
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_say_what_they_accept_and_which_revision_is_spoken() {
+    let server = HttpScripted::new(Script::good());
+    let (session, _) = http(&server);
+    assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+    let requests = server.requests();
+    let posts: Vec<_> = requests.iter().filter(|seen| seen.method == "POST").collect();
+    assert!(posts.iter().all(|seen| seen.headers["accept"] == "application/json, text/event-stream"));
+    assert!(posts.iter().all(|seen| seen.headers["content-type"] == "application/json"));
+    assert!(posts[0].headers.get("mcp-protocol-version").is_none());
+    assert!(posts[1..].iter().all(|seen| seen.headers["mcp-protocol-version"] == "2025-11-25"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_success_is_good_enough_for_a_notification() {
+    for answer in [status(200, ""), status(202, ""), status(204, ""), status(201, "odd"), status(200, "{}")] {
+        let server = HttpScripted::new(Script::good().on("notifications/initialized", [answer]));
+        let (session, _) = http(&server);
+        assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_with_another_id_or_none_is_the_answer_all_the_same() {
+    let result = r#"{"content":[{"type":"text","text":"mine"}]}"#;
+    for id in [r#""id":99,"#, r#""id":null,"#, "", r#""id":"{id}","#] {
+        let body = format!(r#"{{"jsonrpc":"2.0",{id}"result":{result}}}"#);
+        let answer = Step::Http {
+            status: 200,
+            headers: vec![("content-type".into(), "application/json".into())],
+            body: body.clone(),
+        };
+        let (session, _) = http(&doing([answer]));
+        assert_eq!(told(eventually(session.call("tool", &none())).await), "mine");
+        let event = Step::RawEvent(format!("data: {body}\n\n"));
+        let (session, _) = http(&doing([event]).answering(Answers::Sse));
+        assert_eq!(told(eventually(session.call("tool", &none())).await), "mine");
+        assert_eq!(session.health().violations, 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_status_that_is_no_success_ends_its_call_at_once_and_is_shown() {
+    let html = "<html><body>Bad   gateway</body></html>";
+    for (step, expected, outcome) in [
+        (status(500, "boom"), "the server answered with HTTP 500: boom", Outcome::Unknown),
+        (
+            status(502, html),
+            "the server answered with HTTP 502: <html><body>Bad gateway</body></html>",
+            Outcome::Unknown,
+        ),
+        (status(405, ""), "the server answered with HTTP 405", Outcome::NotRun),
+        (status(403, "blocked"), "the server answered with HTTP 403: blocked", Outcome::NotRun),
+        (status_with(302, "location", "http://elsewhere.test/"), "the server answered with HTTP 302", Outcome::NotRun),
+        (
+            status_with(307, "location", "http://elsewhere.test/"),
+            "it redirects to `http://elsewhere.test/`, which is another origin or no address",
+            Outcome::NotRun,
+        ),
+        (status(401, ""), "the server wants authorization (HTTP 401)", Outcome::NotRun),
+        (
+            status_with(401, "www-authenticate", "Bearer realm=x"),
+            "the server wants authorization (HTTP 401); it asks for: Bearer realm=x",
+            Outcome::NotRun,
+        ),
+        (
+            status_with(403, "www-authenticate", "Bearer error=insufficient_scope"),
+            "the server wants authorization (HTTP 403); it asks for: Bearer error=insufficient_scope",
+            Outcome::NotRun,
+        ),
+        (
+            status(200, html),
+            "the server's answer is malformed: HTTP 200 of no type, which is no answer: \
+            <html><body>Bad   gateway</body></html>",
+            Outcome::Answered,
+        ),
+        (
+            Step::Http { status: 200, headers: Vec::new(), body: "{\"jsonrpc\":\"2.0\",\"id\":1,".into() },
+            "the server's answer is malformed: EOF while parsing a value at line 1 column 24",
+            Outcome::Answered,
+        ),
+    ] {
+        let server = doing([step]);
+        let (session, _) = http(&server);
+        eventually(session.connect()).await.unwrap();
+        let began = Instant::now();
+        let error = eventually(session.call("tool", &none())).await.unwrap_err();
+        assert_eq!((error.kind.to_string().as_str(), error.outcome()), (expected, outcome));
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+        assert_eq!(server.log().count("initialize"), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_wants_authorization_from_the_start_is_recognised_with_or_without_a_challenge() {
+    for step in [status(401, ""), status_with(401, "www-authenticate", "Bearer")] {
+        let (session, _) = http(&HttpScripted::new(Script::good().on("initialize", [step])));
+        let error = eventually(session.connect()).await.unwrap_err();
+        assert!(matches!(error.kind, ConnectErrorKind::Auth(_)), "{error}");
+    }
+    // A wall before the server is not the server asking who we are.
+    let (session, _) = http(&HttpScripted::new(Script::good().on("initialize", [status(403, "WAF")])));
+    let error = eventually(session.connect()).await.unwrap_err();
+    assert!(matches!(error.kind, ConnectErrorKind::Http(_)), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_merely_accepted_has_no_answer() {
+    for step in [status(202, ""), status(204, ""), status(200, "")] {
+        let (session, _) = http(&doing([step]));
+        eventually(session.connect()).await.unwrap();
+        let began = Instant::now();
+        let error = eventually(session.call("tool", &none())).await.unwrap_err();
+        assert!(matches!(error.kind, CallErrorKind::Unanswered(_)), "{error}");
+        assert_eq!(began.elapsed(), seconds(5));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wish_to_be_asked_later_is_granted_within_bounds() {
+    let later = |seconds: &str| status_with(429, "retry-after", seconds);
+    let good = Script::good().any_tool("tool");
+    let server = HttpScripted::new(
+        good.clone()
+            .once("tools/call", [later("3")])
+            .once("tools/call", [status_with(503, "retry-after", "2")])
+            .on_call("tool", [Step::Text("now".into())]),
+    );
+    let (session, _) = http(&server);
+    eventually(session.connect()).await.unwrap();
+    let began = Instant::now();
+    assert_eq!(told(eventually(session.call("tool", &none())).await), "now");
+    assert!((seconds(5)..=Duration::from_millis(6250)).contains(&began.elapsed()), "{:?}", began.elapsed());
+    assert_eq!(server.log().count("tools/call"), 3);
+
+    for (absurd, calls) in
+        [("86400", 1), ("99999999999999999999", 1), ("0", 4), ("Fri, 01 Jan 2100 00:00:00 GMT", 1), ("soon", 1)]
+    {
+        let server = HttpScripted::new(good.clone().on("tools/call", [later(absurd)]));
+        let (session, _) = http(&server);
+        eventually(session.connect()).await.unwrap();
+        let began = Instant::now();
+        let error = eventually(session.call("tool", &none())).await.unwrap_err();
+        let CallErrorKind::Http(status) = &error.kind else { panic!("{error}") };
+        assert_eq!(
+            (status.status, error.outcome(), status.retry_after.is_some()),
+            (429, Outcome::NotRun, absurd != "soon")
+        );
+        assert_eq!(server.log().count("tools/call"), calls, "{absurd}");
+        assert!(began.elapsed() < seconds(2), "{absurd}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn headers_and_then_silence_end_at_the_idle_deadline_and_nothing_at_all_at_that_for_the_first_byte() {
+    for (step, deadline, after) in [(Step::Stall, Deadline::Idle, 300), (Step::Hang, Deadline::FirstByte, 60)] {
+        let server = doing([step]);
+        let (session, _) = http(&server);
+        eventually(session.connect()).await.unwrap();
+        let began = Instant::now();
+        let error = eventually(session.call("tool", &none())).await.unwrap_err();
+        let CallErrorKind::Timeout { deadline: missed, .. } = error.kind else { panic!("{error}") };
+        assert_eq!((missed, began.elapsed()), (deadline, seconds(after)));
+        settle().await;
+        assert_eq!(server.log().count("notifications/cancelled"), 1);
+        assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_for_the_whole_raises_the_one_for_the_first_byte_and_never_lowers_it() {
+    let (session, _) = http(&doing([Step::Wait(90_000), Step::Text("late".into())]));
+    let patient = CallOptions { total: Some(seconds(120)), ..CallOptions::default() };
+    assert_eq!(told(eventually(session.call_with("tool", &none(), patient)).await), "late");
+    let (session, _) = http(&doing([Step::Hang]));
+    eventually(session.connect()).await.unwrap();
+    let began = Instant::now();
+    let hasty = CallOptions { total: Some(seconds(5)), ..CallOptions::default() };
+    let error = eventually(session.call_with("tool", &none(), hasty)).await.unwrap_err();
+    assert!(matches!(error.kind, CallErrorKind::Timeout { deadline: Deadline::Total, .. }), "{error}");
+    assert_eq!(began.elapsed(), seconds(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_drips_ends_at_the_idle_deadline() {
+    let server = HttpScripted::new(Script::good().on_call("echo", [Step::Text("x".repeat(100_000))]));
+    let remote = options(harmed_in_memory(&server, Harm::Drip(Duration::from_millis(20))));
+    let (session, _) = http_with(remote, NoHost, SessionOptions::default());
+    eventually(session.connect()).await.unwrap();
+    let began = Instant::now();
+    let error = eventually(session.call("echo", &json(json!({"text": ""})))).await.unwrap_err();
+    assert!(matches!(error.kind, CallErrorKind::Timeout { deadline: Deadline::Idle, .. }), "{error}");
+    assert_eq!(began.elapsed(), seconds(300));
+}
+
+#[derive(Default)]
+struct Listener(Mutex<Vec<String>>);
+
+impl Host for Listener {
+    fn notice(&self, notice: Notice) {
+        self.0.lock().unwrap().push(format!("{notice:?}"));
+    }
+}
+
+struct Shared(Arc<Listener>);
+
+impl Host for Shared {
+    fn notice(&self, notice: Notice) {
+        self.0.notice(notice);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_before_an_answer_is_heard_before_it() {
+    let steps = [
+        Step::Progress(1.0, 3.0, "one".into()),
+        Step::Notify("notifications/message".into(), json!({"level": "info", "data": "hello"})),
+        Step::Progress(2.0, 3.0, "two".into()),
+        Step::Text("three".into()),
+    ];
+    let heard = Arc::new(Listener::default());
+    let server = doing(steps);
+    let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&heard)), SessionOptions::default());
+    let mut steps = Vec::new();
+    let mut on_progress = |step: Progress| steps.push(step.message.unwrap());
+    let call = CallOptions { progress: Some(&mut on_progress), ..CallOptions::default() };
+    assert_eq!(told(eventually(session.call_with("tool", &none(), call)).await), "three");
+    assert_eq!(steps, ["one", "two"]);
+    settle().await;
+    let heard = heard.0.lock().unwrap();
+    assert!(heard.len() == 1 && heard[0].contains("hello"), "{heard:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_server_says_unasked_is_heard() {
+    let heard = Arc::new(Listener::default());
+    let server = HttpScripted::new(Script::good()).with_get(Push::Stream);
+    let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&heard)), SessionOptions::default());
+    eventually(session.connect()).await.unwrap();
+    settle().await;
+    for method in ["notifications/prompts/list_changed", "notifications/own"] {
+        server.push(json!({"jsonrpc": "2.0", "method": method})).await;
+    }
+    settle().await;
+    let heard = heard.0.lock().unwrap();
+    assert_eq!(heard[0], "PromptsChanged");
+    assert!(heard[1].contains("notifications/own"), "{heard:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_storm_of_changes_is_told_a_few_times_and_its_end_always() {
+    let heard = Arc::new(Listener::default());
+    let server = HttpScripted::new(Script::good()).with_get(Push::Stream);
+    let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&heard)), SessionOptions::default());
+    eventually(session.connect()).await.unwrap();
+    settle().await;
+    for _ in 0..1000 {
+        server.push(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})).await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let during = heard.0.lock().unwrap().len();
+    assert!((4..=6).contains(&during), "{during}");
+    tokio::time::sleep(seconds(1)).await;
+    assert_eq!(heard.0.lock().unwrap().len(), during + 1);
+    assert!(heard.0.lock().unwrap().iter().all(|notice| notice == "ToolsChanged"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_stream_stays_open_for_as_long_as_nobody_speaks() {
+    let server = HttpScripted::new(Script::good()).with_get(Push::Stream);
+    let (session, _) = http(&server);
+    eventually(session.connect()).await.unwrap();
+    tokio::time::sleep(seconds(6 * 60 * 60)).await;
+    assert_eq!((server.open_streams(), gets(&server)), (1, 1));
+    assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+}
+
+fn gets(server: &HttpScripted) -> usize {
+    server.requests().iter().filter(|seen| seen.method == "GET").count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_keeps_ending_causes_no_storm_and_is_given_up() {
+    let ends: [Vec<Step>; 4] = [
+        vec![Step::HangUp],
+        vec![Step::RawEvent("retry: 0\n\n".into()), Step::HangUp],
+        vec![Step::RawEvent(": hello\n\n".into()), Step::Reset],
+        vec![status(503, "")],
+    ];
+    for steps in ends {
+        let server = HttpScripted::new(Script::good().on("GET", steps));
+        let (session, _) = http(&server);
+        eventually(session.connect()).await.unwrap();
+        tokio::time::sleep(seconds(10)).await;
+        assert!((2..=6).contains(&gets(&server)), "{}", gets(&server));
+        tokio::time::sleep(seconds(24 * 60 * 60)).await;
+        assert_eq!(gets(&server), 9);
+        assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+    }
+    for refusal in [status(405, ""), status(404, ""), status(400, "no"), status(200, "hello")] {
+        let server = HttpScripted::new(Script::good().on("GET", [refusal]));
+        let (session, _) = http(&server);
+        eventually(session.connect()).await.unwrap();
+        tokio::time::sleep(seconds(24 * 60 * 60)).await;
+        assert_eq!(gets(&server), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_stream_is_taken_up_where_it_broke() {
+    let answer = r#"data: {"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"resumed"}]}}"#;
+    let script = Script::good()
+        .any_tool("tool")
+        .on_call("tool", [Step::RawEvent("id: e-7\nretry: 700\ndata:\n\n".into()), Step::EndStream])
+        .once("GET", [Step::RawEvent(": the listener\n\n".into()), Step::Hang])
+        .once("GET", [status(502, "not yet")])
+        .on("GET", [Step::RawEvent(format!("id: e-8\n{answer}\n\n")), Step::Hang]);
+    let server = HttpScripted::new(script).answering(Answers::Sse);
+    let (session, _) = http(&server);
+    eventually(session.connect()).await.unwrap();
+    settle().await;
+    let began = Instant::now();
+    assert_eq!(told(eventually(session.call("tool", &none())).await), "resumed");
+    assert!(
+        began.elapsed() >= Duration::from_millis(700 + 1400) && began.elapsed() < seconds(4),
+        "{:?}",
+        began.elapsed()
+    );
+    let resumed: Vec<_> =
+        server.requests().iter().filter_map(|seen| seen.headers.get("last-event-id").cloned()).collect();
+    assert_eq!(resumed, ["e-7", "e-7"]);
+    assert_eq!(server.log().count("tools/call"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_ends_without_its_answer_leaves_the_outcome_unknown_and_only_harmless_calls_are_repeated() {
+    for (hint, calls) in [("readOnlyHint", 2), ("openWorldHint", 1)] {
+        for end in [Step::EndStream, Step::Reset, Step::HangUp] {
+            let tool = json!({"name": "tool", "inputSchema": {"type": "object"}, "annotations": {hint: true}});
+            let half = Step::RawEvent("data: {\"jsonrpc\":\"2.0\",\"id".into());
+            let server =
+                HttpScripted::new(Script::default().tool(tool).on_call("tool", [half, end])).answering(Answers::Sse);
+            let (session, _) = http(&server);
+            eventually(session.list_tools()).await.unwrap();
+            let error = eventually(session.call("tool", &none())).await.unwrap_err();
+            assert_eq!((error.outcome(), server.log().count("tools/call")), (Outcome::Unknown, calls), "{error}");
+            assert_eq!(server.log().count("initialize"), 1);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_of_nothing_but_comments_ends_at_the_idle_deadline() {
+    let comments: Vec<Step> =
+        (0..100).flat_map(|_| [Step::RawEvent(": alive\n\n".into()), Step::Wait(10_000)]).collect();
+    let (session, _) = http(&doing(comments).answering(Answers::Sse));
+    eventually(session.connect()).await.unwrap();
+    let began = Instant::now();
+    let error = eventually(session.call("tool", &none())).await.unwrap_err();
+    assert!(matches!(error.kind, CallErrorKind::Timeout { deadline: Deadline::Idle, .. }), "{error}");
+    assert_eq!(began.elapsed(), seconds(300));
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_much_is_refused_whether_it_is_announced_or_not() {
+    let huge = Step::Flood(r#"{"jsonrpc":"2.0","id":{id},"result":{"x":""#.into(), 33 * 1024 * 1024, "\"}}\n".into());
+    for answers in [Answers::Json, Answers::Sse] {
+        let server = doing([huge.clone()]).answering(answers);
+        let (session, _) = http(&server);
+        let error = eventually(session.call("tool", &none())).await.unwrap_err();
+        assert!(error.to_string().contains("longer than 32 MiB"), "{error}");
+        assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_of_the_server_is_answered_by_a_post_of_its_own_and_stops_the_clock() {
+    struct Slow;
+    impl Host for Slow {
+        fn abilities(&self) -> wharf_client::Abilities {
+            wharf_client::Abilities { roots: true, ..wharf_client::Abilities::default() }
+        }
+        fn roots(&self) -> wharf_client::BoxFuture<'_, Vec<wharf_client::Root>> {
+            Box::pin(async {
+                tokio::time::sleep(seconds(20 * 60)).await;
+                vec![wharf_client::Root { uri: "file:///here".into(), name: None }]
+            })
+        }
+    }
+    let server = doing([Step::Ask("roots/list".into(), json!({})), Step::TellAnswer]);
+    let (session, _) = http_with(options(in_memory(&server)), Slow, SessionOptions::default());
+    assert_eq!(told(eventually(session.call("tool", &none())).await), r#"{"roots":[{"uri":"file:///here"}]}"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_dropped_is_cancelled_on_the_wire() {
+    let server = doing([Step::Hang]);
+    let (session, _) = http(&server);
+    eventually(session.connect()).await.unwrap();
+    let dropped = tokio::time::timeout(seconds(1), session.call("tool", &none())).await;
+    assert!(dropped.is_err());
+    settle().await;
+    let id =
+        server.log().messages().into_iter().find(|message| message["method"] == "tools/call").unwrap()["id"].clone();
+    assert_eq!(server.log().last_params("notifications/cancelled").unwrap()["requestId"], id);
+    assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_ends_the_calls_under_way_at_once() {
+    let server = doing([Step::Hang]);
+    let (session, _) = http(&server);
+    eventually(session.connect()).await.unwrap();
+    let closing = session.clone();
+    let (error, ()) = eventually(async {
+        tokio::join!(async { session.call("tool", &none()).await.unwrap_err() }, async {
+            settle().await;
+            closing.close().await;
+        })
+    })
+    .await;
+    assert!(matches!(error.kind, CallErrorKind::Closed), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn headers_go_with_every_request_and_a_calls_own_with_that_call_only() {
+    let server = HttpScripted::new(Script::good());
+    let headers = vec![("Authorization".to_owned(), "Bearer one".to_owned())];
+    let remote = RemoteOptions { headers, ..options(in_memory(&server)) };
+    let (session, _) = http_with(remote, NoHost, SessionOptions::default());
+    let own = vec![("x-user".to_owned(), "ann".to_owned()), ("authorization".to_owned(), "Bearer two".to_owned())];
+    let add = json(json!({"a": 1, "b": 1}));
+    eventually(session.call_with("add", &add, CallOptions { headers: own, ..CallOptions::default() })).await.unwrap();
+    eventually(session.call("add", &add)).await.unwrap();
+    let sent: Vec<_> = server
+        .requests()
+        .iter()
+        .filter(|seen| seen.body.contains("tools/call"))
+        .map(|seen| (seen.headers["authorization"].to_str().unwrap().to_owned(), seen.headers.contains_key("x-user")))
+        .collect();
+    assert_eq!(sent, [("Bearer two".to_owned(), true), ("Bearer one".to_owned(), false)]);
+
+    for (name, value) in [("mcp-session-id", "x"), ("Host", "x"), ("bad name", "x"), ("x-good", "a\nb")] {
+        let headers = vec![(name.to_owned(), value.to_owned())];
+        let call = CallOptions { headers, ..CallOptions::default() };
+        let error = eventually(session.call_with("add", &add, call)).await.unwrap_err();
+        assert!(matches!(error.kind, CallErrorKind::Headers(_)) && error.outcome() == Outcome::NotRun, "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_redirect_is_followed_within_its_origin() {
+    let there = Step::Http { status: 308, headers: vec![("location".into(), "/moved".into())], body: String::new() };
+    let server = HttpScripted::new(Script::good().any_tool("tool").once("tools/call", [there]));
+    let (session, _) = http(&server);
+    assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+    assert_eq!(server.requests().last().unwrap().path, "/moved");
+}

@@ -1,0 +1,271 @@
+//! Sessions that servers lose, in every way servers have of saying so.
+
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::join_all;
+use serde_json::json;
+use wharf_client::{CallErrorKind, Outcome, Phase, Session, Status};
+use wharf_testkit::{Answers, HttpScripted, Push, Script, Stale, Step, eventually, soon};
+
+use crate::remote::{http, sse};
+use crate::{json, none, settle, told};
+
+fn add(a: i64) -> wharf_protocol::Json {
+    json(json!({"a": a, "b": 1}))
+}
+
+fn ways() -> Vec<Stale> {
+    let rpc = |code: i64, message: &str| Stale::OkRpc(code, message.to_owned());
+    let with_id = |status, code: i64, message: &str| {
+        Stale::Custom(
+            status,
+            format!(r#"{{"jsonrpc":"2.0","id":{{id}},"error":{{"code":{code},"message":"{message}"}}}}"#),
+        )
+    };
+    vec![
+        Stale::NotFound,
+        Stale::NotFoundRpc,
+        Stale::BadRequestNoId,
+        rpc(-32000, "Session not found"),
+        rpc(32600, "Session terminated"),
+        rpc(-32600, "session expired"),
+        rpc(-32001, "Session not found"),
+        with_id(400, -32600, "Session not found"),
+        Stale::Custom(404, "<html>gone</html>".into()),
+        Stale::Custom(400, "Invalid session id".into()),
+        Stale::Custom(
+            404,
+            r#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}"#.into(),
+        ),
+        Stale::Custom(
+            400,
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: Server not initialized"}}"#
+                .into(),
+        ),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn however_a_server_says_it_the_call_succeeds_on_a_new_session() {
+    for way in ways() {
+        for answers in [Answers::Json, Answers::Sse] {
+            let server = HttpScripted::new(Script::good()).stale(way.clone()).answering(answers);
+            let (session, _) = http(&server);
+            eventually(session.connect()).await.unwrap();
+            server.wipe();
+            assert_eq!(told(eventually(session.call("add", &add(1))).await), "2", "{way:?}");
+            assert_eq!(server.log().count("initialize"), 2, "{way:?}");
+            assert_eq!(server.log().count("tools/call"), 2, "{way:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_method_recovers() {
+    let server = HttpScripted::new(
+        Script::good()
+            .on("prompts/get", [Step::Result(json!({"messages": []}))])
+            .on("resources/read", [Step::Result(json!({"contents": []}))]),
+    );
+    let (session, _) = http(&server);
+    eventually(session.connect()).await.unwrap();
+    let mut sessions = 1;
+    let mut lost = |did: &str, server: &HttpScripted| {
+        sessions += 1;
+        assert_eq!(server.log().count("initialize"), sessions, "{did}");
+        server.wipe();
+    };
+    server.wipe();
+    assert_eq!(eventually(session.list_tools()).await.unwrap().items.len(), 2);
+    lost("list_tools", &server);
+    eventually(session.list_prompts()).await.unwrap();
+    lost("list_prompts", &server);
+    eventually(session.list_resources()).await.unwrap();
+    lost("list_resources", &server);
+    eventually(session.list_resource_templates()).await.unwrap();
+    lost("list_resource_templates", &server);
+    eventually(session.get_prompt("p", &none())).await.unwrap();
+    lost("get_prompt", &server);
+    eventually(session.read_resource("r://x")).await.unwrap();
+    lost("read_resource", &server);
+    eventually(session.ping()).await.unwrap();
+    lost("ping", &server);
+    eventually(session.set_log_level(wharf_client::LogLevel::Info)).await.unwrap();
+    lost("set_log_level", &server);
+    assert_eq!(told(eventually(session.call("add", &add(1))).await), "2");
+    lost("call", &server);
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_that_name_no_session_are_the_callers_to_see() {
+    let errors = [(-32602, "Session not found"), (-32000, "disk is full"), (-32603, "session expired"), (-32601, "no")];
+    for (code, message) in errors {
+        let server = HttpScripted::new(Script::good().on("tools/call", [Step::Error(code, message.into())]));
+        let (session, _) = http(&server);
+        let error = eventually(session.call("add", &none())).await.unwrap_err();
+        assert_eq!((error.code(), error.outcome()), (Some(code), Outcome::Answered));
+        assert_eq!((server.log().count("initialize"), server.log().count("tools/call")), (1, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_404_without_a_session_is_no_loss() {
+    let gone = Step::Http { status: 404, headers: Vec::new(), body: "nothing here".into() };
+    let server = HttpScripted::new(Script::good().on("tools/call", [gone])).without_sessions();
+    let (session, _) = http(&server);
+    let error = eventually(session.call("add", &none())).await.unwrap_err();
+    assert_eq!(error.to_string(), "remote: the server answered with HTTP 404: nothing here");
+    assert_eq!((server.log().count("initialize"), server.log().count("tools/call")), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sixty_four_callers_of_a_lost_session_make_one_new_one() {
+    for stale in [Stale::NotFound, Stale::BadRequestNoId] {
+        let server = HttpScripted::new(Script::good()).stale(stale);
+        let (session, transport) = http(&server);
+        let everybody = |session: &Session| {
+            let session = session.clone();
+            join_all((0..64).map(move |n| {
+                let session = session.clone();
+                async move { told(session.call("add", &add(n)).await) }
+            }))
+        };
+        eventually(everybody(&session)).await;
+        let connections = server.connections();
+        for round in 2..5 {
+            server.wipe();
+            let sums = eventually(everybody(&session)).await;
+            assert_eq!(sums, (1..=64).map(|sum| sum.to_string()).collect::<Vec<_>>());
+            assert_eq!(server.log().count("initialize"), round);
+        }
+        assert_eq!((server.connections(), transport.clients_made()), (connections, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_known_of_a_server_is_forgotten_with_its_session() {
+    // The tool's schema forbids this call until the session is lost; then the server decides.
+    let strict = json!({"name": "take", "inputSchema": {"type": "object", "required": ["old"]}});
+    let server = HttpScripted::new(Script::default().tool(strict).on_call("take", [Step::Text("taken".into())]));
+    let (session, _) = http(&server);
+    eventually(session.list_tools()).await.unwrap();
+    assert!(told(eventually(session.call("take", &none())).await).contains("do not fit"));
+    server.wipe();
+    eventually(session.ping()).await.unwrap();
+    assert_eq!(told(eventually(session.call("take", &none())).await), "taken");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_handshake_poisons_nothing() {
+    let busy = Step::Http { status: 500, headers: Vec::new(), body: "not now".into() };
+    let server = HttpScripted::new(Script::good().once("initialize", [Step::Normally]).once("initialize", [busy]));
+    let (session, transport) = http(&server);
+    eventually(session.connect()).await.unwrap();
+    server.wipe();
+    let error = eventually(session.call("add", &add(1))).await.unwrap_err();
+    assert_eq!(
+        (error.outcome(), error.to_string().as_str()),
+        (Outcome::NotRun, "remote: the server answered with HTTP 500: not now")
+    );
+    assert_eq!(told(eventually(session.call("add", &add(2))).await), "3");
+    assert_eq!((server.log().count("initialize"), transport.clients_made()), (3, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_being_answered_survives_the_loss_of_its_session() {
+    let slow = [Step::Progress(1.0, 2.0, "half".into()), Step::Wait(5000), Step::Text("done".into())];
+    let server = HttpScripted::new(Script::good().any_tool("slow").on_call("slow", slow));
+    let (session, _) = http(&server);
+    eventually(session.connect()).await.unwrap();
+    let (one, other) = (session.clone(), session.clone());
+    let before = async { told(one.call("slow", &none()).await) };
+    let after = async {
+        tokio::time::sleep(crate::seconds(1)).await;
+        server.wipe_silently();
+        told(other.call("add", &add(1)).await)
+    };
+    assert_eq!(Box::pin(eventually(async { tokio::join!(before, after) })).await, ("done".into(), "2".into()));
+    assert_eq!((server.log().count("initialize"), server.log().count("tools/call")), (2, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_session_goes_back_to_its_handshake_and_no_further() {
+    let server = HttpScripted::new(Script::good());
+    let (session, _) = http(&server);
+    let (history, mut status) = (Arc::new(Mutex::new(Vec::new())), session.status());
+    let seen = Arc::clone(&history);
+    let watching = async move {
+        loop {
+            let state = match &*status.borrow_and_update() {
+                Status::Idle => "created",
+                Status::Connecting(Phase::Transport) => "client initializing",
+                Status::Connecting(Phase::Handshake) => "session initializing",
+                Status::Connected(_) => "active",
+                Status::Failed(_) => "failed",
+                Status::Closed => "closed",
+            };
+            seen.lock().unwrap().push(state);
+            if status.changed().await.is_err() {
+                return;
+            }
+        }
+    };
+    let doing = async {
+        settle().await;
+        assert_eq!(told(session.call("add", &add(1)).await), "2");
+        settle().await;
+        server.wipe();
+        assert_eq!(told(session.call("add", &add(2)).await), "3");
+        settle().await;
+        session.close().await;
+        settle().await;
+    };
+    let mut watcher = tokio::task::JoinSet::new();
+    watcher.spawn(watching);
+    eventually(doing).await;
+    assert_eq!(
+        *history.lock().unwrap(),
+        [
+            "created",
+            "client initializing",
+            "session initializing",
+            "active",
+            "session initializing",
+            "active",
+            "closed"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_sse_session_that_only_its_posts_know_to_be_lost_is_made_anew() {
+    let server = HttpScripted::new(Script::good());
+    let session = sse(&server);
+    assert_eq!(told(eventually(session.call("add", &add(1))).await), "2");
+    server.wipe_silently();
+    assert_eq!(told(eventually(session.call("add", &add(2))).await), "3");
+    assert_eq!((server.log().count("initialize"), server.log().count("tools/call")), (2, 3));
+}
+
+#[tokio::test]
+async fn a_server_that_is_started_again_is_found_again() {
+    let server = HttpScripted::new(Script::good()).with_get(Push::Stream);
+    let listening = server.listen().await;
+    let transport = wharf_client::Http::new(&listening.url(), wharf_client::RemoteOptions::default()).unwrap();
+    let session = Session::new(
+        "remote".parse().unwrap(),
+        transport,
+        wharf_client::NoHost,
+        wharf_client::SessionOptions::default(),
+    );
+    assert_eq!(told(soon(session.call("add", &add(1))).await), "2");
+    let address = listening.address();
+    listening.close().await;
+    let error = soon(session.call("add", &add(2))).await.unwrap_err();
+    assert!(matches!(error.kind, CallErrorKind::Connect(_)), "{error}");
+    assert!(error.to_string().contains("cannot be reached"), "{error}");
+    server.wipe();
+    let _listening = server.listen_on(address).await.unwrap();
+    assert_eq!(told(soon(session.call("add", &add(3))).await), "4");
+    assert_eq!(server.log().count("initialize"), 2);
+}
