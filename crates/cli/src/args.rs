@@ -9,7 +9,8 @@ use clap::{ColorChoice, Parser, Subcommand, ValueEnum};
     version,
     max_term_width = 100,
     after_help = "Data goes to stdout, everything else to stderr.\n\
-        Exit codes: 0 done · 1 the task failed · 2 wrong usage · 4 a server is unreachable · 130 interrupted"
+        Exit codes: 0 done · 1 the task failed · 2 wrong usage · 3 a server wants authorization · \
+        4 a server is unreachable · 130 interrupted"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -24,10 +25,13 @@ pub(crate) struct Args {
 /// What holds for every command.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Globals {
-    /// A server for this call: a name and the command that starts it. May be given several times
-    #[arg(long, global = true, value_name = "NAME=COMMAND")]
+    /// A server for this call: a name, and its address or the command that starts it. May be given several times
+    #[arg(long, global = true, value_name = "NAME=URL|COMMAND")]
     pub(crate) mcp: Vec<String>,
-    /// A variable the servers get, with our value if none is given. May be given several times
+    /// A header for the server at a URL. May be given several times
+    #[arg(short = 'H', long, global = true, value_name = "NAME: VALUE")]
+    pub(crate) header: Vec<String>,
+    /// A variable the servers that are commands get, with our value if none is given. May be given several times
     #[arg(short, long, global = true, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<String>,
     /// How long one call may take in all, in seconds
@@ -49,10 +53,11 @@ pub(crate) struct Globals {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// See it work: a small server in this process and one as a child, a crash and a recovery
+    /// See it work: a small server in this process, as a child and over the network, a crash and lost sessions
     Demo,
     /// List the tools of the servers; with -v, what they take
-    #[command(after_help = "Example:\n  wharf tools --mcp 'time=uvx mcp-server-time'")]
+    #[command(after_help = "Examples:\n  wharf tools --mcp 'time=uvx mcp-server-time'\n  \
+        wharf tools --mcp docs=https://example.com/mcp -H 'Authorization: Bearer …'")]
     Tools(Tools),
     /// Call a tool
     #[command(after_help = "Examples:\n  \

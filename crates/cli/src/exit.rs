@@ -13,6 +13,8 @@ pub(crate) enum Exit {
     Failed = 1,
     /// What was asked for makes no sense.
     Usage = 2,
+    /// A server wants to know who we are.
+    NeedsLogin = 3,
     /// A server that was asked for cannot be reached.
     Unreachable = 4,
     /// Somebody interrupted us.
@@ -26,8 +28,11 @@ impl From<Exit> for ExitCode {
 }
 
 impl From<&ConnectErrorKind> for Exit {
-    fn from(_: &ConnectErrorKind) -> Self {
-        Self::Unreachable
+    fn from(kind: &ConnectErrorKind) -> Self {
+        match kind {
+            ConnectErrorKind::Auth(_) => Self::NeedsLogin,
+            _ => Self::Unreachable,
+        }
     }
 }
 
@@ -35,7 +40,7 @@ impl From<&CallErrorKind> for Exit {
     fn from(kind: &CallErrorKind) -> Self {
         match kind {
             CallErrorKind::Connect(kind) => kind.into(),
-            CallErrorKind::Arguments { .. } => Self::Usage,
+            CallErrorKind::Arguments { .. } | CallErrorKind::Headers(_) => Self::Usage,
             _ => Self::Failed,
         }
     }

@@ -7,6 +7,7 @@ mod demo_server;
 mod exit;
 mod guard;
 mod interrupt;
+mod network;
 mod render;
 mod servers;
 mod suggest;

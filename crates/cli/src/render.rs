@@ -103,7 +103,18 @@ fn hint_for(kind: &CallErrorKind, noisy: bool) -> Option<String> {
         CallErrorKind::Connect(ConnectErrorKind::Timeout(_)) => {
             "a first start may have to download; start it once by hand, or give it longer with --connect-timeout SECONDS"
         }
-        CallErrorKind::Connect(ConnectErrorKind::Refused(_)) => "does the command start an MCP server over stdio?",
+        CallErrorKind::Connect(ConnectErrorKind::Refused(_)) => "is it an MCP server?",
+        CallErrorKind::Connect(ConnectErrorKind::Auth(_)) => "send what it asks for: -H 'Authorization: Bearer …'",
+        CallErrorKind::Connect(ConnectErrorKind::Http(status)) if matches!(status.status, 400 | 404 | 405) => {
+            "is this the address of an MCP server? Older ones, with a long stream of events, are reached with sse+http://"
+        }
+        CallErrorKind::Connect(ConnectErrorKind::Transport(reason)) if reason.contains("cannot be reached") => {
+            "is it running, and is the address right?"
+        }
+        CallErrorKind::Connect(ConnectErrorKind::Transport(reason)) if reason.contains("not secure") => {
+            "a certificate of your own can be trusted with SSL_CERT_FILE=FILE"
+        }
+        CallErrorKind::Http(status) if !status.refused() => "look at what the call may have done before you repeat it",
         CallErrorKind::Timeout { .. } => {
             "look at what the call may have done before you repeat it with a longer --timeout SECONDS"
         }

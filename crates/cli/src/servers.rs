@@ -3,10 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use wharf::{Deadlines, Environment, GroupWatcher, NoHost, ServerName, Session, SessionOptions, Stdio};
+use wharf::{
+    Deadlines, Environment, GroupWatcher, Http, InvalidRemote, LegacySse, NoHost, RemoteOptions, ServerName, Session,
+    SessionOptions, Stdio, Transport, WebSocket,
+};
 
 use crate::args::Globals;
 use crate::guard::Guard;
+use crate::network;
 use crate::suggest::nearest;
 
 /// What is wrong with what was asked for, and what to do about it.
@@ -16,11 +20,20 @@ pub(crate) struct Misuse {
     pub(crate) hint: Option<String>,
 }
 
-/// A server as it was written: `NAME=COMMAND`, the command split into words as a shell would, and never run by one.
+/// A server as it was written: a name, and how it is reached.
 #[derive(Debug, PartialEq, Eq)]
 struct Written {
     name: ServerName,
-    words: Vec<String>,
+    reach: Reach,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Reach {
+    /// A command, split into words as a shell would, and never run by one.
+    Command(Vec<String>),
+    Http(String),
+    Sse(String),
+    WebSocket(String),
 }
 
 /// The sessions with all servers of the command line, or with the one that is wanted. None is started yet.
@@ -46,15 +59,44 @@ pub(crate) fn sessions(globals: &Globals, wanted: Option<&str>) -> Result<Vec<Se
         }
         servers.retain(|server| server.name.as_str() == wanted);
     }
+    let headers = headers(globals, &servers)?;
     let options = options(globals)?;
     let environment = environment(globals)?;
     let guard: Arc<dyn GroupWatcher> = Guard::start();
-    let session = |Written { name, words }: Written| {
-        let (command, args) = words.split_first().map_or((String::new(), Vec::new()), |(c, a)| (c.clone(), a.to_vec()));
-        let transport = Stdio::new(command, args, environment.clone()).watched_by(Arc::clone(&guard));
-        Session::new(name, transport, NoHost, options.clone())
+    let mut sessions = Vec::new();
+    for Written { name, reach } in servers {
+        let remote = || {
+            let http = network::settings(options.deadlines.connect)?;
+            Ok::<_, Misuse>(RemoteOptions { http, headers: headers.clone(), helper: None })
+        };
+        let invalid = |error: InvalidRemote| misuse(format!("{name}: {error}"), None);
+        let transport: Arc<dyn Transport> = match &reach {
+            Reach::Command(words) => {
+                let (command, args) =
+                    words.split_first().map_or(("", &[][..]), |(command, args)| (command.as_str(), args));
+                Arc::new(Stdio::new(command, args, environment.clone()).watched_by(Arc::clone(&guard)))
+            }
+            Reach::Http(url) => Arc::new(Http::new(url, remote()?).map_err(invalid)?),
+            Reach::Sse(url) => Arc::new(LegacySse::new(url, remote()?).map_err(invalid)?),
+            Reach::WebSocket(url) => Arc::new(WebSocket::new(url, remote()?).map_err(invalid)?),
+        };
+        sessions.push(Session::with_shared(name, transport, Arc::new(NoHost), options.clone()));
+    }
+    Ok(sessions)
+}
+
+/// The headers of the command line. They may be secret, so they go to one server only, and it is clear to which.
+fn headers(globals: &Globals, servers: &[Written]) -> Result<Vec<(String, String)>, Misuse> {
+    let remote = servers.iter().filter(|server| !matches!(server.reach, Reach::Command(_))).count();
+    if !globals.header.is_empty() && remote != 1 {
+        let what = format!("--header is for one server at a URL, and there are {remote}");
+        return Err(misuse(what, Some("name one server with --mcp NAME=URL, or call them one after the other")));
+    }
+    let parse = |header: &String| match header.split_once(':') {
+        Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),
+        None => Err(misuse("a --header has no `:`".to_owned(), Some("write -H 'NAME: VALUE'"))),
     };
-    Ok(servers.into_iter().map(session).collect())
+    globals.header.iter().map(parse).collect()
 }
 
 /// The options that hold for every session of this program.
@@ -86,25 +128,44 @@ pub(crate) fn environment(globals: &Globals) -> Result<Environment, Misuse> {
 }
 
 fn parse(text: &str) -> Result<Written, Misuse> {
-    let example = Some("write --mcp NAME=COMMAND, for example --mcp 'time=uvx mcp-server-time'");
-    let Some((name, command)) = text.split_once('=') else {
+    let example = Some("write --mcp NAME=URL or --mcp NAME=COMMAND, for example --mcp 'time=uvx mcp-server-time'");
+    let Some((name, reached)) = text.split_once('=') else {
         return Err(misuse(format!("--mcp {text} has no `=`"), example));
     };
     let name = name.parse::<ServerName>().map_err(|error| misuse(error.to_string(), example))?;
-    if ["http://", "https://", "ws://", "wss://"].iter().any(|scheme| command.starts_with(scheme)) {
-        let hint = "this version starts servers as commands; remote servers come later";
-        return Err(misuse(format!("the server `{name}` is a URL"), Some(hint)));
+    if let Some(reach) = url(&name, reached)? {
+        return Ok(Written { name, reach });
     }
-    let words = shlex::split(command).filter(|words| !words.is_empty());
+    let words = shlex::split(reached).filter(|words| !words.is_empty());
     let Some(words) = words else {
-        let what = if command.trim().is_empty() {
-            format!("the server `{name}` has no command")
+        let what = if reached.trim().is_empty() {
+            format!("the server `{name}` has neither a URL nor a command")
         } else {
             format!("the command of the server `{name}` has a quote without its partner")
         };
         return Err(misuse(what, example));
     };
-    Ok(Written { name, words })
+    Ok(Written { name, reach: Reach::Command(words) })
+}
+
+/// What a URL stands for; `None` if it is none. Only an address begins with a scheme, so nothing is guessed.
+fn url(name: &ServerName, text: &str) -> Result<Option<Reach>, Misuse> {
+    let Some((scheme, rest)) = text.trim().split_once("://") else { return Ok(None) };
+    if scheme.is_empty() || !scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)) {
+        return Ok(None);
+    }
+    let scheme = scheme.to_ascii_lowercase();
+    let address = |scheme: &str| format!("{scheme}://{rest}");
+    match scheme.as_str() {
+        "http" | "https" => Ok(Some(Reach::Http(address(&scheme)))),
+        "sse+http" | "sse+https" => Ok(Some(Reach::Sse(address(&scheme[4..])))),
+        "ws" | "wss" => Ok(Some(Reach::WebSocket(address(&scheme)))),
+        _ => {
+            let hint = "http:// and https:// are Streamable HTTP, sse+http:// and sse+https:// the older HTTP with SSE, \
+                ws:// and wss:// WebSocket";
+            Err(misuse(format!("the server `{name}` has a URL with the scheme `{scheme}`"), Some(hint)))
+        }
+    }
 }
 
 fn misuse(what: String, hint: Option<&str>) -> Misuse {
@@ -117,13 +178,13 @@ mod tests {
 
     fn told(text: &str) -> String {
         match parse(text) {
-            Ok(Written { name, words }) => format!("{name}: {words:?}"),
+            Ok(Written { name, reach }) => format!("{name}: {reach:?}"),
             Err(misuse) => misuse.what,
         }
     }
 
     #[test]
-    fn a_server_is_a_name_and_a_command_in_words() {
+    fn a_server_is_a_name_and_an_address_or_a_command_in_words() {
         let texts = [
             "git=npx -y @mcp/server-github",
             "one=/usr/bin/server",
@@ -134,19 +195,13 @@ mod tests {
             "bad name=cmd",
             "empty=",
             "open=sh 'x",
-            "web=https://example.com/mcp",
+            "web=https://example.com/mcp?a=b",
+            "old=sse+http://127.0.0.1:3001/sse",
+            "socket=WSS://example.com/ws",
+            "odd=ftp://example.com",
+            "curl=curl https://example.com",
         ];
         insta::assert_snapshot!(texts.map(told).join("\n"), @r#"
-        git: ["npx", "-y", "@mcp/server-github"]
-        one: ["/usr/bin/server"]
-        quoted: ["sh", "-c", "a b; $HOME", "c d"]
-        equals: ["env", "KEY=value", "server"]
-        --mcp nameless has no `=`
-        a server name cannot be empty
-        the server name `bad name` has the character U+0020 in it; use letters, digits, `_`, `.` and `-`
-        the server `empty` has no command
-        the command of the server `open` has a quote without its partner
-        the server `web` is a URL
         "#);
     }
 }

@@ -23,7 +23,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 pub use body::{Body, BodyError};
 pub use dial::{Dial, DialTo, Dialed, Resolve};
 pub use events::{Event, EventError, Events};
-pub use settings::{HttpSettings, InvalidSettings, Proxies};
+pub use settings::{HttpSettings, InvalidSettings, Proxies, Way};
 
 use dial::Route;
 use pool::{Pool, Sender};

@@ -28,7 +28,9 @@ mod gather;
 
 /// Serving tools.
 pub mod server {
-    pub use wharf_server::{Call, Reply, ServeError, Toolbox, rmcp, serve_stdio, serve_stream};
+    pub use wharf_server::{
+        Call, Remote, RemoteOptions, Reply, Router, ServeError, Toolbox, rmcp, serve_stdio, serve_stream,
+    };
 }
 
 pub use gather::{
@@ -36,13 +38,15 @@ pub use gather::{
     tool_descriptions,
 };
 pub use wharf_client::{
-    Abilities, BoxFuture, CallError, CallErrorKind, CallOptions, ConnectError, ConnectErrorKind, Deadline, Deadlines,
-    Elicitation, ElicitationAnswer, Evidence, Fault, Frame, Health, Host, InProcess, Incoming, Keeper, LONGEST_MESSAGE,
-    LastWords, Link, LogLevel, NoHost, Notice, OpenError, Outcome, Outgoing, Progress, Refusal, Root, Schema,
-    ServerInfo, Session, SessionOptions, Status, Stdio, Transport,
+    Abilities, AuthRequired, BoxFuture, CallError, CallErrorKind, CallOptions, ConnectError, ConnectErrorKind,
+    Deadline, Deadlines, Elicitation, ElicitationAnswer, Evidence, Fault, Frame, HeaderHelper, Health, Host, Http,
+    HttpStatus, InProcess, Incoming, InvalidRemote, Keeper, LONGEST_MESSAGE, LastWords, LegacySse, Link, LogLevel,
+    NoHost, Notice, OpenError, Outcome, Outgoing, Phase, Progress, Refusal, RemoteOptions, Root, Schema, ServerInfo,
+    Session, SessionOptions, Status, Stdio, Transport, WebSocket, session_loss,
 };
 pub use wharf_io::{
-    ChildSpec, Environment, Exit, Grace, GroupWatcher, ManageError, Managed, ManagedSpec, SpawnError, stop_all,
+    ChildSpec, Dial, DialTo, Dialed, Environment, Exit, Grace, GroupWatcher, HttpSettings, InvalidSettings,
+    ManageError, Managed, ManagedSpec, Proxies, Resolve, SpawnError, Way, stop_all,
 };
 pub use wharf_protocol::{
     Content, ContentKind, Hints, ImageFormat, ImageSource, InvalidName, Item, Json, Listed, Prompt, Quarantined,

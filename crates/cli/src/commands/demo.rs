@@ -1,11 +1,15 @@
-//! `wharf demo`: the whole of it in a few lines. One small server, reached in two ways, and what happens when it dies.
+//! `wharf demo`: the whole of it in a few lines. One small server, reached in five ways, and what happens when it dies or
+//! loses its sessions.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use wharf::server::serve_stream;
-use wharf::{CallErrorKind, InProcess, Json, NoHost, Session, SessionOptions, Stdio};
+use wharf::server::{Remote, RemoteOptions as ServerOptions, Router, serve_stream};
+use wharf::{
+    CallErrorKind, Http, InProcess, Json, LegacySse, NoHost, RemoteOptions, Session, SessionOptions, Stdio, Transport,
+    WebSocket,
+};
 
 use crate::args::Globals;
 use crate::exit::Exit;
@@ -21,41 +25,75 @@ struct Row {
     good: bool,
 }
 
+/// How it went over one kind of network transport: connecting, a call, and the same call after the server forgot us.
+struct Journey {
+    transport: &'static str,
+    cells: [String; 3],
+    good: bool,
+}
+
 pub(crate) async fn run(globals: &Globals) -> Exit {
-    let sessions = match sessions(globals) {
-        Ok(sessions) => sessions,
+    let prepared = async {
+        let remote = serve().await?;
+        let (local, remotes) = (sessions(globals)?, remote_sessions(globals, &remote)?);
+        Ok::<_, servers::Misuse>((remote, local, remotes))
+    };
+    let (remote, local, remotes) = match prepared.await {
+        Ok(prepared) => prepared,
         Err(misuse) => {
             render::misuse(&misuse);
             return Exit::Usage;
         }
     };
-    guarded(&sessions, async {
-        let rows = Box::pin(play(&sessions)).await;
-        let good = rows.iter().all(|row| row.good);
+    let all: Vec<Session> = local.iter().chain(&remotes).cloned().collect();
+    let exit = guarded(&all, async {
+        let rows = Box::pin(play(&local)).await;
+        let journeys = Box::pin(travel(&remotes, &remote)).await;
+        let good = rows.iter().all(|row| row.good) && journeys.iter().all(|journey| journey.good);
         let written = if globals.json {
-            render::out(as_json(&rows, good).to_string()).await
+            render::out(as_json(&rows, &journeys, good).to_string()).await
         } else {
-            if !globals.quiet {
-                render::note("One small server, with a calculator, a clock and notes, reached in two ways:\n");
-            }
-            let rows = rows.into_iter().map(|row| {
-                let [inside, child] = row.cells;
-                let mark = if row.good { "✓" } else { "✗" };
-                vec![mark.to_owned(), row.step.to_owned(), inside, child]
-            });
-            render::out(render::table(&["", "step", "in this process", "as a child process"], rows.collect())).await
+            show(globals, rows, journeys).await
         };
         if good { written } else { Exit::Failed }
     })
-    .await
+    .await;
+    remote.close().await;
+    exit
+}
+
+async fn show(globals: &Globals, rows: Vec<Row>, journeys: Vec<Journey>) -> Exit {
+    let note = |text| {
+        if !globals.quiet {
+            render::note(text);
+        }
+    };
+    let mark = |good| if good { "✓" } else { "✗" }.to_owned();
+    note("One small server, with a calculator, a clock and notes, in this process and as a child:\n");
+    let rows = rows.into_iter().map(|row| {
+        let [inside, child] = row.cells;
+        vec![mark(row.good), row.step.to_owned(), inside, child]
+    });
+    let written =
+        render::out(render::table(&["", "step", "in this process", "as a child process"], rows.collect())).await;
+    note("\nThe same server over the network. It forgets all sessions, as if it had been started again:\n");
+    let journeys = journeys.into_iter().map(|journey| {
+        let [connected, called, recovered] = journey.cells;
+        vec![mark(journey.good), journey.transport.to_owned(), connected, called, recovered]
+    });
+    let head = ["", "transport", "connect", "6 × 7", "6 × 7, its session lost"];
+    written.max(render::out(render::table(&head, journeys.collect())).await)
+}
+
+/// The demo's server on a port of this machine.
+async fn serve() -> Result<Remote, servers::Misuse> {
+    let router = Router::new(demo_server::toolbox, ServerOptions::default());
+    let bound = Remote::bind(([127, 0, 0, 1], 0).into(), router).await;
+    bound.map_err(|error| servers::Misuse { what: format!("no port can be listened on: {error}"), hint: None })
 }
 
 fn sessions(globals: &Globals) -> Result<[Session; 2], servers::Misuse> {
     let options = servers::options(globals)?;
-    let new = |name: &str, options: &SessionOptions, transport: Arc<dyn wharf::Transport>| {
-        let name = name.parse().map_err(|error| servers::Misuse { what: format!("{error}"), hint: None })?;
-        Ok::<_, servers::Misuse>(Session::with_shared(name, transport, Arc::new(NoHost), options.clone()))
-    };
     let inside = InProcess::new(|stream| async {
         // How serving ended is the client's to tell.
         let _ = serve_stream(demo_server::toolbox(), stream).await;
@@ -63,7 +101,42 @@ fn sessions(globals: &Globals) -> Result<[Session; 2], servers::Misuse> {
     let program = std::env::current_exe()
         .map_err(|error| servers::Misuse { what: format!("this program cannot find itself: {error}"), hint: None })?;
     let child = Stdio::new(program, [demo_server::COMMAND], servers::environment(globals)?).watched_by(Guard::start());
-    Ok([new("inside", &options, Arc::new(inside))?, new("child", &options, Arc::new(child))?])
+    Ok([session("inside", &options, Arc::new(inside))?, session("child", &options, Arc::new(child))?])
+}
+
+fn remote_sessions(globals: &Globals, remote: &Remote) -> Result<[Session; 3], servers::Misuse> {
+    let (options, way) = (servers::options(globals)?, RemoteOptions::default());
+    let odd = |error: wharf::InvalidRemote| servers::Misuse { what: error.to_string(), hint: None };
+    let http = Http::new(&remote.http_url(), way.clone()).map_err(odd)?;
+    let sse = LegacySse::new(&remote.sse_url(), way.clone()).map_err(odd)?;
+    let socket = WebSocket::new(&remote.ws_url(), way).map_err(odd)?;
+    Ok([
+        session("http", &options, Arc::new(http))?,
+        session("sse", &options, Arc::new(sse))?,
+        session("websocket", &options, Arc::new(socket))?,
+    ])
+}
+
+fn session(name: &str, options: &SessionOptions, transport: Arc<dyn Transport>) -> Result<Session, servers::Misuse> {
+    let name = name.parse().map_err(|error| servers::Misuse { what: format!("{error}"), hint: None })?;
+    Ok(Session::with_shared(name, transport, Arc::new(NoHost), options.clone()))
+}
+
+async fn travel(sessions: &[Session; 3], remote: &Remote) -> Vec<Journey> {
+    let transports = ["Streamable HTTP", "HTTP with SSE", "WebSocket"];
+    let multiply = Json::from(json!({"a": 6, "operation": "*", "b": 7}));
+    let mut journeys = Vec::new();
+    for (transport, session) in transports.into_iter().zip(sessions) {
+        let (connected, there) = connect(session).await;
+        let called = call(session, "calculate", &multiply).await;
+        remote.router().forget_sessions().await;
+        let began = Instant::now();
+        let again = call(session, "calculate", &multiply).await;
+        let recovered = format!("{again} (a new session, {})", milliseconds(began));
+        let good = there && called == "42" && again == "42" && session.health().connections == 2;
+        journeys.push(Journey { transport, cells: [connected, called, recovered], good });
+    }
+    journeys
 }
 
 async fn play(sessions: &[Session; 2]) -> Vec<Row> {
@@ -143,7 +216,13 @@ fn milliseconds(began: Instant) -> String {
     format!("{:.1} ms", began.elapsed().as_secs_f64() * 1000.0)
 }
 
-fn as_json(rows: &[Row], good: bool) -> Value {
+fn as_json(rows: &[Row], journeys: &[Journey], good: bool) -> Value {
     let row = |row: &Row| json!({ "step": row.step, "inProcess": row.cells[0], "child": row.cells[1], "ok": row.good });
-    json!({ "version": 1, "ok": good, "steps": rows.iter().map(row).collect::<Vec<_>>() })
+    let journey = |journey: &Journey| {
+        let [connected, called, recovered] = &journey.cells;
+        let transport = journey.transport;
+        json!({ "transport": transport, "connect": connected, "call": called, "recovered": recovered, "ok": journey.good })
+    };
+    let (steps, network): (Vec<_>, Vec<_>) = (rows.iter().map(row).collect(), journeys.iter().map(journey).collect());
+    json!({ "version": 1, "ok": good, "steps": steps, "network": network })
 }

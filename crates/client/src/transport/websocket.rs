@@ -105,7 +105,7 @@ async fn open(remote: &Remote) -> Result<Link, OpenError> {
 fn link(socket: WebSocketStream<Dialed>) -> Link {
     let (mut writer, reader) = socket.split();
     let (outgoing, mut waiting) = mpsc::channel::<Message>(WAITING);
-    let heard = Arc::new(Heard { began: Instant::now(), at: AtomicU64::new(0), silent: Notify::new() });
+    let heard = Arc::new(Heard { began: Instant::now(), at: AtomicU64::new(0), over: Notify::new() });
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         while let Some(message) = waiting.recv().await {
@@ -118,8 +118,12 @@ fn link(socket: WebSocketStream<Dialed>) -> Link {
     });
     tasks.spawn(keep_asking(outgoing.clone(), Arc::clone(&heard)));
     let incoming = stream::unfold((reader, Arc::clone(&heard)), async |(mut reader, heard)| {
-        let frame = next(&mut reader, &heard).await?;
-        Some((frame, (reader, heard)))
+        let frame = next(&mut reader, &heard).await;
+        if !matches!(frame, Some(Ok(_))) {
+            // There is nothing more to be learnt of the far end.
+            heard.over.notify_one();
+        }
+        Some((frame?, (reader, heard)))
     });
     let farewell = outgoing.clone();
     let sink = tokio_util::sync::PollSender::new(outgoing)
@@ -164,7 +168,7 @@ async fn keep_asking(outgoing: mpsc::Sender<Message>, heard: Arc<Heard>) {
     loop {
         ticks.tick().await;
         if heard.since() > SILENCE {
-            heard.silent.notify_one();
+            heard.over.notify_one();
             return;
         }
         // If the way out is full, the server has enough to answer.
@@ -176,7 +180,7 @@ async fn keep_asking(outgoing: mpsc::Sender<Message>, heard: Arc<Heard>) {
 struct Heard {
     began: Instant,
     at: AtomicU64,
-    silent: Notify,
+    over: Notify,
 }
 
 impl Heard {
@@ -198,7 +202,7 @@ struct Socket {
 
 impl Keeper for Socket {
     fn ended(&self) -> Option<BoxFuture<'_, ()>> {
-        Some(Box::pin(self.heard.silent.notified()))
+        Some(Box::pin(self.heard.over.notified()))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

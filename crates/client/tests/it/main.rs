@@ -5,8 +5,10 @@
 mod calls;
 mod custom_transport;
 mod faults;
+mod helper;
 mod host;
 mod http;
+mod legacy;
 mod lists;
 mod peers;
 mod remote;
@@ -14,6 +16,8 @@ mod session_loss;
 mod seven;
 mod start;
 mod stdio;
+mod suite;
+mod websocket;
 
 use std::sync::Arc;
 use std::time::Duration;

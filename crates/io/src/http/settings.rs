@@ -17,12 +17,12 @@ pub struct HttpSettings {
     /// More certificates to trust, in PEM: the content of the file that `SSL_CERT_FILE` names.
     pub extra_ca: Option<Vec<u8>>,
     /// How a stream is made.
-    pub(crate) way: Way,
+    pub way: Way,
 }
 
 /// How a stream to a host is made.
 #[derive(Clone)]
-pub(crate) enum Way {
+pub enum Way {
     /// TCP, with names looked up by the system or by this.
     Tcp(Option<Arc<dyn Resolve>>),
     /// A socket in the file system, whatever the host.

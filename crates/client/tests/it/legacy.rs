@@ -1,0 +1,93 @@
+//! The older HTTP transport: a long GET and a POST each.
+
+use serde_json::json;
+use tokio::time::Instant;
+use wharf_client::{CallErrorKind, ConnectErrorKind, Deadline, Outcome};
+use wharf_testkit::{HttpScripted, Script, Step, eventually};
+
+use crate::remote::sse;
+use crate::{json, none, seconds, settle, told};
+
+fn status(status: u16, body: &str) -> Step {
+    Step::Http { status, headers: Vec::new(), body: body.to_owned() }
+}
+
+fn stream(text: &str) -> Script {
+    let headers = vec![("content-type".to_owned(), "text/event-stream".to_owned())];
+    Script::good().on("GET", [Step::Http { status: 200, headers, body: text.to_owned() }])
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_long_get_has_no_deadline_and_the_posts_have() {
+    let server = HttpScripted::new(Script::good().any_tool("hang").on_call("hang", [Step::Hang]));
+    let session = sse(&server);
+    eventually(session.connect()).await.unwrap();
+    tokio::time::sleep(seconds(6 * 60 * 60)).await;
+    assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+    assert_eq!((server.open_streams(), server.log().count("initialize")), (1, 1));
+
+    // The POST was accepted; its answer on the GET is what does not come.
+    let began = Instant::now();
+    let error = eventually(session.call("hang", &none())).await.unwrap_err();
+    assert!(matches!(error.kind, CallErrorKind::Timeout { deadline: Deadline::Idle, .. }), "{error}");
+    assert_eq!(began.elapsed(), seconds(300));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_sends_our_messages_elsewhere_is_not_followed() {
+    for endpoint in ["http://evil.test/messages", "https://server.test/messages", "//evil.test/m", "javascript:x"] {
+        let session = sse(&HttpScripted::new(stream(&format!("event: endpoint\ndata: {endpoint}\n\n"))));
+        let error = eventually(session.connect()).await.unwrap_err();
+        assert!(error.to_string().contains("another origin"), "{endpoint}: {error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_stream_of_events_is_told_with_its_beginning() {
+    let session = sse(&HttpScripted::new(Script::good().on("GET", [status(200, "<html>hello</html>")])));
+    let error = eventually(session.connect()).await.unwrap_err();
+    assert!(
+        error.to_string().ends_with("there is no stream of events at http://server.test/sse: <html>hello</html>"),
+        "{error}"
+    );
+
+    let session = sse(&HttpScripted::new(stream(": nothing\n\n")));
+    let error = eventually(session.connect()).await.unwrap_err();
+    assert!(error.to_string().contains("before it named an address"), "{error}");
+
+    let session = sse(&HttpScripted::new(Script::good().on("GET", [status(401, "")])));
+    let error = eventually(session.connect()).await.unwrap_err();
+    assert!(matches!(error.kind, ConnectErrorKind::Auth(_)), "{error}");
+
+    let session = sse(&HttpScripted::new(Script::good().on("GET", [status(405, "no")])));
+    let error = eventually(session.connect()).await.unwrap_err();
+    assert_eq!(error.to_string(), "remote: the server answered with HTTP 405: no");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_post_that_is_refused_ends_its_call_at_once() {
+    let script = Script::good().any_tool("tool").on_call("tool", [status(500, "boom")]);
+    let session = sse(&HttpScripted::new(script));
+    eventually(session.connect()).await.unwrap();
+    let began = Instant::now();
+    let error = eventually(session.call("tool", &none())).await.unwrap_err();
+    assert_eq!(error.to_string(), "remote: the server answered with HTTP 500: boom");
+    assert_eq!((error.outcome(), began.elapsed()), (Outcome::Unknown, seconds(0)));
+    assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_ends_takes_its_calls_with_it_and_the_next_use_opens_another() {
+    let server = HttpScripted::new(Script::good().any_tool("hang").on_call("hang", [Step::Hang]));
+    let session = sse(&server);
+    eventually(session.connect()).await.unwrap();
+    let call = async { session.call("hang", &none()).await.unwrap_err() };
+    let wipe = async {
+        settle().await;
+        server.wipe();
+    };
+    let (error, ()) = eventually(async { tokio::join!(call, wipe) }).await;
+    assert!(matches!(error.kind, CallErrorKind::Lost(_)), "{error}");
+    assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+    assert_eq!(server.log().count("initialize"), 2);
+}
