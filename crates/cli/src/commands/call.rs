@@ -3,7 +3,9 @@
 use std::io::Read as _;
 
 use serde::Serialize;
-use wharf::{CallError, CallErrorKind, CallOptions, Json, Listed, Outcome, Progress, Session, Tool, ToolOutput};
+use wharf::{
+    CallError, CallErrorKind, CallOptions, ConnectErrorKind, Json, Listed, Outcome, Progress, Session, Tool, ToolOutput,
+};
 
 use crate::args::{Call, Globals};
 use crate::exit::Exit;
@@ -113,10 +115,15 @@ fn no_such_tool(call: &Call, listed: &Listed<Tool>) -> Misuse {
 async fn failed(globals: &Globals, call: &Call, error: &CallError, hint: Option<String>) -> Exit {
     render::call_error(error, hint);
     if globals.json {
-        let (code, data, result) = match &error.kind {
-            CallErrorKind::Server { code, data, .. } => (Some(*code), data.as_ref(), None),
-            CallErrorKind::Output { output, .. } => (None, None, Some(&output.raw)),
-            _ => (None, None, None),
+        let (data, result) = match &error.kind {
+            CallErrorKind::Server { data, .. } => (data.as_ref(), None),
+            CallErrorKind::Output { output, .. } => (None, Some(&output.raw)),
+            _ => (None, None),
+        };
+        let status = match &error.kind {
+            CallErrorKind::Http(status) | CallErrorKind::Connect(ConnectErrorKind::Http(status)) => Some(status.status),
+            CallErrorKind::Connect(ConnectErrorKind::Auth(auth)) => Some(auth.status),
+            _ => None,
         };
         let outcome = match error.outcome() {
             Outcome::NotRun => "not run",
@@ -124,7 +131,7 @@ async fn failed(globals: &Globals, call: &Call, error: &CallError, hint: Option<
             Outcome::Unknown => "unknown",
         };
         let (message, stderr) = (error.kind.to_string(), &error.evidence.stderr[..]);
-        let shown = ShownError { message, outcome, code, data, result, stderr };
+        let shown = ShownError { message, outcome, status, code: error.code(), data, result, stderr };
         let Call { server, tool, .. } = call;
         render::json(&ShownFailure { version: 1, server, tool, error: shown }).await;
     }
@@ -144,6 +151,9 @@ struct ShownError<'a> {
     message: String,
     /// Whether the call may have run.
     outcome: &'static str,
+    /// The HTTP status, where that is the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]

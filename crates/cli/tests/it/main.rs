@@ -6,6 +6,7 @@ mod call;
 mod ending;
 mod misuse;
 mod readme;
+mod remote;
 mod tools;
 
 use std::io::Write as _;

@@ -9,7 +9,7 @@ fn each_misuse_says_what_is_wrong_and_what_to_write_instead() {
         &["tools", "--mcp", "nameless"],
         &["tools", "--mcp", "a b=cmd"],
         &["tools", "--mcp", "a=cmd", "--mcp", "a=cmd"],
-        &["tools", "--mcp", "web=https://example.com/mcp"],
+        &["tools", "--mcp", "web=ftp://example.com/mcp"],
         &["call", "tme", "now", "--mcp", "time=cmd"],
         &["call", "time", "now", "--mcp", "time=cmd", "--timeout", "0"],
     ];

@@ -86,9 +86,11 @@ fn a_server_that_is_not_ready_in_its_time_has_failed() {
 fn the_demo_shows_every_step_and_survives_its_crash() {
     let ran = ran(wharf(&["demo"]));
     assert_eq!(ran.code, 0, "{}", ran.err);
-    let steps: Vec<&str> = ran.out.lines().skip(1).map(|line| line.split("  ").nth(1).unwrap_or(line).trim()).collect();
+    let done = ran.out.lines().filter_map(|line| line.strip_prefix("✓  "));
+    let steps: Vec<&str> = done.map(|line| line.split("  ").next().unwrap_or(line).trim()).collect();
     insta::assert_snapshot!(steps.join("\n"));
-    assert_eq!(ran.out.matches('✓').count(), steps.len());
+    assert!(!ran.out.contains('✗'));
+    assert_eq!(ran.out.matches("42 (a new session").count(), 3);
     assert!(ran.out.contains("it exited with status 7; outcome unknown"));
 }
 
@@ -99,4 +101,6 @@ fn the_demo_can_be_read_by_a_program() {
     assert_eq!((ran.code, &told["version"], &told["ok"]), (0, &json!(1), &json!(true)));
     let times = told["steps"].as_array().unwrap().iter().find(|step| step["step"] == "6 × 7").unwrap();
     assert_eq!((&times["inProcess"], &times["child"]), (&json!("42"), &json!("42")));
+    let network = told["network"].as_array().unwrap();
+    assert!(network.len() == 3 && network.iter().all(|journey| journey["ok"] == true && journey["call"] == "42"));
 }

@@ -1,0 +1,125 @@
+//! Servers at URLs: every transport, headers, what the environment says about the network, and errors with their hints.
+
+use tokio::runtime::Runtime;
+use wharf_testkit::{HttpScripted, Listening, Script, Step};
+
+use crate::{Ran, ran, screen, wharf};
+
+/// A scripted server on a port of this machine.
+struct Remote {
+    server: HttpScripted,
+    listening: Listening,
+    /// Serves while the test runs the binary.
+    _runtime: Runtime,
+}
+
+fn remote(script: Script) -> Remote {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let server = HttpScripted::new(script);
+    let listening = runtime.block_on(server.listen());
+    Remote { server, listening, _runtime: runtime }
+}
+
+impl Remote {
+    fn run(&self, arguments: &[&str]) -> Ran {
+        let mcp = format!("s={}", self.listening.url());
+        ran(wharf(&[arguments, &["--mcp", &mcp]].concat()))
+    }
+
+    /// A screen on which the port, which is never the same, has been made the same.
+    fn screen(&self, ran: &Ran) -> String {
+        screen(ran).replace(&self.listening.address().port().to_string(), "PORT")
+    }
+}
+
+fn refuse(status: u16, headers: &[(&str, &str)], body: &str) -> Step {
+    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    Step::Http { status, headers, body: body.to_owned() }
+}
+
+#[test]
+fn tools_are_called_over_every_transport() {
+    let remote = remote(Script::good());
+    let sse = format!("sse+{}", remote.listening.sse_url());
+    for url in [remote.listening.url(), sse, remote.listening.ws_url()] {
+        let mcp = format!("s={url}");
+        let listed = ran(wharf(&["tools", "--json", "--mcp", &mcp]));
+        assert!(listed.code == 0 && listed.out.contains(r#""name":"echo""#), "{url}: {}", screen(&listed));
+        let called = ran(wharf(&["call", "s", "add", "a=20", "b=22", "--mcp", &mcp]));
+        assert_eq!((called.code, called.out.as_str()), (0, "42\n"), "{url}: {}", called.err);
+    }
+}
+
+#[test]
+fn headers_are_sent_to_the_one_server_they_are_for() {
+    let remote = remote(Script::good());
+    let ran = remote.run(&["tools", "-H", "Authorization: Bearer t0k3n", "--header", "X-Team:blue"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let requests = remote.server.requests();
+    assert!(!requests.is_empty());
+    assert!(
+        requests.iter().all(|seen| seen.headers["authorization"] == "Bearer t0k3n" && seen.headers["x-team"] == "blue")
+    );
+}
+
+#[test]
+fn headers_that_make_no_sense_are_usage_errors_that_do_not_show_them() {
+    let cases: [&[&str]; 5] = [
+        &["tools", "-H", "A: t0k3n", "--mcp", "a=http://127.0.0.1:1/mcp", "--mcp", "b=http://127.0.0.1:1/mcp"],
+        &["tools", "-H", "A: t0k3n", "--mcp", "a=cmd"],
+        &["tools", "-H", "t0k3n", "--mcp", "a=http://127.0.0.1:1/mcp"],
+        &["tools", "-H", "Host: t0k3n", "--mcp", "a=http://127.0.0.1:1/mcp"],
+        &["tools", "--mcp", "a=http://user:t0k3n@127.0.0.1:1/mcp"],
+    ];
+    let screens: Vec<String> = cases.iter().map(|case| screen(&ran(wharf(case)))).collect();
+    assert!(screens.iter().all(|screen| !screen.contains("t0k3n")));
+    insta::assert_snapshot!(screens.join("\n"));
+}
+
+#[test]
+fn a_server_that_wants_authorization_has_its_own_exit_code_and_the_header_to_send() {
+    let script = Script::good().on("initialize", [refuse(401, &[("www-authenticate", "Bearer realm=\"x\"")], "")]);
+    let remote = remote(script);
+    insta::assert_snapshot!(remote.screen(&remote.run(&["tools"])));
+}
+
+#[test]
+fn what_is_no_mcp_server_is_told_with_its_own_words() {
+    let remote = remote(Script::good().on("initialize", [refuse(404, &[], "<html>\u{1b}[31mNot Found</html>")]));
+    insta::assert_snapshot!(remote.screen(&remote.run(&["tools"])));
+}
+
+#[test]
+fn an_address_nobody_listens_at_is_told_with_a_hint() {
+    let port = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().port()
+    };
+    let mcp = format!("s=http://127.0.0.1:{port}/mcp");
+    let ran = ran(wharf(&["call", "s", "add", "a=1", "b=2", "--mcp", &mcp]));
+    insta::assert_snapshot!(screen(&ran).replace(&port.to_string(), "PORT"));
+}
+
+#[test]
+fn an_http_error_of_a_call_is_told_for_programs_too() {
+    let script = Script::good().on_call("add", [refuse(500, &[], "out of order")]);
+    let remote = remote(script);
+    insta::assert_snapshot!(remote.screen(&remote.run(&["call", "s", "add", "a=1", "b=2", "--json"])));
+}
+
+#[test]
+fn the_proxy_and_the_certificates_of_the_environment_are_used() {
+    // A server's name that only the proxy can know: the request can only have gone through it.
+    let remote = remote(Script::good());
+    let proxy = format!("http://127.0.0.1:{}", remote.listening.address().port());
+    let mut command = wharf(&["tools", "--mcp", "s=http://mcp.test/mcp"]);
+    command.env("HTTP_PROXY", proxy);
+    let ran_through = ran(command);
+    assert_eq!(ran_through.code, 0, "{}", ran_through.err);
+    assert!(remote.server.requests().iter().all(|seen| seen.headers["host"] == "mcp.test"));
+
+    let mut command = wharf(&["tools", "--mcp", "s=https://127.0.0.1:1/mcp"]);
+    command.env("SSL_CERT_FILE", "/no/such/file");
+    let missing = ran(command);
+    assert!(missing.code == 2 && missing.err.contains("SSL_CERT_FILE names `/no/such/file`"), "{}", missing.err);
+}
