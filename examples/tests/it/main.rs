@@ -49,3 +49,9 @@ async fn a_program_that_is_killed_takes_its_server_along() {
     program.wait().unwrap();
     until(async || !alive(server)).await;
 }
+
+#[test]
+fn the_remote_server_greets_before_and_after_it_forgot_the_session() {
+    let said = output(env!("CARGO_BIN_EXE_remote-server"), &[]);
+    assert_eq!(said, "Hello, Ann!\nHello, Ann!\nanother session: true, HTTP clients made: 1\n");
+}

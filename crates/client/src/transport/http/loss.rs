@@ -50,6 +50,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_codes_are_those_of_the_documentation() {
+        let documentation = include_str!("../../../../../docs/session.md");
+        let row =
+            documentation.lines().find(|line| line.contains("| names a lost session |") && line.starts_with("| any |"));
+        let codes = row.unwrap().split('|').nth(2).unwrap();
+        let codes: Vec<i64> = codes.split(',').map(|code| code.trim().parse().unwrap()).collect();
+        assert_eq!(codes, CODES);
+    }
+
+    #[test]
     fn a_lost_session_is_told_by_code_and_message_together() {
         let lost = [
             (32600, "Session terminated"),
