@@ -218,6 +218,11 @@ impl Session {
     /// Does the handshake once more on the connection there is; what was known of the server is forgotten.
     pub async fn initialize(&self) -> Result<Arc<ServerInfo>, CallError> {
         let live = self.inner.ready().await?;
+        if live.wire.renews() {
+            // Over HTTP a handshake begins a session of its own, with a stream of its own.
+            self.inner.lose(&live);
+            return Ok(Arc::clone(&self.inner.ready().await?.info));
+        }
         live.tools.forget();
         let info = handshake::shake_hands(&live.wire, &*self.inner.host, &self.inner.options).await;
         info.map(Arc::new).map_err(|kind| self.inner.call_error(&live, CallErrorKind::Connect(kind)))
@@ -257,10 +262,16 @@ impl Session {
         }
     }
 
-    /// Sends any notification.
-    pub async fn notify(&self, method: &str, params: &Json) -> Result<(), ConnectError> {
-        self.inner.ready().await?.wire.notify(method, Some(params));
-        Ok(())
+    /// Sends any notification; over HTTP, until the server has taken it.
+    pub async fn notify(&self, method: &str, params: &Json) -> Result<(), CallError> {
+        let work = |live: Arc<Live>| {
+            async move {
+                let told = live.wire.tell(method, Some(params)).await;
+                told.map_err(|kind| self.inner.call_error(&live, kind))
+            }
+            .boxed()
+        };
+        self.in_session(work).await
     }
 
     /// Ends the connection in good order. Calls under way fail at once; the next use connects anew.
@@ -292,11 +303,18 @@ impl Inner {
     /// Whether a call failed because the server has lost the session. If so, nobody else is let into it.
     fn has_lost(&self, live: &Live, error: &CallError) -> bool {
         let lost = matches!(error.kind, CallErrorKind::SessionLost { .. });
-        if lost && !live.lost.swap(true, Ordering::AcqRel) {
-            tracing::debug!(server = %self.name, %error, "the session is lost; making another");
-            live.wire.retire();
+        if lost {
+            tracing::debug!(server = %self.name, %error, "the session is lost");
+            self.lose(live);
         }
         lost
+    }
+
+    /// Lets nobody else into a session.
+    fn lose(&self, live: &Live) {
+        if !live.lost.swap(true, Ordering::AcqRel) {
+            live.wire.retire();
+        }
     }
 
     /// The living connection, or a new one.

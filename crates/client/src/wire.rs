@@ -38,6 +38,8 @@ use waiting::{Answered, Waiting};
 
 /// Requests that may be under way on one connection; further ones wait for their turn.
 const IN_FLIGHT: usize = 1024;
+/// The same where every request under way needs a connection of its own.
+const CONNECTIONS: usize = 256;
 /// Posts to the reader that may wait; enough for all requests to come and to go.
 const POSTS: usize = 4 * IN_FLIGHT;
 /// Progress messages that may wait for one caller; more are dropped.
@@ -184,7 +186,8 @@ impl Wire {
         tasks.spawn(notices::tell(told, Arc::clone(&setup.host), all_told));
         let reader = Reader::new(Arc::clone(&shared), Arc::clone(&keeper), (notices, heard_all), setup);
         tasks.spawn(reader.run(link.incoming));
-        Self { shared, keeper, permits: Semaphore::new(IN_FLIGHT), tasks: Mutex::new(tasks) }
+        let permits = Semaphore::new(if matches!(shared.out, Out::Pipe(_)) { IN_FLIGHT } else { CONNECTIONS });
+        Self { shared, keeper, permits, tasks: Mutex::new(tasks) }
     }
 
     /// Sends a request and waits for its answer. Dropping the future cancels the request on the wire.
@@ -258,24 +261,17 @@ impl Wire {
         self.shared.useful.load(Ordering::Relaxed)
     }
 
-    /// Sends a notification; one that cannot leave is lost with its connection.
-    pub(crate) fn notify(&self, method: &str, params: Option<&Json>) {
-        let _ = self.shared.out.post(write(None, method, params));
-    }
-
-    /// Sends a notification and, where the transport can tell, waits until it has arrived.
-    pub(crate) async fn tell(&self, method: &str) -> Result<(), ConnectErrorKind> {
-        let message = write(None, method, None::<&Json>);
-        let Out::Posts(lanes) = &self.shared.out else {
-            let _ = self.shared.out.post(message);
-            return Ok(());
-        };
-        lanes.tell(message).await.map_err(|error| match no_reply(error) {
-            CallErrorKind::Connect(kind) => kind,
-            CallErrorKind::Http(status) => ConnectErrorKind::Http(status),
-            CallErrorKind::Lost(reason) => ConnectErrorKind::Ended(reason),
-            other => ConnectErrorKind::Refused(other.to_string()),
-        })
+    /// Sends a notification and, where the transport can tell, waits until the server has taken it. One that cannot
+    /// leave a pipe is lost with its connection.
+    pub(crate) async fn tell(&self, method: &str, params: Option<&Json>) -> Result<(), CallErrorKind> {
+        let message = write(None, method, params);
+        match &self.shared.out {
+            Out::Posts(lanes) => lanes.tell(message).await.map_err(no_reply),
+            Out::Pipe(outbox) => {
+                let _ = outbox.post(message);
+                Ok(())
+            }
+        }
     }
 
     /// The server speaks this revision.

@@ -88,6 +88,11 @@ impl HttpClient {
         self.inner.pool.sweep();
     }
 
+    /// Lets go of every connection that is not in use.
+    pub fn let_go(&self) {
+        self.inner.pool.let_go();
+    }
+
     /// Sends a request and waits for the head of its answer. Dropping the future closes its connection.
     ///
     /// Redirects are followed within the same origin only, and only where the method stays what it is.

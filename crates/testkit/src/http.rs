@@ -101,6 +101,7 @@ struct Shared {
     rules: Rules,
     log: WireLog,
     connections: AtomicU64,
+    open_connections: AtomicU64,
     next_event: AtomicU64,
     next_question: AtomicU64,
     state: Mutex<State>,
@@ -137,6 +138,7 @@ impl HttpScripted {
             rules: Rules::new(script),
             log: WireLog::default(),
             connections: AtomicU64::new(0),
+            open_connections: AtomicU64::new(0),
             next_event: AtomicU64::new(1),
             next_question: AtomicU64::new(1),
             state: Mutex::default(),
@@ -215,6 +217,11 @@ impl HttpScripted {
     /// How many connections there have been.
     pub fn connections(&self) -> u64 {
         self.shared.connections.load(Ordering::Relaxed)
+    }
+
+    /// How many connections there are now.
+    pub fn open_connections(&self) -> u64 {
+        self.shared.open_connections.load(Ordering::Relaxed)
     }
 
     /// How many streams are open on which [`HttpScripted::push`] would be heard.

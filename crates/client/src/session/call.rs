@@ -167,9 +167,7 @@ fn may_repeat(live: &Live, tool: &str, error: &CallError) -> bool {
     };
     match &error.kind {
         // It was never sent: the connection had ended before.
-        CallErrorKind::Connect(kind) => {
-            !matches!(kind, ConnectErrorKind::Closed | ConnectErrorKind::Auth(_) | ConnectErrorKind::Resting { .. })
-        }
+        CallErrorKind::Connect(kind) => live.wire.ending().is_some() && !matches!(kind, ConnectErrorKind::Closed),
         CallErrorKind::Lost(_) => harmless(),
         CallErrorKind::Http(status) => matches!(status.status, 502 | 504) && harmless(),
         _ => false,

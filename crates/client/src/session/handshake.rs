@@ -52,7 +52,16 @@ pub(super) async fn shake_hands(
     });
     let limit = options.deadlines.connect;
     let limits = Limits { idle: limit, total: Some(limit), first_byte: limit };
-    let result = wire.request(Asked::new("initialize", limits), |_| params).await.map_err(|kind| match kind {
+    let result = wire.request(Asked::new("initialize", limits), |_| params).await.map_err(not_greeted)?;
+    let info = read(&result).map_err(ConnectErrorKind::Refused)?;
+    wire.greeted(&info.revision);
+    wire.tell("notifications/initialized", None).await.map_err(not_greeted)?;
+    Ok(info)
+}
+
+/// What a failed part of the handshake means for the connection.
+fn not_greeted(kind: CallErrorKind) -> ConnectErrorKind {
+    match kind {
         CallErrorKind::Connect(kind) => kind,
         CallErrorKind::Lost(reason) => ConnectErrorKind::Ended(reason),
         CallErrorKind::Closed => ConnectErrorKind::Closed,
@@ -60,11 +69,7 @@ pub(super) async fn shake_hands(
         CallErrorKind::Timeout { after, .. } => ConnectErrorKind::Timeout(after),
         CallErrorKind::Server { code, message, .. } => ConnectErrorKind::Refused(format!("error {code}: {message}")),
         other => ConnectErrorKind::Refused(other.to_string()),
-    })?;
-    let info = read(&result).map_err(ConnectErrorKind::Refused)?;
-    wire.greeted(&info.revision);
-    wire.tell("notifications/initialized").await?;
-    Ok(info)
+    }
 }
 
 fn read(raw: &Json) -> Result<ServerInfo, String> {

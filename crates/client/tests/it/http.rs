@@ -1,5 +1,6 @@
 //! Streamable HTTP: what is sent, what may come back, and what becomes of it.
 
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use wharf_client::{
     CallErrorKind, CallOptions, ConnectErrorKind, Deadline, Host, NoHost, Notice, Outcome, Progress, RemoteOptions,
     SessionOptions,
 };
+use wharf_io::{DialTo, Dialed, HttpSettings};
 use wharf_testkit::{Answers, Harm, HttpScripted, Push, Script, Step, eventually};
 
 use crate::remote::{harmed_in_memory, http, http_with, in_memory, options};
@@ -476,6 +478,34 @@ async fn headers_go_with_every_request_and_a_calls_own_with_that_call_only() {
         let error = eventually(session.call_with("add", &add, call)).await.unwrap_err();
         assert!(matches!(error.kind, CallErrorKind::Headers(_)) && error.outcome() == Outcome::NotRun, "{error}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_cannot_be_reached_any_more_is_tried_once_a_call_and_keeps_its_session() {
+    let server = HttpScripted::new(Script::good());
+    let (up, dials) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU32::new(0)));
+    let (is_up, dialed, inner) = (Arc::clone(&up), Arc::clone(&dials), server.clone());
+    let tasks = Mutex::new(tokio::task::JoinSet::new());
+    let settings = HttpSettings::default().dialing(move |_: DialTo| {
+        dialed.fetch_add(1, Ordering::Relaxed);
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        if !is_up.load(Ordering::Relaxed) {
+            return std::future::ready(Err(std::io::Error::other("no route")));
+        }
+        tasks.lock().unwrap().spawn(inner.clone().serve_connection(theirs));
+        std::future::ready(Ok(Dialed::new(ours)))
+    });
+    let (session, _) = http_with(options(settings), NoHost, SessionOptions::default());
+    eventually(session.connect()).await.unwrap();
+    up.store(false, Ordering::Relaxed);
+    // Longer than an idle connection is kept, so that the next call has to dial.
+    tokio::time::sleep(seconds(120)).await;
+    let before = dials.load(Ordering::Relaxed);
+    let error = eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await.unwrap_err();
+    assert_eq!((error.outcome(), dials.load(Ordering::Relaxed) - before), (Outcome::NotRun, 1), "{error}");
+    up.store(true, Ordering::Relaxed);
+    assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+    assert_eq!(server.log().count("initialize"), 1);
 }
 
 #[tokio::test(start_paused = true)]

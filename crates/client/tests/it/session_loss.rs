@@ -92,6 +92,9 @@ async fn every_method_recovers() {
     lost("ping", &server);
     eventually(session.set_log_level(wharf_client::LogLevel::Info)).await.unwrap();
     lost("set_log_level", &server);
+    eventually(session.notify("notifications/own", &none())).await.unwrap();
+    assert_eq!(server.log().count("notifications/own"), 2);
+    lost("notify", &server);
     assert_eq!(told(eventually(session.call("add", &add(1))).await), "2");
     lost("call", &server);
 }
@@ -235,6 +238,25 @@ async fn a_lost_session_goes_back_to_its_handshake_and_no_further() {
             "closed"
         ]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handshake_that_is_asked_for_begins_a_session_with_a_stream_of_its_own() {
+    let server = HttpScripted::new(Script::good()).with_get(Push::Stream);
+    let (session, transport) = http(&server);
+    eventually(session.connect()).await.unwrap();
+    settle().await;
+    eventually(session.initialize()).await.unwrap();
+    settle().await;
+    assert_eq!((session.session_id().as_deref(), transport.clients_made()), (Some("session-2"), 1));
+    assert_eq!(server.open_streams(), 1);
+    let streams: Vec<_> = server
+        .requests()
+        .iter()
+        .filter(|seen| seen.method == "GET")
+        .map(|seen| seen.headers["mcp-session-id"].clone())
+        .collect();
+    assert_eq!(streams, ["session-1", "session-2"]);
 }
 
 #[tokio::test(start_paused = true)]

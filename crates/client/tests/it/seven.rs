@@ -83,6 +83,7 @@ async fn close_releases_the_session_and_its_connections() {
     let last = server.requests().pop().unwrap();
     assert_eq!((last.method.as_str(), &last.headers["mcp-session-id"]), ("DELETE", &"session-1".parse().unwrap()));
     assert_eq!((session.session_id(), session.is_connected()), (None, false));
+    assert_eq!(server.open_connections(), 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -101,6 +101,13 @@ impl Pool {
         }
     }
 
+    pub(super) fn let_go(&self) {
+        let mut kept = self.lock();
+        kept.idle.clear();
+        // The task of a shared connection ends with the last request on it.
+        kept.shared.clear();
+    }
+
     pub(super) fn sweep(&self) {
         let mut kept = self.lock();
         let now = Instant::now();

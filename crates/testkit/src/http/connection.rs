@@ -29,6 +29,7 @@ pub(super) async fn serve(
     ending: Arc<Ending>,
 ) {
     let number = server.shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
+    let _open = Open::new(&server);
     let connection =
         Arc::new(Connection { server, number, ending, tasks: Mutex::default(), upgrade: Mutex::default() });
     let service = service_fn(|request| {
@@ -58,6 +59,22 @@ pub(super) struct Connection {
     tasks: Mutex<JoinSet<()>>,
     /// The stream under this connection, once HTTP has promised it away, and how the conversation on it opens.
     upgrade: Mutex<Option<(Vec<Step>, OnUpgrade)>>,
+}
+
+/// Counts a connection for as long as it is open.
+struct Open(HttpScripted);
+
+impl Open {
+    fn new(server: &HttpScripted) -> Self {
+        server.shared.open_connections.fetch_add(1, Ordering::Relaxed);
+        Self(server.clone())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.shared.open_connections.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Connection {

@@ -4,6 +4,7 @@
 //! The GET has no deadline of its own, the POSTs have: a server may be silent for as long as nobody asks it anything.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,7 +12,8 @@ use futures_util::future::BoxFuture;
 use futures_util::stream;
 use http::header::ACCEPT;
 use http::{HeaderMap, HeaderValue, Method, Uri};
-use wharf_io::{EventError, Events, same_origin_reference};
+use tokio::sync::Notify;
+use wharf_io::{EventError, Events, HttpClient, same_origin_reference};
 
 use super::poster::{Letter, Met, is};
 use super::refusal::{self, Refusal};
@@ -83,13 +85,17 @@ async fn open(reached: Reached) -> Result<Link, OpenError> {
     let endpoint = same_origin_reference(&reached.url, endpoint.trim()).ok_or_else(|| {
         OpenError::Other(format!("the server wants messages posted to `{endpoint}`, which is another origin"))
     })?;
-    let incoming = stream::unfold(events, async |mut events| Some((frame(&mut events).await?, events)));
+    let over = Arc::new(Notify::new());
+    let keeper = Arc::new(LegacyKeeper { client: reached.client.clone(), over: Arc::clone(&over) });
+    let incoming = stream::unfold((events, over), async |(mut events, over)| {
+        let frame = tokio::select! {
+            frame = frame(&mut events) => frame?,
+            () = over.notified() => return None,
+        };
+        Some((frame, (events, over)))
+    });
     let posts = LegacyPosts { reached, endpoint, own: HeaderMap::new() };
-    Ok(Link {
-        incoming: Box::pin(incoming),
-        outward: Outward::Posts(std::sync::Arc::new(posts)),
-        keeper: std::sync::Arc::new(LegacyKeeper),
-    })
+    Ok(Link { incoming: Box::pin(incoming), outward: Outward::Posts(Arc::new(posts)), keeper })
 }
 
 async fn frame(events: &mut Events) -> Option<io::Result<Frame>> {
@@ -167,10 +173,19 @@ impl Posts for LegacyPosts {
     }
 }
 
-/// The GET ends with the stream that reads it; there is nothing else to look after.
-struct LegacyKeeper;
+/// The GET ends with the stream that reads it; what is left are kept connections.
+struct LegacyKeeper {
+    client: HttpClient,
+    over: Arc<Notify>,
+}
 
-impl Keeper for LegacyKeeper {}
+impl Keeper for LegacyKeeper {
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.over.notify_one();
+        self.client.let_go();
+        Box::pin(std::future::ready(()))
+    }
+}
 
 fn not_opened(error: PostError) -> OpenError {
     match error {
