@@ -220,7 +220,7 @@ impl Session {
         let live = self.inner.ready().await?;
         if live.wire.renews() {
             // Over HTTP a handshake begins a session of its own, with a stream of its own.
-            self.inner.lose(&live);
+            live.lose();
             return Ok(Arc::clone(&self.inner.ready().await?.info));
         }
         live.tools.forget();
@@ -295,6 +295,15 @@ impl Session {
     }
 }
 
+impl Live {
+    /// Lets nobody else into this session.
+    fn lose(&self) {
+        if !self.lost.swap(true, Ordering::AcqRel) {
+            self.wire.retire();
+        }
+    }
+}
+
 impl Inner {
     fn up(&self) -> Option<Arc<Live>> {
         self.live.load_full().filter(|live| live.wire.ending().is_none() && !live.lost.load(Ordering::Acquire))
@@ -305,16 +314,9 @@ impl Inner {
         let lost = matches!(error.kind, CallErrorKind::SessionLost { .. });
         if lost {
             tracing::debug!(server = %self.name, %error, "the session is lost");
-            self.lose(live);
+            live.lose();
         }
         lost
-    }
-
-    /// Lets nobody else into a session.
-    fn lose(&self, live: &Live) {
-        if !live.lost.swap(true, Ordering::AcqRel) {
-            live.wire.retire();
-        }
     }
 
     /// The living connection, or a new one.

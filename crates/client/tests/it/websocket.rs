@@ -41,7 +41,7 @@ where
     Session::new("socket".parse().unwrap(), transport, NoHost, SessionOptions::default())
 }
 
-#[expect(clippy::result_large_err, reason = "the library wants it so")]
+#[expect(clippy::result_large_err, clippy::unnecessary_wraps, reason = "the library wants it so")]
 fn offered(
     request: &Request,
     mut response: Response,
