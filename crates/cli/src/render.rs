@@ -111,7 +111,7 @@ fn hint_for(kind: &CallErrorKind, noisy: bool) -> Option<String> {
         CallErrorKind::Connect(ConnectErrorKind::Transport(reason)) if reason.contains("cannot be reached") => {
             "is it running, and is the address right?"
         }
-        CallErrorKind::Connect(ConnectErrorKind::Transport(reason)) if reason.contains("not secure") => {
+        CallErrorKind::Connect(ConnectErrorKind::Unusable(reason)) if reason.contains("not secure") => {
             "a certificate of your own can be trusted with SSL_CERT_FILE=FILE"
         }
         CallErrorKind::Http(status) if !status.refused() => "look at what the call may have done before you repeat it",

@@ -30,6 +30,9 @@ pub enum ConnectErrorKind {
     /// Its transport could not be opened: try again later.
     #[error("{0}")]
     Transport(String),
+    /// Its transport cannot be used as it is configured, a certificate that is not trusted for one: mend that.
+    #[error("{0}")]
+    Unusable(String),
     /// It went away before it was ready: look at its last words.
     #[error("the server {0} before it was ready")]
     Ended(String),
@@ -58,6 +61,17 @@ pub enum ConnectErrorKind {
     /// The session was closed meanwhile.
     #[error("the session was closed meanwhile; nothing was sent")]
     Closed,
+}
+
+impl ConnectErrorKind {
+    /// Whether a remote server may well be there in a moment.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Transport(_) | Self::Ended(_) => true,
+            Self::Http(status) => status.status >= 500,
+            _ => false,
+        }
+    }
 }
 
 /// A call without an answer.
@@ -242,6 +256,15 @@ impl CallError {
             | CallErrorKind::Unanswered(_)
             | CallErrorKind::Lost(_)
             | CallErrorKind::Closed => Outcome::Unknown,
+        }
+    }
+
+    /// Whether the same may well work in a moment, where asking twice does no harm.
+    pub(crate) fn may_pass(&self) -> bool {
+        match &self.kind {
+            CallErrorKind::Lost(_) => true,
+            CallErrorKind::Http(status) => status.status >= 500,
+            _ => false,
         }
     }
 

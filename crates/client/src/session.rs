@@ -4,14 +4,14 @@
 //! the attempt that is under way or begins one. An attempt is a task of its own: a caller that gives up waiting does not
 //! stop it, and a connection is published only when its handshake is done, so nobody ever sees half of one.
 
+mod attempt;
 mod call;
 mod handshake;
 mod list;
 mod tools;
 
-use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -27,11 +27,19 @@ pub use call::CallOptions;
 pub use handshake::ServerInfo;
 
 use crate::health::Counters;
-use crate::restarts::{Decision, Restarts};
-use crate::transport::{OpenError, Transport};
-use crate::wire::{Asked, Ending, Limits, Setup, Wire};
-use crate::{CallError, CallErrorKind, ConnectError, ConnectErrorKind, Evidence, Health, Host, Notice};
+use crate::restarts::{Decision, Restarts, jittered};
+use crate::transport::Transport;
+use crate::wire::{Asked, Ending, Limits, Wire};
+use crate::{CallError, CallErrorKind, ConnectError, ConnectErrorKind, Evidence, Health, Host};
+use attempt::Parts;
 use tools::KnownTools;
+
+/// The pauses before a list is asked for once more.
+const READING_PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_millis(500)];
+/// How long a local server may be silent during a call, if nobody says otherwise.
+const LOCAL_SILENCE: Duration = Duration::from_secs(30 * 60);
+/// How long a remote one may.
+const REMOTE_SILENCE: Duration = Duration::from_secs(5 * 60);
 
 /// One server. Cloning gives another handle to the same session; when the last one is dropped the server is killed.
 #[derive(Clone)]
@@ -246,6 +254,22 @@ impl Session {
         self.in_session(work).await
     }
 
+    /// Reads something, which may be done as often as it takes: a few times, with pauses between.
+    async fn reading<'a, T>(
+        &'a self,
+        work: impl Fn(Arc<Live>) -> BoxFuture<'a, Result<T, CallError>> + Send + Sync,
+    ) -> Result<T, CallError> {
+        let mut pauses = READING_PAUSES.into_iter();
+        loop {
+            let error = match self.in_session(&work).await {
+                Err(error) if error.may_pass() => error,
+                result => return result,
+            };
+            let Some(pause) = pauses.next() else { return Err(error) };
+            tokio::time::sleep(jittered(pause)).await;
+        }
+    }
+
     /// Does something on the living connection, and again on a new session where the server has lost the old one. It
     /// refused then before it did anything, so whatever it is may be repeated.
     async fn in_session<'a, T>(
@@ -433,7 +457,8 @@ impl Inner {
 
     fn limits(&self, options: &CallOptions<'_>) -> Limits {
         let deadlines = self.options.deadlines;
-        let idle = options.idle.or(deadlines.idle).unwrap_or_else(|| self.transport.patience());
+        let usual = if self.transport.is_remote() { REMOTE_SILENCE } else { LOCAL_SILENCE };
+        let idle = options.idle.or(deadlines.idle).unwrap_or(usual);
         Limits { idle, total: options.total.or(deadlines.total), first_byte: deadlines.first_byte }
     }
 
@@ -443,79 +468,5 @@ impl Inner {
 
     fn start(&self) -> MutexGuard<'_, Start> {
         self.start.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What an attempt needs of its session, without keeping the session alive.
-struct Parts {
-    name: ServerName,
-    transport: Arc<dyn Transport>,
-    host: Arc<dyn Host>,
-    options: SessionOptions,
-    counters: Arc<Counters>,
-}
-
-impl Parts {
-    async fn connect(self, session: Weak<Inner>) -> Result<Live, ConnectError> {
-        let error = |kind, evidence| ConnectError { server: self.name.clone(), kind, evidence };
-        let (limit, began) = (self.options.deadlines.connect, Instant::now());
-        // A transport that panics has failed like any other.
-        let opening = AssertUnwindSafe(self.transport.open()).catch_unwind();
-        let panicked = |_| Err(OpenError::Other("the transport panicked".to_owned()));
-        let link = match tokio::time::timeout(limit, opening).await.map(|opened| opened.unwrap_or_else(panicked)) {
-            Ok(Ok(link)) => link,
-            Ok(Err(OpenError::Spawn(reason))) => {
-                return Err(error(ConnectErrorKind::Spawn(reason), Evidence::default()));
-            }
-            Ok(Err(OpenError::Auth(auth))) => {
-                return Err(error(ConnectErrorKind::Auth(auth), Evidence::default()));
-            }
-            Ok(Err(OpenError::Http(status))) => {
-                return Err(error(ConnectErrorKind::Http(status), Evidence::default()));
-            }
-            Ok(Err(OpenError::Other(reason))) => {
-                return Err(error(ConnectErrorKind::Transport(reason), Evidence::default()));
-            }
-            Err(_) => return Err(error(ConnectErrorKind::Timeout(limit), Evidence::default())),
-        };
-        let number = self.counters.connections.fetch_add(1, Ordering::Relaxed) + 1;
-        let tools = Arc::new(KnownTools::default());
-        let (stale, session_too) = (Arc::clone(&tools), session.clone());
-        let wire = Wire::start(
-            link,
-            Setup {
-                host: Arc::clone(&self.host),
-                counters: Arc::clone(&self.counters),
-                on_notice: Box::new(move |notice| {
-                    if matches!(notice, Notice::ToolsChanged) {
-                        stale.forget();
-                    }
-                }),
-                on_end: Box::new(move |ending| {
-                    let live = session.upgrade()?.ended(number, ending)?;
-                    Some(live as Arc<dyn Send + Sync>)
-                }),
-                write_limit: self.options.deadlines.write,
-                answer_limit: self.options.deadlines.answer,
-            },
-        );
-        if let Some(session) = session_too.upgrade() {
-            session.status.send_if_modified(|status| {
-                let known = matches!(status, Status::Connecting(Phase::Handshake));
-                *status = Status::Connecting(Phase::Handshake);
-                !known
-            });
-        }
-        let left = limit.saturating_sub(began.elapsed());
-        let shaken = tokio::time::timeout(left, handshake::shake_hands(&wire, &*self.host, &self.options)).await;
-        match shaken {
-            Ok(Ok(info)) => {
-                wire.listen();
-                let (info, since, lost) = (Arc::new(info), Instant::now(), AtomicBool::new(false));
-                Ok(Live { number, wire, info, tools, since, lost })
-            }
-            Ok(Err(kind)) => Err(error(kind, wire.evidence())),
-            Err(_) => Err(error(ConnectErrorKind::Timeout(limit), wire.evidence())),
-        }
     }
 }

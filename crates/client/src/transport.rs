@@ -15,7 +15,6 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
 
 use ::bytes::Bytes;
 use futures_core::Stream;
@@ -64,17 +63,12 @@ pub trait Transport: Send + Sync + 'static {
     /// Opens a new connection.
     fn open(&self) -> BoxFuture<'_, Result<Link, OpenError>>;
 
-    /// How long silence is borne during a call, where the session does not say: half an hour for what runs on this
-    /// machine, less for what is behind a network.
-    fn patience(&self) -> Duration {
-        LOCAL_PATIENCE
+    /// Whether the server is behind a network: then silence is borne for less long, and a connection that does not
+    /// come about is tried again by itself.
+    fn is_remote(&self) -> bool {
+        false
     }
 }
-
-/// How long a local server may be silent.
-const LOCAL_PATIENCE: Duration = Duration::from_secs(30 * 60);
-/// How long a remote one may.
-const REMOTE_PATIENCE: Duration = Duration::from_secs(5 * 60);
 
 impl<F, O> Transport for F
 where
@@ -98,6 +92,9 @@ pub enum OpenError {
     /// The server answered with an HTTP status that is no success.
     #[error(transparent)]
     Http(#[from] HttpStatus),
+    /// The way to the server cannot be used as it is configured; trying again changes nothing.
+    #[error("{0}")]
+    Unusable(String),
     /// Anything else, in words.
     #[error("{0}")]
     Other(String),

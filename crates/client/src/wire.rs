@@ -363,6 +363,7 @@ impl Wire {
 fn no_reply(error: PostError) -> CallErrorKind {
     match error {
         PostError::NotSent(reason) => CallErrorKind::Connect(ConnectErrorKind::Transport(reason)),
+        PostError::Unusable(reason) => CallErrorKind::Connect(ConnectErrorKind::Unusable(reason)),
         PostError::SessionLost { code, message } => CallErrorKind::SessionLost { code, message },
         PostError::Auth(auth) => CallErrorKind::Connect(ConnectErrorKind::Auth(auth)),
         PostError::Status(status) => CallErrorKind::Http(status),

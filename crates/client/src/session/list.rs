@@ -14,7 +14,7 @@ use crate::{CallError, CallErrorKind, LogLevel};
 impl Session {
     /// All tools of the server. Calls are checked against the schemas of the last list.
     pub async fn list_tools(&self) -> Result<Listed<Tool>, CallError> {
-        self.in_session(|live| async move { self.list_tools_of(&live).await }.boxed()).await
+        self.reading(|live| async move { self.list_tools_of(&live).await }.boxed()).await
     }
 
     pub(super) async fn list_tools_of(&self, live: &Live) -> Result<Listed<Tool>, CallError> {
@@ -26,17 +26,17 @@ impl Session {
 
     /// All prompts of the server.
     pub async fn list_prompts(&self) -> Result<Listed<Prompt>, CallError> {
-        self.in_session(|live| async move { self.list(&live, "prompts/list", "prompts").await }.boxed()).await
+        self.reading(|live| async move { self.list(&live, "prompts/list", "prompts").await }.boxed()).await
     }
 
     /// All resources of the server.
     pub async fn list_resources(&self) -> Result<Listed<Resource>, CallError> {
-        self.in_session(|live| async move { self.list(&live, "resources/list", "resources").await }.boxed()).await
+        self.reading(|live| async move { self.list(&live, "resources/list", "resources").await }.boxed()).await
     }
 
     /// All resource templates of the server.
     pub async fn list_resource_templates(&self) -> Result<Listed<ResourceTemplate>, CallError> {
-        self.in_session(|live| {
+        self.reading(|live| {
             async move { self.list(&live, "resources/templates/list", "resourceTemplates").await }.boxed()
         })
         .await

@@ -13,13 +13,12 @@ mod poster;
 mod refusal;
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use ::http::{HeaderName, HeaderValue, Uri};
 use futures_util::future::BoxFuture;
 use wharf_io::{HttpClient, HttpSettings, InvalidSettings};
 
-use super::{Link, OpenError, REMOTE_PATIENCE, Transport};
+use super::{Link, OpenError, Transport};
 use exchange::Exchange;
 pub use headers::HeaderHelper;
 use headers::Headers;
@@ -93,8 +92,8 @@ impl Transport for Http {
         Box::pin(async { Ok(Exchange::open(self.remote.reach()?)) })
     }
 
-    fn patience(&self) -> Duration {
-        REMOTE_PATIENCE
+    fn is_remote(&self) -> bool {
+        true
     }
 }
 
@@ -145,7 +144,7 @@ impl Remote {
 
     pub(in crate::transport) fn reach(&self) -> Result<Reached, OpenError> {
         let made = self.client.get_or_init(|| HttpClient::new(self.settings.clone()));
-        let client = made.clone().map_err(|error| OpenError::Other(error.to_string()))?;
+        let client = made.clone().map_err(|error| OpenError::Unusable(error.to_string()))?;
         Ok(Reached { url: self.url.clone(), client, headers: self.headers.clone() })
     }
 }

@@ -80,6 +80,8 @@ pub(crate) enum Reply {
 pub(crate) enum PostError {
     /// Nothing was sent.
     NotSent(String),
+    /// Nothing was sent, and nothing ever will be: the way to the server cannot be used as it is configured.
+    Unusable(String),
     /// The server does not know our session any more.
     SessionLost {
         code: i64,

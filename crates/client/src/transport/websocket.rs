@@ -19,12 +19,10 @@ use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
-use wharf_io::Dialed;
+use wharf_io::{Dialed, HttpError};
 
 use super::http::Remote;
-use super::{
-    Frame, InvalidRemote, Keeper, LONGEST_MESSAGE, Link, OpenError, REMOTE_PATIENCE, RemoteOptions, Transport,
-};
+use super::{Frame, InvalidRemote, Keeper, LONGEST_MESSAGE, Link, OpenError, RemoteOptions, Transport};
 use crate::{AuthRequired, HttpStatus};
 
 /// How often the server is asked whether it is there.
@@ -54,8 +52,8 @@ impl Transport for WebSocket {
         Box::pin(async { open(&self.remote).await })
     }
 
-    fn patience(&self) -> Duration {
-        REMOTE_PATIENCE
+    fn is_remote(&self) -> bool {
+        true
     }
 }
 
@@ -65,7 +63,7 @@ async fn open(remote: &Remote) -> Result<Link, OpenError> {
     let socket = loop {
         let (headers, number) = match said.take() {
             Some(said) => said,
-            None => reached.headers.get().await.map_err(OpenError::Other)?,
+            None => reached.headers.get().await.map_err(OpenError::Unusable)?,
         };
         let mut request = Request::new(());
         *request.uri_mut() = reached.url.clone();
@@ -84,7 +82,7 @@ async fn open(remote: &Remote) -> Result<Link, OpenError> {
             request.headers_mut().insert(name, value);
         }
         request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static("mcp"));
-        let stream = reached.client.connect(&reached.url).await.map_err(|error| OpenError::Other(error.to_string()))?;
+        let stream = reached.client.connect(&reached.url).await.map_err(not_connected)?;
         let config =
             WebSocketConfig::default().max_message_size(Some(LONGEST_MESSAGE)).max_frame_size(Some(LONGEST_MESSAGE));
         match client_async_with_config(request, stream, Some(config)).await {
@@ -92,10 +90,10 @@ async fn open(remote: &Remote) -> Result<Link, OpenError> {
             Err(error) => {
                 let error = refused(error);
                 let stale = matches!(&error, OpenError::Auth(_) | OpenError::Http(HttpStatus { status: 403, .. }));
-                if !stale || number > 1 || !reached.headers.refresh(number).await.map_err(OpenError::Other)? {
+                if !stale || number > 1 || !reached.headers.refresh(number).await.map_err(OpenError::Unusable)? {
                     return Err(error);
                 }
-                said = Some(reached.headers.get().await.map_err(OpenError::Other)?);
+                said = Some(reached.headers.get().await.map_err(OpenError::Unusable)?);
             }
         }
     };
@@ -221,6 +219,13 @@ impl Keeper for Socket {
 
     fn abandon(&self) {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
+    }
+}
+
+fn not_connected(error: HttpError) -> OpenError {
+    match error {
+        HttpError::Untrusted(_) | HttpError::Redirected(_) => OpenError::Unusable(error.to_string()),
+        HttpError::Unreachable(_) | HttpError::Broken(_) => OpenError::Other(error.to_string()),
     }
 }
 

@@ -160,7 +160,7 @@ async fn what_was_known_of_a_server_is_forgotten_with_its_session() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_handshake_poisons_nothing() {
-    let busy = Step::Http { status: 500, headers: Vec::new(), body: "not now".into() };
+    let busy = Step::Http { status: 403, headers: Vec::new(), body: "not now".into() };
     let server = HttpScripted::new(Script::good().once("initialize", [Step::Normally]).once("initialize", [busy]));
     let (session, transport) = http(&server);
     eventually(session.connect()).await.unwrap();
@@ -168,10 +168,45 @@ async fn a_failed_handshake_poisons_nothing() {
     let error = eventually(session.call("add", &add(1))).await.unwrap_err();
     assert_eq!(
         (error.outcome(), error.to_string().as_str()),
-        (Outcome::NotRun, "remote: the server answered with HTTP 500: not now")
+        (Outcome::NotRun, "remote: the server answered with HTTP 403: not now")
     );
     assert_eq!(told(eventually(session.call("add", &add(2))).await), "3");
     assert_eq!((server.log().count("initialize"), transport.clients_made()), (3, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_just_starting_is_tried_a_few_times_and_one_that_refuses_is_not() {
+    let status = |status| Step::Http { status, headers: Vec::new(), body: String::new() };
+    for (step, tries) in [(status(503), 3), (Step::Reset, 3), (status(401), 1), (status(404), 1)] {
+        let server = HttpScripted::new(Script::good().on("initialize", [step]));
+        let (session, _) = http(&server);
+        eventually(session.connect()).await.unwrap_err();
+        assert_eq!(server.log().count("initialize"), tries);
+    }
+    let starting = Script::good().once("initialize", [status(502)]).once("initialize", [Step::Reset]);
+    let server = HttpScripted::new(starting);
+    let (session, _) = http(&server);
+    assert_eq!(told(eventually(session.call("add", &add(1))).await), "2");
+    assert_eq!((server.log().count("initialize"), server.log().count("tools/call")), (3, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_is_asked_for_again_where_that_may_help() {
+    let status = |status| Step::Http { status, headers: Vec::new(), body: String::new() };
+    let script = Script::good().once("tools/list", [status(500)]).once("tools/list", [Step::Reset]);
+    let server = HttpScripted::new(script);
+    let (session, _) = http(&server);
+    assert_eq!(eventually(session.list_tools()).await.unwrap().items.len(), 2);
+    assert_eq!(server.log().count("tools/list"), 3);
+
+    let server = HttpScripted::new(Script::good().on("tools/list", [status(500)]));
+    let (session, _) = http(&server);
+    eventually(session.list_tools()).await.unwrap_err();
+    assert_eq!(server.log().count("tools/list"), 3);
+    let server = HttpScripted::new(Script::good().on("tools/list", [Step::Error(-32603, "broken".into())]));
+    let (session, _) = http(&server);
+    eventually(session.list_tools()).await.unwrap_err();
+    assert_eq!(server.log().count("tools/list"), 1);
 }
 
 #[tokio::test(start_paused = true)]

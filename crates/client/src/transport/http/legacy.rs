@@ -5,7 +5,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -19,8 +18,7 @@ use super::poster::{Letter, Met, is};
 use super::refusal::{self, Refusal};
 use super::{InvalidRemote, Reached, Remote, RemoteOptions};
 use crate::transport::{
-    Frame, Keeper, LONGEST_MESSAGE, Link, OpenError, Outward, PostError, Posted, Posts, REMOTE_PATIENCE, Reply,
-    Transport,
+    Frame, Keeper, LONGEST_MESSAGE, Link, OpenError, Outward, PostError, Posted, Posts, Reply, Transport,
 };
 use crate::wire::TELL_LIMIT;
 
@@ -42,8 +40,8 @@ impl Transport for LegacySse {
         Box::pin(async { open(self.remote.reach()?).await })
     }
 
-    fn patience(&self) -> Duration {
-        REMOTE_PATIENCE
+    fn is_remote(&self) -> bool {
+        true
     }
 }
 
@@ -62,7 +60,7 @@ async fn open(reached: Reached) -> Result<Link, OpenError> {
             Refusal::Other(refusal) => refusal,
         };
         let stale = matches!(refusal, PostError::Auth(_)) && !refreshed;
-        if !stale || !reached.headers.refresh(said).await.map_err(OpenError::Other)? {
+        if !stale || !reached.headers.refresh(said).await.map_err(OpenError::Unusable)? {
             return Err(not_opened(refusal));
         }
         refreshed = true;
@@ -191,6 +189,7 @@ fn not_opened(error: PostError) -> OpenError {
     match error {
         PostError::Auth(auth) => OpenError::Auth(auth),
         PostError::Status(status) => OpenError::Http(status),
+        PostError::Unusable(reason) => OpenError::Unusable(reason),
         PostError::NotSent(reason) | PostError::Malformed(reason) => OpenError::Other(reason),
         PostError::Lost(reason) => OpenError::Other(format!("the server {reason}")),
         PostError::SessionLost { message, .. } => OpenError::Other(message),

@@ -51,7 +51,7 @@ impl Reached {
             };
             let stale = matches!(&refusal, PostError::Auth(_))
                 || matches!(&refusal, PostError::Status(status) if status.status == 403);
-            if stale && !refreshed && self.headers.refresh(said).await.map_err(PostError::NotSent)? {
+            if stale && !refreshed && self.headers.refresh(said).await.map_err(PostError::Unusable)? {
                 refreshed = true;
                 continue;
             }
@@ -67,7 +67,7 @@ impl Reached {
 
     /// All headers, and which saying of the helper they hold.
     pub(super) async fn with_own(&self, own: &HeaderMap) -> Result<(HeaderMap, u64), PostError> {
-        let (mut headers, said) = self.headers.get().await.map_err(PostError::NotSent)?;
+        let (mut headers, said) = self.headers.get().await.map_err(PostError::Unusable)?;
         headers.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
         Ok((headers, said))
     }
@@ -94,8 +94,9 @@ pub(super) fn is(response: &Response<Body>, kind: &str) -> bool {
 }
 
 fn not_sent(error: HttpError) -> PostError {
-    match error {
+    match &error {
         HttpError::Broken(reason) => PostError::Lost(format!("broke the connection ({reason})")),
-        other => PostError::NotSent(other.to_string()),
+        HttpError::Unreachable(reason) => PostError::NotSent(reason.clone()),
+        HttpError::Untrusted(_) | HttpError::Redirected(_) => PostError::Unusable(error.to_string()),
     }
 }
