@@ -1,6 +1,7 @@
 """A server on the mcp 1.x SDK, which many servers in use are still built on.
 
-The tests start it over stdio. Its tools are the ones of mcp2_server.py, so that
+It speaks stdio, or with `http PORT` Streamable HTTP at /mcp, or with `sse PORT`
+the older HTTP with SSE at /sse. Its tools are the ones of mcp2_server.py, so that
 one test can run against both SDKs and show where they answer differently.
 """
 
@@ -78,4 +79,12 @@ def hello() -> str:
 
 
 if __name__ == "__main__":
-    server.run("stdio")
+    match sys.argv[1:]:
+        case ["http", port]:
+            server.settings.port = int(port)
+            server.run("streamable-http")
+        case ["sse", port]:
+            server.settings.port = int(port)
+            server.run("sse")
+        case _:
+            server.run("stdio")

@@ -1,6 +1,7 @@
 """A server on the mcp 2.x SDK, in its current high-level API.
 
-The tests start it over stdio. Its tools are the ones of mcp1_server.py, so that
+It speaks stdio, or with `http PORT` Streamable HTTP at /mcp, or with `sse PORT`
+the older HTTP with SSE at /sse. Its tools are the ones of mcp1_server.py, so that
 one test can run against both SDKs and show where they answer differently.
 """
 
@@ -79,4 +80,10 @@ def hello() -> str:
 
 
 if __name__ == "__main__":
-    server.run("stdio")
+    match sys.argv[1:]:
+        case ["http", port]:
+            server.run("streamable-http", port=int(port))
+        case ["sse", port]:
+            server.run("sse", port=int(port))
+        case _:
+            server.run("stdio")

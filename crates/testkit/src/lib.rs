@@ -57,6 +57,18 @@ pub async fn until(mut condition: impl AsyncFnMut() -> bool) {
     soon(look).await;
 }
 
+/// A port for a server that is told where to listen. It lies below those the system gives out by itself, so nobody is
+/// given it while the server is away for a moment.
+///
+/// # Panics
+/// If no port is free.
+pub fn free_port() -> u16 {
+    let start = std::process::id().wrapping_mul(17);
+    let ports = (0..10_000).map(|step| 20_000 + u16::try_from(start.wrapping_add(step) % 10_000).unwrap_or_default());
+    let is_free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    ports.into_iter().find(is_free).expect("a port is free")
+}
+
 /// Where `scripted-server` has been built, beside the running test.
 ///
 /// # Panics

@@ -11,6 +11,7 @@ mod http;
 mod legacy;
 mod lists;
 mod peers;
+mod peers_http;
 mod remote;
 mod session_loss;
 mod seven;

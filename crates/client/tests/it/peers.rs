@@ -26,8 +26,8 @@ fn session_with(name: &str, words: &[&str], change: impl FnOnce(Stdio) -> Stdio)
     Session::new(name.parse().unwrap(), transport, NoHost, SessionOptions::default())
 }
 
-const NODE: &str = "ROOT/.peers/node_modules/node/bin/node";
-const EVERYTHING: &str = "ROOT/.peers/node_modules/@modelcontextprotocol/server-everything/dist/index.js";
+pub(crate) const NODE: &str = "ROOT/.peers/node_modules/node/bin/node";
+pub(crate) const EVERYTHING: &str = "ROOT/.peers/node_modules/@modelcontextprotocol/server-everything/dist/index.js";
 
 fn everything() -> Session {
     session("everything", &[NODE, EVERYTHING, "stdio"])
@@ -39,18 +39,18 @@ fn python(version: u8) -> Session {
     session("python", &[&python, &script])
 }
 
-async fn call(session: &Session, tool: &str, arguments: Value) -> String {
+pub(crate) async fn call(session: &Session, tool: &str, arguments: Value) -> String {
     told(soon(session.call(tool, &json(arguments))).await)
 }
 
-async fn names(session: &Session) -> Vec<String> {
+pub(crate) async fn names(session: &Session) -> Vec<String> {
     let listed = soon(session.list_tools()).await.unwrap();
     assert!(listed.quarantined.is_empty() && listed.notes.is_empty());
     listed.items.iter().map(|tool| tool.name.to_string()).collect()
 }
 
 /// Calls with a listener and tells the steps it heard, and the answer.
-async fn with_progress(session: &Session, tool: &str, arguments: Value) -> (Vec<String>, String) {
+pub(crate) async fn with_progress(session: &Session, tool: &str, arguments: Value) -> (Vec<String>, String) {
     let mut steps = Vec::new();
     let mut listen = |step: Progress| {
         let message = step.message.unwrap_or_default();

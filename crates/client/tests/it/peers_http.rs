@@ -1,0 +1,361 @@
+//! Servers that other people wrote, over HTTP: real processes that are killed and started again under a session.
+//!
+//! What a server that was started again answers to a session it does not know:
+//!
+//! | server | Streamable HTTP | HTTP with SSE |
+//! |---|---|---|
+//! | everything (TypeScript SDK 1.x) | 400, error -32000 "Bad Request: No valid session ID provided", no id | never anything |
+//! | Python SDK 1.x | 404, error -32600 "Session not found", id "server-error" | 404, "Could not find session" |
+//! | Python SDK 2.x | 404, error -32600 "Session not found", id null | 404, "Could not find session" |
+//! | rmcp, as `wharf_server` has it | 404, "Not Found: Session not found" | 404, by our own hand |
+//!
+//! Over SSE nobody hears that, because the stream breaks with the server, and the session with it.
+
+use std::net::TcpStream;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use wharf_client::{
+    CallOptions, Http, LegacySse, NoHost, Outcome, Progress, RemoteOptions, Session, SessionOptions, Status, WebSocket,
+};
+use wharf_io::{ChildSpec, Environment, HttpClient, HttpSettings, Managed, ManagedSpec};
+use wharf_server::{Remote, Reply, Router, Toolbox};
+use wharf_testkit::{free_port, peers, soon, until};
+
+use crate::json;
+use crate::peers::{EVERYTHING, NODE, call, names, with_progress};
+
+/// Callers at a time.
+const MANY: i64 = 16;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Streamable,
+    Sse,
+}
+
+/// A server in a process of its own, always on the same port.
+struct Peer {
+    spec: ManagedSpec,
+    running: Option<Managed>,
+    way: Way,
+    _folder: tempfile::TempDir,
+}
+
+impl Peer {
+    async fn start(way: Way, words: &[&str]) -> Self {
+        let (folder, port, root) = (tempfile::tempdir().unwrap(), free_port(), peers());
+        let fill = |word: &str| word.replace("ROOT", root.to_str().unwrap()).replace("PORT", &port.to_string());
+        let environment = Environment::default()
+            .with("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .with("HOME", "/nonexistent")
+            .with("PORT", port.to_string());
+        let child = ChildSpec {
+            command: fill(words[0]).into(),
+            args: words[1..].iter().map(|word| fill(word).into()).collect(),
+            environment,
+            cwd: None,
+            watcher: None,
+        };
+        let spec = ManagedSpec {
+            port,
+            path: if way == Way::Streamable { "/mcp" } else { "/sse" }.to_owned(),
+            startup_timeout: Duration::from_secs(25),
+            poll: Duration::from_millis(20),
+            ..ManagedSpec::new("peer", child, folder.path().join("log"))
+        };
+        let mut peer = Self { spec, running: None, way, _folder: folder };
+        peer.start_again().await;
+        peer
+    }
+
+    async fn everything(way: Way) -> Self {
+        Self::start(way, &[NODE, EVERYTHING, if way == Way::Streamable { "streamableHttp" } else { "sse" }]).await
+    }
+
+    async fn python(way: Way, version: u8) -> Self {
+        let (python, script) =
+            (format!("ROOT/.peers/py{version}/bin/python"), format!("ROOT/peers/mcp{version}_server.py"));
+        let word = if way == Way::Streamable { "http" } else { "sse" };
+        Self::start(way, &[&python, &script, word, "PORT"]).await
+    }
+
+    /// SIGKILL, and nobody listens any more.
+    async fn kill(&mut self) {
+        drop(self.running.take());
+        until(async || TcpStream::connect((self.spec.host, self.spec.port)).is_err()).await;
+    }
+
+    async fn start_again(&mut self) {
+        self.running = Some(soon(Managed::start(self.spec.clone())).await.unwrap());
+    }
+
+    async fn restart(&mut self) {
+        self.kill().await;
+        self.start_again().await;
+    }
+
+    fn url(&self) -> String {
+        self.running.as_ref().unwrap().url()
+    }
+
+    fn session(&self) -> Session {
+        let (url, options) = (self.url(), RemoteOptions::default());
+        let (name, own) = ("peer".parse().unwrap(), SessionOptions::default());
+        match self.way {
+            Way::Streamable => Session::new(name, Http::new(&url, options).unwrap(), NoHost, own),
+            Way::Sse => Session::new(name, LegacySse::new(&url, options).unwrap(), NoHost, own),
+        }
+    }
+}
+
+/// A call whose answer is the sum.
+struct Sum {
+    tool: &'static str,
+    answer: fn(i64) -> String,
+}
+
+const GET_SUM: Sum = Sum { tool: "get-sum", answer: |sum| format!("The sum of {} and 1 is {sum}.", sum - 1) };
+const ADD: Sum = Sum { tool: "add", answer: |sum| sum.to_string() };
+
+impl Sum {
+    async fn works(&self, session: &Session, a: i64) {
+        assert_eq!(call(session, self.tool, json!({"a": a, "b": 1})).await, (self.answer)(a + 1));
+    }
+
+    async fn works_for_many(&self, session: &Session) {
+        join_all((0..MANY).map(|a| self.works(session, a))).await;
+    }
+}
+
+/// Kills the server between calls and under many of them: every call is answered, and each death costs one handshake.
+async fn survives_restarts(peer: &mut Peer, session: &Session, sum: &Sum) {
+    let before = session.health().connections;
+    let first_id = session.session_id();
+    assert_eq!(first_id.is_some(), peer.way == Way::Streamable);
+    peer.restart().await;
+    sum.works(session, 1).await;
+    assert_eq!(session.health().connections, before + 1);
+    if peer.way == Way::Streamable {
+        assert_ne!(session.session_id(), first_id);
+    }
+    peer.restart().await;
+    sum.works_for_many(session).await;
+    assert_eq!(session.health().connections, before + 2);
+}
+
+/// Kills the server as soon as a call reports progress, starts it again, and tells what became of the call.
+async fn killed_while(peer: &mut Peer, session: &Session, tool: &str, arguments: Value) -> Result<String, Outcome> {
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let mut listen = |_: Progress| {
+        let _ = tell.send(());
+    };
+    let (arguments, options) = (json(arguments), CallOptions { progress: Some(&mut listen), ..CallOptions::default() });
+    let calling = session.call_with(tool, &arguments, options);
+    let striking = async {
+        told.recv().await.unwrap();
+        peer.restart().await;
+    };
+    let (result, ()) = soon(async { tokio::join!(calling, striking) }).await;
+    result.map(|output| output.text()).map_err(|error| error.outcome())
+}
+
+async fn closes(session: &Session) {
+    soon(session.close()).await;
+    assert_eq!((session.health().violations, session.health().noise), (0, 0));
+}
+
+async fn everything(way: Way) {
+    let mut peer = Peer::everything(way).await;
+    let session = peer.session();
+    assert_eq!(soon(session.connect()).await.unwrap().revision, "2025-11-25");
+    assert!(names(&session).await.iter().any(|name| name == "trigger-long-running-operation"));
+    assert_eq!(call(&session, "echo", json!({"message": "hi"})).await, "Echo: hi");
+    GET_SUM.works(&session, 1).await;
+    GET_SUM.works_for_many(&session).await;
+    let long = json!({"duration": 0.3, "steps": 3});
+    let (steps, answer) = with_progress(&session, "trigger-long-running-operation", long).await;
+    assert_eq!(steps, ["1 of 3", "2 of 3", "3 of 3"]);
+    assert!(answer.starts_with("Long running operation completed"), "{answer}");
+
+    let stale = match way {
+        Way::Streamable => stale_answer(&peer, "/mcp").await,
+        Way::Sse => stale_answer(&peer, "/message?sessionId=0123456789abcdef0123456789abcdef").await,
+    };
+    assert_eq!(
+        stale,
+        match way {
+            Way::Streamable =>
+                r#"400 {"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}"#,
+            Way::Sse => "nothing",
+        }
+    );
+
+    survives_restarts(&mut peer, &session, &GET_SUM).await;
+    // The tool says of itself that it may be repeated, which has to be known again after each restart.
+    names(&session).await;
+    let long = json!({"duration": 0.5, "steps": 5});
+    let answer = killed_while(&mut peer, &session, "trigger-long-running-operation", long).await;
+    match way {
+        // A broken stream is asked for again after a while, and the new server then says that there is no such session.
+        Way::Streamable => assert!(answer.unwrap().starts_with("Long running operation completed")),
+        // The broken session is made anew at once, and then nobody is there yet.
+        Way::Sse => assert_eq!(answer, Err(Outcome::Unknown)),
+    }
+    assert_eq!(call(&session, "echo", json!({"message": "back"})).await, "Echo: back");
+    closes(&session).await;
+}
+
+async fn python(way: Way, version: u8) {
+    let mut peer = Peer::python(way, version).await;
+    let session = peer.session();
+    let info = soon(session.connect()).await.unwrap();
+    assert_eq!((info.name.clone(), info.revision.as_str()), (format!("wharf-peer-mcp{version}"), "2025-11-25"));
+    assert_eq!(names(&session).await, ["add", "echo", "slow", "crash", "fail", "picture"]);
+    ADD.works(&session, 1).await;
+    ADD.works_for_many(&session).await;
+    assert_eq!(
+        call(&session, "fail", json!({"reason": "no luck"})).await,
+        "failed: Error executing tool fail: no luck"
+    );
+    let (steps, answer) = with_progress(&session, "slow", json!({"steps": 3, "delay_ms": 20})).await;
+    assert_eq!(steps, ["1 of 3 step 1 of 3", "2 of 3 step 2 of 3", "3 of 3 step 3 of 3"]);
+    assert_eq!(answer, "finished 3 steps");
+
+    let stale = match way {
+        Way::Streamable => stale_answer(&peer, "/mcp").await,
+        Way::Sse => stale_answer(&peer, "/messages/?session_id=0123456789abcdef0123456789abcdef").await,
+    };
+    let id = if version == 1 { r#""server-error""# } else { "null" };
+    assert_eq!(
+        stale,
+        match way {
+            Way::Streamable => {
+                format!(r#"404 {{"jsonrpc":"2.0","id":{id},"error":{{"code":-32600,"message":"Session not found"}}}}"#)
+            }
+            Way::Sse => "404 Could not find session".to_owned(),
+        }
+    );
+
+    survives_restarts(&mut peer, &session, &ADD).await;
+    // Nobody says that it may be repeated, so whoever called has to decide.
+    let answer = killed_while(&mut peer, &session, "slow", json!({"steps": 100, "delay_ms": 50})).await;
+    assert_eq!(answer, Err(Outcome::Unknown));
+    assert_eq!(call(&session, "echo", json!({"text": "back"})).await, "back");
+    closes(&session).await;
+}
+
+#[tokio::test]
+async fn the_everything_server_over_streamable_http_lists_calls_progresses_dies_and_returns() {
+    everything(Way::Streamable).await;
+}
+
+#[tokio::test]
+async fn the_everything_server_over_sse_lists_calls_progresses_dies_and_returns() {
+    everything(Way::Sse).await;
+}
+
+#[tokio::test]
+async fn the_python_sdk_1_over_streamable_http_lists_calls_progresses_dies_and_returns() {
+    python(Way::Streamable, 1).await;
+}
+
+#[tokio::test]
+async fn the_python_sdk_1_over_sse_lists_calls_progresses_dies_and_returns() {
+    python(Way::Sse, 1).await;
+}
+
+#[tokio::test]
+async fn the_python_sdk_2_over_streamable_http_lists_calls_progresses_dies_and_returns() {
+    python(Way::Streamable, 2).await;
+}
+
+#[tokio::test]
+async fn the_python_sdk_2_over_sse_lists_calls_progresses_dies_and_returns() {
+    python(Way::Sse, 2).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_is_told_from_one_that_is_lost_and_is_found_when_it_returns() {
+    let mut peer = Peer::everything(Way::Streamable).await;
+    let session = peer.session();
+    GET_SUM.works(&session, 1).await;
+    peer.kill().await;
+    let error = soon(session.call("get-sum", &json(json!({"a": 1, "b": 1})))).await.unwrap_err();
+    assert_eq!(error.outcome(), Outcome::NotRun, "{error}");
+    assert!(error.to_string().contains("cannot be reached"), "{error}");
+    assert!(matches!(&*session.status().borrow(), Status::Connected(_) | Status::Failed(_)));
+    peer.start_again().await;
+    GET_SUM.works(&session, 2).await;
+}
+
+/// What the server answers to a message for a session it does not know.
+async fn stale_answer(peer: &Peer, posted_to: &str) -> String {
+    let url = peer.url().replace(&peer.spec.path, posted_to);
+    let request = http::Request::post(url)
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .header("mcp-session-id", "0123456789abcdef0123456789abcdef")
+        .header("mcp-protocol-version", "2025-11-25")
+        .body(r#"{"jsonrpc":"2.0","id":7,"method":"tools/list"}"#.into())
+        .unwrap();
+    let client = HttpClient::new(HttpSettings::default()).unwrap();
+    let Ok(response) = tokio::time::timeout(Duration::from_millis(500), client.send(request)).await else {
+        return "nothing".to_owned();
+    };
+    let (head, mut body) = response.unwrap().into_parts();
+    format!("{} {}", head.status.as_u16(), String::from_utf8_lossy(&body.read_head(1000).await))
+}
+
+/// A server of this workspace, on rmcp.
+fn toolbox() -> Toolbox {
+    let numbers = json!({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}});
+    Toolbox::new("ours", "1.0.0")
+        .tool(json!({"name": "add", "inputSchema": numbers}), |call| async move {
+            let number = |name: &str| call.arguments.get(name).and_then(Value::as_i64).unwrap_or_default();
+            Ok(Reply::Text((number("a") + number("b")).to_string()))
+        })
+        .tool(json!({"name": "slow", "inputSchema": {"type": "object"}}), |call| async move {
+            for step in [1.0, 2.0, 3.0] {
+                call.progress(step, 3.0, "working").await;
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            Ok(Reply::Text("done".to_owned()))
+        })
+}
+
+#[tokio::test]
+async fn a_server_on_rmcp_lists_calls_progresses_forgets_and_returns_over_every_transport() {
+    for json_answers in [false, true] {
+        let options = wharf_server::RemoteOptions { json_answers, ..wharf_server::RemoteOptions::default() };
+        let remote = Remote::bind(([127, 0, 0, 1], 0).into(), Router::new(toolbox, options)).await.unwrap();
+        let name = || "ours".parse().unwrap();
+        let (own, reach) = (SessionOptions::default, RemoteOptions::default);
+        let sessions = [
+            Session::new(name(), Http::new(&remote.http_url(), reach()).unwrap(), NoHost, own()),
+            Session::new(name(), LegacySse::new(&remote.sse_url(), reach()).unwrap(), NoHost, own()),
+            Session::new(name(), WebSocket::new(&remote.ws_url(), reach()).unwrap(), NoHost, own()),
+        ];
+        for session in &sessions {
+            assert_eq!(names(session).await, ["add", "slow"]);
+            ADD.works(session, 1).await;
+            let (steps, answer) = with_progress(session, "slow", json!({})).await;
+            assert_eq!(steps, ["1 of 3 working", "2 of 3 working", "3 of 3 working"]);
+            assert_eq!(answer, "done");
+        }
+        for round in 2..5 {
+            soon(remote.router().forget_sessions()).await;
+            // A call that crosses the end of a stream may have run; these come when the end has been heard.
+            until(async || sessions[1..].iter().all(|session| !session.is_connected())).await;
+            for session in &sessions {
+                ADD.works_for_many(session).await;
+                assert_eq!(session.health().connections, round);
+            }
+        }
+        for session in &sessions {
+            closes(session).await;
+        }
+        soon(remote.close()).await;
+    }
+}
