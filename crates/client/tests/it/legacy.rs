@@ -91,3 +91,15 @@ async fn a_stream_that_ends_takes_its_calls_with_it_and_the_next_use_opens_anoth
     assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
     assert_eq!(server.log().count("initialize"), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_closed_by_hanging_up_and_at_once() {
+    let server = HttpScripted::new(Script::good());
+    let session = sse(&server);
+    eventually(session.connect()).await.unwrap();
+    assert_eq!(server.open_streams(), 1);
+    let began = Instant::now();
+    eventually(session.close()).await;
+    settle().await;
+    assert_eq!((began.elapsed(), server.open_streams()), (seconds(0), 0));
+}
