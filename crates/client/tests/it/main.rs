@@ -10,6 +10,7 @@ mod host;
 mod http;
 mod legacy;
 mod lists;
+mod nginx;
 mod peers;
 mod peers_http;
 mod remote;

@@ -1,0 +1,234 @@
+//! A real nginx before the server, buffering as it does unless it is told not to.
+//!
+//! It holds back what has no end in sight: a response without a length and without chunks, which is what it gets as long
+//! as it asks with its usual HTTP/1.0. Chunks it passes on as they come.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::Notify;
+use wharf_client::{
+    CallErrorKind, CallOptions, ConnectErrorKind, Deadline, Deadlines, Http, LegacySse, NoHost, Outcome, Progress,
+    RemoteOptions, Session, SessionOptions, Transport,
+};
+use wharf_io::{ChildSpec, Environment, Managed, ManagedSpec};
+use wharf_server::{Remote, Reply, Router, Toolbox};
+use wharf_testkit::{Answers, HttpScripted, Listening, Script, Step, free_port, peers, soon, until};
+
+use crate::peers::with_progress;
+use crate::{json, none, told};
+
+/// A proxy before one server. Dropping it ends it.
+struct Nginx {
+    running: Managed,
+    _folder: tempfile::TempDir,
+}
+
+/// How nginx asks the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asks {
+    /// A connection each, in HTTP/1.0, as it does by itself.
+    Usually,
+    /// In HTTP/1.1, over connections that are kept.
+    Kept,
+}
+
+impl Nginx {
+    async fn before(upstream: SocketAddr, asks: Asks) -> Self {
+        let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
+        let place = folder.path().to_str().unwrap();
+        let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .map(|kind| format!("{kind}_temp_path {place}/{kind};\n"))
+            .concat();
+        let kept = match asks {
+            Asks::Usually => "",
+            Asks::Kept => "proxy_http_version 1.1; proxy_set_header Connection '';",
+        };
+        // One process needs no user of its own. Whatever is not said here is as everybody has it, buffering included.
+        let settings = format!(
+            "daemon off; master_process off; pid {place}/pid; error_log stderr;
+            events {{ worker_connections 128; }}
+            http {{
+                access_log off;
+                {temporary}
+                upstream server {{ server {upstream}; keepalive 4; }}
+                server {{
+                    listen 127.0.0.1:{port};
+                    {kept}
+                    proxy_set_header Host $http_host;
+                    location / {{ proxy_pass http://server; }}
+                    location /hasty {{ proxy_pass http://server; proxy_read_timeout 300ms; }}
+                }}
+            }}"
+        );
+        let file = folder.path().join("nginx.conf");
+        std::fs::write(&file, settings).unwrap();
+        let child = ChildSpec {
+            command: peers().join(".peers/nginx").into(),
+            args: vec!["-p".into(), place.into(), "-e".into(), "stderr".into(), "-c".into(), file.into()],
+            environment: Environment::default(),
+            cwd: None,
+            watcher: None,
+        };
+        let spec = ManagedSpec {
+            port,
+            startup_timeout: Duration::from_secs(20),
+            poll: Duration::from_millis(10),
+            ..ManagedSpec::new("nginx", child, folder.path().join("log"))
+        };
+        Self { running: soon(Managed::start(spec)).await.unwrap(), _folder: folder }
+    }
+
+    fn url(&self, path: &str) -> String {
+        self.running.url().replace("/mcp", path)
+    }
+
+    fn http(&self) -> (Session, Http) {
+        let transport = Http::new(&self.url("/mcp"), RemoteOptions::default()).unwrap();
+        (session(transport.clone(), Deadlines::default()), transport)
+    }
+
+    fn sse(&self, deadlines: Deadlines) -> Session {
+        session(LegacySse::new(&self.url("/sse"), RemoteOptions::default()).unwrap(), deadlines)
+    }
+}
+
+fn session(transport: impl Transport, deadlines: Deadlines) -> Session {
+    let options = SessionOptions { deadlines, ..SessionOptions::default() };
+    Session::new("proxied".parse().unwrap(), transport, NoHost, options)
+}
+
+async fn scripted(server: &HttpScripted, asks: Asks) -> (Listening, Nginx) {
+    let listening = server.listen().await;
+    let nginx = Nginx::before(listening.address(), asks).await;
+    (listening, nginx)
+}
+
+fn sum() -> wharf_protocol::Json {
+    json(json!({"a": 1, "b": 1}))
+}
+
+/// A tool that goes on only when its progress has been heard: if that is held back, it never ends.
+fn confident(heard: &Arc<Notify>) -> Toolbox {
+    let heard = Arc::clone(heard);
+    Toolbox::new("confident", "1").tool(json!({"name": "report", "inputSchema": {"type": "object"}}), move |call| {
+        let heard = Arc::clone(&heard);
+        async move {
+            for step in [1.0, 2.0] {
+                call.progress(step, 2.0, "").await;
+                heard.notified().await;
+            }
+            Ok(Reply::Text("heard twice".to_owned()))
+        }
+    })
+}
+
+#[tokio::test]
+async fn events_of_our_own_server_are_not_held_back() {
+    let heard = Arc::new(Notify::new());
+    let shared = Arc::clone(&heard);
+    let router = Router::new(move || confident(&shared), wharf_server::RemoteOptions::default());
+    let remote = Remote::bind(([127, 0, 0, 1], 0).into(), router).await.unwrap();
+    let nginx = Nginx::before(remote.address(), Asks::Usually).await;
+    for session in [nginx.http().0, nginx.sse(Deadlines::default())] {
+        let mut answer = |_: Progress| heard.notify_one();
+        let options = CallOptions { progress: Some(&mut answer), ..CallOptions::default() };
+        assert_eq!(told(soon(session.call_with("report", &none(), options)).await), "heard twice");
+        soon(session.close()).await;
+    }
+    soon(remote.close()).await;
+}
+
+#[tokio::test]
+async fn progress_that_is_held_back_comes_with_the_answer_and_before_it() {
+    let slow = [
+        Step::Progress(1.0, 2.0, "half".into()),
+        Step::Wait(100),
+        Step::Progress(2.0, 2.0, "all".into()),
+        Step::Text("done".into()),
+    ];
+    let script = Script::good().any_tool("slow").on_call("slow", slow);
+    let server = HttpScripted::new(script).answering(Answers::Sse);
+    let (_listening, nginx) = scripted(&server, Asks::Usually).await;
+    let (session, _) = nginx.http();
+    let (steps, answer) = with_progress(&session, "slow", json!({})).await;
+    assert_eq!((steps, answer.as_str()), (vec!["1 of 2 half".to_owned(), "2 of 2 all".to_owned()], "done"));
+}
+
+#[tokio::test]
+async fn a_call_whose_progress_is_held_back_for_ever_ends_at_its_limits() {
+    let endless = [Step::Progress(1.0, 2.0, "half".into()), Step::Hang];
+    let script = Script::good().any_tool("endless").on_call("endless", endless);
+    let server = HttpScripted::new(script).answering(Answers::Sse);
+    let (_listening, nginx) = scripted(&server, Asks::Usually).await;
+    let (session, _) = nginx.http();
+    for (idle, total, expected) in [(200, None, Deadline::Idle), (10_000, Some(200), Deadline::Total)] {
+        let mut heard = 0;
+        let mut listen = |_: Progress| heard += 1;
+        let options = CallOptions {
+            idle: Some(Duration::from_millis(idle)),
+            total: total.map(Duration::from_millis),
+            progress: Some(&mut listen),
+            ..CallOptions::default()
+        };
+        let error = soon(session.call_with("endless", &none(), options)).await.unwrap_err();
+        assert!(matches!(error.kind, CallErrorKind::Timeout { deadline, .. } if deadline == expected), "{error}");
+        assert_eq!((heard, error.outcome()), (0, Outcome::Unknown));
+    }
+    assert_eq!(told(soon(session.call("add", &sum())).await), "2");
+}
+
+#[tokio::test]
+async fn an_old_stream_that_is_held_back_from_its_first_event_is_given_up_at_the_limit() {
+    let server = HttpScripted::new(Script::good());
+    let (_listening, nginx) = scripted(&server, Asks::Usually).await;
+    let session = nginx.sse(Deadlines { connect: Duration::from_millis(400), ..Deadlines::default() });
+    let error = soon(session.call("add", &sum())).await.unwrap_err();
+    assert!(matches!(error.kind, CallErrorKind::Connect(ConnectErrorKind::Timeout(_))), "{error}");
+    assert_eq!(error.outcome(), Outcome::NotRun);
+}
+
+#[tokio::test]
+async fn calls_share_one_connection_and_a_dead_upstream_is_told_with_the_first_bytes_of_the_page() {
+    let server = HttpScripted::new(Script::good());
+    let (listening, nginx) = scripted(&server, Asks::Kept).await;
+    let (session, transport) = nginx.http();
+    assert_eq!(told(soon(session.call("add", &sum())).await), "2");
+    // Beside the first call it is asked whether it speaks unasked, and that takes a connection of its own.
+    until(async || server.requests().iter().any(|request| request.method == "GET")).await;
+    let opened = transport.connections_opened();
+    for _ in 0..20 {
+        assert_eq!(told(soon(session.call("add", &sum())).await), "2");
+    }
+    assert_eq!(transport.connections_opened(), opened);
+    assert!(opened <= 2 && server.connections() <= 2);
+
+    let address = listening.address();
+    listening.close().await;
+    let error = soon(session.call("add", &sum())).await.unwrap_err();
+    let CallErrorKind::Http(status) = &error.kind else { panic!("{error}") };
+    assert_eq!((status.status, error.outcome()), (502, Outcome::Unknown));
+    assert!(error.to_string().starts_with("proxied: the server answered with HTTP 502: <html>"), "{error}");
+
+    let _listening = server.listen_on(address).await.unwrap();
+    assert_eq!(told(soon(session.call("add", &sum())).await), "2");
+    assert_eq!((server.log().count("initialize"), transport.connections_opened()), (1, opened));
+}
+
+#[tokio::test]
+async fn what_nginx_itself_refuses_is_told_as_its_status() {
+    let server = HttpScripted::new(Script::good().any_tool("hang").on_call("hang", [Step::Hang]));
+    let (_listening, nginx) = scripted(&server, Asks::Kept).await;
+    let transport = Http::new(&nginx.url("/hasty"), RemoteOptions::default()).unwrap();
+    let session = session(transport, Deadlines::default());
+    let error = soon(session.call("hang", &none())).await.unwrap_err();
+    assert!(matches!(&error.kind, CallErrorKind::Http(status) if status.status == 504), "{error}");
+
+    // More than a mebibyte, which is what it lets through.
+    let large = json(json!({"text": "x".repeat(3 << 20)}));
+    let error = soon(session.call("echo", &large)).await.unwrap_err();
+    assert!(matches!(&error.kind, CallErrorKind::Http(status) if status.status == 413), "{error}");
+    assert_eq!(told(soon(session.call("add", &sum())).await), "2");
+}
