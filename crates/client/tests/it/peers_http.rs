@@ -154,7 +154,7 @@ async fn killed_while(peer: &mut Peer, session: &Session, tool: &str, arguments:
         told.recv().await.unwrap();
         peer.restart().await;
     };
-    let (result, ()) = soon(async { tokio::join!(calling, striking) }).await;
+    let (result, ()) = soon(Box::pin(async { tokio::join!(calling, striking) })).await;
     result.map(|output| output.text()).map_err(|error| error.outcome())
 }
 
