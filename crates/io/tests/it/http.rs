@@ -1,0 +1,165 @@
+//! The HTTP client against real sockets: connections kept and replaced, contents that are too long, redirects.
+
+mod names;
+mod proxy;
+mod server;
+mod tls;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use wharf_io::{BodyError, HttpClient, HttpError, HttpSettings};
+use wharf_testkit::soon;
+
+use server::Server;
+
+fn client() -> HttpClient {
+    HttpClient::new(HttpSettings::default()).unwrap()
+}
+
+/// Settings that do not wait long for a connection.
+fn hasty() -> HttpSettings {
+    HttpSettings { connect: Duration::from_millis(300), ..HttpSettings::default() }
+}
+
+async fn get(client: &HttpClient, url: &str) -> Result<String, HttpError> {
+    let response = soon(client.send(Request::get(url).body(Bytes::new()).unwrap())).await?;
+    let status = response.status().as_u16();
+    let text = String::from_utf8(soon(response.into_body().read_all(1 << 20)).await.unwrap()).unwrap();
+    Ok(if status == 200 { text } else { format!("{status} {text}") })
+}
+
+async fn post(client: &HttpClient, url: &str, content: &'static str) -> Result<String, HttpError> {
+    let response = soon(client.send(Request::post(url).body(Bytes::from(content)).unwrap())).await?;
+    let status = response.status().as_u16();
+    let text = String::from_utf8(soon(response.into_body().read_all(1 << 20)).await.unwrap()).unwrap();
+    Ok(if status == 200 { text } else { format!("{status} {text}") })
+}
+
+#[tokio::test]
+async fn requests_that_follow_each_other_share_a_connection_whoever_sends_them() {
+    let (server, client) = (Server::start().await, client());
+    let host = server.address;
+    for _ in 0..50 {
+        assert_eq!(post(&client, &server.url("/p"), "four").await.unwrap(), format!("HTTP/1.1 POST /p at {host}: 4"));
+    }
+    for _ in 0..10 {
+        let (client, url) = (client.clone(), server.url("/task"));
+        let mut tasks = tokio::task::JoinSet::new();
+        tasks.spawn(async move { get(&client, &url).await.unwrap() });
+        assert_eq!(tasks.join_next().await.unwrap().unwrap(), format!("HTTP/1.1 GET /task at {host}: 0"));
+    }
+    assert_eq!((server.accepted(), client.connections_opened()), (1, 1));
+}
+
+#[tokio::test]
+async fn requests_at_a_time_have_a_connection_each_and_leave_them_to_the_next() {
+    let (server, client) = (Server::start().await, client());
+    for _ in 0..3 {
+        let url = server.url("/");
+        futures_util::future::join_all((0..8).map(|_| get(&client, &url))).await;
+    }
+    assert_eq!(client.connections_opened(), 8);
+}
+
+#[tokio::test]
+async fn a_connection_that_the_far_end_closed_meanwhile_is_replaced() {
+    let (server, client) = (Server::start().await, client());
+    for connections in 1..4 {
+        post(&client, &server.url("/"), "x").await.unwrap();
+        assert_eq!(client.connections_opened(), connections);
+        server.hang_up().await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_read_does_not_come_back_to_the_next() {
+    let (server, client) = (Server::start().await, client());
+    let request = Request::get(server.url("/long/1000000")).body(Bytes::new()).unwrap();
+    drop(soon(client.send(request)).await.unwrap());
+    assert!(get(&client, &server.url("/next")).await.unwrap().starts_with("HTTP/1.1 GET /next"));
+    assert_eq!(client.connections_opened(), 2);
+}
+
+#[tokio::test]
+async fn a_content_is_read_up_to_a_limit_whether_or_not_its_length_is_announced() {
+    let (server, client) = (Server::start().await, client());
+    for (path, most, expected) in [
+        ("/long/1000", 1000, Ok(1000)),
+        ("/long/1001", 1000, Err(BodyError::TooLong(1000))),
+        ("/long/20000000", 1000, Err(BodyError::TooLong(1000))),
+        ("/chunks/1000", 1000, Ok(1000)),
+        ("/chunks/1100", 1000, Err(BodyError::TooLong(1000))),
+        ("/chunks/900000000", 1000, Err(BodyError::TooLong(1000))),
+    ] {
+        let request = Request::get(server.url(path)).body(Bytes::new()).unwrap();
+        let mut body = soon(client.send(request)).await.unwrap().into_body();
+        assert_eq!(soon(body.read_all(most)).await.map(|content| content.len()), expected, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_content_that_is_cut_off_is_broken() {
+    let (server, client) = (Server::start().await, client());
+    let request = Request::get(server.url("/chunks/900000000")).body(Bytes::new()).unwrap();
+    let mut body = soon(client.send(request)).await.unwrap().into_body();
+    soon(body.chunk()).await.unwrap().unwrap();
+    server.hang_up().await;
+    let rest = async { while let Some(Ok(_)) = body.chunk().await {} };
+    soon(rest).await;
+    assert_eq!(get(&client, &server.url("/")).await.unwrap(), format!("HTTP/1.1 GET / at {}: 0", server.address));
+}
+
+#[tokio::test]
+async fn redirects_are_followed_within_the_origin_and_with_the_same_method() {
+    let (server, other, client) = (Server::start().await, Server::start().await, client());
+    let host = server.address;
+    let told = async |url: String| match post(&client, &url, "four").await {
+        Ok(text) => text,
+        Err(error) => error.to_string(),
+    };
+    for status in [307, 308] {
+        let arrived = format!("HTTP/1.1 POST /there at {host}: 4");
+        assert_eq!(told(server.url(&format!("/to/{status}?/there"))).await, arrived);
+        assert_eq!(told(server.url(&format!("/to/{status}?there"))).await, arrived.replace("/there", "/to/there"));
+        assert_eq!(told(server.url(&format!("/to/{status}?{}", server.url("/there")))).await, arrived);
+    }
+    let elsewhere = [other.url("/"), format!("https://{host}/"), format!("http://localhost:{}/", host.port())];
+    for target in elsewhere {
+        let refused = format!("it redirects to `{target}`, which is another origin or no address");
+        assert_eq!(told(server.url(&format!("/to/307?{target}"))).await, refused);
+    }
+    assert_eq!(other.accepted(), 0);
+    // These would make a GET of it, so they are the caller's to see.
+    for status in [301, 302, 303] {
+        assert_eq!(told(server.url(&format!("/to/{status}?/there"))).await, format!("{status} elsewhere"));
+    }
+    let followed = get(&client, &server.url("/to/302?/there")).await.unwrap();
+    assert_eq!(followed, format!("HTTP/1.1 GET /there at {host}: 0"));
+}
+
+#[tokio::test]
+async fn a_redirect_in_a_circle_ends() {
+    let (server, client) = (Server::start().await, client());
+    let error = post(&client, &server.url("/to/307?"), "x").await.unwrap_err();
+    assert_eq!(error.to_string(), "it redirects to itself, again and again, which is another origin or no address");
+}
+
+#[tokio::test]
+async fn a_socket_in_the_file_system_is_reached_whatever_the_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let server = Server::on_socket(&path);
+    let client = HttpClient::new(HttpSettings::default().over_unix_socket(&path)).unwrap();
+    for _ in 0..3 {
+        assert_eq!(get(&client, "http://any.test/p").await.unwrap(), "HTTP/1.1 GET /p at any.test: 0");
+    }
+    assert_eq!(server.accepted(), 1);
+    let client = HttpClient::new(HttpSettings::default().over_unix_socket(folder.path().join("none"))).unwrap();
+    let error = get(&client, "http://any.test/p").await.unwrap_err().to_string();
+    assert!(
+        error.starts_with("http://any.test cannot be reached: ") && error.contains("/none: No such file"),
+        "{error}"
+    );
+}

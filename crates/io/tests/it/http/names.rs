@@ -1,0 +1,166 @@
+//! Names that are looked up by whoever we hand in, and addresses where nobody answers.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::Instant;
+use wharf_io::{HttpClient, HttpError, HttpSettings, Resolve};
+
+use super::server::Server;
+use super::{get, hasty};
+
+/// Every name has the same addresses, until they are changed.
+#[derive(Clone)]
+pub(super) struct Fixed {
+    addresses: Arc<Mutex<Vec<IpAddr>>>,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Fixed {
+    pub(super) fn loopback() -> Self {
+        Self::at(&[1])
+    }
+
+    /// At addresses of this machine, told by their last numbers.
+    fn at(last: &[u8]) -> Self {
+        let names = Self { addresses: Arc::default(), asked: Arc::default() };
+        names.moves_to(last);
+        names
+    }
+
+    fn moves_to(&self, last: &[u8]) {
+        *self.addresses.lock().unwrap() = last.iter().map(|last| Ipv4Addr::new(127, 0, 0, *last).into()).collect();
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+impl Resolve for Fixed {
+    fn resolve(&self, _name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        let addresses = self.addresses.lock().unwrap().clone();
+        std::future::ready(Ok(addresses)).boxed()
+    }
+}
+
+/// Knows no name.
+struct Unknown;
+
+impl Resolve for Unknown {
+    fn resolve(&self, _name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        std::future::ready(Err(io::Error::new(io::ErrorKind::NotFound, "no such host (NXDOMAIN)"))).boxed()
+    }
+}
+
+/// Never answers.
+struct Mute;
+
+impl Resolve for Mute {
+    fn resolve(&self, _name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        std::future::pending().boxed()
+    }
+}
+
+async fn unreachable(settings: HttpSettings, url: &str) -> String {
+    let error = get(&HttpClient::new(settings).unwrap(), url).await.unwrap_err();
+    assert!(matches!(error, HttpError::Unreachable(_)) && !error.may_have_arrived(), "{error}");
+    error.to_string()
+}
+
+#[tokio::test]
+async fn a_name_that_does_not_exist_is_told() {
+    let told = unreachable(HttpSettings::default().resolving(Unknown), "http://no.test:81/").await;
+    assert!(told.starts_with("http://no.test:81 cannot be reached: ") && told.contains("NXDOMAIN"), "{told}");
+    let told = unreachable(HttpSettings::default().resolving(Fixed::at(&[])), "https://no.test/").await;
+    assert!(
+        told.starts_with("https://no.test cannot be reached: ") && told.contains("`no.test` has no address"),
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn a_name_that_the_system_does_not_know_is_told() {
+    let told = unreachable(HttpSettings::default(), "http://no-such-host.invalid/").await;
+    assert!(told.starts_with("http://no-such-host.invalid cannot be reached: "), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_does_not_answer_for_a_name_is_waited_for_up_to_the_limit() {
+    let began = Instant::now();
+    let client = HttpClient::new(HttpSettings::default().resolving(Mute)).unwrap();
+    let request = http::Request::get("http://slow.test/").body(bytes::Bytes::new()).unwrap();
+    let error = client.send(request).await.unwrap_err();
+    assert_eq!(error.to_string(), "no connection to http://slow.test within 30 s");
+    assert_eq!(began.elapsed(), Duration::from_secs(30));
+}
+
+#[tokio::test]
+async fn a_name_that_moves_is_looked_up_again_when_its_connection_is_gone_and_not_before() {
+    let names = Fixed::loopback();
+    let first = Server::start().await;
+    let port = first.address.port();
+    let second = Server::at(SocketAddr::from(([127, 0, 0, 2], port))).await;
+    let client = HttpClient::new(HttpSettings::default().resolving(names.clone())).unwrap();
+    let url = format!("http://moving.test:{port}/");
+    for _ in 0..3 {
+        get(&client, &url).await.unwrap();
+    }
+    names.moves_to(&[2]);
+    get(&client, &url).await.unwrap();
+    assert_eq!((first.accepted(), second.accepted(), names.asked()), (1, 0, 1));
+    first.close().await;
+    get(&client, &url).await.unwrap();
+    assert_eq!((second.accepted(), names.asked()), (1, 2));
+}
+
+#[tokio::test]
+async fn of_several_addresses_one_that_answers_is_enough() {
+    let server = Server::start().await;
+    let url = format!("http://many.test:{}/", server.address.port());
+    let client = HttpClient::new(HttpSettings::default().resolving(Fixed::at(&[3, 1]))).unwrap();
+    get(&client, &url).await.unwrap();
+}
+
+#[tokio::test]
+async fn nobody_at_an_address_is_told_at_once() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let told = unreachable(HttpSettings::default(), &format!("http://{free}/")).await;
+    assert!(told.starts_with(&format!("http://{free} cannot be reached: ")) && told.contains("refused"), "{told}");
+}
+
+/// An address that swallows whatever is sent to it: its listener has no room and makes none.
+struct BlackHole {
+    address: SocketAddr,
+    _room: Vec<TcpStream>,
+    _listener: tokio::net::TcpListener,
+}
+
+impl BlackHole {
+    async fn at(address: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(address).unwrap();
+        let listener = socket.listen(1).unwrap();
+        let (address, mut room) = (listener.local_addr().unwrap(), Vec::new());
+        while let Ok(taken) = tokio::time::timeout(Duration::from_millis(100), TcpStream::connect(address)).await {
+            room.push(taken.unwrap());
+        }
+        Self { address, _room: room, _listener: listener }
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_swallows_everything_is_given_up_at_the_limit() {
+    let hole = BlackHole::at("127.0.0.1:0".parse().unwrap()).await;
+    let (began, url) = (Instant::now(), format!("http://{}/", hole.address));
+    let told = unreachable(hasty(), &url).await;
+    assert_eq!(told, format!("no connection to http://{} within 0.3 s", hole.address));
+    assert!((Duration::from_millis(300)..Duration::from_secs(5)).contains(&began.elapsed()));
+}
