@@ -137,6 +137,9 @@ impl Route {
         };
         let mut tcp = HttpConnector::new_with_resolver(names);
         tcp.enforce_http(false);
+        // Several addresses share this, so that one which swallows everything leaves time for the next; a sole one has
+        // the whole limit, which is then what ends it.
+        tcp.set_connect_timeout(Some(settings.connect.saturating_mul(5) / 4));
         tcp.set_nodelay(true);
         tcp.set_keepalive(Some(KEEP_ALIVE));
         tcp.set_keepalive_interval(Some(KEEP_ALIVE_INTERVAL));

@@ -164,3 +164,13 @@ async fn an_address_that_swallows_everything_is_given_up_at_the_limit() {
     assert_eq!(told, format!("no connection to http://{} within 0.3 s", hole.address));
     assert!((Duration::from_millis(300)..Duration::from_secs(5)).contains(&began.elapsed()));
 }
+
+#[tokio::test]
+async fn an_address_that_swallows_everything_does_not_keep_us_from_one_that_answers() {
+    let server = Server::start().await;
+    let port = server.address.port();
+    let _hole = BlackHole::at(SocketAddr::from(([127, 0, 0, 2], port))).await;
+    let settings = HttpSettings { connect: Duration::from_secs(1), ..HttpSettings::default() };
+    let client = HttpClient::new(settings.resolving(Fixed::at(&[2, 1]))).unwrap();
+    get(&client, &format!("http://many.test:{port}/")).await.unwrap();
+}
