@@ -68,7 +68,7 @@ impl ConnectErrorKind {
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Self::Transport(_) | Self::Ended(_) => true,
-            Self::Http(status) => status.status >= 500,
+            Self::Http(status) => status.may_pass(),
             _ => false,
         }
     }
@@ -192,6 +192,11 @@ impl HttpStatus {
         format!("{}{body}", after.unwrap_or_default())
     }
 
+    /// Whether the same may well work in a moment. A server that said when to come back means it.
+    fn may_pass(&self) -> bool {
+        self.status >= 500 && self.retry_after.is_none()
+    }
+
     /// Whether the server refused before it did anything. What a server, or a proxy before it, says of its own trouble
     /// leaves that open.
     pub fn refused(&self) -> bool {
@@ -263,7 +268,7 @@ impl CallError {
     pub(crate) fn may_pass(&self) -> bool {
         match &self.kind {
             CallErrorKind::Lost(_) => true,
-            CallErrorKind::Http(status) => status.status >= 500,
+            CallErrorKind::Http(status) => status.may_pass(),
             _ => false,
         }
     }

@@ -11,12 +11,12 @@ mod list;
 mod tools;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use futures_util::FutureExt as _;
-use futures_util::future::{BoxFuture, Shared};
+use futures_util::future::{BoxFuture, Shared, join_all};
 use serde::Serialize;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
@@ -160,6 +160,8 @@ struct Start {
     attempt: Option<Attempt>,
     last_failure: Option<ConnectError>,
     tasks: JoinSet<()>,
+    /// Connections whose session the server has lost, with calls that may still be under way.
+    retired: Vec<Weak<Live>>,
     /// Counts how often the session was closed: an attempt from before that has no say any more.
     closings: u64,
 }
@@ -302,20 +304,26 @@ impl Session {
     pub async fn close(&self) {
         // Whoever closes it too returns when it is closed, not before.
         let _turn = self.inner.closing.acquire().await;
-        let mut tasks = {
+        let (mut tasks, retired) = {
             let mut start = self.inner.start();
             start.attempt = None;
             start.restarts.forget();
             start.closings += 1;
-            std::mem::take(&mut start.tasks)
+            (std::mem::take(&mut start.tasks), std::mem::take(&mut start.retired))
         };
         tasks.shutdown().await;
         let live = self.inner.live.swap(None);
         // Said before the waiting: whoever uses the session meanwhile opens it again, and has the last word.
         self.inner.status.send_replace(Status::Closed);
-        if let Some(live) = live {
-            live.wire.close().await;
-        }
+        let retired = retired.iter().filter_map(Weak::upgrade);
+        join_all(retired.chain(live).map(|live| async move { live.wire.close().await })).await;
+    }
+}
+
+impl Start {
+    fn retire(&mut self, live: &Arc<Live>) {
+        self.retired.retain(|retired| retired.strong_count() > 0 && retired.as_ptr() != Arc::as_ptr(live));
+        self.retired.push(Arc::downgrade(live));
     }
 }
 
@@ -356,7 +364,7 @@ impl Inner {
         let mut start = self.start();
         if let Some(live) = self.live.load_full() {
             match live.wire.ending() {
-                None if live.lost.load(Ordering::Acquire) => {}
+                None if live.lost.load(Ordering::Acquire) => start.retire(&live),
                 None => return Ok(std::future::ready(Ok(live)).boxed().shared()),
                 // It has just ended, and whoever is to say so has not come to it yet.
                 Some(ending) => drop(self.ended_under(&mut start, live.number, ending)),

@@ -172,6 +172,8 @@ pub struct LastWords {
     pub exit: Option<Exit>,
     /// The last lines of its stderr.
     pub stderr: Vec<String>,
+    /// What else it did, to follow the words "the server".
+    pub reason: Option<String>,
 }
 
 struct NoKeeper;

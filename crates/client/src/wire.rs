@@ -30,6 +30,7 @@ use crate::health::Counters;
 use crate::transport::{Heard, Keeper, Link, PostError, Posted, session_loss};
 use crate::{CallErrorKind, ConnectErrorKind, Evidence, Host, Notice, Progress};
 use clock::Clock;
+pub(crate) use find_id::{Found, find_id};
 use message::write;
 pub(crate) use message::{Message, RpcError, read_shared};
 use out::Out;
@@ -239,21 +240,24 @@ impl Wire {
         };
         // Either the reader finds our post when it ends, or we find its ending here.
         fence(Ordering::SeqCst);
+        // Only a request that begins no session, and that the server has not begun to work on, can have met with a lost one.
+        let mut begun = handshake;
         let answer = if shared.ending.get().is_some() {
             Err(Failure::Ended)
         } else if shared.closing.get().is_some() {
             Err(Failure::Closed)
         } else {
-            let Answered { answer, by_reader } =
-                Waiting::new(shared, receiver, heard, limits, posting).answer(on_progress).await?;
+            let waiting = Waiting::new(shared, receiver, heard, limits, posting);
+            let Answered { answer, by_reader, progressed } = waiting.answer(on_progress).await?;
             in_flight.forgotten = by_reader;
+            begun = progressed;
             answer
         };
         in_flight.answered = !matches!(answer, Err(Failure::Unanswered(_) | Failure::Post(PostError::Lost(_))));
         if answer.is_ok() && !handshake {
             shared.useful.store(true, Ordering::Relaxed);
         }
-        answer.map_err(|failure| self.no_result(failure, handshake))
+        answer.map_err(|failure| self.no_result(failure, begun))
     }
 
     /// Whether the connection has been of any use beyond its handshake.
@@ -331,10 +335,10 @@ impl Wire {
         tasks.shutdown().await;
     }
 
-    fn no_result(&self, failure: Failure, handshake: bool) -> CallErrorKind {
+    fn no_result(&self, failure: Failure, begun: bool) -> CallErrorKind {
         match failure {
             Failure::Rpc(RpcError { code, message, .. })
-                if !handshake && self.shared.out.has_session() && session_loss(code, &message) =>
+                if !begun && self.shared.out.has_session() && session_loss(code, &message) =>
             {
                 CallErrorKind::SessionLost { code, message }
             }

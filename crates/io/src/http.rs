@@ -45,6 +45,13 @@ struct Inner {
     opened: AtomicU64,
 }
 
+impl Drop for Inner {
+    /// A shared connection lives as long as anybody could still use it; nobody can now.
+    fn drop(&mut self) {
+        self.pool.let_go();
+    }
+}
+
 /// Why there is no answer.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum HttpError {

@@ -4,6 +4,7 @@
 //! it: a session that the server has lost is begun anew on the connections there are.
 
 mod exchange;
+mod follow;
 mod governor;
 mod headers;
 mod legacy;
@@ -12,6 +13,7 @@ mod loss;
 mod poster;
 mod refusal;
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use ::http::{HeaderName, HeaderValue, Uri};
@@ -36,7 +38,7 @@ pub struct Http {
 }
 
 /// How a remote server is reached.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct RemoteOptions {
     /// How connections are made.
     pub http: HttpSettings,
@@ -44,6 +46,18 @@ pub struct RemoteOptions {
     pub headers: Vec<(String, String)>,
     /// A command that tells further headers.
     pub helper: Option<HeaderHelper>,
+}
+
+/// Without the headers' values, which are often secrets.
+impl fmt::Debug for RemoteOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("RemoteOptions")
+            .field("http", &self.http)
+            .field("headers", &names)
+            .field("helper", &self.helper)
+            .finish()
+    }
 }
 
 /// What is wrong with how a server is to be reached.

@@ -26,6 +26,9 @@ pub(crate) trait Posts: Send + Sync + 'static {
     /// The handshake is over: the server may tell us things from now on.
     fn listen(&self);
 
+    /// Looks after what nobody uses; called now and then.
+    fn tidy(&self);
+
     /// Whether a lost session is begun anew with nothing but a handshake.
     fn renews(&self) -> bool;
 
@@ -52,6 +55,8 @@ pub(crate) struct Heard {
     pub(crate) at: AtomicU64,
     /// Whether its answer has begun.
     pub(crate) begun: AtomicBool,
+    /// Whether the server has reported progress.
+    pub(crate) progressed: AtomicBool,
 }
 
 impl Heard {

@@ -87,6 +87,6 @@ impl Keeper for Process {
     }
 
     fn last_words(&self) -> LastWords {
-        LastWords { exit: self.child.exit(), stderr: self.child.stderr().lines() }
+        LastWords { exit: self.child.exit(), stderr: self.child.stderr().lines(), reason: None }
     }
 }

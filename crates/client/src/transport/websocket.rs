@@ -2,7 +2,7 @@
 //! still there.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use wharf_io::{Dialed, HttpError};
 
 use super::http::Remote;
-use super::{Frame, InvalidRemote, Keeper, LONGEST_MESSAGE, Link, OpenError, RemoteOptions, Transport};
+use super::{Frame, InvalidRemote, Keeper, LONGEST_MESSAGE, LastWords, Link, OpenError, RemoteOptions, Transport};
 use crate::{AuthRequired, HttpStatus};
 
 /// How often the server is asked whether it is there.
@@ -59,12 +59,9 @@ impl Transport for WebSocket {
 
 async fn open(remote: &Remote) -> Result<Link, OpenError> {
     let reached = remote.reach()?;
-    let mut said = None;
+    let mut refreshed = false;
     let socket = loop {
-        let (headers, number) = match said.take() {
-            Some(said) => said,
-            None => reached.headers.get().await.map_err(OpenError::Unusable)?,
-        };
+        let (headers, said) = reached.headers.get().await.map_err(OpenError::Unusable)?;
         let mut request = Request::new(());
         *request.uri_mut() = reached.url.clone();
         *request.headers_mut() = headers;
@@ -90,10 +87,10 @@ async fn open(remote: &Remote) -> Result<Link, OpenError> {
             Err(error) => {
                 let error = refused(error);
                 let stale = matches!(&error, OpenError::Auth(_) | OpenError::Http(HttpStatus { status: 403, .. }));
-                if !stale || number > 1 || !reached.headers.refresh(number).await.map_err(OpenError::Unusable)? {
+                if refreshed || !stale || !reached.headers.refresh(said).await.map_err(OpenError::Unusable)? {
                     return Err(error);
                 }
-                said = Some(reached.headers.get().await.map_err(OpenError::Unusable)?);
+                refreshed = true;
             }
         }
     };
@@ -103,7 +100,12 @@ async fn open(remote: &Remote) -> Result<Link, OpenError> {
 fn link(socket: WebSocketStream<Dialed>) -> Link {
     let (mut writer, reader) = socket.split();
     let (outgoing, mut waiting) = mpsc::channel::<Message>(WAITING);
-    let heard = Arc::new(Heard { began: Instant::now(), at: AtomicU64::new(0), over: Notify::new() });
+    let heard = Arc::new(Heard {
+        began: Instant::now(),
+        at: AtomicU64::new(0),
+        over: Notify::new(),
+        silent: AtomicBool::new(false),
+    });
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         while let Some(message) = waiting.recv().await {
@@ -166,6 +168,7 @@ async fn keep_asking(outgoing: mpsc::Sender<Message>, heard: Arc<Heard>) {
     loop {
         ticks.tick().await;
         if heard.since() > SILENCE {
+            heard.silent.store(true, Ordering::Relaxed);
             heard.over.notify_one();
             return;
         }
@@ -179,6 +182,8 @@ struct Heard {
     began: Instant,
     at: AtomicU64,
     over: Notify,
+    /// It did not even answer pings.
+    silent: AtomicBool,
 }
 
 impl Heard {
@@ -215,6 +220,11 @@ impl Keeper for Socket {
             let _ = tokio::time::timeout(FAREWELL, goodbye).await;
             tasks.shutdown().await;
         })
+    }
+
+    fn last_words(&self) -> LastWords {
+        let silent = self.heard.silent.load(Ordering::Relaxed);
+        LastWords { reason: silent.then(|| "no longer answers pings".to_owned()), ..LastWords::default() }
     }
 
     fn abandon(&self) {

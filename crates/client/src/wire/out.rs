@@ -13,6 +13,8 @@ use crate::transport::{Outward, PostError, Posted, Posts};
 
 /// Messages besides requests that may wait to be posted.
 const WAITING: usize = 1024;
+/// How often connections that nobody uses are looked after.
+const TIDYING: Duration = Duration::from_secs(60);
 /// Answers to the server that may be under way at once.
 const ANSWERS_AT_ONCE: usize = 32;
 
@@ -69,7 +71,8 @@ impl Out {
         match (self, waiting) {
             (Self::Pipe(outbox), _) => outbox.pump(limit).await,
             (Self::Posts(lanes), Some(waiting)) => {
-                tokio::join!(in_order(&*lanes.posts, waiting.notes), at_once(&lanes.posts, waiting.answers));
+                let posts = &lanes.posts;
+                tokio::join!(in_order(&**posts, waiting.notes), at_once(posts, waiting.answers), tidy(&**posts));
             }
             (Self::Posts(_), None) => {}
         }
@@ -115,6 +118,13 @@ impl Lanes {
 
     pub(super) fn listen(&self) {
         self.posts.listen();
+    }
+}
+
+async fn tidy(posts: &dyn Posts) {
+    loop {
+        tokio::time::sleep(TIDYING).await;
+        posts.tidy();
     }
 }
 

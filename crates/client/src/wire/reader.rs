@@ -130,11 +130,12 @@ impl Reader {
         if !far_end_gone {
             let _ = tokio::time::timeout(REST, at(&mut far_end)).await;
         }
-        match (keeper.last_words().exit, streams_end, shared.out.failure()) {
+        let words = keeper.last_words();
+        match (words.exit, streams_end.filter(|_| words.reason.is_none()), shared.out.failure()) {
             (Some(exit), _, _) => exit.to_string(),
             (None, Some(end), _) => end,
             (None, None, Some(failure)) => failure.to_owned(),
-            (None, None, None) => "closed the connection".to_owned(),
+            (None, None, None) => words.reason.unwrap_or_else(|| "closed the connection".to_owned()),
         }
     }
 
@@ -387,6 +388,7 @@ impl Reader {
         }
         let Some(waiter) = self.waiting.get_mut(&id) else { return false };
         waiter.heard.at.store(self.shared.running_time(), Ordering::Relaxed);
+        waiter.heard.progressed.store(true, Ordering::Relaxed);
         waiter.suspected = None;
         if let Some(progress) = &waiter.progress {
             let step = Progress {

@@ -37,6 +37,8 @@ pub(super) struct Waiting<'a> {
 pub(super) struct Answered {
     pub(super) answer: Result<Json, Failure>,
     pub(super) by_reader: bool,
+    /// Whether the server had reported progress before.
+    pub(super) progressed: bool,
 }
 
 impl<'a> Waiting<'a> {
@@ -61,16 +63,14 @@ impl<'a> Waiting<'a> {
         loop {
             let answered = tokio::select! {
                 biased;
-                answer = &mut self.receiver => {
-                    Some(Answered { answer: answer.unwrap_or(Err(Failure::Ended)), by_reader: true })
-                }
+                answer = &mut self.receiver => Some((answer.unwrap_or(Err(Failure::Ended)), true)),
                 reply = posted(&mut self.posting), if self.posting.is_some() => {
                     self.posting = None;
                     let answer = self.on_reply(reply);
                     if answer.is_none() {
                         alarm.as_mut().reset(Instant::now() + self.left(began).0);
                     }
-                    answer.map(|answer| Answered { answer, by_reader: false })
+                    answer.map(|answer| (answer, false))
                 }
                 () = async { alarm.as_mut().await; self.shared.clock.running().await } => {
                     let (left, missed) = self.left(began);
@@ -87,13 +87,14 @@ impl<'a> Waiting<'a> {
                     None
                 }
             };
-            if let Some(answered) = answered {
+            if let Some((answer, by_reader)) = answered {
                 if let Some((progress, on_progress)) = &mut on_progress {
                     while let Ok(step) = progress.try_recv() {
                         on_progress(step);
                     }
                 }
-                return Ok(answered);
+                let progressed = self.heard.progressed.load(Ordering::Relaxed);
+                return Ok(Answered { answer, by_reader, progressed });
             }
         }
     }

@@ -54,6 +54,32 @@ async fn it_is_run_again_when_the_server_answers_401_or_403_and_the_call_succeed
 }
 
 #[tokio::test]
+async fn the_stream_and_the_socket_are_opened_with_fresh_headers_too_every_time_the_old_ones_are_stale() {
+    let refuse = || [Step::Http { status: 401, headers: Vec::new(), body: String::new() }];
+    let folder = tempfile::tempdir().unwrap();
+    let script = Script::good().once("GET", refuse());
+    let server = HttpScripted::new(script).with_get(wharf_testkit::Push::Stream);
+    let session = session(&server, helper(COUNTING, &folder.path().join("runs")));
+    soon(session.connect()).await.unwrap();
+    wharf_testkit::until(async || server.open_streams() == 1).await;
+    assert_eq!(server.requests().last().unwrap().headers["authorization"], "Bearer 2");
+
+    let folder = tempfile::tempdir().unwrap();
+    let script = Script::good().once("GET", refuse()).once("GET", [Step::Wait(0)]).once("GET", refuse());
+    let server = HttpScripted::new(script);
+    let helper = Some(helper(COUNTING, &folder.path().join("runs")));
+    let remote = RemoteOptions { helper, ..options(in_memory(&server)) };
+    let transport = wharf_client::WebSocket::new("ws://server.test/ws", remote).unwrap();
+    let session = Session::new("socket".parse().unwrap(), transport, NoHost, SessionOptions::default());
+    for _ in 0..2 {
+        soon(session.connect()).await.unwrap();
+        soon(session.close()).await;
+    }
+    let sent: Vec<_> = server.requests().iter().map(|seen| seen.headers["authorization"].clone()).collect();
+    assert_eq!(sent, ["Bearer 1", "Bearer 2", "Bearer 2", "Bearer 3"]);
+}
+
+#[tokio::test]
 async fn a_server_that_takes_nothing_it_says_gets_two_tries() {
     let folder = tempfile::tempdir().unwrap();
     let refuse = Step::Http { status: 401, headers: Vec::new(), body: String::new() };
@@ -70,7 +96,7 @@ async fn what_is_wrong_with_it_is_told_without_what_it_said() {
     let wrong = [
         ("echo s3cr3t", "did not print one JSON object with texts in it"),
         (r#"echo '{"Authorization": 7, "x": "s3cr3t"}'"#, "did not print one JSON object with texts in it"),
-        ("echo locked >&2; exit 3", "exited with status 3: locked"),
+        ("echo s3cr3t >&2; exit 3", "exited with status 3; run it by hand"),
         (r#"echo '{"Mcp-Session-Id": "s3cr3t"}'"#, "set by the client itself"),
     ];
     for (line, expected) in wrong {

@@ -264,6 +264,66 @@ async fn what_comes_before_an_answer_is_heard_before_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_comes_right_behind_an_answer_is_heard_too() {
+    let answer = r#"data: {"jsonrpc":"2.0","id":{id},"result":{"content":[]}}"#;
+    let changed = r#"data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+    let heard = Arc::new(Listener::default());
+    let server = doing([Step::RawEvent(format!("{answer}\n\n{changed}\n\n"))]).answering(Answers::Sse);
+    let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&heard)), SessionOptions::default());
+    eventually(session.call("tool", &none())).await.unwrap();
+    settle().await;
+    assert_eq!(*heard.0.lock().unwrap(), ["ToolsChanged"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_on_anothers_stream_reaches_the_one_it_is_for() {
+    // The second call's stream brings the first call's answer, then its own.
+    let other = r#"data: {"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"first"}]}}"#;
+    let own = r#"data: {"jsonrpc":"2.0","id":{id},"result":{"content":[{"type":"text","text":"second"}]}}"#;
+    let script = Script::good()
+        .any_tool("one")
+        .any_tool("two")
+        .on_call("one", [Step::RawEvent(": wait\n\n".into()), Step::Hang]);
+    let server = HttpScripted::new(script.on_call("two", [Step::RawEvent(format!("{other}\n\n{own}\n\n"))]))
+        .answering(Answers::Sse);
+    let (session, _) = http(&server);
+    eventually(session.connect()).await.unwrap();
+    let second = async {
+        settle().await;
+        told(session.call("two", &none()).await)
+    };
+    let both = eventually(async { tokio::join!(async { told(session.call("one", &none()).await) }, second) }).await;
+    assert_eq!(both, ("first".to_owned(), "second".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_notification_does_not_fail_the_call_it_comes_with() {
+    let broken = "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\",\"params\":{\n\n";
+    let (session, _) = http(&doing([Step::RawEvent(broken.into()), Step::Text("good".into())]).answering(Answers::Sse));
+    assert_eq!(told(eventually(session.call("tool", &none())).await), "good");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wish_to_be_asked_later_counts_whatever_stands_in_its_content() {
+    let body = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Too many requests"}}"#;
+    let later = Step::Http { status: 429, headers: vec![("retry-after".into(), "2".into())], body: body.into() };
+    let server = HttpScripted::new(Script::good().once("tools/call", [later]));
+    let (session, _) = http(&server);
+    assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+    assert_eq!(server.log().count("tools/call"), 2);
+}
+
+#[test]
+fn what_may_be_secret_is_not_shown() {
+    let proxies =
+        wharf_io::Proxies { https: Some("http://user:s3cr3t@proxy.test".into()), ..wharf_io::Proxies::default() };
+    let http = HttpSettings { proxies, ..HttpSettings::default() };
+    let headers = vec![("Authorization".to_owned(), "Bearer s3cr3t".to_owned())];
+    let shown = format!("{:?}", RemoteOptions { http, headers, helper: None });
+    assert!(shown.contains("Authorization") && !shown.contains("s3cr3t"), "{shown}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_a_server_says_unasked_is_heard() {
     let heard = Arc::new(Listener::default());
     let server = HttpScripted::new(Script::good()).with_get(Push::Stream);

@@ -302,7 +302,7 @@ async fn stale_answer(peer: &Peer, posted_to: &str) -> String {
         return "nothing".to_owned();
     };
     let (head, mut body) = response.unwrap().into_parts();
-    format!("{} {}", head.status.as_u16(), String::from_utf8_lossy(&body.read_head(1000).await))
+    format!("{} {}", head.status.as_u16(), String::from_utf8_lossy(&body.read_head(1000, Duration::from_secs(5)).await))
 }
 
 /// A server of this workspace, on rmcp.

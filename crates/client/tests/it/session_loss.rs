@@ -56,6 +56,9 @@ async fn however_a_server_says_it_the_call_succeeds_on_a_new_session() {
             assert_eq!(told(eventually(session.call("add", &add(1))).await), "2", "{way:?}");
             assert_eq!(server.log().count("initialize"), 2, "{way:?}");
             assert_eq!(server.log().count("tools/call"), 2, "{way:?}");
+            server.wipe();
+            eventually(session.notify("notifications/own", &none())).await.unwrap();
+            assert_eq!(server.log().count("initialize"), 3, "{way:?}");
         }
     }
 }
@@ -224,6 +227,36 @@ async fn a_call_that_is_being_answered_survives_the_loss_of_its_session() {
     };
     assert_eq!(Box::pin(eventually(async { tokio::join!(before, after) })).await, ("done".into(), "2".into()));
     assert_eq!((server.log().count("initialize"), server.log().count("tools/call")), (2, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_also_ends_the_calls_of_sessions_that_were_lost() {
+    let slow = [Step::Progress(1.0, 2.0, "half".into()), Step::Hang];
+    let server = HttpScripted::new(Script::good().any_tool("slow").on_call("slow", slow));
+    let (session, _) = http(&server);
+    eventually(session.connect()).await.unwrap();
+    let before = async { session.call("slow", &none()).await.unwrap_err() };
+    let after = async {
+        settle().await;
+        server.wipe_silently();
+        session.call("add", &add(1)).await.unwrap();
+        session.close().await;
+    };
+    let began = tokio::time::Instant::now();
+    let (error, ()) = Box::pin(eventually(async { tokio::join!(before, after) })).await;
+    assert!(matches!(error.kind, CallErrorKind::Closed), "{error}");
+    assert!(began.elapsed() < crate::seconds(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_that_names_a_session_after_progress_is_not_taken_for_a_refusal() {
+    let steps = [Step::Progress(1.0, 2.0, "half".into()), Step::Error(-32000, "Session not found".into())];
+    let server = HttpScripted::new(Script::good().any_tool("slow").on_call("slow", steps));
+    let (session, _) = http(&server);
+    eventually(session.connect()).await.unwrap();
+    let error = eventually(session.call("slow", &none())).await.unwrap_err();
+    assert_eq!((error.code(), error.outcome()), (Some(-32000), Outcome::Answered), "{error}");
+    assert_eq!(server.log().count("tools/call"), 1);
 }
 
 #[tokio::test(start_paused = true)]

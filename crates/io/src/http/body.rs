@@ -2,10 +2,12 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::poll_fn;
 use hyper::body::{Body as _, Incoming};
+use tokio::time::Instant;
 
 use super::Origin;
 use super::dial::causes;
@@ -90,13 +92,13 @@ impl Body {
         Ok(content)
     }
 
-    /// How it begins, up to so many bytes.
-    pub async fn read_head(&mut self, most: usize) -> Vec<u8> {
-        let mut content = Vec::new();
-        while content.len() < most {
-            match self.chunk().await {
-                Some(Ok(chunk)) => content.extend_from_slice(&chunk),
-                Some(Err(_)) | None => break,
+    /// How it begins: up to so many bytes, and no more than comes in this time.
+    pub async fn read_head(&mut self, most: usize, limit: Duration) -> Vec<u8> {
+        let (mut content, until) = (Vec::new(), Instant::now() + limit);
+        while content.len() <= most {
+            match tokio::time::timeout_at(until, self.chunk()).await {
+                Ok(Some(Ok(chunk))) => content.extend_from_slice(&chunk),
+                Ok(Some(Err(_)) | None) | Err(_) => break,
             }
         }
         content.truncate(most);

@@ -96,6 +96,7 @@ struct Parser {
     data: Vec<u8>,
     has_data: bool,
     said_retry: Option<Duration>,
+    said_id: Option<String>,
     last_id: Option<String>,
     retry: Option<Duration>,
     longest: usize,
@@ -152,7 +153,7 @@ impl Parser {
             }
             b"event" => self.kind = String::from_utf8_lossy(value).into_owned(),
             b"id" if !value.contains(&0) && value.len() <= LONGEST_ID => {
-                self.last_id = Some(String::from_utf8_lossy(value).into_owned());
+                self.said_id = Some(String::from_utf8_lossy(value).into_owned());
             }
             b"retry" => {
                 let milliseconds = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
@@ -166,8 +167,12 @@ impl Parser {
         None
     }
 
-    /// A blank line ends an event; one without data is none, but its id and its wish to wait count.
+    /// A blank line ends an event; one without data is none, but its id and its wish to wait count. An id counts only now:
+    /// an event that is cut off has not come, and has to be asked for again.
     fn event(&mut self) -> Option<Event> {
+        if let Some(id) = self.said_id.take() {
+            self.last_id = Some(id);
+        }
         let (kind, data, retry) = (take(&mut self.kind), take(&mut self.data), self.said_retry.take());
         if !take(&mut self.has_data) {
             return None;
@@ -219,6 +224,15 @@ mod tests {
         );
         assert_eq!(told("id: 8\nretry: 5\n\ndata: x"), Vec::<String>::new());
         assert_eq!(told("data: cut"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_id_of_an_event_that_is_cut_off_does_not_count() {
+        let mut parser = parser(1000);
+        parse(&mut parser, &[b"id: 6\ndata: a\n\nid: 7\ndata: {\"half"]).unwrap();
+        assert_eq!(parser.last_id.as_deref(), Some("6"));
+        parse(&mut parser, &[b"\"}\n\nid: 8\n\n"]).unwrap();
+        assert_eq!(parser.last_id.as_deref(), Some("8"));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -53,9 +53,8 @@ impl std::fmt::Debug for Kept {
 /// One HTTP/1.1 connection: what is asked, and what has to be polled for anything to happen.
 pub(super) struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
-    driver: Driver,
-    /// The driver has completed: nothing will ever happen here again.
-    over: bool,
+    /// `None` once it has completed. It must be dropped then: only so does a request it had taken, and not sent, come back.
+    driver: Option<Driver>,
 }
 
 /// A connection that can take a request.
@@ -89,9 +88,10 @@ impl Pool {
         None
     }
 
-    /// Takes back a connection whose answer has been read to the end.
+    /// Takes back a connection whose answer has been read to the end. One that is still busy with its request, because
+    /// the answer came before the end of it, is of no use to anybody.
     pub(super) fn put_back(&self, origin: &Origin, mut connection: Connection) {
-        if !connection.is_alive() {
+        if !connection.is_alive() || !connection.sender.is_ready() {
             return;
         }
         let mut kept = self.lock();
@@ -123,11 +123,10 @@ impl Pool {
         match protocol {
             Protocol::Http1 => {
                 let (sender, driver) = http1::handshake(stream).await.map_err(failed)?;
-                let driver = Box::pin(driver);
-                Ok(Sender::Own(Box::new(Connection { sender, driver, over: false })))
+                Ok(Sender::Own(Box::new(Connection { sender, driver: Some(Box::pin(driver)) })))
             }
             Protocol::Http2 => {
-                let mut builder = http2::Builder::new(Tasks(self.clone()));
+                let mut builder = http2::Builder::new(Tasks(Arc::downgrade(&self.0)));
                 builder.timer(TokioTimer::new()).keep_alive_interval(PING).keep_alive_timeout(PONG);
                 builder.keep_alive_while_idle(true).adaptive_window(true);
                 let (sender, driver) = builder.handshake(stream).await.map_err(failed)?;
@@ -149,7 +148,7 @@ impl Pool {
 
 /// HTTP/2 wants to run tasks; they belong to the pool and end with it.
 #[derive(Clone)]
-struct Tasks(Pool);
+struct Tasks(Weak<Mutex<Kept>>);
 
 impl<F> hyper::rt::Executor<F> for Tasks
 where
@@ -157,7 +156,8 @@ where
     F::Output: Send,
 {
     fn execute(&self, task: F) {
-        let mut kept = self.0.lock();
+        let Some(kept) = self.0.upgrade() else { return };
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         while kept.tasks.try_join_next().is_some() {}
         kept.tasks.spawn(async move {
             task.await;
@@ -196,8 +196,13 @@ impl Sender {
 fn unsent(mut error: hyper::client::conn::TrySendError<Request<Full<Bytes>>>) -> Unsent {
     let request = error.take_message().map(|request| {
         let (mut head, content) = request.into_parts();
-        if let Some(path) = head.uri.path_and_query().filter(|_| head.version == http::Version::HTTP_2) {
-            head.uri = path.as_str().parse().unwrap_or_default();
+        if head.version == http::Version::HTTP_2 {
+            // Back to the form that every connection takes.
+            let host = head.uri.authority().and_then(|authority| authority.as_str().parse().ok());
+            if let Some(host) = host {
+                head.headers.insert(http::header::HOST, host);
+            }
+            head.uri = head.uri.path_and_query().and_then(|path| path.as_str().parse().ok()).unwrap_or_default();
             head.version = http::Version::HTTP_11;
         }
         Box::new(Request::from_parts(head, whole(content)))
@@ -219,14 +224,12 @@ impl Connection {
     /// Whether it can be used again, as far as can be told without waiting.
     fn is_alive(&mut self) -> bool {
         self.poll_drive(&mut Context::from_waker(Waker::noop()));
-        !self.over && !self.sender.is_closed()
+        self.driver.is_some() && !self.sender.is_closed()
     }
 
     /// Lets the connection read and write.
     pub(super) fn poll_drive(&mut self, cx: &mut Context<'_>) {
-        if !self.over && self.driver.as_mut().poll(cx).is_ready() {
-            self.over = true;
-        }
+        drive(&mut self.driver, cx);
     }
 
     async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<Response<hyper::body::Incoming>, Unsent> {
@@ -240,14 +243,18 @@ impl Connection {
             return Err(Unsent { request, reason: causes(&error) });
         }
         let mut answer = std::pin::pin!(self.sender.try_send_request(request));
-        let (driver, over) = (&mut self.driver, &mut self.over);
+        let driver = &mut self.driver;
         poll_fn(|cx| {
-            if !*over && driver.as_mut().poll(cx).is_ready() {
-                *over = true;
-            }
+            drive(driver, cx);
             answer.as_mut().poll(cx)
         })
         .await
         .map_err(unsent)
+    }
+}
+
+fn drive(driver: &mut Option<Driver>, cx: &mut Context<'_>) {
+    if driver.as_mut().is_some_and(|driver| driver.as_mut().poll(cx).is_ready()) {
+        *driver = None;
     }
 }

@@ -32,7 +32,7 @@ pub enum Way {
 }
 
 /// The proxies, as the variables of these names have them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Proxies {
     /// `HTTP_PROXY`.
     pub http: Option<String>,
@@ -78,6 +78,15 @@ impl HttpSettings {
     pub fn dialing(mut self, dial: impl Dial) -> Self {
         self.way = Way::Dial(Arc::new(dial));
         self
+    }
+}
+
+/// Without the addresses, which may have passwords in them.
+impl fmt::Debug for Proxies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let there = |proxy: &Option<String>| proxy.is_some();
+        let (http, https, all) = (there(&self.http), there(&self.https), there(&self.all));
+        write!(f, "Proxies {{ http: {http}, https: {https}, all: {all}, no: {:?} }}", self.no)
     }
 }
 

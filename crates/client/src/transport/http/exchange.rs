@@ -1,26 +1,25 @@
 //! Streamable HTTP: a POST for every message, its answer in JSON or as a stream of events, and a GET for what the server
 //! has to say besides.
 
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
-use wharf_io::{Body, BodyError, EventError, Events};
+use wharf_io::{BodyError, Events};
 
-use super::governor::Governor;
-use super::poster::{Letter, Met, is};
-use super::refusal::{self, Refusal};
+use super::follow::{Classified, classify_sole, follow, utf8};
+use super::listen::listen;
+use super::poster::{Letter, Met, Refused, is};
 use super::{FRAMES, Reached};
 use crate::transport::{Frame, Keeper, LONGEST_MESSAGE, Link, Outward, PostError, Posted, Posts, Reply};
-use crate::wire::{Message, TELL_LIMIT, read_shared};
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -28,10 +27,6 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// How long the end of a session may take.
 const FAREWELL: Duration = Duration::from_secs(3);
-/// How long the rest of a stream is read once its answer has come, so that its connection can be used again.
-const REST: Duration = Duration::from_secs(1);
-/// How often connections that nobody uses are looked after.
-const SWEEP: Duration = Duration::from_secs(60);
 
 /// One session over Streamable HTTP.
 pub(super) struct Exchange {
@@ -40,13 +35,17 @@ pub(super) struct Exchange {
     frames: mpsc::Sender<Frame>,
     tasks: Mutex<JoinSet<()>>,
     over: Arc<Notify>,
+    /// The requests that are under way.
+    under_way: Mutex<HashSet<u64>>,
+    /// The server no longer knows the session, or nobody wants it any more.
+    retired: AtomicBool,
     /// What a task of ours needs to come back to us.
     me: std::sync::Weak<Self>,
 }
 
 /// What has been agreed with the server, as the headers that say so.
 #[derive(Clone, Debug, Default)]
-struct Spoken {
+pub(super) struct Spoken {
     headers: HeaderMap,
 }
 
@@ -78,6 +77,8 @@ impl Exchange {
             frames,
             tasks: Mutex::default(),
             over: Arc::clone(&over),
+            under_way: Mutex::default(),
+            retired: AtomicBool::new(false),
             me: me.clone(),
         });
         let incoming = async_stream(async move || {
@@ -92,6 +93,7 @@ impl Exchange {
     }
 
     async fn request(&self, posted: Posted) -> Result<Reply, PostError> {
+        let _under_way = UnderWay::new(self, posted.id);
         // The session this request belongs to stays what it is, whatever becomes of it meanwhile.
         let spoken = if posted.handshake { Arc::new(Spoken::new(None, None)) } else { self.spoken.load_full() };
         let letter = Letter {
@@ -111,7 +113,7 @@ impl Exchange {
             self.spoken.store(Arc::new(Spoken::new(session, None)));
         }
         if is(&response, "text/event-stream") {
-            return self.follow(response.into_body(), posted.id, &spoken).await;
+            return follow(self, response.into_body(), posted.id, &spoken).await;
         }
         let (head, mut body) = response.into_parts();
         let content = body.read_all(LONGEST_MESSAGE).await.map_err(|error| match error {
@@ -124,8 +126,8 @@ impl Exchange {
         let kind =
             head.headers.get(CONTENT_TYPE).map_or("no type".into(), |kind| String::from_utf8_lossy(kind.as_bytes()));
         let text = utf8(content)?;
-        match classify(text, posted.id) {
-            Classified::Answer(reply, _) => Ok(reply),
+        match classify_sole(text, posted.id) {
+            Classified::Answer { reply, .. } => Ok(reply),
             Classified::Broken(reason) => Err(PostError::Malformed(reason)),
             Classified::Other(text) if text.trim_start().starts_with('[') => {
                 self.pass_on(Frame::AnswerTo(posted.id, text)).await;
@@ -141,149 +143,63 @@ impl Exchange {
         }
     }
 
-    /// Reads the events of an answer until the answer itself comes. What comes before it, and after, goes its way.
-    async fn follow(&self, body: Body, id: u64, spoken: &Spoken) -> Result<Reply, PostError> {
-        let mut events = Events::new(body, LONGEST_MESSAGE);
-        let mut passed_on = false;
-        let mut governor = Governor::default();
-        loop {
-            let (opened, mut useful) = (Instant::now(), false);
-            let broken = loop {
-                let event = match events.next().await {
-                    Some(Ok(event)) if event.kind == "message" && !event.data.trim_ascii().is_empty() => event,
-                    Some(Ok(_)) => continue,
-                    Some(Err(error @ EventError::TooLong(_))) => return Err(PostError::Malformed(error.to_string())),
-                    Some(Err(EventError::Broken(reason))) => break format!("broke off its answer ({reason})"),
-                    None => break "ended its answer before it was complete".to_owned(),
-                };
-                useful = true;
-                match classify(utf8(event.data)?, id) {
-                    Classified::Answer(reply, text) => {
-                        if passed_on {
-                            // What came before must be heard before.
-                            drop(reply);
-                            self.pass_on(Frame::AnswerTo(id, Arc::unwrap_or_clone(text))).await;
-                            self.finish(events);
-                            return Ok(Reply::Elsewhere);
-                        }
-                        self.finish(events);
-                        return Ok(reply);
-                    }
-                    Classified::Broken(reason) => return Err(PostError::Malformed(reason)),
-                    Classified::Other(text) => {
-                        passed_on = true;
-                        self.pass_on(Frame::Message(text)).await;
-                    }
-                }
-            };
-            // An event with an id is a promise that the rest can be had.
-            let Some(last) = events.last_id().and_then(|id| HeaderValue::from_str(id).ok()) else {
-                return Err(PostError::Lost(broken));
-            };
-            let Some(pause) = governor.ended(opened.elapsed(), useful, events.retry()) else {
-                return Err(PostError::Lost(broken));
-            };
-            tokio::time::sleep(pause).await;
-            events = match self.resume(last, spoken).await {
-                Ok(Some(events)) => events,
-                Ok(None) => continue,
-                Err(PostError::SessionLost { .. }) => return Err(PostError::Lost(broken)),
-                Err(error) => {
-                    tracing::debug!(?error, "a stream cannot be resumed");
-                    return Err(PostError::Lost(broken));
-                }
-            };
-        }
-    }
-
-    /// Takes up a stream where it broke; `None` if that may work later.
-    async fn resume(&self, last: HeaderValue, spoken: &Spoken) -> Result<Option<Events>, PostError> {
-        match self.get(spoken, Some(last)).await {
-            Ok(response) if response.status().is_success() && is(&response, "text/event-stream") => {
-                Ok(Some(Events::new(response.into_body(), LONGEST_MESSAGE)))
-            }
-            Ok(response) if response.status().is_server_error() => Ok(None),
-            Ok(response) => match refusal::read(response, spoken.session().is_some()).await {
-                Refusal::Other(error) => Err(error),
-                Refusal::Rpc(error) => Err(PostError::Malformed(error.message)),
-            },
-            Err(PostError::NotSent(_) | PostError::Lost(_)) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Reads what is left of a stream after its answer, if anything is.
-    fn finish(&self, mut events: Events) {
-        if matches!(events.next().now_or_never(), Some(None)) {
-            return;
-        }
-        let frames = self.frames.clone();
-        let mut tasks = self.tasks();
-        while tasks.try_join_next().is_some() {}
-        tasks.spawn(async move {
-            let rest = async {
-                while let Some(Ok(event)) = events.next().await {
-                    if let Ok(text) = String::from_utf8(event.data) {
-                        let _ = frames.send(Frame::Message(text)).await;
-                    }
-                }
-            };
-            let _ = tokio::time::timeout(REST, rest).await;
-        });
-    }
-
-    async fn pass_on(&self, frame: Frame) {
+    pub(super) async fn pass_on(&self, frame: Frame) {
         // The reader is gone only when the connection is, and then nobody waits for this.
         let _ = self.frames.send(frame).await;
     }
 
     async fn tell(&self, message: Bytes) -> Result<(), PostError> {
         let spoken = self.spoken.load_full();
-        let session = spoken.session().is_some();
-        let own = &spoken.headers;
-        let telling = self.reached.post(Letter { to: &self.reached.url, content: &message, own, extra: None, session });
-        let late = || PostError::Lost(format!("did not take a message within {} s", TELL_LIMIT.as_secs()));
-        match tokio::time::timeout(TELL_LIMIT, telling).await.unwrap_or_else(|_| Err(late()))? {
-            Met::Success(response) => {
-                // There is nothing in it that anybody waits for; read, it frees its connection.
-                let _ = tokio::time::timeout(REST, response.into_body().read_head(1024)).await;
-                Ok(())
-            }
-            Met::Rpc(error) => Err(PostError::Malformed(format!("error {}: {}", error.code, error.message))),
-        }
+        let (own, session) = (&spoken.headers, spoken.session().is_some());
+        self.reached.tell(Letter { to: &self.reached.url, content: &message, own, extra: None, session }).await
     }
 
     /// Opens the stream of what the server says unasked. `Ok(None)`: it may work later. `Err`: never.
     pub(super) async fn open_stream(&self, last: Option<&HeaderValue>) -> Result<Option<Events>, String> {
-        let spoken = self.spoken.load_full();
-        match self.get(&spoken, last.cloned()).await {
-            Ok(response) if response.status().is_success() && is(&response, "text/event-stream") => {
+        self.events(&self.spoken.load_full(), last).await
+    }
+
+    /// A stream of events, from the beginning or after `last`. `Ok(None)`: it may work later. `Err`: never.
+    pub(super) async fn events(&self, spoken: &Spoken, last: Option<&HeaderValue>) -> Result<Option<Events>, String> {
+        let mut own = spoken.headers.clone();
+        own.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        if let Some(last) = last {
+            own.insert(LAST_EVENT_ID, last.clone());
+        }
+        match self.reached.get_events(&own, spoken.session().is_some()).await {
+            Ok(response) if is(&response, "text/event-stream") => {
                 Ok(Some(Events::new(response.into_body(), LONGEST_MESSAGE)))
             }
-            Ok(response) if response.status().is_server_error() || response.status().as_u16() == 429 => Ok(None),
-            Ok(response) => {
-                let status = response.status();
-                // Read, it frees its connection.
-                let _ = tokio::time::timeout(REST, response.into_body().read_head(64 * 1024)).await;
-                Err(format!("HTTP {status}"))
-            }
-            Err(PostError::NotSent(_) | PostError::Lost(_)) => Ok(None),
-            Err(error) => Err(format!("{error:?}")),
+            Ok(response) => Err(format!("HTTP {} without events", response.status())),
+            Err(Refused::Unsent(_)) => Ok(None),
+            Err(Refused::Answered(refusal)) if refusal.status.status >= 500 || refusal.status.status == 429 => Ok(None),
+            Err(Refused::Answered(refusal)) => Err(refusal.status.to_string()),
         }
     }
 
-    async fn get(&self, spoken: &Spoken, last: Option<HeaderValue>) -> Result<Response<Body>, PostError> {
-        let (mut headers, _) = self.reached.with_own(&spoken.headers).await?;
-        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        if let Some(last) = last {
-            headers.insert(LAST_EVENT_ID, last);
-        }
-        self.reached.send(Method::GET, &self.reached.url, headers, Bytes::new()).await
+    /// Whether this request is under way, and another one than `ours`.
+    pub(super) fn is_anothers(&self, id: Option<u64>, ours: u64) -> bool {
+        id.is_some_and(|id| id != ours && self.under_way().contains(&id))
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs something besides, for as long as the session lives.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks();
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task);
+    }
+
+    pub(super) fn frames(&self) -> mpsc::Sender<Frame> {
+        self.frames.clone()
     }
 
     async fn say_goodbye(&self) {
         let spoken = self.spoken.load_full();
-        if spoken.session().is_none() {
+        if spoken.session().is_none() || self.retired.load(Ordering::Relaxed) {
             return;
         }
         let goodbye = async {
@@ -296,6 +212,22 @@ impl Exchange {
 
     fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request that is under way for as long as this lives.
+struct UnderWay<'a>(&'a Exchange, u64);
+
+impl<'a> UnderWay<'a> {
+    fn new(exchange: &'a Exchange, id: u64) -> Self {
+        exchange.under_way().insert(id);
+        Self(exchange, id)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.under_way().remove(&self.1);
     }
 }
 
@@ -314,15 +246,11 @@ impl Posts for Exchange {
     }
 
     fn listen(&self) {
-        let mut tasks = self.tasks();
-        let (me, client) = (self.me.clone(), self.reached.client.clone());
-        tasks.spawn(super::listen::listen(me, self.frames.clone()));
-        tasks.spawn(async move {
-            loop {
-                tokio::time::sleep(SWEEP).await;
-                client.sweep();
-            }
-        });
+        self.spawn(listen(self.me.clone(), self.frames.clone()));
+    }
+
+    fn tidy(&self) {
+        self.reached.client.sweep();
     }
 
     fn renews(&self) -> bool {
@@ -348,6 +276,7 @@ impl Keeper for ExchangeKeeper {
     }
 
     fn abandon(&self) {
+        self.0.retired.store(true, Ordering::Relaxed);
         self.0.tasks().abort_all();
     }
 
@@ -355,37 +284,6 @@ impl Keeper for ExchangeKeeper {
         let spoken = self.0.spoken.load();
         spoken.session().map(|session| String::from_utf8_lossy(session.as_bytes()).into_owned())
     }
-}
-
-/// What a text is to the caller who waits for an answer.
-enum Classified {
-    Answer(Reply, Arc<String>),
-    /// Meant as an answer, and broken.
-    Broken(String),
-    /// Anything else.
-    Other(String),
-}
-
-fn classify(text: String, id: u64) -> Classified {
-    let text = Arc::new(text);
-    let mut reading = read_shared(&text);
-    match (reading.messages.pop(), reading.messages.is_empty(), reading.noise.is_none()) {
-        (Some(Message::Answer { id: given, well_typed, answer }), true, true) => {
-            let well_addressed = well_typed && given == Some(id);
-            Classified::Answer(Reply::Answer { answer, well_addressed }, text)
-        }
-        (Some(Message::Nonsense { reason, .. }), true, true) => Classified::Broken(reason),
-        (None, _, true) if !reading.broken.is_empty() => Classified::Broken(reading.broken.swap_remove(0).1),
-        (message, _, _) => {
-            drop((message, reading));
-            Classified::Other(Arc::unwrap_or_clone(text))
-        }
-    }
-}
-
-fn utf8(bytes: Vec<u8>) -> Result<String, PostError> {
-    String::from_utf8(bytes)
-        .map_err(|error| PostError::Malformed(format!("it is not UTF-8 at byte {}", error.utf8_error().valid_up_to())))
 }
 
 /// A stream of what a closure makes until it makes nothing.

@@ -113,11 +113,10 @@ impl Helped {
         let read = pipes.stdout.take(MOST_SAID).read_to_string(&mut said).await;
         read.map_err(|error| format!("said something that cannot be read: {error}"))?;
         let exit = child.exited().await;
-        let stderr = child.stderr().lines();
         child.stop(Grace::default()).await;
         if exit != Exit::Status(0) {
-            let last = stderr.last().map(|line| format!(": {line}")).unwrap_or_default();
-            return Err(format!("{exit}{last}"));
+            // Its stderr may hold what nobody should see.
+            return Err(format!("{exit}; run it by hand to see why"));
         }
         // What it said is secret, so errors do not quote it.
         let pairs: std::collections::BTreeMap<String, String> =

@@ -10,17 +10,15 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream;
 use http::header::ACCEPT;
-use http::{HeaderMap, HeaderValue, Method, Uri};
+use http::{HeaderMap, HeaderValue, Uri};
 use tokio::sync::Notify;
 use wharf_io::{EventError, Events, HttpClient, same_origin_reference};
 
-use super::poster::{Letter, Met, is};
-use super::refusal::{self, Refusal};
+use super::poster::{Letter, MOST_IGNORED, Met, REST, Refused, is};
 use super::{InvalidRemote, Reached, Remote, RemoteOptions};
 use crate::transport::{
     Frame, Keeper, LONGEST_MESSAGE, Link, OpenError, Outward, PostError, Posted, Posts, Reply, Transport,
 };
-use crate::wire::TELL_LIMIT;
 
 /// A server that speaks HTTP with server-sent events, as before 2025.
 #[derive(Clone)]
@@ -48,26 +46,13 @@ impl Transport for LegacySse {
 async fn open(reached: Reached) -> Result<Link, OpenError> {
     let mut own = HeaderMap::new();
     own.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-    let mut refreshed = false;
-    let response = loop {
-        let (headers, said) = reached.with_own(&own).await.map_err(not_opened)?;
-        let response = reached.send(Method::GET, &reached.url, headers, Bytes::new()).await.map_err(not_opened)?;
-        if response.status().is_success() {
-            break response;
-        }
-        let refusal = match refusal::read(response, false).await {
-            Refusal::Rpc(error) => return Err(OpenError::Other(format!("error {}: {}", error.code, error.message))),
-            Refusal::Other(refusal) => refusal,
-        };
-        let stale = matches!(refusal, PostError::Auth(_)) && !refreshed;
-        if !stale || !reached.headers.refresh(said).await.map_err(OpenError::Unusable)? {
-            return Err(not_opened(refusal));
-        }
-        refreshed = true;
-    };
+    let response = reached.get_events(&own, false).await.map_err(|refused| match refused {
+        Refused::Unsent(error) => not_opened(error),
+        Refused::Answered(refusal) => not_opened(refusal.into_error(false)),
+    })?;
     if !is(&response, "text/event-stream") {
         let mut body = response.into_body();
-        let start = String::from_utf8_lossy(&body.read_head(200).await).into_owned();
+        let start = String::from_utf8_lossy(&body.read_head(200, REST).await).into_owned();
         return Err(OpenError::Other(format!("there is no stream of events at {}: {start}", reached.url)));
     }
     let mut events = Events::new(response.into_body(), LONGEST_MESSAGE);
@@ -121,20 +106,15 @@ struct LegacyPosts {
     own: HeaderMap,
 }
 
-impl LegacyPosts {
-    async fn post(&self, content: &Bytes, extra: Option<&HeaderMap>) -> Result<Met, PostError> {
-        self.reached.post(Letter { to: &self.endpoint, content, own: &self.own, extra, session: true }).await
-    }
-}
-
 impl Posts for LegacyPosts {
     fn request(&self, posted: Posted) -> BoxFuture<'_, Result<Reply, PostError>> {
         Box::pin(async move {
-            match self.post(&posted.message, posted.headers.as_deref()).await? {
+            let (content, extra, session) = (&posted.message, posted.headers.as_deref(), !posted.handshake);
+            match self.reached.post(Letter { to: &self.endpoint, content, own: &self.own, extra, session }).await? {
                 Met::Success(response) => {
                     posted.heard.begin();
                     // What it says is of no interest; read, it frees its connection.
-                    let _ = tokio::time::timeout(TELL_LIMIT, response.into_body().read_head(1024)).await;
+                    response.into_body().read_head(MOST_IGNORED, REST).await;
                     Ok(Reply::Elsewhere)
                 }
                 Met::Rpc(error) => Ok(Reply::Answer { answer: Err(error), well_addressed: true }),
@@ -144,18 +124,13 @@ impl Posts for LegacyPosts {
 
     fn tell(&self, message: Bytes) -> BoxFuture<'_, Result<(), PostError>> {
         Box::pin(async move {
-            let telling = async {
-                match self.post(&message, None).await? {
-                    Met::Success(response) => {
-                        response.into_body().read_head(1024).await;
-                        Ok(())
-                    }
-                    Met::Rpc(error) => Err(PostError::Malformed(format!("error {}: {}", error.code, error.message))),
-                }
-            };
-            let late = || PostError::Lost(format!("did not take a message within {} s", TELL_LIMIT.as_secs()));
-            tokio::time::timeout(TELL_LIMIT, telling).await.unwrap_or_else(|_| Err(late()))
+            let letter = Letter { to: &self.endpoint, content: &message, own: &self.own, extra: None, session: true };
+            self.reached.tell(letter).await
         })
+    }
+
+    fn tidy(&self) {
+        self.reached.client.sweep();
     }
 
     fn greeted(&self, _revision: &str) {}

@@ -15,8 +15,9 @@ pub(crate) const TERMINATED: i64 = 32600;
 /// The codes servers use, among other things, for a session they do not know.
 const CODES: [i64; 4] = [TERMINATED, -32600, -32000, -32001];
 
-/// Words that, together with "session", say that there is none. The Python, TypeScript and Rust SDKs' own are among them.
-const GONE: [&str; 14] = [
+/// Words that, close to "session", say that there is none. The Python, TypeScript and Rust SDKs' own are among them.
+/// Servers have sessions of their own, with browsers and databases, that are *closed* or *lost*: those words say nothing.
+const GONE: [&str; 12] = [
     "not found",
     "no valid",
     "not valid",
@@ -25,13 +26,14 @@ const GONE: [&str; 14] = [
     "terminated",
     "unknown",
     "missing",
-    "lost",
-    "closed",
     "does not exist",
     "doesn't exist",
     "no longer",
     "no such",
 ];
+
+/// How many words before "session", and from it on, are looked at for what is said of it.
+const CLOSE: (usize, usize) = (3, 6);
 
 /// Whether a JSON-RPC error, in a session, means that the server has lost it.
 pub fn session_loss(code: i64, message: &str) -> bool {
@@ -41,8 +43,17 @@ pub fn session_loss(code: i64, message: &str) -> bool {
 pub(super) fn names_lost_session(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
     // A server with room for one session says this after a restart.
-    message.contains("server not initialized")
-        || (message.contains("session") && GONE.iter().any(|gone| message.contains(gone)))
+    if message.contains("server not initialized") {
+        return true;
+    }
+    let words: Vec<&str> =
+        message.split(|c: char| !c.is_alphanumeric() && c != '\'').filter(|word| !word.is_empty()).collect();
+    let sessions = words.iter().enumerate().filter(|(_, word)| word.starts_with("session"));
+    sessions.into_iter().any(|(at, _)| {
+        let near = &words[at.saturating_sub(CLOSE.0)..words.len().min(at + CLOSE.1)];
+        let near = near.join(" ");
+        GONE.iter().any(|gone| near.contains(gone))
+    })
 }
 
 #[cfg(test)]
@@ -69,6 +80,9 @@ mod tests {
             (-32000, "Bad Request: Server not initialized"),
             (-32001, "Session not found"),
             (-32001, "session has EXPIRED"),
+            (-32000, "Session with given ID not found"),
+            (-32600, "Not Found: Session has been terminated"),
+            (-32000, "Invalid or expired session_id"),
         ];
         for (code, message) in lost {
             assert!(session_loss(code, message), "{code} {message}");
@@ -81,6 +95,9 @@ mod tests {
             (-32603, "session expired"),
             (-32001, "Request timed out"),
             (-32000, "the session tool failed"),
+            (-32000, "Protocol error: Session closed. Most likely the page has been closed."),
+            (-32000, "lost the database session"),
+            (-32000, "invalid selector; nothing was clicked in the page of the browser's session"),
         ];
         for (code, message) in other {
             assert!(!session_loss(code, message), "{code} {message}");

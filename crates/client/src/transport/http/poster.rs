@@ -1,15 +1,29 @@
 //! Posts messages to one server: with all headers, again where the server asks for later or for fresh headers, and with a
 //! typed error for everything that is no success.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use wharf_io::{Body, HttpError};
 
 use super::Reached;
-use super::refusal::{self, Patience, Refusal};
+use super::loss::session_loss;
+use super::refusal::{self, Meaning, Patience, Refusal};
 use crate::transport::PostError;
-use crate::wire::RpcError;
+use crate::wire::{RpcError, TELL_LIMIT};
+
+/// How long content that nobody waits for is read, so that its connection can be used again.
+pub(super) const REST: Duration = Duration::from_secs(1);
+/// How much of it.
+pub(super) const MOST_IGNORED: usize = 64 * 1024;
+
+/// Why there is no stream.
+pub(super) enum Refused {
+    Unsent(PostError),
+    Answered(Refusal),
+}
 
 /// What a message met with.
 pub(super) enum Met {
@@ -45,23 +59,64 @@ impl Reached {
             if response.status().is_success() {
                 return Ok(Met::Success(response));
             }
-            let refusal = match refusal::read(response, letter.session).await {
-                Refusal::Rpc(error) => return Ok(Met::Rpc(error)),
-                Refusal::Other(refusal) => refusal,
-            };
-            let stale = matches!(&refusal, PostError::Auth(_))
-                || matches!(&refusal, PostError::Status(status) if status.status == 403);
-            if stale && !refreshed && self.headers.refresh(said).await.map_err(PostError::Unusable)? {
+            let refusal = refusal::read(response, letter.session).await;
+            let stale = refusal.is_about_headers() && !refreshed;
+            if stale && self.headers.refresh(said).await.map_err(PostError::Unusable)? {
                 refreshed = true;
                 continue;
             }
-            match &refusal {
-                PostError::Status(status) => match patience.pause(status) {
-                    Some(pause) => tokio::time::sleep(pause).await,
-                    None => return Err(refusal),
-                },
-                _ => return Err(refusal),
+            if let Some(pause) = patience.pause(&refusal.status) {
+                tokio::time::sleep(pause).await;
+                continue;
             }
+            return match refusal.meaning {
+                Meaning::Rpc(error) => Ok(Met::Rpc(error)),
+                Meaning::Other(error) => Err(error),
+            };
+        }
+    }
+
+    /// Posts something nobody waits for an answer to.
+    pub(super) async fn tell(&self, letter: Letter<'_>) -> Result<(), PostError> {
+        let session = letter.session;
+        let telling = async {
+            match self.post(letter).await? {
+                Met::Success(response) => {
+                    // Any success will do. Read, it frees its connection; and some servers say no in it.
+                    let content = response.into_body().read_head(MOST_IGNORED, REST).await;
+                    let lost = refusal::rpc_error(&String::from_utf8_lossy(&content));
+                    match lost.filter(|error| session && session_loss(error.code, &error.message)) {
+                        Some(RpcError { code, message, .. }) => Err(PostError::SessionLost { code, message }),
+                        None => Ok(()),
+                    }
+                }
+                Met::Rpc(RpcError { code, message, .. }) if session && session_loss(code, &message) => {
+                    Err(PostError::SessionLost { code, message })
+                }
+                Met::Rpc(error) => Err(PostError::Malformed(format!("error {}: {}", error.code, error.message))),
+            }
+        };
+        let late = || PostError::Lost(format!("did not take a message within {} s", TELL_LIMIT.as_secs()));
+        tokio::time::timeout(TELL_LIMIT, telling).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// Gets a stream of events, with fresh headers if the server does not take those there are.
+    pub(super) async fn get_events(&self, own: &HeaderMap, session: bool) -> Result<Response<Body>, Refused> {
+        let mut refreshed = false;
+        loop {
+            let (headers, said) = self.with_own(own).await.map_err(Refused::Unsent)?;
+            let response = self.send(Method::GET, &self.url, headers, Bytes::new()).await.map_err(Refused::Unsent)?;
+            if response.status().is_success() {
+                return Ok(response);
+            }
+            let refusal = refusal::read(response, session).await;
+            let stale = refusal.is_about_headers() && !refreshed;
+            if !stale
+                || !self.headers.refresh(said).await.map_err(|reason| Refused::Unsent(PostError::Unusable(reason)))?
+            {
+                return Err(Refused::Answered(refusal));
+            }
+            refreshed = true;
         }
     }
 

@@ -8,7 +8,7 @@ use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, Response};
 use wharf_io::Body;
 
-use super::loss::{TERMINATED, names_lost_session};
+use super::loss::{TERMINATED, names_lost_session, session_loss};
 use crate::restarts::jittered;
 use crate::transport::PostError;
 use crate::wire::{Message, RpcError, read_shared};
@@ -21,44 +21,70 @@ const CONTENT_LIMIT: Duration = Duration::from_secs(5);
 /// How much of it an error keeps.
 const KEPT: usize = 1024;
 
-/// What a refusal turned out to be.
-pub(super) enum Refusal {
+/// A refusal, and what it turned out to be.
+pub(super) struct Refusal {
+    pub(super) status: HttpStatus,
+    pub(super) meaning: Meaning,
+}
+
+pub(super) enum Meaning {
     /// An error of the protocol.
     Rpc(RpcError),
     Other(PostError),
 }
 
+impl Refusal {
+    /// Whether other headers might have been welcome.
+    pub(super) fn is_about_headers(&self) -> bool {
+        matches!(self.status.status, 401 | 403)
+    }
+
+    /// As an error, for who has no use for an answer.
+    pub(super) fn into_error(self, session: bool) -> PostError {
+        match self.meaning {
+            Meaning::Other(error) => error,
+            Meaning::Rpc(RpcError { code, message, .. }) if session && session_loss(code, &message) => {
+                PostError::SessionLost { code, message }
+            }
+            Meaning::Rpc(error) => PostError::Malformed(format!("error {}: {}", error.code, error.message)),
+        }
+    }
+}
+
 /// Reads a refusal; `session` tells whether the request named one.
 pub(super) async fn read(response: Response<Body>, session: bool) -> Refusal {
     let (head, mut body) = response.into_parts();
-    let content = tokio::time::timeout(CONTENT_LIMIT, body.read_head(MOST_READ)).await.unwrap_or_default();
-    // Read to its end, the connection can be used again.
-    if tokio::time::timeout(CONTENT_LIMIT, body.chunk()).await.is_ok_and(|rest| rest.is_some()) {
-        drop(body);
-    }
+    let content = body.read_head(MOST_READ, CONTENT_LIMIT).await;
     let text = String::from_utf8_lossy(&content).into_owned();
-    let status = head.status.as_u16();
-    let challenge =
-        head.headers.get(WWW_AUTHENTICATE).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-    if status == 401 || (status == 403 && challenge.is_some()) {
-        return Refusal::Other(PostError::Auth(AuthRequired { status, challenge }));
-    }
-    let rpc = rpc_error(&text);
-    if status == 404 && session {
-        let (code, message) = rpc.map_or((TERMINATED, "HTTP 404".to_owned()), |rpc| (rpc.code, rpc.message));
-        return Refusal::Other(PostError::SessionLost { code, message });
-    }
-    if let Some(rpc) = rpc {
-        return Refusal::Rpc(rpc);
-    }
     let body: String = text.chars().take(KEPT).collect();
-    if status == 400 && session && names_lost_session(&body) {
-        return Refusal::Other(PostError::SessionLost { code: TERMINATED, message: body });
-    }
-    Refusal::Other(PostError::Status(HttpStatus { status, body, retry_after: retry_after(&head.headers) }))
+    let status = HttpStatus { status: head.status.as_u16(), body, retry_after: retry_after(&head.headers) };
+    let challenge = head.headers.get(WWW_AUTHENTICATE);
+    let challenge = challenge.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let meaning = meaning(&status, challenge, &text, session);
+    Refusal { status, meaning }
 }
 
-fn rpc_error(text: &str) -> Option<RpcError> {
+fn meaning(refused: &HttpStatus, challenge: Option<String>, text: &str, session: bool) -> Meaning {
+    let status = refused.status;
+    if status == 401 || (status == 403 && challenge.is_some()) {
+        return Meaning::Other(PostError::Auth(AuthRequired { status, challenge }));
+    }
+    let rpc = rpc_error(text);
+    if status == 404 && session {
+        let (code, message) = rpc.map_or((TERMINATED, "HTTP 404".to_owned()), |rpc| (rpc.code, rpc.message));
+        return Meaning::Other(PostError::SessionLost { code, message });
+    }
+    if let Some(rpc) = rpc {
+        return Meaning::Rpc(rpc);
+    }
+    if status == 400 && session && names_lost_session(&refused.body) {
+        return Meaning::Other(PostError::SessionLost { code: TERMINATED, message: refused.body.clone() });
+    }
+    Meaning::Other(PostError::Status(refused.clone()))
+}
+
+/// The error of the protocol in a content, if it is one.
+pub(super) fn rpc_error(text: &str) -> Option<RpcError> {
     if !text.trim_start().starts_with('{') {
         return None;
     }
@@ -86,7 +112,7 @@ pub(super) struct Patience {
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { tries: 3, left: Duration::from_secs(60) }
+        Self { tries: 3, left: Duration::from_secs(30) }
     }
 }
 
@@ -129,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_waited_for_a_few_times_and_a_minute_in_all() {
+    fn a_server_is_waited_for_a_few_times_and_half_a_minute_in_all() {
         let status = |status, seconds: Option<u64>| HttpStatus {
             status,
             body: String::new(),
@@ -142,7 +168,7 @@ mod tests {
         assert_eq!(waits(&[status(429, Some(1)), status(503, Some(1)), status(429, Some(0))]), [true; 3]);
         let fourth = [status(429, Some(0)), status(429, Some(0)), status(429, Some(0)), status(429, Some(0))];
         assert!(!waits(&fourth)[3]);
-        assert_eq!(waits(&[status(429, Some(40)), status(429, Some(40))]), [true, false]);
+        assert_eq!(waits(&[status(429, Some(20)), status(429, Some(20))]), [true, false]);
         assert_eq!(waits(&[status(429, Some(u64::MAX))]), [false]);
         assert_eq!(waits(&[status(500, Some(1)), status(429, None), status(502, None)]), [false; 3]);
     }
