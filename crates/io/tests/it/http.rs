@@ -73,6 +73,33 @@ async fn a_connection_that_the_far_end_closed_meanwhile_is_replaced() {
     }
 }
 
+/// The rest of the first request is never read; whoever got its connection would wait for that.
+#[tokio::test]
+async fn a_connection_that_answered_before_it_had_the_whole_request_is_not_kept() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let mut serving = tokio::task::JoinSet::new();
+    serving.spawn(async move {
+        let mut kept = Vec::new();
+        for answer in ["413 Too Large", "200 OK"] {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.read_exact(&mut [0; 64]).await.unwrap();
+            let answer = format!("HTTP/1.1 {answer}\r\ncontent-length: 2\r\n\r\nno");
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            kept.push(stream);
+        }
+        std::future::pending::<()>().await;
+    });
+    let client = client();
+    let large = Request::post(&url).body(Bytes::from(vec![b'x'; 64 << 20])).unwrap();
+    let response = soon(client.send(large)).await.unwrap();
+    assert_eq!(response.status(), 413);
+    soon(response.into_body().read_all(100)).await.unwrap();
+    assert_eq!(post(&client, &url, "a request of more than the sixty-four bytes").await.unwrap(), "no");
+    assert_eq!(client.connections_opened(), 2);
+}
+
 #[tokio::test]
 async fn an_answer_that_nobody_read_does_not_come_back_to_the_next() {
     let (server, client) = (Server::start().await, client());

@@ -87,6 +87,13 @@ impl Server {
         self.shared.accepted.load(Ordering::SeqCst)
     }
 
+    /// How many connections there are.
+    pub(super) fn open(&self) -> usize {
+        let mut connections = self.shared.connections.lock().unwrap();
+        while connections.try_join_next().is_some() {}
+        connections.len()
+    }
+
     /// The names clients wanted to meet, in TLS.
     pub(super) fn names(&self) -> Vec<String> {
         self.shared.names.lock().unwrap().clone()

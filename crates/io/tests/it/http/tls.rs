@@ -90,6 +90,19 @@ async fn requests_at_a_time_share_a_connection_of_http_2() {
 }
 
 #[tokio::test]
+async fn a_client_that_is_dropped_leaves_no_connection_behind() {
+    let authority = Authority::new();
+    for protocol in ["h2", "http/1.1"] {
+        let server = authority.server("name.test", &[protocol]).await;
+        let client = HttpClient::new(trusting(&authority)).unwrap();
+        post(&client, &url(&server), "four").await.unwrap();
+        assert_eq!(server.open(), 1, "{protocol}");
+        drop(client);
+        wharf_testkit::until(async || server.open() == 0).await;
+    }
+}
+
+#[tokio::test]
 async fn a_secure_connection_that_the_far_end_closed_is_replaced() {
     let authority = Authority::new();
     for protocol in ["h2", "http/1.1"] {
