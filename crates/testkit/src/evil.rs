@@ -111,6 +111,7 @@ struct Harms {
 struct Measured {
     connection: u64,
     told: usize,
+    heard: usize,
 }
 
 impl EvilPeer {
@@ -124,7 +125,7 @@ impl EvilPeer {
         let shared = Arc::new(Shared {
             harms: watch::Sender::default(),
             connections: AtomicU64::new(0),
-            measured: Mutex::new(Measured { connection: 1, told: 0 }),
+            measured: Mutex::new(Measured::of(1)),
         });
         let mut accepting = JoinSet::new();
         accepting.spawn(accept(listener, upstream, Arc::clone(&shared)));
@@ -141,7 +142,7 @@ impl EvilPeer {
     /// Bytes that went through before count. The first connection is number 1.
     pub fn harm(&self, connection: u64, harm: Harm) {
         let connection = if connection == 0 { self.connections() + 1 } else { connection };
-        *self.shared.measured() = Measured { connection, told: 0 };
+        *self.shared.measured() = Measured::of(connection);
         self.shared.harms.send_modify(|harms| {
             harms.one.insert(connection, harm);
         });
@@ -149,7 +150,7 @@ impl EvilPeer {
 
     /// Does this to every connection, from now on, whatever was said about single ones.
     pub fn harm_all(&self, harm: Harm) {
-        *self.shared.measured() = Measured { connection: self.connections() + 1, told: 0 };
+        *self.shared.measured() = Measured::of(self.connections() + 1);
         self.shared.harms.send_replace(Harms { all: harm, one: HashMap::new() });
     }
 
@@ -164,6 +165,17 @@ impl EvilPeer {
     pub fn told(&self) -> usize {
         self.shared.measured().told
     }
+
+    /// How many bytes of the client have reached the server, likewise.
+    pub fn heard(&self) -> usize {
+        self.shared.measured().heard
+    }
+}
+
+impl Measured {
+    fn of(connection: u64) -> Self {
+        Self { connection, told: 0, heard: 0 }
+    }
 }
 
 impl Shared {
@@ -171,10 +183,10 @@ impl Shared {
         self.measured.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn measure(&self, connection: u64, told: usize) {
+    fn measure(&self, connection: u64, count: impl FnOnce(&mut Measured)) {
         let mut measured = self.measured();
         if measured.connection == connection {
-            measured.told += told;
+            count(&mut measured);
         }
     }
 }

@@ -100,6 +100,7 @@ pub struct SeenRequest {
 struct Shared {
     rules: Rules,
     log: WireLog,
+    taken: WireLog,
     connections: AtomicU64,
     open_connections: AtomicU64,
     next_event: AtomicU64,
@@ -137,6 +138,7 @@ impl HttpScripted {
         let shared = Shared {
             rules: Rules::new(script),
             log: WireLog::default(),
+            taken: WireLog::default(),
             connections: AtomicU64::new(0),
             open_connections: AtomicU64::new(0),
             next_event: AtomicU64::new(1),
@@ -207,6 +209,11 @@ impl HttpScripted {
     /// The messages received so far, in order.
     pub fn log(&self) -> &WireLog {
         &self.shared.log
+    }
+
+    /// The messages it has acted upon so far, in order: all it received but those whose session it did not know.
+    pub fn taken(&self) -> &WireLog {
+        &self.shared.taken
     }
 
     /// The HTTP requests received so far, in order.

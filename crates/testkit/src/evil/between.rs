@@ -56,14 +56,15 @@ impl Between {
         loop {
             let harm = harms.borrow_and_update().of(self.number);
             let (number, shared) = (self.number, &*self.shared);
-            let told = |bytes| shared.measure(number, bytes);
+            let told = |bytes| shared.measure(number, |measured| measured.told += bytes);
+            let heard = |bytes| shared.measure(number, |measured| measured.heard += bytes);
             tokio::select! {
                 biased;
                 changed = harms.changed() => changed.map_err(|_| End::Closed)?,
                 end = async {
                     tokio::try_join!(
                         self.telling.tell(&harm, &mut from_server, &mut to_client, told),
-                        self.hearing.hear(&harm, &mut from_client, &mut to_server),
+                        self.hearing.hear(&harm, &mut from_client, &mut to_server, heard),
                     )
                 } => return end.map(|_| ()),
             }
@@ -108,6 +109,7 @@ impl Flow {
         harm: &Harm,
         client: &mut (impl AsyncRead + Unpin),
         server: &mut (impl AsyncWrite + Unpin),
+        heard: impl Fn(usize),
     ) -> Result<(), End> {
         while !self.ended {
             let bearable = harm.bearable(self.passed);
@@ -117,7 +119,7 @@ impl Flow {
             if !self.fill(client).await? {
                 break;
             }
-            self.pass(bearable, server).await?;
+            heard(self.pass(bearable, server).await?);
         }
         let _ = server.shutdown().await;
         Ok(())

@@ -29,6 +29,7 @@ impl Connection {
         let Some(heard) = number.and_then(|number| self.server.conversation(number)) else {
             return response::stale(&self.server.stale, &message["id"]);
         };
+        self.server.shared.taken.add(&seen.body);
         if message.get("method").is_none() {
             self.server.hear_answer(message);
             return response::empty(202);

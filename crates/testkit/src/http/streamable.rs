@@ -20,6 +20,7 @@ impl Connection {
         {
             return stale;
         }
+        self.server.shared.taken.add(&seen.body);
         if message.get("method").is_none() {
             self.server.hear_answer(message);
             return response::empty(202);

@@ -58,6 +58,7 @@ pub(super) async fn serve(connection: &Connection, opening: Vec<Step>, stream: U
             frame = socket.next() => match frame {
                 Some(Ok(Message::Text(text))) => {
                     server.shared.log.add(&text);
+                    server.shared.taken.add(&text);
                     let Ok(message) = serde_json::from_str::<Value>(&text) else { continue };
                     if message.get("method").is_none() {
                         server.hear_answer(message);
