@@ -52,18 +52,26 @@ pub(super) async fn shake_hands(
     });
     let limit = options.deadlines.connect;
     let limits = Limits { idle: limit, total: Some(limit), first_byte: limit };
-    let result = wire.request(Asked::new("initialize", limits), |_| params).await.map_err(not_greeted)?;
-    let info = read(&result).map_err(ConnectErrorKind::Refused)?;
-    wire.greeted(&info.revision);
-    wire.tell("notifications/initialized", None).await.map_err(not_greeted)?;
-    Ok(info)
+    let mut again = wire.renews();
+    loop {
+        let asked = Asked::new("initialize", limits);
+        let result = wire.request(asked, |_| &params).await.map_err(not_ready)?;
+        let info = read(&result).map_err(ConnectErrorKind::Refused)?;
+        wire.greeted(&info.revision);
+        match wire.tell("notifications/initialized", None).await {
+            Ok(()) => return Ok(info),
+            // The server was started anew between the two messages. Nobody but us knew this session.
+            Err(CallErrorKind::SessionLost { .. }) if again => again = false,
+            Err(kind) => return Err(not_ready(kind)),
+        }
+    }
 }
 
-/// What a failed part of the handshake means for the connection.
-fn not_greeted(kind: CallErrorKind) -> ConnectErrorKind {
+fn not_ready(kind: CallErrorKind) -> ConnectErrorKind {
     match kind {
         CallErrorKind::Connect(kind) => kind,
         CallErrorKind::Lost(reason) => ConnectErrorKind::Ended(reason),
+        CallErrorKind::SessionLost { message, .. } => ConnectErrorKind::Ended(format!("lost the session ({message})")),
         CallErrorKind::Closed => ConnectErrorKind::Closed,
         CallErrorKind::Http(status) => ConnectErrorKind::Http(status),
         CallErrorKind::Timeout { after, .. } => ConnectErrorKind::Timeout(after),

@@ -213,6 +213,22 @@ async fn a_list_is_asked_for_again_where_that_may_help() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_that_is_lost_before_it_is_ready_is_begun_once_more() {
+    let gone = || [Step::Http { status: 404, headers: Vec::new(), body: String::new() }];
+    let server = HttpScripted::new(Script::good().once("notifications/initialized", gone()));
+    let (session, _) = http(&server);
+    assert_eq!(told(eventually(session.call("add", &add(1))).await), "2");
+    assert_eq!((server.log().count("initialize"), server.log().count("tools/call")), (2, 1));
+
+    let server = HttpScripted::new(Script::good().on("notifications/initialized", gone()));
+    let (session, _) = http(&server);
+    let error = eventually(session.connect()).await.unwrap_err();
+    assert_eq!(error.to_string(), "remote: the server lost the session (HTTP 404) before it was ready");
+    // Twice in each of three tries.
+    assert_eq!(server.log().count("initialize"), 6);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_call_that_is_being_answered_survives_the_loss_of_its_session() {
     let slow = [Step::Progress(1.0, 2.0, "half".into()), Step::Wait(5000), Step::Text("done".into())];
     let server = HttpScripted::new(Script::good().any_tool("slow").on_call("slow", slow));
