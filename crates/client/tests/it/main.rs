@@ -4,6 +4,7 @@
 
 mod calls;
 mod custom_transport;
+mod evil;
 mod faults;
 mod helper;
 mod host;
