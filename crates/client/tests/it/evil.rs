@@ -1,23 +1,409 @@
-//! Peers that ruin what an honest server says.
+//! Peers that ruin what an honest server says, at every byte of it: no hang, no wrong answer, nothing done twice.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
+use futures_util::{StreamExt as _, stream};
+use serde_json::json;
 use tokio::time::Instant;
-use wharf_client::CallErrorKind;
-use wharf_testkit::{HttpScripted, Script, Step, eventually};
+use wharf_client::{
+    CallError, CallErrorKind, CallOptions, ConnectErrorKind, Deadlines, Outcome, Session, SessionOptions,
+};
+use wharf_protocol::{Json, ToolOutput};
+use wharf_testkit::{EvilPeer, Harm, HttpScripted, Script, Step, eventually, soon, until};
 
-use crate::none;
-use crate::remote::websocket;
+use crate::remote::{Way, harmed_in_memory, in_memory, some_harmed_in_memory};
+use crate::{json, none, seconds, settle, told};
+
+/// For connecting, and for a whole call.
+const LIMIT: Duration = seconds(5);
+/// What else a test may take before it counts as late.
+const SLACK: Duration = seconds(2);
+/// One in so many that did not connect is asked to do so once more.
+const RETRIED: usize = 5;
+/// Exchanges that are ruined at the same time.
+const AT_ONCE: usize = 16;
+
+fn hasty() -> SessionOptions {
+    let deadlines = Deadlines { connect: LIMIT, total: Some(LIMIT), ..Deadlines::default() };
+    SessionOptions { deadlines, ..SessionOptions::default() }
+}
+
+/// Arguments that no other call has.
+fn add(number: usize) -> Json {
+    json(json!({"a": number, "b": 1}))
+}
+
+/// The number of the call that is made when the one with this number has failed.
+const fn after(number: usize) -> usize {
+    1_000_000 + number
+}
+
+/// One way to ruin an exchange.
+#[derive(Clone, Debug)]
+struct Ruin {
+    connection: u64,
+    harm: Harm,
+}
+
+/// How the calls of one ruined exchange ended.
+struct Ended {
+    number: usize,
+    ruin: Ruin,
+    result: Result<ToolOutput, CallError>,
+    next: Option<Result<ToolOutput, CallError>>,
+    took: Duration,
+}
+
+/// How many bytes the server tells and hears on this connection while a client connects and calls once.
+async fn measure(way: Way, connection: u64) -> (usize, usize) {
+    let server = way.server(Script::good());
+    let listening = server.listen().await;
+    let evil = EvilPeer::before(listening.address()).await;
+    evil.harm(connection, Harm::None);
+    let session = way.over_tcp(evil.address(), hasty());
+    assert_eq!(told(soon(session.call("add", &add(1))).await), "2");
+    (evil.told(), evil.heard())
+}
+
+/// Connects and calls once for each way to ruin it, and judges what came of it.
+async fn ruin(way: Way, ruins: Vec<Ruin>) {
+    let server = way.server(Script::good());
+    let listening = server.listen().await;
+    let address = listening.address();
+    let ended: Vec<Ended> = stream::iter(ruins.into_iter().enumerate())
+        .map(async |(number, ruin)| {
+            let evil = EvilPeer::before(address).await;
+            evil.harm(ruin.connection, ruin.harm.clone());
+            let session = way.over_tcp(evil.address(), hasty());
+            let began = Instant::now();
+            let connected = soon(session.connect()).await;
+            // If it does not connect, the call tries again; that is looked at now and then.
+            let result = match connected {
+                Err(error) if !number.is_multiple_of(RETRIED) => Err(error.into()),
+                _ => soon(session.call("add", &add(number))).await,
+            };
+            let took = began.elapsed();
+            let next = match &result {
+                Err(error) if error.outcome() != Outcome::NotRun || number.is_multiple_of(RETRIED) => {
+                    Some(soon(session.call("add", &add(after(number)))).await)
+                }
+                _ => None,
+            };
+            Ended { number, ruin, result, next, took }
+        })
+        .buffer_unordered(AT_ONCE)
+        .collect()
+        .await;
+    // Only now is it certain that nothing is still on its way.
+    drop(listening);
+    let ran = ran(&server);
+    for ended in ended {
+        judge(way, &ended, &ran);
+    }
+}
+
+/// How often the server ran the call with each number.
+fn ran(server: &HttpScripted) -> HashMap<usize, usize> {
+    let mut ran = HashMap::new();
+    for message in server.taken().messages().iter().filter(|message| message["method"] == "tools/call") {
+        let number = message["params"]["arguments"]["a"].as_u64().unwrap();
+        *ran.entry(usize::try_from(number).unwrap()).or_default() += 1;
+    }
+    ran
+}
+
+fn judge(way: Way, ended: &Ended, ran: &HashMap<usize, usize>) {
+    let Ended { number, ruin, result, next, took } = ended;
+    let runs = ran.get(number).copied().unwrap_or(0);
+    let case = format!("{way:?}, {ruin:?}: {result:?} after {took:?}, ran {runs} times");
+    assert!(*took < LIMIT + LIMIT + SLACK, "late: {case}");
+    match result {
+        Ok(output) => {
+            assert_eq!(output.text(), (number + 1).to_string(), "wrong: {case}");
+            assert_eq!(runs, 1, "{case}");
+        }
+        Err(error) if error.outcome() == Outcome::NotRun => assert_eq!(runs, 0, "{case}"),
+        Err(_) => assert!(runs <= 1, "repeated: {case}"),
+    }
+    // Only one connection is harmed, and it has been: the session goes on.
+    if let Some(next) = next {
+        assert_eq!(next.as_ref().map(ToolOutput::text).ok(), Some((after(*number) + 1).to_string()), "{next:?} {case}");
+        assert_eq!(ran.get(&after(*number)), Some(&1), "{case}");
+    }
+}
+
+async fn ruin_every_byte(way: Way) {
+    // Over HTTP the call has a connection of its own: another is busy with the stream of what the server says unasked.
+    let connections = if way == Way::WebSocket { 1..=1 } else { 1..=2 };
+    for connection in connections {
+        let (told, heard) = measure(way, connection).await;
+        assert!(told > 0 && heard > 0, "{way:?} has no connection {connection}");
+        let ruin_with = |harm| Ruin { connection, harm };
+        let mut ruins: Vec<Ruin> = (0..=told).map(Harm::ResetAfter).map(ruin_with).collect();
+        // What the client sends differs little between the ways over HTTP; one of them is looked at closely.
+        let stride = if matches!(way, Way::Json | Way::WebSocket) { 1 } else { 5 };
+        ruins.extend((0..=heard).step_by(stride).map(Harm::ResetAfterHearing).map(ruin_with));
+        ruins.extend((0..=told).step_by(13).map(Harm::HalfCloseAfter).map(ruin_with));
+        ruins.extend((0..=told).step_by(17).map(Harm::GarbageAfter).map(ruin_with));
+        ruin(way, ruins).await;
+    }
+}
+
+#[tokio::test]
+async fn json_answers_may_be_ruined_at_every_byte() {
+    ruin_every_byte(Way::Json).await;
+}
+
+#[tokio::test]
+async fn event_answers_may_be_ruined_at_every_byte() {
+    ruin_every_byte(Way::Events).await;
+}
+
+#[tokio::test]
+async fn the_older_sse_may_be_ruined_at_every_byte() {
+    ruin_every_byte(Way::LegacySse).await;
+}
+
+#[tokio::test]
+async fn a_websocket_may_be_ruined_at_every_byte() {
+    ruin_every_byte(Way::WebSocket).await;
+}
+
+#[tokio::test]
+async fn answers_in_the_smallest_pieces_are_answers() {
+    for way in Way::ALL {
+        for pieces in [1, 7] {
+            let server = way.server(Script::good());
+            let listening = server.listen().await;
+            let evil = EvilPeer::before(listening.address()).await;
+            let session = way.over_tcp(evil.address(), hasty());
+            if way == Way::WebSocket {
+                // A greeting in more than 64 tiny pieces is taken for an attack by the library that reads it.
+                soon(session.connect()).await.unwrap();
+            }
+            evil.harm_all(Harm::Slice(pieces));
+            for number in 0..3 {
+                assert_eq!(told(soon(session.call("add", &add(number))).await), (number + 1).to_string(), "{way:?}");
+            }
+            assert_eq!((server.log().count("initialize"), server.log().count("tools/call")), (1, 3), "{way:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_drip_are_answers_if_they_are_there_in_time() {
+    for way in [Way::Json, Way::Events, Way::LegacySse] {
+        let server = way.server(Script::good());
+        let drip = Harm::Drip(Duration::from_millis(1));
+        let session = way.over(harmed_in_memory(&server, drip), hasty());
+        assert_eq!(told(eventually(session.call("add", &add(1))).await), "2", "{way:?}");
+
+        let drip = Harm::Drip(Duration::from_millis(100));
+        let session = way.over(harmed_in_memory(&server, drip), hasty());
+        let began = Instant::now();
+        let error = eventually(session.call("add", &add(1))).await.unwrap_err();
+        assert!(matches!(error.kind, CallErrorKind::Connect(ConnectErrorKind::Timeout(_))), "{way:?}: {error}");
+        assert_eq!(began.elapsed(), LIMIT, "{way:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_greeting_in_countless_pieces_is_no_websocket_and_is_not_waited_for() {
+    let server = Way::WebSocket.server(Script::good());
+    let drip = Harm::Drip(Duration::from_millis(1));
+    let session = Way::WebSocket.over(harmed_in_memory(&server, drip), hasty());
+    let error = eventually(session.connect()).await.unwrap_err();
+    assert!(matches!(error.kind, ConnectErrorKind::Transport(_)), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_after_any_byte_ends_at_a_deadline() {
+    for way in Way::ALL {
+        // Until everything has come before the silence.
+        for bytes in 0.. {
+            let server = way.server(Script::good());
+            let session = way.over(harmed_in_memory(&server, Harm::StallAfter(bytes)), hasty());
+            let began = Instant::now();
+            let result = eventually(session.call("add", &add(1))).await;
+            let case = format!("{way:?}, silent after {bytes}: {result:?} after {:?}", began.elapsed());
+            assert!(began.elapsed() <= LIMIT + LIMIT, "late: {case}");
+            let runs = server.taken().count("tools/call");
+            match &result {
+                Ok(output) => {
+                    assert_eq!((output.text().as_str(), runs), ("2", 1), "{case}");
+                    break;
+                }
+                Err(error) => {
+                    let deadline = match &error.kind {
+                        CallErrorKind::Connect(ConnectErrorKind::Timeout(after))
+                        | CallErrorKind::Timeout { after, .. } => *after,
+                        _ => panic!("{case}"),
+                    };
+                    assert_eq!((deadline, runs <= 1), (LIMIT, true), "{case}");
+                }
+            }
+            let began = Instant::now();
+            eventually(session.close()).await;
+            assert!(began.elapsed() <= LIMIT, "{way:?}, silent after {bytes}: closing took {:?}", began.elapsed());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_connection_that_falls_silent_is_left_for_another() {
+    for way in [Way::Json, Way::Events, Way::WebSocket] {
+        for bytes in (0..).step_by(3) {
+            let server = way.server(Script::good());
+            let stall = move |number| if number == 1 { Harm::StallAfter(bytes) } else { Harm::None };
+            let session = way.over(some_harmed_in_memory(&server, stall), hasty());
+            let Err(error) = eventually(session.call("add", &add(1))).await else { break };
+            if way == Way::WebSocket {
+                // There is no other way but this one until nobody answers its pings.
+                tokio::time::sleep(seconds(110)).await;
+            }
+            let next = told(eventually(session.call("add", &add(2))).await);
+            assert_eq!(next, "3", "{way:?}, silent after {bytes}: {error}");
+        }
+    }
+}
 
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_connection_is_known_at_once() {
-    for end in [Step::HangUp, Step::Reset] {
-        let server = HttpScripted::new(Script::good().any_tool("tool").on_call("tool", [end]));
-        let session = websocket(&server);
+    for way in Way::ALL {
+        for end in [Step::HangUp, Step::Reset] {
+            let server = way.server(Script::good().any_tool("tool").on_call("tool", [end]));
+            let session = way.over(in_memory(&server), hasty());
+            eventually(session.connect()).await.unwrap();
+            let began = Instant::now();
+            let error = eventually(session.call("tool", &none())).await.unwrap_err();
+            assert!(matches!(error.kind, CallErrorKind::Lost(_)), "{way:?}: {error}");
+            assert_eq!(began.elapsed(), Duration::ZERO, "{way:?}: {error}");
+            assert_eq!(told(eventually(session.call("add", &add(1))).await), "2", "{way:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_kept_connection_that_was_closed_meanwhile_is_replaced_and_the_call_runs_once() {
+    for way in [Way::Json, Way::Events] {
+        for end in [Harm::HalfCloseAfter(0), Harm::ResetAfter(0), Harm::ResetAfterHearing(0), Harm::GarbageAfter(0)] {
+            let server = way.server(Script::good());
+            let listening = server.listen().await;
+            let evil = EvilPeer::before(listening.address()).await;
+            let session = way.over_tcp(evil.address(), hasty());
+            assert_eq!(told(soon(session.call("add", &add(1))).await), "2");
+            // Whatever else the client has to say when it has connected has been said.
+            until(async || server.requests().iter().any(|seen| seen.method == "GET")).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let kept = evil.connections();
+            for connection in 1..=kept {
+                evil.harm(connection, end.clone());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            assert_eq!(told(soon(session.call("add", &add(2))).await), "3", "{way:?}, {end:?}");
+            assert_eq!((evil.connections(), ran(&server)[&2]), (kept + 1, 1), "{way:?}, {end:?}");
+            assert_eq!(server.log().count("initialize"), 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_was_heard_and_not_answered_is_repeated_only_if_it_is_harmless() {
+    for way in Way::ALL {
+        for (hint, runs) in [("readOnlyHint", 2), ("idempotentHint", 2), ("openWorldHint", 1)] {
+            let tool = json!({"name": "tool", "inputSchema": {"type": "object"}, "annotations": {hint: true}});
+            let script = Script::default().tool(tool).once("tools/call", [Step::Hang]);
+            let script = script.on_call("tool", [Step::Text("done".into())]);
+            let server = way.server(script);
+            let listening = server.listen().await;
+            let evil = EvilPeer::before(listening.address()).await;
+            let session = way.over_tcp(evil.address(), hasty());
+            soon(session.list_tools()).await.unwrap();
+            let heard = async {
+                until(async || server.log().count("tools/call") == 1).await;
+                for connection in 1..=evil.connections() {
+                    evil.harm(connection, Harm::ResetAfterHearing(0));
+                }
+            };
+            let arguments = none();
+            let (result, ()) = soon(async { tokio::join!(session.call("tool", &arguments), heard) }).await;
+            match &result {
+                Ok(output) => assert_eq!((output.text().as_str(), runs), ("done", 2), "{way:?}, {hint}"),
+                Err(error) => assert_eq!((error.outcome(), runs), (Outcome::Unknown, 1), "{way:?}, {hint}: {error}"),
+            }
+            assert_eq!(server.log().count("tools/call"), runs, "{way:?}, {hint}");
+            assert_eq!(told(soon(session.call("tool", &none())).await), "done", "{way:?}, {hint}");
+        }
+    }
+}
+
+/// What a server has done with a call when its caller goes away.
+fn stages(way: Way) -> Vec<(&'static str, Vec<Step>)> {
+    let progress = |number| Step::Progress(number, 3.0, "on it".into());
+    let mut stages = vec![
+        ("heard it", vec![Step::Hang]),
+        ("told of progress", vec![progress(1.0), progress(2.0), Step::Hang]),
+        ("said something else", vec![Step::Notify("notifications/message".into(), json!({})), Step::Hang]),
+    ];
+    match way {
+        Way::Json => stages.push(("told how long its answer is", vec![Step::Stall])),
+        Way::Events => stages.push(("told half of an event", vec![Step::RawEvent("data: {\"id\"".into()), Step::Hang])),
+        Way::LegacySse | Way::WebSocket => {}
+    }
+    stages
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_nobody_waits_for_is_cancelled_once_at_every_stage() {
+    for way in Way::ALL {
+        for (stage, steps) in stages(way) {
+            for by_deadline in [false, true] {
+                let server = way.server(Script::good().any_tool("tool").on_call("tool", steps.clone()));
+                let session = way.over(in_memory(&server), SessionOptions::default());
+                eventually(session.connect()).await.unwrap();
+                give_up(&session, by_deadline).await;
+                settle().await;
+                let case = format!("{way:?}, the server has {stage}, by its deadline: {by_deadline}");
+                let call = server.log().messages().into_iter().find(|message| message["method"] == "tools/call");
+                let cancelled = server.log().last_params("notifications/cancelled").unwrap_or_default();
+                assert_eq!(cancelled["requestId"], call.unwrap()["id"], "{case}");
+                for number in 0..3 {
+                    assert_eq!(told(eventually(session.call("add", &add(number))).await), (number + 1).to_string());
+                }
+                tokio::time::sleep(seconds(600)).await;
+                assert_eq!(server.log().count("notifications/cancelled"), 1, "{case}");
+                assert_eq!(server.log().count("initialize"), 1, "{case}");
+            }
+        }
+    }
+}
+
+/// Calls the tool and stops waiting after a second.
+async fn give_up(session: &Session, by_deadline: bool) {
+    if by_deadline {
+        let options = CallOptions { total: Some(seconds(1)), ..CallOptions::default() };
+        let error = eventually(session.call_with("tool", &none(), options)).await.unwrap_err();
+        assert!(matches!(error.kind, CallErrorKind::Timeout { .. }), "{error}");
+    } else {
+        assert!(tokio::time::timeout(seconds(1), session.call("tool", &none())).await.is_err());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_were_given_up_leave_room_for_others() {
+    for way in [Way::Json, Way::WebSocket] {
+        let server = way.server(Script::good().any_tool("tool").on_call("tool", [Step::Hang]));
+        let session = way.over(in_memory(&server), SessionOptions::default());
         eventually(session.connect()).await.unwrap();
-        let began = Instant::now();
-        let error = eventually(session.call("tool", &none())).await.unwrap_err();
-        assert!(matches!(error.kind, CallErrorKind::Lost(_)), "{error}");
-        assert_eq!(began.elapsed(), Duration::ZERO, "{error}");
+        // More than may be under way at once.
+        for _ in 0..11 {
+            let calls = (0..100).map(|_| async { give_up(&session, false).await });
+            eventually(futures_util::future::join_all(calls)).await;
+        }
+        settle().await;
+        assert_eq!(told(eventually(session.call("add", &add(1))).await), "2", "{way:?}");
+        tokio::time::sleep(seconds(10)).await;
+        assert_eq!(server.log().count("notifications/cancelled"), 1100, "{way:?}");
     }
 }

@@ -1,12 +1,14 @@
 //! Scripted servers behind HTTP in memory, so that the clock can stand still.
 
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::io::DuplexStream;
 use tokio::task::JoinSet;
 use wharf_client::{Host, Http, LegacySse, NoHost, RemoteOptions, Session, SessionOptions, WebSocket};
 use wharf_io::{DialTo, Dialed, HttpSettings};
-use wharf_testkit::{Harm, HttpScripted, harmed};
+use wharf_testkit::{Answers, Harm, HttpScripted, Script, harmed};
 
 /// How much each direction of a connection in memory holds.
 const CAPACITY: usize = 256 * 1024;
@@ -18,11 +20,20 @@ pub(crate) fn in_memory(server: &HttpScripted) -> HttpSettings {
 
 /// The same, with harm done to every connection.
 pub(crate) fn harmed_in_memory(server: &HttpScripted, harm: Harm) -> HttpSettings {
+    some_harmed_in_memory(server, move |_| harm.clone())
+}
+
+/// The same, with harm done as the number of the connection calls for; the first is 1.
+pub(crate) fn some_harmed_in_memory(
+    server: &HttpScripted,
+    harm: impl Fn(u64) -> Harm + Send + Sync + 'static,
+) -> HttpSettings {
     let (server, tasks) = (server.clone(), Arc::new(Mutex::new(JoinSet::new())));
+    let connections = AtomicU64::new(0);
     HttpSettings::default().dialing(move |_: DialTo| {
         let (ours, theirs) = tokio::io::duplex(CAPACITY);
         tasks.lock().unwrap().spawn(server.clone().serve_connection(theirs));
-        let harm = harm.clone();
+        let harm = harm(connections.fetch_add(1, Ordering::Relaxed) + 1);
         async move { Ok(harm_to(ours, harm)) }
     })
 }
@@ -53,7 +64,50 @@ pub(crate) fn sse(server: &HttpScripted) -> Session {
     Session::new("remote".parse().unwrap(), transport, NoHost, SessionOptions::default())
 }
 
-pub(crate) fn websocket(server: &HttpScripted) -> Session {
-    let transport = WebSocket::new("ws://server.test/ws", options(in_memory(server))).unwrap();
-    Session::new("remote".parse().unwrap(), transport, NoHost, SessionOptions::default())
+/// The ways to speak with a server behind HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Streamable HTTP with answers in JSON.
+    Json,
+    /// Streamable HTTP with answers as streams of events.
+    Events,
+    /// The older HTTP with one long stream of events.
+    LegacySse,
+    WebSocket,
+}
+
+impl Way {
+    pub(crate) const ALL: [Self; 4] = [Self::Json, Self::Events, Self::LegacySse, Self::WebSocket];
+
+    pub(crate) fn server(self, script: Script) -> HttpScripted {
+        HttpScripted::new(script).answering(if self == Self::Events { Answers::Sse } else { Answers::Json })
+    }
+
+    /// A session with the server at this address, by real TCP.
+    pub(crate) fn over_tcp(self, address: SocketAddr, options: SessionOptions) -> Session {
+        self.session(&address.to_string(), HttpSettings::default(), options)
+    }
+
+    /// A session over connections of one's own making.
+    pub(crate) fn over(self, http: HttpSettings, options: SessionOptions) -> Session {
+        self.session("server.test", http, options)
+    }
+
+    fn session(self, authority: &str, http: HttpSettings, how: SessionOptions) -> Session {
+        let (name, remote) = ("remote".parse().unwrap(), options(http));
+        match self {
+            Self::Json | Self::Events => {
+                let transport = Http::new(&format!("http://{authority}/mcp"), remote).unwrap();
+                Session::new(name, transport, NoHost, how)
+            }
+            Self::LegacySse => {
+                let transport = LegacySse::new(&format!("http://{authority}/sse"), remote).unwrap();
+                Session::new(name, transport, NoHost, how)
+            }
+            Self::WebSocket => {
+                let transport = WebSocket::new(&format!("ws://{authority}/ws"), remote).unwrap();
+                Session::new(name, transport, NoHost, how)
+            }
+        }
+    }
 }
