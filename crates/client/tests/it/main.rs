@@ -17,6 +17,7 @@ mod peers_http;
 mod remote;
 mod session_loss;
 mod seven;
+mod simulated;
 mod start;
 mod stdio;
 mod suite;
