@@ -22,7 +22,7 @@ const SLACK: Duration = seconds(2);
 /// One in so many that did not connect is asked to do so once more.
 const RETRIED: usize = 5;
 /// Exchanges that are ruined at the same time.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 96;
 
 fn hasty() -> SessionOptions {
     let deadlines = Deadlines { connect: LIMIT, total: Some(LIMIT), ..Deadlines::default() };

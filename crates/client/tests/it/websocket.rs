@@ -14,8 +14,12 @@ use wharf_client::{
 use wharf_io::{DialTo, Dialed, HttpSettings};
 use wharf_testkit::{HttpScripted, Script, Step, eventually};
 
-use crate::remote::websocket;
+use crate::remote::{Way, in_memory};
 use crate::{json, none, seconds, told};
+
+fn websocket(server: &HttpScripted) -> Session {
+    Way::WebSocket.over(in_memory(server), SessionOptions::default())
+}
 
 /// A session whose far end greets by hand and then does this.
 fn by_hand<F, O>(then: F) -> Session
