@@ -1,33 +1,72 @@
 //! Those who are compared: Wharf's session, rmcp's client, and the floor, a client that does nothing but talk.
 
-use std::collections::VecDeque;
-use std::process::Stdio as Pipe;
+mod http;
+mod stdio;
+
 use std::sync::Arc;
 
 use rmcp::ServiceExt as _;
 use rmcp::model::CallToolRequestParams;
 use rmcp::service::{RoleClient, RunningService};
-use rmcp::transport::TokioChildProcess;
+use rmcp::transport::IntoTransport;
 use serde::Deserialize;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinSet;
-use wharf::{Environment, Json, NoHost, Session, SessionOptions, Stdio};
+use wharf::{Json, NoHost, Session, SessionOptions, Transport};
 
-pub(crate) enum Contender {
+pub(crate) use http::Server;
+
+/// A client and, where it is one by itself, the server it talks to.
+pub(crate) struct Contender {
+    client: Client,
+    server: Option<Server>,
+}
+
+enum Client {
     Wharf(Wharf),
     Rmcp(Rmcp),
-    Floor(Box<Floor>),
+    Pipe(Box<stdio::Floor>),
+    Posts(http::Floor),
 }
 
 impl Contender {
+    /// Wharf, rmcp and the floor, each with a child process of its own.
+    pub(crate) async fn over_stdio() -> [Self; 3] {
+        let clients = [
+            Client::Wharf(stdio::wharf().await),
+            Client::Rmcp(stdio::rmcp().await),
+            Client::Pipe(Box::new(stdio::Floor::connect())),
+        ];
+        clients.map(|client| Self { client, server: None })
+    }
+
+    /// The same, each with an HTTP server of its own.
+    pub(crate) async fn over_http(in_flight: usize) -> [Self; 3] {
+        let servers = [Server::start().await, Server::start().await, Server::start().await];
+        let clients = [
+            Client::Wharf(http::wharf(&servers[0].url()).await),
+            Client::Rmcp(http::rmcp(&servers[1].url(), in_flight).await),
+            Client::Posts(http::Floor::connect(servers[2].port(), in_flight).await),
+        ];
+        let mut servers = servers.into_iter();
+        clients.map(|client| Self { client, server: servers.next() })
+    }
+
+    /// How many TCP connections have been opened to its server.
+    pub(crate) async fn connections(&mut self) -> u64 {
+        match &mut self.server {
+            Some(server) => server.connections().await,
+            None => 0,
+        }
+    }
+
     /// Calls `tool` so many times, one call after the other.
     pub(crate) async fn sequential(&mut self, tool: &str, calls: usize) {
         for _ in 0..calls {
-            match self {
-                Self::Wharf(wharf) => wharf.call(tool).await,
-                Self::Rmcp(rmcp) => rmcp.call(tool).await,
-                Self::Floor(floor) => floor.call(tool).await,
+            match &mut self.client {
+                Client::Wharf(wharf) => wharf.call(tool).await,
+                Client::Rmcp(rmcp) => rmcp.call(tool).await,
+                Client::Pipe(floor) => floor.call(tool).await,
+                Client::Posts(floor) => floor.call(tool).await,
             }
         }
     }
@@ -37,8 +76,8 @@ impl Contender {
         let mut tasks = JoinSet::new();
         for _ in 0..in_flight {
             let each = calls / in_flight;
-            match self {
-                Self::Wharf(wharf) => {
+            match &mut self.client {
+                Client::Wharf(wharf) => {
                     let wharf = wharf.clone();
                     tasks.spawn(async move {
                         for _ in 0..each {
@@ -46,7 +85,7 @@ impl Contender {
                         }
                     });
                 }
-                Self::Rmcp(rmcp) => {
+                Client::Rmcp(rmcp) => {
                     let rmcp = rmcp.clone();
                     tasks.spawn(async move {
                         for _ in 0..each {
@@ -54,12 +93,11 @@ impl Contender {
                         }
                     });
                 }
-                Self::Floor(floor) => return floor.pipelined(calls, in_flight).await,
+                Client::Pipe(floor) => return floor.pipelined(calls, in_flight).await,
+                Client::Posts(floor) => return floor.crowd(each).await,
             }
         }
-        while let Some(done) = tasks.join_next().await {
-            done.expect("a caller");
-        }
+        tasks.join_all().await;
     }
 }
 
@@ -71,14 +109,23 @@ fn program() -> std::path::PathBuf {
 pub(crate) struct Wharf(Session);
 
 impl Wharf {
-    pub(crate) async fn connect() -> Self {
-        let transport = Stdio::new(program(), ["serve"], Environment::default());
+    /// Over a pipe to a child process.
+    pub(crate) async fn over_stdio() -> Self {
+        stdio::wharf().await
+    }
+
+    /// Over HTTP, to a server that is there.
+    pub(crate) async fn over_http(server: &Server) -> Self {
+        http::wharf(&server.url()).await
+    }
+
+    async fn over(transport: impl Transport) -> Self {
         let session = Session::new("bench".parse().expect("a name"), transport, NoHost, SessionOptions::default());
         session.connect().await.expect("a connection");
         Self(session)
     }
 
-    async fn call(&self, tool: &str) {
+    pub(crate) async fn call(&self, tool: &str) {
         let arguments = Json::from(serde_json::json!({"text": "hello"}));
         let output = self.0.call(tool, &arguments).await.expect("an answer");
         assert!(!output.content[0].as_text().expect("text").is_empty());
@@ -89,16 +136,21 @@ impl Wharf {
         let result = self.0.call(tool, &Json::from(serde_json::json!({}))).await;
         result.map_or_else(|error| error.to_string(), |_| "an answer".to_owned())
     }
+
+    pub(crate) async fn close(self) {
+        self.0.close().await;
+    }
 }
 
 #[derive(Clone)]
-pub(crate) struct Rmcp(Arc<RunningService<RoleClient, ()>>);
+struct Rmcp(Arc<RunningService<RoleClient, ()>>);
 
 impl Rmcp {
-    pub(crate) async fn connect() -> Self {
-        let mut command = Command::new(program());
-        command.arg("serve");
-        let transport = TokioChildProcess::new(command).expect("a child");
+    async fn over<T, E, A>(transport: T) -> Self
+    where
+        T: IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
         Self(Arc::new(().serve(transport).await.expect("a connection")))
     }
 
@@ -110,15 +162,13 @@ impl Rmcp {
     }
 }
 
-/// Writes a line, reads a line, and looks inside only as far as the text.
-pub(crate) struct Floor {
-    _child: Child,
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
-    line: String,
-    next_id: u64,
+/// A call as the floor makes it.
+fn floor_call(id: u64, tool: &str) -> String {
+    let params = format!(r#"{{"name":"{tool}","arguments":{{"text":"hello"}}}}"#);
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#)
 }
 
+/// What the floor reads of an answer: whose it is, and the text.
 #[derive(Deserialize)]
 struct Reply {
     id: u64,
@@ -135,47 +185,10 @@ struct Block {
     text: String,
 }
 
-impl Floor {
-    pub(crate) fn connect() -> Self {
-        let mut command = Command::new(program());
-        command.arg("serve").stdin(Pipe::piped()).stdout(Pipe::piped()).kill_on_drop(true);
-        let mut child = command.spawn().expect("a child");
-        let stdin = child.stdin.take().expect("stdin");
-        let stdout = BufReader::with_capacity(1 << 16, child.stdout.take().expect("stdout"));
-        Self { _child: child, stdin, stdout, line: String::new(), next_id: 1 }
-    }
-
-    async fn call(&mut self, tool: &str) {
-        let id = self.send(tool).await;
-        assert_eq!(self.receive().await, id);
-    }
-
-    async fn pipelined(&mut self, calls: usize, in_flight: usize) {
-        let mut waiting = VecDeque::new();
-        for _ in 0..calls {
-            if waiting.len() == in_flight {
-                assert_eq!(Some(self.receive().await), waiting.pop_front());
-            }
-            waiting.push_back(self.send("small").await);
-        }
-        while let Some(id) = waiting.pop_front() {
-            assert_eq!(self.receive().await, id);
-        }
-    }
-
-    async fn send(&mut self, tool: &str) -> u64 {
-        let id = self.next_id;
-        self.next_id += 1;
-        let params = format!(r#"{{"name":"{tool}","arguments":{{"text":"hello"}}}}"#);
-        let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":{params}}}\n");
-        self.stdin.write_all(line.as_bytes()).await.expect("a line");
-        id
-    }
-
-    async fn receive(&mut self) -> u64 {
-        self.line.clear();
-        self.stdout.read_line(&mut self.line).await.expect("a line");
-        let reply: Reply = serde_json::from_str(&self.line).expect("a reply");
+impl Reply {
+    /// The id of the call that is answered here.
+    fn read(answer: &[u8]) -> u64 {
+        let reply: Self = serde_json::from_slice(answer).expect("a reply");
         assert!(!reply.result.content[0].text.is_empty());
         reply.id
     }

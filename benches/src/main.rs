@@ -1,17 +1,19 @@
-//! Wharf against its peers over stdio, measured side by side in one run and told as ratios.
+//! Wharf against its peers over stdio and HTTP, measured side by side in one run and told as ratios.
 //!
-//! `scripts/bench` prints the table, and fails if a bar is missed. Every contender talks to the same server, which is this
-//! very program with the argument `serve`, on the same runtime; rounds alternate between them, and medians count.
+//! `scripts/bench` prints the tables, and fails if a bar is missed. Every contender talks to the same server, which is this
+//! very program with the argument `serve` or `serve-http`, on the same runtime; rounds alternate between them, and medians
+//! count.
 
 mod contenders;
 mod measure;
 mod server;
+mod table;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
-use contenders::{Contender, Floor, Rmcp, Wharf};
-use measure::{Figures, median, peak_memory_of, rounds};
+use contenders::Contender;
+use measure::{Huge, peak_memory_of, rounds};
+use table::{Asked, Comparison};
 
 /// How often every contender takes its turn.
 const ROUNDS: usize = 7;
@@ -22,13 +24,20 @@ const CROWD: usize = 40_000;
 /// How many are under way.
 const IN_FLIGHT: usize = 32;
 /// Calls with a large result, in one round.
-const LARGE: usize = 60;
+const LARGE: usize = 200;
+/// Sessions that are lost, and as many that are new.
+const LOST: usize = 200;
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
-        Some("serve") => server::serve(),
-        Some("huge-line") => runtime().block_on(measure::huge_line()),
-        _ => return runtime().block_on(compare()),
+        Some("serve") => server::serve_stdio(),
+        Some("serve-http") => server::serve_http(),
+        Some("huge-line") => runtime().block_on(measure::memory_under(Huge::Line)),
+        Some("huge-content") => runtime().block_on(measure::memory_under(Huge::Announced)),
+        Some("huge-chunks") => runtime().block_on(measure::memory_under(Huge::InChunks)),
+        Some("stdio") => return verdict(runtime().block_on(stdio())),
+        Some("http") => return verdict(runtime().block_on(http())),
+        _ => return verdict(runtime().block_on(async { stdio().await & http().await })),
     }
     ExitCode::SUCCESS
 }
@@ -38,56 +47,55 @@ fn runtime() -> tokio::runtime::Runtime {
     runtime.expect("a runtime")
 }
 
-#[expect(clippy::print_stdout, reason = "printing the table is what this program is for")]
-async fn compare() -> ExitCode {
-    let wharf = Contender::Wharf(Wharf::connect().await);
-    let rmcp = Contender::Rmcp(Rmcp::connect().await);
-    let floor = Contender::Floor(Box::new(Floor::connect()));
-    let mut all = [wharf, rmcp, floor];
+#[expect(clippy::print_stdout, reason = "printing is what this program is for")]
+fn verdict(met: bool) -> ExitCode {
+    if met {
+        return ExitCode::SUCCESS;
+    }
+    println!("\na bar is missed");
+    ExitCode::FAILURE
+}
 
+/// Prints how stdio compares; whether all bars are met.
+#[expect(clippy::print_stdout, reason = "printing is what this program is for")]
+async fn stdio() -> bool {
+    let compared = compare("stdio", Contender::over_stdio().await).await;
+    println!("memory under a 300 MB line: {}", peak_memory_of("huge-line"));
+    println!("`wharf --version`: {}\n", measure::cold_start());
+    compared.met()
+}
+
+/// Prints how Streamable HTTP compares; whether all bars are met.
+#[expect(clippy::print_stdout, reason = "printing is what this program is for")]
+async fn http() -> bool {
+    let compared = compare("Streamable HTTP", Contender::over_http(IN_FLIGHT).await).await;
+    let [wharf, rmcp, floor] = compared.connections();
+    println!("TCP connections opened after the warm-up: wharf {wharf} (bar: 0), rmcp {rmcp}, floor {floor}");
+    let lost = measure::recovery(LOST).await;
+    let ratio = lost.renewed.as_secs_f64() / lost.fresh.as_secs_f64();
+    let [renewed, fresh] = [lost.renewed, lost.fresh].map(|time| format!("{:.0} µs", time.as_secs_f64() * 1e6));
+    println!("a call that finds its session lost: {renewed}; the first call of a new session: {fresh}");
+    println!("the one ÷ the other: {ratio:.2} (bar: < 1.0)");
+    println!("TCP connections opened for {LOST} lost sessions: {}", lost.connections);
+    println!("memory under a 200 MB answer, announced: {}", peak_memory_of("huge-content"));
+    println!("memory under a 200 MB answer, in chunks: {}", peak_memory_of("huge-chunks"));
+    compared.met() && wharf == 0 && ratio < 1.0
+}
+
+/// Measures, and prints the table.
+#[expect(clippy::print_stdout, reason = "printing is what this program is for")]
+async fn compare(over: &str, mut all: [Contender; 3]) -> Comparison {
     let sequential = rounds(&mut all, ROUNDS, async |contender| contender.sequential("small", SEQUENTIAL).await).await;
     let crowd = rounds(&mut all, ROUNDS, async |contender| contender.crowd(CROWD, IN_FLIGHT).await).await;
     let large = rounds(&mut all, ROUNDS, async |contender| contender.sequential("large", LARGE).await).await;
-
-    println!("stdio, {ROUNDS} rounds each, medians; a ratio below 1.0 means Wharf takes less\n");
-    let head = ["", "wharf", "rmcp 3.8", "floor", "÷ rmcp", "÷ floor", "bar", "aim"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    rows.push(row("one call after the other, time a call", walls(&sequential), SEQUENTIAL, ["≤ 1.0", "≤ 1.3"]));
-    rows.push(row("32 under way, time a call", walls(&crowd), CROWD, ["≤ 0.83", "≤ 1.43"]));
-    rows.push(row("1 MB results, time a call", walls(&large), LARGE, ["≤ 1.0", "≤ 1.2"]));
-    let cpu = crowd.each_ref().map(|figures| median(figures.iter().map(|figure| figure.cpu)));
-    rows.push(row("32 under way, client CPU a call", cpu, CROWD, ["", ""]));
-    println!("{}", measure::table(rows));
-
-    println!("\nmemory under a 300 MB line: {}", peak_memory_of("huge-line"));
-    println!("`wharf --version`: {}", measure::cold_start());
-
-    let ratio = |figures| {
-        let [wharf, rmcp, _] = walls(figures);
-        wharf.as_secs_f64() / rmcp.as_secs_f64()
-    };
-    let missed = ratio(&sequential) > 1.0 || ratio(&crowd) > 1.0 / 1.2 || ratio(&large) > 1.0;
-    if missed {
-        println!("\na bar is missed");
-    }
-    if missed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
-}
-
-fn walls(figures: &[Vec<Figures>; 3]) -> [Duration; 3] {
-    figures.each_ref().map(|figures| median(figures.iter().map(|figure| figure.wall)))
-}
-
-/// One line of the table: what each took, how Wharf compares, and what is asked for.
-fn row(name: &str, times: [Duration; 3], calls: usize, asked: [&str; 2]) -> Vec<String> {
-    let ratio = |other: usize| format!("{:.2}", times[0].as_secs_f64() / times[other].as_secs_f64());
-    let mut row = vec![name.to_owned()];
-    row.extend(times.map(|time| per_call(time, calls)));
-    row.extend([ratio(1), ratio(2)]);
-    row.extend(asked.map(str::to_owned));
-    row
-}
-
-fn per_call(time: Duration, calls: usize) -> String {
-    let micros = time.as_secs_f64() * 1e6 / f64::from(u32::try_from(calls).unwrap_or(u32::MAX));
-    format!("{micros:.1} µs")
+    let mut compared = Comparison::default();
+    compared.wall("one call after the other, time a call", &sequential, SEQUENTIAL, Asked { bar: 1.0, aim: 1.3 });
+    // 1.2 times the throughput, and 0.7 times that of the floor.
+    compared.wall("32 under way, time a call", &crowd, CROWD, Asked { bar: 1.0 / 1.2, aim: 1.0 / 0.7 });
+    compared.wall("1 MB results, time a call", &large, LARGE, Asked { bar: 1.0, aim: 1.2 });
+    compared.cpu("one call after the other, client CPU a call", &sequential, SEQUENTIAL);
+    compared.cpu("32 under way, client CPU a call", &crowd, CROWD);
+    compared.cpu("1 MB results, client CPU a call", &large, LARGE);
+    println!("{over}, {ROUNDS} rounds each, medians; a ratio below 1.0 means Wharf takes less\n\n{compared}\n");
+    compared
 }

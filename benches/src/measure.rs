@@ -1,11 +1,11 @@
-//! Clocks, medians and the table.
+//! Clocks, counts and medians.
 
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use comfy_table::{Table, presets};
+use tokio::time::Instant;
 
-use crate::contenders::{Contender, Wharf};
+use crate::contenders::{Contender, Server, Wharf};
 
 /// What one round took.
 #[derive(Clone, Copy)]
@@ -13,6 +13,8 @@ pub(crate) struct Figures {
     pub(crate) wall: Duration,
     /// Of this process alone, all threads.
     pub(crate) cpu: Duration,
+    /// TCP connections that were opened.
+    pub(crate) connections: u64,
 }
 
 /// Lets every contender do the same work, in turns; the first turn warms up and does not count.
@@ -24,10 +26,13 @@ pub(crate) async fn rounds(
     let mut figures = [const { Vec::new() }; 3];
     for round in 0..=rounds {
         for (contender, figures) in all.iter_mut().zip(&mut figures) {
-            let (wall, cpu) = (tokio::time::Instant::now(), cpu_time());
+            let connections = contender.connections().await;
+            let (wall, cpu) = (Instant::now(), cpu_time());
             work(contender).await;
+            let (wall, cpu) = (wall.elapsed(), cpu_time().saturating_sub(cpu));
             if round > 0 {
-                figures.push(Figures { wall: wall.elapsed(), cpu: cpu_time().saturating_sub(cpu) });
+                let connections = contender.connections().await - connections;
+                figures.push(Figures { wall, cpu, connections });
             }
         }
     }
@@ -50,15 +55,6 @@ fn cpu_time() -> Duration {
     Duration::from_nanos(nanos.sum())
 }
 
-pub(crate) fn table(rows: Vec<Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    let mut rows = rows.into_iter();
-    table.set_header(rows.next().unwrap_or_default());
-    table.add_rows(rows);
-    table.to_string()
-}
-
 /// Runs one measurement in a process of its own and tells what it printed.
 pub(crate) fn peak_memory_of(name: &str) -> String {
     let program = std::env::current_exe().expect("a program knows its path");
@@ -66,13 +62,63 @@ pub(crate) fn peak_memory_of(name: &str) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// Calls a tool whose answer is one line of 300 MB, and prints how much memory that took.
+/// An answer that is far too long: as one line of 300 MB, or as a content of 200 MB whose length is announced or not.
+#[derive(Clone, Copy)]
+pub(crate) enum Huge {
+    Line,
+    Announced,
+    InChunks,
+}
+
+/// Calls a tool whose answer is huge, and prints how much memory that took.
 #[expect(clippy::print_stdout, reason = "the process that started this one reads it")]
-pub(crate) async fn huge_line() {
-    let wharf = Wharf::connect().await;
+pub(crate) async fn memory_under(huge: Huge) {
+    let (wharf, _server) = match huge {
+        Huge::Line => (Wharf::over_stdio().await, None),
+        Huge::Announced | Huge::InChunks => {
+            let server = Server::start().await;
+            (Wharf::over_http(&server).await, Some(server))
+        }
+    };
     let before = peak_memory();
-    let failure = wharf.failure("huge").await;
+    let failure = wharf.failure(if matches!(huge, Huge::InChunks) { "huge-in-chunks" } else { "huge" }).await;
     println!("{} MiB more than before it ({failure})", (peak_memory() - before) / 1024);
+}
+
+/// What a call costs that finds its session lost, against the first call of a session that has nothing yet.
+pub(crate) struct Recovery {
+    pub(crate) renewed: Duration,
+    pub(crate) fresh: Duration,
+    /// TCP connections that were opened for all sessions that were lost together.
+    pub(crate) connections: u64,
+}
+
+pub(crate) async fn recovery(rounds: usize) -> Recovery {
+    let mut server = Server::start().await;
+    let old = Wharf::over_http(&server).await;
+    let (mut renewed, mut fresh, mut connections) = (Vec::new(), Vec::new(), 0);
+    for _ in 0..rounds {
+        old.call("forget").await;
+        let before = server.connections().await;
+        let began = Instant::now();
+        old.call("small").await;
+        renewed.push(began.elapsed());
+        settle().await;
+        connections += server.connections().await - before;
+
+        let began = Instant::now();
+        let new = Wharf::over_http(&server).await;
+        new.call("small").await;
+        fresh.push(began.elapsed());
+        settle().await;
+        new.close().await;
+    }
+    Recovery { renewed: median(renewed.into_iter()), fresh: median(fresh.into_iter()), connections }
+}
+
+/// Lets pass what a new session does besides: it asks whether the server has something to say unasked.
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(5)).await;
 }
 
 /// The most memory this process has held, in KiB.

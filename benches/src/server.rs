@@ -1,34 +1,24 @@
 //! The server every contender talks to: as little work as possible, so that the client is what is measured.
 
-use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
+mod http;
+mod stdio;
 
-/// The text of a large result.
+use std::io::Write;
+
+pub(crate) use http::serve as serve_http;
+pub(crate) use stdio::serve as serve_stdio;
+
+/// The text of a large result, and the pieces a huge one is made of.
 const LARGE: usize = 1_000_000;
 
-pub(crate) fn serve() {
-    let mut input = BufReader::with_capacity(1 << 16, std::io::stdin().lock());
-    let mut output = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
-    let large = "x".repeat(LARGE);
-    let mut line = String::new();
-    while input.read_line(&mut line).is_ok_and(|length| length > 0) {
-        answer(&line, &large, &mut output);
-        line.clear();
-        // Answers leave together with those to requests that are here already.
-        if input.buffer().is_empty() && output.flush().is_err() {
-            return;
-        }
-    }
-}
-
-fn answer(line: &str, large: &str, output: &mut impl std::io::Write) {
-    let Some(id) = number_after(line, "\"id\":") else { return };
-    let text = if line.contains("\"initialize\"") {
+/// Writes the answer to a message as one line; nothing if none is asked for.
+fn answer(message: &str, large: &str, output: &mut impl Write) {
+    let Some(id) = id(message) else { return };
+    let text = if message.contains("\"initialize\"") {
         let info = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"bench","version":"1"}}"#;
         let _ = writeln!(output, r#"{{"jsonrpc":"2.0","id":{id},"result":{info}}}"#);
         return;
-    } else if line.contains("\"huge\"") {
-        return huge(id, output);
-    } else if line.contains("\"large\"") {
+    } else if message.contains("\"large\"") {
         large
     } else {
         "small"
@@ -37,18 +27,20 @@ fn answer(line: &str, large: &str, output: &mut impl std::io::Write) {
         writeln!(output, r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":"{text}"}}]}}}}"#);
 }
 
-/// One line of 300 MB.
-fn huge(id: u64, output: &mut impl std::io::Write) {
-    let chunk = "x".repeat(1_000_000);
-    let _ = write!(output, r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":""#);
-    for _ in 0..300 {
-        let _ = write!(output, "{chunk}");
+/// Writes an answer that is `pieces` times as long as a large one, without ever holding it.
+fn huge(message: &str, pieces: usize, output: &mut impl Write) -> std::io::Result<()> {
+    let id = id(message).unwrap_or(0);
+    let piece = vec![b'x'; LARGE];
+    write!(output, r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":""#)?;
+    for _ in 0..pieces {
+        output.write_all(&piece)?;
     }
-    let _ = writeln!(output, r#""}}]}}}}"#);
+    writeln!(output, r#""}}]}}}}"#)
 }
 
-fn number_after(line: &str, key: &str) -> Option<u64> {
-    let rest = &line[line.find(key)? + key.len()..];
+fn id(message: &str) -> Option<u64> {
+    let key = "\"id\":";
+    let rest = &message[message.find(key)? + key.len()..];
     let end = rest.find(|c: char| !c.is_ascii_digit())?;
     rest[..end].parse().ok()
 }
