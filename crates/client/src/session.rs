@@ -394,7 +394,10 @@ impl Inner {
         while start.tasks.try_join_next().is_some() {}
         let (parts, session, closings) = (self.parts(), Arc::downgrade(self), start.closings);
         start.tasks.spawn(async move {
-            tokio::time::sleep(pause).await;
+            // Even no time at all would be waited for until the clock ticks.
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
             let result = parts.connect(session.clone()).await.map(Arc::new);
             if let Some(session) = session.upgrade() {
                 session.attempted(&result, closings);

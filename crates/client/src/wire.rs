@@ -15,8 +15,9 @@ mod questions;
 mod reader;
 mod waiting;
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crossbeam_queue::ArrayQueue;
@@ -43,6 +44,8 @@ const IN_FLIGHT: usize = 1024;
 const CONNECTIONS: usize = 256;
 /// Posts to the reader that may wait; enough for all requests to come and to go.
 const POSTS: usize = 4 * IN_FLIGHT;
+/// The same where only those requests are posted about whose answers the reader brings.
+const FEW_POSTS: usize = 4 * CONNECTIONS;
 /// Progress messages that may wait for one caller; more are dropped.
 const PROGRESS: usize = 256;
 /// How long the reader may take to see the end of a connection that is being closed.
@@ -119,6 +122,8 @@ pub(crate) struct Wire {
 struct Shared {
     next_id: AtomicU64,
     posts: ArrayQueue<Post>,
+    /// Who waits and is not known to the reader yet, where callers bring most answers themselves: then it need never be.
+    fresh: Mutex<HashMap<u64, Waiter>>,
     /// Wakes the reader when there is something to do besides reading.
     nudge: Notify,
     out: Out,
@@ -164,7 +169,8 @@ impl Wire {
         let (out, lanes) = Out::new(link.outward);
         let shared = Arc::new(Shared {
             next_id: AtomicU64::new(1),
-            posts: ArrayQueue::new(POSTS),
+            posts: ArrayQueue::new(if matches!(out, Out::Pipe(_)) { POSTS } else { FEW_POSTS }),
+            fresh: Mutex::default(),
             nudge: Notify::new(),
             out,
             clock: Clock::default(),
@@ -224,7 +230,10 @@ impl Wire {
             None => (None, None),
         };
         let waiter = Waiter { answer, progress, heard: Arc::clone(&heard), suspected: None };
-        shared.posts.push(Post::Expect(id, waiter)).map_err(|_| CallErrorKind::Busy)?;
+        match &shared.out {
+            Out::Pipe(_) => shared.posts.push(Post::Expect(id, waiter)).map_err(|_| CallErrorKind::Busy)?,
+            Out::Posts(_) => drop(shared.fresh().insert(id, waiter)),
+        }
         // From here on the request counts as under way: if we are dropped, the server is told.
         let handshake = method == "initialize";
         let mut in_flight = InFlight { shared, id, forgotten: false, answered: false, cancels: !handshake };
@@ -383,6 +392,10 @@ impl Drop for Wire {
 }
 
 impl Shared {
+    fn fresh(&self) -> MutexGuard<'_, HashMap<u64, Waiter>> {
+        self.fresh.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Milliseconds since the connection started, less those in which the host was being asked.
     fn running_time(&self) -> u64 {
         let running = self.started.elapsed().saturating_sub(self.clock.paused());
@@ -414,12 +427,10 @@ struct InFlight<'a> {
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        if !self.forgotten {
+        // Who was never known to the reader need not be forgotten by it.
+        if !self.forgotten && self.shared.fresh().remove(&self.id).is_none() {
             let _ = self.shared.posts.push(Post::Forget(self.id));
-            // The reader of a connection on which nothing comes but answers is not woken by them.
-            if !self.answered || self.shared.posts.len() > POSTS / 2 {
-                self.shared.nudge.notify_one();
-            }
+            self.shared.nudge.notify_one();
         }
         if self.cancels && !self.answered {
             let params = serde_json::json!({ "requestId": self.id, "reason": "the caller no longer waits" });

@@ -79,7 +79,7 @@ async fn open(remote: &Remote) -> Result<Link, OpenError> {
             request.headers_mut().insert(name, value);
         }
         request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static("mcp"));
-        let stream = reached.client.connect(&reached.url).await.map_err(not_connected)?;
+        let stream = reached.client.connect(&reached.url).await.map_err(|error| not_connected(&error))?;
         let config =
             WebSocketConfig::default().max_message_size(Some(LONGEST_MESSAGE)).max_frame_size(Some(LONGEST_MESSAGE));
         match client_async_with_config(request, stream, Some(config)).await {
@@ -232,7 +232,7 @@ impl Keeper for Socket {
     }
 }
 
-fn not_connected(error: HttpError) -> OpenError {
+fn not_connected(error: &HttpError) -> OpenError {
     match error {
         HttpError::Untrusted(_) | HttpError::Redirected(_) => OpenError::Unusable(error.to_string()),
         HttpError::Unreachable(_) | HttpError::Broken(_) => OpenError::Other(error.to_string()),

@@ -13,6 +13,7 @@ use wharf_protocol::{Fields, Json};
 
 use super::find_id::{Found, find_id};
 use super::message::{self, Message, RpcError, our_id, write_answer};
+use super::out::Out;
 use super::{Ending, Failure, Post, Setup, Shared, Waiter, evidence, questions};
 use crate::health::Counters;
 use crate::transport::{Frame, Incoming, Keeper};
@@ -172,6 +173,9 @@ impl Reader {
     }
 
     fn take_posts(&mut self) {
+        if matches!(self.shared.out, Out::Posts(_)) {
+            self.waiting.extend(self.shared.fresh().drain());
+        }
         while let Some(post) = self.shared.posts.pop() {
             match post {
                 Post::Expect(id, waiter) => self.waiting.insert(id, waiter),

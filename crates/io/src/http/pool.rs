@@ -27,6 +27,9 @@ use super::{HttpError, Origin};
 const MOST_IDLE: usize = 64;
 /// How long an idle connection is kept.
 const LONGEST_IDLE: Duration = Duration::from_secs(90);
+/// The most that is read at once, and the most an answer's head may have. Larger pieces would be taken from the system and
+/// given back to it each time, which costs more than reading more often.
+const READ_AT_ONCE: usize = 64 * 1024;
 /// HTTP/2 has pings of its own, which find out whether the far end is there.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(20);
@@ -122,7 +125,9 @@ impl Pool {
         let stream = TokioIo::new(stream);
         match protocol {
             Protocol::Http1 => {
-                let (sender, driver) = http1::handshake(stream).await.map_err(failed)?;
+                let mut builder = http1::Builder::new();
+                builder.max_buf_size(READ_AT_ONCE);
+                let (sender, driver) = builder.handshake(stream).await.map_err(failed)?;
                 Ok(Sender::Own(Box::new(Connection { sender, driver: Some(Box::pin(driver)) })))
             }
             Protocol::Http2 => {

@@ -138,7 +138,7 @@ impl Reached {
         *request.method_mut() = method;
         *request.uri_mut() = to.clone();
         *request.headers_mut() = headers;
-        self.client.send(request).await.map_err(not_sent)
+        self.client.send(request).await.map_err(|error| not_sent(&error))
     }
 }
 
@@ -148,8 +148,8 @@ pub(super) fn is(response: &Response<Body>, kind: &str) -> bool {
     given.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(kind)
 }
 
-fn not_sent(error: HttpError) -> PostError {
-    match &error {
+fn not_sent(error: &HttpError) -> PostError {
+    match error {
         HttpError::Broken(reason) => PostError::Lost(format!("broke the connection ({reason})")),
         HttpError::Unreachable(reason) => PostError::NotSent(reason.clone()),
         HttpError::Untrusted(_) | HttpError::Redirected(_) => PostError::Unusable(error.to_string()),
