@@ -8,9 +8,10 @@ use std::io::{BufRead as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::time::Instant;
 use wharf::GroupWatcher;
 
 /// What this program is started with to be a guard.
@@ -57,8 +58,8 @@ impl Drop for Guard {
     fn drop(&mut self) {
         drop(self.pipe.lock().unwrap_or_else(PoisonError::into_inner).take());
         let Some(process) = &mut self.process else { return };
-        let deadline = SystemTime::now() + FAREWELL;
-        while matches!(process.try_wait(), Ok(None)) && SystemTime::now() < deadline {
+        let deadline = Instant::now() + FAREWELL;
+        while matches!(process.try_wait(), Ok(None)) && Instant::now() < deadline {
             std::thread::yield_now();
         }
     }

@@ -202,6 +202,20 @@ mod tests {
             "curl=curl https://example.com",
         ];
         insta::assert_snapshot!(texts.map(told).join("\n"), @r#"
+        git: Command(["npx", "-y", "@mcp/server-github"])
+        one: Command(["/usr/bin/server"])
+        quoted: Command(["sh", "-c", "a b; $HOME", "c d"])
+        equals: Command(["env", "KEY=value", "server"])
+        --mcp nameless has no `=`
+        a server name cannot be empty
+        the server name `bad name` has the character U+0020 in it; use letters, digits, `_`, `.` and `-`
+        the server `empty` has neither a URL nor a command
+        the command of the server `open` has a quote without its partner
+        web: Http("https://example.com/mcp?a=b")
+        old: Sse("http://127.0.0.1:3001/sse")
+        socket: WebSocket("wss://example.com/ws")
+        the server `odd` has a URL with the scheme `ftp`
+        curl: Command(["curl", "https://example.com"])
         "#);
     }
 }

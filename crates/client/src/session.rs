@@ -34,6 +34,8 @@ use crate::{CallError, CallErrorKind, ConnectError, ConnectErrorKind, Evidence, 
 use attempt::Parts;
 use tools::KnownTools;
 
+/// How long a server may take to answer a ping, when nothing else has been heard of it.
+const PING_LIMIT: Duration = Duration::from_secs(10);
 /// The pauses before a list is asked for once more.
 const READING_PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_millis(500)];
 /// How long a local server may be silent during a call, if nobody says otherwise.
@@ -151,6 +153,10 @@ struct Live {
     since: Instant,
     /// The server no longer knows our session: whoever comes now needs another one.
     lost: AtomicBool,
+    /// An answer did not come where answers come on a stream of their own; that stream may be dead without having ended.
+    doubtful: AtomicBool,
+    /// One at a time finds out.
+    asking: Semaphore,
 }
 
 /// Everything about starting, behind the one lock.
@@ -354,9 +360,23 @@ impl Inner {
     /// The living connection, or a new one.
     async fn ready(self: &Arc<Self>) -> Result<Arc<Live>, ConnectError> {
         match self.up() {
-            Some(live) => Ok(live),
-            None => self.attempt()?.await,
+            Some(live) if !live.doubtful.load(Ordering::Relaxed) || self.is_there(&live).await => Ok(live),
+            _ => self.attempt()?.await,
         }
+    }
+
+    /// Asks a server of whose stream nothing has come whether it is there; if it is not, its session is left.
+    async fn is_there(&self, live: &Live) -> bool {
+        let _turn = live.asking.acquire().await;
+        if live.doubtful.load(Ordering::Relaxed) {
+            let limits = Limits { idle: PING_LIMIT, total: Some(PING_LIMIT), first_byte: PING_LIMIT };
+            match live.wire.request(Asked::new("ping", limits), |_| serde_json::json!({})).await {
+                // Even a refusal is an answer.
+                Ok(_) | Err(CallErrorKind::Server { .. }) => live.doubtful.store(false, Ordering::Relaxed),
+                Err(_) => live.lose(),
+            }
+        }
+        !live.lost.load(Ordering::Acquire)
     }
 
     /// Joins the attempt that is under way, or begins one.
@@ -474,6 +494,9 @@ impl Inner {
     }
 
     fn call_error(&self, live: &Live, kind: CallErrorKind) -> CallError {
+        if matches!(kind, CallErrorKind::Timeout { .. }) && live.wire.answers_apart() {
+            live.doubtful.store(true, Ordering::Relaxed);
+        }
         CallError { server: self.name.clone(), kind, evidence: live.wire.evidence() }
     }
 

@@ -306,6 +306,11 @@ impl Wire {
         matches!(&self.shared.out, Out::Posts(lanes) if lanes.renews())
     }
 
+    /// Whether requests and answers go separate ways, of which one can be dead while the other works.
+    pub(crate) fn answers_apart(&self) -> bool {
+        matches!(&self.shared.out, Out::Posts(lanes) if !lanes.renews())
+    }
+
     /// The server has lost the session this connection carries: nothing more is expected of it, but the calls that are
     /// under way may still be answered.
     pub(crate) fn retire(&self) {

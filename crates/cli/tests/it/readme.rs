@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use wharf_testkit::Script;
+
+use crate::remote::remote;
 use crate::{ran, wharf};
 
 fn document(name: &str) -> String {
@@ -19,7 +22,10 @@ fn commands(document: &str) -> Vec<String> {
 fn every_command_the_readme_shows_works() {
     let commands = commands(&document("README.md"));
     assert!(commands.len() >= 3, "{commands:?}");
+    let server = remote(Script::good());
     for command in commands {
+        // What is at an address on the web is at one of this machine here.
+        let command = command.replace("https://example.com/mcp", &server.url());
         // Examples name the server as people will have it installed: the binary itself.
         let wharf_path = env!("CARGO_BIN_EXE_wharf");
         let words = shlex::split(&command.replace("=wharf ", &format!("={wharf_path} "))).unwrap();

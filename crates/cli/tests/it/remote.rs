@@ -6,14 +6,14 @@ use wharf_testkit::{HttpScripted, Listening, Script, Step};
 use crate::{Ran, ran, screen, wharf};
 
 /// A scripted server on a port of this machine.
-struct Remote {
+pub(crate) struct Remote {
     server: HttpScripted,
     listening: Listening,
     /// Serves while the test runs the binary.
     _runtime: Runtime,
 }
 
-fn remote(script: Script) -> Remote {
+pub(crate) fn remote(script: Script) -> Remote {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let server = HttpScripted::new(script);
     let listening = runtime.block_on(server.listen());
@@ -21,6 +21,10 @@ fn remote(script: Script) -> Remote {
 }
 
 impl Remote {
+    pub(crate) fn url(&self) -> String {
+        self.listening.url()
+    }
+
     fn run(&self, arguments: &[&str]) -> Ran {
         let mcp = format!("s={}", self.listening.url());
         ran(wharf(&[arguments, &["--mcp", &mcp]].concat()))

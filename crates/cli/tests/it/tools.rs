@@ -76,9 +76,9 @@ fn with_v_the_tools_say_what_they_take() {
 
 #[test]
 fn a_server_that_is_not_ready_in_its_time_has_failed() {
-    let began = std::time::SystemTime::now();
+    let began = tokio::time::Instant::now();
     let ran = ran(wharf(&["tools", "--mcp", "mute=sh -c 'echo hello; sleep 60'", "--connect-timeout", "0.5"]));
-    assert!(began.elapsed().unwrap().as_secs() < 20);
+    assert!(began.elapsed().as_secs() < 20);
     insta::assert_snapshot!(screen(&ran));
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use wharf_protocol::ServerName;
 
@@ -107,8 +108,9 @@ impl Parts {
         match shaken {
             Ok(Ok(info)) => {
                 wire.listen();
-                let (info, since, lost) = (Arc::new(info), Instant::now(), AtomicBool::new(false));
-                Ok(Live { number, wire, info, tools, since, lost })
+                let (info, since, asking) = (Arc::new(info), Instant::now(), Semaphore::new(1));
+                let (lost, doubtful) = (AtomicBool::new(false), AtomicBool::new(false));
+                Ok(Live { number, wire, info, tools, since, lost, doubtful, asking })
             }
             Ok(Err(kind)) => Err(error(kind, wire.evidence())),
             Err(_) => Err(error(ConnectErrorKind::Timeout(limit), wire.evidence())),

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 use tokio::time::Instant;
-use wharf_client::{CallErrorKind, ConnectErrorKind, Deadline, Outcome};
-use wharf_testkit::{HttpScripted, Script, Step, eventually};
+use wharf_client::{CallErrorKind, ConnectErrorKind, Deadline, Outcome, SessionOptions};
+use wharf_testkit::{Harm, HttpScripted, Script, Step, eventually};
 
-use crate::remote::sse;
+use crate::remote::{Way, some_harmed_in_memory, sse};
 use crate::{json, none, seconds, settle, told};
 
 fn status(status: u16, body: &str) -> Step {
@@ -31,6 +31,34 @@ async fn the_long_get_has_no_deadline_and_the_posts_have() {
     let error = eventually(session.call("hang", &none())).await.unwrap_err();
     assert!(matches!(error.kind, CallErrorKind::Timeout { deadline: Deadline::Idle, .. }), "{error}");
     assert_eq!(began.elapsed(), seconds(300));
+}
+
+/// A proxy that holds a stream back, or a server that has forgotten it, takes POSTs and says nothing any more.
+#[tokio::test(start_paused = true)]
+async fn a_stream_on_which_nothing_comes_any_more_is_left_for_another() {
+    let server = HttpScripted::new(Script::good());
+    // The first connection is that of the stream; it dies after the greeting, and nobody is told.
+    let http =
+        some_harmed_in_memory(&server, |connection| if connection == 1 { Harm::StallAfter(800) } else { Harm::None });
+    let session = Way::LegacySse.over(http, SessionOptions::default());
+    eventually(session.connect()).await.unwrap();
+    let sum = async || told(session.call("echo", &json(json!({"text": "x".repeat(300)}))).await);
+    let mut answers = Vec::new();
+    for _ in 0..4 {
+        answers.push(eventually(sum()).await.len());
+    }
+    // Once an answer does not come, the next call finds out why before it is made.
+    assert!(answers.contains(&300) && answers.iter().filter(|length| **length != 300).count() == 1, "{answers:?}");
+    assert_eq!(server.log().count("initialize"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_tool_is_no_reason_to_leave_a_stream() {
+    let server = HttpScripted::new(Script::good().any_tool("hang").on_call("hang", [Step::Hang]));
+    let session = sse(&server);
+    eventually(session.call("hang", &none())).await.unwrap_err();
+    assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+    assert_eq!((server.log().count("initialize"), server.log().count("ping")), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -95,6 +95,7 @@ pub(super) fn rpc_error(text: &str) -> Option<RpcError> {
 }
 
 /// In seconds, or a date.
+#[expect(clippy::disallowed_methods, reason = "a date can only be compared with the date")]
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
