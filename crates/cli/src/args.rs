@@ -53,7 +53,8 @@ pub(crate) struct Globals {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// See it work: a small server in this process, as a child and over the network, a crash and lost sessions
+    /// See it work: a small server in this process, as a child and over the network, a crash and lost sessions; and the
+    /// servers you name
     Demo,
     /// List the tools of the servers; with -v, what they take
     #[command(after_help = "Examples:\n  wharf tools --mcp 'time=uvx mcp-server-time'\n  \

@@ -22,6 +22,6 @@ pub use host::{Abilities, Elicitation, ElicitationAnswer, Host, LogLevel, NoHost
 pub use schema::{Fault, Schema};
 pub use session::{CallOptions, Deadlines, Phase, ServerInfo, Session, SessionOptions, Status};
 pub use transport::{
-    Frame, HeaderHelper, Http, InProcess, Incoming, InvalidRemote, Keeper, LONGEST_MESSAGE, LastWords, LegacySse, Link,
-    OpenError, Outgoing, RemoteOptions, Stdio, Transport, WebSocket, session_loss,
+    Frame, HeaderCommand, Http, InProcess, Incoming, InvalidRemote, Keeper, LONGEST_MESSAGE, LastWords, LegacySse,
+    Link, OpenError, Outgoing, RemoteOptions, Stdio, Transport, WebSocket, session_loss,
 };

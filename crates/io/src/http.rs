@@ -69,13 +69,6 @@ pub enum HttpError {
     Redirected(String),
 }
 
-impl HttpError {
-    /// Whether the request may have arrived.
-    pub fn may_have_arrived(&self) -> bool {
-        matches!(self, Self::Broken(_))
-    }
-}
-
 impl HttpClient {
     /// A client; no connection is made yet.
     pub fn new(settings: HttpSettings) -> Result<Self, InvalidSettings> {

@@ -39,7 +39,7 @@ pub use gather::{
 };
 pub use wharf_client::{
     Abilities, AuthRequired, BoxFuture, CallError, CallErrorKind, CallOptions, ConnectError, ConnectErrorKind,
-    Deadline, Deadlines, Elicitation, ElicitationAnswer, Evidence, Fault, Frame, HeaderHelper, Health, Host, Http,
+    Deadline, Deadlines, Elicitation, ElicitationAnswer, Evidence, Fault, Frame, HeaderCommand, Health, Host, Http,
     HttpStatus, InProcess, Incoming, InvalidRemote, Keeper, LONGEST_MESSAGE, LastWords, LegacySse, Link, LogLevel,
     NoHost, Notice, OpenError, Outcome, Outgoing, Phase, Progress, Refusal, RemoteOptions, Root, Schema, ServerInfo,
     Session, SessionOptions, Status, Stdio, Transport, WebSocket, session_loss,

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use wharf::server::{Remote, RemoteOptions as ServerOptions, Router, serve_stream};
@@ -34,35 +35,38 @@ struct Journey {
 
 pub(crate) async fn run(globals: &Globals) -> Exit {
     let prepared = async {
+        let yours = if globals.mcp.is_empty() { Vec::new() } else { servers::sessions(globals, None)? };
         let remote = serve().await?;
         let (local, remotes) = (sessions(globals)?, remote_sessions(globals, &remote)?);
-        Ok::<_, servers::Misuse>((remote, local, remotes))
+        Ok::<_, servers::Misuse>((remote, local, remotes, yours))
     };
-    let (remote, local, remotes) = match prepared.await {
+    let (remote, local, remotes, yours) = match prepared.await {
         Ok(prepared) => prepared,
         Err(misuse) => {
             render::misuse(&misuse);
             return Exit::Usage;
         }
     };
-    let all: Vec<Session> = local.iter().chain(&remotes).cloned().collect();
+    let all: Vec<Session> = local.iter().chain(&remotes).chain(&yours).cloned().collect();
     let exit = guarded(&all, async {
         let rows = Box::pin(play(&local)).await;
         let journeys = Box::pin(travel(&remotes, &remote)).await;
+        let visits = join_all(yours.iter().map(visit)).await;
         let good = rows.iter().all(|row| row.good) && journeys.iter().all(|journey| journey.good);
         let written = if globals.json {
-            render::out(as_json(&rows, &journeys, good).to_string()).await
+            render::out(as_json(&rows, &journeys, &visits, good).to_string()).await
         } else {
-            show(globals, rows, journeys).await
+            show(globals, rows, journeys, &visits).await
         };
-        if good { written } else { Exit::Failed }
+        let exit = visits.iter().map(|visit| visit.exit).max().unwrap_or(Exit::Done).max(written);
+        if good { exit } else { Exit::Failed.max(exit) }
     })
     .await;
     remote.close().await;
     exit
 }
 
-async fn show(globals: &Globals, rows: Vec<Row>, journeys: Vec<Journey>) -> Exit {
+async fn show(globals: &Globals, rows: Vec<Row>, journeys: Vec<Journey>, visits: &[Visit]) -> Exit {
     let note = |text| {
         if !globals.quiet {
             render::note(text);
@@ -82,7 +86,42 @@ async fn show(globals: &Globals, rows: Vec<Row>, journeys: Vec<Journey>) -> Exit
         vec![mark(journey.good), journey.transport.to_owned(), connected, called, recovered]
     });
     let head = ["", "transport", "connect", "6 × 7", "6 × 7, its session lost"];
-    written.max(render::out(render::table(&head, journeys.collect())).await)
+    let written = written.max(render::out(render::table(&head, journeys.collect())).await);
+    if visits.is_empty() {
+        return written;
+    }
+    note("\nAnd the servers you named:\n");
+    let visits = visits.iter().map(|visit| {
+        let [connected, tools, ping] = visit.cells.each_ref().map(|cell| render::plain(cell));
+        vec![mark(visit.exit == Exit::Done), visit.server.clone(), connected, tools, ping]
+    });
+    written.max(render::out(render::table(&["", "server", "connect", "tools", "ping"], visits.collect())).await)
+}
+
+/// What became of a server that was named on the command line: connecting, its tools, a ping.
+struct Visit {
+    server: String,
+    cells: [String; 3],
+    exit: Exit,
+}
+
+async fn visit(session: &Session) -> Visit {
+    let began = Instant::now();
+    let (cells, exit) = match session.connect().await {
+        Err(error) => ([error.kind.to_string(), "–".to_owned(), "–".to_owned()], Exit::from(&error.kind)),
+        Ok(info) => {
+            let connected = format!("{} {}, {}", info.name, info.version, milliseconds(began));
+            let listed = session.list_tools().await;
+            let began = Instant::now();
+            let pinged = session.ping().await;
+            let exit = listed.as_ref().err().map_or(Exit::Done, |error| Exit::from(&error.kind));
+            let tools =
+                listed.map_or_else(|error| error.kind.to_string(), |listed| format!("{} tools", listed.items.len()));
+            let ping = pinged.map_or_else(|error| error.kind.to_string(), |()| milliseconds(began));
+            ([connected, tools, ping], exit)
+        }
+    };
+    Visit { server: session.name().to_string(), cells, exit }
 }
 
 /// The demo's server on a port of this machine.
@@ -216,7 +255,7 @@ fn milliseconds(began: Instant) -> String {
     format!("{:.1} ms", began.elapsed().as_secs_f64() * 1000.0)
 }
 
-fn as_json(rows: &[Row], journeys: &[Journey], good: bool) -> Value {
+fn as_json(rows: &[Row], journeys: &[Journey], visits: &[Visit], good: bool) -> Value {
     let row = |row: &Row| json!({ "step": row.step, "inProcess": row.cells[0], "child": row.cells[1], "ok": row.good });
     let journey = |journey: &Journey| {
         let [connected, called, recovered] = &journey.cells;
@@ -224,5 +263,11 @@ fn as_json(rows: &[Row], journeys: &[Journey], good: bool) -> Value {
         json!({ "transport": transport, "connect": connected, "call": called, "recovered": recovered, "ok": journey.good })
     };
     let (steps, network): (Vec<_>, Vec<_>) = (rows.iter().map(row).collect(), journeys.iter().map(journey).collect());
-    json!({ "version": 1, "ok": good, "steps": steps, "network": network })
+    let visit = |visit: &Visit| {
+        let [connected, tools, ping] = &visit.cells;
+        let ok = visit.exit == Exit::Done;
+        json!({ "server": visit.server, "connect": connected, "tools": tools, "ping": ping, "ok": ok })
+    };
+    let servers: Vec<_> = visits.iter().map(visit).collect();
+    json!({ "version": 1, "ok": good, "steps": steps, "network": network, "servers": servers })
 }

@@ -112,7 +112,7 @@ fn an_http_error_of_a_call_is_told_for_programs_too() {
 }
 
 #[test]
-fn the_proxy_and_the_certificates_of_the_environment_are_used() {
+fn what_the_environment_says_of_proxies_and_certificates_is_heeded() {
     // A server's name that only the proxy can know: the request can only have gone through it.
     let remote = remote(Script::good());
     let proxy = format!("http://127.0.0.1:{}", remote.listening.address().port());
@@ -121,6 +121,14 @@ fn the_proxy_and_the_certificates_of_the_environment_are_used() {
     let ran_through = ran(command);
     assert_eq!(ran_through.code, 0, "{}", ran_through.err);
     assert!(remote.server.requests().iter().all(|seen| seen.headers["host"] == "mcp.test"));
+
+    // Inside TLS the proxy is asked for a tunnel, which this one does not make.
+    let proxy = format!("http://127.0.0.1:{}", remote.listening.address().port());
+    let mut command = wharf(&["tools", "--mcp", "s=https://mcp.test/mcp"]);
+    command.env("https_proxy", proxy);
+    let refused = ran(command);
+    assert!(refused.code == 4 && refused.err.contains("cannot be reached by proxy"), "{}", refused.err);
+    assert_eq!(remote.server.requests().last().unwrap().method, "CONNECT");
 
     let mut command = wharf(&["tools", "--mcp", "s=https://127.0.0.1:1/mcp"]);
     command.env("SSL_CERT_FILE", "/no/such/file");

@@ -95,6 +95,20 @@ fn the_demo_shows_every_step_and_survives_its_crash() {
 }
 
 #[test]
+fn the_demo_visits_the_servers_that_are_named_too() {
+    let server = crate::remote::remote(wharf_testkit::Script::good());
+    let (there, gone) = (format!("here={}", server.url()), "gone=http://127.0.0.1:1/mcp");
+    let visited = ran(wharf(&["demo", "--json", "--mcp", &there]));
+    let told: Value = serde_json::from_str(&visited.out).unwrap();
+    assert_eq!(
+        (visited.code, &told["servers"][0]["ok"], &told["servers"][0]["tools"]),
+        (0, &json!(true), &json!("2 tools"))
+    );
+    let failed = ran(wharf(&["demo", "--mcp", gone]));
+    assert!(failed.code == 4 && failed.out.contains("✗  gone"), "{}", failed.out);
+}
+
+#[test]
 fn the_demo_can_be_read_by_a_program() {
     let ran = ran(wharf(&["demo", "--json"]));
     let told: Value = serde_json::from_str(&ran.out).unwrap();

@@ -14,6 +14,7 @@ mod poster;
 mod refusal;
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ::http::{HeaderName, HeaderValue, Uri};
@@ -22,7 +23,7 @@ use wharf_io::{HttpClient, HttpSettings, InvalidSettings};
 
 use super::{Link, OpenError, Transport};
 use exchange::Exchange;
-pub use headers::HeaderHelper;
+pub use headers::HeaderCommand;
 use headers::Headers;
 pub(crate) use headers::parse as parse_headers;
 pub use legacy::LegacySse;
@@ -45,7 +46,7 @@ pub struct RemoteOptions {
     /// Headers for every request. Their values are not shown anywhere.
     pub headers: Vec<(String, String)>,
     /// A command that tells further headers.
-    pub helper: Option<HeaderHelper>,
+    pub helper: Option<HeaderCommand>,
 }
 
 /// Without the headers' values, which are often secrets.
@@ -92,7 +93,7 @@ impl Http {
 
     /// How many HTTP clients have been made for this server: none before its first use, then one, whatever happens.
     pub fn clients_made(&self) -> u64 {
-        u64::from(self.remote.client.get().is_some())
+        self.remote.made.load(Ordering::Relaxed)
     }
 
     /// How many connections have been opened to it.
@@ -118,6 +119,8 @@ pub(in crate::transport) struct Remote {
     settings: HttpSettings,
     headers: Headers,
     client: Arc<OnceLock<Result<HttpClient, InvalidSettings>>>,
+    /// How many clients have been made.
+    made: Arc<AtomicU64>,
 }
 
 /// A remote that has been used.
@@ -153,11 +156,14 @@ impl Remote {
             return Err(invalid("it has a user in it; send an Authorization header instead"));
         }
         let headers = Headers::new(&options.headers, options.helper)?;
-        Ok(Self { url: parsed, settings: options.http, headers, client: Arc::default() })
+        Ok(Self { url: parsed, settings: options.http, headers, client: Arc::default(), made: Arc::default() })
     }
 
     pub(in crate::transport) fn reach(&self) -> Result<Reached, OpenError> {
-        let made = self.client.get_or_init(|| HttpClient::new(self.settings.clone()));
+        let made = self.client.get_or_init(|| {
+            self.made.fetch_add(1, Ordering::Relaxed);
+            HttpClient::new(self.settings.clone())
+        });
         let client = made.clone().map_err(|error| OpenError::Unusable(error.to_string()))?;
         Ok(Reached { url: self.url.clone(), client, headers: self.headers.clone() })
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::json;
-use wharf_client::{CallErrorKind, HeaderHelper, NoHost, RemoteOptions, Session, SessionOptions};
+use wharf_client::{CallErrorKind, HeaderCommand, NoHost, RemoteOptions, Session, SessionOptions};
 use wharf_io::Environment;
 use wharf_testkit::{HttpScripted, Script, Step, soon};
 
@@ -11,12 +11,12 @@ use crate::remote::{http_with, in_memory, options};
 use crate::{json, told};
 
 /// A helper that runs this line of shell, in an environment where `RUNS` names a file.
-fn helper(line: &str, runs: &Path) -> HeaderHelper {
+fn helper(line: &str, runs: &Path) -> HeaderCommand {
     let environment = Environment::default().with("PATH", "/usr/bin:/bin").with("RUNS", runs);
-    HeaderHelper { command: "/bin/sh".into(), args: vec!["-c".into(), line.into()], environment }
+    HeaderCommand { command: "/bin/sh".into(), args: vec!["-c".into(), line.into()], environment }
 }
 
-fn session(server: &HttpScripted, helper: HeaderHelper) -> Session {
+fn session(server: &HttpScripted, helper: HeaderCommand) -> Session {
     let remote = RemoteOptions { helper: Some(helper), ..options(in_memory(server)) };
     http_with(remote, NoHost, SessionOptions::default()).0
 }

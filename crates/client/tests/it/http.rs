@@ -373,7 +373,8 @@ fn gets(server: &HttpScripted) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_keeps_ending_causes_no_storm_and_is_given_up() {
-    let ends: [Vec<Step>; 4] = [
+    let ends: [Vec<Step>; 5] = [
+        vec![Step::RawEvent("id: prime\ndata:\n\n".into()), Step::HangUp],
         vec![Step::HangUp],
         vec![Step::RawEvent("retry: 0\n\n".into()), Step::HangUp],
         vec![Step::RawEvent(": hello\n\n".into()), Step::Reset],
@@ -396,6 +397,70 @@ async fn a_stream_that_keeps_ending_causes_no_storm_and_is_given_up() {
         tokio::time::sleep(seconds(24 * 60 * 60)).await;
         assert_eq!(gets(&server), 1);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_stream_of_what_is_said_unasked_is_taken_up_where_it_ended() {
+    let note = |n| format!("id: n-{n}\ndata: {{\"jsonrpc\":\"2.0\",\"method\":\"notifications/{n}\"}}\n\n");
+    let script = Script::good()
+        .once("GET", [Step::RawEvent(note(1)), Step::HangUp])
+        .on("GET", [Step::RawEvent(note(2)), Step::Hang]);
+    let heard = Arc::new(Listener::default());
+    let server = HttpScripted::new(script);
+    let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&heard)), SessionOptions::default());
+    eventually(session.connect()).await.unwrap();
+    tokio::time::sleep(seconds(10)).await;
+    let resumed: Vec<_> =
+        server.requests().iter().filter_map(|seen| seen.headers.get("last-event-id").cloned()).collect();
+    assert_eq!((resumed, heard.0.lock().unwrap().len()), (vec!["n-1".parse().unwrap()], 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_dropped_while_it_waits_to_be_sent_leaves_nothing_behind() {
+    // Dropped while the server wants it later, and while a new session is being made.
+    let slow = [Step::Wait(5000), Step::Normally];
+    let script = Script::good().once("tools/call", [status_with(429, "retry-after", "20")]);
+    let script = script.once("initialize", [Step::Normally]).once("initialize", slow);
+    let server = HttpScripted::new(script);
+    let (session, _) = http(&server);
+    let add = json(json!({"a": 1, "b": 1}));
+    eventually(session.connect()).await.unwrap();
+    assert!(tokio::time::timeout(seconds(2), session.call("add", &add)).await.is_err());
+    tokio::time::sleep(seconds(60)).await;
+    assert_eq!(server.log().count("tools/call"), 1);
+    server.wipe();
+    let (dropped, other) = eventually(async {
+        tokio::join!(tokio::time::timeout(seconds(2), session.call("add", &add)), session.call("add", &add))
+    })
+    .await;
+    assert!(dropped.is_err());
+    assert_eq!((told(other), server.log().count("initialize")), ("2".to_owned(), 2));
+    // The two that were refused, the one that was dropped before it was sent again, and the one that ran.
+    assert_eq!(server.taken().count("tools/call"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_dropped_while_its_connection_is_made_leaves_nothing_behind() {
+    let server = HttpScripted::new(Script::good());
+    let (inner, dials, tasks) = (server.clone(), AtomicU32::new(0), Mutex::new(tokio::task::JoinSet::new()));
+    let settings = HttpSettings::default().dialing(move |_: DialTo| {
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        tasks.lock().unwrap().spawn(inner.clone().serve_connection(theirs));
+        let slow = dials.fetch_add(1, Ordering::Relaxed) == 1;
+        async move {
+            if slow {
+                std::future::pending::<()>().await;
+            }
+            Ok(Dialed::new(ours))
+        }
+    });
+    let (session, _) = http_with(options(settings), NoHost, SessionOptions::default());
+    eventually(session.connect()).await.unwrap();
+    tokio::time::sleep(seconds(120)).await;
+    let add = json(json!({"a": 1, "b": 1}));
+    assert!(tokio::time::timeout(seconds(2), session.call("add", &add)).await.is_err());
+    assert_eq!(told(eventually(session.call("add", &add)).await), "2");
+    assert_eq!((server.log().count("tools/call"), server.log().count("initialize")), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -21,6 +21,7 @@ mod simulated;
 mod start;
 mod stdio;
 mod suite;
+mod tls;
 mod websocket;
 
 use std::sync::Arc;

@@ -162,6 +162,44 @@ async fn what_was_known_of_a_server_is_forgotten_with_its_session() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_stream_is_opened_anew_with_the_session_and_no_connection_is_needed_for_it() {
+    let server = HttpScripted::new(Script::good()).with_get(Push::Stream);
+    let (session, _) = http(&server);
+    assert_eq!(told(eventually(session.call("add", &add(1))).await), "2");
+    settle().await;
+    let (connections, before) = (server.connections(), server.requests().len());
+    server.wipe();
+    settle().await;
+    assert_eq!(told(eventually(session.call("add", &add(2))).await), "3");
+    settle().await;
+    let mut methods: Vec<_> = server.requests().split_off(before).into_iter().map(|seen| seen.method).collect();
+    methods.sort();
+    assert_eq!(methods, ["GET", "POST", "POST", "POST", "POST"]);
+    assert_eq!((server.connections(), server.open_streams()), (connections, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lists_of_a_new_session_are_its_own() {
+    let named = |key: &str, name: &str| json!({ key: [{"name": name, "uri": format!("r://{name}"), "inputSchema": {"type": "object"}}] });
+    let mut script = Script::good();
+    for (method, key) in [("tools/list", "tools"), ("resources/list", "resources"), ("prompts/list", "prompts")] {
+        script = script.once(method, [Step::Result(named(key, "old"))]).on(method, [Step::Result(named(key, "new"))]);
+    }
+    let server = HttpScripted::new(script);
+    let (session, _) = http(&server);
+    let listed = async || {
+        let tools = session.list_tools().await.unwrap().items[0].name.to_string();
+        let resources = session.list_resources().await.unwrap().items[0].name.clone();
+        [tools, resources, session.list_prompts().await.unwrap().items[0].name.clone()]
+    };
+    assert_eq!(eventually(listed()).await, ["old"; 3]);
+    server.wipe();
+    assert_eq!(eventually(listed()).await, ["new"; 3]);
+    // A tool that is no longer there is the server's to refuse, not ours to remember.
+    assert_eq!(told(eventually(session.call("old", &none())).await), "failed: Unknown tool");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failed_handshake_poisons_nothing() {
     let busy = Step::Http { status: 403, headers: Vec::new(), body: "not now".into() };
     let server = HttpScripted::new(Script::good().once("initialize", [Step::Normally]).once("initialize", [busy]));

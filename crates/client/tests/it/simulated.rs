@@ -287,6 +287,12 @@ fn judge(plan: &Plan, server: &HttpScripted, ends: &Ends) {
         let most = if tool(number) == "look" { 2 } else { 1 };
         assert!(runs <= most, "{case}: {end:?}");
     }
+    // One lost session is nobody's trouble; only a cut link is, or a second session that is lost before the call has run.
+    if plan.cuts() == 0 {
+        let twice = |error: &CallError| matches!(error.kind, CallErrorKind::SessionLost { .. }) && plan.wipes() > 1;
+        let failed = ends.iter().find(|(_, end)| end.as_ref().is_err_and(|error| !twice(error)));
+        assert!(failed.is_none(), "seed {seed}: {failed:?}; {:?}", plan.mishaps);
+    }
     let last = &ends[&LAST];
     assert!(last.is_ok(), "seed {seed}: nothing works after all has healed: {last:?}; {:?}", plan.mishaps);
 }

@@ -21,10 +21,6 @@ pub struct Event {
     pub kind: String,
     /// Its data: lines, with line feeds between them.
     pub data: Vec<u8>,
-    /// The last id the stream has named.
-    pub id: Option<String>,
-    /// How long to wait before coming back, if it said so.
-    pub retry: Option<Duration>,
 }
 
 /// Why there are no more events.
@@ -95,7 +91,6 @@ struct Parser {
     kind: String,
     data: Vec<u8>,
     has_data: bool,
-    said_retry: Option<Duration>,
     said_id: Option<String>,
     last_id: Option<String>,
     retry: Option<Duration>,
@@ -159,7 +154,6 @@ impl Parser {
                 let milliseconds = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
                 if let Some(milliseconds) = milliseconds {
                     self.retry = Some(Duration::from_millis(milliseconds));
-                    self.said_retry = self.retry;
                 }
             }
             _ => {}
@@ -173,12 +167,12 @@ impl Parser {
         if let Some(id) = self.said_id.take() {
             self.last_id = Some(id);
         }
-        let (kind, data, retry) = (take(&mut self.kind), take(&mut self.data), self.said_retry.take());
+        let (kind, data) = (take(&mut self.kind), take(&mut self.data));
         if !take(&mut self.has_data) {
             return None;
         }
         let kind = if kind.is_empty() { "message".to_owned() } else { kind };
-        Some(Event { kind, data, id: self.last_id.clone(), retry })
+        Some(Event { kind, data })
     }
 }
 
@@ -204,10 +198,7 @@ mod tests {
 
     fn told(text: &str) -> Vec<String> {
         let events = parse(&mut parser(1000), &[text.as_bytes()]).unwrap();
-        let tell = |event: Event| {
-            let id = event.id.map(|id| format!(" #{id}")).unwrap_or_default();
-            format!("{}: {:?}{id}", event.kind, String::from_utf8_lossy(&event.data))
-        };
+        let tell = |event: Event| format!("{}: {:?}", event.kind, String::from_utf8_lossy(&event.data));
         events.into_iter().map(tell).collect()
     }
 
@@ -220,7 +211,7 @@ mod tests {
         assert_eq!(told("\u{feff}event: endpoint\ndata: /m\n\n"), [r#"endpoint: "/m""#]);
         assert_eq!(
             told("data: a\ndata\ndata: b\nid: 7\n\n: comment\n\ndata: c\n\n"),
-            [r#"message: "a\n\nb" #7"#, r#"message: "c" #7"#]
+            [r#"message: "a\n\nb""#, r#"message: "c""#]
         );
         assert_eq!(told("id: 8\nretry: 5\n\ndata: x"), Vec::<String>::new());
         assert_eq!(told("data: cut"), Vec::<String>::new());

@@ -32,7 +32,7 @@ pub(super) const OURS: [&str; 10] = [
 /// A command that prints headers as one JSON object, for tokens that do not live long. It is run before the first request
 /// and again when the server answers 401 or 403. Nothing goes through a shell.
 #[derive(Clone, Debug)]
-pub struct HeaderHelper {
+pub struct HeaderCommand {
     /// The command.
     pub command: String,
     /// Its arguments.
@@ -48,14 +48,14 @@ pub(in crate::transport) struct Headers {
 }
 
 struct Helped {
-    helper: HeaderHelper,
+    helper: HeaderCommand,
     /// What it said last, and how often it has been asked.
     said: Mutex<(u64, Option<Arc<HeaderMap>>)>,
     turn: Semaphore,
 }
 
 impl Headers {
-    pub(super) fn new(fixed: &[(String, String)], helper: Option<HeaderHelper>) -> Result<Self, InvalidRemote> {
+    pub(super) fn new(fixed: &[(String, String)], helper: Option<HeaderCommand>) -> Result<Self, InvalidRemote> {
         let asked = |helper| Arc::new(Helped { helper, said: Mutex::default(), turn: Semaphore::new(1) });
         Ok(Self { fixed: Arc::new(parse(fixed)?), helped: helper.map(asked) })
     }
@@ -104,7 +104,7 @@ impl Helped {
     }
 
     async fn run(&self) -> Result<HeaderMap, String> {
-        let HeaderHelper { command, args, environment } = self.helper.clone();
+        let HeaderCommand { command, args, environment } = self.helper.clone();
         let args = args.into_iter().map(Into::into).collect();
         let spec = ChildSpec { command: command.into(), args, environment, cwd: None, watcher: None };
         let (child, pipes) = Child::spawn(&spec).await.map_err(|error| format!("cannot be run: {error}"))?;

@@ -21,12 +21,11 @@ pub(super) async fn listen(exchange: Weak<Exchange>, frames: mpsc::Sender<Frame>
         match stream {
             Ok(Some(mut events)) => {
                 while let Some(Ok(event)) = events.next().await {
+                    // Events that only name an id say nothing.
+                    let said = String::from_utf8(event.data).ok().filter(|text| !text.trim().is_empty());
+                    let Some(text) = said.filter(|_| event.kind == "message") else { continue };
                     useful = true;
-                    if let Ok(text) = String::from_utf8(event.data)
-                        && event.kind == "message"
-                        && !text.trim().is_empty()
-                        && frames.send(Frame::Message(text)).await.is_err()
-                    {
+                    if frames.send(Frame::Message(text)).await.is_err() {
                         return;
                     }
                 }

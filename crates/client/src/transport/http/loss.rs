@@ -3,7 +3,7 @@
 //! | status | code | message | lost? |
 //! |---|---|---|---|
 //! | 404, and a session was named | any, or none at all | any | yes; the code is 32600 if there is none |
-//! | any other | 32600, -32600, -32000, -32001 | names a lost session | yes |
+//! | any | 32600, -32600, -32000, -32001 | names a lost session | yes |
 //! | 400 | none: the content is no JSON-RPC | names a lost session | yes |
 //! | any other | | | no |
 //!

@@ -1,3 +1,5 @@
+//! Who is let in, and who is not.
+
 use http::header::{HOST, HeaderMap, ORIGIN};
 
 use super::Guard;
