@@ -76,9 +76,10 @@ pub(crate) fn misuse(misuse: &Misuse) {
 }
 
 /// A call without an answer, or a server without a connection.
-pub(crate) fn call_error(failed: &CallError, hint: Option<String>) {
+pub(crate) fn call_error(failed: &CallError, hint: Option<String>, remote: bool) {
     let Evidence { stderr, noise, .. } = &failed.evidence;
-    let hint = hint.or_else(|| hint_for(&failed.kind, noise.is_some()));
+    let hint =
+        hint.or_else(|| if remote { remote_hint(&failed.kind) } else { hint_for(&failed.kind, noise.is_some()) });
     let mut said: Vec<String> = stderr.iter().map(|line| format!("stderr │ {line}")).collect();
     if said.is_empty() {
         said.extend(noise.as_ref().map(|noise| format!("stdout │ {noise}")));
@@ -104,23 +105,46 @@ fn hint_for(kind: &CallErrorKind, noisy: bool) -> Option<String> {
             "a first start may have to download; start it once by hand, or give it longer with --connect-timeout SECONDS"
         }
         CallErrorKind::Connect(ConnectErrorKind::Refused(_)) => "is it an MCP server?",
-        CallErrorKind::Connect(ConnectErrorKind::Auth(_)) => "send what it asks for: -H 'Authorization: Bearer …'",
-        CallErrorKind::Connect(ConnectErrorKind::Http(status)) if matches!(status.status, 400 | 404 | 405) => {
-            "is this the address of an MCP server? Older ones, with a long stream of events, are reached with sse+http://"
-        }
-        CallErrorKind::Connect(ConnectErrorKind::Transport(reason)) if reason.contains("cannot be reached") => {
-            "is it running, and is the address right?"
-        }
-        CallErrorKind::Connect(ConnectErrorKind::Unusable(reason)) if reason.contains("not secure") => {
-            "a certificate of your own can be trusted with SSL_CERT_FILE=FILE"
-        }
-        CallErrorKind::Http(status) if !status.refused() => "look at what the call may have done before you repeat it",
         CallErrorKind::Timeout { .. } => {
             "look at what the call may have done before you repeat it with a longer --timeout SECONDS"
         }
         CallErrorKind::Lost(_) => "look at what the call may have done before you repeat it",
         CallErrorKind::Output { .. } | CallErrorKind::Malformed(_) => "this is a fault of the server; tell its authors",
         _ => return None,
+    };
+    Some(hint.to_owned())
+}
+
+/// The same for a server at an address.
+fn remote_hint(kind: &CallErrorKind) -> Option<String> {
+    let hint = match kind {
+        CallErrorKind::Connect(kind) => match kind {
+            ConnectErrorKind::Auth(_) => {
+                "send what it asks for: -H 'Authorization: Bearer …'; if you did, it was not accepted"
+            }
+            ConnectErrorKind::Http(status) if (300..400).contains(&status.status) => "use the address it is at now",
+            ConnectErrorKind::Http(_) | ConnectErrorKind::Refused(_) => {
+                "is there an MCP server at this address? http:// is Streamable HTTP; older servers, with one long stream of \
+                events, are reached with sse+http://"
+            }
+            ConnectErrorKind::Transport(reason) if reason.contains("by proxy") => {
+                "the proxy is that of HTTPS_PROXY, HTTP_PROXY or ALL_PROXY; NO_PROXY=HOST goes around it"
+            }
+            ConnectErrorKind::Transport(reason) if reason.contains("cannot be reached") => {
+                "is it running, and is the address right?"
+            }
+            ConnectErrorKind::Unusable(reason) if reason.contains("UnknownIssuer") => {
+                "a certificate of your own can be trusted with SSL_CERT_FILE=FILE"
+            }
+            ConnectErrorKind::Timeout(_) => {
+                "is there an MCP server at this address? It can be given longer with --connect-timeout SECONDS"
+            }
+            ConnectErrorKind::Ended(_) => "is the address right, and should it be https:// or wss://?",
+            _ => return None,
+        },
+        CallErrorKind::Http(status) if status.refused() => return None,
+        CallErrorKind::Http(_) => "look at what the call may have done before you repeat it",
+        other => return hint_for(other, false),
     };
     Some(hint.to_owned())
 }

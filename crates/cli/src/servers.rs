@@ -65,8 +65,8 @@ pub(crate) fn sessions(globals: &Globals, wanted: Option<&str>) -> Result<Vec<Se
     let guard: Arc<dyn GroupWatcher> = Guard::start();
     let mut sessions = Vec::new();
     for Written { name, reach } in servers {
-        let remote = || {
-            let http = network::settings(options.deadlines.connect)?;
+        let remote = |url: &str| {
+            let http = network::settings(options.deadlines.connect, url)?;
             Ok::<_, Misuse>(RemoteOptions { http, headers: headers.clone(), helper: None })
         };
         let invalid = |error: InvalidRemote| misuse(format!("{name}: {error}"), None);
@@ -76,9 +76,9 @@ pub(crate) fn sessions(globals: &Globals, wanted: Option<&str>) -> Result<Vec<Se
                     words.split_first().map_or(("", &[][..]), |(command, args)| (command.as_str(), args));
                 Arc::new(Stdio::new(command, args, environment.clone()).watched_by(Arc::clone(&guard)))
             }
-            Reach::Http(url) => Arc::new(Http::new(url, remote()?).map_err(invalid)?),
-            Reach::Sse(url) => Arc::new(LegacySse::new(url, remote()?).map_err(invalid)?),
-            Reach::WebSocket(url) => Arc::new(WebSocket::new(url, remote()?).map_err(invalid)?),
+            Reach::Http(url) => Arc::new(Http::new(url, remote(url)?).map_err(invalid)?),
+            Reach::Sse(url) => Arc::new(LegacySse::new(url, remote(url)?).map_err(invalid)?),
+            Reach::WebSocket(url) => Arc::new(WebSocket::new(url, remote(url)?).map_err(invalid)?),
         };
         sessions.push(Session::with_shared(name, transport, Arc::new(NoHost), options.clone()));
     }
@@ -130,11 +130,15 @@ pub(crate) fn environment(globals: &Globals) -> Result<Environment, Misuse> {
 fn parse(text: &str) -> Result<Written, Misuse> {
     let example = Some("write --mcp NAME=URL or --mcp NAME=COMMAND, for example --mcp 'time=uvx mcp-server-time'");
     let Some((name, reached)) = text.split_once('=') else {
-        return Err(misuse(format!("--mcp {text} has no `=`"), example));
+        return Err(misuse(format!("--mcp {} has no `=`", without_user(text)), example));
     };
     let name = name.parse::<ServerName>().map_err(|error| misuse(error.to_string(), example))?;
     if let Some(reach) = url(&name, reached)? {
         return Ok(Written { name, reach });
+    }
+    if looks_like_an_address(reached) {
+        let hint = "an address begins with http:// or https://, for example http://127.0.0.1:8000/mcp";
+        return Err(misuse(format!("the server `{name}` has an address without a scheme"), Some(hint)));
     }
     let words = shlex::split(reached).filter(|words| !words.is_empty());
     let Some(words) = words else {
@@ -146,6 +150,26 @@ fn parse(text: &str) -> Result<Written, Misuse> {
         return Err(misuse(what, example));
     };
     Ok(Written { name, reach: Reach::Command(words) })
+}
+
+/// Whether a command is more likely an address with a mistake in its beginning: `localhost:8000/mcp`, `http:/host`.
+fn looks_like_an_address(text: &str) -> bool {
+    let beginning = ["http:", "https:", "http//", "https//", "ws:", "wss:", "sse+"];
+    if beginning.iter().any(|scheme| text.starts_with(scheme)) {
+        return true;
+    }
+    let Some((host, rest)) = text.split_once(':') else { return false };
+    let port = rest.split('/').next().unwrap_or_default();
+    let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
+    !host.is_empty() && host.bytes().all(is_host) && !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// A text without the user and password an address in it may have.
+fn without_user(text: &str) -> String {
+    match (text.find("://"), text.rfind('@')) {
+        (Some(scheme), Some(user)) if scheme < user => format!("{}://…{}", &text[..scheme], &text[user..]),
+        _ => text.to_owned(),
+    }
 }
 
 /// What a URL stands for; `None` if it is none. Only an address begins with a scheme, so nothing is guessed.
@@ -200,6 +224,9 @@ mod tests {
             "socket=WSS://example.com/ws",
             "odd=ftp://example.com",
             "curl=curl https://example.com",
+            "bare=localhost:8000/mcp",
+            "slash=http:/user:secret@127.0.0.1/mcp",
+            "http://user:secret@127.0.0.1/mcp",
         ];
         insta::assert_snapshot!(texts.map(told).join("\n"), @r#"
         git: Command(["npx", "-y", "@mcp/server-github"])
@@ -216,6 +243,9 @@ mod tests {
         socket: WebSocket("wss://example.com/ws")
         the server `odd` has a URL with the scheme `ftp`
         curl: Command(["curl", "https://example.com"])
+        the server `bare` has an address without a scheme
+        the server `slash` has an address without a scheme
+        --mcp http://…@127.0.0.1/mcp has no `=`
         "#);
     }
 }

@@ -211,6 +211,11 @@ impl Session {
         self.inner.status.subscribe()
     }
 
+    /// Whether the server is behind a network, and not a process of ours.
+    pub fn is_remote(&self) -> bool {
+        self.inner.transport.is_remote()
+    }
+
     /// Whether there is a connection whose handshake is done.
     pub fn is_connected(&self) -> bool {
         self.inner.up().is_some()

@@ -65,13 +65,14 @@ pub enum HttpError {
     #[error("the connection broke: {0}")]
     Broken(String),
     /// The server wants us to go elsewhere, and we do not.
-    #[error("it redirects to {0}, which is another origin or no address")]
+    #[error("it redirects {0}")]
     Redirected(String),
 }
 
 impl HttpClient {
     /// A client; no connection is made yet.
     pub fn new(settings: HttpSettings) -> Result<Self, InvalidSettings> {
+        settings.check()?;
         let connect = settings.connect;
         let route = Route::new(settings)?;
         let inner = Inner { route, pool: Pool::default(), connect, opened: AtomicU64::new(0) };
@@ -111,7 +112,7 @@ impl HttpClient {
             let Some(location) = response.headers().get(LOCATION) else { return Ok(response) };
             target = same_origin(&target, location)?;
         }
-        Err(HttpError::Redirected("itself, again and again".to_owned()))
+        Err(HttpError::Redirected(format!("again and again, more than {MOST_REDIRECTS} times")))
     }
 
     async fn send_once(&self, mut request: Request<Bytes>) -> Result<Response<Body>, HttpError> {
@@ -184,8 +185,8 @@ impl Origin {
         let host = uri.host().filter(|host| !host.is_empty());
         let host = host.ok_or_else(|| HttpError::Unreachable(format!("`{uri}` names no host")))?;
         let host = host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
-        let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
-        Ok(Self { secure, host, port })
+        let port = port(uri).ok_or_else(|| HttpError::Unreachable(format!("`{uri}` has a port that is none")))?;
+        Ok(Self { secure, host, port: port.unwrap_or(if secure { 443 } else { 80 }) })
     }
 
     /// As it stands in a `Host` header: without the port everybody expects.
@@ -202,6 +203,18 @@ impl std::fmt::Display for Origin {
     }
 }
 
+/// The port that an address names, if it names one; `None` if what stands there is no port. The library that reads
+/// addresses passes over what it cannot read, and secrets would go to whoever listens at the usual port.
+pub fn port(uri: &Uri) -> Option<Option<u16>> {
+    let authority = uri.authority()?.as_str();
+    let behind_user = authority.rsplit_once('@').map_or(authority, |(_, rest)| rest);
+    match behind_user.rsplit_once(':') {
+        // The colons of an IPv6 address stand in brackets.
+        Some((_, port)) if !port.ends_with(']') => port.parse().ok().map(Some),
+        _ => Some(None),
+    }
+}
+
 /// 307 and 308 keep the method; the others only do for what is a GET anyway.
 fn redirects(status: StatusCode, method: &Method) -> bool {
     match status.as_u16() {
@@ -213,12 +226,9 @@ fn redirects(status: StatusCode, method: &Method) -> bool {
 
 fn same_origin(from: &Uri, location: &HeaderValue) -> Result<Uri, HttpError> {
     let written = String::from_utf8_lossy(location.as_bytes()).into_owned();
-    let target = relative(from, &written).ok_or_else(|| HttpError::Redirected(format!("`{written}`")))?;
-    if Origin::of(&target).ok() == Origin::of(from).ok() {
-        Ok(target)
-    } else {
-        Err(HttpError::Redirected(format!("`{written}`")))
-    }
+    let elsewhere = || HttpError::Redirected(format!("to `{written}`, which is another origin or no address"));
+    let target = relative(from, &written).ok_or_else(elsewhere)?;
+    if Origin::of(&target).ok() == Origin::of(from).ok() { Ok(target) } else { Err(elsewhere()) }
 }
 
 /// What a reference means on a page: whole, from the root, or beside it.
@@ -273,6 +283,18 @@ impl Route {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_port_that_is_none_is_not_passed_over() {
+        let port = |text: &str| port(&text.parse().unwrap());
+        assert_eq!(port("http://a.test/x:1"), Some(None));
+        assert_eq!(port("http://a.test:80"), Some(Some(80)));
+        assert_eq!(port("http://[::1]/"), Some(None));
+        assert_eq!(port("http://[::1]:8080/"), Some(Some(8080)));
+        for wrong in ["http://a.test:99999/", "http://a.test:8o/", "http://user:s3/cret@a.test", "http://a.test:/"] {
+            assert_eq!(port(wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn a_reference_is_followed_within_its_origin_and_nowhere_else() {

@@ -54,7 +54,7 @@ async fn call_tool(globals: &Globals, call: &Call, session: &Session, given: Opt
         Ok(listed) => listed,
         Err(error) => {
             drop(doing);
-            return failed(globals, call, &error, None).await;
+            return failed(globals, call, (session, &error), None).await;
         }
     };
     let Some(tool) = listed.items.iter().find(|tool| *tool.name == *call.tool) else {
@@ -85,7 +85,7 @@ async fn call_tool(globals: &Globals, call: &Call, session: &Session, given: Opt
                 // It does not keep its promise, but it is what there is.
                 render::out(render::for_stdout(output.text())).await;
             }
-            failed(globals, call, &error, hint).await
+            failed(globals, call, (session, &error), hint).await
         }
     }
 }
@@ -112,8 +112,13 @@ fn no_such_tool(call: &Call, listed: &Listed<Tool>) -> Misuse {
 }
 
 /// A call without an answer: in words, and for a program too if one reads.
-async fn failed(globals: &Globals, call: &Call, error: &CallError, hint: Option<String>) -> Exit {
-    render::call_error(error, hint);
+async fn failed(
+    globals: &Globals,
+    call: &Call,
+    (session, error): (&Session, &CallError),
+    hint: Option<String>,
+) -> Exit {
+    render::call_error(error, hint, session.is_remote());
     if globals.json {
         let (data, result) = match &error.kind {
             CallErrorKind::Server { data, .. } => (data.as_ref(), None),

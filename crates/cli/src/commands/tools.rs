@@ -58,7 +58,7 @@ async fn show(servers: &[(&Session, Result<Listed<Tool>, CallError>)], globals: 
                     warn(session, listed, globals.verbose);
                 }
             }
-            Err(error) => render::call_error(error, None),
+            Err(error) => render::call_error(error, None, session.is_remote()),
         }
     }
     if rows.is_empty() {

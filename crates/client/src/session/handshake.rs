@@ -75,6 +75,9 @@ fn not_ready(kind: CallErrorKind) -> ConnectErrorKind {
         CallErrorKind::Closed => ConnectErrorKind::Closed,
         CallErrorKind::Http(status) => ConnectErrorKind::Http(status),
         CallErrorKind::Timeout { after, .. } => ConnectErrorKind::Timeout(after),
+        CallErrorKind::Unanswered(reason) => {
+            ConnectErrorKind::Refused(format!("it sent {reason} instead of a greeting"))
+        }
         CallErrorKind::Server { code, message, .. } => ConnectErrorKind::Refused(format!("error {code}: {message}")),
         other => ConnectErrorKind::Refused(other.to_string()),
     }

@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 
 use ::http::{HeaderName, HeaderValue, Uri};
 use futures_util::future::BoxFuture;
-use wharf_io::{HttpClient, HttpSettings, InvalidSettings};
+use wharf_io::{HttpClient, HttpSettings, InvalidSettings, port};
 
 use super::{Link, OpenError, Transport};
 use exchange::Exchange;
@@ -155,6 +155,10 @@ impl Remote {
         if parsed.authority().is_some_and(|authority| authority.as_str().contains('@')) {
             return Err(invalid("it has a user in it; send an Authorization header instead"));
         }
+        if port(&parsed).is_none() {
+            return Err(invalid("its port is none"));
+        }
+        options.http.check()?;
         let headers = Headers::new(&options.headers, options.helper)?;
         Ok(Self { url: parsed, settings: options.http, headers, client: Arc::default(), made: Arc::default() })
     }

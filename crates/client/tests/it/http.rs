@@ -82,7 +82,11 @@ async fn every_status_that_is_no_success_ends_its_call_at_once_and_is_shown() {
         ),
         (status(405, ""), "the server answered with HTTP 405", Outcome::NotRun),
         (status(403, "blocked"), "the server answered with HTTP 403: blocked", Outcome::NotRun),
-        (status_with(302, "location", "http://elsewhere.test/"), "the server answered with HTTP 302", Outcome::NotRun),
+        (
+            status_with(302, "location", "http://elsewhere.test/"),
+            "the server answered with HTTP 302: it is at `http://elsewhere.test/`",
+            Outcome::NotRun,
+        ),
         (
             status_with(307, "location", "http://elsewhere.test/"),
             "it redirects to `http://elsewhere.test/`, which is another origin or no address",
@@ -102,7 +106,7 @@ async fn every_status_that_is_no_success_ends_its_call_at_once_and_is_shown() {
         (
             status(200, html),
             "the server's answer is malformed: HTTP 200 of no type, which is no answer: \
-            <html><body>Bad   gateway</body></html>",
+            <html><body>Bad gateway</body></html>",
             Outcome::Answered,
         ),
         (
@@ -311,6 +315,40 @@ async fn a_wish_to_be_asked_later_counts_whatever_stands_in_its_content() {
     let (session, _) = http(&server);
     assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
     assert_eq!(server.log().count("tools/call"), 2);
+}
+
+#[test]
+fn an_address_that_is_none_is_refused_before_anything_is_sent() {
+    let told = |url: &str| wharf_client::Http::new(url, RemoteOptions::default()).map(drop).unwrap_err().to_string();
+    let urls = ["ftp://h/", "http://h:99999/", "http://h:8o/", "http:///x", "http://u:s3cret@h/", "http://h /", "/mcp"];
+    insta::assert_snapshot!(urls.map(told).join("\n"), @r"
+    `ftp://h/` is no address of a server: it does not begin with http:// or https://
+    `http://h:99999/` is no address of a server: its port is none
+    `http://h:8o/` is no address of a server: its port is none
+    `http:///x` is no address of a server: it cannot be read
+    `http://…@h/` is no address of a server: it has a user in it; send an Authorization header instead
+    `http://h /` is no address of a server: it cannot be read
+    `/mcp` is no address of a server: it does not begin with http:// or https://
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_cannot_be_taken_up_is_not_waited_for_long() {
+    let script = Script::good()
+        .any_tool("tool")
+        .on_call("tool", [Step::RawEvent("id: 1\ndata:\n\n".into()), Step::EndStream])
+        .once("GET", [Step::Hang])
+        .on("GET", [Step::Reset]);
+    let (session, _) = http(&HttpScripted::new(script).answering(Answers::Sse));
+    eventually(session.connect()).await.unwrap();
+    settle().await;
+    let began = Instant::now();
+    let error = eventually(session.call("tool", &none())).await.unwrap_err();
+    assert_eq!(
+        error.kind.to_string(),
+        "the server ended the stream before it answered; whether the call ran is unknown"
+    );
+    assert!(began.elapsed() < seconds(10), "{:?}", began.elapsed());
 }
 
 #[test]

@@ -50,6 +50,28 @@ pub enum InvalidSettings {
     /// The certificates cannot be used.
     #[error("the extra certificates cannot be used: {0}")]
     Certificates(String),
+    /// A proxy cannot be used. Its address is not shown: it may have a password in it.
+    #[error("the proxy of {0} is no address of an http, https or socks5 proxy")]
+    Proxy(&'static str),
+}
+
+impl Proxies {
+    /// Whether every proxy is one that can be used: one that cannot is not passed over in silence.
+    fn check(&self) -> Result<(), InvalidSettings> {
+        let named = [("HTTP_PROXY", &self.http), ("HTTPS_PROXY", &self.https), ("ALL_PROXY", &self.all)];
+        for (name, proxy) in named {
+            let Some(written) = proxy.as_deref().map(str::trim).filter(|proxy| !proxy.is_empty()) else { continue };
+            let whole = if written.contains("://") { written.to_owned() } else { format!("http://{written}") };
+            let usable = whole.parse::<http::Uri>().is_ok_and(|uri| {
+                let scheme = matches!(uri.scheme_str(), Some("http" | "https" | "socks5" | "socks5h"));
+                scheme && uri.host().is_some_and(|host| !host.is_empty()) && super::port(&uri).is_some()
+            });
+            if !usable {
+                return Err(InvalidSettings::Proxy(name));
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Default for HttpSettings {
@@ -59,6 +81,15 @@ impl Default for HttpSettings {
 }
 
 impl HttpSettings {
+    /// Whether a client can be made of them.
+    pub fn check(&self) -> Result<(), InvalidSettings> {
+        self.proxies.check()?;
+        match &self.extra_ca {
+            Some(extra_ca) => super::tls::Tls::new(Some(extra_ca)).map(drop),
+            None => Ok(()),
+        }
+    }
+
     /// With another way to look names up.
     #[must_use]
     pub fn resolving(mut self, resolve: impl Resolve) -> Self {

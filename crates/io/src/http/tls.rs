@@ -50,9 +50,19 @@ impl Tls {
         let name = ServerName::try_from(origin.host.clone())
             .map_err(|_| HttpError::Untrusted(format!("`{}` is no name a certificate could have", origin.host)))?;
         let connector = if may_be_http2 { &self.http } else { &self.bare };
-        connector.connect(name, stream).await.map_err(|error| match error.get_ref() {
-            Some(refused) if refused.is::<rustls::Error>() => HttpError::Untrusted(format!("{origin}: {refused}")),
-            _ => HttpError::Unreachable(format!("{origin}: TLS did not come about: {error}")),
+        connector.connect(name, stream).await.map_err(|error| {
+            let refused = error.get_ref().and_then(|refused| refused.downcast_ref::<rustls::Error>());
+            match refused {
+                Some(rustls::Error::InvalidMessage(_)) => {
+                    HttpError::Unreachable(format!("{origin} does not speak TLS; is it http:// or ws://?"))
+                }
+                Some(refused) if refused.to_string().contains("CaUsedAsEndEntity") => {
+                    let reason = "its certificate is that of an authority (CA:TRUE), which cannot be a server's own";
+                    HttpError::Untrusted(format!("{origin}: {reason}; make one with CA:FALSE"))
+                }
+                Some(refused) => HttpError::Untrusted(format!("{origin}: {refused}")),
+                None => HttpError::Unreachable(format!("{origin}: TLS did not come about: {error}")),
+            }
         })
     }
 }

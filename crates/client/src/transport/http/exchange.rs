@@ -118,7 +118,7 @@ impl Exchange {
         let (head, mut body) = response.into_parts();
         let content = body.read_all(LONGEST_MESSAGE).await.map_err(|error| match error {
             BodyError::TooLong(_) => PostError::Malformed(error.to_string()),
-            BodyError::Broken(reason) => PostError::Lost(format!("broke off its answer ({reason})")),
+            BodyError::Broken(reason) => PostError::Lost(format!("broke the connection ({reason})")),
         })?;
         if content.trim_ascii().is_empty() {
             return Ok(Reply::Accepted(head.status.as_u16()));
@@ -134,7 +134,8 @@ impl Exchange {
                 Ok(Reply::Elsewhere)
             }
             Classified::Other(text) => {
-                let start: String = text.trim().chars().take(200).collect();
+                let start = text.split_whitespace().take(40).collect::<Vec<_>>().join(" ");
+                let start: String = start.chars().take(200).collect();
                 Err(PostError::Malformed(format!(
                     "HTTP {} of {kind}, which is no answer: {start}",
                     head.status.as_u16()

@@ -22,7 +22,7 @@ const MOMENT: Duration = Duration::from_millis(5);
 pub(super) async fn follow(exchange: &Exchange, body: Body, id: u64, spoken: &Spoken) -> Result<Reply, PostError> {
     let mut events = Events::new(body, LONGEST_MESSAGE);
     let (mut passed_on, mut last) = (false, None);
-    let mut governor = Governor::default();
+    let mut governor = Governor::hasty();
     loop {
         let (opened, mut useful) = (Instant::now(), false);
         let broken = loop {
@@ -30,8 +30,8 @@ pub(super) async fn follow(exchange: &Exchange, body: Body, id: u64, spoken: &Sp
                 Some(Ok(event)) if event.kind == "message" && !event.data.trim_ascii().is_empty() => event,
                 Some(Ok(_)) => continue,
                 Some(Err(error @ EventError::TooLong(_))) => return Err(PostError::Malformed(error.to_string())),
-                Some(Err(EventError::Broken(reason))) => break format!("broke off its answer ({reason})"),
-                None => break "ended its answer before it was complete".to_owned(),
+                Some(Err(EventError::Broken(reason))) => break format!("broke the stream ({reason})"),
+                None => break "ended the stream".to_owned(),
             };
             useful = true;
             match classify(utf8(event.data)?, id) {

@@ -14,19 +14,32 @@ const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
 /// Ends in a row after which the server is believed to have nothing to say.
 const PATIENCE: u32 = 8;
+/// The same where somebody waits: after some seven seconds.
+const HASTE: u32 = 3;
 /// A stream that lived this long was a good one.
 const STABLE: Duration = Duration::from_secs(30);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Governor {
     ends: u32,
+    patience: u32,
 }
 
 impl Governor {
+    /// For a stream that nobody waits for.
+    pub(super) fn patient() -> Self {
+        Self { ends: 0, patience: PATIENCE }
+    }
+
+    /// For an answer that somebody waits for: a server that is gone is not waited for longer than it takes to start again.
+    pub(super) fn hasty() -> Self {
+        Self { ends: 0, patience: HASTE }
+    }
+
     /// A stream has ended, or could not be opened. How long to wait before the next, or `None` to give up.
     pub(super) fn ended(&mut self, lived: Duration, useful: bool, wish: Option<Duration>) -> Option<Duration> {
         self.ends = if useful || lived >= STABLE { 1 } else { self.ends + 1 };
-        (self.ends <= PATIENCE).then(|| jittered(self.pause(wish)))
+        (self.ends <= self.patience).then(|| jittered(self.pause(wish)))
     }
 
     fn pause(&self, wish: Option<Duration>) -> Duration {
@@ -40,7 +53,7 @@ mod tests {
     use super::*;
 
     fn pauses(ends: &[(u64, bool)], wish: Option<u64>) -> Vec<u64> {
-        let mut governor = Governor::default();
+        let mut governor = Governor::patient();
         let mut told = Vec::new();
         for (lived, useful) in ends {
             let wish = wish.map(Duration::from_millis);

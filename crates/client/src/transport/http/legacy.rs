@@ -53,7 +53,8 @@ async fn open(reached: Reached) -> Result<Link, OpenError> {
     if !is(&response, "text/event-stream") {
         let mut body = response.into_body();
         let start = String::from_utf8_lossy(&body.read_head(200, REST).await).into_owned();
-        return Err(OpenError::Other(format!("there is no stream of events at {}: {start}", reached.url)));
+        let start = start.split_whitespace().collect::<Vec<_>>().join(" ");
+        return Err(OpenError::Other(format!("there is no stream of events at {}: {start}", reached.url.path())));
     }
     let mut events = Events::new(response.into_body(), LONGEST_MESSAGE);
     let endpoint = loop {

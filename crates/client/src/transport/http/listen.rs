@@ -12,7 +12,7 @@ use crate::transport::Frame;
 
 /// Listens until the server turns out to have nothing to say, or the session is over.
 pub(super) async fn listen(exchange: Weak<Exchange>, frames: mpsc::Sender<Frame>) {
-    let (mut governor, mut last) = (Governor::default(), None::<HeaderValue>);
+    let (mut governor, mut last) = (Governor::patient(), None::<HeaderValue>);
     loop {
         let (opened, mut useful, mut wish) = (Instant::now(), false, None);
         let Some(open) = exchange.upgrade() else { return };

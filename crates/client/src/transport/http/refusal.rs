@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, Response};
 use wharf_io::Body;
 
@@ -56,7 +56,10 @@ pub(super) async fn read(response: Response<Body>, session: bool) -> Refusal {
     let (head, mut body) = response.into_parts();
     let content = body.read_head(MOST_READ, CONTENT_LIMIT).await;
     let text = String::from_utf8_lossy(&content).into_owned();
-    let body: String = text.chars().take(KEPT).collect();
+    let mut body: String = text.chars().take(KEPT).collect();
+    if let Some(location) = head.headers.get(LOCATION).filter(|_| head.status.is_redirection()) {
+        body = format!("it is at `{}`", String::from_utf8_lossy(location.as_bytes()));
+    }
     let status = HttpStatus { status: head.status.as_u16(), body, retry_after: retry_after(&head.headers) };
     let challenge = head.headers.get(WWW_AUTHENTICATE);
     let challenge = challenge.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());

@@ -7,7 +7,7 @@ use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::TlsAcceptor;
-use wharf_io::{HttpClient, HttpError, HttpSettings, InvalidSettings};
+use wharf_io::{HttpClient, HttpError, HttpSettings, InvalidSettings, Proxies};
 
 use super::names::Fixed;
 use super::server::Server;
@@ -167,7 +167,23 @@ fn what_is_no_certificate_is_no_setting() {
         [(b"hello".to_vec(), "there is none in the file"), (Vec::new(), "there is none"), (half, ""), (wrong, "")]
     {
         let settings = HttpSettings { extra_ca: Some(content), ..HttpSettings::default() };
-        let InvalidSettings::Certificates(told) = HttpClient::new(settings).unwrap_err();
+        let InvalidSettings::Certificates(told) = HttpClient::new(settings).unwrap_err() else { panic!() };
         assert!(told.contains(reason), "{told}");
+    }
+}
+
+#[test]
+fn what_is_no_proxy_is_no_setting_and_is_not_shown() {
+    for written in
+        ["nonsense://us:s3cret@h", "http://us:s3cret@ bad host", "socks4://h:1080", "http://h:99999", "http://"]
+    {
+        let proxies = Proxies { https: Some(written.into()), ..Proxies::default() };
+        let error = HttpClient::new(HttpSettings { proxies, ..HttpSettings::default() }).unwrap_err();
+        assert_eq!(error, InvalidSettings::Proxy("HTTPS_PROXY"), "{written}");
+        assert!(!error.to_string().contains("s3cret"));
+    }
+    for written in ["", "proxy.test:3128", "http://u:p@proxy.test", "https://proxy.test", "socks5h://[::1]:1080"] {
+        let proxies = Proxies { all: Some(written.into()), ..Proxies::default() };
+        HttpClient::new(HttpSettings { proxies, ..HttpSettings::default() }).unwrap();
     }
 }
