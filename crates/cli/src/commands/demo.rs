@@ -80,22 +80,23 @@ async fn show(globals: &Globals, rows: Vec<Row>, journeys: Vec<Journey>, visits:
     });
     let written =
         render::out(render::table(&["", "step", "in this process", "as a child process"], rows.collect())).await;
-    note("\nThe same server over the network. It forgets all sessions, as if it had been started again:\n");
+    note("\nThe same server over the network. It forgets all sessions, as if it had been started again:");
     let journeys = journeys.into_iter().map(|journey| {
         let [connected, called, recovered] = journey.cells;
         vec![mark(journey.good), journey.transport.to_owned(), connected, called, recovered]
     });
     let head = ["", "transport", "connect", "6 × 7", "6 × 7, its session lost"];
-    let written = written.max(render::out(render::table(&head, journeys.collect())).await);
+    let written = written.max(render::out(format!("\n{}", render::table(&head, journeys.collect()))).await);
     if visits.is_empty() {
         return written;
     }
-    note("\nAnd the servers you named:\n");
+    note("\nAnd the servers you named:");
     let visits = visits.iter().map(|visit| {
         let [connected, tools, ping] = visit.cells.each_ref().map(|cell| render::plain(cell));
         vec![mark(visit.exit == Exit::Done), visit.server.clone(), connected, tools, ping]
     });
-    written.max(render::out(render::table(&["", "server", "connect", "tools", "ping"], visits.collect())).await)
+    let table = render::table(&["", "server", "connect", "tools", "ping"], visits.collect());
+    written.max(render::out(format!("\n{table}")).await)
 }
 
 /// What became of a server that was named on the command line: connecting, its tools, a ping.

@@ -55,7 +55,8 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 }
 
-fn text(line: Vec<u8>) -> Frame {
+/// A message, or what is wrong with its text.
+pub(super) fn text(line: Vec<u8>) -> Frame {
     String::from_utf8(line).map_or_else(
         |error| Frame::Unreadable {
             reason: format!("it is not UTF-8 at byte {}", error.utf8_error().valid_up_to()),

@@ -16,6 +16,7 @@ use wharf_io::{EventError, Events, HttpClient, same_origin_reference};
 
 use super::poster::{Letter, MOST_IGNORED, Met, REST, Refused, is};
 use super::{InvalidRemote, Reached, Remote, RemoteOptions};
+use crate::transport::bytes::text;
 use crate::transport::{
     Frame, Keeper, LONGEST_MESSAGE, Link, OpenError, Outward, PostError, Posted, Posts, Reply, Transport,
 };
@@ -86,15 +87,7 @@ async fn frame(events: &mut Events) -> Option<io::Result<Frame>> {
     loop {
         return match events.next().await? {
             Ok(event) if event.kind != "message" => continue,
-            Ok(event) => Some(Ok(String::from_utf8(event.data).map_or_else(
-                |error| Frame::Unreadable {
-                    reason: format!("it is not UTF-8 at byte {}", error.utf8_error().valid_up_to()),
-                    head: error.into_bytes(),
-                    tail: Vec::new(),
-                    ended: true,
-                },
-                Frame::Message,
-            ))),
+            Ok(event) => Some(Ok(text(event.data))),
             Err(EventError::Broken(reason)) => Some(Err(io::Error::other(reason))),
             Err(error @ EventError::TooLong(_)) => Some(Err(io::Error::other(error.to_string()))),
         };
