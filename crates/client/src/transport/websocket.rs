@@ -104,6 +104,7 @@ fn link(socket: WebSocketStream<Dialed>) -> Link {
         began: Instant::now(),
         at: AtomicU64::new(0),
         over: Notify::new(),
+        closed: Notify::new(),
         silent: AtomicBool::new(false),
     });
     let mut tasks = JoinSet::new();
@@ -118,7 +119,11 @@ fn link(socket: WebSocketStream<Dialed>) -> Link {
     });
     tasks.spawn(keep_asking(outgoing.clone(), Arc::clone(&heard)));
     let incoming = stream::unfold((reader, Arc::clone(&heard)), async |(mut reader, heard)| {
-        let frame = next(&mut reader, &heard).await;
+        let frame = tokio::select! {
+            frame = next(&mut reader, &heard) => frame,
+            // We have said goodbye; whether the server answers is its own affair.
+            () = heard.closed.notified() => None,
+        };
         if !matches!(frame, Some(Ok(_))) {
             // There is nothing more to be learnt of the far end.
             heard.over.notify_one();
@@ -182,6 +187,8 @@ struct Heard {
     began: Instant,
     at: AtomicU64,
     over: Notify,
+    /// We have closed our side.
+    closed: Notify,
     /// It did not even answer pings.
     silent: AtomicBool,
 }
@@ -218,6 +225,7 @@ impl Keeper for Socket {
                 }
             };
             let _ = tokio::time::timeout(FAREWELL, goodbye).await;
+            self.heard.closed.notify_one();
             tasks.shutdown().await;
         })
     }

@@ -71,6 +71,18 @@ async fn a_server_that_no_longer_answers_pings_is_noticed_without_a_call() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn closing_does_not_wait_for_a_server_that_does_not_listen() {
+    let session = by_hand(|socket| async move {
+        let _socket = socket;
+        std::future::pending::<()>().await;
+    });
+    eventually(session.connect()).await.unwrap();
+    let began = Instant::now();
+    eventually(session.close()).await;
+    assert!(began.elapsed() <= seconds(1), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_answers_pings_is_left_alone() {
     let session = by_hand(|mut socket| async move { while socket.next().await.is_some() {} });
     eventually(session.connect()).await.unwrap();
