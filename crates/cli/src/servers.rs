@@ -129,8 +129,10 @@ pub(crate) fn environment(globals: &Globals) -> Result<Environment, Misuse> {
 
 fn parse(text: &str) -> Result<Written, Misuse> {
     let example = Some("write --mcp NAME=URL or --mcp NAME=COMMAND, for example --mcp 'time=uvx mcp-server-time'");
-    let Some((name, reached)) = text.split_once('=') else {
-        return Err(misuse(format!("--mcp {} has no `=`", without_user(text)), example));
+    // An address has no name in it, but may have `=` in its query.
+    let named = text.split_once('=').filter(|(name, _)| !name.contains("://"));
+    let Some((name, reached)) = named else {
+        return Err(misuse(format!("--mcp {} has no name and `=`", without_user(text)), example));
     };
     let name = name.parse::<ServerName>().map_err(|error| misuse(error.to_string(), example))?;
     if let Some(reach) = url(&name, reached)? {
@@ -227,13 +229,14 @@ mod tests {
             "bare=localhost:8000/mcp",
             "slash=http:/user:secret@127.0.0.1/mcp",
             "http://user:secret@127.0.0.1/mcp",
+            "http://user:secret@127.0.0.1/mcp?a=b",
         ];
         insta::assert_snapshot!(texts.map(told).join("\n"), @r#"
         git: Command(["npx", "-y", "@mcp/server-github"])
         one: Command(["/usr/bin/server"])
         quoted: Command(["sh", "-c", "a b; $HOME", "c d"])
         equals: Command(["env", "KEY=value", "server"])
-        --mcp nameless has no `=`
+        --mcp nameless has no name and `=`
         a server name cannot be empty
         the server name `bad name` has the character U+0020 in it; use letters, digits, `_`, `.` and `-`
         the server `empty` has neither a URL nor a command
@@ -245,7 +248,8 @@ mod tests {
         curl: Command(["curl", "https://example.com"])
         the server `bare` has an address without a scheme
         the server `slash` has an address without a scheme
-        --mcp http://…@127.0.0.1/mcp has no `=`
+        --mcp http://…@127.0.0.1/mcp has no name and `=`
+        --mcp http://…@127.0.0.1/mcp?a=b has no name and `=`
         "#);
     }
 }

@@ -272,7 +272,7 @@ impl Session {
         &'a self,
         work: impl Fn(Arc<Live>) -> BoxFuture<'a, Result<T, CallError>> + Send + Sync,
     ) -> Result<T, CallError> {
-        let mut pauses = READING_PAUSES.into_iter();
+        let (mut pauses, closings) = (READING_PAUSES.into_iter(), self.inner.start().closings);
         loop {
             let error = match self.in_session(&work).await {
                 Err(error) if error.may_pass() => error,
@@ -280,6 +280,10 @@ impl Session {
             };
             let Some(pause) = pauses.next() else { return Err(error) };
             tokio::time::sleep(jittered(pause)).await;
+            // A session that was closed meanwhile is not opened again by who came before.
+            if self.inner.start().closings != closings {
+                return Err(error);
+            }
         }
     }
 
@@ -373,11 +377,14 @@ impl Inner {
     /// Asks a server of whose stream nothing has come whether it is there; if it is not, its session is left.
     async fn is_there(&self, live: &Live) -> bool {
         let _turn = live.asking.acquire().await;
-        if live.doubtful.load(Ordering::Relaxed) {
+        // Whoever asked before us may have found out.
+        if live.doubtful.load(Ordering::Relaxed) && !live.lost.load(Ordering::Acquire) {
             let limits = Limits { idle: PING_LIMIT, total: Some(PING_LIMIT), first_byte: PING_LIMIT };
             match live.wire.request(Asked::new("ping", limits), |_| serde_json::json!({})).await {
                 // Even a refusal is an answer.
                 Ok(_) | Err(CallErrorKind::Server { .. }) => live.doubtful.store(false, Ordering::Relaxed),
+                // Closed by ourselves, which the call will be told.
+                Err(CallErrorKind::Closed | CallErrorKind::Connect(ConnectErrorKind::Closed)) => {}
                 Err(_) => live.lose(),
             }
         }
@@ -415,6 +422,9 @@ impl Inner {
             self.live.load().as_ref().is_some_and(|live| live.lost.load(Ordering::Acquire) && live.wire.renews());
         let phase = if renewing { Phase::Handshake } else { Phase::Transport };
         self.status.send_replace(Status::Connecting(phase));
+        let closed =
+            ConnectError { server: self.name.clone(), kind: ConnectErrorKind::Closed, evidence: Evidence::default() };
+        let late = closed.clone();
         let (told, result) = oneshot::channel();
         while start.tasks.try_join_next().is_some() {}
         let (parts, session, closings) = (self.parts(), Arc::downgrade(self), start.closings);
@@ -424,23 +434,20 @@ impl Inner {
                 tokio::time::sleep(pause).await;
             }
             let result = parts.connect(session.clone()).await.map(Arc::new);
-            if let Some(session) = session.upgrade() {
-                session.attempted(&result, closings);
-            }
-            let _ = told.send(result);
+            let stale = session.upgrade().is_some_and(|session| !session.attempted(&result, closings));
+            // What comes about after the session was closed is nobody's.
+            let _ = told.send(if stale { Err(late) } else { result });
         });
-        let closed =
-            ConnectError { server: self.name.clone(), kind: ConnectErrorKind::Closed, evidence: Evidence::default() };
         let attempt = result.map(|result| result.unwrap_or(Err(closed))).boxed().shared();
         start.attempt = Some(attempt.clone());
         Ok(attempt)
     }
 
-    /// Publishes how an attempt went, before anybody who waits for it is woken.
-    fn attempted(&self, result: &Result<Arc<Live>, ConnectError>, closings: u64) {
+    /// Publishes how an attempt went, before anybody who waits for it is woken; `false` if it came too late.
+    fn attempted(&self, result: &Result<Arc<Live>, ConnectError>, closings: u64) -> bool {
         let mut start = self.start();
         if start.closings != closings {
-            return;
+            return false;
         }
         // Whoever waits for the attempt has a handle of its own; ours would keep its result around.
         start.attempt = None;
@@ -455,6 +462,7 @@ impl Inner {
             }
             Err(error) => self.failed(&mut start, error, Duration::ZERO),
         }
+        true
     }
 
     /// The connection `number` has ended by itself; what is returned is what is left of it.
@@ -465,6 +473,10 @@ impl Inner {
     fn ended_under(&self, start: &mut Start, number: u64, ending: &Ending) -> Option<Arc<Live>> {
         let live = self.live.load_full().filter(|live| live.number == number && !ending.closed)?;
         self.live.store(None);
+        if live.lost.load(Ordering::Acquire) {
+            // It was left before it ended; how the next one is doing is what counts.
+            return Some(live);
+        }
         let error = ConnectError {
             server: self.name.clone(),
             kind: ConnectErrorKind::Transport(format!("the server {}", ending.reason)),

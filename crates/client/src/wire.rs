@@ -279,7 +279,12 @@ impl Wire {
     pub(crate) async fn tell(&self, method: &str, params: Option<&Json>) -> Result<(), CallErrorKind> {
         let message = write(None, method, params);
         match &self.shared.out {
-            Out::Posts(lanes) => lanes.tell(message).await.map_err(no_reply),
+            Out::Posts(_) if self.shared.closing.get().is_some() => Err(CallErrorKind::Connect(self.not_sent())),
+            Out::Posts(lanes) => lanes.tell(message).await.map_err(|error| match self.shared.closing.get() {
+                // What the server makes of a session that we have ended is no news.
+                Some(()) => CallErrorKind::Closed,
+                None => no_reply(error),
+            }),
             Out::Pipe(outbox) => {
                 let _ = outbox.post(message);
                 Ok(())

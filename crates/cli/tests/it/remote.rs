@@ -117,7 +117,8 @@ fn what_the_environment_says_of_proxies_and_certificates_is_heeded() {
     let remote = remote(Script::good());
     let proxy = format!("http://127.0.0.1:{}", remote.listening.address().port());
     let mut command = wharf(&["tools", "--mcp", "s=http://mcp.test/mcp"]);
-    command.env("HTTP_PROXY", proxy);
+    // A line read from a file often has its end with it.
+    command.env("HTTP_PROXY", format!("{proxy}\n"));
     let ran_through = ran(command);
     assert_eq!(ran_through.code, 0, "{}", ran_through.err);
     assert!(remote.server.requests().iter().all(|seen| seen.headers["host"] == "mcp.test"));

@@ -82,7 +82,6 @@ impl Session {
             if again.is_none() || left.is_some_and(|left| left.is_zero()) {
                 return Err(first_unknown(unknown, error));
             }
-            options.total = left;
             tracing::debug!(server = %self.inner.name, tool, %error, "calling once more");
             if error.outcome() == Outcome::Unknown {
                 unknown = Some(error);
@@ -91,6 +90,7 @@ impl Session {
                 Ok(live) => live,
                 Err(error) => return Err(first_unknown(unknown, error.into())),
             };
+            options.total = total.map(|total| total.saturating_sub(began.elapsed()));
         }
     }
 

@@ -177,6 +177,7 @@ impl Remote {
 fn shown(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://…@{rest}"),
+        (None, Some((_, rest))) => format!("…@{rest}"),
         _ => url.to_owned(),
     }
 }

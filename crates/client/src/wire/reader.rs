@@ -206,8 +206,14 @@ impl Reader {
     /// An answer that came where only the answer to this request can come: whatever it calls itself, that is what it is.
     fn on_answer_to(&mut self, id: u64, text: String) {
         let reading = message::read(text);
+        let ours = |message: &Message| matches!(message, Message::Answer { id: Some(given), .. } if *given == id);
+        let addressed = reading.messages.iter().any(ours);
         for message in reading.messages {
             match message {
+                // In a batch with our answer in it, the others are not ours.
+                Message::Answer { id: given, well_typed, answer } if addressed && given != Some(id) => {
+                    self.on_answer(given, well_typed, answer);
+                }
                 Message::Answer { id: given, well_typed, answer } => {
                     if given != Some(id) || !well_typed {
                         Counters::add(&self.shared.counters.violations);

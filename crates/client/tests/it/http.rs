@@ -141,6 +141,30 @@ async fn a_server_that_wants_authorization_from_the_start_is_recognised_with_or_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_batch_is_searched_for_the_answer_and_one_without_any_is_none() {
+    let json_body = |body: &str| Step::Http {
+        status: 200,
+        headers: vec![("content-type".into(), "application/json".into())],
+        body: body.into(),
+    };
+    let note = r#"{"jsonrpc":"2.0","method":"notifications/x"}"#;
+    let answer = |id: &str, text: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":"{text}"}}]}}}}"#)
+    };
+    let (session, _) =
+        http(&doing([json_body(&format!("[{note},{},{}]", answer("77", "not mine"), answer("{id}", "mine")))]));
+    assert_eq!(told(eventually(session.call("tool", &none())).await), "mine");
+    for nothing in ["[]", r#"["x"]"#, &format!("[{note}]")] {
+        let (session, _) = http(&doing([json_body(nothing)]));
+        eventually(session.connect()).await.unwrap();
+        let began = Instant::now();
+        let error = eventually(session.call("tool", &none())).await.unwrap_err();
+        assert!(matches!(error.kind, CallErrorKind::Malformed(_)), "{nothing}: {error}");
+        assert_eq!(began.elapsed(), Duration::ZERO);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_request_that_is_merely_accepted_has_no_answer() {
     for step in [status(202, ""), status(204, ""), status(200, "")] {
         let (session, _) = http(&doing([step]));

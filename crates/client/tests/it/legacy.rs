@@ -53,6 +53,21 @@ async fn a_stream_on_which_nothing_comes_any_more_is_left_for_another() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn many_callers_of_a_dead_stream_find_out_together() {
+    let server = HttpScripted::new(Script::good());
+    let http =
+        some_harmed_in_memory(&server, |connection| if connection == 1 { Harm::StallAfter(500) } else { Harm::None });
+    let session = Way::LegacySse.over(http, SessionOptions::default());
+    let text = json(json!({"text": "x".repeat(300)}));
+    while eventually(session.call("echo", &text)).await.is_ok() {}
+    let began = Instant::now();
+    let answers = eventually(futures_util::future::join_all((0..20).map(|_| session.call("echo", &text)))).await;
+    assert!(answers.iter().all(Result::is_ok));
+    assert!(began.elapsed() < seconds(12), "{:?}", began.elapsed());
+    assert_eq!(server.log().count("initialize"), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_slow_tool_is_no_reason_to_leave_a_stream() {
     let server = HttpScripted::new(Script::good().any_tool("hang").on_call("hang", [Step::Hang]));
     let session = sse(&server);

@@ -144,12 +144,14 @@ impl Route {
         tcp.set_keepalive(Some(KEEP_ALIVE));
         tcp.set_keepalive_interval(Some(KEEP_ALIVE_INTERVAL));
         tcp.set_keepalive_retries(Some(KEEP_ALIVE_RETRIES));
+        // What stands around an address would make it none, and none is passed over in silence.
+        let trimmed = |proxy: Option<String>| proxy.unwrap_or_default().trim().to_owned();
         let proxies = settings.proxies;
         let proxies = Matcher::builder()
-            .all(proxies.all.unwrap_or_default())
-            .http(proxies.http.unwrap_or_default())
-            .https(proxies.https.unwrap_or_default())
-            .no(proxies.no.unwrap_or_default())
+            .all(trimmed(proxies.all))
+            .http(trimmed(proxies.http))
+            .https(trimmed(proxies.https))
+            .no(trimmed(proxies.no))
             .build();
         Ok(Self { way: settings.way, tcp, proxies, tls: Tls::new(settings.extra_ca.as_deref())? })
     }

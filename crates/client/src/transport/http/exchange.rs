@@ -15,7 +15,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use wharf_io::{BodyError, Events};
 
-use super::follow::{Classified, classify_sole, follow, utf8};
+use super::follow::{Classified, answers_something, classify_sole, follow, utf8};
 use super::listen::listen;
 use super::poster::{Letter, Met, Refused, is};
 use super::{FRAMES, Reached};
@@ -129,7 +129,7 @@ impl Exchange {
         match classify_sole(text, posted.id) {
             Classified::Answer { reply, .. } => Ok(reply),
             Classified::Broken(reason) => Err(PostError::Malformed(reason)),
-            Classified::Other(text) if text.trim_start().starts_with('[') => {
+            Classified::Other(text) if answers_something(&text) => {
                 self.pass_on(Frame::AnswerTo(posted.id, text)).await;
                 Ok(Reply::Elsewhere)
             }

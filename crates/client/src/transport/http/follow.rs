@@ -43,7 +43,8 @@ pub(super) async fn follow(exchange: &Exchange, body: Body, id: u64, spoken: &Sp
                     // What came before must be heard before.
                     drop(reply);
                     exchange.pass_on(Frame::AnswerTo(id, Arc::unwrap_or_clone(text))).await;
-                    finish(exchange, events).await;
+                    // Whoever waits has it now, and will not wait for the rest.
+                    exchange.spawn(rest_in_time(rest(exchange, events)));
                     return Ok(Reply::Elsewhere);
                 }
                 Classified::Answer { reply, text, .. } => {
@@ -78,20 +79,27 @@ pub(super) async fn follow(exchange: &Exchange, body: Body, id: u64, spoken: &Sp
 }
 
 /// Reads what is left of a stream after its answer: usually its end, which follows at once.
-async fn finish(exchange: &Exchange, mut events: Events) {
+async fn finish(exchange: &Exchange, events: Events) {
+    let mut rest = Box::pin(rest(exchange, events));
+    if tokio::time::timeout(MOMENT, &mut rest).await.is_err() {
+        exchange.spawn(rest_in_time(rest));
+    }
+}
+
+/// Passes on whatever else a stream says.
+fn rest(exchange: &Exchange, mut events: Events) -> impl Future<Output = ()> + Send + 'static {
     let frames = exchange.frames();
-    let mut rest = Box::pin(async move {
+    async move {
         while let Some(Ok(event)) = events.next().await {
             if let Ok(text) = String::from_utf8(event.data) {
                 let _ = frames.send(Frame::Message(text)).await;
             }
         }
-    });
-    if tokio::time::timeout(MOMENT, &mut rest).await.is_err() {
-        exchange.spawn(async move {
-            let _ = tokio::time::timeout(REST, rest).await;
-        });
     }
+}
+
+async fn rest_in_time(rest: impl Future<Output = ()> + Send + 'static) {
+    let _ = tokio::time::timeout(REST, rest).await;
 }
 
 /// What a text is to the caller who waits for an answer.
@@ -113,6 +121,12 @@ pub(super) fn classify_sole(text: String, id: u64) -> Classified {
         }
         other => other,
     }
+}
+
+/// Whether there is an answer, or something that claims to be one, among the messages of a batch.
+pub(super) fn answers_something(text: &str) -> bool {
+    let messages = read_shared(&Arc::new(text.to_owned())).messages;
+    messages.iter().any(|message| matches!(message, Message::Answer { .. } | Message::Nonsense { .. }))
 }
 
 fn classify(text: String, id: u64) -> Classified {
