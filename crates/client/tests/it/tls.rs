@@ -21,6 +21,7 @@ use crate::{json, told};
 struct Secure {
     http: HttpSettings,
     greetings: Arc<AtomicU32>,
+    router: Router,
 }
 
 fn secure(name: &str, protocols: &[&str]) -> Secure {
@@ -46,7 +47,7 @@ fn secure(name: &str, protocols: &[&str]) -> Secure {
     };
     let options = wharf_server::RemoteOptions { allowed_hosts: Some(vec!["name.test".into()]), ..Default::default() };
     let (router, greetings) = (Router::new(toolbox, options), Arc::new(AtomicU32::new(0)));
-    let (counted, tasks) = (Arc::clone(&greetings), std::sync::Mutex::new(JoinSet::new()));
+    let (ours, counted, tasks) = (router.clone(), Arc::clone(&greetings), std::sync::Mutex::new(JoinSet::new()));
     let http = HttpSettings::default().dialing(move |_: DialTo| {
         counted.fetch_add(1, Ordering::Relaxed);
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
@@ -59,7 +60,7 @@ fn secure(name: &str, protocols: &[&str]) -> Secure {
         });
         std::future::ready(Ok(Dialed::new(ours)))
     });
-    Secure { http: HttpSettings { extra_ca: Some(authority.pem().into_bytes()), ..http }, greetings }
+    Secure { http: HttpSettings { extra_ca: Some(authority.pem().into_bytes()), ..http }, greetings, router: ours }
 }
 
 fn session(transport: impl Transport) -> Session {
@@ -88,6 +89,25 @@ async fn calls_go_through_tls_by_every_protocol() {
     let session = session(WebSocket::new("wss://name.test/ws", options(server.http)).unwrap());
     assert_eq!(told(soon(session.call("add", &add)).await), "3");
     soon(session.close()).await;
+}
+
+/// What makes a new session cheaper than a new start: there is no second greeting in TLS.
+#[tokio::test]
+async fn a_lost_session_is_made_anew_on_the_secure_connections_there_are() {
+    let add = json(json!({"a": 1, "b": 2}));
+    for protocols in [&["h2"][..], &["http/1.1"]] {
+        let server = secure("name.test", protocols);
+        let session = session(Http::new("https://name.test/mcp", options(server.http.clone())).unwrap());
+        assert_eq!(told(soon(session.call("add", &add)).await), "3");
+        let (greetings, before) = (server.greetings.load(Ordering::Relaxed), session.session_id());
+        server.router.forget_sessions().await;
+        assert_eq!(told(soon(session.call("add", &add)).await), "3");
+        assert_ne!(session.session_id(), before);
+        // Over HTTP/1.1 the new session's stream may need a connection beside that of the call.
+        let more = server.greetings.load(Ordering::Relaxed) - greetings;
+        assert!(more <= u32::from(protocols == ["http/1.1"]), "{protocols:?}: {more}");
+        soon(session.close()).await;
+    }
 }
 
 #[tokio::test]
