@@ -283,7 +283,8 @@ async fn a_server_that_is_away_is_told_from_one_that_is_lost_and_is_found_when_i
     let error = soon(session.call("get-sum", &json(json!({"a": 1, "b": 1})))).await.unwrap_err();
     assert_eq!(error.outcome(), Outcome::NotRun, "{error}");
     assert!(error.to_string().contains("cannot be reached"), "{error}");
-    assert!(matches!(&*session.status().borrow(), Status::Connected(_) | Status::Failed(_)));
+    // Its session is kept: it may still know us when it is back.
+    assert!(matches!(&*session.status().borrow(), Status::Connected(_)));
     peer.start_again().await;
     GET_SUM.works(&session, 2).await;
 }
