@@ -137,6 +137,20 @@ pub enum CallErrorKind {
         /// The result, for a host that wants it all the same.
         output: Box<ToolOutput>,
     },
+    /// The server needs something of the host to go on, and does not get it.
+    #[error("the server needs an answer to `{method}` to go on: {reason}")]
+    Input {
+        /// What it asked for.
+        method: String,
+        /// Why it does not get it.
+        reason: String,
+    },
+    /// The server gave up the task that it had made of the call.
+    #[error("the server cancelled the task it had made of the call{}", after_colon(.0))]
+    TaskCancelled(String),
+    /// The server does not offer this; nothing was sent.
+    #[error("the server does not offer {0}")]
+    Unsupported(String),
     /// The server sent something that named no request, and then nothing; the call may have been what it was about.
     #[error("without naming a request the server sent {0}, and then no answer; whether the call ran is unknown")]
     Unanswered(String),
@@ -251,6 +265,7 @@ impl CallError {
             | CallErrorKind::Arguments { .. }
             | CallErrorKind::Headers(_)
             | CallErrorKind::SessionLost { .. }
+            | CallErrorKind::Unsupported(_)
             | CallErrorKind::Busy => Outcome::NotRun,
             CallErrorKind::Http(status) if status.refused() => Outcome::NotRun,
             CallErrorKind::Server { .. } | CallErrorKind::Malformed(_) | CallErrorKind::Output { .. } => {
@@ -259,6 +274,8 @@ impl CallError {
             CallErrorKind::Timeout { .. }
             | CallErrorKind::Http(_)
             | CallErrorKind::Unanswered(_)
+            | CallErrorKind::Input { .. }
+            | CallErrorKind::TaskCancelled(_)
             | CallErrorKind::Lost(_)
             | CallErrorKind::Closed => Outcome::Unknown,
         }
@@ -320,6 +337,10 @@ impl fmt::Display for Evidence {
         }
         Ok(())
     }
+}
+
+fn after_colon(words: &str) -> String {
+    if words.is_empty() { String::new() } else { format!(": {words}") }
 }
 
 fn seconds(duration: Duration) -> String {

@@ -27,6 +27,8 @@ pub(crate) struct Counters {
     pub(crate) stray_answers: AtomicU64,
     pub(crate) lost_notices: AtomicU64,
     pub(crate) connections: AtomicU64,
+    /// Connections that were opened, whatever became of them.
+    pub(crate) opened: AtomicU64,
     last_noise: Mutex<Option<String>>,
 }
 

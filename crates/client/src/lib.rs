@@ -4,15 +4,18 @@
 //! schemas, ends every wait at a deadline, tells apart what failed and what may have run, and starts again after a
 //! crash. How a server is reached is a [`Transport`]; how the host answers what servers ask is a [`Host`].
 
+mod era;
 mod error;
 mod health;
 mod host;
 mod restarts;
 mod schema;
 mod session;
+mod trace;
 mod transport;
 mod wire;
 
+pub use era::{Memory, Protocol, UnknownProtocol};
 pub use error::{
     AuthRequired, CallError, CallErrorKind, ConnectError, ConnectErrorKind, Deadline, Evidence, HttpStatus, Outcome,
 };
@@ -20,7 +23,8 @@ pub use futures_util::future::BoxFuture;
 pub use health::Health;
 pub use host::{Abilities, Elicitation, ElicitationAnswer, Host, LogLevel, NoHost, Notice, Progress, Refusal, Root};
 pub use schema::{Fault, Schema};
-pub use session::{CallOptions, Deadlines, Phase, ServerInfo, Session, SessionOptions, Status};
+pub use session::{CallOptions, Deadlines, Phase, ResultCache, ServerInfo, Session, SessionOptions, Status};
+pub use trace::{InvalidTrace, TraceContext};
 pub use transport::{
     Frame, HeaderCommand, Http, InProcess, Incoming, InvalidRemote, Keeper, LONGEST_MESSAGE, LastWords, LegacySse,
     Link, OpenError, Outgoing, RemoteOptions, Stdio, Transport, WebSocket, session_loss,

@@ -5,12 +5,22 @@
 //! stop it, and a connection is published only when its handshake is done, so nobody ever sees half of one.
 
 mod attempt;
+mod beliefs;
+mod cache;
 mod call;
+mod discover;
+mod following;
 mod handshake;
+mod headers;
 mod list;
+mod manner;
+mod negotiate;
+mod rounds;
+mod subscribe;
+mod tasks;
 mod tools;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -18,22 +28,30 @@ use arc_swap::ArcSwapOption;
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared, join_all};
 use serde::Serialize;
+use serde_json::{Map, Value, json};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wharf_protocol::{Json, ServerName};
 
+pub use cache::ResultCache;
 pub use call::CallOptions;
 pub use handshake::ServerInfo;
 
+use crate::era::UNSUPPORTED_VERSION;
 use crate::health::Counters;
 use crate::restarts::{Decision, Restarts, jittered};
-use crate::transport::Transport;
+use crate::transport::{Transport, session_loss};
 use crate::wire::{Asked, Ending, Limits, Wire};
-use crate::{CallError, CallErrorKind, ConnectError, ConnectErrorKind, Evidence, Health, Host};
+use crate::{CallError, CallErrorKind, ConnectError, ConnectErrorKind, Evidence, Health, Host, Memory, Protocol};
 use attempt::Parts;
-use tools::KnownTools;
+use beliefs::Beliefs;
+use discover::{Discovered, discover};
+use manner::{Object, Request, Speaker, Wishes};
+use rounds::Round;
 
+/// Counts the sessions of this process.
+static SESSIONS: AtomicU64 = AtomicU64::new(1);
 /// How long a server may take to answer a ping, when nothing else has been heard of it.
 const PING_LIMIT: Duration = Duration::from_secs(10);
 /// The pauses before a list is asked for once more.
@@ -62,6 +80,14 @@ pub struct SessionOptions {
     pub most_pages: usize,
     /// How often a request is sent again, on a new session, because the server has lost the one it was sent on.
     pub session_retries: u32,
+    /// Which era of the protocol is spoken.
+    pub protocol: Protocol,
+    /// What is remembered of servers: one that several sessions share saves each of them finding out.
+    pub memory: Arc<Memory>,
+    /// What servers let us keep for a while.
+    pub cache: Arc<ResultCache>,
+    /// Extensions of the protocol that the host knows, by their ids, with its settings for them.
+    pub extensions: Map<String, Value>,
 }
 
 /// How long is waited for what. Every wait has its own limit.
@@ -89,6 +115,10 @@ impl Default for SessionOptions {
             deadlines: Deadlines::default(),
             most_pages: 64,
             session_retries: 1,
+            protocol: Protocol::Auto,
+            memory: Arc::default(),
+            cache: Arc::default(),
+            extensions: Map::new(),
         }
     }
 }
@@ -139,6 +169,9 @@ struct Inner {
     start: Mutex<Start>,
     status: watch::Sender<Status>,
     counters: Arc<Counters>,
+    wishes: Arc<Wishes>,
+    /// What the server is known by to what we keep of it.
+    endpoint: Arc<str>,
     /// One at a time may close.
     closing: Semaphore,
 }
@@ -148,8 +181,9 @@ struct Live {
     /// Which connection of this session it is.
     number: u64,
     wire: Wire,
+    speaker: Speaker,
     info: Arc<ServerInfo>,
-    tools: Arc<KnownTools>,
+    beliefs: Arc<Beliefs>,
     since: Instant,
     /// The server no longer knows our session: whoever comes now needs another one.
     lost: AtomicBool,
@@ -157,6 +191,8 @@ struct Live {
     doubtful: AtomicBool,
     /// One at a time finds out.
     asking: Semaphore,
+    /// What goes on besides calls for as long as the connection lives.
+    beside: Mutex<JoinSet<()>>,
 }
 
 /// Everything about starting, behind the one lock.
@@ -187,8 +223,12 @@ impl Session {
         host: Arc<dyn Host>,
         options: SessionOptions,
     ) -> Self {
+        // Servers without an identity are each their own.
+        let own = || format!("session {}", SESSIONS.fetch_add(1, Ordering::Relaxed));
         let inner = Inner {
             name,
+            endpoint: transport.identity().unwrap_or_else(own).into(),
+            wishes: Arc::default(),
             transport,
             host,
             options,
@@ -236,7 +276,7 @@ impl Session {
         Ok(Arc::clone(&self.inner.ready().await?.info))
     }
 
-    /// Does the handshake once more on the connection there is; what was known of the server is forgotten.
+    /// Greets the server once more on the connection there is; what was known of it is forgotten.
     pub async fn initialize(&self) -> Result<Arc<ServerInfo>, CallError> {
         let live = self.inner.ready().await?;
         if live.wire.renews() {
@@ -244,14 +284,31 @@ impl Session {
             live.lose();
             return Ok(Arc::clone(&self.inner.ready().await?.info));
         }
-        live.tools.forget();
-        let info = handshake::shake_hands(&live.wire, &*self.inner.host, &self.inner.options).await;
-        info.map(Arc::new).map_err(|kind| self.inner.call_error(&live, CallErrorKind::Connect(kind)))
+        live.beliefs.forget();
+        let (host, options) = (Arc::clone(&self.inner.host), self.inner.options.clone());
+        let greeted = if live.speaker.is_modern() {
+            match discover(live.wire.line(), host, options, Arc::clone(&self.inner.wishes)).await {
+                Discovered::Modern(info, _) => Ok(info),
+                Discovered::Legacy { reason, .. } => Err(ConnectErrorKind::Refused(reason)),
+                Discovered::Gone(kind) | Discovered::Hopeless(kind) => Err(kind),
+            }
+        } else {
+            handshake::shake_hands(live.wire.line(), host, options).await.map_err(|refused| refused.kind)
+        };
+        greeted.map(Arc::new).map_err(|kind| self.inner.call_error(&live, CallErrorKind::Connect(kind)))
     }
 
     /// Asks whether the server is there.
     pub async fn ping(&self) -> Result<(), CallError> {
-        self.request("ping", &serde_json::json!({})).await.map(drop)
+        let limits = self.inner.limits(&CallOptions::default());
+        let work = |live: Arc<Live>| {
+            async move {
+                let answer = live.ping(limits).await;
+                answer.map(drop).map_err(|kind| self.inner.call_error(&live, kind))
+            }
+            .boxed()
+        };
+        self.in_session(work).await
     }
 
     /// Sends any request and waits for its result.
@@ -259,12 +316,35 @@ impl Session {
         let limits = self.inner.limits(&CallOptions::default());
         let work = |live: Arc<Live>| {
             async move {
-                let result = live.wire.request(Asked::new(method, limits), |_| params).await;
+                let result = if live.speaker.is_modern() {
+                    self.request_by_itself(&live, method, params).await
+                } else {
+                    live.wire.request(Asked::new(method, limits), |_| params).await
+                };
                 result.map_err(|kind| self.inner.call_error(&live, kind))
             }
             .boxed()
         };
         self.in_session(work).await
+    }
+
+    /// Sends any request where each says all that the server needs to know.
+    async fn request_by_itself(
+        &self,
+        live: &Live,
+        method: &'static str,
+        params: &(impl Serialize + Sync),
+    ) -> Result<Json, CallErrorKind> {
+        let unusable = |reason| CallErrorKind::Malformed(format!("the parameters of `{method}` {reason}"));
+        let params = Json::of(params).map_err(|error| unusable(format!("cannot be written: {error}")))?;
+        let mut params = Object::read(&params).map_err(unusable)?;
+        let meta = params.split_meta();
+        let about = ["name", "uri", "taskId"].into_iter().find_map(|key| params.get(key)?.decode::<String>().ok());
+        let named = matches!(method, "tools/call" | "prompts/get" | "resources/read") || method.starts_with("tasks/");
+        let mut request = Request::new(method, &params, self.inner.limits(&CallOptions::default()));
+        request.about = about.as_deref().filter(|_| named);
+        request.meta = meta.as_ref();
+        self.complete(live, &mut request).await
     }
 
     /// Reads something, which may be done as often as it takes: a few times, with pauses between.
@@ -331,7 +411,7 @@ impl Session {
         // Said before the waiting: whoever uses the session meanwhile opens it again, and has the last word.
         self.inner.status.send_replace(Status::Closed);
         let retired = retired.iter().filter_map(Weak::upgrade);
-        join_all(retired.chain(live).map(|live| async move { live.wire.close().await })).await;
+        join_all(retired.chain(live).map(|live| async move { live.close().await })).await;
     }
 }
 
@@ -349,6 +429,19 @@ impl Live {
             self.wire.retire();
         }
     }
+
+    async fn close(&self) {
+        // Some servers wait a while for a client that still listens.
+        let mut beside = std::mem::take(&mut *self.beside.lock().unwrap_or_else(PoisonError::into_inner));
+        beside.shutdown().await;
+        self.wire.close().await;
+    }
+
+    /// Asks whether the server is there, by what its era has for that.
+    async fn ping(&self, limits: Limits) -> Result<Json, CallErrorKind> {
+        let method = if self.speaker.is_modern() { "server/discover" } else { "ping" };
+        self.speaker.send(&mut Request::new(method, &json!({}), limits), &Round::default()).await
+    }
 }
 
 impl Inner {
@@ -356,9 +449,16 @@ impl Inner {
         self.live.load_full().filter(|live| live.wire.ending().is_none() && !live.lost.load(Ordering::Acquire))
     }
 
-    /// Whether a call failed because the server has lost the session. If so, nobody else is let into it.
+    /// Whether a call failed because the server has lost the session, or speaks another way than it did. If so, nobody
+    /// else is let into it.
     fn has_lost(&self, live: &Live, error: &CallError) -> bool {
-        let lost = matches!(error.kind, CallErrorKind::SessionLost { .. });
+        let lost = match &error.kind {
+            CallErrorKind::SessionLost { .. } => true,
+            CallErrorKind::Server { code, message, .. } => {
+                *code == UNSUPPORTED_VERSION || (live.speaker.is_modern() && session_loss(*code, message))
+            }
+            _ => false,
+        };
         if lost {
             tracing::debug!(server = %self.name, %error, "the session is lost");
             live.lose();
@@ -380,7 +480,7 @@ impl Inner {
         // Whoever asked before us may have found out.
         if live.doubtful.load(Ordering::Relaxed) && !live.lost.load(Ordering::Acquire) {
             let limits = Limits { idle: PING_LIMIT, total: Some(PING_LIMIT), first_byte: PING_LIMIT };
-            match live.wire.request(Asked::new("ping", limits), |_| serde_json::json!({})).await {
+            match live.ping(limits).await {
                 // Even a refusal is an answer.
                 Ok(_) | Err(CallErrorKind::Server { .. }) => live.doubtful.store(false, Ordering::Relaxed),
                 // Closed by ourselves, which the call will be told.
@@ -433,7 +533,7 @@ impl Inner {
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
             }
-            let result = parts.connect(session.clone()).await.map(Arc::new);
+            let result = parts.connect().await.map(Arc::new);
             let stale = session.upgrade().is_some_and(|session| !session.attempted(&result, closings));
             // What comes about after the session was closed is nobody's.
             let _ = told.send(if stale { Err(late) } else { result });
@@ -493,13 +593,16 @@ impl Inner {
         self.status.send_replace(Status::Failed(error.clone()));
     }
 
-    fn parts(&self) -> Parts {
+    fn parts(self: &Arc<Self>) -> Parts {
         Parts {
             name: self.name.clone(),
             transport: Arc::clone(&self.transport),
             host: Arc::clone(&self.host),
             options: self.options.clone(),
             counters: Arc::clone(&self.counters),
+            wishes: Arc::clone(&self.wishes),
+            endpoint: Arc::clone(&self.endpoint),
+            session: Arc::downgrade(self),
         }
     }
 

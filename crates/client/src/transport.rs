@@ -26,7 +26,7 @@ use wharf_io::{Exit, SpawnError};
 
 use crate::{AuthRequired, HttpStatus};
 
-pub(crate) use http::parse_headers;
+pub(crate) use http::{Governor, parse_headers};
 pub use http::{HeaderCommand, Http, InvalidRemote, LegacySse, RemoteOptions, session_loss};
 pub use in_process::InProcess;
 pub(crate) use posts::{Heard, PostError, Posted, Posts, Reply};
@@ -67,6 +67,22 @@ pub trait Transport: Send + Sync + 'static {
     /// come about is tried again by itself.
     fn is_remote(&self) -> bool {
         false
+    }
+
+    /// What tells this server from others for as long as it is configured the same; `None` if nothing does. What a server
+    /// speaks is remembered under it, as a digest: it may hold secrets.
+    fn identity(&self) -> Option<String> {
+        None
+    }
+
+    /// Who we are to the server: what it keeps private is shown to no other. May hold secrets, and is written nowhere.
+    fn audience(&self) -> Option<String> {
+        None
+    }
+
+    /// The same server over the transport that came before this one, for servers that know only that.
+    fn older(&self) -> Option<Arc<dyn Transport>> {
+        None
     }
 }
 

@@ -16,6 +16,7 @@ mod reader;
 mod waiting;
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -30,11 +31,12 @@ use wharf_protocol::Json;
 use crate::health::Counters;
 use crate::transport::{Heard, Keeper, Link, PostError, Posted, session_loss};
 use crate::{CallErrorKind, ConnectErrorKind, Evidence, Host, Notice, Progress};
-use clock::Clock;
+use clock::{Clock, Paused};
 pub(crate) use find_id::{Found, find_id};
 use message::write;
 pub(crate) use message::{Message, RpcError, read_shared};
 use out::Out;
+pub(crate) use questions::Question;
 use reader::Reader;
 use waiting::{Answered, Waiting};
 
@@ -55,7 +57,7 @@ pub(crate) const TELL_LIMIT: Duration = Duration::from_secs(30);
 /// How long a transport may take to close its far end.
 const CLOSING: Duration = Duration::from_secs(10 * 60);
 /// Longer than any deadline that means something, and short enough to be added to any point in time.
-const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+pub(crate) const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// Receives the progress of one call, in the caller's own task.
 pub(crate) type OnProgress<'a> = &'a mut (dyn FnMut(Progress) + Send);
@@ -67,8 +69,8 @@ pub(crate) type OnEnd = Box<dyn FnOnce(&Ending) -> Option<Arc<dyn Send + Sync>> 
 pub(crate) struct Setup {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) counters: Arc<Counters>,
-    /// Sees every notice before the host does.
-    pub(crate) on_notice: Box<dyn Fn(&Notice) + Send>,
+    /// Sees every notice before the host does, and says what the host is told instead.
+    pub(crate) on_notice: Box<dyn Fn(Notice) -> Vec<Notice> + Send>,
     pub(crate) on_end: OnEnd,
     /// How long a full pipe is borne.
     pub(crate) write_limit: Duration,
@@ -110,17 +112,24 @@ pub(crate) struct Ending {
     pub(crate) evidence: Evidence,
 }
 
-/// One living, or dead, connection.
+/// One living, or dead, connection. When it is dropped the far end is given up.
 pub(crate) struct Wire {
-    shared: Arc<Shared>,
+    line: Line,
     keeper: Arc<dyn Keeper>,
-    permits: Semaphore,
     tasks: Mutex<JoinSet<()>>,
+}
+
+/// What requests are made on: a handle that does not keep the connection alive.
+#[derive(Clone)]
+pub(crate) struct Line {
+    shared: Arc<Shared>,
 }
 
 /// What callers and the reader share.
 struct Shared {
     next_id: AtomicU64,
+    /// Requests that may still be made.
+    permits: Semaphore,
     posts: ArrayQueue<Post>,
     /// Who waits and is not known to the reader yet, where callers bring most answers themselves: then it need never be.
     fresh: Mutex<HashMap<u64, Waiter>>,
@@ -133,6 +142,9 @@ struct Shared {
     ending: OnceLock<Ending>,
     /// Whether any request but the handshake has been answered.
     useful: AtomicBool,
+    /// Whether every request stands for itself: then the server asks nothing, and over HTTP a request is cancelled by
+    /// hanging up.
+    stateless: AtomicBool,
     counters: Arc<Counters>,
     started: Instant,
 }
@@ -167,8 +179,10 @@ impl Wire {
     /// Takes charge of an open connection.
     pub(crate) fn start(link: Link, setup: Setup) -> Self {
         let (out, lanes) = Out::new(link.outward);
+        let at_once = if matches!(out, Out::Pipe(_)) { IN_FLIGHT } else { CONNECTIONS };
         let shared = Arc::new(Shared {
             next_id: AtomicU64::new(1),
+            permits: Semaphore::new(at_once),
             posts: ArrayQueue::new(if matches!(out, Out::Pipe(_)) { POSTS } else { FEW_POSTS }),
             fresh: Mutex::default(),
             nudge: Notify::new(),
@@ -177,6 +191,7 @@ impl Wire {
             closing: OnceLock::new(),
             ending: OnceLock::new(),
             useful: AtomicBool::new(false),
+            stateless: AtomicBool::new(false),
             counters: Arc::clone(&setup.counters),
             started: Instant::now(),
         });
@@ -193,138 +208,18 @@ impl Wire {
         tasks.spawn(notices::tell(told, Arc::clone(&setup.host), all_told));
         let reader = Reader::new(Arc::clone(&shared), Arc::clone(&keeper), (notices, heard_all), setup);
         tasks.spawn(reader.run(link.incoming));
-        let permits = Semaphore::new(if matches!(shared.out, Out::Pipe(_)) { IN_FLIGHT } else { CONNECTIONS });
-        Self { shared, keeper, permits, tasks: Mutex::new(tasks) }
+        Self { line: Line { shared }, keeper, tasks: Mutex::new(tasks) }
     }
 
-    /// Sends a request and waits for its answer. Dropping the future cancels the request on the wire.
-    ///
-    /// `params` is given the request's id, which is also its progress token.
-    pub(crate) async fn request<P: Serialize>(
-        &self,
-        asked: Asked<'_>,
-        params: impl FnOnce(u64) -> P,
-    ) -> Result<Json, CallErrorKind> {
-        let Asked { method, mut limits, headers, on_progress } = asked;
-        let shared = &*self.shared;
-        let _permit = if let Ok(permit) = self.permits.try_acquire() {
-            permit
-        } else {
-            let asked = Instant::now();
-            let permit = tokio::time::timeout(limits.shortest(), self.permits.acquire()).await;
-            // Waiting for one's turn is part of the whole.
-            limits.total = limits.total.map(|total| total.saturating_sub(asked.elapsed()));
-            permit.ok().and_then(Result::ok).ok_or(CallErrorKind::Busy)?
-        };
-        if shared.ending.get().is_some() || shared.closing.get().is_some() {
-            return Err(CallErrorKind::Connect(self.not_sent()));
-        }
-        let id = shared.next_id.fetch_add(1, Ordering::Relaxed);
-        let (answer, receiver) = oneshot::channel();
-        let heard = Arc::new(Heard { at: AtomicU64::new(shared.running_time()), ..Heard::default() });
-        let (progress, on_progress) = match on_progress {
-            Some(on_progress) => {
-                let (sender, receiver) = mpsc::channel(PROGRESS);
-                (Some(sender), Some((receiver, on_progress)))
-            }
-            None => (None, None),
-        };
-        let waiter = Waiter { answer, progress, heard: Arc::clone(&heard), suspected: None };
-        match &shared.out {
-            Out::Pipe(_) => shared.posts.push(Post::Expect(id, waiter)).map_err(|_| CallErrorKind::Busy)?,
-            Out::Posts(_) => drop(shared.fresh().insert(id, waiter)),
-        }
-        // From here on the request counts as under way: if we are dropped, the server is told.
-        let handshake = method == "initialize";
-        let mut in_flight = InFlight { shared, id, forgotten: false, answered: false, cancels: !handshake };
-        let message = write(Some(id), method, Some(params(id)));
-        let posting = match &shared.out {
-            Out::Pipe(outbox) => {
-                outbox.post(message).map_err(|_| CallErrorKind::Busy)?;
-                None
-            }
-            Out::Posts(lanes) => {
-                Some(lanes.request(Posted { id, message, handshake, headers, heard: Arc::clone(&heard) }))
-            }
-        };
-        // Either the reader finds our post when it ends, or we find its ending here.
-        fence(Ordering::SeqCst);
-        // Only a request that begins no session, and that the server has not begun to work on, can have met with a lost one.
-        let mut begun = handshake;
-        let answer = if shared.ending.get().is_some() {
-            Err(Failure::Ended)
-        } else if shared.closing.get().is_some() {
-            Err(Failure::Closed)
-        } else {
-            let waiting = Waiting::new(shared, receiver, heard, limits, posting);
-            let Answered { answer, by_reader, progressed } = waiting.answer(on_progress).await?;
-            in_flight.forgotten = by_reader;
-            begun = progressed;
-            answer
-        };
-        in_flight.answered = !matches!(answer, Err(Failure::Unanswered(_) | Failure::Post(PostError::Lost(_))));
-        if answer.is_ok() && !handshake {
-            shared.useful.store(true, Ordering::Relaxed);
-        }
-        answer.map_err(|failure| self.no_result(failure, begun))
-    }
-
-    /// Whether the connection has been of any use beyond its handshake.
-    pub(crate) fn was_useful(&self) -> bool {
-        self.shared.useful.load(Ordering::Relaxed)
-    }
-
-    /// Sends a notification and, where the transport can tell, waits until the server has taken it. One that cannot
-    /// leave a pipe is lost with its connection.
-    pub(crate) async fn tell(&self, method: &str, params: Option<&Json>) -> Result<(), CallErrorKind> {
-        let message = write(None, method, params);
-        match &self.shared.out {
-            Out::Posts(_) if self.shared.closing.get().is_some() => Err(CallErrorKind::Connect(self.not_sent())),
-            Out::Posts(lanes) => lanes.tell(message).await.map_err(|error| match self.shared.closing.get() {
-                // What the server makes of a session that we have ended is no news.
-                Some(()) => CallErrorKind::Closed,
-                None => no_reply(error),
-            }),
-            Out::Pipe(outbox) => {
-                let _ = outbox.post(message);
-                Ok(())
-            }
-        }
-    }
-
-    /// The server speaks this revision.
-    pub(crate) fn greeted(&self, revision: &str) {
-        if let Out::Posts(lanes) = &self.shared.out {
-            lanes.greeted(revision);
-        }
-    }
-
-    /// The handshake is over.
-    pub(crate) fn listen(&self) {
-        if let Out::Posts(lanes) = &self.shared.out {
-            lanes.listen();
-        }
-    }
-
-    /// Whether a new session needs nothing but a handshake.
-    pub(crate) fn renews(&self) -> bool {
-        matches!(&self.shared.out, Out::Posts(lanes) if lanes.renews())
-    }
-
-    /// Whether requests and answers go separate ways, of which one can be dead while the other works.
-    pub(crate) fn answers_apart(&self) -> bool {
-        matches!(&self.shared.out, Out::Posts(lanes) if !lanes.renews())
+    /// A handle for who must not keep the connection alive.
+    pub(crate) fn line(&self) -> Line {
+        self.line.clone()
     }
 
     /// The server has lost the session this connection carries: nothing more is expected of it, but the calls that are
     /// under way may still be answered.
     pub(crate) fn retire(&self) {
         self.keeper.abandon();
-    }
-
-    /// How the connection ended, if it has.
-    pub(crate) fn ending(&self) -> Option<&Ending> {
-        self.shared.ending.get()
     }
 
     /// What the server has said, for an error about it.
@@ -352,6 +247,165 @@ impl Wire {
         let ended = async { while self.shared.ending.get().is_none() && tasks.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(FAREWELL, ended).await;
         tasks.shutdown().await;
+    }
+}
+
+impl Deref for Wire {
+    type Target = Line;
+
+    fn deref(&self) -> &Line {
+        &self.line
+    }
+}
+
+impl Line {
+    /// Sends a request and waits for its answer. Dropping the future cancels the request on the wire.
+    ///
+    /// `params` is given the request's id, which is also its progress token.
+    pub(crate) async fn request<P: Serialize>(
+        &self,
+        asked: Asked<'_>,
+        params: impl FnOnce(u64) -> P,
+    ) -> Result<Json, CallErrorKind> {
+        let Asked { method, mut limits, headers, on_progress } = asked;
+        let shared = &*self.shared;
+        let _permit = if let Ok(permit) = shared.permits.try_acquire() {
+            permit
+        } else {
+            let asked = Instant::now();
+            let permit = tokio::time::timeout(limits.shortest(), shared.permits.acquire()).await;
+            // Waiting for one's turn is part of the whole.
+            limits.total = limits.total.map(|total| total.saturating_sub(asked.elapsed()));
+            permit.ok().and_then(Result::ok).ok_or(CallErrorKind::Busy)?
+        };
+        if shared.ending.get().is_some() || shared.closing.get().is_some() {
+            return Err(CallErrorKind::Connect(self.not_sent()));
+        }
+        let id = shared.next_id.fetch_add(1, Ordering::Relaxed);
+        let (answer, receiver) = oneshot::channel();
+        let heard = Arc::new(Heard { at: AtomicU64::new(shared.running_time()), ..Heard::default() });
+        let (progress, on_progress) = match on_progress {
+            Some(on_progress) => {
+                let (sender, receiver) = mpsc::channel(PROGRESS);
+                (Some(sender), Some((receiver, on_progress)))
+            }
+            None => (None, None),
+        };
+        let waiter = Waiter { answer, progress, heard: Arc::clone(&heard), suspected: None };
+        match &shared.out {
+            Out::Pipe(_) => shared.posts.push(Post::Expect(id, waiter)).map_err(|_| CallErrorKind::Busy)?,
+            Out::Posts(_) => drop(shared.fresh().insert(id, waiter)),
+        }
+        // From here on the request counts as under way: if we are dropped, the server is told.
+        let handshake = method == "initialize";
+        let greeting = handshake || method == "server/discover";
+        let hangs_up = matches!(shared.out, Out::Posts(_)) && shared.stateless.load(Ordering::Relaxed);
+        let mut in_flight = InFlight { shared, id, forgotten: false, answered: false, cancels: !greeting && !hangs_up };
+        let message = write(Some(id), method, Some(params(id)));
+        let posting = match &shared.out {
+            Out::Pipe(outbox) => {
+                outbox.post(message).map_err(|_| CallErrorKind::Busy)?;
+                None
+            }
+            Out::Posts(lanes) => {
+                Some(lanes.request(Posted { id, method, message, handshake, headers, heard: Arc::clone(&heard) }))
+            }
+        };
+        // Either the reader finds our post when it ends, or we find its ending here.
+        fence(Ordering::SeqCst);
+        // Only a request that begins no session, and that the server has not begun to work on, can have met with a lost one.
+        let mut begun = handshake;
+        let answer = if shared.ending.get().is_some() {
+            Err(Failure::Ended)
+        } else if shared.closing.get().is_some() {
+            Err(Failure::Closed)
+        } else {
+            let waiting = Waiting::new(shared, receiver, heard, limits, posting);
+            let Answered { answer, by_reader, progressed } = waiting.answer(on_progress).await?;
+            in_flight.forgotten = by_reader;
+            begun = progressed;
+            answer
+        };
+        in_flight.answered = !matches!(answer, Err(Failure::Unanswered(_) | Failure::Post(PostError::Lost(_))));
+        if answer.is_ok() && !greeting {
+            shared.useful.store(true, Ordering::Relaxed);
+        }
+        answer.map_err(|failure| self.no_result(failure, begun))
+    }
+
+    /// Whether the connection has been of any use beyond its handshake.
+    pub(crate) fn was_useful(&self) -> bool {
+        self.shared.useful.load(Ordering::Relaxed)
+    }
+
+    /// Sends a notification and, where the transport can tell, waits until the server has taken it. One that cannot
+    /// leave a pipe is lost with its connection.
+    pub(crate) async fn tell(&self, method: &str, params: Option<&Json>) -> Result<(), CallErrorKind> {
+        let message = write(None, method, params);
+        match &self.shared.out {
+            Out::Posts(_) if self.shared.closing.get().is_some() => Err(CallErrorKind::Connect(self.not_sent())),
+            Out::Posts(lanes) => lanes.tell(method, message).await.map_err(|error| match self.shared.closing.get() {
+                // What the server makes of a session that we have ended is no news.
+                Some(()) => CallErrorKind::Closed,
+                None => no_reply(error),
+            }),
+            Out::Pipe(outbox) => {
+                let _ = outbox.post(message);
+                Ok(())
+            }
+        }
+    }
+
+    /// The server speaks this revision, in a session.
+    pub(crate) fn greeted(&self, revision: &str) {
+        if let Out::Posts(lanes) = &self.shared.out {
+            lanes.greeted(revision);
+        }
+    }
+
+    /// From now on every request stands for itself, in this revision; with `None`, no longer.
+    pub(crate) fn stand_alone(&self, revision: Option<&str>) {
+        self.shared.stateless.store(revision.is_some(), Ordering::Relaxed);
+        if let Out::Posts(lanes) = &self.shared.out {
+            lanes.stand_alone(revision);
+        }
+    }
+
+    /// Whether requests have headers.
+    pub(crate) fn takes_headers(&self) -> bool {
+        matches!(&self.shared.out, Out::Posts(lanes) if lanes.renews())
+    }
+
+    /// The time by which calls are measured: it stands still while the host is being asked.
+    pub(crate) fn running_time(&self) -> Duration {
+        Duration::from_millis(self.shared.running_time())
+    }
+
+    /// Stops that time for as long as what is returned lives.
+    pub(crate) fn pause(&self) -> Paused<'_> {
+        self.shared.clock.pause()
+    }
+
+    /// The handshake is over.
+    pub(crate) fn listen(&self) {
+        if let Out::Posts(lanes) = &self.shared.out {
+            lanes.listen();
+        }
+    }
+
+    /// Whether a new session needs nothing but a handshake.
+    pub(crate) fn renews(&self) -> bool {
+        matches!(&self.shared.out, Out::Posts(lanes) if lanes.renews())
+    }
+
+    /// Whether requests and answers go separate ways, of which one can be dead while the other works.
+    pub(crate) fn answers_apart(&self) -> bool {
+        matches!(&self.shared.out, Out::Posts(lanes) if !lanes.renews())
+    }
+
+    /// How the connection ended, if it has.
+    pub(crate) fn ending(&self) -> Option<&Ending> {
+        self.shared.ending.get()
     }
 
     fn no_result(&self, failure: Failure, begun: bool) -> CallErrorKind {

@@ -33,6 +33,11 @@ impl<'a> Fields<'a> {
         self.entries.iter().rev().find(|(name, _)| name == key).map(|(_, raw)| *raw).filter(|raw| raw.get() != "null")
     }
 
+    /// All fields, in their order.
+    pub fn entries(&self) -> impl Iterator<Item = (String, Json)> {
+        self.entries.iter().map(|(name, raw)| (name.clone().into_owned(), self.of.slice(raw)))
+    }
+
     /// A field as a slice of the object's own text.
     pub fn json(&self, key: &str) -> Option<Json> {
         self.raw(key).map(|raw| self.of.slice(raw))

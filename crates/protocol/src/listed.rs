@@ -46,6 +46,21 @@ impl<T> Default for Listed<T> {
     }
 }
 
+impl<T> Listed<T> {
+    /// Sets items aside that cannot be used for a reason of ours; it is told with the item as it was sent.
+    pub fn set_aside(&mut self, fault: impl Fn(&T) -> Option<(String, Json)>) {
+        let taken: HashSet<usize> = self.quarantined.iter().map(|item| item.position).collect();
+        let positions = (0..).filter(|position| !taken.contains(position));
+        let items = std::mem::take(&mut self.items);
+        for (position, item) in positions.zip(items) {
+            match fault(&item) {
+                None => self.items.push(item),
+                Some((reason, raw)) => self.quarantined.push(Quarantined::new(position, reason, &raw)),
+            }
+        }
+    }
+}
+
 impl<T: Item> Listed<T> {
     /// Adds the items of one page.
     pub fn add_page(&mut self, page: &[Json]) {

@@ -1,16 +1,17 @@
 //! The life of a tool call: check, send, wait, read, check again.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderMap;
 use serde::Serialize;
 use tokio::time::Instant;
 use wharf_protocol::{Hints, Json, ToolOutput, ToolResult};
 
+use super::manner::{Request, Welcome};
 use super::{Live, Session};
+use crate::era::HEADER_MISMATCH;
 use crate::transport::parse_headers;
-use crate::wire::Asked;
-use crate::{CallError, CallErrorKind, ConnectErrorKind, Fault, Outcome, Progress};
+use crate::{CallError, CallErrorKind, ConnectErrorKind, Fault, Outcome, Progress, TraceContext};
 
 /// How long a result waits for the list that it is checked against; then it is passed on unchecked.
 const LIST_LIMIT: Duration = Duration::from_secs(30);
@@ -24,6 +25,8 @@ pub struct CallOptions<'a> {
     pub idle: Option<Duration>,
     /// Headers for this call alone, over HTTP: a user's token, an id for tracing. Other transports have no place for them.
     pub headers: Vec<(String, String)>,
+    /// Where the call belongs in a trace.
+    pub trace: Option<TraceContext>,
     /// Hears of progress, in order, in the caller's own task, and never after the call has returned.
     pub progress: Option<&'a mut (dyn FnMut(Progress) + Send)>,
 }
@@ -32,14 +35,6 @@ pub struct CallOptions<'a> {
 struct CallParams<'a> {
     name: &'a str,
     arguments: &'a Json,
-    #[serde(rename = "_meta")]
-    meta: Meta,
-}
-
-#[derive(Serialize)]
-struct Meta {
-    #[serde(rename = "progressToken")]
-    progress_token: u64,
 }
 
 impl Session {
@@ -111,15 +106,16 @@ impl Session {
         options: &mut CallOptions<'_>,
     ) -> Result<ToolOutput, CallError> {
         let fail = |kind| self.inner.call_error(live, kind);
-        let params = |id| CallParams { name: tool, arguments, meta: Meta { progress_token: id } };
-        let limits = self.inner.limits(options);
-        let headers = match &options.headers[..] {
-            [] => None,
-            headers => Some(parse_headers(headers).map_err(|error| fail(CallErrorKind::Headers(error)))?),
+        let result = match self.send_call(live, tool, arguments, options).await {
+            // The tool has become another one since it was listed; the call did not run.
+            Err(CallErrorKind::Server { code: HEADER_MISMATCH, .. }) if live.speaker.is_modern() => {
+                live.beliefs.forget();
+                self.list_tools_of(live).await?;
+                self.send_call(live, tool, arguments, options).await
+            }
+            result => result,
         };
-        let on_progress = options.progress.as_mut().map(|progress| &mut **progress as _);
-        let asked = Asked { method: "tools/call", limits, headers: headers.map(Arc::new), on_progress };
-        let result = live.wire.request(asked, params).await.map_err(fail)?;
+        let result = result.map_err(fail)?;
 
         let output = ToolOutput::from_json(&result)
             .map_err(|reason| fail(CallErrorKind::Malformed(format!("the result {reason}"))))?;
@@ -132,22 +128,53 @@ impl Session {
         Ok(output)
     }
 
+    async fn send_call(
+        &self,
+        live: &Live,
+        tool: &str,
+        arguments: &Json,
+        options: &mut CallOptions<'_>,
+    ) -> Result<Json, CallErrorKind> {
+        let mut headers = match &options.headers[..] {
+            [] => HeaderMap::new(),
+            headers => parse_headers(headers).map_err(CallErrorKind::Headers)?,
+        };
+        if live.speaker.is_modern()
+            && live.wire.takes_headers()
+            && let Some(tools) = live.beliefs.tools.get()
+            && let Some(known) = tools.get(tool)
+        {
+            headers.extend(known.headers(arguments));
+        }
+        let mut request = Request {
+            method: "tools/call",
+            params: &CallParams { name: tool, arguments },
+            about: Some(tool),
+            limits: self.inner.limits(options),
+            headers,
+            progress: options.progress.as_mut().map_or(Welcome::Noted, |progress| Welcome::Heard(&mut **progress)),
+            trace: options.trace.as_ref(),
+            meta: None,
+        };
+        self.complete(live, &mut request).await
+    }
+
     /// Checks a result against the tool's output schema. If there is structured content and the tools have not been
     /// listed yet, they are now; a list that cannot be had leaves the result unchecked, not unusable.
     async fn check_output(&self, live: &Live, tool: &str, output: &ToolOutput) -> Result<(), Fault> {
         let structured = output.structured.as_ref();
-        if structured.is_some() && live.tools.get().is_none() {
+        if structured.is_some() && live.beliefs.tools.get().is_none() {
             // One caller asks for all of them, and asks only once where no list is to be had.
-            let _turn = live.tools.one_at_a_time().await;
-            if live.tools.get().is_none() && live.tools.may_be_listed() {
+            let _turn = live.beliefs.tools.one_at_a_time().await;
+            if live.beliefs.tools.get().is_none() && live.beliefs.tools.may_be_listed() {
                 let listed = tokio::time::timeout(LIST_LIMIT, self.list_tools_of(live)).await;
                 if !matches!(listed, Ok(Ok(_))) {
                     tracing::warn!(server = %self.inner.name, tool, "results are not checked: the tools cannot be listed");
-                    live.tools.cannot_be_listed();
+                    live.beliefs.tools.cannot_be_listed();
                 }
             }
         }
-        match live.tools.get().as_ref().and_then(|tools| tools.get(tool)) {
+        match live.beliefs.tools.get().as_ref().and_then(|tools| tools.get(tool)) {
             Some(known) => known.check_output(structured),
             None => Ok(()),
         }
@@ -162,7 +189,7 @@ fn first_unknown(unknown: Option<CallError>, last: CallError) -> CallError {
 /// Whether a failed call may be sent once more.
 fn may_repeat(live: &Live, tool: &str, error: &CallError) -> bool {
     let harmless = || {
-        let hints = live.tools.get().and_then(|tools| Some(tools.get(tool)?.tool.hints));
+        let hints = live.beliefs.tools.get().and_then(|tools| Some(tools.get(tool)?.tool.hints));
         hints.is_some_and(Hints::safe_to_repeat)
     };
     match &error.kind {
@@ -181,7 +208,7 @@ fn admit(live: &Live, tool: &str, arguments: &Json) -> Result<Option<Json>, Call
         let message = "the arguments must be an object".to_owned();
         return Err(fault(Fault { path: String::new(), message }));
     }
-    match live.tools.get().and_then(|tools| Some(tools.get(tool)?.admit(arguments))) {
+    match live.beliefs.tools.get().and_then(|tools| Some(tools.get(tool)?.admit(arguments))) {
         Some(admitted) => admitted.map_err(fault),
         None => Ok(None),
     }

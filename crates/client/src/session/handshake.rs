@@ -1,16 +1,14 @@
 //! The handshake: who we are, who they are, and a revision of the protocol that both speak.
 
+use std::sync::Arc;
+
 use serde_json::json;
 use wharf_protocol::{Fields, Json};
 
-use super::SessionOptions;
-use crate::wire::{Asked, Limits, Wire};
+use super::{SessionOptions, manner};
+use crate::era::{LEGACY, NEWEST_LEGACY, UNSUPPORTED_VERSION, era_of};
+use crate::wire::{Asked, Limits, Line};
 use crate::{CallErrorKind, ConnectErrorKind, Host};
-
-/// The newest revision with a handshake; what we ask for.
-const ASKED: &str = "2025-11-25";
-/// The revisions we speak.
-const SPOKEN: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", ASKED];
 
 /// What a server says of itself.
 #[derive(Clone, Debug)]
@@ -29,45 +27,64 @@ pub struct ServerInfo {
     pub raw: Json,
 }
 
+impl ServerInfo {
+    /// The revision that is spoken, and its era in a word.
+    pub fn protocol(&self) -> String {
+        format!("{} ({})", self.revision, era_of(&self.revision))
+    }
+
+    /// The settings of an extension that the server offers.
+    pub fn extension(&self, id: &str) -> Option<Json> {
+        let extensions = Fields::of(&self.capabilities).ok()?.object("extensions").ok()??;
+        Fields::of(&extensions).ok()?.json(id)
+    }
+}
+
+/// Why there was no handshake.
+pub(super) struct NoHandshake {
+    pub(super) kind: ConnectErrorKind,
+    /// Whether the server has outgrown handshakes.
+    pub(super) outgrown: bool,
+}
+
+/// Shakes hands. The future lives on its own, so that others can be asked meanwhile.
 pub(super) async fn shake_hands(
-    wire: &Wire,
-    host: &dyn Host,
-    options: &SessionOptions,
-) -> Result<ServerInfo, ConnectErrorKind> {
-    let mut capabilities = serde_json::Map::new();
-    let abilities = host.abilities();
-    if abilities.elicitation {
-        capabilities.insert("elicitation".into(), json!({ "form": {}, "url": {} }));
-    }
-    if abilities.sampling {
-        capabilities.insert("sampling".into(), json!({}));
-    }
-    if abilities.roots {
-        capabilities.insert("roots".into(), json!({}));
-    }
+    line: Line,
+    host: Arc<dyn Host>,
+    options: SessionOptions,
+) -> Result<ServerInfo, NoHandshake> {
     let params = json!({
-        "protocolVersion": ASKED,
-        "capabilities": capabilities,
-        "clientInfo": { "name": options.client_name, "version": options.client_version },
+        "protocolVersion": NEWEST_LEGACY,
+        "capabilities": manner::capabilities(&*host, &options),
+        "clientInfo": manner::client(&options),
     });
     let limit = options.deadlines.connect;
     let limits = Limits { idle: limit, total: Some(limit), first_byte: limit };
-    let mut again = wire.renews();
+    let mut again = line.renews();
     loop {
         let asked = Asked::new("initialize", limits);
-        let result = wire.request(asked, |_| &params).await.map_err(not_ready)?;
-        let info = read(&result).map_err(ConnectErrorKind::Refused)?;
-        wire.greeted(&info.revision);
-        match wire.tell("notifications/initialized", None).await {
+        let result = line.request(asked, |_| &params).await.map_err(no_handshake)?;
+        let info = read(&result).map_err(|reason| not_outgrown(ConnectErrorKind::Refused(reason)))?;
+        line.greeted(&info.revision);
+        match line.tell("notifications/initialized", None).await {
             Ok(()) => return Ok(info),
             // The server was started anew between the two messages. Nobody but us knew this session.
             Err(CallErrorKind::SessionLost { .. }) if again => again = false,
-            Err(kind) => return Err(not_ready(kind)),
+            Err(kind) => return Err(no_handshake(kind)),
         }
     }
 }
 
-fn not_ready(kind: CallErrorKind) -> ConnectErrorKind {
+fn not_outgrown(kind: ConnectErrorKind) -> NoHandshake {
+    NoHandshake { kind, outgrown: false }
+}
+
+fn no_handshake(kind: CallErrorKind) -> NoHandshake {
+    let outgrown = matches!(kind, CallErrorKind::Server { code: UNSUPPORTED_VERSION, .. });
+    NoHandshake { kind: not_ready(kind), outgrown }
+}
+
+pub(super) fn not_ready(kind: CallErrorKind) -> ConnectErrorKind {
     match kind {
         CallErrorKind::Connect(kind) => kind,
         CallErrorKind::Lost(reason) => ConnectErrorKind::Ended(reason),
@@ -86,18 +103,25 @@ fn not_ready(kind: CallErrorKind) -> ConnectErrorKind {
 fn read(raw: &Json) -> Result<ServerInfo, String> {
     let fields = Fields::of(raw).map_err(|reason| format!("its greeting {reason}"))?;
     let revision = fields.required_text("protocolVersion").map_err(|reason| format!("its greeting {reason}"))?;
-    if !SPOKEN.contains(&revision.as_str()) {
-        return Err(format!("it speaks the protocol of {revision}; this client speaks {}", SPOKEN.join(", ")));
+    if !LEGACY.contains(&revision.as_str()) {
+        return Err(format!("it speaks the protocol of {revision}; this client speaks {}", LEGACY.join(", ")));
     }
-    let server = fields.object("serverInfo").ok().flatten();
-    let said = |key: &str| server.as_ref().and_then(|server| Fields::of(server).ok()?.text(key).ok().flatten());
-    let info = ServerInfo {
+    Ok(described(raw, fields.object("serverInfo").ok().flatten().as_ref(), revision))
+}
+
+/// What a greeting says, whichever it was.
+pub(super) fn described(raw: &Json, server: Option<&Json>, revision: String) -> ServerInfo {
+    let said = |key: &str| server.and_then(|server| Fields::of(server).ok()?.text(key).ok().flatten());
+    let fields = Fields::of(raw).ok();
+    let fields = fields.as_ref();
+    ServerInfo {
         name: said("name").unwrap_or_default(),
         version: said("version").unwrap_or_default(),
         revision,
-        instructions: fields.text("instructions").ok().flatten(),
-        capabilities: fields.object("capabilities").ok().flatten().unwrap_or_else(|| json!({}).into()),
+        instructions: fields.and_then(|fields| fields.text("instructions").ok().flatten()),
+        capabilities: fields
+            .and_then(|fields| fields.object("capabilities").ok().flatten())
+            .unwrap_or_else(|| json!({}).into()),
         raw: raw.clone(),
-    };
-    Ok(info)
+    }
 }

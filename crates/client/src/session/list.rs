@@ -1,15 +1,19 @@
 //! Lists: every page of them, and an end even where the server has none.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use serde::Serialize;
 use serde_json::json;
 use wharf_protocol::{Fields, Item, Json, Listed, Prompt, Resource, ResourceTemplate, Tool};
 
+use super::cache::{Terms, Ticket};
+use super::headers::Marked;
+use super::manner::Request;
+use super::rounds::Round;
 use super::{CallOptions, Live, Session};
-use crate::wire::Asked;
-use crate::{CallError, CallErrorKind, LogLevel};
+use crate::{CallError, CallErrorKind};
 
 impl Session {
     /// All tools of the server. Calls are checked against the schemas of the last list.
@@ -18,9 +22,12 @@ impl Session {
     }
 
     pub(super) async fn list_tools_of(&self, live: &Live) -> Result<Listed<Tool>, CallError> {
-        let age = live.tools.age();
-        let listed = self.list(live, "tools/list", "tools").await?;
-        live.tools.keep(&listed, age);
+        let age = live.beliefs.tools.age();
+        let mut listed: Listed<Tool> = self.list(live, "tools/list", "tools").await?;
+        if live.speaker.is_modern() && live.wire.takes_headers() {
+            set_aside(&mut listed);
+        }
+        live.beliefs.tools.keep(&listed, age);
         Ok(listed)
     }
 
@@ -49,41 +56,110 @@ impl Session {
             name: &'a str,
             arguments: &'a Json,
         }
-        self.request("prompts/get", &Params { name, arguments }).await
+        let params = Params { name, arguments };
+        self.in_session(|live| {
+            let params = &params;
+            async move {
+                let limits = self.inner.limits(&CallOptions::default());
+                let mut request = Request::new("prompts/get", params, limits).about(name);
+                self.complete(&live, &mut request).await.map_err(|kind| self.inner.call_error(&live, kind))
+            }
+            .boxed()
+        })
+        .await
     }
 
     /// The content of a resource; the result has the protocol's own shape.
     pub async fn read_resource(&self, uri: &str) -> Result<Json, CallError> {
-        self.request("resources/read", &json!({ "uri": uri })).await
+        self.in_session(|live| {
+            async move {
+                let ticket = self.ticket(&live);
+                let kept = ticket.as_ref().and_then(|it| live.beliefs.shelf.get::<Json>(it, "resources/read", uri));
+                if let Some(kept) = kept {
+                    return Ok((*kept).clone());
+                }
+                let (params, limits) = (json!({ "uri": uri }), self.inner.limits(&CallOptions::default()));
+                let mut request = Request::new("resources/read", &params, limits).about(uri);
+                let content = self.complete(&live, &mut request).await;
+                let content = content.map_err(|kind| self.inner.call_error(&live, kind))?;
+                if let Some(ticket) = &ticket {
+                    let kept = Arc::new(content.detached());
+                    live.beliefs.shelf.keep(ticket, ("resources/read", uri), kept, Terms::of(&content));
+                }
+                Ok(content)
+            }
+            .boxed()
+        })
+        .await
     }
 
-    /// Tells the server how much to log.
-    pub async fn set_log_level(&self, level: LogLevel) -> Result<(), CallError> {
-        self.request("logging/setLevel", &json!({ "level": level })).await.map(drop)
+    /// Forgets what is known of the server's tools and what it has let us keep: what is asked for next comes from it.
+    pub fn forget(&self) {
+        if let Some(live) = self.inner.up() {
+            live.beliefs.forget();
+        }
+    }
+
+    /// What it takes to use what the server lets us keep; `None` where servers do not say.
+    fn ticket(&self, live: &Live) -> Option<Ticket> {
+        let audience = || self.inner.transport.audience().unwrap_or_default();
+        live.speaker.is_modern().then(|| live.beliefs.shelf.ticket(&audience()))
     }
 
     /// Reads page after page. A cursor that comes twice, or too many pages, end the list with a note, not an error:
     /// what came until then is good.
-    async fn list<T: Item>(&self, live: &Live, method: &'static str, key: &str) -> Result<Listed<T>, CallError> {
+    async fn list<T>(&self, live: &Live, method: &'static str, key: &str) -> Result<Listed<T>, CallError>
+    where
+        T: Item + Send + Sync + 'static,
+        Listed<T>: Clone,
+    {
+        let ticket = self.ticket(live);
+        let kept = ticket.as_ref().and_then(|ticket| live.beliefs.shelf.get::<Listed<T>>(ticket, method, ""));
+        if let Some(kept) = kept {
+            return Ok((*kept).clone());
+        }
+        let (listed, terms) = self.list_afresh(live, method, key).await?;
+        if let (Some(ticket), Some(terms)) = (&ticket, terms) {
+            live.beliefs.shelf.keep(ticket, (method, ""), Arc::new(listed.clone()), terms);
+        }
+        Ok(listed)
+    }
+
+    /// The list, and for how long it is good; `None` for one that is not whole.
+    async fn list_afresh<T: Item>(
+        &self,
+        live: &Live,
+        method: &'static str,
+        key: &str,
+    ) -> Result<(Listed<T>, Option<Terms>), CallError> {
         let limits = self.inner.limits(&CallOptions::default());
+        let mut terms = None::<Terms>;
         let fail = |kind| self.inner.call_error(live, kind);
         let (mut listed, mut cursors, mut cursor) = (Listed::default(), HashSet::new(), None::<String>);
         for _ in 0..self.inner.options.most_pages {
             let params = cursor.as_ref().map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
-            let page = live.wire.request(Asked::new(method, limits), |_| params).await.map_err(fail)?;
+            let mut request = Request::new(method, &params, limits);
+            let page = live.speaker.send(&mut request, &Round::default()).await.map_err(fail)?;
+            let good = Terms::of(&page);
+            terms = Some(terms.map_or(good, |terms| terms.and(good)));
             let malformed = |reason| fail(CallErrorKind::Malformed(format!("the list {reason}")));
             let fields = Fields::of(&page).map_err(malformed)?;
             let items = fields.items(key).map_err(malformed)?;
             listed.add_page(&items.ok_or_else(|| malformed(format!("has no `{key}`")))?);
-            let Some(next) = fields.text("nextCursor").map_err(malformed)? else { return Ok(listed) };
+            let Some(next) = fields.text("nextCursor").map_err(malformed)? else { return Ok((listed, terms)) };
             if !cursors.insert(next.clone()) {
                 listed.notes.push(format!("the server repeated the cursor {next:?}; the list ends there"));
-                return Ok(listed);
+                return Ok((listed, None));
             }
             cursor = Some(next);
         }
         let most = self.inner.options.most_pages;
         listed.notes.push(format!("the list has more than {most} pages; the rest was not read"));
-        Ok(listed)
+        Ok((listed, None))
     }
+}
+
+/// Sets aside tools whose calls could not be made as they ask: their marks for headers make no sense.
+fn set_aside(listed: &mut Listed<Tool>) {
+    listed.set_aside(|tool| Marked::read(&tool.input_schema).err().map(|reason| (reason, tool.raw.clone())));
 }

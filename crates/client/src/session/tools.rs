@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
+use http::HeaderMap;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use wharf_protocol::{Json, Listed, Tool};
 
+use super::headers::Marked;
 use crate::{Fault, Schema};
 
 /// The tools of the last list, until something says that they may be others now.
@@ -76,13 +78,14 @@ pub(super) struct Known {
     /// `None` inside: the schema cannot be used, so nothing is checked against it.
     input: OnceLock<Option<Schema>>,
     output: OnceLock<Option<Schema>>,
+    marked: OnceLock<Marked>,
 }
 
 impl ToolIndex {
     fn new(listed: &Listed<Tool>) -> Self {
         let known = |tool: &Arc<Tool>| {
-            let known = Known { tool: Arc::clone(tool), input: OnceLock::new(), output: OnceLock::new() };
-            (Arc::clone(&tool.name), known)
+            let (input, output, marked) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+            (Arc::clone(&tool.name), Known { tool: Arc::clone(tool), input, output, marked })
         };
         Self { tools: listed.items.iter().map(known).collect() }
     }
@@ -99,6 +102,11 @@ impl Known {
             Some(schema) => schema.admit(arguments),
             None => Ok(None),
         }
+    }
+
+    /// The headers that a call with these arguments needs.
+    pub(super) fn headers(&self, arguments: &Json) -> HeaderMap {
+        self.marked.get_or_init(|| Marked::read(&self.tool.input_schema).unwrap_or_default()).headers(arguments)
     }
 
     /// Checks a structured result.

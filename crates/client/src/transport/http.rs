@@ -23,6 +23,7 @@ use wharf_io::{HttpClient, HttpSettings, InvalidSettings, port};
 
 use super::{Link, OpenError, Transport};
 use exchange::Exchange;
+pub(crate) use governor::Governor;
 pub use headers::HeaderCommand;
 use headers::Headers;
 pub(crate) use headers::parse as parse_headers;
@@ -110,6 +111,18 @@ impl Transport for Http {
     fn is_remote(&self) -> bool {
         true
     }
+
+    fn identity(&self) -> Option<String> {
+        Some(self.remote.url.to_string())
+    }
+
+    fn audience(&self) -> Option<String> {
+        Some(self.remote.headers.fingerprint())
+    }
+
+    fn older(&self) -> Option<Arc<dyn Transport>> {
+        Some(Arc::new(LegacySse::at(self.remote.clone())))
+    }
 }
 
 /// Where a server is, and the client that reaches it.
@@ -186,7 +199,7 @@ fn shown(url: &str) -> String {
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), InvalidRemote> {
     let invalid = |reason| InvalidRemote::Header { name: name.to_owned(), reason };
     let parsed: HeaderName = name.trim().parse().map_err(|_| invalid("its name is none"))?;
-    if headers::OURS.contains(&parsed.as_str()) {
+    if headers::OURS.contains(&parsed.as_str()) || parsed.as_str().starts_with("mcp-param-") {
         return Err(invalid("it is set by the client itself"));
     }
     let mut value =

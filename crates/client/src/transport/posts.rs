@@ -17,11 +17,14 @@ pub(crate) trait Posts: Send + Sync + 'static {
     /// Sends a request and waits for what becomes of it. Dropping the future gives it up.
     fn request(&self, posted: Posted) -> BoxFuture<'_, Result<Reply, PostError>>;
 
-    /// Sends a notification, or an answer to something the server asked.
-    fn tell(&self, message: Bytes) -> BoxFuture<'_, Result<(), PostError>>;
+    /// Sends a notification of this method, or an answer to something the server asked.
+    fn tell<'a>(&'a self, method: Option<&'a str>, message: Bytes) -> BoxFuture<'a, Result<(), PostError>>;
 
     /// The server has answered the handshake and speaks this revision.
     fn greeted(&self, revision: &str);
+
+    /// From now on every request stands for itself, in this revision; with `None`, no longer.
+    fn stand_alone(&self, revision: Option<&str>);
 
     /// The handshake is over: the server may tell us things from now on.
     fn listen(&self);
@@ -39,6 +42,7 @@ pub(crate) trait Posts: Send + Sync + 'static {
 /// A request that is to be sent.
 pub(crate) struct Posted {
     pub(crate) id: u64,
+    pub(crate) method: &'static str,
     pub(crate) message: Bytes,
     /// Whether it begins a session instead of belonging to one.
     pub(crate) handshake: bool,

@@ -56,6 +56,13 @@ impl Stdio {
 }
 
 impl Transport for Stdio {
+    /// The command and everything it is given.
+    fn identity(&self) -> Option<String> {
+        let ChildSpec { command, args, environment, cwd, watcher: _ } = &self.spec;
+        let environment: Vec<_> = environment.iter().collect();
+        Some(format!("{:?}", (command, args, cwd, environment)))
+    }
+
     fn open(&self) -> BoxFuture<'_, Result<Link, OpenError>> {
         Box::pin(async {
             let (child, pipes) = Child::spawn(&self.spec).await.map_err(Arc::new)?;

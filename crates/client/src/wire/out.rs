@@ -104,8 +104,12 @@ impl Lanes {
         self.posts.request(posted)
     }
 
-    pub(super) async fn tell(&self, message: Bytes) -> Result<(), PostError> {
-        self.posts.tell(message).await
+    pub(super) async fn tell(&self, method: &str, message: Bytes) -> Result<(), PostError> {
+        self.posts.tell(Some(method), message).await
+    }
+
+    pub(super) fn stand_alone(&self, revision: Option<&str>) {
+        self.posts.stand_alone(revision);
     }
 
     pub(super) fn greeted(&self, revision: &str) {
@@ -130,7 +134,7 @@ async fn tidy(posts: &dyn Posts) {
 
 async fn in_order(posts: &dyn Posts, mut messages: mpsc::Receiver<Bytes>) {
     while let Some(message) = messages.recv().await {
-        told(posts.tell(message).await);
+        told(posts.tell(None, message).await);
     }
 }
 
@@ -141,7 +145,7 @@ async fn at_once(posts: &Arc<dyn Posts>, mut messages: mpsc::Receiver<Bytes>) {
             under_way.join_next().await;
         }
         let posts = Arc::clone(posts);
-        under_way.spawn(async move { told(posts.tell(message).await) });
+        under_way.spawn(async move { told(posts.tell(None, message).await) });
     }
 }
 

@@ -7,7 +7,7 @@ use wharf_protocol::{Fields, Json};
 use super::message::RpcError;
 use crate::{Abilities, Elicitation, ElicitationAnswer, Host};
 
-pub(super) enum Question {
+pub(crate) enum Question {
     Elicit(Elicitation),
     Sample(Json),
     Roots,
@@ -17,7 +17,7 @@ pub(super) enum Question {
 
 impl Question {
     /// `None` for what this host has not offered to answer.
-    pub(super) fn read(method: &str, params: Option<Json>, abilities: Abilities) -> Option<Self> {
+    pub(crate) fn read(method: &str, params: Option<Json>, abilities: Abilities) -> Option<Self> {
         let params = params.unwrap_or_else(|| json!({}).into());
         match method {
             "elicitation/create" if abilities.elicitation => Some(elicitation(params).unwrap_or_else(Self::Unclear)),
@@ -27,7 +27,7 @@ impl Question {
         }
     }
 
-    pub(super) async fn put_to(self, host: &dyn Host) -> Result<Json, RpcError> {
+    pub(crate) async fn put_to(self, host: &dyn Host) -> Result<Json, RpcError> {
         match self {
             Self::Elicit(request) => {
                 let (action, content) = match host.elicit(request).await {

@@ -321,6 +321,10 @@ impl Reader {
     }
 
     fn on_request(&mut self, id: Json, method: &str, params: Option<Json>) {
+        if self.shared.stateless.load(Ordering::Relaxed) {
+            // Such servers ask in their results; and nobody may answer this.
+            return Counters::add(&self.shared.counters.violations);
+        }
         let refused = |code, message: &str| Err(RpcError { code, message: message.to_owned(), data: None });
         if method == "ping" {
             return self.reply(&id, Ok(Json::from(serde_json::json!({}))));
@@ -373,9 +377,9 @@ impl Reader {
             }
             _ => {}
         }
-        let notice = read_notice(method, params);
-        (self.setup.on_notice)(&notice);
-        self.pass_on(notice);
+        for notice in (self.setup.on_notice)(read_notice(method, params)) {
+            self.pass_on(notice);
+        }
     }
 
     fn pass_on(&mut self, notice: Notice) {

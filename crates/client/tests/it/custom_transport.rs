@@ -7,10 +7,10 @@ use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use wharf_client::{Keeper, Link, NoHost, Session, SessionOptions};
+use wharf_client::{Keeper, Link, NoHost, Session};
 use wharf_testkit::{Script, Scripted, eventually};
 
-use crate::{json, told};
+use crate::{json, legacy, told};
 
 #[tokio::test(start_paused = true)]
 async fn a_pair_of_byte_streams_is_a_transport_and_is_opened_again_at_each_restart() {
@@ -27,7 +27,7 @@ async fn a_pair_of_byte_streams_is_a_transport_and_is_opened_again_at_each_resta
             Ok(Link::from_bytes(reader, writer))
         }
     };
-    let session = Session::new("bytes".parse().unwrap(), transport, NoHost, SessionOptions::default());
+    let session = Session::new("bytes".parse().unwrap(), transport, NoHost, legacy());
     for _ in 0..3 {
         assert_eq!(told(eventually(session.call("add", &json(json!({"a": 20, "b": 22})))).await), "42");
         eventually(session.close()).await;
@@ -61,7 +61,7 @@ async fn a_pair_of_message_streams_is_a_transport_too() {
         });
         Ok(Link::from_messages(incoming.boxed(), outgoing.sink_map_err(|error: std::io::Error| error)))
     };
-    let session = Session::new("messages".parse().unwrap(), transport, NoHost, SessionOptions::default());
+    let session = Session::new("messages".parse().unwrap(), transport, NoHost, legacy());
     assert_eq!(told(eventually(session.call("any", &json(json!({})))).await), "tools/call");
     assert_eq!(session.connect().await.unwrap().revision, "2025-06-18");
     assert_eq!(session.session_id(), None);
@@ -85,7 +85,7 @@ async fn a_transport_with_a_session_of_its_own_tells_its_id_while_it_is_connecte
             Ok(Link::from_bytes(reader, writer).kept_by(Remote))
         }
     };
-    let session = Session::new("remote".parse().unwrap(), transport, NoHost, SessionOptions::default());
+    let session = Session::new("remote".parse().unwrap(), transport, NoHost, legacy());
     assert_eq!(session.session_id(), None);
     eventually(session.ping()).await.unwrap();
     assert_eq!(session.session_id().as_deref(), Some("abc"));

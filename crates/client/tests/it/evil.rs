@@ -13,7 +13,7 @@ use wharf_protocol::{Json, ToolOutput};
 use wharf_testkit::{EvilPeer, Harm, HttpScripted, Script, Step, eventually, soon, until};
 
 use crate::remote::{Way, harmed_in_memory, in_memory, some_harmed_in_memory};
-use crate::{json, none, seconds, settle, told};
+use crate::{json, legacy, none, seconds, settle, told};
 
 /// For connecting, and for a whole call.
 const LIMIT: Duration = seconds(5);
@@ -26,7 +26,7 @@ const AT_ONCE: usize = 96;
 
 fn hasty() -> SessionOptions {
     let deadlines = Deadlines { connect: LIMIT, total: Some(LIMIT), ..Deadlines::default() };
-    SessionOptions { deadlines, ..SessionOptions::default() }
+    SessionOptions { deadlines, ..legacy() }
 }
 
 /// Arguments that no other call has.
@@ -360,7 +360,7 @@ async fn a_call_that_nobody_waits_for_is_cancelled_once_at_every_stage() {
         for (stage, steps) in stages(way) {
             for by_deadline in [false, true] {
                 let server = way.server(Script::good().any_tool("tool").on_call("tool", steps.clone()));
-                let session = way.over(in_memory(&server), SessionOptions::default());
+                let session = way.over(in_memory(&server), legacy());
                 eventually(session.connect()).await.unwrap();
                 give_up(&session, by_deadline).await;
                 settle().await;
@@ -394,7 +394,7 @@ async fn give_up(session: &Session, by_deadline: bool) {
 async fn calls_that_were_given_up_leave_room_for_others() {
     for way in [Way::Json, Way::WebSocket] {
         let server = way.server(Script::good().any_tool("tool").on_call("tool", [Step::Hang]));
-        let session = way.over(in_memory(&server), SessionOptions::default());
+        let session = way.over(in_memory(&server), legacy());
         eventually(session.connect()).await.unwrap();
         // More than may be under way at once.
         for _ in 0..11 {

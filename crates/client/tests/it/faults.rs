@@ -3,10 +3,10 @@
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::Instant;
-use wharf_client::{CallOptions, InProcess, NoHost, Session, SessionOptions};
+use wharf_client::{CallOptions, InProcess, NoHost, Session};
 use wharf_testkit::{Script, Scripted, Step, eventually};
 
-use crate::{in_memory, json, none, settle, told, with_shared_host};
+use crate::{in_memory, json, legacy, none, settle, told, with_shared_host};
 
 const OK: &str = r#"{"jsonrpc":"2.0","id":{id},"result":{"content":[{"type":"text","text":"ok"}]}}"#;
 
@@ -332,7 +332,7 @@ async fn a_server_that_reads_slowly_but_reads_is_waited_for() {
             tokio::join!(slowly, back, server.serve(far));
         }
     });
-    let session = Session::new("slow".parse().unwrap(), transport, NoHost, SessionOptions::default());
+    let session = Session::new("slow".parse().unwrap(), transport, NoHost, legacy());
     let text = "x".repeat(600_000);
     let began = Instant::now();
     assert_eq!(told(eventually(session.call("echo", &json(json!({"text": text})))).await).len(), 600_000);

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use serde_json::json;
-use wharf_client::{CallErrorKind, HeaderCommand, NoHost, RemoteOptions, Session, SessionOptions};
+use wharf_client::{CallErrorKind, HeaderCommand, NoHost, RemoteOptions, Session};
 use wharf_io::Environment;
 use wharf_testkit::{HttpScripted, Script, Step, soon};
 
 use crate::remote::{http_with, in_memory, options};
-use crate::{json, told};
+use crate::{json, legacy, told};
 
 /// A helper that runs this line of shell, in an environment where `RUNS` names a file.
 fn helper(line: &str, runs: &Path) -> HeaderCommand {
@@ -18,7 +18,7 @@ fn helper(line: &str, runs: &Path) -> HeaderCommand {
 
 fn session(server: &HttpScripted, helper: HeaderCommand) -> Session {
     let remote = RemoteOptions { helper: Some(helper), ..options(in_memory(server)) };
-    http_with(remote, NoHost, SessionOptions::default()).0
+    http_with(remote, NoHost, legacy()).0
 }
 
 const COUNTING: &str = r#"echo x >>"$RUNS"; printf '{"Authorization": "Bearer %s"}' "$(grep -c x "$RUNS")""#;
@@ -70,7 +70,7 @@ async fn the_stream_and_the_socket_are_opened_with_fresh_headers_too_every_time_
     let helper = Some(helper(COUNTING, &folder.path().join("runs")));
     let remote = RemoteOptions { helper, ..options(in_memory(&server)) };
     let transport = wharf_client::WebSocket::new("ws://server.test/ws", remote).unwrap();
-    let session = Session::new("socket".parse().unwrap(), transport, NoHost, SessionOptions::default());
+    let session = Session::new("socket".parse().unwrap(), transport, NoHost, legacy());
     for _ in 0..2 {
         soon(session.connect()).await.unwrap();
         soon(session.close()).await;

@@ -8,13 +8,12 @@ use serde_json::json;
 use tokio::time::Instant;
 use wharf_client::{
     CallErrorKind, CallOptions, ConnectErrorKind, Deadline, Host, NoHost, Notice, Outcome, Progress, RemoteOptions,
-    SessionOptions,
 };
 use wharf_io::{DialTo, Dialed, HttpSettings};
 use wharf_testkit::{Answers, Harm, HttpScripted, Push, Script, Step, eventually};
 
 use crate::remote::{harmed_in_memory, http, http_with, in_memory, options};
-use crate::{json, none, seconds, settle, told};
+use crate::{json, legacy, none, seconds, settle, told};
 
 fn status(status: u16, body: &str) -> Step {
     Step::Http { status, headers: Vec::new(), body: body.to_owned() }
@@ -245,7 +244,7 @@ async fn a_limit_for_the_whole_raises_the_one_for_the_first_byte_and_never_lower
 async fn a_body_that_drips_ends_at_the_idle_deadline() {
     let server = HttpScripted::new(Script::good().on_call("echo", [Step::Text("x".repeat(100_000))]));
     let remote = options(harmed_in_memory(&server, Harm::Drip(Duration::from_millis(20))));
-    let (session, _) = http_with(remote, NoHost, SessionOptions::default());
+    let (session, _) = http_with(remote, NoHost, legacy());
     eventually(session.connect()).await.unwrap();
     let began = Instant::now();
     let error = eventually(session.call("echo", &json(json!({"text": ""})))).await.unwrap_err();
@@ -280,7 +279,7 @@ async fn what_comes_before_an_answer_is_heard_before_it() {
     ];
     let heard = Arc::new(Listener::default());
     let server = doing(steps);
-    let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&heard)), SessionOptions::default());
+    let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&heard)), legacy());
     let mut steps = Vec::new();
     let mut on_progress = |step: Progress| steps.push(step.message.unwrap());
     let call = CallOptions { progress: Some(&mut on_progress), ..CallOptions::default() };
@@ -297,7 +296,7 @@ async fn what_comes_right_behind_an_answer_is_heard_too() {
     let changed = r#"data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
     let heard = Arc::new(Listener::default());
     let server = doing([Step::RawEvent(format!("{answer}\n\n{changed}\n\n"))]).answering(Answers::Sse);
-    let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&heard)), SessionOptions::default());
+    let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&heard)), legacy());
     eventually(session.call("tool", &none())).await.unwrap();
     settle().await;
     assert_eq!(*heard.0.lock().unwrap(), ["ToolsChanged"]);
@@ -389,7 +388,7 @@ fn what_may_be_secret_is_not_shown() {
 async fn what_a_server_says_unasked_is_heard() {
     let heard = Arc::new(Listener::default());
     let server = HttpScripted::new(Script::good()).with_get(Push::Stream);
-    let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&heard)), SessionOptions::default());
+    let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&heard)), legacy());
     eventually(session.connect()).await.unwrap();
     settle().await;
     for method in ["notifications/prompts/list_changed", "notifications/own"] {
@@ -405,7 +404,7 @@ async fn what_a_server_says_unasked_is_heard() {
 async fn a_storm_of_changes_is_told_a_few_times_and_its_end_always() {
     let heard = Arc::new(Listener::default());
     let server = HttpScripted::new(Script::good()).with_get(Push::Stream);
-    let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&heard)), SessionOptions::default());
+    let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&heard)), legacy());
     eventually(session.connect()).await.unwrap();
     settle().await;
     for _ in 0..1000 {
@@ -469,7 +468,7 @@ async fn the_stream_of_what_is_said_unasked_is_taken_up_where_it_ended() {
         .on("GET", [Step::RawEvent(note(2)), Step::Hang]);
     let heard = Arc::new(Listener::default());
     let server = HttpScripted::new(script);
-    let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&heard)), SessionOptions::default());
+    let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&heard)), legacy());
     eventually(session.connect()).await.unwrap();
     tokio::time::sleep(seconds(10)).await;
     let resumed: Vec<_> =
@@ -516,7 +515,7 @@ async fn a_call_that_is_dropped_while_its_connection_is_made_leaves_nothing_behi
             Ok(Dialed::new(ours))
         }
     });
-    let (session, _) = http_with(options(settings), NoHost, SessionOptions::default());
+    let (session, _) = http_with(options(settings), NoHost, legacy());
     eventually(session.connect()).await.unwrap();
     tokio::time::sleep(seconds(120)).await;
     let add = json(json!({"a": 1, "b": 1}));
@@ -607,7 +606,7 @@ async fn a_question_of_the_server_is_answered_by_a_post_of_its_own_and_stops_the
         }
     }
     let server = doing([Step::Ask("roots/list".into(), json!({})), Step::TellAnswer]);
-    let (session, _) = http_with(options(in_memory(&server)), Slow, SessionOptions::default());
+    let (session, _) = http_with(options(in_memory(&server)), Slow, legacy());
     assert_eq!(told(eventually(session.call("tool", &none())).await), r#"{"roots":[{"uri":"file:///here"}]}"#);
 }
 
@@ -646,7 +645,7 @@ async fn headers_go_with_every_request_and_a_calls_own_with_that_call_only() {
     let server = HttpScripted::new(Script::good());
     let headers = vec![("Authorization".to_owned(), "Bearer one".to_owned())];
     let remote = RemoteOptions { headers, ..options(in_memory(&server)) };
-    let (session, _) = http_with(remote, NoHost, SessionOptions::default());
+    let (session, _) = http_with(remote, NoHost, legacy());
     let own = vec![("x-user".to_owned(), "ann".to_owned()), ("authorization".to_owned(), "Bearer two".to_owned())];
     let add = json(json!({"a": 1, "b": 1}));
     eventually(session.call_with("add", &add, CallOptions { headers: own, ..CallOptions::default() })).await.unwrap();
@@ -682,7 +681,7 @@ async fn a_server_that_cannot_be_reached_any_more_is_tried_once_a_call_and_keeps
         tasks.lock().unwrap().spawn(inner.clone().serve_connection(theirs));
         std::future::ready(Ok(Dialed::new(ours)))
     });
-    let (session, _) = http_with(options(settings), NoHost, SessionOptions::default());
+    let (session, _) = http_with(options(settings), NoHost, legacy());
     eventually(session.connect()).await.unwrap();
     up.store(false, Ordering::Relaxed);
     // Longer than an idle connection is kept, so that the next call has to dial.

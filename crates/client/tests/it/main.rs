@@ -9,7 +9,7 @@ mod faults;
 mod helper;
 mod host;
 mod http;
-mod legacy;
+mod legacy_sse;
 mod lists;
 mod nginx;
 mod peers;
@@ -28,9 +28,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use wharf_client::{CallError, Host, InProcess, NoHost, Session, SessionOptions};
+use wharf_client::{CallError, Host, InProcess, NoHost, Protocol, Session, SessionOptions};
 use wharf_protocol::{Json, ToolOutput};
 use wharf_testkit::{Script, Scripted};
+
+/// Sessions whose messages are counted: those of the era with a handshake.
+fn legacy() -> SessionOptions {
+    SessionOptions { protocol: Protocol::Legacy, ..SessionOptions::default() }
+}
 
 /// A session with a scripted server in memory.
 fn in_memory(script: Script) -> (Session, Scripted) {
@@ -41,7 +46,7 @@ fn with_host(script: Script, host: impl Host) -> (Session, Scripted) {
     let server = Scripted::new(script);
     let copy = server.clone();
     let transport = InProcess::new(move |stream| copy.clone().serve(stream));
-    (Session::new("scripted".parse().unwrap(), transport, host, SessionOptions::default()), server)
+    (Session::new("scripted".parse().unwrap(), transport, host, legacy()), server)
 }
 
 /// A session whose host is shared with the test.
@@ -49,7 +54,7 @@ fn with_shared_host<H: Host>(script: Script, host: &Arc<H>) -> (Session, Scripte
     let server = Scripted::new(script);
     let copy = server.clone();
     let transport = Arc::new(InProcess::new(move |stream| copy.clone().serve(stream)));
-    let options = SessionOptions::default();
+    let options = legacy();
     let host: Arc<dyn Host> = Arc::<H>::clone(host);
     (Session::with_shared("scripted".parse().unwrap(), transport, host, options), server)
 }

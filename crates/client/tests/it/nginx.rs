@@ -18,7 +18,7 @@ use wharf_server::{Remote, Reply, Router, Toolbox};
 use wharf_testkit::{Answers, HttpScripted, Listening, Script, Step, free_port, peers, soon, until};
 
 use crate::peers::with_progress;
-use crate::{json, none, told};
+use crate::{json, legacy, none, told};
 
 /// A proxy before one server. Dropping it ends it.
 struct Nginx {
@@ -96,7 +96,7 @@ impl Nginx {
 }
 
 fn session(transport: impl Transport, deadlines: Deadlines) -> Session {
-    let options = SessionOptions { deadlines, ..SessionOptions::default() };
+    let options = SessionOptions { deadlines, ..legacy() };
     Session::new("proxied".parse().unwrap(), transport, NoHost, options)
 }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use wharf_client::{CallOptions, NoHost, Outcome, Progress, Session, SessionOptions, Status, Stdio};
+use wharf_client::{CallOptions, NoHost, Outcome, Progress, Protocol, Session, SessionOptions, Status, Stdio};
 use wharf_io::{Environment, Grace};
 use wharf_protocol::{ContentKind, ToolResult};
 use wharf_testkit::{children_of, kill, peers, soon, until};
@@ -18,12 +18,16 @@ fn session(name: &str, words: &[&str]) -> Session {
 }
 
 fn session_with(name: &str, words: &[&str], change: impl FnOnce(Stdio) -> Stdio) -> Session {
+    Session::new(name.parse().unwrap(), change(stdio(words)), NoHost, SessionOptions::default())
+}
+
+/// A peer as a child process; `ROOT` stands for the folder of this workspace.
+pub(crate) fn stdio(words: &[&str]) -> Stdio {
     let root = peers();
     let words: Vec<OsString> =
         words.iter().map(|word| OsString::from(word.replace("ROOT", root.to_str().unwrap()))).collect();
     let environment = Environment::default().with("PATH", "/usr/local/bin:/usr/bin:/bin").with("HOME", "/nonexistent");
-    let transport = change(Stdio::new(&words[0], &words[1..], environment));
-    Session::new(name.parse().unwrap(), transport, NoHost, SessionOptions::default())
+    Stdio::new(&words[0], &words[1..], environment)
 }
 
 pub(crate) const NODE: &str = "ROOT/.peers/node_modules/node/bin/node";
@@ -33,10 +37,11 @@ fn everything() -> Session {
     session("everything", &[NODE, EVERYTHING, "stdio"])
 }
 
-fn python(version: u8) -> Session {
+fn python(version: u8, protocol: Protocol) -> Session {
     let (python, script) =
         (format!("ROOT/.peers/py{version}/bin/python"), format!("ROOT/peers/mcp{version}_server.py"));
-    session("python", &[&python, &script])
+    let options = SessionOptions { protocol, ..SessionOptions::default() };
+    Session::new("python".parse().unwrap(), stdio(&[&python, &script]), NoHost, options)
 }
 
 pub(crate) async fn call(session: &Session, tool: &str, arguments: Value) -> String {
@@ -139,10 +144,10 @@ async fn the_everything_server_that_no_longer_heeds_the_end_of_its_input_is_ende
     closes(&session).await;
 }
 
-async fn python_server(version: u8, expected_name: &str) {
-    let session = python(version);
+async fn python_server(version: u8, protocol: Protocol, revision: &str) {
+    let session = python(version, protocol);
     let info = soon(session.connect()).await.unwrap();
-    assert_eq!((info.name.as_str(), info.revision.as_str()), (expected_name, "2025-11-25"));
+    assert_eq!((info.name.clone(), info.revision.as_str()), (format!("wharf-peer-mcp{version}"), revision));
     assert_eq!(names(&session).await, ["add", "echo", "slow", "crash", "fail", "picture"]);
     let sum = soon(session.call("add", &json(json!({"a": 2, "b": 3})))).await.unwrap();
     assert_eq!((sum.text().as_str(), sum.structured.unwrap().as_str()), ("5", r#"{"result":5}"#));
@@ -184,12 +189,17 @@ async fn stderr(session: &Session) -> Vec<String> {
 
 #[tokio::test]
 async fn a_server_on_the_python_sdk_1_lists_calls_progresses_cancels_crashes_and_returns() {
-    python_server(1, "wharf-peer-mcp1").await;
+    python_server(1, Protocol::Auto, "2025-11-25").await;
 }
 
 #[tokio::test]
 async fn a_server_on_the_python_sdk_2_lists_calls_progresses_cancels_crashes_and_returns() {
-    python_server(2, "wharf-peer-mcp2").await;
+    python_server(2, Protocol::Auto, "2026-07-28").await;
+}
+
+#[tokio::test]
+async fn a_server_on_the_python_sdk_2_does_all_that_in_the_old_era_too() {
+    python_server(2, Protocol::Legacy, "2025-11-25").await;
 }
 
 #[tokio::test]

@@ -17,7 +17,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use wharf_client::{
-    CallOptions, Http, LegacySse, NoHost, Outcome, Progress, RemoteOptions, Session, SessionOptions, Status, WebSocket,
+    CallOptions, Http, LegacySse, NoHost, Outcome, Progress, Protocol, RemoteOptions, Session, SessionOptions, Status,
+    WebSocket,
 };
 use wharf_io::{ChildSpec, Environment, HttpClient, HttpSettings, Managed, ManagedSpec};
 use wharf_server::{Remote, Reply, Router, Toolbox};
@@ -104,8 +105,12 @@ impl Peer {
     }
 
     fn session(&self) -> Session {
+        self.session_in(Protocol::Auto)
+    }
+
+    fn session_in(&self, protocol: Protocol) -> Session {
         let (url, options) = (self.url(), RemoteOptions::default());
-        let (name, own) = ("peer".parse().unwrap(), SessionOptions::default());
+        let (name, own) = ("peer".parse().unwrap(), SessionOptions { protocol, ..SessionOptions::default() });
         match self.way {
             Way::Streamable => Session::new(name, Http::new(&url, options).unwrap(), NoHost, own),
             Way::Sse => Session::new(name, LegacySse::new(&url, options).unwrap(), NoHost, own),
@@ -132,13 +137,16 @@ impl Sum {
     }
 }
 
-/// Kills the server and starts it again before many calls: every one is answered, and all of them cost one handshake.
+/// Kills the server and starts it again before many calls: every one is answered, and all of them cost one handshake, or
+/// none where there is no session.
 async fn survives_a_restart(peer: &mut Peer, session: &Session, sum: &Sum) {
     let (before, id) = (session.health().connections, session.session_id());
-    assert_eq!(id.is_some(), peer.way == Way::Streamable);
+    let modern = soon(session.connect()).await.unwrap().revision == "2026-07-28";
+    assert_eq!(id.is_some(), peer.way == Way::Streamable && !modern);
     peer.restart().await;
     sum.works_for_many(session).await;
-    assert_eq!(session.health().connections, before + 1);
+    let again = u64::from(!(modern && peer.way == Way::Streamable));
+    assert_eq!(session.health().connections, before + again);
     assert!(id.is_none() || session.session_id() != id);
 }
 
@@ -205,11 +213,11 @@ async fn everything(way: Way) {
     closes(&session).await;
 }
 
-async fn python(way: Way, version: u8) {
+async fn python(way: Way, version: u8, protocol: Protocol, revision: &str) {
     let mut peer = Peer::python(way, version).await;
-    let session = peer.session();
+    let session = peer.session_in(protocol);
     let info = soon(session.connect()).await.unwrap();
-    assert_eq!((info.name.clone(), info.revision.as_str()), (format!("wharf-peer-mcp{version}"), "2025-11-25"));
+    assert_eq!((info.name.clone(), info.revision.as_str()), (format!("wharf-peer-mcp{version}"), revision));
     assert_eq!(names(&session).await, ["add", "echo", "slow", "crash", "fail", "picture"]);
     ADD.works(&session, 1).await;
     ADD.works_for_many(&session).await;
@@ -256,22 +264,27 @@ async fn the_everything_server_over_sse_lists_calls_progresses_dies_and_returns(
 
 #[tokio::test]
 async fn the_python_sdk_1_over_streamable_http_lists_calls_progresses_dies_and_returns() {
-    python(Way::Streamable, 1).await;
+    python(Way::Streamable, 1, Protocol::Auto, "2025-11-25").await;
 }
 
 #[tokio::test]
 async fn the_python_sdk_1_over_sse_lists_calls_progresses_dies_and_returns() {
-    python(Way::Sse, 1).await;
+    python(Way::Sse, 1, Protocol::Auto, "2025-11-25").await;
 }
 
 #[tokio::test]
 async fn the_python_sdk_2_over_streamable_http_lists_calls_progresses_dies_and_returns() {
-    python(Way::Streamable, 2).await;
+    python(Way::Streamable, 2, Protocol::Auto, "2026-07-28").await;
+}
+
+#[tokio::test]
+async fn the_python_sdk_2_does_all_that_in_the_old_era_too() {
+    python(Way::Streamable, 2, Protocol::Legacy, "2025-11-25").await;
 }
 
 #[tokio::test]
 async fn the_python_sdk_2_over_sse_lists_calls_progresses_dies_and_returns() {
-    python(Way::Sse, 2).await;
+    python(Way::Sse, 2, Protocol::Auto, "2026-07-28").await;
 }
 
 #[tokio::test]
@@ -326,11 +339,13 @@ fn toolbox() -> Toolbox {
 
 #[tokio::test]
 async fn a_server_on_rmcp_lists_calls_progresses_forgets_and_returns_over_every_transport() {
-    for json_answers in [false, true] {
+    let modes = [Protocol::Legacy, Protocol::Auto].into_iter().flat_map(|it| [(false, it), (true, it)]);
+    for (json_answers, protocol) in modes {
         let options = wharf_server::RemoteOptions { json_answers, ..wharf_server::RemoteOptions::default() };
         let remote = Remote::bind(([127, 0, 0, 1], 0).into(), Router::new(toolbox, options)).await.unwrap();
         let name = || "ours".parse().unwrap();
-        let (own, reach) = (SessionOptions::default, RemoteOptions::default);
+        let own = || SessionOptions { protocol, ..SessionOptions::default() };
+        let reach = RemoteOptions::default;
         let sessions = [
             Session::new(name(), Http::new(&remote.http_url(), reach()).unwrap(), NoHost, own()),
             Session::new(name(), LegacySse::new(&remote.sse_url(), reach()).unwrap(), NoHost, own()),
@@ -349,7 +364,13 @@ async fn a_server_on_rmcp_lists_calls_progresses_forgets_and_returns_over_every_
             until(async || sessions[1..].iter().all(|session| !session.is_connected())).await;
             for session in &sessions {
                 ADD.works_for_many(session).await;
-                assert_eq!(session.health().connections, round);
+            }
+            // Where there is no session, none is lost.
+            let first = if protocol == Protocol::Legacy { round } else { 1 };
+            let connections = sessions.each_ref().map(|session| session.health().connections);
+            assert_eq!(connections, [first, round, round], "{protocol}");
+            for session in &sessions {
+                assert!(session.is_connected());
             }
         }
         for session in &sessions {

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use crate::legacy;
 use tokio::io::DuplexStream;
 use tokio::task::JoinSet;
 use wharf_client::{Host, Http, LegacySse, NoHost, RemoteOptions, Session, SessionOptions, WebSocket};
@@ -51,7 +52,7 @@ pub(crate) fn options(http: HttpSettings) -> RemoteOptions {
 
 /// A session over Streamable HTTP, and its transport to look at.
 pub(crate) fn http(server: &HttpScripted) -> (Session, Http) {
-    http_with(options(in_memory(server)), NoHost, SessionOptions::default())
+    http_with(options(in_memory(server)), NoHost, legacy())
 }
 
 pub(crate) fn http_with(remote: RemoteOptions, host: impl Host, options: SessionOptions) -> (Session, Http) {
@@ -61,7 +62,7 @@ pub(crate) fn http_with(remote: RemoteOptions, host: impl Host, options: Session
 
 pub(crate) fn sse(server: &HttpScripted) -> Session {
     let transport = LegacySse::new("http://server.test/sse", options(in_memory(server))).unwrap();
-    Session::new("remote".parse().unwrap(), transport, NoHost, SessionOptions::default())
+    Session::new("remote".parse().unwrap(), transport, NoHost, legacy())
 }
 
 /// The ways to speak with a server behind HTTP.

@@ -8,7 +8,7 @@ use wharf_client::{CallErrorKind, Outcome, Phase, Session, Status};
 use wharf_testkit::{Answers, HttpScripted, Push, Script, Stale, Step, eventually, soon};
 
 use crate::remote::{http, sse};
-use crate::{json, none, settle, told};
+use crate::{json, legacy, none, settle, told};
 
 fn add(a: i64) -> wharf_protocol::Json {
     json(json!({"a": a, "b": 1}))
@@ -396,12 +396,7 @@ async fn a_server_that_is_started_again_is_found_again() {
     let server = HttpScripted::new(Script::good()).with_get(Push::Stream);
     let listening = server.listen().await;
     let transport = wharf_client::Http::new(&listening.url(), wharf_client::RemoteOptions::default()).unwrap();
-    let session = Session::new(
-        "remote".parse().unwrap(),
-        transport,
-        wharf_client::NoHost,
-        wharf_client::SessionOptions::default(),
-    );
+    let session = Session::new("remote".parse().unwrap(), transport, wharf_client::NoHost, legacy());
     assert_eq!(told(soon(session.call("add", &add(1))).await), "2");
     let address = listening.address();
     listening.close().await;

@@ -5,7 +5,7 @@ use wharf_client::{NoHost, Outcome, SessionOptions};
 use wharf_testkit::{HttpScripted, Script, eventually};
 
 use crate::remote::{http, http_with, in_memory, options};
-use crate::{json, none, told};
+use crate::{json, legacy, none, told};
 
 #[tokio::test(start_paused = true)]
 async fn the_first_call_initializes_client_and_session() {
@@ -62,7 +62,7 @@ async fn retries_end_at_max_retries() {
     let gone = wharf_testkit::Step::Http { status: 404, headers: Vec::new(), body: String::new() };
     for (retries, calls) in [(0, 1), (1, 2), (3, 4)] {
         let server = HttpScripted::new(Script::good().on("tools/call", [gone.clone()]));
-        let settings = SessionOptions { session_retries: retries, ..SessionOptions::default() };
+        let settings = SessionOptions { session_retries: retries, ..legacy() };
         let (session, _) = http_with(options(in_memory(&server)), NoHost, settings);
         let error = eventually(session.call("add", &none())).await.unwrap_err();
         assert_eq!((error.code(), error.outcome()), (Some(32600), Outcome::NotRun));

@@ -19,7 +19,7 @@ use wharf_io::{DialTo, Dialed, HttpSettings};
 use wharf_protocol::{Json, ToolOutput};
 use wharf_testkit::{Answers, HttpScripted, Script, Step};
 
-use crate::json;
+use crate::{json, legacy};
 
 const CALLERS: usize = 64;
 const CALLS_EACH: usize = 2;
@@ -163,7 +163,7 @@ fn session() -> Session {
     http.connect = CONNECT;
     let transport = Http::new("http://server/mcp", RemoteOptions { http, ..RemoteOptions::default() }).unwrap();
     let deadlines = Deadlines { connect: CONNECT, total: Some(TOTAL), ..Deadlines::default() };
-    let options = SessionOptions { deadlines, ..SessionOptions::default() };
+    let options = SessionOptions { deadlines, ..legacy() };
     Session::new("simulated".parse().unwrap(), transport, NoHost, options)
 }
 

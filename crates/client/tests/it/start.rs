@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use futures_util::future::join_all;
 use serde_json::json;
 use tokio::time::Instant;
-use wharf_client::{CallOptions, ConnectErrorKind, InProcess, NoHost, OpenError, Session, SessionOptions, Status};
+use wharf_client::{CallOptions, ConnectErrorKind, InProcess, NoHost, OpenError, Session, Status};
 use wharf_testkit::{Script, Scripted, Step, eventually};
 
-use crate::{in_memory, json, none, seconds, settle, told};
+use crate::{in_memory, json, legacy, none, seconds, settle, told};
 
 fn state(session: &Session) -> String {
     match &*session.status().borrow() {
@@ -24,7 +24,7 @@ fn state(session: &Session) -> String {
 #[tokio::test(start_paused = true)]
 async fn nothing_happens_until_the_first_use() {
     let transport = || async { Err(OpenError::Other("there is nobody".into())) };
-    let session = Session::new("lazy".parse().unwrap(), transport, NoHost, SessionOptions::default());
+    let session = Session::new("lazy".parse().unwrap(), transport, NoHost, legacy());
     settle().await;
     assert_eq!((state(&session).as_str(), session.is_connected()), ("idle", false));
     assert_eq!(told(eventually(session.call("add", &none())).await), "lazy: there is nobody");
@@ -54,7 +54,7 @@ async fn fifty_callers_of_a_dead_server_share_one_failure() {
         counted.fetch_add(1, Ordering::Relaxed);
         async { Err(OpenError::Other("no".into())) }
     };
-    let session = Session::new("dead".parse().unwrap(), transport, NoHost, SessionOptions::default());
+    let session = Session::new("dead".parse().unwrap(), transport, NoHost, legacy());
     let answers = eventually(join_all((0..50).map(|_| session.ping()))).await;
     assert!(answers.iter().all(Result::is_err));
     assert_eq!(attempts.load(Ordering::Relaxed), 1);
@@ -190,7 +190,7 @@ async fn dropping_the_last_handle_ends_the_server() {
             drop(ended);
         }
     });
-    let session = Session::new("dropped".parse().unwrap(), transport, NoHost, SessionOptions::default());
+    let session = Session::new("dropped".parse().unwrap(), transport, NoHost, legacy());
     eventually(session.ping()).await.unwrap();
     drop(session);
     assert!(eventually(watch).await.is_err());
@@ -239,7 +239,7 @@ fn a_session_survives_the_runtime_it_was_first_used_on() {
 #[tokio::test(start_paused = true)]
 async fn a_transport_that_panics_has_failed_like_any_other() {
     let transport = || async { panic!("no transport today") };
-    let session = Session::new("clumsy".parse().unwrap(), transport, NoHost, SessionOptions::default());
+    let session = Session::new("clumsy".parse().unwrap(), transport, NoHost, legacy());
     assert_eq!(eventually(session.connect()).await.unwrap_err().to_string(), "clumsy: the transport panicked");
     assert_eq!(state(&session), "failed: the transport panicked");
 }

@@ -9,7 +9,7 @@ use wharf_client::{ConnectErrorKind, Deadlines, NoHost, Outcome, Session, Sessio
 use wharf_io::{Environment, Grace, SpawnError};
 use wharf_testkit::{Script, Step, WireLog, alive, children_of, scripted_server, soon, until};
 
-use crate::{json, none, told};
+use crate::{json, legacy, none, told};
 
 struct Child {
     session: Session,
@@ -38,7 +38,7 @@ fn child_with(script: &Script, change: impl FnOnce(Stdio) -> Stdio, deadlines: D
     let args = [folder.path().join("script"), folder.path().join("log")];
     let environment = Environment::default().with("PATH", "/usr/bin:/bin");
     let transport = change(Stdio::new(scripted_server(), args, environment));
-    let options = SessionOptions { deadlines, ..SessionOptions::default() };
+    let options = SessionOptions { deadlines, ..legacy() };
     Child { session: Session::new("child".parse().unwrap(), transport, NoHost, options), folder }
 }
 
@@ -210,7 +210,7 @@ async fn a_server_that_closes_its_output_but_lives_is_given_up_and_swept() {
     let greeting = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}"#;
     let script = format!("read x; echo '{greeting}'; read x; read x; exec >&-; sleep 600");
     let transport = Stdio::new("/bin/sh", ["-c", &script], Environment::default().with("PATH", "/usr/bin:/bin"));
-    let session = Session::new("mute".parse().unwrap(), transport, NoHost, SessionOptions::default());
+    let session = Session::new("mute".parse().unwrap(), transport, NoHost, legacy());
     let error = soon(session.call("any", &none())).await.unwrap_err();
     let expected = "mute: the server closed the connection before it answered; whether the call ran is unknown";
     assert_eq!(error.to_string(), expected);
@@ -220,7 +220,7 @@ async fn a_server_that_closes_its_output_but_lives_is_given_up_and_swept() {
 #[tokio::test]
 async fn a_command_that_is_not_there_is_named() {
     let transport = Stdio::new("no-such-server", ["--stdio"], Environment::default().with("PATH", "/usr/bin"));
-    let session = Session::new("ghost".parse().unwrap(), transport, NoHost, SessionOptions::default());
+    let session = Session::new("ghost".parse().unwrap(), transport, NoHost, legacy());
     assert_eq!(
         soon(session.connect()).await.unwrap_err().to_string(),
         "ghost: the command `no-such-server` was not found"
@@ -234,7 +234,7 @@ async fn the_child_sees_only_the_environment_it_was_given_and_runs_where_it_was_
     let environment =
         Environment::allowed_from([("PATH", "/usr/bin:/bin"), ("SECRET", "s")].map(|(n, v)| (n.into(), v.into())));
     let transport = Stdio::new("sh", ["-c", script], environment.with("TOKEN", "t")).in_directory(folder.path());
-    let session = Session::new("env".parse().unwrap(), transport, NoHost, SessionOptions::default());
+    let session = Session::new("env".parse().unwrap(), transport, NoHost, legacy());
     let error = soon(session.connect()).await.unwrap_err();
     let seen = error.evidence.stderr.join("");
     assert!(!seen.contains("SECRET") && seen.contains("PATH") && seen.contains("TOKEN"), "{seen}");

@@ -14,7 +14,7 @@ use wharf_testkit::{
     Answers, HttpScripted, Listening, Push, Script, Scripted, Step, WireLog, scripted_server, soon, until,
 };
 
-use crate::{json, none, seconds, told};
+use crate::{json, legacy, none, seconds, told};
 
 /// The ways to reach a server. Streamable HTTP counts twice: its answers may be documents or streams.
 const WAYS: [&str; 7] = ["stdio", "in-process", "custom", "http json", "http sse", "legacy sse", "websocket"];
@@ -50,7 +50,7 @@ impl Host for Person {
 }
 
 async fn way(name: &'static str, script: Script) -> Way {
-    way_with(name, script, SessionOptions::default()).await
+    way_with(name, script, legacy()).await
 }
 
 async fn way_with(name: &'static str, script: Script, options: SessionOptions) -> Way {
@@ -263,7 +263,7 @@ async fn a_refused_handshake_is_told_with_the_servers_words() {
 #[tokio::test]
 async fn a_server_that_does_not_greet_has_failed_when_its_time_is_over() {
     for name in WAYS {
-        let mut options = SessionOptions::default();
+        let mut options = legacy();
         options.deadlines.connect = Duration::from_millis(300);
         let way = way_with(name, Script::good().on("initialize", [Step::Hang]), options).await;
         let began = tokio::time::Instant::now();

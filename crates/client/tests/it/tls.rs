@@ -10,12 +10,12 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
-use wharf_client::{ConnectErrorKind, Http, NoHost, RemoteOptions, Session, SessionOptions, Transport, WebSocket};
+use wharf_client::{ConnectErrorKind, Http, NoHost, RemoteOptions, Session, Transport, WebSocket};
 use wharf_io::{DialTo, Dialed, HttpSettings};
 use wharf_server::{Reply, Router, Toolbox};
 use wharf_testkit::soon;
 
-use crate::{json, told};
+use crate::{json, legacy, told};
 
 /// A server in memory with a certificate for `name`, and how to reach it.
 struct Secure {
@@ -64,7 +64,7 @@ fn secure(name: &str, protocols: &[&str]) -> Secure {
 }
 
 fn session(transport: impl Transport) -> Session {
-    Session::new("secure".parse().unwrap(), transport, NoHost, SessionOptions::default())
+    Session::new("secure".parse().unwrap(), transport, NoHost, legacy())
 }
 
 fn options(http: HttpSettings) -> RemoteOptions {

@@ -8,17 +8,15 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::{WebSocketStream, accept_hdr_async};
-use wharf_client::{
-    CallErrorKind, ConnectErrorKind, NoHost, RemoteOptions, Session, SessionOptions, Status, WebSocket,
-};
+use wharf_client::{CallErrorKind, ConnectErrorKind, NoHost, RemoteOptions, Session, Status, WebSocket};
 use wharf_io::{DialTo, Dialed, HttpSettings};
 use wharf_testkit::{HttpScripted, Script, Step, eventually};
 
 use crate::remote::{Way, in_memory};
-use crate::{json, none, seconds, told};
+use crate::{json, legacy, none, seconds, told};
 
 fn websocket(server: &HttpScripted) -> Session {
-    Way::WebSocket.over(in_memory(server), SessionOptions::default())
+    Way::WebSocket.over(in_memory(server), legacy())
 }
 
 /// A session whose far end greets by hand and then does this.
@@ -42,7 +40,7 @@ where
         async { Ok(Dialed::new(ours)) }
     });
     let transport = WebSocket::new("ws://server.test/ws", RemoteOptions { http, ..RemoteOptions::default() }).unwrap();
-    Session::new("socket".parse().unwrap(), transport, NoHost, SessionOptions::default())
+    Session::new("socket".parse().unwrap(), transport, NoHost, legacy())
 }
 
 #[expect(clippy::result_large_err, clippy::unnecessary_wraps, reason = "the library wants it so")]

@@ -47,6 +47,8 @@ pub(super) struct Exchange {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spoken {
     headers: HeaderMap,
+    /// Whether every request stands for itself, and says in its headers what it is.
+    stateless: bool,
 }
 
 impl Spoken {
@@ -59,7 +61,16 @@ impl Spoken {
         if let Some(revision) = revision {
             headers.insert(PROTOCOL_VERSION, revision);
         }
-        Self { headers }
+        Self { headers, stateless: false }
+    }
+
+    fn stateless(revision: &str) -> Self {
+        Self { stateless: true, ..Self::new(None, HeaderValue::from_str(revision).ok()) }
+    }
+
+    /// Whether the rest of a stream that broke can be had.
+    pub(super) fn resumes(&self) -> bool {
+        !self.stateless
     }
 
     fn session(&self) -> Option<&HeaderValue> {
@@ -100,6 +111,7 @@ impl Exchange {
             to: &self.reached.url,
             content: &posted.message,
             own: &spoken.headers,
+            method: spoken.stateless.then(|| HeaderValue::from_static(posted.method)),
             extra: posted.headers.as_deref(),
             session: spoken.session().is_some(),
         };
@@ -149,10 +161,11 @@ impl Exchange {
         let _ = self.frames.send(frame).await;
     }
 
-    async fn tell(&self, message: Bytes) -> Result<(), PostError> {
+    async fn tell(&self, method: Option<&str>, message: Bytes) -> Result<(), PostError> {
         let spoken = self.spoken.load_full();
         let (own, session) = (&spoken.headers, spoken.session().is_some());
-        self.reached.tell(Letter { to: &self.reached.url, content: &message, own, extra: None, session }).await
+        let method = method.filter(|_| spoken.stateless).and_then(|method| HeaderValue::from_str(method).ok());
+        self.reached.tell(Letter { to: &self.reached.url, content: &message, own, method, extra: None, session }).await
     }
 
     /// Opens the stream of what the server says unasked. `Ok(None)`: it may work later. `Err`: never.
@@ -237,8 +250,12 @@ impl Posts for Exchange {
         Box::pin(self.request(posted))
     }
 
-    fn tell(&self, message: Bytes) -> BoxFuture<'_, Result<(), PostError>> {
-        Box::pin(self.tell(message))
+    fn tell<'a>(&'a self, method: Option<&'a str>, message: Bytes) -> BoxFuture<'a, Result<(), PostError>> {
+        Box::pin(self.tell(method, message))
+    }
+
+    fn stand_alone(&self, revision: Option<&str>) {
+        self.spoken.store(Arc::new(revision.map(Spoken::stateless).unwrap_or_default()));
     }
 
     fn greeted(&self, revision: &str) {

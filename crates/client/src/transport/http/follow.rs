@@ -59,8 +59,8 @@ pub(super) async fn follow(exchange: &Exchange, body: Body, id: u64, spoken: &Sp
                 }
             }
         };
-        // An event with an id is a promise that the rest can be had.
-        if let Some(id) = events.last_id() {
+        // An event with an id is a promise that the rest can be had, where there is such a thing.
+        if let Some(id) = events.last_id().filter(|_| spoken.resumes()) {
             last = HeaderValue::from_str(id).ok();
         }
         let Some(last) = &last else { return Err(PostError::Lost(broken)) };

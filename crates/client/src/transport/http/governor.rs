@@ -20,14 +20,14 @@ const HASTE: u32 = 3;
 const STABLE: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
-pub(super) struct Governor {
+pub(crate) struct Governor {
     ends: u32,
     patience: u32,
 }
 
 impl Governor {
     /// For a stream that nobody waits for.
-    pub(super) fn patient() -> Self {
+    pub(crate) fn patient() -> Self {
         Self { ends: 0, patience: PATIENCE }
     }
 
@@ -37,7 +37,7 @@ impl Governor {
     }
 
     /// A stream has ended, or could not be opened. How long to wait before the next, or `None` to give up.
-    pub(super) fn ended(&mut self, lived: Duration, useful: bool, wish: Option<Duration>) -> Option<Duration> {
+    pub(crate) fn ended(&mut self, lived: Duration, useful: bool, wish: Option<Duration>) -> Option<Duration> {
         self.ends = if useful || lived >= STABLE { 1 } else { self.ends + 1 };
         (self.ends <= self.patience).then(|| jittered(self.pause(wish)))
     }

@@ -16,13 +16,15 @@ const HELPER_LIMIT: Duration = Duration::from_secs(10);
 const MOST_SAID: u64 = 64 * 1024;
 
 /// What only the client itself may set.
-pub(super) const OURS: [&str; 10] = [
+pub(super) const OURS: [&str; 12] = [
     "accept",
     "connection",
     "content-length",
     "content-type",
     "host",
     "last-event-id",
+    "mcp-method",
+    "mcp-name",
     "mcp-protocol-version",
     "mcp-session-id",
     "transfer-encoding",
@@ -58,6 +60,14 @@ impl Headers {
     pub(super) fn new(fixed: &[(String, String)], helper: Option<HeaderCommand>) -> Result<Self, InvalidRemote> {
         let asked = |helper| Arc::new(Helped { helper, said: Mutex::default(), turn: Semaphore::new(1) });
         Ok(Self { fixed: Arc::new(parse(fixed)?), helped: helper.map(asked) })
+    }
+
+    /// What tells these headers from others; the values are in it.
+    pub(super) fn fingerprint(&self) -> String {
+        let said = self.helped.as_ref().map(|helped| helped.said());
+        // Who the helper signs in may be another one each time it is asked.
+        let said = said.map(|(number, said)| format!("{number} {:?}", said.as_deref().map(pairs)));
+        format!("{:?} {said:?}", pairs(&self.fixed))
     }
 
     /// All of them, and the number of the helper's saying they come from, for [`Headers::refresh`].
@@ -123,6 +133,11 @@ impl Helped {
             serde_json::from_str(&said).map_err(|_| "did not print one JSON object with texts in it".to_owned())?;
         parse(&pairs.into_iter().collect::<Vec<_>>()).map_err(|error| format!("said too much: {error}"))
     }
+}
+
+/// Names and values, the secret ones too.
+fn pairs(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
+    headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect()
 }
 
 /// Headers from texts.

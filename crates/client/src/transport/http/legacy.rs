@@ -32,6 +32,10 @@ impl LegacySse {
     pub fn new(url: &str, options: RemoteOptions) -> Result<Self, InvalidRemote> {
         Ok(Self { remote: Remote::new(url, ["http", "https"], options)? })
     }
+
+    pub(super) fn at(remote: Remote) -> Self {
+        Self { remote }
+    }
 }
 
 impl Transport for LegacySse {
@@ -41,6 +45,14 @@ impl Transport for LegacySse {
 
     fn is_remote(&self) -> bool {
         true
+    }
+
+    fn identity(&self) -> Option<String> {
+        Some(format!("sse+{}", self.remote.url))
+    }
+
+    fn audience(&self) -> Option<String> {
+        Some(self.remote.headers.fingerprint())
     }
 }
 
@@ -104,7 +116,8 @@ impl Posts for LegacyPosts {
     fn request(&self, posted: Posted) -> BoxFuture<'_, Result<Reply, PostError>> {
         Box::pin(async move {
             let (content, extra, session) = (&posted.message, posted.headers.as_deref(), !posted.handshake);
-            match self.reached.post(Letter { to: &self.endpoint, content, own: &self.own, extra, session }).await? {
+            let (to, own) = (&self.endpoint, &self.own);
+            match self.reached.post(Letter { to, content, own, method: None, extra, session }).await? {
                 Met::Success(response) => {
                     posted.heard.begin();
                     // What it says is of no interest; read, it frees its connection.
@@ -116,9 +129,10 @@ impl Posts for LegacyPosts {
         })
     }
 
-    fn tell(&self, message: Bytes) -> BoxFuture<'_, Result<(), PostError>> {
+    fn tell<'a>(&'a self, _method: Option<&'a str>, message: Bytes) -> BoxFuture<'a, Result<(), PostError>> {
         Box::pin(async move {
-            let letter = Letter { to: &self.endpoint, content: &message, own: &self.own, extra: None, session: true };
+            let (own, session) = (&self.own, true);
+            let letter = Letter { to: &self.endpoint, content: &message, own, method: None, extra: None, session };
             self.reached.tell(letter).await
         })
     }
@@ -128,6 +142,8 @@ impl Posts for LegacyPosts {
     }
 
     fn greeted(&self, _revision: &str) {}
+
+    fn stand_alone(&self, _revision: Option<&str>) {}
 
     fn listen(&self) {}
 

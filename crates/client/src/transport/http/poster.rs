@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri};
 use wharf_io::{Body, HttpError};
 
 use super::Reached;
@@ -13,6 +13,8 @@ use super::loss::session_loss;
 use super::refusal::{self, Meaning, Patience, Refusal};
 use crate::transport::PostError;
 use crate::wire::{RpcError, TELL_LIMIT};
+
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 
 /// How long content that nobody waits for is read, so that its connection can be used again.
 pub(super) const REST: Duration = Duration::from_secs(1);
@@ -38,6 +40,8 @@ pub(super) struct Letter<'a> {
     pub(super) content: &'a Bytes,
     /// Our own headers.
     pub(super) own: &'a HeaderMap,
+    /// The method of the message, where a header has to say it.
+    pub(super) method: Option<HeaderValue>,
     /// Headers of this message alone.
     pub(super) extra: Option<&'a HeaderMap>,
     /// Whether it names a session that the server could have lost.
@@ -52,6 +56,9 @@ impl Reached {
         loop {
             let (mut headers, said) = self.with_own(letter.own).await?;
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            if let Some(method) = &letter.method {
+                headers.insert(METHOD, method.clone());
+            }
             for (name, value) in letter.extra.into_iter().flatten() {
                 headers.insert(name.clone(), value.clone());
             }

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 use tokio::time::Instant;
-use wharf_client::{CallErrorKind, ConnectErrorKind, Deadline, Outcome, SessionOptions};
+use wharf_client::{CallErrorKind, ConnectErrorKind, Deadline, Outcome};
 use wharf_testkit::{Harm, HttpScripted, Script, Step, eventually};
 
 use crate::remote::{Way, some_harmed_in_memory, sse};
-use crate::{json, none, seconds, settle, told};
+use crate::{json, legacy, none, seconds, settle, told};
 
 fn status(status: u16, body: &str) -> Step {
     Step::Http { status, headers: Vec::new(), body: body.to_owned() }
@@ -40,7 +40,7 @@ async fn a_stream_on_which_nothing_comes_any_more_is_left_for_another() {
     // The first connection is that of the stream; it dies after the greeting, and nobody is told.
     let http =
         some_harmed_in_memory(&server, |connection| if connection == 1 { Harm::StallAfter(800) } else { Harm::None });
-    let session = Way::LegacySse.over(http, SessionOptions::default());
+    let session = Way::LegacySse.over(http, legacy());
     eventually(session.connect()).await.unwrap();
     let sum = async || told(session.call("echo", &json(json!({"text": "x".repeat(300)}))).await);
     let mut answers = Vec::new();
@@ -57,7 +57,7 @@ async fn many_callers_of_a_dead_stream_find_out_together() {
     let server = HttpScripted::new(Script::good());
     let http =
         some_harmed_in_memory(&server, |connection| if connection == 1 { Harm::StallAfter(500) } else { Harm::None });
-    let session = Way::LegacySse.over(http, SessionOptions::default());
+    let session = Way::LegacySse.over(http, legacy());
     let text = json(json!({"text": "x".repeat(300)}));
     while eventually(session.call("echo", &text)).await.is_ok() {}
     let began = Instant::now();

@@ -1,0 +1,183 @@
+//! What is remembered of servers: which era each of them spoke, so that nobody has to find out twice.
+//!
+//! A server is known by where it is and how it is configured; when either changes, it is another one. What is written to
+//! a file are digests of that, never the configuration itself, which may hold secrets.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// How long a server is believed to be of the old era without being asked again, in seconds: servers are renewed.
+const BELIEVED: u64 = 7 * 24 * 60 * 60;
+/// The most servers a memory holds; the oldest are forgotten.
+const MOST: usize = 1000;
+/// The format of the file.
+const VERSION: u32 = 1;
+
+/// Which era servers spoke, in memory and, if it has a file, from one run to the next.
+///
+/// A memory that cannot be read or written costs time, nothing else.
+#[derive(Debug, Default)]
+pub struct Memory {
+    known: Mutex<BTreeMap<String, Known>>,
+    file: Option<PathBuf>,
+}
+
+/// What a server turned out to speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Verdict {
+    /// Without a handshake.
+    Modern,
+    /// With one.
+    Legacy,
+    /// With one, over the transport that came before the one it is configured with.
+    Older,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Known {
+    spoke: Verdict,
+    /// When that was learned, in seconds since 1970.
+    at: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Written {
+    version: u32,
+    servers: BTreeMap<String, Known>,
+}
+
+impl Memory {
+    /// A memory that is kept in this file.
+    pub fn kept_in(file: impl Into<PathBuf>) -> Self {
+        let file = file.into();
+        Self { known: Mutex::new(read(&file)), file: Some(file) }
+    }
+
+    pub(crate) fn recall(&self, identity: Option<&str>) -> Option<Verdict> {
+        let known = *self.known().get(&digest(identity?))?;
+        let fresh = known.spoke == Verdict::Modern || now().saturating_sub(known.at) < BELIEVED;
+        fresh.then_some(known.spoke)
+    }
+
+    pub(crate) async fn learn(&self, identity: Option<&str>, spoke: Verdict) {
+        let Some(identity) = identity.map(digest) else { return };
+        let known = Known { spoke, at: now() };
+        let before = self.known().insert(identity.clone(), known);
+        if before.is_none_or(|before| before.spoke != spoke) {
+            self.write(move |servers| {
+                servers.insert(identity, known);
+            })
+            .await;
+        }
+    }
+
+    pub(crate) async fn forget(&self, identity: Option<&str>) {
+        let Some(identity) = identity.map(digest) else { return };
+        if self.known().remove(&identity).is_some() {
+            self.write(move |servers| {
+                servers.remove(&identity);
+            })
+            .await;
+        }
+    }
+
+    /// Changes what is in the file, and only that: others may have written to it too.
+    async fn write(&self, change: impl FnOnce(&mut BTreeMap<String, Known>) + Send + 'static) {
+        let Some(file) = self.file.clone() else { return };
+        let writing = tokio::task::spawn_blocking(move || {
+            let mut servers = read(&file);
+            change(&mut servers);
+            while servers.len() > MOST {
+                let oldest = servers.iter().min_by_key(|(_, known)| known.at).map(|(identity, _)| identity.clone());
+                servers.remove(&oldest.unwrap_or_default());
+            }
+            replace(&file, &Written { version: VERSION, servers })
+        });
+        if let Ok(Err(error)) = writing.await {
+            tracing::debug!(%error, "what servers speak cannot be remembered");
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn read(file: &Path) -> BTreeMap<String, Known> {
+    let written = std::fs::read(file).ok().and_then(|text| serde_json::from_slice::<Written>(&text).ok());
+    written.filter(|written| written.version == VERSION).map(|written| written.servers).unwrap_or_default()
+}
+
+/// Whoever reads the file meanwhile sees all of the old or all of the new.
+fn replace(file: &Path, written: &Written) -> io::Result<()> {
+    let folder = file.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)?;
+    let own = folder.join(format!(".{}.{}", std::process::id(), file.file_name().unwrap_or_default().display()));
+    std::fs::write(&own, serde_json::to_vec(written)?)?;
+    std::fs::rename(&own, file).inspect_err(|_| drop(std::fs::remove_file(&own)))
+}
+
+fn digest(identity: &str) -> String {
+    let digest: [u8; 32] = Sha256::digest(identity).into();
+    let (half, _) = digest.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
+    format!("{:032x}", u128::from_be_bytes(*half))
+}
+
+#[expect(clippy::disallowed_methods, reason = "a file outlives every clock that does not jump")]
+fn now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_learned_outlives_the_memory_and_what_was_forgotten_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("deep/servers.json");
+        let memory = Memory::kept_in(&file);
+        memory.learn(Some("npx some-server --key=secret"), Verdict::Legacy).await;
+        memory.learn(Some("https://example.com/mcp"), Verdict::Modern).await;
+        memory.learn(None, Verdict::Modern).await;
+        let other = Memory::kept_in(&file);
+        assert_eq!(other.recall(Some("npx some-server --key=secret")), Some(Verdict::Legacy));
+        assert_eq!(other.recall(Some("npx some-server --key=other")), None);
+        assert_eq!(other.recall(None), None);
+        other.forget(Some("https://example.com/mcp")).await;
+        // The first has not heard of it, and does not bring it back.
+        memory.learn(Some("third"), Verdict::Older).await;
+        let last = Memory::kept_in(&file);
+        assert_eq!(last.recall(Some("https://example.com/mcp")), None);
+        assert_eq!(last.recall(Some("third")), Some(Verdict::Older));
+        assert!(!std::fs::read_to_string(&file).unwrap().contains("secret"));
+        assert_eq!(std::fs::read_dir(file.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_server_of_the_old_era_is_asked_again_after_a_week_and_a_broken_file_is_an_empty_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("servers.json");
+        let written = |at: u64| {
+            let known = |spoke| Known { spoke, at };
+            let servers =
+                BTreeMap::from([(digest("old"), known(Verdict::Legacy)), (digest("new"), known(Verdict::Modern))]);
+            replace(&file, &Written { version: VERSION, servers }).unwrap();
+            let memory = Memory::kept_in(&file);
+            (memory.recall(Some("old")), memory.recall(Some("new")))
+        };
+        assert_eq!(written(now() - BELIEVED - 5), (None, Some(Verdict::Modern)));
+        assert_eq!(written(now() - BELIEVED + 60), (Some(Verdict::Legacy), Some(Verdict::Modern)));
+        std::fs::write(&file, "{").unwrap();
+        let memory = Memory::kept_in(&file);
+        memory.learn(Some("old"), Verdict::Legacy).await;
+        assert_eq!(Memory::kept_in(&file).recall(Some("old")), Some(Verdict::Legacy));
+    }
+}

@@ -1,0 +1,62 @@
+//! What is believed of a server until it says otherwise: its tools, what it let us keep, and what it will tell us of.
+
+use std::sync::Arc;
+
+use super::cache::{ResultCache, Shelf};
+use super::following::Followed;
+use super::tools::KnownTools;
+use crate::Notice;
+
+#[derive(Debug)]
+pub(super) struct Beliefs {
+    pub(super) tools: KnownTools,
+    pub(super) shelf: Shelf,
+    pub(super) followed: Followed,
+}
+
+impl Beliefs {
+    pub(super) fn new(cache: Arc<ResultCache>, endpoint: &str) -> Self {
+        Self { tools: KnownTools::default(), shelf: Shelf::new(cache, endpoint), followed: Followed::default() }
+    }
+
+    /// Hears a notice before the host does: what it makes untrue is no longer believed, and what is only meant for us is
+    /// not passed on.
+    pub(super) fn on_notice(&self, notice: Notice) -> Vec<Notice> {
+        let notice = match notice {
+            Notice::Other { method, params } if method == "notifications/subscriptions/acknowledged" => {
+                // Whatever changed while nobody was listening was missed.
+                let missed = self.followed.acknowledged(params.as_ref());
+                for notice in &missed {
+                    self.doubt(notice);
+                }
+                return missed;
+            }
+            notice => notice,
+        };
+        self.doubt(&notice);
+        vec![notice]
+    }
+
+    fn doubt(&self, notice: &Notice) {
+        match notice {
+            Notice::ToolsChanged => {
+                self.tools.forget();
+                self.shelf.forget("tools/list", None);
+            }
+            Notice::PromptsChanged => self.shelf.forget("prompts/list", None),
+            Notice::ResourcesChanged => {
+                self.shelf.forget("resources/list", None);
+                self.shelf.forget("resources/templates/list", None);
+            }
+            // What was read of a part of it may have changed too.
+            Notice::ResourceUpdated { .. } => self.shelf.forget("resources/read", None),
+            _ => {}
+        }
+    }
+
+    /// Forgets everything.
+    pub(super) fn forget(&self) {
+        self.tools.forget();
+        self.shelf.clear();
+    }
+}

@@ -1,0 +1,119 @@
+//! The greeting of the modern era, which is a question: what do you speak, and what can you do?
+
+use std::sync::Arc;
+
+use serde_json::json;
+use wharf_protocol::{Fields, Json};
+
+use super::manner::{Introduction, Manner, Request, Speaker, Wishes};
+use super::rounds::Round;
+use super::{ServerInfo, SessionOptions, handshake};
+use crate::era::{HEADER_MISMATCH, LEGACY, MISSING_CAPABILITY, MODERN, UNSUPPORTED_VERSION};
+use crate::wire::{Limits, Line};
+use crate::{CallErrorKind, ConnectErrorKind, Host};
+
+/// What a server made of the question.
+pub(super) enum Discovered {
+    /// It answered it.
+    Modern(ServerInfo, Manner),
+    /// It does not know such questions, or knows them and speaks only what came before. Whether that is certain, and why.
+    Legacy { certain: bool, reason: String },
+    /// It went away over it, as some old servers do.
+    Gone(ConnectErrorKind),
+    /// There is no speaking with it.
+    Hopeless(ConnectErrorKind),
+}
+
+/// Asks. The future lives on its own, so that others can be asked meanwhile.
+pub(super) async fn discover(
+    line: Line,
+    host: Arc<dyn Host>,
+    options: SessionOptions,
+    wishes: Arc<Wishes>,
+) -> Discovered {
+    let (mut revision, limit) = (MODERN[0], options.deadlines.connect);
+    let limits = Limits { idle: limit, total: Some(limit), first_byte: limit };
+    let mut again = true;
+    loop {
+        line.stand_alone(Some(revision));
+        let manner = Manner::Modern(Arc::new(Introduction::new(revision, &*host, &options)));
+        let (line, wishes) = (line.clone(), Arc::clone(&wishes));
+        let speaker = Speaker { line, manner, wishes };
+        let params = json!({});
+        let answer = speaker.send(&mut Request::new("server/discover", &params, limits), &Round::default()).await;
+        let supported = match &answer {
+            Ok(result) => supported(result),
+            Err(CallErrorKind::Server { code: UNSUPPORTED_VERSION, data, .. }) => data.as_ref().and_then(named),
+            Err(_) => None,
+        };
+        let mutual =
+            supported.as_ref().and_then(|given| MODERN.into_iter().find(|ours| given.iter().any(|it| it == ours)));
+        match (answer, mutual) {
+            (Ok(result), Some(chosen)) if chosen == revision => {
+                return Discovered::Modern(info(&result, revision), speaker.manner);
+            }
+            // It would rather have another one that we speak too.
+            (Ok(_) | Err(CallErrorKind::Server { .. }), Some(chosen)) if chosen != revision && again => {
+                (revision, again) = (chosen, false);
+            }
+            (answer, _) => {
+                speaker.line.stand_alone(None);
+                return otherwise(answer, supported);
+            }
+        }
+    }
+}
+
+/// What an answer means that does not begin anything.
+fn otherwise(answer: Result<Json, CallErrorKind>, supported: Option<Vec<String>>) -> Discovered {
+    let legacy = |certain, reason: String| Discovered::Legacy { certain, reason };
+    match (answer, supported) {
+        (Ok(_) | Err(CallErrorKind::Server { code: UNSUPPORTED_VERSION, .. }), Some(given)) if !given.is_empty() => {
+            if given.iter().any(|revision| LEGACY.contains(&revision.as_str())) {
+                return legacy(true, format!("it speaks {}", given.join(", ")));
+            }
+            let ours = MODERN.into_iter().chain(LEGACY).collect::<Vec<_>>().join(", ");
+            let reason = format!("it speaks the protocol of {}; this client speaks {ours}", given.join(", "));
+            Discovered::Hopeless(ConnectErrorKind::Refused(reason))
+        }
+        (Ok(_), _) => legacy(true, "its answer to `server/discover` names no revision".to_owned()),
+        (Err(CallErrorKind::Server { code: code @ (HEADER_MISMATCH | MISSING_CAPABILITY), message, .. }), _) => {
+            Discovered::Hopeless(ConnectErrorKind::Refused(format!("error {code}: {message}")))
+        }
+        (Err(CallErrorKind::Lost(reason)), _) => Discovered::Gone(ConnectErrorKind::Ended(reason)),
+        (Err(CallErrorKind::Http(status)), _) => {
+            // A server in trouble says nothing about what it speaks.
+            legacy(status.status < 500 && status.status != 429, status.to_string())
+        }
+        (Err(CallErrorKind::Server { code, message, .. }), _) => legacy(true, format!("error {code}: {message}")),
+        (Err(error @ (CallErrorKind::Malformed(_) | CallErrorKind::Unanswered(_))), _) => {
+            legacy(true, error.to_string())
+        }
+        (Err(other), _) => Discovered::Hopeless(handshake::not_ready(other)),
+    }
+}
+
+/// The revisions in an answer, if it is one.
+fn supported(result: &Json) -> Option<Vec<String>> {
+    texts(result, "supportedVersions")
+}
+
+/// The revisions in a refusal.
+fn named(data: &Json) -> Option<Vec<String>> {
+    texts(data, "supported")
+}
+
+fn texts(json: &Json, key: &str) -> Option<Vec<String>> {
+    let items = Fields::of(json).ok()?.items(key).ok()??;
+    Some(items.iter().filter_map(|item| item.decode().ok()).collect())
+}
+
+fn info(raw: &Json, revision: &'static str) -> ServerInfo {
+    let fields = Fields::of(raw).ok();
+    let meta = fields.as_ref().and_then(|fields| fields.object("_meta").ok().flatten());
+    let server =
+        meta.as_ref().and_then(|meta| Fields::of(meta).ok()?.object("io.modelcontextprotocol/serverInfo").ok()?);
+    // Some say it where it used to be.
+    let server = server.or_else(|| fields.as_ref()?.object("serverInfo").ok().flatten());
+    handshake::described(raw, server.as_ref(), revision.to_owned())
+}

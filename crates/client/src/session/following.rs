@@ -1,0 +1,253 @@
+//! What a server tells unasked, in the era in which it has to be asked to: one long request for all of it, made again when
+//! it ends, and made anew when the host wants to hear of other resources.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use wharf_protocol::{Fields, Json};
+
+use super::beliefs::Beliefs;
+use super::manner::{Request, Speaker};
+use super::rounds::Round;
+use crate::transport::Governor;
+use crate::wire::{Limits, NEVER};
+use crate::{CallErrorKind, ConnectErrorKind, Notice};
+
+/// How long a server may take to begin its answer.
+const FIRST_BYTE: Duration = Duration::from_secs(60);
+
+/// What the server has agreed to tell.
+#[derive(Debug, Default)]
+pub(super) struct Followed {
+    agreed: watch::Sender<Agreed>,
+    /// Nobody has been listening for a while.
+    gap: AtomicBool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Agreed {
+    /// How often it has agreed.
+    times: u64,
+    /// What was asked for last, and not answered yet.
+    pending: Wanted,
+    /// What was asked for when it last agreed, and what it agreed to.
+    asked: Wanted,
+    honoured: Wanted,
+    /// Why it is no longer asked.
+    given_up: Option<String>,
+}
+
+/// What we want to hear of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Wanted {
+    #[serde(skip_serializing_if = "is_false")]
+    tools_list_changed: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    prompts_list_changed: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    resources_list_changed: bool,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    resource_subscriptions: BTreeSet<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+impl Wanted {
+    /// What the server says it can tell of, and the resources the host wants.
+    fn of(capabilities: &Json, resources: BTreeSet<String>) -> Self {
+        let all = Fields::of(capabilities).ok();
+        let tells = |kind: &str| {
+            let one = all.as_ref().and_then(|all| all.object(kind).ok().flatten());
+            one.is_some_and(|one| Fields::of(&one).ok().and_then(|one| one.flag("listChanged").ok()?).unwrap_or(false))
+        };
+        Self {
+            tools_list_changed: tells("tools"),
+            prompts_list_changed: tells("prompts"),
+            resources_list_changed: tells("resources"),
+            resource_subscriptions: resources,
+        }
+    }
+
+    /// What the server says it will tell.
+    fn read(params: Option<&Json>) -> Self {
+        let granted = params.and_then(|params| Fields::of(params).ok()?.object("notifications").ok()?);
+        let fields = granted.as_ref().and_then(|granted| Fields::of(granted).ok());
+        let flag = |key: &str| fields.as_ref().and_then(|fields| fields.flag(key).ok()?).unwrap_or(false);
+        let uris = fields.as_ref().and_then(|fields| fields.items("resourceSubscriptions").ok()?).unwrap_or_default();
+        Self {
+            tools_list_changed: flag("toolsListChanged"),
+            prompts_list_changed: flag("promptsListChanged"),
+            resources_list_changed: flag("resourcesListChanged"),
+            resource_subscriptions: uris.iter().filter_map(|uri| uri.decode().ok()).collect(),
+        }
+    }
+
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Word of everything that may have changed.
+    fn all(&self) -> Vec<Notice> {
+        let lists = [
+            (self.tools_list_changed, Notice::ToolsChanged),
+            (self.prompts_list_changed, Notice::PromptsChanged),
+            (self.resources_list_changed, Notice::ResourcesChanged),
+        ];
+        let lists = lists.into_iter().filter(|(wanted, _)| *wanted).map(|(_, notice)| notice);
+        let resources = self.resource_subscriptions.iter().map(|uri| Notice::ResourceUpdated { uri: uri.clone() });
+        lists.chain(resources).collect()
+    }
+}
+
+impl Followed {
+    /// The server agrees. What is returned is what the host may have missed before.
+    pub(super) fn acknowledged(&self, params: Option<&Json>) -> Vec<Notice> {
+        let honoured = Wanted::read(params);
+        let missed = if self.gap.swap(false, Ordering::AcqRel) { honoured.all() } else { Vec::new() };
+        self.agreed.send_modify(|agreed| {
+            agreed.times += 1;
+            agreed.asked = std::mem::take(&mut agreed.pending);
+            agreed.honoured = honoured;
+            agreed.given_up = None;
+        });
+        missed
+    }
+
+    /// Waits until the server has agreed to tell of a resource, or has not.
+    pub(super) async fn covers(&self, uri: &str) -> Result<(), String> {
+        let mut agreed = self.agreed.subscribe();
+        let decided =
+            agreed.wait_for(|agreed| agreed.given_up.is_some() || agreed.asked.resource_subscriptions.contains(uri));
+        match decided.await {
+            Ok(agreed) if agreed.honoured.resource_subscriptions.contains(uri) => Ok(()),
+            Ok(agreed) => Err(agreed.given_up.clone().unwrap_or_else(|| "it did not agree to".to_owned())),
+            Err(_) => Err("the connection ended".to_owned()),
+        }
+    }
+
+    fn ask(&self, wanted: &Wanted) -> u64 {
+        let mut times = 0;
+        self.agreed.send_modify(|agreed| {
+            agreed.pending = wanted.clone();
+            agreed.given_up = None;
+            times = agreed.times;
+        });
+        times
+    }
+
+    async fn agreed_after(&self, times: u64) {
+        let _ = self.agreed.subscribe().wait_for(|agreed| agreed.times > times).await;
+    }
+
+    fn give_up(&self, reason: String) {
+        tracing::debug!(reason, "the server does not speak unasked");
+        self.agreed.send_modify(|agreed| agreed.given_up = Some(reason));
+    }
+}
+
+type Listening = BoxFuture<'static, Result<Json, CallErrorKind>>;
+
+/// Listens for as long as the connection lives.
+pub(super) async fn follow(speaker: Speaker, beliefs: Arc<Beliefs>, capabilities: Json) {
+    let followed = &beliefs.followed;
+    let mut resources = speaker.wishes.resources();
+    let mut governor = Governor::patient();
+    // What is listened to while something else is being asked for.
+    let mut before: Option<Listening> = None;
+    loop {
+        let wanted = Wanted::of(&capabilities, resources.borrow_and_update().clone());
+        if wanted.is_nothing() {
+            before = None;
+            if resources.changed().await.is_err() {
+                return;
+            }
+            continue;
+        }
+        let (times, opened) = (followed.ask(&wanted), Instant::now());
+        let mut listening = listen(speaker.clone(), wanted);
+        let ended = tokio::select! {
+            biased;
+            () = followed.agreed_after(times) => None,
+            ended = &mut listening => Some(ended),
+            () = hear_out(&mut before) => None,
+        };
+        before = None;
+        let agreed = ended.is_none();
+        let ended = if let Some(ended) = ended {
+            ended
+        } else {
+            tokio::select! {
+                ended = &mut listening => ended,
+                changed = resources.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    before = Some(listening);
+                    continue;
+                }
+            }
+        };
+        if speaker.line.ending().is_some() {
+            return;
+        }
+        followed.gap.store(true, Ordering::Release);
+        let pause = if may_work_later(&ended) { governor.ended(opened.elapsed(), agreed, None) } else { None };
+        let changed = if let Some(pause) = pause {
+            tokio::time::timeout(pause, resources.changed()).await.unwrap_or(Ok(()))
+        } else {
+            followed.give_up(ended.map_or_else(|error| error.to_string(), |_| "it keeps ending".to_owned()));
+            resources.changed().await
+        };
+        if changed.is_err() {
+            return;
+        }
+    }
+}
+
+/// Goes on listening to what is about to be replaced; it never returns.
+async fn hear_out(before: &mut Option<Listening>) {
+    if let Some(listening) = before {
+        let _ = listening.await;
+    }
+    *before = None;
+    std::future::pending::<()>().await;
+}
+
+fn listen(speaker: Speaker, wanted: Wanted) -> Listening {
+    #[derive(Serialize)]
+    struct Params {
+        notifications: Wanted,
+    }
+    async move {
+        let (params, limits) =
+            (Params { notifications: wanted }, Limits { idle: NEVER, total: None, first_byte: FIRST_BYTE });
+        speaker.send(&mut Request::new("subscriptions/listen", &params, limits), &Round::default()).await
+    }
+    .boxed()
+}
+
+/// Whether a stream that ended so may live longer next time.
+fn may_work_later(ended: &Result<Json, CallErrorKind>) -> bool {
+    match ended {
+        Ok(_)
+        | Err(
+            CallErrorKind::Lost(_)
+            | CallErrorKind::Timeout { .. }
+            | CallErrorKind::Busy
+            | CallErrorKind::Connect(ConnectErrorKind::Transport(_)),
+        ) => true,
+        Err(CallErrorKind::Http(status)) => status.status >= 500 || status.status == 429,
+        Err(_) => false,
+    }
+}

@@ -1,0 +1,374 @@
+//! Finds out how a server wants to be spoken with, at no cost to servers that know only the old way.
+//!
+//! ```text
+//! auto:  ask `server/discover`
+//!        ├─ a good answer ............................ modern
+//!        ├─ an error that only the modern era has .... give up: it is modern, and refuses us
+//!        ├─ any other answer ......................... handshake on the same connection, else on a fresh one
+//!        ├─ it goes away ............................. handshake on a fresh connection
+//!        └─ two seconds of silence ................... handshake on a second connection beside the first, which
+//!                                                      is still listened to; the first good answer wins, and the
+//!                                                      other is closed
+//! a handshake that meets HTTP 400, 404 or 405 ....... handshake over the transport that came before
+//! a handshake that has been outgrown ................ ask `server/discover` once more
+//! ```
+//!
+//! What came out is remembered, and forgotten when it stops working. All of it shares the connect deadline.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
+use tokio::time::Instant;
+
+use super::attempt::{Agreed, Opened, Parts};
+use super::discover::{Discovered, discover};
+use super::handshake::{NoHandshake, shake_hands};
+use super::manner::Manner;
+use super::{Protocol, ServerInfo};
+use crate::era::Verdict;
+use crate::transport::Transport;
+use crate::{ConnectError, ConnectErrorKind, Evidence};
+
+/// How long a server may be silent about what it speaks before it is greeted the old way beside that.
+const SILENCE: Duration = Duration::from_secs(2);
+
+pub(super) struct Negotiation<'a> {
+    pub(super) parts: &'a Parts,
+    /// The end of the connect deadline.
+    pub(super) until: Instant,
+}
+
+impl Negotiation<'_> {
+    pub(super) async fn run(&self) -> Result<Agreed, ConnectError> {
+        let negotiating = async {
+            match self.parts.options.protocol {
+                Protocol::Auto => self.auto().await,
+                Protocol::Legacy => self.legacy(&*self.parts.transport).await,
+                Protocol::Modern => self.modern().await,
+            }
+        };
+        // Every wait inside ends with the deadline too, and can say more about it.
+        let grace = Duration::from_secs(1);
+        let late = || self.error(self.parts.late());
+        tokio::time::timeout_at(self.until + grace, negotiating).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// Goes by what is remembered, and finds out where that is nothing, or no longer true.
+    async fn auto(&self) -> Result<Agreed, ConnectError> {
+        let (memory, identity) = (&self.parts.options.memory, self.parts.transport.identity());
+        let remembered = memory.recall(identity.as_deref());
+        let error = match (remembered, self.parts.transport.older()) {
+            (Some(Verdict::Modern), _) => self.modern().await,
+            (Some(Verdict::Older), Some(older)) => self.legacy(&*older).await,
+            (Some(Verdict::Legacy), _) => self.legacy(&*self.parts.transport).await,
+            (None, _) | (Some(Verdict::Older), None) => return self.find_out().await,
+        };
+        let error = match error {
+            Ok(agreed) => return Ok(agreed),
+            Err(error) => error,
+        };
+        let answered = match &error.kind {
+            ConnectErrorKind::Refused(_) => true,
+            ConnectErrorKind::Http(status) => status.status < 500 && status.status != 429,
+            ConnectErrorKind::Ended(_) => {
+                memory.forget(identity.as_deref()).await;
+                false
+            }
+            _ => false,
+        };
+        if !answered {
+            return Err(error);
+        }
+        memory.forget(identity.as_deref()).await;
+        self.find_out().await
+    }
+
+    /// Speaks only the new way.
+    async fn modern(&self) -> Result<Agreed, ConnectError> {
+        let opened = self.open(&*self.parts.transport).await?;
+        match self.in_time(self.discover(&opened)).await {
+            Some(Discovered::Modern(info, manner)) => Ok(Agreed { opened, info, manner }),
+            Some(Discovered::Legacy { reason, .. }) => {
+                let reason = format!("it does not speak the modern protocol ({reason})");
+                Err(self.failed(&opened, ConnectErrorKind::Refused(reason)))
+            }
+            Some(Discovered::Gone(kind) | Discovered::Hopeless(kind)) => Err(self.failed(&opened, kind)),
+            None => Err(self.failed(&opened, self.parts.late())),
+        }
+    }
+
+    /// Speaks only the old way.
+    async fn legacy(&self, transport: &dyn Transport) -> Result<Agreed, ConnectError> {
+        let opened = self.open(transport).await?;
+        match self.greet(&opened).await {
+            Ok(info) => Ok(Agreed { opened, info, manner: Manner::Legacy }),
+            Err(NoHandshake { kind, .. }) => Err(self.failed(&opened, kind)),
+        }
+    }
+
+    async fn find_out(&self) -> Result<Agreed, ConnectError> {
+        let (agreed, verdict) = self.asked().await?;
+        if let Some(verdict) = verdict {
+            self.parts.options.memory.learn(self.parts.transport.identity().as_deref(), verdict).await;
+        }
+        Ok(agreed)
+    }
+
+    /// Asks the server, and says with what is agreed whether that is worth remembering.
+    async fn asked(&self) -> Result<(Agreed, Option<Verdict>), ConnectError> {
+        let opened = self.open(&*self.parts.transport).await?;
+        let mut discovering = self.discover(&opened);
+        match tokio::time::timeout_at(self.until.min(Instant::now() + SILENCE), &mut discovering).await {
+            Err(_) => {
+                let waiting = discovering.map(Event::Discovered).boxed();
+                self.beside(Race::of(self, opened, false), waiting).await
+            }
+            Ok(Discovered::Modern(info, manner)) => Ok((Agreed { opened, info, manner }, Some(Verdict::Modern))),
+            Ok(Discovered::Hopeless(kind)) => Err(self.failed(&opened, kind)),
+            Ok(Discovered::Gone(_)) => self.afresh(None).await,
+            Ok(Discovered::Legacy { certain, reason }) => {
+                tracing::debug!(server = %self.parts.name, reason, "the server is greeted the old way");
+                let verdict = certain.then_some(Verdict::Legacy);
+                let mut greeting = self.greeting(&opened);
+                // Over HTTP a second one would be no other than the first.
+                let silence = if opened.wire.renews() { self.until } else { Instant::now() + SILENCE };
+                match tokio::time::timeout_at(self.until.min(silence), &mut greeting).await {
+                    Ok(Ok(info)) => Ok((Agreed { opened, info, manner: Manner::Legacy }, verdict)),
+                    Ok(Err(refused)) => self.refused(opened, refused).await,
+                    Err(_) => {
+                        let waiting = greeting.map(|greeted| Event::Greeted(Seat::First, greeted)).boxed();
+                        self.beside(Race::of(self, opened, true), waiting).await
+                    }
+                }
+            }
+        }
+    }
+
+    /// A server that answered the question, though not as hoped, has refused the handshake after it.
+    async fn refused(&self, opened: Opened, refused: NoHandshake) -> Result<(Agreed, Option<Verdict>), ConnectError> {
+        let error = self.failed(&opened, refused.kind);
+        if refused.outgrown {
+            return match self.in_time(self.discover(&opened)).await {
+                Some(Discovered::Modern(info, manner)) => Ok((Agreed { opened, info, manner }, Some(Verdict::Modern))),
+                _ => Err(error),
+            };
+        }
+        match &error.kind {
+            _ if is_about_transport(&error) => self.over_older(error).await,
+            // The question may be what has put it out; a fresh one has not heard it. Over HTTP every request is fresh.
+            ConnectErrorKind::Ended(_) | ConnectErrorKind::Refused(_) if !opened.wire.renews() => {
+                self.afresh(Some(error)).await
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// Greets the server on a connection that has never heard the question.
+    async fn afresh(&self, before: Option<ConnectError>) -> Result<(Agreed, Option<Verdict>), ConnectError> {
+        match self.legacy(&*self.parts.transport).await {
+            Ok(agreed) => Ok((agreed, Some(Verdict::Legacy))),
+            Err(error) if is_about_transport(&error) => self.over_older(error).await,
+            Err(error) => Err(before.unwrap_or(error)),
+        }
+    }
+
+    /// Greets the server over the transport that came before, where there is one.
+    async fn over_older(&self, error: ConnectError) -> Result<(Agreed, Option<Verdict>), ConnectError> {
+        let Some(older) = self.parts.transport.older() else { return Err(error) };
+        match self.legacy(&*older).await {
+            Ok(agreed) => Ok((agreed, Some(Verdict::Older))),
+            Err(second) if matches!(second.kind, ConnectErrorKind::Auth(_)) => Err(second),
+            Err(_) => Err(error),
+        }
+    }
+
+    /// The server is silent: it is starting, or it has not heard of such questions, or they have put it out. A second one
+    /// is greeted the old way, and the first good answer of either counts.
+    async fn beside(
+        &self,
+        mut race: Race<'_>,
+        waiting: BoxFuture<'static, Event>,
+    ) -> Result<(Agreed, Option<Verdict>), ConnectError> {
+        let mut work = FuturesUnordered::<BoxFuture<'_, Event>>::new();
+        work.push(waiting);
+        work.push(self.open(&*self.parts.transport).map(Event::Opened).boxed());
+        loop {
+            let event = match tokio::time::timeout_at(self.until, work.next()).await {
+                Err(_) => return Err(race.over(self.parts.late())),
+                Ok(None) => break,
+                Ok(Some(event)) => event,
+            };
+            match race.on(event) {
+                Next::Wait => {}
+                Next::Greet(greeting) => work.push(greeting),
+                Next::Done(result) => return *result,
+            }
+        }
+        // Nothing came of either.
+        let late = || (self.error(self.parts.late()), false);
+        match race.failure.take().unwrap_or_else(late) {
+            (error, _) if is_about_transport(&error) => self.over_older(error).await,
+            // There cannot be two of it at once: once more, alone.
+            (error, true) => self.afresh(Some(error)).await,
+            (error, false) => Err(error),
+        }
+    }
+
+    fn open<'a>(&'a self, transport: &'a dyn Transport) -> BoxFuture<'a, Result<Opened, ConnectError>> {
+        self.parts.open(transport, self.until).boxed()
+    }
+
+    fn discover(&self, opened: &Opened) -> BoxFuture<'static, Discovered> {
+        let (host, options) = (Arc::clone(&self.parts.host), self.parts.options.clone());
+        discover(opened.wire.line(), host, options, Arc::clone(&self.parts.wishes)).boxed()
+    }
+
+    fn greeting(&self, opened: &Opened) -> BoxFuture<'static, Result<ServerInfo, NoHandshake>> {
+        shake_hands(opened.wire.line(), Arc::clone(&self.parts.host), self.parts.options.clone()).boxed()
+    }
+
+    async fn greet(&self, opened: &Opened) -> Result<ServerInfo, NoHandshake> {
+        let late = || NoHandshake { kind: self.parts.late(), outgrown: false };
+        self.in_time(self.greeting(opened)).await.unwrap_or_else(|| Err(late()))
+    }
+
+    async fn in_time<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::time::timeout_at(self.until, work).await.ok()
+    }
+
+    fn failed(&self, opened: &Opened, kind: ConnectErrorKind) -> ConnectError {
+        self.parts.error(kind, opened.wire.evidence())
+    }
+
+    fn error(&self, kind: ConnectErrorKind) -> ConnectError {
+        self.parts.error(kind, Evidence::default())
+    }
+}
+
+/// Whether a refusal may mean that the server speaks over another transport.
+fn is_about_transport(error: &ConnectError) -> bool {
+    matches!(&error.kind, ConnectErrorKind::Http(status) if matches!(status.status, 400 | 404 | 405))
+}
+
+/// Two connections to one server: the first has been asked what it speaks, the second is greeted the old way.
+struct Race<'a> {
+    negotiation: &'a Negotiation<'a>,
+    first: Option<Opened>,
+    second: Option<Opened>,
+    /// Whether the first has been greeted the old way too.
+    greeted: bool,
+    /// What became of those that failed, and whether one failed while the other lived.
+    failure: Option<(ConnectError, bool)>,
+}
+
+enum Event {
+    Discovered(Discovered),
+    Opened(Result<Opened, ConnectError>),
+    Greeted(Seat, Result<ServerInfo, NoHandshake>),
+}
+
+#[derive(Clone, Copy)]
+enum Seat {
+    First,
+    Second,
+}
+
+enum Next {
+    Wait,
+    Greet(BoxFuture<'static, Event>),
+    Done(Box<Result<(Agreed, Option<Verdict>), ConnectError>>),
+}
+
+impl<'a> Race<'a> {
+    fn of(negotiation: &'a Negotiation<'a>, first: Opened, greeted: bool) -> Self {
+        Self { negotiation, first: Some(first), second: None, greeted, failure: None }
+    }
+
+    fn on(&mut self, event: Event) -> Next {
+        match event {
+            Event::Discovered(Discovered::Modern(info, manner)) => self.won(Seat::First, info, manner),
+            Event::Discovered(Discovered::Hopeless(kind)) => Next::Done(Box::new(Err(self.over(kind)))),
+            Event::Discovered(Discovered::Gone(kind)) => self.lost(Seat::First, kind),
+            Event::Discovered(Discovered::Legacy { .. }) => self.greet_first(),
+            Event::Opened(Ok(second)) => {
+                let greeting = self.negotiation.greeting(&second);
+                self.second = Some(second);
+                Next::Greet(greeting.map(|greeted| Event::Greeted(Seat::Second, greeted)).boxed())
+            }
+            Event::Opened(Err(error)) => {
+                self.failure = Some((error, self.first.is_some()));
+                self.greet_first()
+            }
+            Event::Greeted(seat, Ok(info)) => self.won(seat, info, Manner::Legacy),
+            Event::Greeted(seat, Err(NoHandshake { kind, outgrown })) => {
+                let fresh_each_time = self.first.as_ref().is_some_and(|first| first.wire.renews());
+                let next = self.lost(seat, kind);
+                match seat {
+                    // It is modern, and only slow to say so.
+                    Seat::Second if outgrown => next,
+                    // The first would be told the same.
+                    Seat::Second if fresh_each_time => {
+                        self.first = None;
+                        Next::Wait
+                    }
+                    Seat::Second => self.greet_first(),
+                    Seat::First => next,
+                }
+            }
+        }
+    }
+
+    /// The first is greeted the old way too, whether or not it has answered.
+    fn greet_first(&mut self) -> Next {
+        match &self.first {
+            Some(first) if !self.greeted => {
+                self.greeted = true;
+                first.wire.stand_alone(None);
+                let greeting = self.negotiation.greeting(first);
+                Next::Greet(greeting.map(|greeted| Event::Greeted(Seat::First, greeted)).boxed())
+            }
+            _ => Next::Wait,
+        }
+    }
+
+    fn lost(&mut self, seat: Seat, kind: ConnectErrorKind) -> Next {
+        let (lost, other) = match seat {
+            Seat::First => (self.first.take(), self.second.is_some()),
+            Seat::Second => (self.second.take(), self.first.is_some()),
+        };
+        if let Some(lost) = lost {
+            let conflict = matches!(seat, Seat::Second) && other;
+            self.failure = Some((self.negotiation.failed(&lost, kind), conflict));
+            self.negotiation.parts.dismiss(lost);
+        }
+        Next::Wait
+    }
+
+    fn won(&mut self, seat: Seat, info: ServerInfo, manner: Manner) -> Next {
+        let (winner, other) = match seat {
+            Seat::First => (self.first.take(), self.second.take()),
+            Seat::Second => (self.second.take(), self.first.take()),
+        };
+        if let Some(other) = other {
+            self.negotiation.parts.dismiss(other);
+        }
+        let verdict = if matches!(manner, Manner::Modern(_)) { Verdict::Modern } else { Verdict::Legacy };
+        // Who has answered is there.
+        let Some(opened) = winner else { return Next::Wait };
+        Next::Done(Box::new(Ok((Agreed { opened, info, manner }, Some(verdict)))))
+    }
+
+    /// The race is over, and nobody has won.
+    fn over(&mut self, kind: ConnectErrorKind) -> ConnectError {
+        let seats = [self.first.take(), self.second.take()];
+        let error = match seats.iter().flatten().next() {
+            Some(opened) => self.negotiation.failed(opened, kind),
+            None => self.negotiation.error(kind),
+        };
+        seats.into_iter().flatten().for_each(|opened| self.negotiation.parts.dismiss(opened));
+        error
+    }
+}
