@@ -1,0 +1,448 @@
+"""A server on the mcp 2.x SDK with all that the 2026-07-28 revision added.
+
+It speaks stdio, or with `http PORT` Streamable HTTP at /mcp. Its tools, prompts and
+resources are the ones of the testkit's `rmcp-server`, so that one test can run
+against both SDKs and show where they answer differently.
+
+It is built on the SDK's low-level server, because the high-level one encrypts every
+requestState (so none could be awkward) and refuses to offer a tool with a wrong
+x-mcp-header. The SDK knows nothing of the tasks extension but lets a server answer
+any method and return any resultType, which is how an extension is meant to be added.
+"""
+
+import json
+import sys
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timezone
+from typing import Any
+
+import anyio
+import mcp_types as types
+import uvicorn
+from mcp.server.caching import CacheHint
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated, ToolsListChanged
+from mcp.shared.exceptions import MCPError
+
+TASKS = "io.modelcontextprotocol/tasks"
+POLL_MS = 50
+TTL_MS = 60_000
+
+# What a client that takes the state apart, or writes it down in its own way, would change.
+AWKWARD = "{\"q\": 'a\\\\b', \"tab\": \"\t\", \"nul\": \"\\u0000\"} \\ / \r\n \u00e9 e\u0301 \U0001f6a2 \u2028 </script> =?base64?eA==?= "
+LONG = "0123456789abcdef" * 512
+
+Ctx = ServerRequestContext[Any, Any]
+Answer = types.CallToolResult | types.InputRequiredResult | dict[str, Any]
+Answers = dict[str, Any]
+
+
+# Asking the client: a result that needs input, and what the client makes of it.
+
+
+def form(message: str, **properties: str) -> types.ElicitRequest:
+    schema = {
+        "type": "object",
+        "properties": {name: {"type": kind} for name, kind in properties.items()},
+        "required": list(properties),
+    }
+    return types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=schema))
+
+
+def name_form() -> types.ElicitRequest:
+    return form("Who are you?", name="string", age="integer")
+
+
+def visit() -> types.ElicitRequest:
+    params = types.ElicitRequestURLParams(message="Please log in.", url="https://example.com/login?a=1&b=2")
+    return types.ElicitRequest(params=params)
+
+
+def sample() -> types.CreateMessageRequest:
+    question = types.SamplingMessage(role="user", content=types.TextContent(text="What is the capital of France?"))
+    params = types.CreateMessageRequestParams(messages=[question], max_tokens=100, system_prompt="Be brief.")
+    return types.CreateMessageRequest(params=params)
+
+
+def ask(state: str | None = None, **requests: types.InputRequest) -> types.InputRequiredResult:
+    return types.InputRequiredResult(input_requests=requests or None, request_state=state)
+
+
+def told(answer: Any) -> str:
+    """What the client answered, in words."""
+    match answer:
+        case types.ElicitResult(action="accept", content=None):
+            return "accepted"
+        case types.ElicitResult(action="accept", content=content):
+            return " ".join(str(value) for value in content.values())
+        case types.ElicitResult(action=action):
+            return {"decline": "declined"}.get(action, "cancelled")
+        case types.CreateMessageResult(model=model, content=types.TextContent(text=said)):
+            return f"{model} says {said}"
+        case types.ListRootsResult(roots=roots):
+            return " ".join(f"{root.name or '-'}={root.uri}" for root in roots)
+        case _:
+            return f"a strange answer: {answer!r}"
+
+
+def requires(ctx: Ctx, **needed: Any) -> None:
+    """A server must not ask for what the client did not say it can do."""
+    needed_capabilities = types.ClientCapabilities(**needed)
+    if not ctx.session.check_client_capability(needed_capabilities):
+        data = {"requiredCapabilities": needed_capabilities.model_dump(by_alias=True, exclude_none=True)}
+        raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, "the client lacks a capability", data)
+
+
+def asks_for(capability: dict[str, Any], **requests: types.InputRequest) -> Callable[..., Awaitable[Answer]]:
+    """A tool that asks once and tells the answers, in the order of its questions."""
+
+    async def tool(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
+        requires(ctx, **capability)
+        if not answers.keys() >= requests.keys():
+            return ask(**requests)
+        return text("; ".join(told(answers[key]) for key in requests))
+
+    return tool
+
+
+async def ask_twice(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
+    requires(ctx, elicitation=types.ElicitationCapability())
+    if state is None:
+        return ask(AWKWARD + LONG, first=form("The first word?", word="string"))
+    if state == AWKWARD + LONG and "first" in answers:
+        return ask(AWKWARD + told(answers["first"]), second=form("The second word?", word="string"))
+    if state.startswith(AWKWARD) and list(answers) == ["second"]:
+        return text(f"{state.removeprefix(AWKWARD)}, {told(answers['second'])}")
+    return text("the requestState or the answers came back changed", is_error=True)
+
+
+async def ask_again(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
+    """Nothing is asked: the client is only to come again, which is how a server sheds load."""
+    return text("came back") if state == "come back" else ask("come back")
+
+
+async def ask_forever(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
+    requires(ctx, elicitation=types.ElicitationCapability())
+    return ask(str(int(state or 0) + 1), name=name_form())
+
+
+# Tasks. Nothing runs: a task is what the clock and the answers so far make of it.
+
+
+class Task:
+    def __init__(self, kind: str, arguments: dict[str, Any]) -> None:
+        self.id = str(uuid.uuid4())
+        self.kind = kind
+        self.arguments = arguments
+        self.made = self.changed = datetime.now(timezone.utc)
+        self.due = time.monotonic() + arguments.get("ms", 0) / 1000
+        self.cancelled = False
+        self.answers: Answers = {}
+
+    def state(self) -> dict[str, Any]:
+        if self.cancelled:
+            return {"status": "cancelled"}
+        if self.kind == "task_forever" or time.monotonic() < self.due:
+            return {"status": "working", "statusMessage": "busy"}
+        if self.kind == "task_fail":
+            return {"status": "failed", "error": {"code": types.INTERNAL_ERROR, "message": "it broke"}}
+        if self.kind == "task_ask" and "name" not in self.answers:
+            request = name_form().model_dump(by_alias=True, mode="json", exclude_none=True)
+            return {"status": "input_required", "inputRequests": {"name": request}}
+        said = told(self.answers["name"]) if self.kind == "task_ask" else "finished"
+        result = text(said, is_error=self.arguments.get("is_error", False))
+        return {"status": "completed", "result": result.model_dump(by_alias=True, mode="json", exclude_none=True)}
+
+    def seed(self) -> dict[str, Any]:
+        return {
+            "taskId": self.id,
+            "createdAt": self.made.isoformat(),
+            "lastUpdatedAt": self.changed.isoformat(),
+            "ttlMs": TTL_MS,
+            "pollIntervalMs": POLL_MS,
+        }
+
+
+class TaskParams(types.RequestParams):
+    task_id: str
+
+
+class TaskUpdateParams(TaskParams):
+    input_responses: types.InputResponses
+
+
+tasks: dict[str, Task] = {}
+
+
+def starts(kind: str) -> Callable[..., Awaitable[Answer]]:
+    async def tool(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
+        requires(ctx, extensions={TASKS: {}})
+        task = Task(kind, arguments)
+        tasks[task.id] = task
+        return {"resultType": "task", **task.seed(), "status": "working"}
+
+    return tool
+
+
+def known(ctx: Ctx, params: TaskParams) -> Task:
+    requires(ctx, extensions={TASKS: {}})
+    if params.task_id not in tasks:
+        raise MCPError(types.INVALID_PARAMS, f"unknown task: {params.task_id}")
+    return tasks[params.task_id]
+
+
+async def get_task(ctx: Ctx, params: TaskParams) -> dict[str, Any]:
+    task = known(ctx, params)
+    return {**task.seed(), **task.state()}
+
+
+async def update_task(ctx: Ctx, params: TaskUpdateParams) -> dict[str, Any]:
+    task = known(ctx, params)
+    task.answers |= params.input_responses
+    task.changed = datetime.now(timezone.utc)
+    return {}
+
+
+async def cancel_task(ctx: Ctx, params: TaskParams) -> dict[str, Any]:
+    task = known(ctx, params)
+    task.cancelled |= task.state()["status"] in ("working", "input_required")
+    return {}
+
+
+# The other tools.
+
+
+def text(words: str, *, is_error: bool = False) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(text=words)], is_error=is_error)
+
+
+async def echo(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
+    return text(arguments["text"])
+
+
+async def list_count(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
+    return text(str(lists_asked))
+
+
+async def grow(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
+    TOOLS[arguments["name"]] = (tool_of(arguments["name"], {"text": {"type": "string"}}), echo)
+    await bus.publish(ToolsListChanged())
+    return text(f"grew {arguments['name']}")
+
+
+async def touch(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
+    await bus.publish(ResourceUpdated(arguments["uri"]))
+    return text(f"touched {arguments['uri']}")
+
+
+async def hang_up(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
+    listen.close()
+    return text("hung up")
+
+
+async def headers(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
+    """The headers made of arguments as they came, or nothing over stdio."""
+    came = ctx.request.headers.items() if ctx.request is not None else ()
+    return text(json.dumps({name: value for name, value in sorted(came) if name.startswith("mcp-param-")}))
+
+
+async def meta(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
+    """What came in _meta. The SDK lets only those lines of the log through that the client asked for."""
+    for level in ("debug", "info", "error"):
+        await ctx.session.send_log_message(level, f"a line of {level}", logger="peer", related_request_id=ctx.request_id)
+    return text(json.dumps((ctx.params or {}).get("_meta"), sort_keys=True))
+
+
+async def slow(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
+    steps = arguments["steps"]
+    try:
+        for step in range(1, steps + 1):
+            await anyio.sleep(arguments["delay_ms"] / 1000)
+            await ctx.session.report_progress(step, steps, f"step {step} of {steps}")
+    except anyio.get_cancelled_exc_class():
+        # The reply cannot show that the work itself stopped, so stderr does.
+        print("slow was cancelled", file=sys.stderr, flush=True)
+        raise
+    return text(f"finished {steps} steps")
+
+
+# What there is.
+
+
+def tool_of(name: str, properties: dict[str, Any]) -> types.Tool:
+    required = [key for key, schema in properties.items() if "x-mcp-header" not in schema and key != "is_error"]
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    if required and name != "headers":
+        schema["required"] = required
+    return types.Tool(name=name, description=f"The tool {name}.", input_schema=schema)
+
+
+def header(kind: str, name: Any) -> dict[str, Any]:
+    return {"type": kind, "x-mcp-header": name}
+
+
+STRING, INTEGER, BOOLEAN = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
+FORM = {"elicitation": types.ElicitationCapability()}
+URL = {"elicitation": types.ElicitationCapability(url=types.UrlElicitationCapability())}
+MODEL, ROOTS = {"sampling": types.SamplingCapability()}, {"roots": types.RootsCapability()}
+ROOM = {"type": "object", "properties": {"city": header("string", "City"), "floor": INTEGER}}
+
+TOOLS: dict[str, tuple[types.Tool, Callable[..., Awaitable[Answer]]]] = {
+    name: (tool_of(name, properties), run)
+    for name, properties, run in [
+        ("echo", {"text": STRING}, echo),
+        ("slow", {"steps": INTEGER, "delay_ms": INTEGER}, slow),
+        ("meta", {}, meta),
+        ("list_count", {}, list_count),
+        ("grow", {"name": STRING}, grow),
+        ("touch", {"uri": STRING}, touch),
+        ("hang_up", {}, hang_up),
+        ("ask_form", {}, asks_for(FORM, name=name_form())),
+        ("ask_url", {}, asks_for(URL, login=visit())),
+        ("ask_model", {}, asks_for(MODEL, capital=sample())),
+        ("ask_roots", {}, asks_for(ROOTS, roots=types.ListRootsRequest())),
+        ("ask_all", {}, asks_for(FORM | MODEL | ROOTS, a=name_form(), b=sample(), c=types.ListRootsRequest())),
+        ("ask_twice", {}, ask_twice),
+        ("ask_again", {}, ask_again),
+        ("ask_forever", {}, ask_forever),
+        (
+            "headers",
+            {
+                "region": header("string", "Region"),
+                "count": header("integer", "Count"),
+                "urgent": header("boolean", "Urgent"),
+                "room": ROOM,
+                "plain": STRING,
+            },
+            headers,
+        ),
+        ("bad_header_type", {"a": header("number", "A")}, headers),
+        ("bad_header_name", {"a": header("string", "not a token")}, headers),
+        ("bad_header_twice", {"a": header("string", "Same"), "b": header("string", "sAME")}, headers),
+        ("bad_header_place", {"a": {"type": "array", "items": header("string", "A")}}, headers),
+        ("task_after", {"ms": INTEGER, "is_error": BOOLEAN}, starts("task_after")),
+        ("task_fail", {"ms": INTEGER}, starts("task_fail")),
+        ("task_ask", {}, starts("task_ask")),
+        ("task_forever", {}, starts("task_forever")),
+    ]
+}
+lists_asked = 0
+
+
+async def list_tools(ctx: Ctx, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+    global lists_asked
+    lists_asked += 1
+    return types.ListToolsResult(tools=[tool for tool, _ in TOOLS.values()])
+
+
+async def call_tool(ctx: Ctx, params: types.CallToolRequestParams) -> Answer:
+    if params.name not in TOOLS:
+        raise MCPError(types.INVALID_PARAMS, f"unknown tool: {params.name}")
+    _, run = TOOLS[params.name]
+    return await run(ctx, params.arguments or {}, params.input_responses or {}, params.request_state)
+
+
+async def list_prompts(ctx: Ctx, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+    name = types.PromptArgument(name="name", required=True)
+    return types.ListPromptsResult(
+        prompts=[
+            types.Prompt(name="greet", description="Ask for a greeting.", arguments=[name]),
+            types.Prompt(name="ask", description="Ask who is to be greeted first."),
+        ]
+    )
+
+
+async def get_prompt(
+    ctx: Ctx, params: types.GetPromptRequestParams
+) -> types.GetPromptResult | types.InputRequiredResult:
+    match params.name, params.input_responses:
+        case "greet", _:
+            whom = (params.arguments or {}).get("name", "nobody")
+        case "ask", {"name": answer} if params.request_state == AWKWARD:
+            whom = told(answer)
+        case "ask", _:
+            requires(ctx, elicitation=types.ElicitationCapability())
+            return ask(AWKWARD, name=name_form())
+        case name, _:
+            raise MCPError(types.INVALID_PARAMS, f"unknown prompt: {name}")
+    words = types.TextContent(text=f"Please greet {whom}.")
+    return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=words)])
+
+
+async def list_resources(ctx: Ctx, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
+    resources = [types.Resource(name=name, uri=f"note://{name}", mime_type="text/plain") for name in ("hello", "ask")]
+    return types.ListResourcesResult(resources=resources)
+
+
+async def list_templates(
+    ctx: Ctx, params: types.PaginatedRequestParams | None
+) -> types.ListResourceTemplatesResult:
+    template = types.ResourceTemplate(name="echo", uri_template="echo://{words}", mime_type="text/plain")
+    return types.ListResourceTemplatesResult(resource_templates=[template])
+
+
+async def read_resource(
+    ctx: Ctx, params: types.ReadResourceRequestParams
+) -> types.ReadResourceResult | types.InputRequiredResult:
+    match params.uri, params.input_responses:
+        case "note://hello", _:
+            words = "Hello from the note."
+        case "note://ask", {"name": answer} if params.request_state == AWKWARD:
+            words = f"Hello {told(answer)}."
+        case "note://ask", _:
+            requires(ctx, elicitation=types.ElicitationCapability())
+            return ask(AWKWARD, name=name_form())
+        case uri, _ if uri.startswith("echo://"):
+            words = uri.removeprefix("echo://")
+        case uri, _:
+            raise MCPError(types.INVALID_PARAMS, "Resource not found", {"uri": uri})
+    contents = types.TextResourceContents(uri=params.uri, mime_type="text/plain", text=words)
+    return types.ReadResourceResult(contents=[contents])
+
+
+bus = InMemorySubscriptionBus()
+listen = ListenHandler(bus)
+server = Server(
+    "wharf-peer-mcp2-modern",
+    version="1.2.3",
+    instructions="Be kind.",
+    cache_hints={
+        "server/discover": CacheHint(60_000, "public"),
+        "tools/list": CacheHint(60_000, "public"),
+        "prompts/list": CacheHint(60_000, "public"),
+        "resources/list": CacheHint(60_000, "private"),
+        "resources/templates/list": CacheHint(0, "private"),
+        "resources/read": CacheHint(60_000, "private"),
+    },
+    # Otherwise the SDK asks for the list itself to check headers, which `list_count` would count.
+    get_tool_input_schema=lambda name: TOOLS[name][0].input_schema if name in TOOLS else None,
+    on_list_tools=list_tools,
+    on_call_tool=call_tool,
+    on_list_prompts=list_prompts,
+    on_get_prompt=get_prompt,
+    on_list_resources=list_resources,
+    on_list_resource_templates=list_templates,
+    on_read_resource=read_resource,
+    on_subscriptions_listen=listen,
+)
+server.extensions[TASKS] = {}
+server.add_request_handler("tasks/get", TaskParams, get_task)
+server.add_request_handler("tasks/update", TaskUpdateParams, update_task)
+server.add_request_handler("tasks/cancel", TaskParams, cancel_task)
+
+
+async def stdio() -> None:
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["http", port]:
+            uvicorn.run(server.streamable_http_app(), host="127.0.0.1", port=int(port), log_level="info")
+        case _:
+            anyio.run(stdio)
