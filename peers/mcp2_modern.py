@@ -33,7 +33,10 @@ POLL_MS = 50
 TTL_MS = 60_000
 
 # What a client that takes the state apart, or writes it down in its own way, would change.
-AWKWARD = "{\"q\": 'a\\\\b', \"tab\": \"\t\", \"nul\": \"\\u0000\"} \\ / \r\n \u00e9 e\u0301 \U0001f6a2 \u2028 </script> =?base64?eA==?= "
+AWKWARD = (
+    "{\"q\": 'a\\\\b', \"tab\": \"\t\", \"nul\": \"\\u0000\"} \\ / \r\n "
+    "\u00e9 e\u0301 \U0001f6a2 \u2028 </script> =?base64?eA==?= "
+)
 LONG = "0123456789abcdef" * 512
 
 Ctx = ServerRequestContext[Any, Any]
@@ -92,9 +95,14 @@ def told(answer: Any) -> str:
 def requires(ctx: Ctx, **needed: Any) -> None:
     """A server must not ask for what the client did not say it can do."""
     needed_capabilities = types.ClientCapabilities(**needed)
-    if not ctx.session.check_client_capability(needed_capabilities):
+    fulfilled = ctx.session.check_client_capability(needed_capabilities)
+    # The SDK looks no deeper than elicitation. No mode at all means forms, as it did before there were modes.
+    if fulfilled and (modes := needed_capabilities.elicitation) is not None:
+        has = ctx.session.client_capabilities.elicitation
+        fulfilled = has.url is not None if modes.url is not None else has.form is not None or has.url is None
+    if not fulfilled:
         data = {"requiredCapabilities": needed_capabilities.model_dump(by_alias=True, exclude_none=True)}
-        raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, "the client lacks a capability", data)
+        raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, "Missing required client capability", data)
 
 
 def asks_for(capability: dict[str, Any], **requests: types.InputRequest) -> Callable[..., Awaitable[Answer]]:
@@ -110,7 +118,7 @@ def asks_for(capability: dict[str, Any], **requests: types.InputRequest) -> Call
 
 
 async def ask_twice(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
-    requires(ctx, elicitation=types.ElicitationCapability())
+    requires(ctx, **FORM)
     if state is None:
         return ask(AWKWARD + LONG, first=form("The first word?", word="string"))
     if state == AWKWARD + LONG and "first" in answers:
@@ -126,7 +134,7 @@ async def ask_again(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state
 
 
 async def ask_forever(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
-    requires(ctx, elicitation=types.ElicitationCapability())
+    requires(ctx, **FORM)
     return ask(str(int(state or 0) + 1), name=name_form())
 
 
@@ -229,7 +237,7 @@ async def list_count(ctx: Ctx, arguments: dict[str, Any], answers: Answers, stat
 
 
 async def grow(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
-    TOOLS[arguments["name"]] = (tool_of(arguments["name"], {"text": {"type": "string"}}), echo)
+    TOOLS[arguments["name"]] = (tool_of(arguments["name"], {"text": STRING}, ["text"]), echo)
     await bus.publish(ToolsListChanged())
     return text(f"grew {arguments['name']}")
 
@@ -253,7 +261,7 @@ async def headers(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: 
 async def meta(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
     """What came in _meta. The SDK lets only those lines of the log through that the client asked for."""
     for level in ("debug", "info", "error"):
-        await ctx.session.send_log_message(level, f"a line of {level}", logger="peer", related_request_id=ctx.request_id)
+        await ctx.session.send_log_message(level, f"a line of {level}", "peer", ctx.request_id)
     return text(json.dumps((ctx.params or {}).get("_meta"), sort_keys=True))
 
 
@@ -273,10 +281,9 @@ async def slow(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str
 # What there is.
 
 
-def tool_of(name: str, properties: dict[str, Any]) -> types.Tool:
-    required = [key for key, schema in properties.items() if "x-mcp-header" not in schema and key != "is_error"]
+def tool_of(name: str, properties: dict[str, Any], required: list[str]) -> types.Tool:
     schema: dict[str, Any] = {"type": "object", "properties": properties}
-    if required and name != "headers":
+    if required:
         schema["required"] = required
     return types.Tool(name=name, description=f"The tool {name}.", input_schema=schema)
 
@@ -286,29 +293,29 @@ def header(kind: str, name: Any) -> dict[str, Any]:
 
 
 STRING, INTEGER, BOOLEAN = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
-FORM = {"elicitation": types.ElicitationCapability()}
+FORM = {"elicitation": types.ElicitationCapability(form=types.FormElicitationCapability())}
 URL = {"elicitation": types.ElicitationCapability(url=types.UrlElicitationCapability())}
 MODEL, ROOTS = {"sampling": types.SamplingCapability()}, {"roots": types.RootsCapability()}
 ROOM = {"type": "object", "properties": {"city": header("string", "City"), "floor": INTEGER}}
 
 TOOLS: dict[str, tuple[types.Tool, Callable[..., Awaitable[Answer]]]] = {
-    name: (tool_of(name, properties), run)
-    for name, properties, run in [
-        ("echo", {"text": STRING}, echo),
-        ("slow", {"steps": INTEGER, "delay_ms": INTEGER}, slow),
-        ("meta", {}, meta),
-        ("list_count", {}, list_count),
-        ("grow", {"name": STRING}, grow),
-        ("touch", {"uri": STRING}, touch),
-        ("hang_up", {}, hang_up),
-        ("ask_form", {}, asks_for(FORM, name=name_form())),
-        ("ask_url", {}, asks_for(URL, login=visit())),
-        ("ask_model", {}, asks_for(MODEL, capital=sample())),
-        ("ask_roots", {}, asks_for(ROOTS, roots=types.ListRootsRequest())),
-        ("ask_all", {}, asks_for(FORM | MODEL | ROOTS, a=name_form(), b=sample(), c=types.ListRootsRequest())),
-        ("ask_twice", {}, ask_twice),
-        ("ask_again", {}, ask_again),
-        ("ask_forever", {}, ask_forever),
+    name: (tool_of(name, properties, required), run)
+    for name, properties, required, run in [
+        ("echo", {"text": STRING}, ["text"], echo),
+        ("slow", {"steps": INTEGER, "delay_ms": INTEGER}, ["steps", "delay_ms"], slow),
+        ("meta", {}, [], meta),
+        ("list_count", {}, [], list_count),
+        ("grow", {"name": STRING}, ["name"], grow),
+        ("touch", {"uri": STRING}, ["uri"], touch),
+        ("hang_up", {}, [], hang_up),
+        ("ask_form", {}, [], asks_for(FORM, name=name_form())),
+        ("ask_url", {}, [], asks_for(URL, login=visit())),
+        ("ask_model", {}, [], asks_for(MODEL, capital=sample())),
+        ("ask_roots", {}, [], asks_for(ROOTS, roots=types.ListRootsRequest())),
+        ("ask_all", {}, [], asks_for(FORM | MODEL | ROOTS, a=name_form(), b=sample(), c=types.ListRootsRequest())),
+        ("ask_twice", {}, [], ask_twice),
+        ("ask_again", {}, [], ask_again),
+        ("ask_forever", {}, [], ask_forever),
         (
             "headers",
             {
@@ -318,16 +325,17 @@ TOOLS: dict[str, tuple[types.Tool, Callable[..., Awaitable[Answer]]]] = {
                 "room": ROOM,
                 "plain": STRING,
             },
+            [],
             headers,
         ),
-        ("bad_header_type", {"a": header("number", "A")}, headers),
-        ("bad_header_name", {"a": header("string", "not a token")}, headers),
-        ("bad_header_twice", {"a": header("string", "Same"), "b": header("string", "sAME")}, headers),
-        ("bad_header_place", {"a": {"type": "array", "items": header("string", "A")}}, headers),
-        ("task_after", {"ms": INTEGER, "is_error": BOOLEAN}, starts("task_after")),
-        ("task_fail", {"ms": INTEGER}, starts("task_fail")),
-        ("task_ask", {}, starts("task_ask")),
-        ("task_forever", {}, starts("task_forever")),
+        ("bad_header_type", {"a": header("number", "A")}, [], headers),
+        ("bad_header_name", {"a": header("string", "not a token")}, [], headers),
+        ("bad_header_twice", {"a": header("string", "Same"), "b": header("string", "sAME")}, [], headers),
+        ("bad_header_place", {"a": {"type": "array", "items": header("string", "A")}}, [], headers),
+        ("task_after", {"ms": INTEGER, "is_error": BOOLEAN}, ["ms"], starts("task_after")),
+        ("task_fail", {"ms": INTEGER}, ["ms"], starts("task_fail")),
+        ("task_ask", {}, [], starts("task_ask")),
+        ("task_forever", {}, [], starts("task_forever")),
     ]
 }
 lists_asked = 0
@@ -365,7 +373,7 @@ async def get_prompt(
         case "ask", {"name": answer} if params.request_state == AWKWARD:
             whom = told(answer)
         case "ask", _:
-            requires(ctx, elicitation=types.ElicitationCapability())
+            requires(ctx, **FORM)
             return ask(AWKWARD, name=name_form())
         case name, _:
             raise MCPError(types.INVALID_PARAMS, f"unknown prompt: {name}")
@@ -394,7 +402,7 @@ async def read_resource(
         case "note://ask", {"name": answer} if params.request_state == AWKWARD:
             words = f"Hello {told(answer)}."
         case "note://ask", _:
-            requires(ctx, elicitation=types.ElicitationCapability())
+            requires(ctx, **FORM)
             return ask(AWKWARD, name=name_form())
         case uri, _ if uri.startswith("echo://"):
             words = uri.removeprefix("echo://")
