@@ -2,7 +2,8 @@
 //!
 //! A [`Script`] says what the server offers and how it answers; [`Scripted`] serves it in memory, the binary
 //! `scripted-server` serves the same script as a child process, and [`HttpScripted`] serves it over HTTP. The wire
-//! format is the true one. An [`EvilPeer`] stands before any server and ruins what it says.
+//! format is the true one. An [`EvilPeer`] stands before any server and ruins what it says. The binary `rmcp-server` is
+//! no script but a server on rmcp, to be talked to as any other peer.
 
 mod evil;
 mod http;
@@ -74,11 +75,24 @@ pub fn free_port() -> u16 {
 /// # Panics
 /// If it has not been built.
 pub fn scripted_server() -> PathBuf {
+    built("scripted-server")
+}
+
+/// Where `rmcp-server` has been built, beside the running test: a server of the 2026-07-28 revision on somebody else's
+/// SDK, with the tools of `peers/mcp2_modern.py`.
+///
+/// # Panics
+/// If it has not been built.
+pub fn rmcp_server() -> PathBuf {
+    built("rmcp-server")
+}
+
+fn built(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its own path");
-    let built = test.ancestors().map(|folder| folder.join("scripted-server")).find(|path| path.is_file());
-    built.expect(
-        "`scripted-server` is not built; run the tests of the whole workspace, or `cargo build -p wharf-testkit`",
-    )
+    let built = test.ancestors().map(|folder| folder.join(name)).find(|path| path.is_file());
+    built.unwrap_or_else(|| {
+        panic!("`{name}` is not built; run the tests of the whole workspace, or `cargo build -p wharf-testkit`")
+    })
 }
 
 /// The folder with the servers other people wrote, installed by `scripts/peers`.
