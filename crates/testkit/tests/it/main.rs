@@ -4,6 +4,7 @@
 
 mod evil;
 mod legacy;
+mod modern;
 mod streamable;
 mod websocket;
 mod wire;
