@@ -451,6 +451,7 @@ async def stdio() -> None:
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["http", port]:
-            uvicorn.run(server.streamable_http_app(), host="127.0.0.1", port=int(port), log_level="info")
+            # Whoever listens never hangs up by itself, so the end must not wait for that.
+            uvicorn.run(server.streamable_http_app(), port=int(port), timeout_graceful_shutdown=1)
         case _:
             anyio.run(stdio)
