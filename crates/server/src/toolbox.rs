@@ -1,13 +1,15 @@
 //! A server made of functions.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rmcp::ErrorData;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
-    PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities, ServerConfig, Tool,
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
+    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion, ServerCapabilities,
+    ServerConfig, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Map, Value};
@@ -18,6 +20,7 @@ pub struct Toolbox {
     name: Arc<str>,
     version: Arc<str>,
     instructions: Option<Arc<str>>,
+    list_lives: Duration,
     tools: Vec<Entry>,
 }
 
@@ -46,13 +49,22 @@ pub enum Reply {
 impl Toolbox {
     /// A server without tools.
     pub fn new(name: &str, version: &str) -> Self {
-        Self { name: name.into(), version: version.into(), instructions: None, tools: Vec::new() }
+        let (name, version) = (name.into(), version.into());
+        Self { name, version, instructions: None, list_lives: Duration::ZERO, tools: Vec::new() }
     }
 
     /// With words about how to use it.
     #[must_use]
     pub fn instructions(mut self, instructions: &str) -> Self {
         self.instructions = Some(instructions.into());
+        self
+    }
+
+    /// Lets clients keep the list of tools for so long, and share it: a toolbox shows the same tools to everybody. Clients
+    /// of protocol 2026-07-28 are told; without this, they are told to ask every time.
+    #[must_use]
+    pub fn list_lives(mut self, time: Duration) -> Self {
+        self.list_lives = time;
         self
     }
 
@@ -111,9 +123,20 @@ impl rmcp::ServerHandler for Toolbox {
     async fn list_tools(
         &self,
         _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.tools.iter().map(|entry| entry.tool.clone()).collect()))
+        let list = ListToolsResult::with_all_items(self.tools.iter().map(|entry| entry.tool.clone()).collect());
+        // Lists before 2026-07-28 have no lifetime, and rmcp would send it all the same.
+        if self.list_lives.is_zero() || context.protocol_version() < Some(ProtocolVersion::V_2026_07_28) {
+            return Ok(list);
+        }
+        let milliseconds = u64::try_from(self.list_lives.as_millis()).unwrap_or(u64::MAX);
+        Ok(list.with_ttl_ms(milliseconds).with_cache_scope(CacheScope::Public))
+    }
+
+    /// What tells rmcp which arguments a client has to repeat in the headers of its request.
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.tools.iter().find(|entry| entry.tool.name == name).map(|entry| entry.tool.clone())
     }
 
     async fn call_tool(

@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::RemoteOptions;
 use super::reply::Reply;
+use crate::opening::Opening;
 
 /// How many messages of a client wait for its handler.
 const WAITING_MESSAGES: usize = 8;
@@ -30,8 +31,8 @@ const WAITING_MESSAGES: usize = 8;
 /// How many bytes of a handler's messages wait for its client.
 const WAITING_BYTES: usize = 64 * 1024;
 
-/// How long a client may take for the handshake.
-const HANDSHAKE_LIMIT: Duration = Duration::from_secs(60);
+/// How long a client may take for its first message.
+const FIRST_MESSAGE_LIMIT: Duration = Duration::from_secs(60);
 
 /// How long a handler may take to let go of what it does when its client is gone.
 const END_LIMIT: Duration = Duration::from_secs(5);
@@ -111,8 +112,8 @@ impl<H: ServerHandler> Backend for Handlers<H> {
         let lines = stream::poll_fn(move |context| inbox.poll_recv(context)).map(Ok::<_, io::Error>);
         let transport = AsyncRwTransport::new(StreamReader::new(lines), outbox).with_max_line_length(self.longest_line);
         async move {
-            let handshake = tokio::time::timeout(HANDSHAKE_LIMIT, handler.serve(transport));
-            let Some(Ok(Ok(serving))) = over.run_until_cancelled(handshake).await else { return };
+            let opening = handler.serve(Opening::new(transport).first_within(FIRST_MESSAGE_LIMIT));
+            let Some(Ok(serving)) = over.run_until_cancelled(opening).await else { return };
             let stop = serving.cancellation_token();
             let mut ended = std::pin::pin!(serving.waiting());
             if over.run_until_cancelled(ended.as_mut()).await.is_none() {

@@ -1,41 +1,99 @@
 //! Streamable HTTP at `/mcp`: rmcp answers, we see to it that its event streams are like ours.
 
 use bytes::Bytes;
-use futures_util::stream::{self, Stream, StreamExt as _};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream, Stream, StreamExt as _};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::response::Parts;
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 
 use super::event_stream;
-use super::reply::{self, Reply};
+use super::reply::{self, Body, Reply};
 use super::router::Shared;
+
+/// Names the method of a request, since 2026-07-28.
+const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
 
 pub(crate) async fn answer(shared: &Shared, request: Request<Incoming>) -> Reply {
     let over = shared.until_forgotten();
+    let keep_alive = shared.options.keep_alive;
     let posted = request.method() == Method::POST;
+    let waits_for_first_message = posted && is_modern(request.headers());
     let (head, body) = request.into_parts();
     let body = match reply::read(body, shared.options.largest_message).await {
         Ok(body) => body,
         Err(refusal) => return refusal,
     };
-    let (mut head, body) = shared.backend.answer(Request::from_parts(head, Full::new(body))).await.into_parts();
+    let answering = shared.backend.answer(Request::from_parts(head, Full::new(body)));
+    let mut preparing = Box::pin(prepare(answering, posted && shared.options.json_answers));
+    let prepared = async {
+        if waits_for_first_message {
+            tokio::time::timeout(keep_alive, &mut preparing).await.ok()
+        } else {
+            Some((&mut preparing).await)
+        }
+    };
+    match over.run_until_cancelled(prepared).await {
+        Some(Some(Answer::Whole(reply))) => reply,
+        Some(Some(Answer::Events(head, events))) => {
+            Reply::from_parts(head, event_stream::body(events, keep_alive, over))
+        }
+        // For 2026-07-28 rmcp holds back the head of its response until there is a first message. Nothing that stands
+        // between us and the client waits as long as a tool may take, so the stream begins without it.
+        Some(None) => {
+            let events = stream::once(preparing).flat_map(Answer::into_events);
+            event_stream::reply(event_stream::body(events, keep_alive, over))
+        }
+        None => event_stream::reply(event_stream::body(stream::empty(), keep_alive, over)),
+    }
+}
+
+/// Whether a request belongs to no session. The answer to `initialize` names its session in the head.
+fn is_modern(headers: &HeaderMap) -> bool {
+    headers.get(MCP_METHOD).is_some_and(|method| method != "initialize")
+}
+
+enum Answer {
+    /// Not a stream of events.
+    Whole(Reply),
+    Events(Parts, BoxStream<'static, Bytes>),
+}
+
+impl Answer {
+    /// The messages of an answer whose head was not waited for.
+    fn into_events(self) -> BoxStream<'static, Bytes> {
+        match self {
+            Self::Whole(reply) => stream::once(as_event(reply.into_body())).boxed(),
+            Self::Events(_, events) => events,
+        }
+    }
+}
+
+async fn as_event(message: Body) -> Bytes {
+    let Ok(message) = message.collect().await;
+    let message = message.to_bytes();
+    Bytes::from([b"data: ", &*message, b"\n\n"].concat())
+}
+
+async fn prepare(answering: BoxFuture<'static, Reply>, json_answers: bool) -> Answer {
+    let (mut head, body) = answering.await.into_parts();
     if !event_stream::is_event_stream(&head.headers) {
-        return Reply::from_parts(head, body);
+        return Answer::Whole(Reply::from_parts(head, body));
     }
     event_stream::forbid_buffering(&mut head.headers);
     let mut events = body.into_data_stream().map(|Ok(event)| event).boxed();
     let mut read = Vec::new();
-    if shared.options.json_answers && posted && head.status == StatusCode::OK {
-        let sole_answer = over.run_until_cancelled(sole_answer(&mut events, &mut read)).await.flatten();
-        if let Some(answer) = sole_answer {
-            head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            head.headers.remove(CONTENT_LENGTH);
-            return Reply::from_parts(head, Full::new(answer).boxed_unsync());
-        }
+    if json_answers
+        && head.status == StatusCode::OK
+        && let Some(answer) = sole_answer(&mut events, &mut read).await
+    {
+        head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        head.headers.remove(CONTENT_LENGTH);
+        return Answer::Whole(Reply::from_parts(head, Full::new(answer).boxed_unsync()));
     }
-    let events = stream::iter(read).chain(events);
-    Reply::from_parts(head, event_stream::body(events, shared.options.keep_alive, over))
+    Answer::Events(head, stream::iter(read).chain(events).boxed())
 }
 
 /// The answer, if it is the first message of the stream: then there is nothing to stream. What else was read on the way
