@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod connections;
+mod eras;
 mod http2;
 mod raw;
 mod sse;

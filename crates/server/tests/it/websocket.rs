@@ -13,7 +13,7 @@ use wharf_server::{Remote, RemoteOptions};
 use crate::raw::Http;
 use crate::{call, initialize, initialized, remote, said, server_name, soon};
 
-type Socket = WebSocketStream<TcpStream>;
+pub(crate) type Socket = WebSocketStream<TcpStream>;
 
 async fn connect(remote: &Remote, subprotocols: Option<&str>) -> Result<(Socket, Response), Error> {
     let mut request = remote.ws_url().into_client_request()?;
@@ -28,12 +28,12 @@ pub(crate) async fn open(remote: &Remote) -> Socket {
     connect(remote, Some("mcp")).await.unwrap().0
 }
 
-async fn send(socket: &mut Socket, message: &Value) {
+pub(crate) async fn send(socket: &mut Socket, message: &Value) {
     soon(socket.send(Message::text(message.to_string()))).await.unwrap();
 }
 
 /// The next message, past pings.
-async fn receive(socket: &mut Socket) -> Value {
+pub(crate) async fn receive(socket: &mut Socket) -> Value {
     loop {
         match soon(socket.next()).await {
             Some(Ok(Message::Text(text))) => return serde_json::from_str(&text).unwrap(),
