@@ -1,5 +1,7 @@
 //! Small whole programs that use Wharf; each is a file in `src/bin`, and each is run by the tests.
 
+pub mod conformance;
+
 use serde_json::json;
 use wharf::server::{Reply, Toolbox};
 

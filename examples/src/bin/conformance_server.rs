@@ -1,0 +1,20 @@
+//! The server that the conformance suite of the protocol is run against. Prints where it listens, and ends with its
+//! input.
+
+#![expect(clippy::print_stdout, reason = "whoever starts it has to learn its address")]
+
+use std::net::SocketAddr;
+
+use wharf::server::{Remote, RemoteOptions, Router};
+use wharf_examples::conformance::ConformanceServer;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let server = ConformanceServer::default();
+    let router = Router::new(move || server.clone(), RemoteOptions::default());
+    let remote = Remote::bind(SocketAddr::from(([127, 0, 0, 1], 0)), router).await?;
+    println!("{}", remote.http_url());
+    tokio::io::copy(&mut tokio::io::stdin(), &mut tokio::io::sink()).await?;
+    remote.close().await;
+    Ok(())
+}
