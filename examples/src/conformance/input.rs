@@ -48,8 +48,7 @@ pub(super) fn respond(
     let no_answers = InputResponses::new();
     let answers = request.input_responses.as_ref().unwrap_or(&no_answers);
     let (turn, with_state) = match &*request.name {
-        "test_input_required_result_elicitation" => (greet(answers), false),
-        "test_streaming_elicitation" => (greet(answers), false),
+        "test_input_required_result_elicitation" | "test_streaming_elicitation" => (greet(answers), false),
         "test_input_required_result_sampling" => (capital(answers), false),
         "test_input_required_result_list_roots" => (roots(answers), false),
         "test_input_required_result_capabilities" => (whatever_it_can(answers, context), false),

@@ -45,13 +45,11 @@ pub(super) async fn respond(
         "multi_input" => Work::AskTwice,
         "test_tool_with_task" => {
             let answers = request.input_responses.clone().unwrap_or_default();
-            match input::filled_in(&answers, "user_name", "name").and_then(Value::as_str) {
-                Some(name) => Work::Greet(name.to_owned()),
-                None => {
-                    let question = input::form("What is your name?", "name", "string");
-                    return Some(Ok(input::ask(vec![("user_name", question)], None).into()));
-                }
-            }
+            let Some(name) = input::filled_in(&answers, "user_name", "name").and_then(Value::as_str) else {
+                let question = input::form("What is your name?", "name", "string");
+                return Some(Ok(input::ask(vec![("user_name", question)], None).into()));
+            };
+            Work::Greet(name.to_owned())
         }
         _ => return None,
     };

@@ -42,17 +42,17 @@ const WITHOUT_ARGUMENTS: [&str; 31] = [
 
 /// All tools, always in the same order.
 pub(super) fn list() -> Vec<Tool> {
-    let bare = WITHOUT_ARGUMENTS.iter().map(|name| tool(name, arguments(name)));
+    let bare = WITHOUT_ARGUMENTS.iter().map(|name| tool(name, &arguments(name)));
     let others = [
-        tool("test_sampling", strings(&["prompt"])),
-        tool("test_elicitation", strings(&["message"])),
-        tool("json_schema_2020_12_tool", demanding_schema()),
-        tool("test_x_mcp_header", repeated_in_a_header()),
+        tool("test_sampling", &strings(&["prompt"])),
+        tool("test_elicitation", &strings(&["message"])),
+        tool("json_schema_2020_12_tool", &demanding_schema()),
+        tool("test_x_mcp_header", &repeated_in_a_header()),
     ];
     bare.chain(others).collect()
 }
 
-fn tool(name: &str, schema: Value) -> Tool {
+fn tool(name: &str, schema: &Value) -> Tool {
     let description = format!("The fixture `{name}` of the conformance suite");
     written(json!({ "name": name, "description": description, "inputSchema": schema }))
 }

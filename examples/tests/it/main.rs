@@ -2,8 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod conformance;
+
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
+use serde_json::{Value, json};
 use wharf_testkit::{Script, Step, alive, children_of, scripted_server, until};
 
 fn output(program: &str, arguments: &[&str]) -> String {
@@ -54,4 +58,41 @@ async fn a_program_that_is_killed_takes_its_server_along() {
 fn the_remote_server_greets_before_and_after_it_forgot_the_session() {
     let said = output(env!("CARGO_BIN_EXE_remote-server"), &[]);
     assert_eq!(said, "Hello, Ann!\nHello, Ann!\nanother session: true, HTTP clients made: 1\n");
+}
+
+/// What a server says to these lines over stdio.
+fn answers(program: &str, requests: &[Value]) -> Vec<Value> {
+    let mut server = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = server.stdin.take().unwrap();
+    for request in requests {
+        writeln!(input, "{request}").unwrap();
+    }
+    let said = BufReader::new(server.stdout.take().unwrap()).lines().take(requests.len());
+    let answers = said.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+    drop(input);
+    assert!(server.wait().unwrap().success());
+    answers
+}
+
+#[test]
+fn our_own_server_speaks_both_eras_over_stdio() {
+    let request = |id, method, params| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {}});
+    let call = json!({"name": "add", "arguments": {"x": 1, "y": 2}});
+    let mut modern_call = call.clone();
+    modern_call["_meta"] = meta.clone();
+    let client = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "by hand", "version": "1"}});
+    let discover = request(1, "server/discover", json!({"_meta": meta}));
+    for conversation in [
+        vec![request(1, "initialize", client.clone()), request(2, "tools/call", call.clone())],
+        vec![discover.clone(), request(2, "initialize", client), request(3, "tools/call", call)],
+        vec![discover, request(2, "tools/call", modern_call.clone())],
+        vec![request(1, "tools/call", modern_call)],
+    ] {
+        let answers = answers(env!("CARGO_BIN_EXE_own-server"), &conversation);
+        let last = answers.last().unwrap();
+        assert_eq!(last["result"]["content"][0]["text"], "3", "{conversation:?} {answers:?}");
+    }
 }

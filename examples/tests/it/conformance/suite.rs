@@ -1,0 +1,117 @@
+//! One run of the suite, and what it found.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::process::Command;
+use wharf_testkit::peers;
+
+/// How long a run may take. On two idle cores the longest one takes some twelve seconds.
+const RUN_LIMIT: Duration = Duration::from_secs(80);
+
+/// How long the suite's names for results are after the name of the scenario: `-2026-11-15T15-51-16-697Z`.
+const TIME_LENGTH: usize = 25;
+
+/// What is judged.
+pub(crate) enum Subject<'a> {
+    /// A server that is running.
+    Server { url: &'a str },
+    /// A program that is started for every scenario, with the address of a server as its only argument.
+    #[expect(dead_code, reason = "there is no such program yet")]
+    Client { program: &'a Path },
+}
+
+impl Subject<'_> {
+    fn role(&self) -> &'static str {
+        match self {
+            Self::Server { .. } => "server",
+            Self::Client { .. } => "client",
+        }
+    }
+
+    fn arguments(&self) -> [OsString; 3] {
+        match self {
+            Self::Server { url } => ["server".into(), "--url".into(), url.into()],
+            Self::Client { program } => ["client".into(), "--command".into(), program.into()],
+        }
+    }
+}
+
+/// What the suite found.
+pub(crate) struct Report {
+    /// How many scenarios there were, scored or not.
+    pub(crate) scenarios: usize,
+    /// Everything it failed or warned about, scored or not, a line each.
+    pub(crate) complaints: Vec<String>,
+    /// Whether all that is scored passed, but for what is expected to fail in `conformance/`.
+    conforms: bool,
+    said: String,
+}
+
+impl Report {
+    /// # Panics
+    /// If the subject does not conform, with the reasons.
+    #[track_caller]
+    pub(crate) fn assert_conforms(&self) {
+        let complaints = self.complaints.join("\n");
+        assert!(self.conforms, "the suite is not content:\n{complaints}\n\n{}", self.said);
+    }
+}
+
+/// Runs all that a revision of the protocol requires of `subject`.
+pub(crate) async fn run(subject: &Subject<'_>, revision: &str) -> Report {
+    let (root, results) = (peers(), tempfile::tempdir().unwrap());
+    let modules = root.join(".peers/node_modules");
+    let expected_failures = format!("examples/conformance/{}.yml", subject.role());
+    let mut suite = Command::new(modules.join("node/bin/node"));
+    suite
+        .arg(modules.join("@modelcontextprotocol/conformance/dist/index.js"))
+        .args(subject.arguments())
+        .args(["--requirements", revision])
+        .arg("--expected-failures")
+        .arg(root.join(expected_failures))
+        .arg("--output-dir")
+        .arg(results.path())
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    let ended = tokio::time::timeout(RUN_LIMIT, suite.output()).await;
+    let output = ended.expect("the suite should have ended by now").unwrap();
+    let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
+    // What it says about each scenario on its way is in the results, and better; what passes needs no words.
+    let summary = said.rsplit_once("SUMMARY ===").map_or(said.as_str(), |(_, summary)| summary);
+    let said = summary.lines().filter(|line| !line.is_empty() && !line.starts_with('✓')).collect::<Vec<_>>().join("\n");
+
+    let mut found = Vec::new();
+    find_results(results.path(), &mut found);
+    let complaints = found.iter().flat_map(|folder| complaints(results.path(), folder)).collect();
+    Report { scenarios: found.len(), complaints, conforms: output.status.success(), said }
+}
+
+/// Collects the folders with the results of one scenario each; the names of scenarios may have slashes in them.
+fn find_results(folder: &Path, found: &mut Vec<PathBuf>) {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    for inner in entries.filter(|path| path.is_dir()) {
+        if inner.join("checks.json").is_file() {
+            found.push(inner);
+        } else {
+            find_results(&inner, found);
+        }
+    }
+}
+
+fn complaints(results: &Path, folder: &Path) -> Vec<String> {
+    let checks = std::fs::read_to_string(folder.join("checks.json")).unwrap();
+    let checks = serde_json::from_str::<Vec<Value>>(&checks).unwrap();
+    let name = folder.strip_prefix(results).unwrap().display().to_string();
+    let scenario = &name[..name.len().saturating_sub(TIME_LENGTH)];
+    let wrong = checks.iter().filter(|check| check["status"] == "FAILURE" || check["status"] == "WARNING");
+    let line = |check: &Value| {
+        let field = |name: &str| check[name].as_str().unwrap_or_default().to_owned();
+        let why = if check["errorMessage"].is_string() { field("errorMessage") } else { field("description") };
+        format!("{scenario}: {}: {why}", field("id"))
+    };
+    wrong.map(line).collect()
+}
