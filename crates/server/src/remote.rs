@@ -33,7 +33,7 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(8);
 #[derive(Clone, Debug)]
 pub struct RemoteOptions {
     /// Whether Streamable HTTP answers as `application/json` where one message is all there is to say, instead of as a
-    /// stream of events.
+    /// stream of events. In the modern era an answer that takes longer than `keep_alive` is a stream all the same.
     pub json_answers: bool,
     /// How often a quiet event stream carries a comment, and how often a WebSocket is pinged.
     pub keep_alive: Duration,

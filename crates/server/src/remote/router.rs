@@ -56,8 +56,9 @@ impl Shared {
 }
 
 impl Router {
-    /// A router that makes handlers with `make`: one per session, and for Streamable HTTP also one per request, to look
-    /// at its tools. Making one should be cheap.
+    /// A router that makes handlers with `make`: one per session, and for Streamable HTTP also one per request, either to
+    /// look at its tools or, since 2026-07-28 knows no sessions, to answer it. Making one should be cheap, and what has to
+    /// outlive a request belongs into something they share.
     pub fn new<H: ServerHandler>(make: impl Fn() -> H + Send + Sync + 'static, options: RemoteOptions) -> Self {
         let shared = Shared {
             backend: Box::new(Handlers::new(make, &options)),
@@ -107,7 +108,7 @@ impl Router {
     }
 
     /// Forgets every session, as a restart would: to Streamable HTTP they become unknown, and every event stream and
-    /// WebSocket is closed.
+    /// WebSocket is closed, those of clients without a session too.
     pub async fn forget_sessions(&self) {
         let forgotten = std::mem::take(&mut *self.shared.forgotten.lock().unwrap_or_else(PoisonError::into_inner));
         forgotten.cancel();
