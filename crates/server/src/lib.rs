@@ -48,7 +48,7 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let transport = Opening::new(AsyncRwTransport::new_server(read, write));
+    let transport = Opening::new(AsyncRwTransport::new_server(read, write), &handler);
     let serving = handler.serve(transport).await.map_err(|error| ServeError::Handshake(error.to_string()))?;
     serving.waiting().await.map(drop).map_err(|error| ServeError::Broken(error.to_string()))
 }

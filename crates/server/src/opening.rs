@@ -4,9 +4,11 @@
 //! up on everything else, and a client that probes for the era does send something else: it cancels a probe that took
 //! too long, and goes on.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ServerJsonRpcMessage};
+use rmcp::ServerHandler;
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetMeta as _, ProtocolVersion, ServerJsonRpcMessage};
 use rmcp::service::RoleServer;
 use rmcp::transport::Transport;
 
@@ -16,16 +18,31 @@ pub(crate) struct Opening<T> {
     /// How long the first message may take. A client that has spoken may think for as long as it likes: after
     /// `server/discover` there is no handshake to finish.
     first_within: Option<Duration>,
+    versions: Cow<'static, [ProtocolVersion]>,
     settled: bool,
 }
 
 impl<T> Opening<T> {
-    pub(crate) fn new(transport: T) -> Self {
-        Self { transport, first_within: None, settled: false }
+    pub(crate) fn new(transport: T, handler: &impl ServerHandler) -> Self {
+        let versions = handler.supported_protocol_versions();
+        Self { transport, first_within: None, versions, settled: false }
     }
 
     pub(crate) fn first_within(self, limit: Duration) -> Self {
         Self { first_within: Some(limit), ..self }
+    }
+
+    /// Whether rmcp takes a request as the beginning of one era. After all others it goes on waiting for one.
+    fn settles(&self, request: &ClientRequest) -> bool {
+        match request {
+            ClientRequest::InitializeRequest(_) => true,
+            ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => false,
+            request => {
+                let meta = request.get_meta();
+                meta.missing_required_keys(&ProtocolVersion::NO_INITIALIZE).is_empty()
+                    && meta.protocol_version().is_some_and(|version| self.versions.contains(&version))
+            }
+        }
     }
 }
 
@@ -50,9 +67,7 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Opening<T> {
                 return Some(message);
             }
             if let ClientJsonRpcMessage::Request(request) = &message {
-                // After these two either era may follow.
-                let open = matches!(request.request, ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_));
-                self.settled = !open;
+                self.settled = self.settles(&request.request);
                 return Some(message);
             }
         }

@@ -112,8 +112,8 @@ impl<H: ServerHandler> Backend for Handlers<H> {
         let lines = stream::poll_fn(move |context| inbox.poll_recv(context)).map(Ok::<_, io::Error>);
         let transport = AsyncRwTransport::new(StreamReader::new(lines), outbox).with_max_line_length(self.longest_line);
         async move {
-            let opening = handler.serve(Opening::new(transport).first_within(FIRST_MESSAGE_LIMIT));
-            let Some(Ok(serving)) = over.run_until_cancelled(opening).await else { return };
+            let opening = Opening::new(transport, &handler).first_within(FIRST_MESSAGE_LIMIT);
+            let Some(Ok(serving)) = over.run_until_cancelled(handler.serve(opening)).await else { return };
             let stop = serving.cancellation_token();
             let mut ended = std::pin::pin!(serving.waiting());
             if over.run_until_cancelled(ended.as_mut()).await.is_none() {

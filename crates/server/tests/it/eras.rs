@@ -98,7 +98,12 @@ async fn a_probe_that_is_given_up_does_not_end_the_connection() {
         pipe.send(&cancelled).await;
         assert_eq!(server_name(&pipe.ask(&initialize()).await), "parrot", "{kind:?}");
 
+        // Nor does one that was refused first, or that nobody knows of.
         let mut pipe = Pipe::open(kind, toolbox).await;
+        pipe.send(&cancelled).await;
+        let mut refused = modern(1, "tools/list", json!({}));
+        refused["params"]["_meta"][VERSION] = "2099-01-01".into();
+        pipe.ask(&refused).await;
         pipe.send(&cancelled).await;
         assert_eq!(tool_names(&pipe.ask(&modern(2, "tools/list", json!({}))).await).len(), 3, "{kind:?}");
     }
@@ -167,6 +172,19 @@ async fn a_subscription_is_acknowledged_fed_and_cancelled() {
         let cancelled = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 7 } });
         pipe.send(&cancelled).await;
         assert_eq!(tool_names(&pipe.ask(&modern(8, "tools/list", json!({}))).await), ["ask", "work"], "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_subscription_that_the_server_ends_is_answered() {
+    for kind in KINDS {
+        let mut pipe = Pipe::open(kind, Modern::default).await;
+        let filter = json!({ "notifications": { "promptsListChanged": true } });
+        pipe.send(&modern(7, "subscriptions/listen", filter)).await;
+        assert_eq!(pipe.receive().await["params"]["notifications"], json!({}), "{kind:?}");
+        let ended = pipe.receive().await;
+        assert_eq!((&ended["id"], &ended["result"]["resultType"]), (&json!(7), &json!("complete")), "{kind:?}");
+        assert_eq!(ended["result"]["_meta"][SUBSCRIPTION], 7, "{kind:?}");
     }
 }
 

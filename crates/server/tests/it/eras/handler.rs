@@ -76,10 +76,11 @@ impl ServerHandler for Modern {
         Some(requested.clone())
     }
 
-    /// Tells of one change, and then of nothing until the client no longer listens.
+    /// Tells of one change, and then of nothing until the client no longer listens; ends if that change is not wanted.
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let _ = context.sink().notify_tool_list_changed().await;
-        context.cancelled().await;
+        if context.sink().notify_tool_list_changed().await.is_ok() {
+            context.cancelled().await;
+        }
         Ok(())
     }
 
