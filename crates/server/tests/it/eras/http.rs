@@ -139,23 +139,29 @@ async fn an_answer_comes_as_json_where_it_is_all_there_is() {
     assert_eq!(said(&http.message().await.unwrap()), "done");
 }
 
-/// A server whose tool answers late, without a word before.
-fn slow() -> Toolbox {
-    Toolbox::new("slow", "1").tool(json!({ "name": "think", "inputSchema": { "type": "object" } }), |_| async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        Ok(Reply::Text("thought".to_owned()))
-    })
+/// A server whose tool says nothing until it is told to answer.
+fn slow(answer: Arc<Notify>) -> Toolbox {
+    let think = move |_| {
+        let answer = answer.clone();
+        async move {
+            answer.notified().await;
+            Ok(Reply::Text("thought".to_owned()))
+        }
+    };
+    Toolbox::new("slow", "1").tool(json!({ "name": "think", "inputSchema": { "type": "object" } }), think)
 }
 
 #[tokio::test]
 async fn a_call_that_says_nothing_for_long_is_kept_alive() {
     for json_answers in [false, true] {
-        let keep_alive = Duration::from_millis(50);
-        let remote = serve(slow(), RemoteOptions { keep_alive, json_answers, ..RemoteOptions::default() }).await;
+        let (keep_alive, answer) = (Duration::from_millis(50), Arc::new(Notify::new()));
+        let options = RemoteOptions { keep_alive, json_answers, ..RemoteOptions::default() };
+        let remote = serve(slow(answer.clone()), options).await;
         let mut http = Http::connect(&remote).await;
         let head = post(&mut http, &tool_call(1, "think")).await;
         assert_eq!((head.status, head.header("content-type")), (200, Some("text/event-stream")));
         assert_eq!(http.event().await.unwrap(), ": keep-alive");
+        answer.notify_one();
         assert_eq!(said(&http.message().await.unwrap()), "thought", "{json_answers}");
         assert_eq!(http.event().await, None);
     }
@@ -191,11 +197,17 @@ async fn a_call_under_way_ends_when_the_server_forgets_all() {
         post(&mut http, &tool_call(1, "hang")).await;
         assert_eq!(http.message().await, None);
     };
+    // How soon the call has reached the server cannot be seen from here.
     let forgetting = async {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        remote.router().forget_sessions().await;
+        loop {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            remote.router().forget_sessions().await;
+        }
     };
-    soon(async { tokio::join!(calling, forgetting) }).await;
+    soon(async {
+        tokio::select! { () = calling => {}, () = forgetting => {} }
+    })
+    .await;
 }
 
 /// Tells when it is dropped.
