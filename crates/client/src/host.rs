@@ -2,6 +2,7 @@
 
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use wharf_protocol::Json;
 
 /// The host's side of a session. Every method has an answer for hosts that have nothing to say.
@@ -61,6 +62,16 @@ pub struct Elicitation {
     pub url: Option<String>,
     /// The request as it was sent.
     pub raw: Json,
+}
+
+impl Elicitation {
+    /// What the form says if nobody changes anything in it: the defaults of its fields.
+    pub fn defaults(&self) -> Json {
+        let schema = self.schema.as_ref().and_then(|schema| schema.to_value().ok()).unwrap_or_default();
+        let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+        let given = fields.filter_map(|(name, field)| Some((name.clone(), field.get("default")?.clone())));
+        Value::Object(given.collect()).into()
+    }
 }
 
 /// What the person answered.

@@ -48,13 +48,17 @@ impl Schema {
         self.check_value(&tree(value)?)
     }
 
-    /// Checks arguments. Models often write an array or object as a string of JSON; where only that makes the
-    /// arguments fit, the decoded arguments are returned to be sent instead.
+    /// Checks arguments. Models often write an array or object as a string of JSON, and `null` for what they leave out;
+    /// where only that keeps the arguments from fitting, mended ones are returned to be sent instead.
     pub fn admit(&self, arguments: &Json) -> Result<Option<Json>, Fault> {
         let mut value = tree(arguments)?;
         let Err(fault) = self.check_value(&value) else { return Ok(None) };
-        if self.decode_strings(&mut value) && self.check_value(&value).is_ok() {
-            return Ok(Some(Json::from(value)));
+        // What is left out at the end is only what had to be.
+        let mend: [fn(&Self, &mut Value) -> bool; 2] = [Self::decode_strings, Self::leave_out_nulls];
+        for mend in mend {
+            if mend(self, &mut value) && self.check_value(&value).is_ok() {
+                return Ok(Some(Json::from(value)));
+            }
         }
         Err(fault)
     }
@@ -65,11 +69,30 @@ impl Schema {
             .map_err(|error| Fault { path: error.instance_path().to_string(), message: shortened(error.to_string()) })
     }
 
+    /// Leaves out what is `null`, may be left out, and may not be `null`.
+    fn leave_out_nulls(&self, value: &mut Value) -> bool {
+        let Value::Object(arguments) = value else { return false };
+        let before = arguments.len();
+        let properties = self.document.get("properties");
+        arguments.retain(|name, value| {
+            let schema = properties.and_then(|properties| properties.get(name));
+            let may_be_null = schema.is_none_or(|schema| schema_accepts(schema, "null"));
+            !value.is_null() || may_be_null || !is_optional(&self.document, name)
+        });
+        arguments.len() < before
+    }
+
     fn decode_strings(&self, value: &mut Value) -> bool {
         let properties = self.document.get("properties").and_then(Value::as_object);
         let (Some(properties), Value::Object(arguments)) = (properties, value) else { return false };
         properties.iter().fold(false, |changed, (name, schema)| decode_string(arguments, name, schema) || changed)
     }
+}
+
+/// Whether a property may be left out.
+fn is_optional(document: &Value, name: &str) -> bool {
+    let required = document.get("required").and_then(Value::as_array);
+    !required.is_some_and(|required| required.iter().any(|one| one == name))
 }
 
 /// Decodes one argument if its schema wants an array or object, does not want a string, and the string holds one.
@@ -140,6 +163,18 @@ mod tests {
         assert_eq!(admitted(&schema, json!({"either": "[1]"})), "as it is");
         assert_eq!(admitted(&schema, json!({"list": "one"})), r#"at `/list`: "one" is not of type "array""#);
         assert_eq!(admitted(&schema, json!({"list": "{}"})), r#"at `/list`: "{}" is not of type "array""#);
+    }
+
+    #[test]
+    fn null_is_left_out_only_where_it_may_be_and_must_be() {
+        let schema = schema(json!({"type": "object", "required": ["must"], "properties": {"must": {"type": "string"},
+            "may": {"type": "boolean"}, "null": {"type": ["string", "null"]}, "list": {"type": "array"}}}));
+        let mended = admitted(&schema, json!({"must": "x", "may": null, "null": null, "other": null}));
+        assert_eq!(mended, r#"{"must":"x","null":null,"other":null}"#);
+        assert_eq!(admitted(&schema, json!({"must": "x", "null": null})), "as it is");
+        assert_eq!(admitted(&schema, json!({"must": null})), r#"at `/must`: null is not of type "string""#);
+        let both = admitted(&schema, json!({"must": "x", "may": null, "list": "[1]"}));
+        assert_eq!(both, r#"{"must":"x","list":[1]}"#);
     }
 
     #[test]

@@ -40,9 +40,10 @@ pub use gather::{
 pub use wharf_client::{
     Abilities, AuthRequired, BoxFuture, CallError, CallErrorKind, CallOptions, ConnectError, ConnectErrorKind,
     Deadline, Deadlines, Elicitation, ElicitationAnswer, Evidence, Fault, Frame, HeaderCommand, Health, Host, Http,
-    HttpStatus, InProcess, Incoming, InvalidRemote, Keeper, LONGEST_MESSAGE, LastWords, LegacySse, Link, LogLevel,
-    NoHost, Notice, OpenError, Outcome, Outgoing, Phase, Progress, Refusal, RemoteOptions, Root, Schema, ServerInfo,
-    Session, SessionOptions, Status, Stdio, Transport, WebSocket, session_loss,
+    HttpStatus, InProcess, Incoming, InvalidRemote, InvalidTrace, Keeper, LONGEST_MESSAGE, LastWords, LegacySse, Link,
+    LogLevel, Memory, NoHost, Notice, OpenError, Outcome, Outgoing, Phase, Progress, Protocol, Refusal, RemoteOptions,
+    ResultCache, Root, Schema, ServerInfo, Session, SessionOptions, Status, Stdio, TraceContext, Transport,
+    UnknownProtocol, WebSocket, session_loss,
 };
 pub use wharf_io::{
     ChildSpec, Dial, DialTo, Dialed, Environment, Exit, Grace, GroupWatcher, HttpSettings, InvalidSettings,

@@ -1,4 +1,4 @@
-//! A server of one's own on a port, and a session with it over Streamable HTTP that survives the loss of its session.
+//! A server of one's own on a port, and sessions with it over Streamable HTTP that survive its being started again.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use serde_json::json;
 use wharf::server::{Remote, RemoteOptions as ServerOptions, Reply, Router, Toolbox};
-use wharf::{CallOptions, Http, Json, NoHost, RemoteOptions, Session, SessionOptions};
+use wharf::{CallOptions, Http, Json, NoHost, Protocol, RemoteOptions, Session, SessionOptions};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -17,21 +17,28 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // These headers go with every request. What `LegacySse` and `WebSocket` take is the same.
     let headers = vec![("Authorization".to_owned(), "Bearer made-up".to_owned())];
     let transport = Http::new(&remote.http_url(), RemoteOptions { headers, ..RemoteOptions::default() })?;
-    let session = Session::new("greeter".parse()?, transport.clone(), NoHost, SessionOptions::default());
 
-    let arguments = Json::from(json!({"name": "Ann"}));
-    println!("{}", session.call("greet", &arguments).await?.text());
+    // What a server speaks is found out by itself; here it speaks all there is, and we choose.
+    for protocol in [Protocol::Legacy, Protocol::Auto] {
+        let options = SessionOptions { protocol, ..SessionOptions::default() };
+        let session = Session::new("greeter".parse()?, transport.clone(), NoHost, options);
+        println!("{}:", session.connect().await?.protocol());
 
-    // As if the server had been started again: it no longer knows the session, and the call succeeds all the same.
-    let before = session.session_id();
-    remote.router().forget_sessions().await;
-    // This header goes with this call alone.
-    let headers = vec![("X-Request-Id".to_owned(), "7".to_owned())];
-    let output = session.call_with("greet", &arguments, CallOptions { headers, ..CallOptions::default() }).await?;
-    println!("{}", output.text());
-    println!("another session: {}, HTTP clients made: {}", before != session.session_id(), transport.clients_made());
+        let arguments = Json::from(json!({"name": "Ann"}));
+        println!("{}", session.call("greet", &arguments).await?.text());
 
-    session.close().await;
+        // As if the server had been started again: if it kept a session for us, it does not know it any more. The call
+        // succeeds all the same.
+        let before = session.session_id();
+        remote.router().forget_sessions().await;
+        // This header goes with this call alone.
+        let headers = vec![("X-Request-Id".to_owned(), "7".to_owned())];
+        let output = session.call_with("greet", &arguments, CallOptions { headers, ..CallOptions::default() }).await?;
+        println!("{}", output.text());
+        println!("another session: {}", before != session.session_id());
+        session.close().await;
+    }
+    println!("HTTP clients made: {}", transport.clients_made());
     remote.close().await;
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod suite;
 
+use std::path::Path;
 use std::process::Stdio;
 
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -49,4 +50,23 @@ async fn our_server_conforms_to_the_last_revision_of_the_legacy_era() {
 #[tokio::test]
 async fn our_server_conforms_to_the_first_revision_of_the_modern_era() {
     a_server_conforms_to("2026-07-28", 50).await;
+}
+
+/// All scenarios pass that need no sign-in, those that are not scored too.
+async fn a_client_conforms_to(revision: &str, scenarios: usize) {
+    let program = Path::new(env!("CARGO_BIN_EXE_conformance_client"));
+    let report = run(&Subject::Client { program }, revision).await;
+    report.assert_conforms();
+    let complaints: Vec<_> = report.complaints.iter().filter(|complaint| !complaint.starts_with("auth/")).collect();
+    assert_eq!((report.scenarios, complaints.as_slice()), (scenarios, &[][..]));
+}
+
+#[tokio::test]
+async fn our_client_conforms_to_the_last_revision_of_the_legacy_era() {
+    a_client_conforms_to("2025-11-25", 25).await;
+}
+
+#[tokio::test]
+async fn our_client_conforms_to_the_first_revision_of_the_modern_era() {
+    a_client_conforms_to("2026-07-28", 39).await;
 }

@@ -57,7 +57,9 @@ async fn a_program_that_is_killed_takes_its_server_along() {
 #[test]
 fn the_remote_server_greets_before_and_after_it_forgot_the_session() {
     let said = output(env!("CARGO_BIN_EXE_remote-server"), &[]);
-    assert_eq!(said, "Hello, Ann!\nHello, Ann!\nanother session: true, HTTP clients made: 1\n");
+    let told = |protocol, another| format!("{protocol}:\nHello, Ann!\nHello, Ann!\nanother session: {another}\n");
+    let (legacy, modern) = (told("2025-11-25 (legacy)", true), told("2026-07-28 (modern)", false));
+    assert_eq!(said, format!("{legacy}{modern}HTTP clients made: 1\n"));
 }
 
 /// What a server says to these lines over stdio.

@@ -106,16 +106,18 @@ impl Session {
         options: &mut CallOptions<'_>,
     ) -> Result<ToolOutput, CallError> {
         let fail = |kind| self.inner.call_error(live, kind);
-        let result = match self.send_call(live, tool, arguments, options).await {
-            // The tool has become another one since it was listed; the call did not run.
-            Err(CallErrorKind::Server { code: HEADER_MISMATCH, .. }) if live.speaker.is_modern() => {
-                live.beliefs.forget();
-                self.list_tools_of(live).await?;
-                self.send_call(live, tool, arguments, options).await
+        let mut again = live.speaker.is_modern();
+        let result = loop {
+            match self.send_call(live, tool, arguments, options).await {
+                // The tool has become another one since it was listed; the call did not run.
+                Err(CallErrorKind::Server { code: HEADER_MISMATCH, .. }) if again => {
+                    live.beliefs.forget();
+                    Box::pin(self.list_tools_of(live)).await?;
+                    again = false;
+                }
+                result => break result.map_err(fail)?,
             }
-            result => result,
         };
-        let result = result.map_err(fail)?;
 
         let output = ToolOutput::from_json(&result)
             .map_err(|reason| fail(CallErrorKind::Malformed(format!("the result {reason}"))))?;
@@ -167,7 +169,7 @@ impl Session {
             // One caller asks for all of them, and asks only once where no list is to be had.
             let _turn = live.beliefs.tools.one_at_a_time().await;
             if live.beliefs.tools.get().is_none() && live.beliefs.tools.may_be_listed() {
-                let listed = tokio::time::timeout(LIST_LIMIT, self.list_tools_of(live)).await;
+                let listed = tokio::time::timeout(LIST_LIMIT, Box::pin(self.list_tools_of(live))).await;
                 if !matches!(listed, Ok(Ok(_))) {
                     tracing::warn!(server = %self.inner.name, tool, "results are not checked: the tools cannot be listed");
                     live.beliefs.tools.cannot_be_listed();

@@ -52,8 +52,8 @@ pub(super) async fn discover(
             (Ok(result), Some(chosen)) if chosen == revision => {
                 return Discovered::Modern(info(&result, revision), speaker.manner);
             }
-            // It would rather have another one that we speak too.
-            (Ok(_) | Err(CallErrorKind::Server { .. }), Some(chosen)) if chosen != revision && again => {
+            // It names one that we speak, though it may have refused that very one: once more.
+            (Ok(_) | Err(CallErrorKind::Server { .. }), Some(chosen)) if again => {
                 (revision, again) = (chosen, false);
             }
             (answer, _) => {

@@ -87,8 +87,9 @@ impl Session {
             }
             match Came::read(&result).map_err(|reason| CallErrorKind::Malformed(format!("the result {reason}")))? {
                 Came::Complete => return Ok(result),
-                Came::InputRequired(needed) => round = rounds.next(self, live, needed).await?,
-                Came::Task => return self.follow_task(live, &result, request, &budget).await,
+                // Hardly any call comes here, and none should be as large as those that do.
+                Came::InputRequired(needed) => round = Box::pin(rounds.next(self, live, needed)).await?,
+                Came::Task => return Box::pin(self.follow_task(live, &result, request, &budget)).await,
             }
         }
     }

@@ -228,7 +228,7 @@ async fn answers_find_their_callers_whatever_their_order() {
     let calls = async {
         tokio::join!(session.call("a", &arguments), session.call("b", &arguments), session.call("c", &arguments))
     };
-    let (a, b, c) = eventually(calls).await;
+    let (a, b, c) = eventually(Box::pin(calls)).await;
     assert_eq!([told(a), told(b), told(c)], ["a", "b", "c"]);
 }
 

@@ -257,7 +257,7 @@ async fn every_call_that_was_under_way_is_released_whenever_it_began() {
         tokio::time::sleep(std::time::Duration::from_secs(3)).await;
         session.call("evil", &nothing).await
     };
-    let (one, two) = eventually(async { tokio::join!(session.call("evil", &nothing), later) }).await;
+    let (one, two) = eventually(Box::pin(async { tokio::join!(session.call("evil", &nothing), later) })).await;
     assert!(
         told(one).contains("whether the call ran is unknown") && told(two).contains("whether the call ran is unknown")
     );

@@ -319,7 +319,8 @@ async fn an_answer_on_anothers_stream_reaches_the_one_it_is_for() {
         settle().await;
         told(session.call("two", &none()).await)
     };
-    let both = eventually(async { tokio::join!(async { told(session.call("one", &none()).await) }, second) }).await;
+    let both =
+        eventually(Box::pin(async { tokio::join!(async { told(session.call("one", &none()).await) }, second) })).await;
     assert_eq!(both, ("first".to_owned(), "second".to_owned()));
 }
 

@@ -20,7 +20,6 @@ pub(crate) enum Subject<'a> {
     /// A server that is running.
     Server { url: &'a str },
     /// A program that is started for every scenario, with the address of a server as its only argument.
-    #[expect(dead_code, reason = "there is no such program yet")]
     Client { program: &'a Path },
 }
 

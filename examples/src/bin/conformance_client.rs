@@ -1,0 +1,139 @@
+//! The client that the protocol's conformance suite judges: one session, used for all that the server offers.
+//!
+//! The suite starts it for each of its scenarios, with the address of a server as its only argument. It knows nothing of
+//! the scenarios: it finds out what the server speaks and has, and uses all of it.
+
+#![expect(clippy::print_stderr, reason = "whoever starts it wants to know what went wrong")]
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use wharf::{
+    Abilities, BoxFuture, Elicitation, ElicitationAnswer, Host, Http, Json, Refusal, RemoteOptions, Root, Session,
+    SessionOptions, Tool,
+};
+
+/// How long the server may go on telling things after everything has been used.
+const AFTERWARDS: Duration = Duration::from_millis(300);
+
+/// What the suite says about a scenario in a variable.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Context {
+    tool_calls: Vec<ToolCall>,
+}
+
+#[derive(Deserialize)]
+struct ToolCall {
+    name: String,
+    #[serde(default)]
+    arguments: Map<String, Value>,
+}
+
+/// A host that says yes to everything.
+struct Agreeable;
+
+impl Host for Agreeable {
+    fn abilities(&self) -> Abilities {
+        Abilities { elicitation: true, sampling: true, roots: true }
+    }
+
+    fn elicit(&self, request: Elicitation) -> BoxFuture<'_, ElicitationAnswer> {
+        let content = request.schema.is_some().then(|| filled(&request));
+        Box::pin(std::future::ready(ElicitationAnswer::Accept(content)))
+    }
+
+    fn sample(&self, _request: Json) -> BoxFuture<'_, Result<Json, Refusal>> {
+        let answer = json!({
+            "role": "assistant",
+            "content": {"type": "text", "text": "An answer."},
+            "model": "none",
+            "stopReason": "endTurn",
+        });
+        Box::pin(std::future::ready(Ok(answer.into())))
+    }
+
+    fn roots(&self) -> BoxFuture<'_, Vec<Root>> {
+        Box::pin(std::future::ready(vec![Root { uri: "file:///tmp".to_owned(), name: Some("tmp".to_owned()) }]))
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let url = std::env::args().nth(1).ok_or("which server? give its address")?;
+    #[expect(clippy::disallowed_methods, reason = "the suite speaks to its clients so")]
+    let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
+    let context: Context = serde_json::from_str(&context).unwrap_or_default();
+    let transport = Http::new(&url, RemoteOptions::default())?;
+    let session = Session::new("judged".parse()?, transport, Agreeable, SessionOptions::default());
+    let used = use_all(&session, &context).await;
+    tokio::time::sleep(AFTERWARDS).await;
+    session.close().await;
+    used
+}
+
+async fn use_all(session: &Session, context: &Context) -> Result<(), Box<dyn Error>> {
+    let has = session.connect().await?.capabilities.to_value()?;
+    let tools = session.list_tools().await?.items;
+    let wanted = context.tool_calls.iter().map(|call| (call.name.clone(), call.arguments.clone()));
+    let calls: Vec<_> = match &context.tool_calls[..] {
+        [] => tools.iter().map(|tool| (tool.name.to_string(), arguments(tool, &tools))).collect(),
+        _ => wanted.collect(),
+    };
+    for (tool, arguments) in calls {
+        // A tool that cannot be called does not spoil the others.
+        if let Err(error) = session.call(&tool, &Value::Object(arguments).into()).await {
+            eprintln!("{error}");
+        }
+    }
+    if has.get("prompts").is_some() {
+        for prompt in session.list_prompts().await?.items {
+            session.get_prompt(&prompt.name, &json!({}).into()).await?;
+        }
+    }
+    if has.get("resources").is_some() {
+        for resource in session.list_resources().await?.items {
+            session.read_resource(&resource.uri).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Arguments that fit a tool's schema, as far as its types go. A tool that wants a schema gets that of its neighbour.
+fn arguments(tool: &Arc<Tool>, tools: &[Arc<Tool>]) -> Map<String, Value> {
+    let mut arguments = made_up(&tool.input_schema.to_value().unwrap_or_default());
+    let neighbour = tools.iter().find(|other| !Arc::ptr_eq(other, tool));
+    if let (Some(schema), Some(neighbour)) = (arguments.get_mut("schema"), neighbour) {
+        *schema = neighbour.input_schema.to_value().unwrap_or_default();
+    }
+    arguments
+}
+
+/// A form as a person might fill it in: what it proposes, and something where it proposes nothing.
+fn filled(request: &Elicitation) -> Json {
+    let schema = request.schema.as_ref().and_then(|schema| schema.to_value().ok()).unwrap_or_default();
+    let mut content = made_up(&schema);
+    let proposed = request.defaults().to_value().unwrap_or_default();
+    content.extend(proposed.as_object().cloned().unwrap_or_default());
+    Value::Object(content).into()
+}
+
+/// Something for every field that has to be there.
+fn made_up(schema: &Value) -> Map<String, Value> {
+    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let value = |name: &str| {
+        let field = &schema["properties"][name];
+        match (&field["enum"][0], field["type"].as_str()) {
+            (Value::Null, Some("integer" | "number")) => json!(5),
+            (Value::Null, Some("boolean")) => json!(true),
+            (Value::Null, Some("array")) => json!([]),
+            (Value::Null, Some("object")) => Value::Object(made_up(field)),
+            (Value::Null, _) => json!("text"),
+            (first, _) => first.clone(),
+        }
+    };
+    required.map(|name| (name.to_owned(), value(name))).collect()
+}
