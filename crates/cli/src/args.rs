@@ -1,6 +1,7 @@
 //! What can be said on the command line.
 
 use clap::{ColorChoice, Parser, Subcommand, ValueEnum};
+use wharf::Protocol;
 
 /// Where MCP servers dock and agents load their tools.
 #[derive(Debug, Parser)]
@@ -34,6 +35,8 @@ pub(crate) struct Globals {
     /// A variable the servers that are commands get, with our value if none is given. May be given several times
     #[arg(short, long, global = true, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<String>,
+    #[arg(long, global = true, value_name = "[NAME=]WHICH", help = protocols())]
+    pub(crate) protocol: Vec<String>,
     /// How long one call may take in all, in seconds
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 600.0)]
     pub(crate) timeout: f64,
@@ -49,6 +52,15 @@ pub(crate) struct Globals {
     /// Say nothing but data and errors
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
+}
+
+/// The names belong to who speaks them.
+fn protocols() -> String {
+    let names = Protocol::NAMES.join(", ");
+    format!(
+        "Which generation of the protocol to speak, with all servers or with one: {names} [default: {}]",
+        Protocol::Auto
+    )
 }
 
 #[derive(Debug, Subcommand)]

@@ -8,6 +8,7 @@ mod exit;
 mod guard;
 mod interrupt;
 mod network;
+mod places;
 mod render;
 mod servers;
 mod suggest;

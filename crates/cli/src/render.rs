@@ -104,7 +104,11 @@ fn hint_for(kind: &CallErrorKind, noisy: bool) -> Option<String> {
         CallErrorKind::Connect(ConnectErrorKind::Timeout(_)) => {
             "a first start may have to download; start it once by hand, or give it longer with --connect-timeout SECONDS"
         }
+        CallErrorKind::Connect(ConnectErrorKind::Refused(reason)) if is_about_protocol(reason) => {
+            "without --protocol it is found out what the server speaks"
+        }
         CallErrorKind::Connect(ConnectErrorKind::Refused(_)) => "is it an MCP server?",
+        CallErrorKind::Input { .. } => "this command has nobody to ask; use the server from a program with a `Host`",
         CallErrorKind::Timeout { .. } => {
             "look at what the call may have done before you repeat it with a longer --timeout SECONDS"
         }
@@ -115,6 +119,11 @@ fn hint_for(kind: &CallErrorKind, noisy: bool) -> Option<String> {
     Some(hint.to_owned())
 }
 
+/// Whether a server that was refused speaks, only not as it was told to.
+fn is_about_protocol(reason: &str) -> bool {
+    reason.starts_with("it does not speak the ") || reason.starts_with("it speaks only the ")
+}
+
 /// The same for a server at an address.
 fn remote_hint(kind: &CallErrorKind) -> Option<String> {
     let hint = match kind {
@@ -123,9 +132,12 @@ fn remote_hint(kind: &CallErrorKind) -> Option<String> {
                 "send what it asks for: -H 'Authorization: Bearer …'; if you did, it was not accepted"
             }
             ConnectErrorKind::Http(status) if (300..400).contains(&status.status) => "use the address it is at now",
+            ConnectErrorKind::Refused(reason) if is_about_protocol(reason) => {
+                "without --protocol it is found out what the server speaks"
+            }
             ConnectErrorKind::Http(_) | ConnectErrorKind::Refused(_) => {
-                "is there an MCP server at this address? http:// is Streamable HTTP; older servers, with one long stream of \
-                events, are reached with sse+http://"
+                "is there an MCP server at this address? Most have it at /mcp; older ones, with one long stream of events, \
+                at /sse"
             }
             ConnectErrorKind::Transport(reason) if reason.contains("by proxy") => {
                 "the proxy is that of HTTPS_PROXY, HTTP_PROXY or ALL_PROXY; NO_PROXY=HOST goes around it"

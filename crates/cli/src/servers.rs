@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wharf::{
-    Deadlines, Environment, GroupWatcher, Http, InvalidRemote, LegacySse, NoHost, RemoteOptions, ServerName, Session,
-    SessionOptions, Stdio, Transport, WebSocket,
+    Deadlines, Environment, GroupWatcher, Http, InvalidRemote, LegacySse, Memory, NoHost, Protocol, RemoteOptions,
+    ServerName, Session, SessionOptions, Stdio, Transport, UnknownProtocol, WebSocket,
 };
 
 use crate::args::Globals;
 use crate::guard::Guard;
 use crate::network;
+use crate::places;
 use crate::suggest::nearest;
 
 /// What is wrong with what was asked for, and what to do about it.
@@ -52,13 +53,11 @@ pub(crate) fn sessions(globals: &Globals, wanted: Option<&str>) -> Result<Vec<Se
     }
     if let Some(wanted) = wanted {
         if !servers.iter().any(|server| server.name.as_str() == wanted) {
-            let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
-            let meant = nearest(wanted, names.iter().copied()).map(|name| format!("did you mean `{name}`?"));
-            let hint = meant.unwrap_or_else(|| format!("there is: {}", names.join(", ")));
-            return Err(misuse(format!("there is no server `{wanted}`"), Some(&hint)));
+            return Err(misuse(format!("there is no server `{wanted}`"), Some(&instead_of(wanted, &servers))));
         }
         servers.retain(|server| server.name.as_str() == wanted);
     }
+    let protocols = Protocols::read(globals, &servers)?;
     let headers = headers(globals, &servers)?;
     let options = options(globals)?;
     let environment = environment(globals)?;
@@ -80,9 +79,53 @@ pub(crate) fn sessions(globals: &Globals, wanted: Option<&str>) -> Result<Vec<Se
             Reach::Sse(url) => Arc::new(LegacySse::new(url, remote(url)?).map_err(invalid)?),
             Reach::WebSocket(url) => Arc::new(WebSocket::new(url, remote(url)?).map_err(invalid)?),
         };
-        sessions.push(Session::with_shared(name, transport, Arc::new(NoHost), options.clone()));
+        let options = SessionOptions { protocol: protocols.of(&name), ..options.clone() };
+        sessions.push(Session::with_shared(name, transport, Arc::new(NoHost), options));
     }
     Ok(sessions)
+}
+
+/// Which server may have been meant.
+fn instead_of(wanted: &str, servers: &[Written]) -> String {
+    let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
+    let meant = nearest(wanted, names.iter().copied()).map(|name| format!("did you mean `{name}`?"));
+    meant.unwrap_or_else(|| format!("there is: {}", names.join(", ")))
+}
+
+/// What is to be spoken with whom.
+struct Protocols {
+    with_all: Protocol,
+    with_one: Vec<(String, Protocol)>,
+}
+
+impl Protocols {
+    fn read(globals: &Globals, servers: &[Written]) -> Result<Self, Misuse> {
+        let mut read = Self { with_all: Protocol::default(), with_one: Vec::new() };
+        for text in &globals.protocol {
+            let (name, which) = text.split_once('=').map_or((None, text.as_str()), |(name, which)| (Some(name), which));
+            let protocol = which.parse().map_err(|error: UnknownProtocol| {
+                let meant = nearest(which, Protocol::NAMES);
+                let hint = meant.map(|name| format!("did you mean `{name}`?"));
+                misuse(error.to_string(), hint.as_deref())
+            })?;
+            match name {
+                None => read.with_all = protocol,
+                Some(name) if servers.iter().any(|server| server.name.as_str() == name) => {
+                    read.with_one.push((name.to_owned(), protocol));
+                }
+                Some(name) => {
+                    let what = format!("--protocol {text}: there is no server `{name}`");
+                    return Err(misuse(what, Some(&instead_of(name, servers))));
+                }
+            }
+        }
+        Ok(read)
+    }
+
+    fn of(&self, name: &ServerName) -> Protocol {
+        let one = self.with_one.iter().rev().find(|(one, _)| one == name.as_str());
+        one.map_or(self.with_all, |(_, protocol)| *protocol)
+    }
 }
 
 /// The headers of the command line. They may be secret, so they go to one server only, and it is clear to which.
@@ -109,7 +152,9 @@ pub(crate) fn options(globals: &Globals) -> Result<SessionOptions, Misuse> {
     let (total, connect) =
         (seconds("--timeout", globals.timeout)?, seconds("--connect-timeout", globals.connect_timeout)?);
     let deadlines = Deadlines { total: Some(total), connect, ..Deadlines::default() };
-    Ok(SessionOptions { deadlines, client_version: env!("CARGO_PKG_VERSION").to_owned(), ..SessionOptions::default() })
+    let memory = Arc::new(places::memory().map_or_else(Memory::default, Memory::kept_in));
+    let client_version = env!("CARGO_PKG_VERSION").to_owned();
+    Ok(SessionOptions { deadlines, client_version, memory, ..SessionOptions::default() })
 }
 
 /// What the servers may see of our environment: the usual, and what `--env` names.

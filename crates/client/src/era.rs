@@ -39,6 +39,9 @@ impl Protocol {
     /// All of them, by the names they are configured with.
     pub const NAMES: [&'static str; 3] = ["auto", "legacy", "modern"];
 
+    /// Each era for itself, the newest first.
+    pub const EACH: [Self; 2] = [Self::Modern, Self::Legacy];
+
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,5 +1,5 @@
-//! `wharf demo`: the whole of it in a few lines. One small server, reached in five ways, and what happens when it dies or
-//! loses its sessions.
+//! `wharf demo`: the whole of it in a few lines. One small server, reached in every way there is and spoken with in every
+//! generation of the protocol, and what happens when it dies or is started anew.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use wharf::server::{Remote, RemoteOptions as ServerOptions, Router, serve_stream};
 use wharf::{
-    CallErrorKind, Http, InProcess, Json, LegacySse, NoHost, RemoteOptions, Session, SessionOptions, Stdio, Transport,
-    WebSocket,
+    CallErrorKind, Http, InProcess, Json, LegacySse, NoHost, Protocol, RemoteOptions, Session, SessionOptions, Stdio,
+    Transport, WebSocket,
 };
 
 use crate::args::Globals;
@@ -26,10 +26,11 @@ struct Row {
     good: bool,
 }
 
-/// How it went over one kind of network transport: connecting, a call, and the same call after the server forgot us.
+/// How it went over one kind of network transport: what was spoken, connecting, a call, and the same call after the server
+/// was started anew.
 struct Journey {
     transport: &'static str,
-    cells: [String; 3],
+    cells: [String; 4],
     good: bool,
 }
 
@@ -80,36 +81,39 @@ async fn show(globals: &Globals, rows: Vec<Row>, journeys: Vec<Journey>, visits:
     });
     let written =
         render::out(render::table(&["", "step", "in this process", "as a child process"], rows.collect())).await;
-    note("\nThe same server over the network. It forgets all sessions, as if it had been started again:");
+    note("\nThe same server over the network. It forgets all it knew of us, as if it had been started again:");
     let journeys = journeys.into_iter().map(|journey| {
-        let [connected, called, recovered] = journey.cells;
-        vec![mark(journey.good), journey.transport.to_owned(), connected, called, recovered]
+        let [spoken, connected, called, recovered] = journey.cells;
+        vec![mark(journey.good), journey.transport.to_owned(), spoken, connected, called, recovered]
     });
-    let head = ["", "transport", "connect", "6 × 7", "6 × 7, its session lost"];
+    let head = ["", "transport", "protocol", "connect", "6 × 7", "6 × 7, started again"];
     let written = written.max(render::out(format!("\n{}", render::table(&head, journeys.collect()))).await);
     if visits.is_empty() {
         return written;
     }
     note("\nAnd the servers you named:");
     let visits = visits.iter().map(|visit| {
-        let [connected, tools, ping] = visit.cells.each_ref().map(|cell| render::plain(cell));
-        vec![mark(visit.exit == Exit::Done), visit.server.clone(), connected, tools, ping]
+        let [connected, spoken, tools, ping] = visit.cells.each_ref().map(|cell| render::plain(cell));
+        vec![mark(visit.exit == Exit::Done), visit.server.clone(), connected, spoken, tools, ping]
     });
-    let table = render::table(&["", "server", "connect", "tools", "ping"], visits.collect());
+    let table = render::table(&["", "server", "connect", "protocol", "tools", "ping"], visits.collect());
     written.max(render::out(format!("\n{table}")).await)
 }
 
-/// What became of a server that was named on the command line: connecting, its tools, a ping.
+/// What became of a server that was named on the command line: connecting, what it speaks, its tools, a ping.
 struct Visit {
     server: String,
-    cells: [String; 3],
+    cells: [String; 4],
     exit: Exit,
 }
 
 async fn visit(session: &Session) -> Visit {
     let began = Instant::now();
     let (cells, exit) = match session.connect().await {
-        Err(error) => ([error.kind.to_string(), "–".to_owned(), "–".to_owned()], Exit::from(&error.kind)),
+        Err(error) => {
+            let nothing = || "–".to_owned();
+            ([error.kind.to_string(), nothing(), nothing(), nothing()], Exit::from(&error.kind))
+        }
         Ok(info) => {
             let connected = format!("{} {}, {}", info.name, info.version, milliseconds(began));
             let listed = session.list_tools().await;
@@ -119,7 +123,7 @@ async fn visit(session: &Session) -> Visit {
             let tools =
                 listed.map_or_else(|error| error.kind.to_string(), |listed| format!("{} tools", listed.items.len()));
             let ping = pinged.map_or_else(|error| error.kind.to_string(), |()| milliseconds(began));
-            ([connected, tools, ping], exit)
+            ([connected, info.protocol(), tools, ping], exit)
         }
     };
     Visit { server: session.name().to_string(), cells, exit }
@@ -144,17 +148,21 @@ fn sessions(globals: &Globals) -> Result<[Session; 2], servers::Misuse> {
     Ok([session("inside", &options, Arc::new(inside))?, session("child", &options, Arc::new(child))?])
 }
 
-fn remote_sessions(globals: &Globals, remote: &Remote) -> Result<[Session; 3], servers::Misuse> {
+/// A session over every transport, in every generation of the protocol.
+fn remote_sessions(globals: &Globals, remote: &Remote) -> Result<Vec<Session>, servers::Misuse> {
     let (options, way) = (servers::options(globals)?, RemoteOptions::default());
     let odd = |error: wharf::InvalidRemote| servers::Misuse { what: error.to_string(), hint: None };
-    let http = Http::new(&remote.http_url(), way.clone()).map_err(odd)?;
-    let sse = LegacySse::new(&remote.sse_url(), way.clone()).map_err(odd)?;
-    let socket = WebSocket::new(&remote.ws_url(), way).map_err(odd)?;
-    Ok([
-        session("http", &options, Arc::new(http))?,
-        session("sse", &options, Arc::new(sse))?,
-        session("websocket", &options, Arc::new(socket))?,
-    ])
+    let transports: [(&str, Arc<dyn Transport>); 3] = [
+        ("http", Arc::new(Http::new(&remote.http_url(), way.clone()).map_err(odd)?)),
+        ("sse", Arc::new(LegacySse::new(&remote.sse_url(), way.clone()).map_err(odd)?)),
+        ("websocket", Arc::new(WebSocket::new(&remote.ws_url(), way).map_err(odd)?)),
+    ];
+    let each = transports.iter().flat_map(|transport| Protocol::EACH.map(|protocol| (transport, protocol)));
+    let sessions = each.map(|((name, transport), protocol)| {
+        let options = SessionOptions { protocol, ..options.clone() };
+        session(name, &options, Arc::clone(transport))
+    });
+    sessions.collect()
 }
 
 fn session(name: &str, options: &SessionOptions, transport: Arc<dyn Transport>) -> Result<Session, servers::Misuse> {
@@ -162,19 +170,28 @@ fn session(name: &str, options: &SessionOptions, transport: Arc<dyn Transport>) 
     Ok(Session::with_shared(name, transport, Arc::new(NoHost), options.clone()))
 }
 
-async fn travel(sessions: &[Session; 3], remote: &Remote) -> Vec<Journey> {
-    let transports = ["Streamable HTTP", "HTTP with SSE", "WebSocket"];
+async fn travel(sessions: &[Session], remote: &Remote) -> Vec<Journey> {
     let multiply = Json::from(json!({"a": 6, "operation": "*", "b": 7}));
     let mut journeys = Vec::new();
-    for (transport, session) in transports.into_iter().zip(sessions) {
-        let (connected, there) = connect(session).await;
+    for session in sessions {
+        let transport = match session.name().as_str() {
+            "http" => "Streamable HTTP",
+            "sse" => "HTTP with SSE",
+            _ => "WebSocket",
+        };
+        let began = Instant::now();
+        let (spoken, connected, there) = match session.connect().await {
+            Ok(info) => (info.protocol(), milliseconds(began), true),
+            Err(error) => ("–".to_owned(), error.kind.to_string(), false),
+        };
         let called = call(session, "calculate", &multiply).await;
         remote.router().forget_sessions().await;
         let began = Instant::now();
         let again = call(session, "calculate", &multiply).await;
-        let recovered = format!("{again} (a new session, {})", milliseconds(began));
-        let good = there && called == "42" && again == "42" && session.health().connections == 2;
-        journeys.push(Journey { transport, cells: [connected, called, recovered], good });
+        let cost = if session.health().connections == 1 { "nothing was lost" } else { "connected again" };
+        let recovered = format!("{again} ({cost}, {})", milliseconds(began));
+        let good = there && called == "42" && again == "42";
+        journeys.push(Journey { transport, cells: [spoken, connected, called, recovered], good });
     }
     journeys
 }
@@ -225,7 +242,7 @@ async fn both(step: &'static str, act: impl AsyncFn(&Session) -> (String, bool),
 async fn connect(session: &Session) -> (String, bool) {
     let began = Instant::now();
     match session.connect().await {
-        Ok(info) => (format!("{} {}, {}", info.name, info.version, milliseconds(began)), true),
+        Ok(info) => (format!("{} {}, {}, {}", info.name, info.version, info.protocol(), milliseconds(began)), true),
         Err(error) => (error.kind.to_string(), false),
     }
 }
@@ -259,15 +276,27 @@ fn milliseconds(began: Instant) -> String {
 fn as_json(rows: &[Row], journeys: &[Journey], visits: &[Visit], good: bool) -> Value {
     let row = |row: &Row| json!({ "step": row.step, "inProcess": row.cells[0], "child": row.cells[1], "ok": row.good });
     let journey = |journey: &Journey| {
-        let [connected, called, recovered] = &journey.cells;
-        let transport = journey.transport;
-        json!({ "transport": transport, "connect": connected, "call": called, "recovered": recovered, "ok": journey.good })
+        let [spoken, connected, called, recovered] = &journey.cells;
+        json!({
+            "transport": journey.transport,
+            "protocol": spoken,
+            "connect": connected,
+            "call": called,
+            "recovered": recovered,
+            "ok": journey.good,
+        })
     };
     let (steps, network): (Vec<_>, Vec<_>) = (rows.iter().map(row).collect(), journeys.iter().map(journey).collect());
     let visit = |visit: &Visit| {
-        let [connected, tools, ping] = &visit.cells;
-        let ok = visit.exit == Exit::Done;
-        json!({ "server": visit.server, "connect": connected, "tools": tools, "ping": ping, "ok": ok })
+        let [connected, spoken, tools, ping] = &visit.cells;
+        json!({
+            "server": visit.server,
+            "connect": connected,
+            "protocol": spoken,
+            "tools": tools,
+            "ping": ping,
+            "ok": visit.exit == Exit::Done,
+        })
     };
     let servers: Vec<_> = visits.iter().map(visit).collect();
     json!({ "version": 1, "ok": good, "steps": steps, "network": network, "servers": servers })

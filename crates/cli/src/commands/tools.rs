@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use serde::Serialize;
-use wharf::{CallError, Json, Listed, Quarantined, ServerName, Session, Tool};
+use wharf::{CallError, Json, Listed, Quarantined, ServerName, Session, Status, Tool};
 
 use crate::args::{Globals, Tools};
 use crate::exit::Exit;
@@ -102,6 +102,8 @@ struct ShownServer<'a> {
     name: &'a ServerName,
     state: &'static str,
     reason: Option<String>,
+    /// The revision of the protocol that is spoken.
+    protocol: Option<String>,
     tools: Vec<&'a Json>,
     quarantined: &'a [Quarantined],
     notes: &'a [String],
@@ -117,6 +119,10 @@ impl<'a> ShownServer<'a> {
                 name,
                 state: "connected",
                 reason: None,
+                protocol: match &*session.status().borrow() {
+                    Status::Connected(info) => Some(info.revision.clone()),
+                    _ => None,
+                },
                 tools: listed.items.iter().map(|tool| &tool.raw).collect(),
                 quarantined: &listed.quarantined,
                 notes: &listed.notes,
@@ -126,6 +132,7 @@ impl<'a> ShownServer<'a> {
                 name,
                 state: "failed",
                 reason: Some(error.kind.to_string()),
+                protocol: None,
                 tools: Vec::new(),
                 quarantined: &[],
                 notes: &[],

@@ -5,6 +5,7 @@
 mod call;
 mod ending;
 mod misuse;
+mod protocol;
 mod readme;
 mod remote;
 mod tools;

@@ -105,6 +105,10 @@ impl Negotiation<'_> {
         let opened = self.open(transport).await?;
         match self.greet(&opened).await {
             Ok(info) => Ok(Agreed { opened, info, manner: Manner::Legacy }),
+            Err(NoHandshake { kind: ConnectErrorKind::Refused(reason), outgrown: true }) => {
+                let reason = format!("it speaks only the modern protocol ({reason})");
+                Err(self.failed(&opened, ConnectErrorKind::Refused(reason)))
+            }
             Err(NoHandshake { kind, .. }) => Err(self.failed(&opened, kind)),
         }
     }
