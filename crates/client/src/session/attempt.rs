@@ -133,7 +133,11 @@ impl Parts {
 
     fn live(&self, agreed: Agreed) -> Live {
         let Agreed { opened: Opened { number, wire, beliefs }, info, manner } = agreed;
-        self.counters.connections.fetch_add(1, Ordering::Relaxed);
+        let again = self.counters.connections.fetch_add(1, Ordering::Relaxed) > 0;
+        // A process that was started anew may be another version, and nobody heard of changes meanwhile.
+        if again || !self.transport.is_remote() {
+            beliefs.forget();
+        }
         let speaker = Speaker { line: wire.line(), manner, wishes: Arc::clone(&self.wishes) };
         if !speaker.is_modern() {
             wire.listen();

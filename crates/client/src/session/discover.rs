@@ -50,6 +50,8 @@ pub(super) async fn discover(
             supported.as_ref().and_then(|given| MODERN.into_iter().find(|ours| given.iter().any(|it| it == ours)));
         match (answer, mutual) {
             (Ok(result), Some(chosen)) if chosen == revision => {
+                // It may have been greeted the old way too, because it was slow.
+                speaker.line.stand_alone(Some(revision));
                 return Discovered::Modern(info(&result, revision), speaker.manner);
             }
             // It names one that we speak, though it may have refused that very one: once more.

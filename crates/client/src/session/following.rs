@@ -162,7 +162,7 @@ type Listening = BoxFuture<'static, Result<Json, CallErrorKind>>;
 pub(super) async fn follow(speaker: Speaker, beliefs: Arc<Beliefs>, capabilities: Json) {
     let followed = &beliefs.followed;
     let mut resources = speaker.wishes.resources();
-    let mut governor = Governor::patient();
+    let mut governor = Governor::tireless();
     // What is listened to while something else is being asked for.
     let mut before: Option<Listening> = None;
     loop {
@@ -183,7 +183,6 @@ pub(super) async fn follow(speaker: Speaker, beliefs: Arc<Beliefs>, capabilities
             () = hear_out(&mut before) => None,
         };
         before = None;
-        let agreed = ended.is_none();
         let ended = if let Some(ended) = ended {
             ended
         } else {
@@ -202,11 +201,11 @@ pub(super) async fn follow(speaker: Speaker, beliefs: Arc<Beliefs>, capabilities
             return;
         }
         followed.gap.store(true, Ordering::Release);
-        let pause = if may_work_later(&ended) { governor.ended(opened.elapsed(), agreed, None) } else { None };
+        let pause = if may_work_later(&ended) { governor.ended(opened.elapsed(), false, None) } else { None };
         let changed = if let Some(pause) = pause {
             tokio::time::timeout(pause, resources.changed()).await.unwrap_or(Ok(()))
         } else {
-            followed.give_up(ended.map_or_else(|error| error.to_string(), |_| "it keeps ending".to_owned()));
+            followed.give_up(ended.map_or_else(|error| error.to_string(), |_| String::new()));
             resources.changed().await
         };
         if changed.is_err() {

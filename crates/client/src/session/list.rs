@@ -23,28 +23,33 @@ impl Session {
 
     pub(super) async fn list_tools_of(&self, live: &Live) -> Result<Listed<Tool>, CallError> {
         let age = live.beliefs.tools.age();
-        let mut listed: Listed<Tool> = self.list(live, "tools/list", "tools").await?;
-        if live.speaker.is_modern() && live.wire.takes_headers() {
-            set_aside(&mut listed);
+        let finish = |listed: &mut Listed<Tool>| {
+            if live.speaker.is_modern() && live.wire.takes_headers() {
+                set_aside(listed);
+            }
+        };
+        let (listed, kept) = self.list(live, ("tools/list", "tools"), finish).await?;
+        // Their schemas stay compiled for as long as the list is the same.
+        if !kept || live.beliefs.tools.get().is_none() {
+            live.beliefs.tools.keep(&listed, age);
         }
-        live.beliefs.tools.keep(&listed, age);
         Ok(listed)
     }
 
     /// All prompts of the server.
     pub async fn list_prompts(&self) -> Result<Listed<Prompt>, CallError> {
-        self.reading(|live| async move { self.list(&live, "prompts/list", "prompts").await }.boxed()).await
+        self.reading(|live| async move { self.list_all(&live, "prompts/list", "prompts").await }.boxed()).await
     }
 
     /// All resources of the server.
     pub async fn list_resources(&self) -> Result<Listed<Resource>, CallError> {
-        self.reading(|live| async move { self.list(&live, "resources/list", "resources").await }.boxed()).await
+        self.reading(|live| async move { self.list_all(&live, "resources/list", "resources").await }.boxed()).await
     }
 
     /// All resource templates of the server.
     pub async fn list_resource_templates(&self) -> Result<Listed<ResourceTemplate>, CallError> {
         self.reading(|live| {
-            async move { self.list(&live, "resources/templates/list", "resourceTemplates").await }.boxed()
+            async move { self.list_all(&live, "resources/templates/list", "resourceTemplates").await }.boxed()
         })
         .await
     }
@@ -106,9 +111,21 @@ impl Session {
         live.speaker.is_modern().then(|| live.beliefs.shelf.ticket(&audience()))
     }
 
-    /// Reads page after page. A cursor that comes twice, or too many pages, end the list with a note, not an error:
-    /// what came until then is good.
-    async fn list<T>(&self, live: &Live, method: &'static str, key: &str) -> Result<Listed<T>, CallError>
+    async fn list_all<T>(&self, live: &Live, method: &'static str, key: &str) -> Result<Listed<T>, CallError>
+    where
+        T: Item + Send + Sync + 'static,
+        Listed<T>: Clone,
+    {
+        self.list(live, (method, key), |_| ()).await.map(|(listed, _)| listed)
+    }
+
+    /// A list, and whether it was kept from before. What comes from the server is finished before it is kept.
+    async fn list<T>(
+        &self,
+        live: &Live,
+        (method, key): (&'static str, &str),
+        finish: impl Fn(&mut Listed<T>),
+    ) -> Result<(Listed<T>, bool), CallError>
     where
         T: Item + Send + Sync + 'static,
         Listed<T>: Clone,
@@ -116,16 +133,18 @@ impl Session {
         let ticket = self.ticket(live);
         let kept = ticket.as_ref().and_then(|ticket| live.beliefs.shelf.get::<Listed<T>>(ticket, method, ""));
         if let Some(kept) = kept {
-            return Ok((*kept).clone());
+            return Ok(((*kept).clone(), true));
         }
-        let (listed, terms) = self.list_afresh(live, method, key).await?;
+        let (mut listed, terms) = self.list_afresh(live, method, key).await?;
+        finish(&mut listed);
         if let (Some(ticket), Some(terms)) = (&ticket, terms) {
             live.beliefs.shelf.keep(ticket, (method, ""), Arc::new(listed.clone()), terms);
         }
-        Ok(listed)
+        Ok((listed, false))
     }
 
-    /// The list, and for how long it is good; `None` for one that is not whole.
+    /// Reads page after page: the list, and for how long it is good; `None` for one that is not whole. A cursor that comes
+    /// twice, or too many pages, end the list with a note, not an error: what came until then is good.
     async fn list_afresh<T: Item>(
         &self,
         live: &Live,

@@ -46,7 +46,10 @@ impl Negotiation<'_> {
         let negotiating = async {
             match self.parts.options.protocol {
                 Protocol::Auto => self.auto().await,
-                Protocol::Legacy => self.legacy(&*self.parts.transport).await,
+                Protocol::Legacy => match self.legacy(&*self.parts.transport).await {
+                    Err(error) if is_about_transport(&error) => self.over_older(error).await.map(|(agreed, _)| agreed),
+                    result => result,
+                },
                 Protocol::Modern => self.modern().await,
             }
         };
@@ -208,10 +211,11 @@ impl Negotiation<'_> {
             match race.on(event) {
                 Next::Wait => {}
                 Next::Greet(greeting) => work.push(greeting),
+                Next::GiveUp => break,
                 Next::Done(result) => return *result,
             }
         }
-        // Nothing came of either.
+        // Nothing came of either, or will.
         let late = || (self.error(self.parts.late()), false);
         match race.failure.take().unwrap_or_else(late) {
             (error, _) if is_about_transport(&error) => self.over_older(error).await,
@@ -283,6 +287,7 @@ enum Seat {
 enum Next {
     Wait,
     Greet(BoxFuture<'static, Event>),
+    GiveUp,
     Done(Box<Result<(Agreed, Option<Verdict>), ConnectError>>),
 }
 
@@ -314,10 +319,7 @@ impl<'a> Race<'a> {
                     // It is modern, and only slow to say so.
                     Seat::Second if outgrown => next,
                     // The first would be told the same.
-                    Seat::Second if fresh_each_time => {
-                        self.first = None;
-                        Next::Wait
-                    }
+                    Seat::Second if fresh_each_time => Next::GiveUp,
                     Seat::Second => self.greet_first(),
                     Seat::First => next,
                 }

@@ -31,6 +31,11 @@ impl Governor {
         Self { ends: 0, patience: PATIENCE }
     }
 
+    /// For a stream that matters for as long as there is a server: it is asked for less and less often, and for ever.
+    pub(crate) fn tireless() -> Self {
+        Self { ends: 0, patience: u32::MAX }
+    }
+
     /// For an answer that somebody waits for: a server that is gone is not waited for longer than it takes to start again.
     pub(super) fn hasty() -> Self {
         Self { ends: 0, patience: HASTE }
@@ -38,7 +43,7 @@ impl Governor {
 
     /// A stream has ended, or could not be opened. How long to wait before the next, or `None` to give up.
     pub(crate) fn ended(&mut self, lived: Duration, useful: bool, wish: Option<Duration>) -> Option<Duration> {
-        self.ends = if useful || lived >= STABLE { 1 } else { self.ends + 1 };
+        self.ends = if useful || lived >= STABLE { 1 } else { self.ends.saturating_add(1) };
         (self.ends <= self.patience).then(|| jittered(self.pause(wish)))
     }
 
