@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wharf::{
-    Deadlines, Environment, GroupWatcher, Http, InvalidRemote, LegacySse, Memory, NoHost, Protocol, RemoteOptions,
+    Deadlines, Environment, GroupWatcher, Http, HttpSse, InvalidRemote, Memory, NoHost, Protocol, RemoteOptions,
     ServerName, Session, SessionOptions, Stdio, Transport, UnknownProtocol, WebSocket,
 };
 
@@ -76,7 +76,7 @@ pub(crate) fn sessions(globals: &Globals, wanted: Option<&str>) -> Result<Vec<Se
                 Arc::new(Stdio::new(command, args, environment.clone()).watched_by(Arc::clone(&guard)))
             }
             Reach::Http(url) => Arc::new(Http::new(url, remote(url)?).map_err(invalid)?),
-            Reach::Sse(url) => Arc::new(LegacySse::new(url, remote(url)?).map_err(invalid)?),
+            Reach::Sse(url) => Arc::new(HttpSse::new(url, remote(url)?).map_err(invalid)?),
             Reach::WebSocket(url) => Arc::new(WebSocket::new(url, remote(url)?).map_err(invalid)?),
         };
         let options = SessionOptions { protocol: protocols.of(&name), ..options.clone() };

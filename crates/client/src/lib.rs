@@ -26,6 +26,6 @@ pub use schema::{Fault, Schema};
 pub use session::{CallOptions, Deadlines, Phase, ResultCache, ServerInfo, Session, SessionOptions, Status};
 pub use trace::{InvalidTrace, TraceContext};
 pub use transport::{
-    Frame, HeaderCommand, Http, InProcess, Incoming, InvalidRemote, Keeper, LONGEST_MESSAGE, LastWords, LegacySse,
-    Link, OpenError, Outgoing, RemoteOptions, Stdio, Transport, WebSocket, session_loss,
+    Frame, HeaderCommand, Http, HttpSse, InProcess, Incoming, InvalidRemote, Keeper, LONGEST_MESSAGE, LastWords, Link,
+    OpenError, Outgoing, RemoteOptions, Stdio, Transport, WebSocket, session_loss,
 };

@@ -40,7 +40,7 @@ pub use gather::{
 pub use wharf_client::{
     Abilities, AuthRequired, BoxFuture, CallError, CallErrorKind, CallOptions, ConnectError, ConnectErrorKind,
     Deadline, Deadlines, Elicitation, ElicitationAnswer, Evidence, Fault, Frame, HeaderCommand, Health, Host, Http,
-    HttpStatus, InProcess, Incoming, InvalidRemote, InvalidTrace, Keeper, LONGEST_MESSAGE, LastWords, LegacySse, Link,
+    HttpSse, HttpStatus, InProcess, Incoming, InvalidRemote, InvalidTrace, Keeper, LONGEST_MESSAGE, LastWords, Link,
     LogLevel, Memory, NoHost, Notice, OpenError, Outcome, Outgoing, Phase, Progress, Protocol, Refusal, RemoteOptions,
     ResultCache, Root, Schema, ServerInfo, Session, SessionOptions, Status, Stdio, TraceContext, Transport,
     UnknownProtocol, WebSocket, session_loss,

@@ -14,7 +14,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let router = Router::new(toolbox, ServerOptions::default());
     let remote = Remote::bind(SocketAddr::from(([127, 0, 0, 1], 0)), router).await?;
 
-    // These headers go with every request. What `LegacySse` and `WebSocket` take is the same.
+    // These headers go with every request. What `HttpSse` and `WebSocket` take is the same.
     let headers = vec![("Authorization".to_owned(), "Bearer made-up".to_owned())];
     let transport = Http::new(&remote.http_url(), RemoteOptions { headers, ..RemoteOptions::default() })?;
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use wharf::server::{Remote, RemoteOptions as ServerOptions, Router, serve_stream};
 use wharf::{
-    CallErrorKind, Http, InProcess, Json, LegacySse, NoHost, Protocol, RemoteOptions, Session, SessionOptions, Stdio,
+    CallErrorKind, Http, HttpSse, InProcess, Json, NoHost, Protocol, RemoteOptions, Session, SessionOptions, Stdio,
     Transport, WebSocket,
 };
 
@@ -154,7 +154,7 @@ fn remote_sessions(globals: &Globals, remote: &Remote) -> Result<Vec<Session>, s
     let odd = |error: wharf::InvalidRemote| servers::Misuse { what: error.to_string(), hint: None };
     let transports: [(&str, Arc<dyn Transport>); 3] = [
         ("http", Arc::new(Http::new(&remote.http_url(), way.clone()).map_err(odd)?)),
-        ("sse", Arc::new(LegacySse::new(&remote.sse_url(), way.clone()).map_err(odd)?)),
+        ("sse", Arc::new(HttpSse::new(&remote.sse_url(), way.clone()).map_err(odd)?)),
         ("websocket", Arc::new(WebSocket::new(&remote.ws_url(), way).map_err(odd)?)),
     ];
     let each = transports.iter().flat_map(|transport| Protocol::EACH.map(|protocol| (transport, protocol)));

@@ -27,7 +27,7 @@ pub(crate) use governor::Governor;
 pub use headers::HeaderCommand;
 use headers::Headers;
 pub(crate) use headers::parse as parse_headers;
-pub use legacy::LegacySse;
+pub use legacy::HttpSse;
 pub use loss::session_loss;
 
 /// Messages from the server that may wait for the reader.
@@ -121,7 +121,7 @@ impl Transport for Http {
     }
 
     fn older(&self) -> Option<Arc<dyn Transport>> {
-        Some(Arc::new(LegacySse::at(self.remote.clone())))
+        Some(Arc::new(HttpSse::at(self.remote.clone())))
     }
 }
 

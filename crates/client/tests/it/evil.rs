@@ -162,7 +162,7 @@ async fn event_answers_may_be_ruined_at_every_byte() {
 
 #[tokio::test]
 async fn the_older_sse_may_be_ruined_at_every_byte() {
-    ruin_every_byte(Way::LegacySse).await;
+    ruin_every_byte(Way::HttpSse).await;
 }
 
 #[tokio::test]
@@ -193,7 +193,7 @@ async fn answers_in_the_smallest_pieces_are_answers() {
 
 #[tokio::test(start_paused = true)]
 async fn answers_that_drip_are_answers_if_they_are_there_in_time() {
-    for way in [Way::Json, Way::Events, Way::LegacySse] {
+    for way in [Way::Json, Way::Events, Way::HttpSse] {
         let server = way.server(Script::good());
         let drip = Harm::Drip(Duration::from_millis(1));
         let session = way.over(harmed_in_memory(&server, drip), hasty());
@@ -349,7 +349,7 @@ fn stages(way: Way) -> Vec<(&'static str, Vec<Step>)> {
     match way {
         Way::Json => stages.push(("told how long its answer is", vec![Step::Stall])),
         Way::Events => stages.push(("told half of an event", vec![Step::RawEvent("data: {\"id\"".into()), Step::Hang])),
-        Way::LegacySse | Way::WebSocket => {}
+        Way::HttpSse | Way::WebSocket => {}
     }
     stages
 }

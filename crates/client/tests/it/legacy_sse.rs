@@ -40,7 +40,7 @@ async fn a_stream_on_which_nothing_comes_any_more_is_left_for_another() {
     // The first connection is that of the stream; it dies after the greeting, and nobody is told.
     let http =
         some_harmed_in_memory(&server, |connection| if connection == 1 { Harm::StallAfter(800) } else { Harm::None });
-    let session = Way::LegacySse.over(http, legacy());
+    let session = Way::HttpSse.over(http, legacy());
     eventually(session.connect()).await.unwrap();
     let sum = async || told(session.call("echo", &json(json!({"text": "x".repeat(300)}))).await);
     let mut answers = Vec::new();
@@ -57,7 +57,7 @@ async fn many_callers_of_a_dead_stream_find_out_together() {
     let server = HttpScripted::new(Script::good());
     let http =
         some_harmed_in_memory(&server, |connection| if connection == 1 { Harm::StallAfter(500) } else { Harm::None });
-    let session = Way::LegacySse.over(http, legacy());
+    let session = Way::HttpSse.over(http, legacy());
     let text = json(json!({"text": "x".repeat(300)}));
     while eventually(session.call("echo", &text)).await.is_ok() {}
     let began = Instant::now();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::sync::Notify;
 use wharf_client::{
-    CallErrorKind, CallOptions, ConnectErrorKind, Deadline, Deadlines, Http, LegacySse, NoHost, Outcome, Progress,
+    CallErrorKind, CallOptions, ConnectErrorKind, Deadline, Deadlines, Http, HttpSse, NoHost, Outcome, Progress,
     RemoteOptions, Session, SessionOptions, Transport,
 };
 use wharf_io::{ChildSpec, Environment, Managed, ManagedSpec};
@@ -91,7 +91,7 @@ impl Nginx {
     }
 
     fn sse(&self, deadlines: Deadlines) -> Session {
-        session(LegacySse::new(&self.url("/sse"), RemoteOptions::default()).unwrap(), deadlines)
+        session(HttpSse::new(&self.url("/sse"), RemoteOptions::default()).unwrap(), deadlines)
     }
 }
 

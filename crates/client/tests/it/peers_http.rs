@@ -17,7 +17,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use wharf_client::{
-    CallOptions, Http, LegacySse, NoHost, Outcome, Progress, Protocol, RemoteOptions, Session, SessionOptions, Status,
+    CallOptions, Http, HttpSse, NoHost, Outcome, Progress, Protocol, RemoteOptions, Session, SessionOptions, Status,
     WebSocket,
 };
 use wharf_io::{ChildSpec, Environment, HttpClient, HttpSettings, Managed, ManagedSpec};
@@ -113,7 +113,7 @@ impl Peer {
         let (name, own) = ("peer".parse().unwrap(), SessionOptions { protocol, ..SessionOptions::default() });
         match self.way {
             Way::Streamable => Session::new(name, Http::new(&url, options).unwrap(), NoHost, own),
-            Way::Sse => Session::new(name, LegacySse::new(&url, options).unwrap(), NoHost, own),
+            Way::Sse => Session::new(name, HttpSse::new(&url, options).unwrap(), NoHost, own),
         }
     }
 }
@@ -348,7 +348,7 @@ async fn a_server_on_rmcp_lists_calls_progresses_forgets_and_returns_over_every_
         let reach = RemoteOptions::default;
         let sessions = [
             Session::new(name(), Http::new(&remote.http_url(), reach()).unwrap(), NoHost, own()),
-            Session::new(name(), LegacySse::new(&remote.sse_url(), reach()).unwrap(), NoHost, own()),
+            Session::new(name(), HttpSse::new(&remote.sse_url(), reach()).unwrap(), NoHost, own()),
             Session::new(name(), WebSocket::new(&remote.ws_url(), reach()).unwrap(), NoHost, own()),
         ];
         for session in &sessions {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use crate::legacy;
 use tokio::io::DuplexStream;
 use tokio::task::JoinSet;
-use wharf_client::{Host, Http, LegacySse, NoHost, RemoteOptions, Session, SessionOptions, WebSocket};
+use wharf_client::{Host, Http, HttpSse, NoHost, RemoteOptions, Session, SessionOptions, WebSocket};
 use wharf_io::{DialTo, Dialed, HttpSettings};
 use wharf_testkit::{Answers, Harm, HttpScripted, Script, harmed};
 
@@ -61,7 +61,7 @@ pub(crate) fn http_with(remote: RemoteOptions, host: impl Host, options: Session
 }
 
 pub(crate) fn sse(server: &HttpScripted) -> Session {
-    let transport = LegacySse::new("http://server.test/sse", options(in_memory(server))).unwrap();
+    let transport = HttpSse::new("http://server.test/sse", options(in_memory(server))).unwrap();
     Session::new("remote".parse().unwrap(), transport, NoHost, legacy())
 }
 
@@ -73,12 +73,12 @@ pub(crate) enum Way {
     /// Streamable HTTP with answers as streams of events.
     Events,
     /// The older HTTP with one long stream of events.
-    LegacySse,
+    HttpSse,
     WebSocket,
 }
 
 impl Way {
-    pub(crate) const ALL: [Self; 4] = [Self::Json, Self::Events, Self::LegacySse, Self::WebSocket];
+    pub(crate) const ALL: [Self; 4] = [Self::Json, Self::Events, Self::HttpSse, Self::WebSocket];
 
     pub(crate) fn server(self, script: Script) -> HttpScripted {
         HttpScripted::new(script).answering(if self == Self::Events { Answers::Sse } else { Answers::Json })
@@ -101,8 +101,8 @@ impl Way {
                 let transport = Http::new(&format!("http://{authority}/mcp"), remote).unwrap();
                 Session::new(name, transport, NoHost, how)
             }
-            Self::LegacySse => {
-                let transport = LegacySse::new(&format!("http://{authority}/sse"), remote).unwrap();
+            Self::HttpSse => {
+                let transport = HttpSse::new(&format!("http://{authority}/sse"), remote).unwrap();
                 Session::new(name, transport, NoHost, how)
             }
             Self::WebSocket => {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde_json::json;
 use wharf_client::{
-    Abilities, BoxFuture, CallErrorKind, CallOptions, Deadline, Host, Http, InProcess, LegacySse, Link, Notice,
-    Outcome, Progress, RemoteOptions, Root, Session, SessionOptions, Stdio, Transport, WebSocket,
+    Abilities, BoxFuture, CallErrorKind, CallOptions, Deadline, Host, Http, HttpSse, InProcess, Link, Notice, Outcome,
+    Progress, RemoteOptions, Root, Session, SessionOptions, Stdio, Transport, WebSocket,
 };
 use wharf_io::Environment;
 use wharf_testkit::{
@@ -88,7 +88,7 @@ async fn way_with(name: &'static str, script: Script, options: SessionOptions) -
             let on = server.listen().await;
             let remotely = RemoteOptions::default();
             let transport: Arc<dyn Transport> = match remote {
-                "legacy sse" => Arc::new(LegacySse::new(&on.sse_url(), remotely).unwrap()),
+                "legacy sse" => Arc::new(HttpSse::new(&on.sse_url(), remotely).unwrap()),
                 "websocket" => Arc::new(WebSocket::new(&on.ws_url(), remotely).unwrap()),
                 _ => Arc::new(Http::new(&on.url(), remotely).unwrap()),
             };

@@ -47,3 +47,30 @@ fn the_words_know_no_runtime_and_the_client_no_foreign_client() {
     assert!(!dependencies(&manifest("protocol")).contains("tokio"));
     assert!(!dependencies(&manifest("client")).contains("rmcp"));
 }
+
+/// Every file below a folder.
+fn files(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() { files(&path, found) } else { found.push(path) }
+    }
+}
+
+#[test]
+fn only_client_and_server_know_that_there_are_eras() {
+    let words = ["legacy", "modern", "2024-11-05", "2025-", "2026-07-28", "server/discover", "\"initialize\""];
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut looked_at = Vec::new();
+    for name in ["protocol", "io", "wharf", "cli"] {
+        files(&crates.join(name).join("src"), &mut looked_at);
+    }
+    for path in &looked_at {
+        let text = std::fs::read_to_string(path).expect("a file").to_lowercase();
+        // A name of somebody else's module says nothing.
+        let text = text.replace("hyper_util::client::legacy", "");
+        let found: Vec<_> = words.iter().filter(|word| text.contains(**word)).collect();
+        let era = text.split(|c: char| !c.is_alphanumeric()).any(|word| matches!(word, "era" | "eras"));
+        assert!(found.is_empty() && !era, "{}: {found:?}", path.display());
+    }
+    assert!(looked_at.len() > 30, "{}", looked_at.len());
+}

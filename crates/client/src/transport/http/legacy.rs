@@ -23,11 +23,11 @@ use crate::transport::{
 
 /// A server that speaks HTTP with server-sent events, as before 2025.
 #[derive(Clone)]
-pub struct LegacySse {
+pub struct HttpSse {
     remote: Remote,
 }
 
-impl LegacySse {
+impl HttpSse {
     /// The server whose stream of events is at `url`, which is `http` or `https`.
     pub fn new(url: &str, options: RemoteOptions) -> Result<Self, InvalidRemote> {
         Ok(Self { remote: Remote::new(url, ["http", "https"], options)? })
@@ -38,7 +38,7 @@ impl LegacySse {
     }
 }
 
-impl Transport for LegacySse {
+impl Transport for HttpSse {
     fn open(&self) -> BoxFuture<'_, Result<Link, OpenError>> {
         Box::pin(async { open(self.remote.reach()?).await })
     }
