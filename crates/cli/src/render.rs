@@ -108,7 +108,9 @@ fn hint_for(kind: &CallErrorKind, noisy: bool) -> Option<String> {
             "without --protocol it is found out what the server speaks"
         }
         CallErrorKind::Connect(ConnectErrorKind::Refused(_)) => "is it an MCP server?",
-        CallErrorKind::Input { .. } => "this command has nobody to ask; use the server from a program with a `Host`",
+        CallErrorKind::Input { .. } | CallErrorKind::Server { code: -32021, .. } => {
+            "this command has nobody to ask; use the server from a program with a `Host`"
+        }
         CallErrorKind::Timeout { .. } => {
             "look at what the call may have done before you repeat it with a longer --timeout SECONDS"
         }

@@ -23,6 +23,7 @@ mod stdio;
 mod suite;
 mod tls;
 mod websocket;
+mod wishes;
 
 use std::sync::Arc;
 use std::time::Duration;
