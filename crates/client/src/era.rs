@@ -9,7 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 
 pub use memory::Memory;
-pub(crate) use memory::Verdict;
+pub(crate) use memory::{Verdict, digest};
 
 /// The newest revision with a handshake; what we ask for.
 pub(crate) const NEWEST_LEGACY: &str = "2025-11-25";

@@ -257,10 +257,10 @@ pub struct Evidence {
     pub noise: Option<String>,
 }
 
-impl CallError {
+impl CallErrorKind {
     /// Whether the call may have had an effect.
-    pub fn outcome(&self) -> Outcome {
-        match &self.kind {
+    pub(crate) fn outcome(&self) -> Outcome {
+        match self {
             CallErrorKind::Connect(_)
             | CallErrorKind::Arguments { .. }
             | CallErrorKind::Headers(_)
@@ -279,6 +279,21 @@ impl CallError {
             | CallErrorKind::Lost(_)
             | CallErrorKind::Closed => Outcome::Unknown,
         }
+    }
+
+    /// The same failure of a request that the server has begun to work on: that it met with this one does not undo that.
+    pub(crate) fn once_begun(self) -> Self {
+        match self.outcome() {
+            Outcome::NotRun => Self::Lost(format!("had begun with it and then could not be asked ({self})")),
+            Outcome::Answered | Outcome::Unknown => self,
+        }
+    }
+}
+
+impl CallError {
+    /// Whether the call may have had an effect.
+    pub fn outcome(&self) -> Outcome {
+        self.kind.outcome()
     }
 
     /// Whether the same may well work in a moment, where asking twice does no harm.

@@ -38,22 +38,25 @@ pub use cache::ResultCache;
 pub use call::CallOptions;
 pub use handshake::ServerInfo;
 
-use crate::era::UNSUPPORTED_VERSION;
 use crate::health::Counters;
 use crate::restarts::{Decision, Restarts, jittered};
-use crate::transport::{Transport, session_loss};
+use crate::transport::Transport;
 use crate::wire::{Asked, Ending, Limits, Wire};
-use crate::{CallError, CallErrorKind, ConnectError, ConnectErrorKind, Evidence, Health, Host, Memory, Protocol};
+use crate::{
+    CallError, CallErrorKind, ConnectError, ConnectErrorKind, Evidence, Fault, Health, Host, Memory, Protocol,
+};
 use attempt::Parts;
 use beliefs::Beliefs;
 use discover::{Discovered, discover};
 use manner::{Object, Request, Speaker, Wishes};
-use rounds::Round;
+use rounds::{Budget, Round};
 
 /// Counts the sessions of this process.
 static SESSIONS: AtomicU64 = AtomicU64::new(1);
 /// How long a server may take to answer a ping, when nothing else has been heard of it.
 const PING_LIMIT: Duration = Duration::from_secs(10);
+/// How long last words to the server may hold up the end of its session.
+const FAREWELLS: Duration = Duration::from_secs(1);
 /// The pauses before a list is asked for once more.
 const READING_PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_millis(500)];
 /// How long a local server may be silent during a call, if nobody says otherwise.
@@ -172,6 +175,12 @@ struct Inner {
     wishes: Arc<Wishes>,
     /// What the server is known by to what we keep of it.
     endpoint: Arc<str>,
+    /// What only this session is known by.
+    own: Arc<str>,
+    /// Last words to the server about what nobody wants any more.
+    farewells: Mutex<JoinSet<()>>,
+    /// How many calls wait for tasks of the server.
+    awaited: watch::Sender<usize>,
     /// One at a time may close.
     closing: Semaphore,
 }
@@ -224,10 +233,11 @@ impl Session {
         options: SessionOptions,
     ) -> Self {
         // Servers without an identity are each their own.
-        let own = || format!("session {}", SESSIONS.fetch_add(1, Ordering::Relaxed));
+        let own: Arc<str> = format!("session {}", SESSIONS.fetch_add(1, Ordering::Relaxed)).into();
         let inner = Inner {
             name,
-            endpoint: transport.identity().unwrap_or_else(own).into(),
+            endpoint: transport.identity().map_or_else(|| Arc::clone(&own), Into::into),
+            own,
             wishes: Arc::default(),
             transport,
             host,
@@ -236,6 +246,8 @@ impl Session {
             start: Mutex::default(),
             status: watch::Sender::new(Status::Idle),
             counters: Arc::default(),
+            farewells: Mutex::default(),
+            awaited: watch::Sender::default(),
             closing: Semaphore::new(1),
         };
         Self { inner: Arc::new(inner) }
@@ -289,8 +301,11 @@ impl Session {
         let greeted = if live.speaker.is_modern() {
             match discover(live.wire.line(), host, options, Arc::clone(&self.inner.wishes)).await {
                 Discovered::Modern(info, _) => Ok(info),
-                Discovered::Legacy { reason, .. } => Err(ConnectErrorKind::Refused(reason)),
-                Discovered::Gone(kind) | Discovered::Hopeless(kind) => Err(kind),
+                Discovered::Legacy { kind, .. } | Discovered::Gone(kind) | Discovered::Hopeless(kind) => {
+                    // What was agreed before still holds.
+                    live.wire.stand_alone(Some(&live.info.revision));
+                    Err(kind)
+                }
             }
         } else {
             handshake::shake_hands(live.wire.line(), host, options).await.map_err(|refused| refused.kind)
@@ -335,16 +350,20 @@ impl Session {
         method: &'static str,
         params: &(impl Serialize + Sync),
     ) -> Result<Json, CallErrorKind> {
-        let unusable = |reason| CallErrorKind::Malformed(format!("the parameters of `{method}` {reason}"));
+        let unusable = |reason| {
+            let fault = Fault { path: String::new(), message: format!("the parameters {reason}") };
+            CallErrorKind::Arguments { tool: method.to_owned(), fault }
+        };
         let params = Json::of(params).map_err(|error| unusable(format!("cannot be written: {error}")))?;
         let mut params = Object::read(&params).map_err(unusable)?;
         let meta = params.split_meta();
         let about = ["name", "uri", "taskId"].into_iter().find_map(|key| params.get(key)?.decode::<String>().ok());
         let named = matches!(method, "tools/call" | "prompts/get" | "resources/read") || method.starts_with("tasks/");
-        let mut request = Request::new(method, &params, self.inner.limits(&CallOptions::default()));
+        let limits = self.inner.limits(&CallOptions::default());
+        let mut request = Request::new(method, &params, limits);
         request.about = about.as_deref().filter(|_| named);
         request.meta = meta.as_ref();
-        self.complete(live, &mut request).await
+        self.complete(live, &mut request, &Budget::new(live, limits)).await
     }
 
     /// Reads something, which may be done as often as it takes: a few times, with pauses between.
@@ -407,9 +426,10 @@ impl Session {
             (std::mem::take(&mut start.tasks), std::mem::take(&mut start.retired))
         };
         tasks.shutdown().await;
-        let live = self.inner.live.swap(None);
         // Said before the waiting: whoever uses the session meanwhile opens it again, and has the last word.
         self.inner.status.send_replace(Status::Closed);
+        let _ = tokio::time::timeout(FAREWELLS, self.inner.say_farewells()).await;
+        let live = self.inner.live.swap(None);
         let retired = retired.iter().filter_map(Weak::upgrade);
         join_all(retired.chain(live).map(|live| async move { live.close().await })).await;
     }
@@ -426,13 +446,18 @@ impl Live {
     /// Lets nobody else into this session.
     fn lose(&self) {
         if !self.lost.swap(true, Ordering::AcqRel) {
+            self.beside().abort_all();
             self.wire.retire();
         }
     }
 
+    fn beside(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.beside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn close(&self) {
         // Some servers wait a while for a client that still listens.
-        let mut beside = std::mem::take(&mut *self.beside.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut beside = std::mem::take(&mut *self.beside());
         beside.shutdown().await;
         self.wire.close().await;
     }
@@ -452,13 +477,7 @@ impl Inner {
     /// Whether a call failed because the server has lost the session, or speaks another way than it did. If so, nobody
     /// else is let into it.
     fn has_lost(&self, live: &Live, error: &CallError) -> bool {
-        let lost = match &error.kind {
-            CallErrorKind::SessionLost { .. } => true,
-            CallErrorKind::Server { code, message, .. } => {
-                *code == UNSUPPORTED_VERSION || (live.speaker.is_modern() && session_loss(*code, message))
-            }
-            _ => false,
-        };
+        let lost = matches!(error.kind, CallErrorKind::SessionLost { .. });
         if lost {
             tracing::debug!(server = %self.name, %error, "the session is lost");
             live.lose();
@@ -618,6 +637,23 @@ impl Inner {
             live.doubtful.store(true, Ordering::Relaxed);
         }
         CallError { server: self.name.clone(), kind, evidence: live.wire.evidence() }
+    }
+
+    fn farewells(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.farewells.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until nobody waits for a task any more, and the server has been told so.
+    async fn say_farewells(&self) {
+        let _ = self.awaited.subscribe().wait_for(|awaited| *awaited == 0).await;
+        let mut farewells = std::mem::take(&mut *self.farewells());
+        while farewells.join_next().await.is_some() {}
+    }
+
+    /// Completes when the session is closed after it had been closed so often.
+    async fn closed_after(&self, closings: u64) {
+        let mut status = self.status.subscribe();
+        while self.start().closings == closings && status.changed().await.is_ok() {}
     }
 
     fn start(&self) -> MutexGuard<'_, Start> {

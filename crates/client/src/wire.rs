@@ -28,13 +28,14 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wharf_protocol::Json;
 
+use crate::era::UNSUPPORTED_VERSION;
 use crate::health::Counters;
 use crate::transport::{Heard, Keeper, Link, PostError, Posted, session_loss};
 use crate::{CallErrorKind, ConnectErrorKind, Evidence, Host, Notice, Progress};
 use clock::{Clock, Paused};
 pub(crate) use find_id::{Found, find_id};
 use message::write;
-pub(crate) use message::{Message, RpcError, read_shared};
+pub(crate) use message::{Message, RpcError, our_id, read_shared};
 use out::Out;
 pub(crate) use questions::Question;
 use reader::Reader;
@@ -299,7 +300,7 @@ impl Line {
         // From here on the request counts as under way: if we are dropped, the server is told.
         let handshake = method == "initialize";
         let greeting = handshake || method == "server/discover";
-        let hangs_up = matches!(shared.out, Out::Posts(_)) && shared.stateless.load(Ordering::Relaxed);
+        let hangs_up = self.takes_headers() && shared.stateless.load(Ordering::Relaxed);
         let mut in_flight = InFlight { shared, id, forgotten: false, answered: false, cancels: !greeting && !hangs_up };
         let message = write(Some(id), method, Some(params(id)));
         let posting = match &shared.out {
@@ -314,7 +315,7 @@ impl Line {
         // Either the reader finds our post when it ends, or we find its ending here.
         fence(Ordering::SeqCst);
         // Only a request that begins no session, and that the server has not begun to work on, can have met with a lost one.
-        let mut begun = handshake;
+        let mut begun = greeting;
         let answer = if shared.ending.get().is_some() {
             Err(Failure::Ended)
         } else if shared.closing.get().is_some() {
@@ -410,9 +411,7 @@ impl Line {
 
     fn no_result(&self, failure: Failure, begun: bool) -> CallErrorKind {
         match failure {
-            Failure::Rpc(RpcError { code, message, .. })
-                if !begun && self.shared.out.has_session() && session_loss(code, &message) =>
-            {
+            Failure::Rpc(RpcError { code, message, .. }) if !begun && self.has_lost(code, &message) => {
                 CallErrorKind::SessionLost { code, message }
             }
             Failure::Rpc(RpcError { code, message, data }) => CallErrorKind::Server { code, message, data },
@@ -426,6 +425,14 @@ impl Line {
                 None => CallErrorKind::Lost("lost the connection".to_owned()),
             },
         }
+    }
+
+    /// Whether an error means that the server no longer speaks with us as it did. A server behind a pipe cannot become
+    /// another one while the pipe lives.
+    fn has_lost(&self, code: i64, message: &str) -> bool {
+        let stateless = self.takes_headers() && self.shared.stateless.load(Ordering::Relaxed);
+        let session = self.shared.out.has_session() || stateless;
+        (session && session_loss(code, message)) || (self.takes_headers() && code == UNSUPPORTED_VERSION)
     }
 
     fn not_sent(&self) -> ConnectErrorKind {

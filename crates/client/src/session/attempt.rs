@@ -116,8 +116,7 @@ impl Parts {
 
     /// Closes a connection that is not needed after all, in good order, while others go on.
     pub(super) fn dismiss(&self, opened: Opened) {
-        // Over HTTP there is nothing to close, and the connections are also everybody else's.
-        if let Some(session) = self.session.upgrade().filter(|_| !opened.wire.renews()) {
+        if let Some(session) = self.session.upgrade() {
             session.start().tasks.spawn(async move { opened.wire.close().await });
         }
     }

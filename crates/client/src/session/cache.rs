@@ -11,6 +11,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use wharf_protocol::{Fields, Json};
 
+use crate::era::digest;
+
 /// The longest anything is kept.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// The most that is kept, in bytes of text.
@@ -29,6 +31,7 @@ pub struct ResultCache {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
+    /// A digest, as who may see it is: both may hold secrets.
     endpoint: Arc<str>,
     /// Who may see it; everybody if absent.
     audience: Option<Arc<str>>,
@@ -62,6 +65,11 @@ impl Terms {
         Self { lives: Duration::from_secs_f64(lives / 1000.0), shared, size: result.as_str().len() }
     }
 
+    /// Whether it may be kept at all.
+    pub(super) fn allow(self) -> bool {
+        !self.lives.is_zero() && self.size <= LARGEST
+    }
+
     /// The terms of two parts of one result.
     pub(super) fn and(self, other: Self) -> Self {
         Self { lives: self.lives.min(other.lives), shared: self.shared && other.shared, size: self.size + other.size }
@@ -80,7 +88,7 @@ impl ResultCache {
     }
 
     fn keep(&self, key: Key, value: Arc<dyn Any + Send + Sync>, terms: Terms, age: u64) {
-        if terms.lives.is_zero() || terms.size > LARGEST {
+        if !terms.allow() {
             return;
         }
         let (mut kept, now) = (self.kept(), Instant::now());
@@ -118,12 +126,12 @@ pub(super) struct Ticket {
 
 impl Shelf {
     pub(super) fn new(cache: Arc<ResultCache>, endpoint: &str) -> Self {
-        Self { cache, endpoint: endpoint.into() }
+        Self { cache, endpoint: digest(endpoint).into() }
     }
 
     /// To be taken before anything is asked for.
     pub(super) fn ticket(&self, audience: &str) -> Ticket {
-        Ticket { audience: audience.into(), age: self.cache.forgotten.load(Ordering::Acquire) }
+        Ticket { audience: digest(audience).into(), age: self.cache.forgotten.load(Ordering::Acquire) }
     }
 
     pub(super) fn get<T: Any + Send + Sync>(

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use wharf_protocol::{Hints, Json, ToolOutput, ToolResult};
 
 use super::manner::{Request, Welcome};
+use super::rounds::Budget;
 use super::{Live, Session};
 use crate::era::HEADER_MISMATCH;
 use crate::transport::parse_headers;
@@ -106,18 +107,7 @@ impl Session {
         options: &mut CallOptions<'_>,
     ) -> Result<ToolOutput, CallError> {
         let fail = |kind| self.inner.call_error(live, kind);
-        let mut again = live.speaker.is_modern();
-        let result = loop {
-            match self.send_call(live, tool, arguments, options).await {
-                // The tool has become another one since it was listed; the call did not run.
-                Err(CallErrorKind::Server { code: HEADER_MISMATCH, .. }) if again => {
-                    live.beliefs.forget();
-                    Box::pin(self.list_tools_of(live)).await?;
-                    again = false;
-                }
-                result => break result.map_err(fail)?,
-            }
-        };
+        let result = self.send_call(live, tool, arguments, options).await.map_err(fail)?;
 
         let output = ToolOutput::from_json(&result)
             .map_err(|reason| fail(CallErrorKind::Malformed(format!("the result {reason}"))))?;
@@ -137,28 +127,35 @@ impl Session {
         arguments: &Json,
         options: &mut CallOptions<'_>,
     ) -> Result<Json, CallErrorKind> {
-        let mut headers = match &options.headers[..] {
+        let own = match &options.headers[..] {
             [] => HeaderMap::new(),
             headers => parse_headers(headers).map_err(CallErrorKind::Headers)?,
         };
-        if live.speaker.is_modern()
-            && live.wire.takes_headers()
-            && let Some(tools) = live.beliefs.tools.get()
-            && let Some(known) = tools.get(tool)
-        {
-            headers.extend(known.headers(arguments));
+        let (params, limits) = (CallParams { name: tool, arguments }, self.inner.limits(options));
+        let budget = Budget::new(live, limits);
+        let mut request = Request::new("tools/call", &params, limits).about(tool);
+        request.progress = options.progress.as_mut().map_or(Welcome::Noted, |progress| Welcome::Heard(&mut **progress));
+        request.trace = options.trace.as_ref();
+        let headed = live.speaker.is_modern() && live.wire.takes_headers();
+        let mut again = headed;
+        loop {
+            request.headers.clone_from(&own);
+            if headed
+                && let Some(tools) = live.beliefs.tools.get()
+                && let Some(known) = tools.get(tool)
+            {
+                request.headers.extend(known.headers(arguments));
+            }
+            match self.complete(live, &mut request, &budget).await {
+                // The tool has become another one since it was listed; the call did not run.
+                Err(CallErrorKind::Server { code: HEADER_MISMATCH, .. }) if again && !request.begun => {
+                    live.beliefs.forget();
+                    budget.within(Box::pin(self.list_tools_of(live))).await?.map_err(|error| error.kind)?;
+                    again = false;
+                }
+                result => return result,
+            }
         }
-        let mut request = Request {
-            method: "tools/call",
-            params: &CallParams { name: tool, arguments },
-            about: Some(tool),
-            limits: self.inner.limits(options),
-            headers,
-            progress: options.progress.as_mut().map_or(Welcome::Noted, |progress| Welcome::Heard(&mut **progress)),
-            trace: options.trace.as_ref(),
-            meta: None,
-        };
-        self.complete(live, &mut request).await
     }
 
     /// Checks a result against the tool's output schema. If there is structured content and the tools have not been

@@ -16,8 +16,9 @@ use crate::{CallErrorKind, ConnectErrorKind, Host};
 pub(super) enum Discovered {
     /// It answered it.
     Modern(ServerInfo, Manner),
-    /// It does not know such questions, or knows them and speaks only what came before. Whether that is certain, and why.
-    Legacy { certain: bool, reason: String },
+    /// It does not know such questions, or knows them and speaks only what came before. Whether that is certain, and what
+    /// it means for who will not speak the old way.
+    Legacy { certain: bool, kind: ConnectErrorKind },
     /// It went away over it, as some old servers do.
     Gone(ConnectErrorKind),
     /// There is no speaking with it.
@@ -68,29 +69,33 @@ pub(super) async fn discover(
 
 /// What an answer means that does not begin anything.
 fn otherwise(answer: Result<Json, CallErrorKind>, supported: Option<Vec<String>>) -> Discovered {
-    let legacy = |certain, reason: String| Discovered::Legacy { certain, reason };
+    let legacy = |reason: String| {
+        let reason = format!("it does not speak the modern protocol ({reason})");
+        Discovered::Legacy { certain: true, kind: ConnectErrorKind::Refused(reason) }
+    };
     match (answer, supported) {
         (Ok(_) | Err(CallErrorKind::Server { code: UNSUPPORTED_VERSION, .. }), Some(given)) if !given.is_empty() => {
             if given.iter().any(|revision| LEGACY.contains(&revision.as_str())) {
-                return legacy(true, format!("it speaks {}", given.join(", ")));
+                return legacy(format!("it speaks {}", given.join(", ")));
             }
             let ours = MODERN.into_iter().chain(LEGACY).collect::<Vec<_>>().join(", ");
             let reason = format!("it speaks the protocol of {}; this client speaks {ours}", given.join(", "));
             Discovered::Hopeless(ConnectErrorKind::Refused(reason))
         }
-        (Ok(_), _) => legacy(true, "its answer to `server/discover` names no revision".to_owned()),
+        (Ok(_), _) => legacy("its answer to `server/discover` names no revision".to_owned()),
         (Err(CallErrorKind::Server { code: code @ (HEADER_MISMATCH | MISSING_CAPABILITY), message, .. }), _) => {
             Discovered::Hopeless(ConnectErrorKind::Refused(format!("error {code}: {message}")))
         }
         (Err(CallErrorKind::Lost(reason)), _) => Discovered::Gone(ConnectErrorKind::Ended(reason)),
-        (Err(CallErrorKind::Http(status)), _) => {
-            // A server in trouble says nothing about what it speaks.
-            legacy(status.status < 500 && status.status != 429, status.to_string())
+        // A server in trouble says nothing about what it speaks.
+        (Err(CallErrorKind::Http(status)), _) if status.status >= 500 || status.status == 429 => {
+            Discovered::Legacy { certain: false, kind: ConnectErrorKind::Http(status) }
         }
-        (Err(CallErrorKind::Server { code, message, .. }), _) => legacy(true, format!("error {code}: {message}")),
-        (Err(error @ (CallErrorKind::Malformed(_) | CallErrorKind::Unanswered(_))), _) => {
-            legacy(true, error.to_string())
+        (Err(CallErrorKind::Http(status)), _) => legacy(status.to_string()),
+        (Err(CallErrorKind::Server { code, message, .. } | CallErrorKind::SessionLost { code, message }), _) => {
+            legacy(format!("error {code}: {message}"))
         }
+        (Err(error @ (CallErrorKind::Malformed(_) | CallErrorKind::Unanswered(_))), _) => legacy(error.to_string()),
         (Err(other), _) => Discovered::Hopeless(handshake::not_ready(other)),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -17,31 +17,38 @@ use super::beliefs::Beliefs;
 use super::manner::{Request, Speaker};
 use super::rounds::Round;
 use crate::transport::Governor;
-use crate::wire::{Limits, NEVER};
+use crate::wire::{Limits, NEVER, our_id};
 use crate::{CallErrorKind, ConnectErrorKind, Notice};
 
 /// How long a server may take to begin its answer.
 const FIRST_BYTE: Duration = Duration::from_secs(60);
+/// How long it may take to agree.
+const AGREEMENT: Duration = Duration::from_secs(60);
 
 /// What the server has agreed to tell.
 #[derive(Debug, Default)]
 pub(super) struct Followed {
     agreed: watch::Sender<Agreed>,
+    /// The request that is to be agreed to.
+    asking: AtomicU64,
     /// Nobody has been listening for a while.
     gap: AtomicBool,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Agreed {
-    /// How often it has agreed.
+    /// How often it has been asked, and how often it has agreed.
+    tries: u64,
     times: u64,
     /// What was asked for last, and not answered yet.
     pending: Wanted,
     /// What was asked for when it last agreed, and what it agreed to.
     asked: Wanted,
     honoured: Wanted,
-    /// Why it is no longer asked.
-    given_up: Option<String>,
+    /// After how many tries, and why, it is no longer asked.
+    given_up: Option<(u64, String)>,
+    /// Nobody listens any more.
+    over: bool,
 }
 
 /// What we want to hear of.
@@ -113,25 +120,41 @@ impl Wanted {
 impl Followed {
     /// The server agrees. What is returned is what the host may have missed before.
     pub(super) fn acknowledged(&self, params: Option<&Json>) -> Vec<Notice> {
+        let meta = params.and_then(|params| Fields::of(params).ok()?.object("_meta").ok()?);
+        let meta = meta.as_ref().and_then(|meta| Fields::of(meta).ok());
+        let to = meta.and_then(|meta| our_id(meta.json("io.modelcontextprotocol/subscriptionId")?.as_str()).0);
+        if to.is_some_and(|to| to != self.asking.load(Ordering::Acquire)) {
+            // What it agrees to has been given up.
+            return Vec::new();
+        }
         let honoured = Wanted::read(params);
         let missed = if self.gap.swap(false, Ordering::AcqRel) { honoured.all() } else { Vec::new() };
         self.agreed.send_modify(|agreed| {
             agreed.times += 1;
-            agreed.asked = std::mem::take(&mut agreed.pending);
+            agreed.asked.clone_from(&agreed.pending);
             agreed.honoured = honoured;
             agreed.given_up = None;
         });
         missed
     }
 
-    /// Waits until the server has agreed to tell of a resource, or has not.
-    pub(super) async fn covers(&self, uri: &str) -> Result<(), String> {
+    /// How often the server has been asked until now.
+    pub(super) fn tries(&self) -> u64 {
+        self.agreed.borrow().tries
+    }
+
+    /// Waits until the server has agreed to tell of a resource, or has not, asked more often than so many times.
+    pub(super) async fn covers(&self, uri: &str, tries: u64) -> Result<(), String> {
         let mut agreed = self.agreed.subscribe();
-        let decided =
-            agreed.wait_for(|agreed| agreed.given_up.is_some() || agreed.asked.resource_subscriptions.contains(uri));
+        let decided = agreed.wait_for(|agreed| {
+            let refused = agreed.given_up.as_ref().is_some_and(|(at, _)| *at > tries);
+            let answered = agreed.tries > tries && agreed.asked.resource_subscriptions.contains(uri);
+            agreed.over || refused || answered
+        });
         match decided.await {
+            Ok(agreed) if agreed.over => Err("the connection ended".to_owned()),
             Ok(agreed) if agreed.honoured.resource_subscriptions.contains(uri) => Ok(()),
-            Ok(agreed) => Err(agreed.given_up.clone().unwrap_or_else(|| "it did not agree to".to_owned())),
+            Ok(agreed) => Err(agreed.given_up.clone().map_or("it did not agree to".to_owned(), |(_, reason)| reason)),
             Err(_) => Err("the connection ended".to_owned()),
         }
     }
@@ -140,7 +163,9 @@ impl Followed {
         let mut times = 0;
         self.agreed.send_modify(|agreed| {
             agreed.pending = wanted.clone();
-            agreed.given_up = None;
+            // What was agreed to before is no longer what is asked for.
+            agreed.asked = Wanted::default();
+            agreed.tries += 1;
             times = agreed.times;
         });
         times
@@ -152,7 +177,16 @@ impl Followed {
 
     fn give_up(&self, reason: String) {
         tracing::debug!(reason, "the server does not speak unasked");
-        self.agreed.send_modify(|agreed| agreed.given_up = Some(reason));
+        self.agreed.send_modify(|agreed| agreed.given_up = Some((agreed.tries, reason)));
+    }
+}
+
+/// Tells those who wait that nobody listens any more, however that came about.
+struct Over(Arc<Beliefs>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.followed.agreed.send_modify(|agreed| agreed.over = true);
     }
 }
 
@@ -160,6 +194,7 @@ type Listening = BoxFuture<'static, Result<Json, CallErrorKind>>;
 
 /// Listens for as long as the connection lives.
 pub(super) async fn follow(speaker: Speaker, beliefs: Arc<Beliefs>, capabilities: Json) {
+    let _over = Over(Arc::clone(&beliefs));
     let followed = &beliefs.followed;
     let mut resources = speaker.wishes.resources();
     let mut governor = Governor::tireless();
@@ -175,11 +210,17 @@ pub(super) async fn follow(speaker: Speaker, beliefs: Arc<Beliefs>, capabilities
             continue;
         }
         let (times, opened) = (followed.ask(&wanted), Instant::now());
-        let mut listening = listen(speaker.clone(), wanted);
+        let mut listening = listen(speaker.clone(), Arc::clone(&beliefs), wanted);
         let ended = tokio::select! {
             biased;
             () = followed.agreed_after(times) => None,
             ended = &mut listening => Some(ended),
+            // Something else is wanted before this was agreed to.
+            changed = resources.changed() => match changed {
+                Ok(()) => continue,
+                Err(_) => return,
+            },
+            () = tokio::time::sleep(AGREEMENT) => Some(Err(CallErrorKind::Lost("did not agree in time".to_owned()))),
             () = hear_out(&mut before) => None,
         };
         before = None;
@@ -223,7 +264,7 @@ async fn hear_out(before: &mut Option<Listening>) {
     std::future::pending::<()>().await;
 }
 
-fn listen(speaker: Speaker, wanted: Wanted) -> Listening {
+fn listen(speaker: Speaker, beliefs: Arc<Beliefs>, wanted: Wanted) -> Listening {
     #[derive(Serialize)]
     struct Params {
         notifications: Wanted,
@@ -231,7 +272,9 @@ fn listen(speaker: Speaker, wanted: Wanted) -> Listening {
     async move {
         let (params, limits) =
             (Params { notifications: wanted }, Limits { idle: NEVER, total: None, first_byte: FIRST_BYTE });
-        speaker.send(&mut Request::new("subscriptions/listen", &params, limits), &Round::default()).await
+        let mut request = Request::new("subscriptions/listen", &params, limits);
+        request.id = Some(&beliefs.followed.asking);
+        speaker.send(&mut request, &Round::default()).await
     }
     .boxed()
 }

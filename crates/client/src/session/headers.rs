@@ -86,11 +86,15 @@ impl Marked {
     }
 }
 
-/// A value as a header has it; numbers as they are written.
+/// A value as a header has it. Whole numbers are as they are written; others as everybody writes them.
 fn said(value: &Json) -> Option<String> {
     match value.as_str().as_bytes().first()? {
         b'"' => value.decode().ok(),
         b'{' | b'[' | b'n' => None,
+        b't' | b'f' => Some(value.as_str().to_owned()),
+        _ if value.as_str().contains(['.', 'e', 'E']) => {
+            value.decode::<serde_json::Number>().ok().map(|number| number.to_string())
+        }
         _ => Some(value.as_str().to_owned()),
     }
 }

@@ -11,7 +11,7 @@ use wharf_protocol::{Fields, Item, Json, Listed, Prompt, Resource, ResourceTempl
 use super::cache::{Terms, Ticket};
 use super::headers::Marked;
 use super::manner::Request;
-use super::rounds::Round;
+use super::rounds::{Budget, Round};
 use super::{CallOptions, Live, Session};
 use crate::{CallError, CallErrorKind};
 
@@ -28,12 +28,9 @@ impl Session {
                 set_aside(listed);
             }
         };
-        let (listed, kept) = self.list(live, ("tools/list", "tools"), finish).await?;
-        // Their schemas stay compiled for as long as the list is the same.
-        if !kept || live.beliefs.tools.get().is_none() {
-            live.beliefs.tools.keep(&listed, age);
-        }
-        Ok(listed)
+        let listed = self.list(live, ("tools/list", "tools"), finish).await?;
+        live.beliefs.tools.keep(&listed, age);
+        Ok((*listed).clone())
     }
 
     /// All prompts of the server.
@@ -67,7 +64,8 @@ impl Session {
             async move {
                 let limits = self.inner.limits(&CallOptions::default());
                 let mut request = Request::new("prompts/get", params, limits).about(name);
-                self.complete(&live, &mut request).await.map_err(|kind| self.inner.call_error(&live, kind))
+                let got = self.complete(&live, &mut request, &Budget::new(&live, limits)).await;
+                got.map_err(|kind| self.inner.call_error(&live, kind))
             }
             .boxed()
         })
@@ -85,11 +83,13 @@ impl Session {
                 }
                 let (params, limits) = (json!({ "uri": uri }), self.inner.limits(&CallOptions::default()));
                 let mut request = Request::new("resources/read", &params, limits).about(uri);
-                let content = self.complete(&live, &mut request).await;
+                let content = self.complete(&live, &mut request, &Budget::new(&live, limits)).await;
                 let content = content.map_err(|kind| self.inner.call_error(&live, kind))?;
-                if let Some(ticket) = &ticket {
+                // What a person had a part in is not for everybody who asks for the same.
+                let terms = Terms::of(&content);
+                if let Some(ticket) = ticket.as_ref().filter(|_| !request.begun && terms.allow()) {
                     let kept = Arc::new(content.detached());
-                    live.beliefs.shelf.keep(ticket, ("resources/read", uri), kept, Terms::of(&content));
+                    live.beliefs.shelf.keep(ticket, ("resources/read", uri), kept, terms);
                 }
                 Ok(content)
             }
@@ -107,7 +107,8 @@ impl Session {
 
     /// What it takes to use what the server lets us keep; `None` where servers do not say.
     fn ticket(&self, live: &Live) -> Option<Ticket> {
-        let audience = || self.inner.transport.audience().unwrap_or_default();
+        // Whoever does not say who they are is nobody else.
+        let audience = || self.inner.transport.audience().unwrap_or_else(|| self.inner.own.to_string());
         live.speaker.is_modern().then(|| live.beliefs.shelf.ticket(&audience()))
     }
 
@@ -116,16 +117,16 @@ impl Session {
         T: Item + Send + Sync + 'static,
         Listed<T>: Clone,
     {
-        self.list(live, (method, key), |_| ()).await.map(|(listed, _)| listed)
+        self.list(live, (method, key), |_| ()).await.map(|listed| (*listed).clone())
     }
 
-    /// A list, and whether it was kept from before. What comes from the server is finished before it is kept.
+    /// A list, the very one that was kept if one was. What comes from the server is finished before it is kept.
     async fn list<T>(
         &self,
         live: &Live,
         (method, key): (&'static str, &str),
         finish: impl Fn(&mut Listed<T>),
-    ) -> Result<(Listed<T>, bool), CallError>
+    ) -> Result<Arc<Listed<T>>, CallError>
     where
         T: Item + Send + Sync + 'static,
         Listed<T>: Clone,
@@ -133,14 +134,15 @@ impl Session {
         let ticket = self.ticket(live);
         let kept = ticket.as_ref().and_then(|ticket| live.beliefs.shelf.get::<Listed<T>>(ticket, method, ""));
         if let Some(kept) = kept {
-            return Ok(((*kept).clone(), true));
+            return Ok(kept);
         }
         let (mut listed, terms) = self.list_afresh(live, method, key).await?;
         finish(&mut listed);
+        let listed = Arc::new(listed);
         if let (Some(ticket), Some(terms)) = (&ticket, terms) {
-            live.beliefs.shelf.keep(ticket, (method, ""), Arc::new(listed.clone()), terms);
+            live.beliefs.shelf.keep(ticket, (method, ""), Arc::clone(&listed), terms);
         }
-        Ok((listed, false))
+        Ok(listed)
     }
 
     /// Reads page after page: the list, and for how long it is good; `None` for one that is not whole. A cursor that comes

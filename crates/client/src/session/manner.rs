@@ -1,6 +1,7 @@
 //! How requests are made on a connection: bare, as in a session, or each with all that the server needs to know of us.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::HeaderMap;
@@ -124,6 +125,10 @@ pub(super) struct Request<'a, P> {
     pub(super) trace: Option<&'a TraceContext>,
     /// What else its `_meta` says.
     pub(super) meta: Option<&'a Object>,
+    /// Under which id it was last sent, for who wants to know.
+    pub(super) id: Option<&'a AtomicU64>,
+    /// Whether the server has begun to work on it: it has answered, and wants more or promises more.
+    pub(super) begun: bool,
 }
 
 /// What is done about progress.
@@ -145,6 +150,8 @@ impl<'a, P> Request<'a, P> {
             progress: Welcome::Unwelcome,
             trace: None,
             meta: None,
+            id: None,
+            begun: false,
         }
     }
 
@@ -213,8 +220,13 @@ impl Speaker {
         }
         let headers = (!headers.is_empty()).then(|| Arc::new(headers));
         let asked = Asked { method: request.method, limits: request.limits, headers, on_progress };
-        let (params, trace, own) = (request.params, request.trace, request.meta);
-        let made = |id| Params { own: params, round, meta: self.meta(tracked.then_some(id), trace, own) };
+        let (params, trace, own, noted) = (request.params, request.trace, request.meta, request.id);
+        let made = |id| {
+            if let Some(noted) = noted {
+                noted.store(id, Ordering::Release);
+            }
+            Params { own: params, round, meta: self.meta(tracked.then_some(id), trace, own) }
+        };
         self.line.request(asked, made).await
     }
 
@@ -254,8 +266,9 @@ impl Object {
 
     /// Takes `_meta` out, and what only we may say out of that.
     pub(super) fn split_meta(&mut self) -> Option<Self> {
-        let mut meta = Self::read(self.get("_meta")?).ok()?;
+        let meta = Self::read(self.get("_meta")?);
         self.0.retain(|(name, _)| name != "_meta");
+        let mut meta = meta.ok()?;
         meta.0.retain(|(name, _)| !name.starts_with("io.modelcontextprotocol/"));
         Some(meta)
     }

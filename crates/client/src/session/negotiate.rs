@@ -76,17 +76,15 @@ impl Negotiation<'_> {
         let answered = match &error.kind {
             ConnectErrorKind::Refused(_) => true,
             ConnectErrorKind::Http(status) => status.status < 500 && status.status != 429,
-            ConnectErrorKind::Ended(_) => {
-                memory.forget(identity.as_deref()).await;
-                false
-            }
             _ => false,
         };
-        if !answered {
-            return Err(error);
+        // A server that is away, or in trouble, has not changed its ways.
+        let doubtful = matches!(error.kind, ConnectErrorKind::Ended(_) | ConnectErrorKind::Timeout(_))
+            || (remembered == Some(Verdict::Older) && matches!(error.kind, ConnectErrorKind::Transport(_)));
+        if answered || doubtful {
+            memory.forget(identity.as_deref()).await;
         }
-        memory.forget(identity.as_deref()).await;
-        self.find_out().await
+        if answered { self.find_out().await } else { Err(error) }
     }
 
     /// Speaks only the new way.
@@ -94,11 +92,9 @@ impl Negotiation<'_> {
         let opened = self.open(&*self.parts.transport).await?;
         match self.in_time(self.discover(&opened)).await {
             Some(Discovered::Modern(info, manner)) => Ok(Agreed { opened, info, manner }),
-            Some(Discovered::Legacy { reason, .. }) => {
-                let reason = format!("it does not speak the modern protocol ({reason})");
-                Err(self.failed(&opened, ConnectErrorKind::Refused(reason)))
+            Some(Discovered::Legacy { kind, .. } | Discovered::Gone(kind) | Discovered::Hopeless(kind)) => {
+                Err(self.failed(&opened, kind))
             }
-            Some(Discovered::Gone(kind) | Discovered::Hopeless(kind)) => Err(self.failed(&opened, kind)),
             None => Err(self.failed(&opened, self.parts.late())),
         }
     }
@@ -135,9 +131,15 @@ impl Negotiation<'_> {
             }
             Ok(Discovered::Modern(info, manner)) => Ok((Agreed { opened, info, manner }, Some(Verdict::Modern))),
             Ok(Discovered::Hopeless(kind)) => Err(self.failed(&opened, kind)),
-            Ok(Discovered::Gone(_)) => self.afresh(None).await,
-            Ok(Discovered::Legacy { certain, reason }) => {
-                tracing::debug!(server = %self.parts.name, reason, "the server is greeted the old way");
+            Ok(Discovered::Gone(_)) => {
+                // A process that ends over a question knows none of them; a connection that breaks says nothing.
+                let certain = !opened.wire.renews();
+                drop(opened);
+                let (agreed, verdict) = self.afresh(None).await?;
+                Ok((agreed, verdict.filter(|_| certain)))
+            }
+            Ok(Discovered::Legacy { certain, kind }) => {
+                tracing::debug!(server = %self.parts.name, %kind, "the server is greeted the old way");
                 let verdict = certain.then_some(Verdict::Legacy);
                 let mut greeting = self.greeting(&opened);
                 // Over HTTP a second one would be no other than the first.
@@ -167,6 +169,9 @@ impl Negotiation<'_> {
             _ if is_about_transport(&error) => self.over_older(error).await,
             // The question may be what has put it out; a fresh one has not heard it. Over HTTP every request is fresh.
             ConnectErrorKind::Ended(_) | ConnectErrorKind::Refused(_) if !opened.wire.renews() => {
+                // There may be room for one only.
+                self.in_time(opened.wire.close()).await;
+                drop(opened);
                 self.afresh(Some(error)).await
             }
             _ => Err(error),
@@ -211,7 +216,6 @@ impl Negotiation<'_> {
             match race.on(event) {
                 Next::Wait => {}
                 Next::Greet(greeting) => work.push(greeting),
-                Next::GiveUp => break,
                 Next::Done(result) => return *result,
             }
         }
@@ -266,8 +270,12 @@ struct Race<'a> {
     negotiation: &'a Negotiation<'a>,
     first: Option<Opened>,
     second: Option<Opened>,
+    /// Whether the first still may say that it is modern.
+    discovering: bool,
     /// Whether the first has been greeted the old way too.
     greeted: bool,
+    /// Whether what comes out is worth remembering.
+    certain: bool,
     /// What became of those that failed, and whether one failed while the other lived.
     failure: Option<(ConnectError, bool)>,
 }
@@ -287,39 +295,40 @@ enum Seat {
 enum Next {
     Wait,
     Greet(BoxFuture<'static, Event>),
-    GiveUp,
     Done(Box<Result<(Agreed, Option<Verdict>), ConnectError>>),
 }
 
 impl<'a> Race<'a> {
     fn of(negotiation: &'a Negotiation<'a>, first: Opened, greeted: bool) -> Self {
-        Self { negotiation, first: Some(first), second: None, greeted, failure: None }
+        let discovering = !greeted;
+        Self { negotiation, first: Some(first), second: None, discovering, greeted, certain: true, failure: None }
     }
 
     fn on(&mut self, event: Event) -> Next {
+        self.discovering &= !matches!(event, Event::Discovered(_));
         match event {
             Event::Discovered(Discovered::Modern(info, manner)) => self.won(Seat::First, info, manner),
             Event::Discovered(Discovered::Hopeless(kind)) => Next::Done(Box::new(Err(self.over(kind)))),
             Event::Discovered(Discovered::Gone(kind)) => self.lost(Seat::First, kind),
-            Event::Discovered(Discovered::Legacy { .. }) => self.greet_first(),
+            Event::Discovered(Discovered::Legacy { certain, .. }) => {
+                self.certain &= certain;
+                self.greet_first()
+            }
             Event::Opened(Ok(second)) => {
                 let greeting = self.negotiation.greeting(&second);
                 self.second = Some(second);
                 Next::Greet(greeting.map(|greeted| Event::Greeted(Seat::Second, greeted)).boxed())
             }
             Event::Opened(Err(error)) => {
-                self.failure = Some((error, self.first.is_some()));
+                self.fail(error, self.first.is_some());
                 self.greet_first()
             }
             Event::Greeted(seat, Ok(info)) => self.won(seat, info, Manner::Legacy),
             Event::Greeted(seat, Err(NoHandshake { kind, outgrown })) => {
-                let fresh_each_time = self.first.as_ref().is_some_and(|first| first.wire.renews());
                 let next = self.lost(seat, kind);
                 match seat {
                     // It is modern, and only slow to say so.
                     Seat::Second if outgrown => next,
-                    // The first would be told the same.
-                    Seat::Second if fresh_each_time => Next::GiveUp,
                     Seat::Second => self.greet_first(),
                     Seat::First => next,
                 }
@@ -330,6 +339,8 @@ impl<'a> Race<'a> {
     /// The first is greeted the old way too, whether or not it has answered.
     fn greet_first(&mut self) -> Next {
         match &self.first {
+            // Over HTTP it would be told what the second was told, or will be.
+            Some(first) if first.wire.renews() => Next::Wait,
             Some(first) if !self.greeted => {
                 self.greeted = true;
                 first.wire.stand_alone(None);
@@ -342,15 +353,23 @@ impl<'a> Race<'a> {
 
     fn lost(&mut self, seat: Seat, kind: ConnectErrorKind) -> Next {
         let (lost, other) = match seat {
+            // Refused the old way, it may yet answer the new one.
+            Seat::First if self.discovering => (None, false),
             Seat::First => (self.first.take(), self.second.is_some()),
             Seat::Second => (self.second.take(), self.first.is_some()),
         };
         if let Some(lost) = lost {
-            let conflict = matches!(seat, Seat::Second) && other;
-            self.failure = Some((self.negotiation.failed(&lost, kind), conflict));
+            let error = self.negotiation.failed(&lost, kind);
+            self.fail(error, matches!(seat, Seat::Second) && other);
             self.negotiation.parts.dismiss(lost);
         }
         Next::Wait
+    }
+
+    /// Notes a failure, and whether it came while the other lived: then there may be room for one only.
+    fn fail(&mut self, error: ConnectError, conflict: bool) {
+        let before = self.failure.take().is_some_and(|(_, before)| before);
+        self.failure = Some((error, before || conflict));
     }
 
     fn won(&mut self, seat: Seat, info: ServerInfo, manner: Manner) -> Next {
@@ -361,10 +380,13 @@ impl<'a> Race<'a> {
         if let Some(other) = other {
             self.negotiation.parts.dismiss(other);
         }
-        let verdict = if matches!(manner, Manner::Modern(_)) { Verdict::Modern } else { Verdict::Legacy };
+        let verdict = match manner {
+            Manner::Modern(_) => Some(Verdict::Modern),
+            Manner::Legacy => self.certain.then_some(Verdict::Legacy),
+        };
         // Who has answered is there.
         let Some(opened) = winner else { return Next::Wait };
-        Next::Done(Box::new(Ok((Agreed { opened, info, manner }, Some(verdict)))))
+        Next::Done(Box::new(Ok((Agreed { opened, info, manner }, verdict))))
     }
 
     /// The race is over, and nobody has won.

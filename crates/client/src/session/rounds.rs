@@ -77,19 +77,25 @@ impl Session {
         &self,
         live: &Live,
         request: &mut Request<'_, P>,
+        budget: &Budget,
     ) -> Result<Json, CallErrorKind> {
-        let (budget, mut round, mut rounds) = (Budget::new(live, request.limits), Round::default(), Rounds::default());
+        let (mut round, mut rounds) = (Round::default(), Rounds::default());
         loop {
             request.limits = budget.left()?;
-            let result = live.speaker.send(request, &round).await?;
+            let begun = request.begun;
+            let sent = live.speaker.send(request, &round).await;
+            let result = sent.map_err(|kind| if begun { kind.once_begun() } else { kind })?;
             if !live.speaker.is_modern() {
                 return Ok(result);
             }
-            match Came::read(&result).map_err(|reason| CallErrorKind::Malformed(format!("the result {reason}")))? {
+            let came = Came::read(&result);
+            let came = came.map_err(|reason| CallErrorKind::Malformed(format!("the result {reason}")))?;
+            request.begun |= !matches!(came, Came::Complete);
+            match came {
                 Came::Complete => return Ok(result),
                 // Hardly any call comes here, and none should be as large as those that do.
                 Came::InputRequired(needed) => round = Box::pin(rounds.next(self, live, needed)).await?,
-                Came::Task => return Box::pin(self.follow_task(live, &result, request, &budget)).await,
+                Came::Task => return Box::pin(self.follow_task(live, &result, request, budget)).await,
             }
         }
     }
@@ -160,6 +166,14 @@ pub(super) struct Budget {
 impl Budget {
     pub(super) fn new(live: &Live, limits: Limits) -> Self {
         Self { line: live.wire.line(), limits, began: live.wire.running_time() }
+    }
+
+    /// Does something within what is left.
+    pub(super) async fn within<T>(&self, work: impl Future<Output = T>) -> Result<T, CallErrorKind> {
+        let Some(left) = self.left()?.total else { return Ok(work.await) };
+        let after = self.limits.total.unwrap_or(left);
+        let late = |_| CallErrorKind::Timeout { deadline: Deadline::Total, after };
+        tokio::time::timeout(left, work).await.map_err(late)
     }
 
     /// The limits of the next round.

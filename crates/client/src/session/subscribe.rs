@@ -1,14 +1,15 @@
 //! What a host wants of a server for as long as it uses it, on this connection and on those after it: word of resources
 //! that change, and how much to log.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use serde_json::json;
 
 use super::following::follow;
-use super::manner::{Request, Speaker};
+use super::manner::{Request, Speaker, Wishes};
 use super::rounds::Round;
 use super::{CallOptions, Live, Session, SessionOptions};
 use crate::wire::Limits;
@@ -21,11 +22,15 @@ impl Session {
     /// Asks to be told when a resource changes; [`crate::Notice::ResourceUpdated`] tells. The server is asked again by
     /// itself when the connection had to be made anew.
     pub async fn subscribe(&self, uri: &str) -> Result<(), CallError> {
+        let wish = &Wish::new(&self.inner.wishes, uri);
         let work = |live: Arc<Live>| {
             async move {
                 let subscribed = if live.speaker.is_modern() {
-                    self.inner.wishes.add_resource(uri);
-                    let covered = tokio::time::timeout(AGREEMENT, live.beliefs.followed.covers(uri)).await;
+                    let followed = &live.beliefs.followed;
+                    // What was wished before has been asked for, or is about to be.
+                    let before = followed.tries();
+                    let tries = if wish.add() { before } else { 0 };
+                    let covered = tokio::time::timeout(AGREEMENT, followed.covers(uri, tries)).await;
                     let reason = covered.unwrap_or_else(|_| Err("it did not answer in time".to_owned()));
                     reason.map_err(|reason| CallErrorKind::Unsupported(format!("word of changes to {uri} ({reason})")))
                 } else {
@@ -35,12 +40,9 @@ impl Session {
             }
             .boxed()
         };
-        let subscribed = self.in_session(work).await;
-        match &subscribed {
-            Ok(()) => self.inner.wishes.add_resource(uri),
-            Err(_) => self.inner.wishes.remove_resource(uri),
-        };
-        subscribed
+        self.in_session(work).await?;
+        wish.keep();
+        Ok(())
     }
 
     /// Takes that back.
@@ -84,10 +86,43 @@ impl Session {
     }
 }
 
+/// A wish that is taken back if it does not come true.
+struct Wish<'a> {
+    wishes: &'a Wishes,
+    uri: &'a str,
+    added: AtomicBool,
+}
+
+impl<'a> Wish<'a> {
+    fn new(wishes: &'a Wishes, uri: &'a str) -> Self {
+        Self { wishes, uri, added: AtomicBool::new(false) }
+    }
+
+    /// `false` if it had been wished before.
+    fn add(&self) -> bool {
+        let added = self.wishes.add_resource(self.uri);
+        self.added.fetch_or(added, Ordering::Relaxed);
+        added
+    }
+
+    fn keep(&self) {
+        self.wishes.add_resource(self.uri);
+        self.added.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Wish<'_> {
+    fn drop(&mut self) {
+        if self.added.load(Ordering::Relaxed) {
+            self.wishes.remove_resource(self.uri);
+        }
+    }
+}
+
 impl Live {
     /// Does what has to be done besides calls, for as long as the connection lives.
     pub(super) fn follow_up(&self, options: &SessionOptions) {
-        let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut beside = self.beside();
         if self.speaker.is_modern() {
             let (speaker, beliefs) = (self.speaker.clone(), Arc::clone(&self.beliefs));
             beside.spawn(follow(speaker, beliefs, self.info.capabilities.clone()));

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use http::HeaderMap;
 use serde::Serialize;
 use serde_json::json;
 use tokio::time::Instant;
@@ -86,8 +87,8 @@ impl Session {
     ) -> Result<Json, CallErrorKind> {
         let malformed = |reason| CallErrorKind::Malformed(format!("the task {reason}"));
         let mut task = Task::read(created).map_err(malformed)?;
-        let (id, began) = (task.id.clone(), Instant::now());
-        let mut unwanted = Unwanted::new(self, live, &id);
+        let (id, began, closings) = (task.id.clone(), Instant::now(), self.inner.start().closings);
+        let mut unwanted = Unwanted::new(self, live, &id, request.headers.clone());
         let (mut answered, mut told) = (HashSet::new(), None);
         loop {
             if task.message.is_some() && task.message != told {
@@ -104,7 +105,8 @@ impl Session {
                     answered.extend(needed.requests.0.iter().map(|(key, _)| key.clone()));
                     if !needed.requests.0.is_empty() {
                         let answers = self.answer(live, needed.requests).await?;
-                        self.update_task(&id, answers, budget).await?;
+                        let about = About { id: &id, headers: &request.headers };
+                        self.update_task(about, answers, budget).await?;
                     }
                 }
                 "completed" => return task.result().inspect(|_| unwanted.is_over()),
@@ -122,29 +124,34 @@ impl Session {
             if left.is_zero() {
                 return Err(CallErrorKind::Timeout { deadline: Deadline::Total, after: LONGEST });
             }
-            tokio::time::sleep(jittered(task.poll).min(left)).await;
-            let params = json!({ "taskId": id });
-            let polled = self.ask_about_task("tasks/get", &id, &params, budget.left()?).await?;
+            tokio::select! {
+                () = tokio::time::sleep(jittered(task.poll).min(left)) => {}
+                () = self.inner.closed_after(closings) => return Err(CallErrorKind::Closed),
+            }
+            let (params, about) = (json!({ "taskId": id }), About { id: &id, headers: &request.headers });
+            let asked = self.ask_about_task("tasks/get", about, &params, budget.left()?);
+            let polled = budget.within(asked).await?.map_err(CallErrorKind::once_begun)?;
             task = Task::read(&polled).map_err(malformed)?;
         }
     }
 
-    async fn update_task(&self, id: &str, answers: Object, budget: &Budget) -> Result<(), CallErrorKind> {
+    async fn update_task(&self, about: About<'_>, answers: Object, budget: &Budget) -> Result<(), CallErrorKind> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Params<'a> {
             task_id: &'a str,
             input_responses: Object,
         }
-        let params = Params { task_id: id, input_responses: answers };
-        self.ask_about_task("tasks/update", id, &params, budget.left()?).await.map(drop)
+        let params = Params { task_id: about.id, input_responses: answers };
+        let told = budget.within(self.ask_about_task("tasks/update", about, &params, budget.left()?)).await?;
+        told.map(drop).map_err(CallErrorKind::once_begun)
     }
 
     /// Asks something about a task, a few times where the server cannot be reached: asking twice does no harm.
     async fn ask_about_task<P: Serialize + Sync>(
         &self,
         method: &'static str,
-        id: &str,
+        about: About<'_>,
         params: &P,
         limits: Limits,
     ) -> Result<Json, CallErrorKind> {
@@ -152,7 +159,8 @@ impl Session {
         loop {
             let asked = self.in_session(|live| {
                 async move {
-                    let mut request = Request::new(method, params, limits).about(id);
+                    let mut request = Request::new(method, params, limits).about(about.id);
+                    request.headers.clone_from(about.headers);
                     let answer = live.speaker.send(&mut request, &Round::default()).await;
                     answer.map_err(|kind| self.inner.call_error(&live, kind))
                 }
@@ -168,24 +176,32 @@ impl Session {
             );
             match pauses.next().filter(|_| away || error.may_pass()) {
                 Some(pause) => tokio::time::sleep(jittered(pause)).await,
-                // The task may well go on; that we cannot hear of it is not the same as its not having run.
-                None if away => return Err(CallErrorKind::Lost(format!("cannot be asked about its task ({error})"))),
                 None => return Err(error.kind),
             }
         }
     }
 }
 
+/// A task, and the headers of the call it was made of: who it belongs to.
+#[derive(Clone, Copy)]
+struct About<'a> {
+    id: &'a str,
+    headers: &'a HeaderMap,
+}
+
 /// Tells the server, when it is dropped, that a task is no longer wanted.
 struct Unwanted {
     session: Weak<Inner>,
     speaker: Speaker,
+    headers: HeaderMap,
     id: Option<String>,
 }
 
 impl Unwanted {
-    fn new(session: &Session, live: &Live, id: &str) -> Self {
-        Self { session: Arc::downgrade(&session.inner), speaker: live.speaker.clone(), id: Some(id.to_owned()) }
+    fn new(session: &Session, live: &Live, id: &str, headers: HeaderMap) -> Self {
+        session.inner.awaited.send_modify(|awaited| *awaited += 1);
+        let (session, speaker) = (Arc::downgrade(&session.inner), live.speaker.clone());
+        Self { session, speaker, headers, id: Some(id.to_owned()) }
     }
 
     fn is_over(&mut self) {
@@ -195,15 +211,28 @@ impl Unwanted {
 
 impl Drop for Unwanted {
     fn drop(&mut self) {
-        let (Some(id), Some(session)) = (self.id.take(), self.session.upgrade()) else { return };
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let speaker = self.speaker.clone();
+        let Some(session) = self.session.upgrade() else { return };
+        if let (Some(id), Ok(runtime)) = (self.id.take(), tokio::runtime::Handle::try_current()) {
+            self.cancel(&session, id, &runtime);
+        }
+        session.awaited.send_modify(|awaited| *awaited -= 1);
+    }
+}
+
+impl Unwanted {
+    fn cancel(&mut self, session: &Inner, id: String, runtime: &tokio::runtime::Handle) {
+        // The task does not depend on the connection it was made on.
+        let speaker = session.up().map_or_else(|| self.speaker.clone(), |live| live.speaker.clone());
+        let headers = std::mem::take(&mut self.headers);
         let cancelling = async move {
             let limits = Limits { idle: CANCEL_LIMIT, total: Some(CANCEL_LIMIT), first_byte: CANCEL_LIMIT };
             let params = json!({ "taskId": id });
-            let _ =
-                speaker.send(&mut Request::new("tasks/cancel", &params, limits).about(&id), &Round::default()).await;
+            let mut request = Request::new("tasks/cancel", &params, limits).about(&id);
+            request.headers = headers;
+            let _ = speaker.send(&mut request, &Round::default()).await;
         };
-        session.start().tasks.spawn_on(cancelling, &runtime);
+        let mut farewells = session.farewells();
+        while farewells.try_join_next().is_some() {}
+        farewells.spawn_on(cancelling, runtime);
     }
 }

@@ -59,7 +59,11 @@ impl KnownTools {
         self.unlisted.store(self.age(), Ordering::Release);
     }
 
-    pub(super) fn keep(&self, listed: &Listed<Tool>, age: u64) {
+    /// Keeps a list. What was compiled for it stays for as long as it is the very same.
+    pub(super) fn keep(&self, listed: &Arc<Listed<Tool>>, age: u64) {
+        if self.get().is_some_and(|index| Arc::ptr_eq(&index.of, listed)) {
+            return;
+        }
         self.index.store(Some(Arc::new(ToolIndex::new(listed))));
         if self.age() != age {
             self.index.store(None);
@@ -69,6 +73,8 @@ impl KnownTools {
 
 #[derive(Debug)]
 pub(super) struct ToolIndex {
+    /// The list it is made of.
+    of: Arc<Listed<Tool>>,
     tools: HashMap<Arc<str>, Known>,
 }
 
@@ -82,12 +88,12 @@ pub(super) struct Known {
 }
 
 impl ToolIndex {
-    fn new(listed: &Listed<Tool>) -> Self {
+    fn new(listed: &Arc<Listed<Tool>>) -> Self {
         let known = |tool: &Arc<Tool>| {
             let (input, output, marked) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
             (Arc::clone(&tool.name), Known { tool: Arc::clone(tool), input, output, marked })
         };
-        Self { tools: listed.items.iter().map(known).collect() }
+        Self { of: Arc::clone(listed), tools: listed.items.iter().map(known).collect() }
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&Known> {
@@ -135,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_list_that_was_asked_for_before_the_tools_changed_is_not_kept() {
-        let (known, listed) = (KnownTools::default(), Listed::default());
+        let (known, listed) = (KnownTools::default(), Arc::new(Listed::default()));
         let age = known.age();
         known.keep(&listed, age);
         assert!(known.get().is_some());

@@ -113,11 +113,11 @@ impl Transport for Http {
     }
 
     fn identity(&self) -> Option<String> {
-        Some(self.remote.url.to_string())
+        Some(self.remote.identity())
     }
 
     fn audience(&self) -> Option<String> {
-        Some(self.remote.headers.fingerprint())
+        Some(self.remote.audience())
     }
 
     fn older(&self) -> Option<Arc<dyn Transport>> {
@@ -174,6 +174,16 @@ impl Remote {
         options.http.check()?;
         let headers = Headers::new(&options.headers, options.helper)?;
         Ok(Self { url: parsed, settings: options.http, headers, client: Arc::default(), made: Arc::default() })
+    }
+
+    /// What tells this server from others.
+    pub(in crate::transport) fn identity(&self) -> String {
+        self.url.to_string()
+    }
+
+    /// Who we are to it.
+    pub(in crate::transport) fn audience(&self) -> String {
+        self.headers.fingerprint()
     }
 
     pub(in crate::transport) fn reach(&self) -> Result<Reached, OpenError> {

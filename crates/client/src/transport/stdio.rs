@@ -63,6 +63,11 @@ impl Transport for Stdio {
         Some(format!("{:?}", (command, args, cwd, environment)))
     }
 
+    /// Who we are to it is part of what it is given.
+    fn audience(&self) -> Option<String> {
+        Some(String::new())
+    }
+
     fn open(&self) -> BoxFuture<'_, Result<Link, OpenError>> {
         Box::pin(async {
             let (child, pipes) = Child::spawn(&self.spec).await.map_err(Arc::new)?;

@@ -55,6 +55,14 @@ impl Transport for WebSocket {
     fn is_remote(&self) -> bool {
         true
     }
+
+    fn identity(&self) -> Option<String> {
+        Some(self.remote.identity())
+    }
+
+    fn audience(&self) -> Option<String> {
+        Some(self.remote.audience())
+    }
 }
 
 async fn open(remote: &Remote) -> Result<Link, OpenError> {

@@ -16,7 +16,7 @@ use super::message::{self, Message, RpcError, our_id, write_answer};
 use super::out::Out;
 use super::{Ending, Failure, Post, Setup, Shared, Waiter, evidence, questions};
 use crate::health::Counters;
-use crate::transport::{Frame, Incoming, Keeper};
+use crate::transport::{Frame, Incoming, Keeper, PostError};
 use crate::{LogLevel, Notice, Progress};
 
 /// Notices that may wait for the host; more are dropped, and the host is told how many.
@@ -372,6 +372,11 @@ impl Reader {
                 let taken_back = self.open_questions.values().find(|(question, _)| Some(question) == id.as_ref());
                 if let Some((_, question)) = taken_back {
                     question.abort();
+                } else if self.shared.stateless.load(Ordering::Relaxed)
+                    && let Some(ours) = id.and_then(|id| our_id(id.as_str()).0)
+                {
+                    // So a server ends what it was asked to do for as long as it can.
+                    self.settle(ours, Err(Failure::Post(PostError::Lost("cancelled the request".to_owned()))));
                 }
                 return;
             }

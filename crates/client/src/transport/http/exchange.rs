@@ -111,7 +111,7 @@ impl Exchange {
             to: &self.reached.url,
             content: &posted.message,
             own: &spoken.headers,
-            method: spoken.stateless.then(|| HeaderValue::from_static(posted.method)),
+            method: spoken.stateless.then(|| HeaderValue::from_str(posted.method).ok()).flatten(),
             extra: posted.headers.as_deref(),
             session: spoken.session().is_some(),
         };

@@ -48,11 +48,11 @@ impl Transport for HttpSse {
     }
 
     fn identity(&self) -> Option<String> {
-        Some(format!("sse+{}", self.remote.url))
+        Some(format!("sse+{}", self.remote.identity()))
     }
 
     fn audience(&self) -> Option<String> {
-        Some(self.remote.headers.fingerprint())
+        Some(self.remote.audience())
     }
 }
 
@@ -115,7 +115,8 @@ struct LegacyPosts {
 impl Posts for LegacyPosts {
     fn request(&self, posted: Posted) -> BoxFuture<'_, Result<Reply, PostError>> {
         Box::pin(async move {
-            let (content, extra, session) = (&posted.message, posted.headers.as_deref(), !posted.handshake);
+            let greeting = posted.handshake || posted.method == "server/discover";
+            let (content, extra, session) = (&posted.message, posted.headers.as_deref(), !greeting);
             let (to, own) = (&self.endpoint, &self.own);
             match self.reached.post(Letter { to, content, own, method: None, extra, session }).await? {
                 Met::Success(response) => {
