@@ -18,6 +18,8 @@ pub(crate) const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", 
 /// The revisions without one that we speak, the one we like best first.
 pub(crate) const MODERN: [&str; 1] = ["2026-07-28"];
 
+/// What a server says that has never heard of what it is asked.
+pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 /// The codes that only a server of the modern era uses.
 pub(crate) const HEADER_MISMATCH: i64 = -32020;
 pub(crate) const MISSING_CAPABILITY: i64 = -32021;

@@ -40,7 +40,7 @@ pub use handshake::ServerInfo;
 
 use crate::health::Counters;
 use crate::restarts::{Decision, Restarts, jittered};
-use crate::transport::Transport;
+use crate::transport::{Transport, session_loss};
 use crate::wire::{Asked, Ending, Limits, Wire};
 use crate::{
     CallError, CallErrorKind, ConnectError, ConnectErrorKind, Evidence, Fault, Health, Host, Memory, Protocol,
@@ -356,14 +356,14 @@ impl Session {
         };
         let params = Json::of(params).map_err(|error| unusable(format!("cannot be written: {error}")))?;
         let mut params = Object::read(&params).map_err(unusable)?;
-        let meta = params.split_meta();
+        let (meta, round) = (params.split_meta(), Round::taken_from(&mut params));
         let about = ["name", "uri", "taskId"].into_iter().find_map(|key| params.get(key)?.decode::<String>().ok());
         let named = matches!(method, "tools/call" | "prompts/get" | "resources/read") || method.starts_with("tasks/");
         let limits = self.inner.limits(&CallOptions::default());
         let mut request = Request::new(method, &params, limits);
         request.about = about.as_deref().filter(|_| named);
         request.meta = meta.as_ref();
-        self.complete(live, &mut request, &Budget::new(live, limits)).await
+        self.complete_from(live, &mut request, &Budget::new(live, limits), round).await
     }
 
     /// Reads something, which may be done as often as it takes: a few times, with pauses between.
@@ -465,7 +465,13 @@ impl Live {
     /// Asks whether the server is there, by what its era has for that.
     async fn ping(&self, limits: Limits) -> Result<Json, CallErrorKind> {
         let method = if self.speaker.is_modern() { "server/discover" } else { "ping" };
-        self.speaker.send(&mut Request::new(method, &json!({}), limits), &Round::default()).await
+        let answer = self.speaker.send(&mut Request::new(method, &json!({}), limits), &Round::default()).await;
+        answer.map_err(|kind| match kind {
+            CallErrorKind::Server { code, message, .. } if self.wire.renews() && session_loss(code, &message) => {
+                CallErrorKind::SessionLost { code, message }
+            }
+            other => other,
+        })
     }
 }
 

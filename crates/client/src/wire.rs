@@ -35,7 +35,7 @@ use crate::{CallErrorKind, ConnectErrorKind, Evidence, Host, Notice, Progress};
 use clock::{Clock, Paused};
 pub(crate) use find_id::{Found, find_id};
 use message::write;
-pub(crate) use message::{Message, RpcError, our_id, read_shared};
+pub(crate) use message::{Message, RpcError, read_shared};
 use out::Out;
 pub(crate) use questions::Question;
 use reader::Reader;
@@ -70,8 +70,9 @@ pub(crate) type OnEnd = Box<dyn FnOnce(&Ending) -> Option<Arc<dyn Send + Sync>> 
 pub(crate) struct Setup {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) counters: Arc<Counters>,
-    /// Sees every notice before the host does, and says what the host is told instead.
-    pub(crate) on_notice: Box<dyn Fn(Notice) -> Vec<Notice> + Send>,
+    /// Sees every notice before the host does, with the request it came of if it says so, and says what the host is told
+    /// instead.
+    pub(crate) on_notice: Box<dyn Fn(Notice, Option<u64>) -> Vec<Notice> + Send>,
     pub(crate) on_end: OnEnd,
     /// How long a full pipe is borne.
     pub(crate) write_limit: Duration,
@@ -324,7 +325,8 @@ impl Line {
             let waiting = Waiting::new(shared, receiver, heard, limits, posting);
             let Answered { answer, by_reader, progressed } = waiting.answer(on_progress).await?;
             in_flight.forgotten = by_reader;
-            begun = progressed;
+            // What an old server makes of the question of a modern client is no loss.
+            begun = progressed || (greeting && !handshake);
             answer
         };
         in_flight.answered = !matches!(answer, Err(Failure::Unanswered(_) | Failure::Post(PostError::Lost(_))));
@@ -427,12 +429,12 @@ impl Line {
         }
     }
 
-    /// Whether an error means that the server no longer speaks with us as it did. A server behind a pipe cannot become
-    /// another one while the pipe lives.
+    /// Whether an error means that the server no longer speaks with us as it did. One behind a pipe has no session of ours
+    /// to lose while the pipe lives.
     fn has_lost(&self, code: i64, message: &str) -> bool {
         let stateless = self.takes_headers() && self.shared.stateless.load(Ordering::Relaxed);
         let session = self.shared.out.has_session() || stateless;
-        (session && session_loss(code, message)) || (self.takes_headers() && code == UNSUPPORTED_VERSION)
+        (session && session_loss(code, message)) || code == UNSUPPORTED_VERSION
     }
 
     fn not_sent(&self) -> ConnectErrorKind {

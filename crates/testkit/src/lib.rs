@@ -8,6 +8,7 @@
 mod evil;
 mod http;
 mod log;
+mod modern;
 mod process;
 mod rules;
 mod script;
@@ -20,7 +21,7 @@ pub use evil::{EvilPeer, Harm, harmed};
 pub use http::{Answers, HttpScripted, Listening, Push, SeenRequest, Stale};
 pub use log::WireLog;
 pub use process::{alive, child_server, children_of, descendants_of, kill};
-pub use script::{Rule, Script, Step};
+pub use script::{Rule, Script, Speaks, Step};
 pub use serve::Scripted;
 
 /// The longest anything in a test may take by the real clock. A hang fails instead of holding up everything.

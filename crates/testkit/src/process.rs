@@ -57,6 +57,13 @@ pub(crate) async fn step(step: &Step) {
             let _ = std::fs::write(marker, "");
             std::process::exit(*status);
         }
+        Step::Alone(status, file) => {
+            let other = std::fs::read_to_string(file).ok().and_then(|pid| pid.parse().ok());
+            if other.is_some_and(alive) {
+                std::process::exit(*status);
+            }
+            let _ = std::fs::write(file, std::process::id().to_string());
+        }
         Step::Grandchild(file) => {
             // A signal that is ignored stays ignored in the program that takes the shell's place.
             let script = "trap '' TERM; echo $$ >\"$0.part\"; mv \"$0.part\" \"$0\"; exec sleep 600";

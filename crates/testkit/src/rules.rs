@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use crate::{Script, Step};
+use crate::{Script, Step, modern};
 
 /// A script with how often its rules have been used.
 pub(crate) struct Rules {
@@ -41,9 +41,11 @@ impl Rules {
 /// The message a step sends about `request`, if all it does is to send one. `told` is what the client last answered.
 pub(crate) fn message_of(script: &Script, step: &Step, request: &Value, told: &Value) -> Option<Value> {
     let id = &request["id"];
+    let stamped =
+        |answer| if modern::is_meant(script, request) { modern::stamped(answer, &request["method"]) } else { answer };
     Some(match step {
         Step::Result(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-        Step::Text(text) => text_result(id, text),
+        Step::Text(text) => stamped(text_result(id, text)),
         Step::Error(code, message) => {
             json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
         }
@@ -56,7 +58,7 @@ pub(crate) fn message_of(script: &Script, step: &Step, request: &Value, told: &V
         }
         Step::TellAnswer => {
             let told = told.get("result").or(told.get("error")).unwrap_or(&Value::Null);
-            text_result(id, &told.to_string())
+            stamped(text_result(id, &told.to_string()))
         }
         _ => return None,
     })
@@ -68,7 +70,16 @@ pub(crate) fn answer_well(script: &Script, message: &Value) -> Option<Value> {
     if id.is_null() {
         return None;
     }
-    let params = &message["params"];
+    if modern::is_meant(script, message) {
+        let answer = modern::answer(script, message).unwrap_or_else(|| answer_as_ever(script, message));
+        return Some(modern::stamped(answer, &message["method"]));
+    }
+    Some(answer_as_ever(script, message))
+}
+
+/// What is the same in all eras, and the handshake.
+fn answer_as_ever(script: &Script, message: &Value) -> Value {
+    let (id, params) = (&message["id"], &message["params"]);
     let result = match message["method"].as_str().unwrap_or_default() {
         "initialize" => json!({
             "protocolVersion": script.revision.as_deref().map_or(params["protocolVersion"].clone(), Value::from),
@@ -89,17 +100,17 @@ pub(crate) fn answer_well(script: &Script, message: &Value) -> Option<Value> {
                 }
                 _ => {
                     let content = json!([{"type": "text", "text": "Unknown tool"}]);
-                    return Some(json!({"jsonrpc": "2.0", "id": id, "result": {"content": content, "isError": true}}));
+                    return json!({"jsonrpc": "2.0", "id": id, "result": {"content": content, "isError": true}});
                 }
             };
-            return Some(text_result(id, &text));
+            return text_result(id, &text);
         }
         method => {
             let error = json!({"code": -32601, "message": format!("no method {method}")});
-            return Some(json!({"jsonrpc": "2.0", "id": id, "error": error}));
+            return json!({"jsonrpc": "2.0", "id": id, "error": error});
         }
     };
-    Some(json!({"jsonrpc": "2.0", "id": id, "result": result}))
+    json!({"jsonrpc": "2.0", "id": id, "result": result})
 }
 
 fn text_result(id: &Value, text: &str) -> Value {

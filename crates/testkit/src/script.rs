@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Script {
+    /// The eras of the protocol it speaks.
+    pub speaks: Speaks,
     /// The revision it answers with; the one it was asked for if absent.
     pub revision: Option<String>,
     /// Its tools, as they are listed.
@@ -25,10 +27,22 @@ pub struct Script {
     pub rules: Vec<Rule>,
 }
 
+/// Which eras of the protocol a server speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Speaks {
+    /// With a handshake; it has not heard of anything else.
+    #[default]
+    Legacy,
+    /// Without, since 2026-07-28: it refuses a handshake.
+    Modern,
+    /// Either, as it is spoken to.
+    Both,
+}
+
 /// What to do about one kind of message.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Rule {
-    /// The method; `GET` and `DELETE` stand for HTTP requests of that kind.
+    /// The method; `GET` and `DELETE` stand for HTTP requests of that kind, `POST` for one where only a GET is expected.
     pub method: String,
     /// The name in its parameters, if it has to be a certain one.
     pub name: Option<String>,
@@ -81,6 +95,8 @@ pub enum Step {
     Exit(i32),
     /// Ends the process with this status the first time this file is not there, and makes it.
     ExitOnce(i32, String),
+    /// Ends the process with this status while another process that has done this with the same file lives.
+    Alone(i32, String),
     /// Starts a process that ignores SIGTERM and goes on for long, and writes its id to a file.
     Grandchild(String),
     /// From now on, ignores the end of its input and SIGTERM (only as a child process).
@@ -112,6 +128,16 @@ impl Script {
                 "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}}))
             .tool(json!({"name": "add", "inputSchema": {"type": "object", "required": ["a", "b"],
                 "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}}))
+    }
+
+    /// The same in the modern era: no handshake, no session, and every request has to say who asks.
+    pub fn modern() -> Self {
+        Self { speaks: Speaks::Modern, ..Self::good() }
+    }
+
+    /// The same in both eras.
+    pub fn dual_era() -> Self {
+        Self { speaks: Speaks::Both, ..Self::good() }
     }
 
     /// With one more tool.
@@ -150,6 +176,12 @@ impl Script {
     pub fn at_start(mut self, steps: impl Into<Vec<Step>>) -> Self {
         self.at_start = steps.into();
         self
+    }
+
+    /// Does `steps` for so many messages with this method.
+    #[must_use]
+    pub fn times(self, times: u32, method: &str, steps: impl Into<Vec<Step>>) -> Self {
+        self.rule(method, None, Some(times), steps)
     }
 
     fn rule(mut self, method: &str, name: Option<&str>, times: Option<u32>, steps: impl Into<Vec<Step>>) -> Self {

@@ -157,6 +157,7 @@ impl Connection {
                 | Step::StderrFlood(_)
                 | Step::Exit(_)
                 | Step::ExitOnce(..)
+                | Step::Alone(..)
                 | Step::Grandchild(_)
                 | Step::IgnoreEnd => process::step(step).await,
                 // There is no response here to spoil.

@@ -95,7 +95,7 @@ impl Parts {
             Setup {
                 host: Arc::clone(&self.host),
                 counters: Arc::clone(&self.counters),
-                on_notice: Box::new(move |notice| believed.on_notice(notice)),
+                on_notice: Box::new(move |notice, request| believed.on_notice(notice, request)),
                 on_end: Box::new(move |ending| {
                     let live = session.upgrade()?.ended(number, ending)?;
                     Some(live as Arc<dyn Send + Sync>)
@@ -132,15 +132,18 @@ impl Parts {
 
     fn live(&self, agreed: Agreed) -> Live {
         let Agreed { opened: Opened { number, wire, beliefs }, info, manner } = agreed;
-        let again = self.counters.connections.fetch_add(1, Ordering::Relaxed) > 0;
         // A process that was started anew may be another version, and nobody heard of changes meanwhile.
-        if again || !self.transport.is_remote() {
+        if self.counters.connections.fetch_add(1, Ordering::Relaxed) > 0 {
+            beliefs.begin_again();
+        } else if !self.transport.is_remote() {
             beliefs.forget();
         }
-        let speaker = Speaker { line: wire.line(), manner, wishes: Arc::clone(&self.wishes) };
-        if !speaker.is_modern() {
-            wire.listen();
+        match &manner {
+            Manner::Legacy => wire.listen(),
+            // It may have been greeted the old way too, before it answered.
+            Manner::Modern(introduction) => wire.stand_alone(Some(introduction.revision)),
         }
+        let speaker = Speaker { line: wire.line(), manner, wishes: Arc::clone(&self.wishes) };
         let live = Live {
             number,
             wire,

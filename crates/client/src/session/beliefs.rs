@@ -20,12 +20,12 @@ impl Beliefs {
     }
 
     /// Hears a notice before the host does: what it makes untrue is no longer believed, and what is only meant for us is
-    /// not passed on.
-    pub(super) fn on_notice(&self, notice: Notice) -> Vec<Notice> {
+    /// not passed on. `request` is what was listened with, where that is said.
+    pub(super) fn on_notice(&self, notice: Notice, request: Option<u64>) -> Vec<Notice> {
         let notice = match notice {
             Notice::Other { method, params } if method == "notifications/subscriptions/acknowledged" => {
                 // Whatever changed while nobody was listening was missed.
-                let missed = self.followed.acknowledged(params.as_ref());
+                let missed = self.followed.acknowledged(request, params.as_ref());
                 for notice in &missed {
                     self.doubt(notice);
                 }
@@ -34,7 +34,7 @@ impl Beliefs {
             notice => notice,
         };
         self.doubt(&notice);
-        vec![notice]
+        if request.is_some_and(|request| self.followed.is_over(request)) { Vec::new() } else { vec![notice] }
     }
 
     fn doubt(&self, notice: &Notice) {
@@ -52,6 +52,12 @@ impl Beliefs {
             Notice::ResourceUpdated { .. } => self.shelf.forget("resources/read", None),
             _ => {}
         }
+    }
+
+    /// This is not the first connection, and nobody was listening before it: whatever was kept may have changed.
+    pub(super) fn begin_again(&self) {
+        self.forget();
+        self.followed.missed_something();
     }
 
     /// Forgets everything.

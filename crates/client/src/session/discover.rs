@@ -42,6 +42,7 @@ pub(super) async fn discover(
         let speaker = Speaker { line, manner, wishes };
         let params = json!({});
         let answer = speaker.send(&mut Request::new("server/discover", &params, limits), &Round::default()).await;
+        let answer = answer.map_err(|kind| handshake::ended(&speaker.line, kind));
         let supported = match &answer {
             Ok(result) => supported(result),
             Err(CallErrorKind::Server { code: UNSUPPORTED_VERSION, data, .. }) => data.as_ref().and_then(named),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -16,8 +16,9 @@ use wharf_protocol::{Fields, Json};
 use super::beliefs::Beliefs;
 use super::manner::{Request, Speaker};
 use super::rounds::Round;
+use crate::era::METHOD_NOT_FOUND;
 use crate::transport::Governor;
-use crate::wire::{Limits, NEVER, our_id};
+use crate::wire::{Limits, NEVER};
 use crate::{CallErrorKind, ConnectErrorKind, Notice};
 
 /// How long a server may take to begin its answer.
@@ -31,23 +32,27 @@ pub(super) struct Followed {
     agreed: watch::Sender<Agreed>,
     /// The request that is to be agreed to.
     asking: AtomicU64,
-    /// Nobody has been listening for a while.
-    gap: AtomicBool,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Agreed {
+    /// Whether there is a stream on which it could agree.
+    open: bool,
+    /// Whether nobody has been listening for a while.
+    gap: bool,
+    /// The request it agreed to last; what still comes of those before is no longer wanted.
+    request: u64,
     /// How often it has been asked, and how often it has agreed.
     tries: u64,
     times: u64,
-    /// What was asked for last, and not answered yet.
+    /// What was asked for last.
     pending: Wanted,
     /// What was asked for when it last agreed, and what it agreed to.
     asked: Wanted,
     honoured: Wanted,
     /// After how many tries, and why, it is no longer asked.
     given_up: Option<(u64, String)>,
-    /// Nobody listens any more.
+    /// Nobody listens any more, and nobody will.
     over: bool,
 }
 
@@ -119,23 +124,36 @@ impl Wanted {
 
 impl Followed {
     /// The server agrees. What is returned is what the host may have missed before.
-    pub(super) fn acknowledged(&self, params: Option<&Json>) -> Vec<Notice> {
-        let meta = params.and_then(|params| Fields::of(params).ok()?.object("_meta").ok()?);
-        let meta = meta.as_ref().and_then(|meta| Fields::of(meta).ok());
-        let to = meta.and_then(|meta| our_id(meta.json("io.modelcontextprotocol/subscriptionId")?.as_str()).0);
-        if to.is_some_and(|to| to != self.asking.load(Ordering::Acquire)) {
-            // What it agrees to has been given up.
-            return Vec::new();
-        }
-        let honoured = Wanted::read(params);
-        let missed = if self.gap.swap(false, Ordering::AcqRel) { honoured.all() } else { Vec::new() };
-        self.agreed.send_modify(|agreed| {
+    pub(super) fn acknowledged(&self, request: Option<u64>, params: Option<&Json>) -> Vec<Notice> {
+        let (honoured, mut missed) = (Wanted::read(params), Vec::new());
+        self.agreed.send_if_modified(|agreed| {
+            // Late word of a stream that has ended, or of one before it, says nothing about the next.
+            let asking = self.asking.load(Ordering::Acquire);
+            if !agreed.open || request.is_some_and(|request| request < asking) {
+                return false;
+            }
+            if std::mem::take(&mut agreed.gap) {
+                missed = honoured.all();
+            }
+            agreed.request = asking;
             agreed.times += 1;
+            // Some agree twice.
             agreed.asked.clone_from(&agreed.pending);
             agreed.honoured = honoured;
             agreed.given_up = None;
+            true
         });
         missed
+    }
+
+    /// Nobody is listening: whatever changes now is to be told when the server agrees again.
+    pub(super) fn missed_something(&self) {
+        self.agreed.send_modify(|agreed| (agreed.open, agreed.gap) = (false, true));
+    }
+
+    /// Whether what comes of this request was taken back meanwhile.
+    pub(super) fn is_over(&self, request: u64) -> bool {
+        request < self.agreed.borrow().request
     }
 
     /// How often the server has been asked until now.
@@ -152,19 +170,39 @@ impl Followed {
             agreed.over || refused || answered
         });
         match decided.await {
-            Ok(agreed) if agreed.over => Err("the connection ended".to_owned()),
-            Ok(agreed) if agreed.honoured.resource_subscriptions.contains(uri) => Ok(()),
-            Ok(agreed) => Err(agreed.given_up.clone().map_or("it did not agree to".to_owned(), |(_, reason)| reason)),
+            Ok(agreed) if !agreed.over && agreed.honoured.resource_subscriptions.contains(uri) => Ok(()),
+            Ok(agreed) => Err(agreed.refusal()),
             Err(_) => Err("the connection ended".to_owned()),
         }
+    }
+
+    /// Waits until the server has agreed to something without a resource, or is not listened to at all.
+    pub(super) async fn spares(&self, uri: &str) {
+        let spared = |agreed: &Agreed| {
+            let told = agreed.open && agreed.honoured.resource_subscriptions.contains(uri);
+            agreed.over || agreed.given_up.is_some() || !told
+        };
+        let _ = self.agreed.subscribe().wait_for(spared).await;
+    }
+
+    /// Nothing is wanted any more.
+    fn stop(&self) {
+        self.agreed.send_modify(|agreed| {
+            // The next request has a higher number than any before it.
+            agreed.request += u64::from(agreed.open);
+            agreed.open = false;
+            agreed.asked = Wanted::default();
+            agreed.honoured = Wanted::default();
+        });
     }
 
     fn ask(&self, wanted: &Wanted) -> u64 {
         let mut times = 0;
         self.agreed.send_modify(|agreed| {
-            agreed.pending = wanted.clone();
+            agreed.pending.clone_from(wanted);
             // What was agreed to before is no longer what is asked for.
             agreed.asked = Wanted::default();
+            agreed.open = true;
             agreed.tries += 1;
             times = agreed.times;
         });
@@ -178,6 +216,17 @@ impl Followed {
     fn give_up(&self, reason: String) {
         tracing::debug!(reason, "the server does not speak unasked");
         self.agreed.send_modify(|agreed| agreed.given_up = Some((agreed.tries, reason)));
+    }
+}
+
+impl Agreed {
+    /// Why a resource is not told of.
+    fn refusal(&self) -> String {
+        match &self.given_up {
+            Some((_, reason)) => reason.clone(),
+            None if self.over => "the connection ended".to_owned(),
+            None => "it did not agree to".to_owned(),
+        }
     }
 }
 
@@ -204,6 +253,7 @@ pub(super) async fn follow(speaker: Speaker, beliefs: Arc<Beliefs>, capabilities
         let wanted = Wanted::of(&capabilities, resources.borrow_and_update().clone());
         if wanted.is_nothing() {
             before = None;
+            followed.stop();
             if resources.changed().await.is_err() {
                 return;
             }
@@ -238,15 +288,20 @@ pub(super) async fn follow(speaker: Speaker, beliefs: Arc<Beliefs>, capabilities
                 }
             }
         };
+        drop(listening);
         if speaker.line.ending().is_some() {
             return;
         }
-        followed.gap.store(true, Ordering::Release);
+        followed.missed_something();
         let pause = if may_work_later(&ended) { governor.ended(opened.elapsed(), false, None) } else { None };
         let changed = if let Some(pause) = pause {
             tokio::time::timeout(pause, resources.changed()).await.unwrap_or(Ok(()))
         } else {
+            let for_good = matches!(ended, Err(CallErrorKind::Server { code: METHOD_NOT_FOUND, .. }));
             followed.give_up(ended.map_or_else(|error| error.to_string(), |_| String::new()));
+            if for_good {
+                return;
+            }
             resources.changed().await
         };
         if changed.is_err() {

@@ -6,7 +6,9 @@ use serde_json::json;
 use wharf_protocol::{Fields, Json};
 
 use super::{SessionOptions, manner};
-use crate::era::{LEGACY, NEWEST_LEGACY, UNSUPPORTED_VERSION, era_of};
+use crate::era::{
+    HEADER_MISMATCH, LEGACY, METHOD_NOT_FOUND, MISSING_CAPABILITY, NEWEST_LEGACY, UNSUPPORTED_VERSION, era_of,
+};
 use crate::wire::{Asked, Limits, Line};
 use crate::{CallErrorKind, ConnectErrorKind, Host};
 
@@ -63,14 +65,14 @@ pub(super) async fn shake_hands(
     let mut again = line.renews();
     loop {
         let asked = Asked::new("initialize", limits);
-        let result = line.request(asked, |_| &params).await.map_err(no_handshake)?;
+        let result = line.request(asked, |_| &params).await.map_err(|kind| no_handshake(ended(&line, kind)))?;
         let info = read(&result).map_err(|reason| not_outgrown(ConnectErrorKind::Refused(reason)))?;
         line.greeted(&info.revision);
         match line.tell("notifications/initialized", None).await {
             Ok(()) => return Ok(info),
             // The server was started anew between the two messages. Nobody but us knew this session.
             Err(CallErrorKind::SessionLost { .. }) if again => again = false,
-            Err(kind) => return Err(no_handshake(kind)),
+            Err(kind) => return Err(no_handshake(ended(&line, kind))),
         }
     }
 }
@@ -80,8 +82,24 @@ fn not_outgrown(kind: ConnectErrorKind) -> NoHandshake {
 }
 
 fn no_handshake(kind: CallErrorKind) -> NoHandshake {
-    let outgrown = matches!(kind, CallErrorKind::Server { code: UNSUPPORTED_VERSION, .. });
+    let outgrown = matches!(
+        kind,
+        CallErrorKind::Server {
+            code: UNSUPPORTED_VERSION | HEADER_MISMATCH | MISSING_CAPABILITY | METHOD_NOT_FOUND,
+            ..
+        }
+    );
     NoHandshake { kind: not_ready(kind), outgrown }
+}
+
+/// A connection that ended before a message could be sent on it has ended like any other.
+pub(super) fn ended(line: &Line, kind: CallErrorKind) -> CallErrorKind {
+    match (kind, line.ending()) {
+        (CallErrorKind::Connect(ConnectErrorKind::Transport(_)), Some(ending)) => {
+            CallErrorKind::Lost(ending.reason.clone())
+        }
+        (kind, _) => kind,
+    }
 }
 
 pub(super) fn not_ready(kind: CallErrorKind) -> ConnectErrorKind {

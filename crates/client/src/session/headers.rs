@@ -4,7 +4,7 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 use wharf_protocol::{Fields, Json};
 
 pub(super) const NAME: HeaderName = HeaderName::from_static("mcp-name");
@@ -52,7 +52,7 @@ impl Marked {
                     schemas.values().try_for_each(|schema| self.walk(schema, None))?;
                 }
                 // Values, not schemas.
-                ("default" | "const" | "enum" | "examples", _) => {}
+                ("default" | "const" | "enum" | "examples" | "dependentRequired", _) => {}
                 (_, Value::Array(schemas)) => schemas.iter().try_for_each(|schema| self.walk(schema, None))?,
                 (_, schema) => self.walk(schema, None)?,
             }
@@ -86,16 +86,18 @@ impl Marked {
     }
 }
 
-/// A value as a header has it. Whole numbers are as they are written; others as everybody writes them.
+/// A value as a header has it; numbers as those write them who have read the request.
 fn said(value: &Json) -> Option<String> {
     match value.as_str().as_bytes().first()? {
         b'"' => value.decode().ok(),
         b'{' | b'[' | b'n' => None,
         b't' | b'f' => Some(value.as_str().to_owned()),
-        _ if value.as_str().contains(['.', 'e', 'E']) => {
-            value.decode::<serde_json::Number>().ok().map(|number| number.to_string())
+        _ => {
+            let number: Number = value.decode().ok()?;
+            // What is whole and too large to be read by most is left as it is.
+            let whole = !value.as_str().contains(['.', 'e', 'E']) && value.as_str() != "-0";
+            Some(if number.is_f64() && whole { value.as_str().to_owned() } else { number.to_string() })
         }
-        _ => Some(value.as_str().to_owned()),
     }
 }
 
@@ -110,3 +112,6 @@ pub(super) fn encoded(text: &str) -> HeaderValue {
     // All of it is printable now.
     HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""))
 }
+
+#[cfg(test)]
+mod tests;

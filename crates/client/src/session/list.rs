@@ -11,7 +11,7 @@ use wharf_protocol::{Fields, Item, Json, Listed, Prompt, Resource, ResourceTempl
 use super::cache::{Terms, Ticket};
 use super::headers::Marked;
 use super::manner::Request;
-use super::rounds::{Budget, Round};
+use super::rounds::{Budget, Came, Round};
 use super::{CallOptions, Live, Session};
 use crate::{CallError, CallErrorKind};
 
@@ -164,6 +164,9 @@ impl Session {
             let good = Terms::of(&page);
             terms = Some(terms.map_or(good, |terms| terms.and(good)));
             let malformed = |reason| fail(CallErrorKind::Malformed(format!("the list {reason}")));
+            if live.speaker.is_modern() && !matches!(Came::read(&page).map_err(malformed)?, Came::Complete) {
+                return Err(malformed("is not complete, which lists have to be".to_owned()));
+            }
             let fields = Fields::of(&page).map_err(malformed)?;
             let items = fields.items(key).map_err(malformed)?;
             listed.add_page(&items.ok_or_else(|| malformed(format!("has no `{key}`")))?);

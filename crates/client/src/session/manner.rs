@@ -264,11 +264,16 @@ impl Object {
         self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
+    /// Takes a field out, however often it is there.
+    pub(super) fn take(&mut self, key: &str) -> Option<Json> {
+        let value = self.get(key).cloned();
+        self.0.retain(|(name, _)| name != key);
+        value
+    }
+
     /// Takes `_meta` out, and what only we may say out of that.
     pub(super) fn split_meta(&mut self) -> Option<Self> {
-        let meta = Self::read(self.get("_meta")?);
-        self.0.retain(|(name, _)| name != "_meta");
-        let mut meta = meta.ok()?;
+        let mut meta = Self::read(&self.take("_meta")?).ok()?;
         meta.0.retain(|(name, _)| !name.starts_with("io.modelcontextprotocol/"));
         Some(meta)
     }

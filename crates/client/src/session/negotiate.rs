@@ -28,7 +28,7 @@ use super::discover::{Discovered, discover};
 use super::handshake::{NoHandshake, shake_hands};
 use super::manner::Manner;
 use super::{Protocol, ServerInfo};
-use crate::era::Verdict;
+use crate::era::{UNSUPPORTED_VERSION, Verdict};
 use crate::transport::Transport;
 use crate::{ConnectError, ConnectErrorKind, Evidence};
 
@@ -73,18 +73,21 @@ impl Negotiation<'_> {
             Ok(agreed) => return Ok(agreed),
             Err(error) => error,
         };
-        let answered = match &error.kind {
+        // Whoever answered, or left over what it was told, may be another one now.
+        let doubtful = match &error.kind {
             ConnectErrorKind::Refused(_) => true,
             ConnectErrorKind::Http(status) => status.status < 500 && status.status != 429,
+            // A process that leaves over what it is told may have become another one.
+            ConnectErrorKind::Ended(_) => !self.parts.transport.is_remote(),
             _ => false,
         };
-        // A server that is away, or in trouble, has not changed its ways.
-        let doubtful = matches!(error.kind, ConnectErrorKind::Ended(_) | ConnectErrorKind::Timeout(_))
+        // One that is away, or in trouble, has not changed its ways; one that is silent may have.
+        let silent = matches!(error.kind, ConnectErrorKind::Ended(_) | ConnectErrorKind::Timeout(_))
             || (remembered == Some(Verdict::Older) && matches!(error.kind, ConnectErrorKind::Transport(_)));
-        if answered || doubtful {
+        if doubtful || silent {
             memory.forget(identity.as_deref()).await;
         }
-        if answered { self.find_out().await } else { Err(error) }
+        if doubtful { self.find_out().await } else { Err(error) }
     }
 
     /// Speaks only the new way.
@@ -104,7 +107,9 @@ impl Negotiation<'_> {
         let opened = self.open(transport).await?;
         match self.greet(&opened).await {
             Ok(info) => Ok(Agreed { opened, info, manner: Manner::Legacy }),
-            Err(NoHandshake { kind: ConnectErrorKind::Refused(reason), outgrown: true }) => {
+            Err(NoHandshake { kind: ConnectErrorKind::Refused(reason), .. })
+                if reason.contains(&UNSUPPORTED_VERSION.to_string()) =>
+            {
                 let reason = format!("it speaks only the modern protocol ({reason})");
                 Err(self.failed(&opened, ConnectErrorKind::Refused(reason)))
             }
@@ -147,6 +152,7 @@ impl Negotiation<'_> {
                 match tokio::time::timeout_at(self.until.min(silence), &mut greeting).await {
                     Ok(Ok(info)) => Ok((Agreed { opened, info, manner: Manner::Legacy }, verdict)),
                     Ok(Err(refused)) => self.refused(opened, refused).await,
+                    Err(_) if Instant::now() >= self.until => Err(self.failed(&opened, self.parts.late())),
                     Err(_) => {
                         let waiting = greeting.map(|greeted| Event::Greeted(Seat::First, greeted)).boxed();
                         self.beside(Race::of(self, opened, true), waiting).await
@@ -159,19 +165,16 @@ impl Negotiation<'_> {
     /// A server that answered the question, though not as hoped, has refused the handshake after it.
     async fn refused(&self, opened: Opened, refused: NoHandshake) -> Result<(Agreed, Option<Verdict>), ConnectError> {
         let error = self.failed(&opened, refused.kind);
-        if refused.outgrown {
-            return match self.in_time(self.discover(&opened)).await {
-                Some(Discovered::Modern(info, manner)) => Ok((Agreed { opened, info, manner }, Some(Verdict::Modern))),
-                _ => Err(error),
-            };
+        if refused.outgrown
+            && let Some(Discovered::Modern(info, manner)) = self.in_time(self.discover(&opened)).await
+        {
+            return Ok((Agreed { opened, info, manner }, Some(Verdict::Modern)));
         }
         match &error.kind {
             _ if is_about_transport(&error) => self.over_older(error).await,
             // The question may be what has put it out; a fresh one has not heard it. Over HTTP every request is fresh.
             ConnectErrorKind::Ended(_) | ConnectErrorKind::Refused(_) if !opened.wire.renews() => {
-                // There may be room for one only.
-                self.in_time(opened.wire.close()).await;
-                drop(opened);
+                self.end(opened).await;
                 self.afresh(Some(error)).await
             }
             _ => Err(error),
@@ -207,26 +210,39 @@ impl Negotiation<'_> {
         let mut work = FuturesUnordered::<BoxFuture<'_, Event>>::new();
         work.push(waiting);
         work.push(self.open(&*self.parts.transport).map(Event::Opened).boxed());
+        let mut opening = true;
         loop {
             let event = match tokio::time::timeout_at(self.until, work.next()).await {
                 Err(_) => return Err(race.over(self.parts.late())),
                 Ok(None) => break,
                 Ok(Some(event)) => event,
             };
+            opening &= !matches!(event, Event::Opened(_));
             match race.on(event) {
+                Next::Wait if race.is_deserted() && !opening => break,
                 Next::Wait => {}
                 Next::Greet(greeting) => work.push(greeting),
                 Next::Done(result) => return *result,
             }
         }
         // Nothing came of either, or will.
-        let late = || (self.error(self.parts.late()), false);
-        match race.failure.take().unwrap_or_else(late) {
-            (error, _) if is_about_transport(&error) => self.over_older(error).await,
-            // There cannot be two of it at once: once more, alone.
-            (error, true) => self.afresh(Some(error)).await,
-            (error, false) => Err(error),
+        let error = race.failure.take().unwrap_or_else(|| self.error(self.parts.late()));
+        if is_about_transport(&error) {
+            return self.over_older(error).await;
         }
+        if !race.crowded {
+            return Err(error);
+        }
+        // There cannot be two of it at once: once more, alone.
+        if let Some(put_out) = race.put_out.take() {
+            self.end(put_out).await;
+        }
+        self.afresh(Some(error)).await
+    }
+
+    /// Closes a connection whose server has to be gone before the next is started: there may be room for one only.
+    async fn end(&self, opened: Opened) {
+        self.in_time(opened.wire.close()).await;
     }
 
     fn open<'a>(&'a self, transport: &'a dyn Transport) -> BoxFuture<'a, Result<Opened, ConnectError>> {
@@ -262,22 +278,31 @@ impl Negotiation<'_> {
 
 /// Whether a refusal may mean that the server speaks over another transport.
 fn is_about_transport(error: &ConnectError) -> bool {
-    matches!(&error.kind, ConnectErrorKind::Http(status) if matches!(status.status, 400 | 404 | 405))
+    is_no_way(&error.kind)
+}
+
+fn is_no_way(kind: &ConnectErrorKind) -> bool {
+    matches!(kind, ConnectErrorKind::Http(status) if matches!(status.status, 400 | 404 | 405))
 }
 
 /// Two connections to one server: the first has been asked what it speaks, the second is greeted the old way.
+#[expect(clippy::struct_excessive_bools, reason = "each is about something else, and all go with one function")]
 struct Race<'a> {
     negotiation: &'a Negotiation<'a>,
     first: Option<Opened>,
     second: Option<Opened>,
-    /// Whether the first still may say that it is modern.
+    /// Whether the first may still say that it is modern.
     discovering: bool,
     /// Whether the first has been greeted the old way too.
     greeted: bool,
     /// Whether what comes out is worth remembering.
     certain: bool,
-    /// What became of those that failed, and whether one failed while the other lived.
-    failure: Option<(ConnectError, bool)>,
+    /// What became of the last one that failed.
+    failure: Option<ConnectError>,
+    /// The second failed while the first lived: perhaps because it lived.
+    crowded: bool,
+    /// The first, if it failed after that.
+    put_out: Option<Opened>,
 }
 
 enum Event {
@@ -300,13 +325,29 @@ enum Next {
 
 impl<'a> Race<'a> {
     fn of(negotiation: &'a Negotiation<'a>, first: Opened, greeted: bool) -> Self {
-        let discovering = !greeted;
-        Self { negotiation, first: Some(first), second: None, discovering, greeted, certain: true, failure: None }
+        Self {
+            negotiation,
+            first: Some(first),
+            second: None,
+            discovering: !greeted,
+            greeted,
+            certain: true,
+            failure: None,
+            crowded: false,
+            put_out: None,
+        }
+    }
+
+    /// Nobody is left who could still answer.
+    fn is_deserted(&self) -> bool {
+        self.first.is_none() && self.second.is_none()
     }
 
     fn on(&mut self, event: Event) -> Next {
         self.discovering &= !matches!(event, Event::Discovered(_));
         match event {
+            // It has been given up since, and says only that.
+            Event::Discovered(_) if self.first.is_none() => Next::Wait,
             Event::Discovered(Discovered::Modern(info, manner)) => self.won(Seat::First, info, manner),
             Event::Discovered(Discovered::Hopeless(kind)) => Next::Done(Box::new(Err(self.over(kind)))),
             Event::Discovered(Discovered::Gone(kind)) => self.lost(Seat::First, kind),
@@ -320,15 +361,23 @@ impl<'a> Race<'a> {
                 Next::Greet(greeting.map(|greeted| Event::Greeted(Seat::Second, greeted)).boxed())
             }
             Event::Opened(Err(error)) => {
-                self.fail(error, self.first.is_some());
+                self.failure = Some(error);
+                self.crowded |= self.first.is_some();
                 self.greet_first()
             }
             Event::Greeted(seat, Ok(info)) => self.won(seat, info, Manner::Legacy),
+            // It is modern, and only slow to say so.
+            Event::Greeted(Seat::First, Err(NoHandshake { outgrown: true, .. })) if self.discovering => Next::Wait,
             Event::Greeted(seat, Err(NoHandshake { kind, outgrown })) => {
+                // Over HTTP the question goes the same way, and is not answered there either.
+                let no_way = self.first.as_ref().is_some_and(|first| first.wire.renews()) && is_no_way(&kind);
                 let next = self.lost(seat, kind);
                 match seat {
-                    // It is modern, and only slow to say so.
                     Seat::Second if outgrown => next,
+                    Seat::Second if no_way => {
+                        self.first = None;
+                        next
+                    }
                     Seat::Second => self.greet_first(),
                     Seat::First => next,
                 }
@@ -353,23 +402,21 @@ impl<'a> Race<'a> {
 
     fn lost(&mut self, seat: Seat, kind: ConnectErrorKind) -> Next {
         let (lost, other) = match seat {
-            // Refused the old way, it may yet answer the new one.
-            Seat::First if self.discovering => (None, false),
             Seat::First => (self.first.take(), self.second.is_some()),
             Seat::Second => (self.second.take(), self.first.is_some()),
         };
         if let Some(lost) = lost {
-            let error = self.negotiation.failed(&lost, kind);
-            self.fail(error, matches!(seat, Seat::Second) && other);
-            self.negotiation.parts.dismiss(lost);
+            self.failure = Some(self.negotiation.failed(&lost, kind));
+            match seat {
+                Seat::First if self.crowded => self.put_out = Some(lost),
+                Seat::First => self.negotiation.parts.dismiss(lost),
+                Seat::Second => {
+                    self.crowded |= other;
+                    self.negotiation.parts.dismiss(lost);
+                }
+            }
         }
         Next::Wait
-    }
-
-    /// Notes a failure, and whether it came while the other lived: then there may be room for one only.
-    fn fail(&mut self, error: ConnectError, conflict: bool) {
-        let before = self.failure.take().is_some_and(|(_, before)| before);
-        self.failure = Some((error, before || conflict));
     }
 
     fn won(&mut self, seat: Seat, info: ServerInfo, manner: Manner) -> Next {

@@ -30,6 +30,14 @@ pub(super) struct Round {
     state: Option<Json>,
 }
 
+impl Round {
+    /// The round that a caller who takes them itself has come to.
+    pub(super) fn taken_from(params: &mut Object) -> Self {
+        let responses = params.take("inputResponses").and_then(|given| Object::read(&given).ok());
+        Self { responses, state: params.take("requestState") }
+    }
+}
+
 /// What a result is.
 pub(super) enum Came {
     /// The result itself.
@@ -79,11 +87,22 @@ impl Session {
         request: &mut Request<'_, P>,
         budget: &Budget,
     ) -> Result<Json, CallErrorKind> {
-        let (mut round, mut rounds) = (Round::default(), Rounds::default());
+        self.complete_from(live, request, budget, Round::default()).await
+    }
+
+    /// The same, beginning with this round.
+    pub(super) async fn complete_from<P: Serialize + Sync>(
+        &self,
+        live: &Live,
+        request: &mut Request<'_, P>,
+        budget: &Budget,
+        mut round: Round,
+    ) -> Result<Json, CallErrorKind> {
+        let mut rounds = Rounds::default();
         loop {
             request.limits = budget.left()?;
             let begun = request.begun;
-            let sent = live.speaker.send(request, &round).await;
+            let sent = live.speaker.send(request, &round).await.map_err(|kind| budget.exceeded(kind));
             let result = sent.map_err(|kind| if begun { kind.once_begun() } else { kind })?;
             if !live.speaker.is_modern() {
                 return Ok(result);
@@ -166,6 +185,16 @@ pub(super) struct Budget {
 impl Budget {
     pub(super) fn new(live: &Live, limits: Limits) -> Self {
         Self { line: live.wire.line(), limits, began: live.wire.running_time() }
+    }
+
+    /// The whole of it was too short, whichever part of it was the last.
+    fn exceeded(&self, kind: CallErrorKind) -> CallErrorKind {
+        match (kind, self.limits.total) {
+            (CallErrorKind::Timeout { deadline: deadline @ Deadline::Total, .. }, Some(after)) => {
+                CallErrorKind::Timeout { deadline, after }
+            }
+            (kind, _) => kind,
+        }
     }
 
     /// Does something within what is left.

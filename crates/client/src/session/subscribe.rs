@@ -51,6 +51,8 @@ impl Session {
         let work = |live: Arc<Live>| {
             async move {
                 if live.speaker.is_modern() {
+                    // A server that does not answer does not tell of anything either.
+                    let _ = tokio::time::timeout(AGREEMENT, live.beliefs.followed.spares(uri)).await;
                     return Ok(());
                 }
                 let told = self.about_resource(&live, "resources/unsubscribe", uri).await;

@@ -32,6 +32,8 @@ const REST: Duration = Duration::from_secs(1);
 /// The timer also makes calls cheaper: a runtime without any timer has to be woken for every deadline that is set, and
 /// the deadlines of calls are almost always later than this.
 const HOUSEKEEPING: Duration = Duration::from_secs(30);
+/// Where a notification says which request it came of.
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 /// Frames after which everything else gets a turn.
 const FRAMES: u32 = 256;
 
@@ -367,22 +369,24 @@ impl Reader {
     fn on_notification(&mut self, method: String, params: Option<Json>) {
         match method.as_str() {
             "notifications/progress" if self.on_progress(params.as_ref()) => return,
+            // Where the server asks nothing, only something of ours can be meant: it is no longer listened to.
+            "notifications/cancelled" if self.shared.stateless.load(Ordering::Relaxed) => {
+                let id = params.as_ref().and_then(|params| our_id(Fields::of(params).ok()?.raw("requestId")?.get()).0);
+                let lost = || Failure::Post(PostError::Lost("cancelled the request".to_owned()));
+                return id.map_or((), |id| self.settle(id, Err(lost())));
+            }
             "notifications/cancelled" => {
                 let id = params.as_ref().and_then(|params| Fields::of(params).ok()?.json("requestId"));
                 let taken_back = self.open_questions.values().find(|(question, _)| Some(question) == id.as_ref());
                 if let Some((_, question)) = taken_back {
                     question.abort();
-                } else if self.shared.stateless.load(Ordering::Relaxed)
-                    && let Some(ours) = id.and_then(|id| our_id(id.as_str()).0)
-                {
-                    // So a server ends what it was asked to do for as long as it can.
-                    self.settle(ours, Err(Failure::Post(PostError::Lost("cancelled the request".to_owned()))));
                 }
                 return;
             }
             _ => {}
         }
-        for notice in (self.setup.on_notice)(read_notice(method, params)) {
+        let request = params.as_ref().and_then(subscription);
+        for notice in (self.setup.on_notice)(read_notice(method, params), request) {
             self.pass_on(notice);
         }
     }
@@ -428,6 +432,15 @@ impl Drop for Reader {
     fn drop(&mut self) {
         self.end("is no longer being listened to".to_owned());
     }
+}
+
+/// The request by which the server is listened to, in what comes of it.
+fn subscription(params: &Json) -> Option<u64> {
+    if !params.as_str().contains(SUBSCRIPTION) {
+        return None;
+    }
+    let meta = Fields::of(params).ok()?.object("_meta").ok()??;
+    our_id(Fields::of(&meta).ok()?.raw(SUBSCRIPTION)?.get()).0
 }
 
 fn read_notice(method: String, params: Option<Json>) -> Notice {

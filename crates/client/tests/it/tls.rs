@@ -10,7 +10,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
-use wharf_client::{ConnectErrorKind, Http, NoHost, RemoteOptions, Session, Transport, WebSocket};
+use wharf_client::{ConnectErrorKind, Http, NoHost, RemoteOptions, Session, SessionOptions, Transport, WebSocket};
 use wharf_io::{DialTo, Dialed, HttpSettings};
 use wharf_server::{Reply, Router, Toolbox};
 use wharf_testkit::soon;
@@ -115,8 +115,11 @@ async fn a_server_that_is_not_whom_it_should_be_is_refused_at_once_and_not_tried
     for distrusted in [true, false] {
         let server = secure(if distrusted { "name.test" } else { "other.test" }, &[]);
         let http = if distrusted { HttpSettings { extra_ca: None, ..server.http } } else { server.http };
-        let secure: [Session; 2] = [
-            session(Http::new("https://name.test/mcp", options(http.clone())).unwrap()),
+        let transport = Http::new("https://name.test/mcp", options(http.clone())).unwrap();
+        let secure: [Session; 3] = [
+            session(transport.clone()),
+            // Asking it what it speaks is no second try.
+            Session::new("secure".parse().unwrap(), transport, NoHost, SessionOptions::default()),
             session(WebSocket::new("wss://name.test/ws", options(http)).unwrap()),
         ];
         for session in secure {

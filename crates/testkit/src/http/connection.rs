@@ -20,7 +20,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::play::{Heard, Said, converse, play};
 use super::response::{self, Ending, EventStream, Framing, Response};
 use super::{HEARD_AHEAD, HttpScripted, OpenStream, SAID_AHEAD, SeenRequest, websocket};
-use crate::Step;
+use crate::{Step, modern};
 
 /// Serves one connection until its end; everything that is still being played ends with it.
 pub(super) async fn serve(
@@ -93,7 +93,7 @@ impl Connection {
         self.server.state().requests.push(seen.clone());
         match (head.method, head.uri.path()) {
             (Method::GET, "/sse") => self.legacy_stream().await,
-            (_, "/sse") => response::not_allowed("GET"),
+            (method, "/sse") => self.not_for_messages(method.as_str()).await,
             (Method::POST, "/messages") => self.legacy_post(&seen).await,
             (Method::GET, "/ws") => self.websocket(&seen.headers, upgrade).await,
             (Method::POST, _) => self.post(&seen).await,
@@ -113,7 +113,8 @@ impl Connection {
                     continue;
                 }
                 Some(Said::Message(message)) => {
-                    let answer = response::json(200, message.to_string());
+                    let status = modern::status(self.server.shared.rules.script(), request, &message);
+                    let answer = response::json(status, message.to_string());
                     if message.get("error").is_some() { answer } else { self.in_session(answer, request) }
                 }
                 Some(Said::Line(line)) => self.in_session(response::json(200, line), request),

@@ -21,6 +21,15 @@ impl Connection {
         response::events(self.event_stream(said, Framing::Messages).opening_with(endpoint))
     }
 
+    /// What is no GET gets no stream, and what the rules for it say.
+    pub(super) async fn not_for_messages(&self, method: &str) -> Response {
+        let request = json!({ "method": method });
+        match self.server.shared.rules.steps(&request) {
+            Some(steps) => self.first_of(self.play(steps, request.clone()).1, &request).await,
+            None => response::not_allowed("GET"),
+        }
+    }
+
     /// Takes a message; its answer goes out on the stream.
     pub(super) async fn legacy_post(&self, seen: &SeenRequest) -> Response {
         self.server.shared.log.add(&seen.body);

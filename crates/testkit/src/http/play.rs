@@ -112,6 +112,7 @@ pub(super) async fn play(server: HttpScripted, steps: Vec<Step>, request: Value,
             | Step::StderrFlood(_)
             | Step::Exit(_)
             | Step::ExitOnce(..)
+            | Step::Alone(..)
             | Step::Grandchild(_)
             | Step::IgnoreEnd => panic!("a server over HTTP cannot do this: {step:?}"),
         };

@@ -7,7 +7,7 @@ use super::connection::Connection;
 use super::play::need_a_stream;
 use super::response::{self, Framing, Response};
 use super::{Answers, OpenStream, Push, SeenRequest};
-use crate::Step;
+use crate::{Speaks, Step, modern};
 
 const SESSION: &str = "mcp-session-id";
 
@@ -15,7 +15,9 @@ impl Connection {
     pub(super) async fn post(&self, seen: &SeenRequest) -> Response {
         self.server.shared.log.add(&seen.body);
         let Ok(message) = serde_json::from_str::<Value>(&seen.body) else { return response::empty(400) };
+        let script = self.server.shared.rules.script();
         if message["method"] != "initialize"
+            && !modern::is_meant(script, &message)
             && let Some(stale) = self.stale(&seen.headers, &message["id"], Session::Needed)
         {
             return stale;
@@ -25,7 +27,13 @@ impl Connection {
             self.server.hear_answer(message);
             return response::empty(202);
         }
-        let steps = self.server.shared.rules.steps(&message).unwrap_or_else(|| vec![Step::Normally]);
+        let steps = self.server.shared.rules.steps(&message);
+        let steps = steps.unwrap_or_else(|| modern::over_http(script, &seen.headers, &message));
+        if modern::listens(script, &message, &steps) {
+            let (stream, said) = self.play(steps, message);
+            self.server.open_stream(stream);
+            return response::events(self.event_stream(said, Framing::Messages));
+        }
         if message["id"].is_null() || !need_a_stream(&steps, self.server.answers) {
             let (_, said) = self.play(steps, message.clone());
             return self.first_of(said, &message).await;
@@ -35,6 +43,9 @@ impl Connection {
     }
 
     pub(super) async fn get(&self, seen: &SeenRequest) -> Response {
+        if let Some(refused) = self.in_another_era("GET", seen).await {
+            return refused;
+        }
         if let Some(stale) = self.stale(&seen.headers, &Value::Null, Session::Optional) {
             return stale;
         }
@@ -59,6 +70,9 @@ impl Connection {
     }
 
     pub(super) async fn delete(&self, seen: &SeenRequest) -> Response {
+        if let Some(refused) = self.in_another_era("DELETE", seen).await {
+            return refused;
+        }
         if let Some(stale) = self.stale(&seen.headers, &Value::Null, Session::Optional) {
             return stale;
         }
@@ -76,6 +90,19 @@ impl Connection {
         }
     }
 
+    /// What a client gets that has no use for such a request, unless a rule says otherwise.
+    async fn in_another_era(&self, method: &str, seen: &SeenRequest) -> Option<Response> {
+        let rules = &self.server.shared.rules;
+        if !modern::is_spoken_in(rules.script(), &seen.headers) {
+            return None;
+        }
+        let request = json!({ "method": method });
+        match rules.steps(&request) {
+            Some(steps) => Some(self.first_of(self.play(steps, request.clone()).1, &request).await),
+            None => Some(response::not_allowed("POST")),
+        }
+    }
+
     /// The stale answer, if this request deserves it.
     fn stale(&self, headers: &HeaderMap, id: &Value, session: Session) -> Option<Response> {
         let fine = match session_of(headers) {
@@ -85,9 +112,13 @@ impl Connection {
         (self.server.sessions && !fine).then(|| response::stale(&self.server.stale, id))
     }
 
+    fn has_handshakes(&self) -> bool {
+        self.server.shared.rules.script().speaks != Speaks::Modern
+    }
+
     /// Opens a session with this response, if that is what the request was for.
     pub(super) fn in_session(&self, mut response: Response, request: &Value) -> Response {
-        if self.server.sessions && request["method"] == "initialize" {
+        if self.server.sessions && request["method"] == "initialize" && self.has_handshakes() {
             let id = HeaderValue::try_from(self.server.new_session()).expect("ours are plain");
             response.headers_mut().insert(SESSION, id);
         }

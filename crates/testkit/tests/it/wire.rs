@@ -13,6 +13,8 @@ pub(crate) struct Wire<S> {
     stream: BufReader<S>,
     /// Goes with every request from now on.
     pub(crate) session: Option<String>,
+    /// Further headers, the same.
+    pub(crate) headers: Vec<(&'static str, String)>,
 }
 
 /// The start of a response.
@@ -36,13 +38,16 @@ impl Wire<TcpStream> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     pub(crate) fn over(stream: S) -> Self {
-        Self { stream: BufReader::new(stream), session: None }
+        Self { stream: BufReader::new(stream), session: None, headers: Vec::new() }
     }
 
     pub(crate) async fn send(&mut self, request: &str, body: &str) {
         let mut head = format!("{request} HTTP/1.1\r\nhost: test\r\ncontent-length: {}\r\n", body.len());
         if let Some(session) = &self.session {
             let _ = write!(head, "mcp-session-id: {session}\r\n");
+        }
+        for (name, value) in &self.headers {
+            let _ = write!(head, "{name}: {value}\r\n");
         }
         self.stream.write_all(format!("{head}\r\n{body}").as_bytes()).await.unwrap();
     }

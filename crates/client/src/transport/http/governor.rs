@@ -10,8 +10,6 @@ use crate::restarts::jittered;
 const SHORTEST: Duration = Duration::from_millis(500);
 /// The pause after the first end, if the server asks for nothing.
 const FIRST: Duration = Duration::from_secs(1);
-/// The longest pause.
-const LONGEST: Duration = Duration::from_secs(60);
 /// Ends in a row after which the server is believed to have nothing to say.
 const PATIENCE: u32 = 8;
 /// The same where somebody waits: after some seven seconds.
@@ -26,6 +24,9 @@ pub(crate) struct Governor {
 }
 
 impl Governor {
+    /// The longest pause.
+    pub(crate) const LONGEST: Duration = Duration::from_secs(60);
+
     /// For a stream that nobody waits for.
     pub(crate) fn patient() -> Self {
         Self { ends: 0, patience: PATIENCE }
@@ -48,8 +49,8 @@ impl Governor {
     }
 
     fn pause(&self, wish: Option<Duration>) -> Duration {
-        let first = wish.unwrap_or(FIRST).clamp(SHORTEST, LONGEST);
-        first.saturating_mul(2_u32.saturating_pow(self.ends.saturating_sub(1))).min(LONGEST)
+        let first = wish.unwrap_or(FIRST).clamp(SHORTEST, Self::LONGEST);
+        first.saturating_mul(2_u32.saturating_pow(self.ends.saturating_sub(1))).min(Self::LONGEST)
     }
 }
 

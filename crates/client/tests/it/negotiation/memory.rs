@@ -1,0 +1,237 @@
+//! What is remembered of servers, and what is done when it is no longer true.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio::time::Instant;
+use wharf_client::{
+    CallErrorKind, ConnectErrorKind, Http, Memory, NoHost, Outcome, Protocol, RemoteOptions, Session, SessionOptions,
+    Stdio, Transport as _,
+};
+use wharf_io::Environment;
+use wharf_testkit::{Answers, HttpScripted, Script, Step, eventually};
+
+use super::{LEGACY, MODERN, Named, error_with, protocol, spoken};
+use crate::remote::{http_with, in_memory, options};
+use crate::{json, none, seconds, told};
+
+fn remembering(memory: &Arc<Memory>) -> SessionOptions {
+    SessionOptions { memory: Arc::clone(memory), ..SessionOptions::default() }
+}
+
+/// A memory of a server called `here` that spoke as this script does.
+async fn memory_of(script: Script) -> Arc<Memory> {
+    let memory = Arc::new(Memory::default());
+    spoken(&Named::new("here", script).session(remembering(&memory))).await;
+    memory
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_one_session_found_out_another_need_not() {
+    for (script, expected, discovers, greetings) in
+        [(Script::good(), LEGACY, 0, 1), (Script::modern(), MODERN, 1, 0), (Script::dual_era(), MODERN, 1, 0)]
+    {
+        let memory = memory_of(script.clone()).await;
+        let again = Named::new("here", script.clone());
+        assert_eq!(spoken(&again.session(remembering(&memory))).await, expected);
+        let log = again.server.log();
+        assert_eq!((log.count("server/discover"), log.count("initialize")), (discovers, greetings));
+
+        let other = Named::new("there", script);
+        assert_eq!(spoken(&other.session(remembering(&memory))).await, expected);
+        assert_eq!(other.server.log().count("server/discover"), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_server_that_is_known_is_started_once() {
+    let slow = [Step::Wait(11_000)];
+    for (script, expected) in [(Script::good(), LEGACY), (Script::modern(), MODERN)] {
+        let memory = memory_of(script.clone()).await;
+        let again = Named::new("here", script.at_start(slow.clone()));
+        assert_eq!(spoken(&again.session(remembering(&memory))).await, expected);
+        assert_eq!(again.server.connections(), 1);
+    }
+}
+
+#[test]
+fn a_server_that_is_configured_in_another_way_is_another_server() {
+    let environment = || Environment::default().with("KEY", "1");
+    let identities = [
+        Stdio::new("server", ["a"], environment()).identity(),
+        Stdio::new("server", ["b"], environment()).identity(),
+        Stdio::new("other", ["a"], environment()).identity(),
+        Stdio::new("server", ["a"], environment().with("KEY", "2")).identity(),
+        Stdio::new("server", ["a"], environment()).in_directory("/").identity(),
+        Http::new("http://server.test/mcp", RemoteOptions::default()).unwrap().identity(),
+        Http::new("http://server.test/other", RemoteOptions::default()).unwrap().identity(),
+        Http::new("https://server.test/mcp", RemoteOptions::default()).unwrap().identity(),
+    ];
+    let different: std::collections::HashSet<_> = identities.iter().flatten().collect();
+    assert_eq!(different.len(), identities.len());
+    assert_eq!(Stdio::new("server", ["a"], environment()).identity(), identities[0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_has_become_another_is_found_out_about_again() {
+    let exits = |script: Script, method: &str| script.on(method, [Step::HangUp]);
+    let changes = [
+        (Script::good(), Script::modern(), MODERN),
+        (Script::good(), exits(Script::modern(), "initialize"), MODERN),
+        (Script::good(), Script::modern().on("initialize", [Step::Error(-32601, "no".into())]), MODERN),
+        (Script::modern(), Script::good(), LEGACY),
+        (Script::modern(), exits(Script::good(), "server/discover"), LEGACY),
+        (Script::modern(), Script::good().on("server/discover", [Step::Error(-32602, "no".into())]), LEGACY),
+    ];
+    for (number, (before, now, expected)) in changes.into_iter().enumerate() {
+        let memory = memory_of(before).await;
+        let server = Named::new("here", now);
+        assert_eq!(spoken(&server.session(remembering(&memory))).await, expected, "{number}");
+        // And that is remembered instead.
+        let other = Named::new("here", if expected == MODERN { Script::modern() } else { Script::good() });
+        assert_eq!(spoken(&other.session(remembering(&memory))).await, expected, "{number}");
+        let (asked, greeted) = (other.server.log().count("server/discover"), other.server.log().count("initialize"));
+        assert_eq!((asked, greeted), if expected == MODERN { (1, 0) } else { (0, 1) }, "{number}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_is_forgotten_over_too() {
+    let changes = [
+        (Script::good(), Script::modern().on("initialize", [Step::Hang]), MODERN),
+        (Script::modern(), Script::good().on("server/discover", [Step::Hang]), LEGACY),
+    ];
+    for (before, now, expected) in changes {
+        let memory = memory_of(before).await;
+        let session = Named::new("here", now).session(remembering(&memory));
+        let began = Instant::now();
+        let error = eventually(session.connect()).await.unwrap_err();
+        assert!(matches!(error.kind, ConnectErrorKind::Timeout(_)), "{error}");
+        assert_eq!(began.elapsed(), seconds(30));
+        assert_eq!(spoken(&session).await, expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_transport_from_before_is_remembered_and_forgotten_like_anything_else() {
+    let memory = Arc::new(Memory::default());
+    let at = |server: &HttpScripted| {
+        let transport = Http::new("http://server.test/sse", options(in_memory(server))).unwrap();
+        Session::new("remote".parse().unwrap(), transport, NoHost, remembering(&memory))
+    };
+    let server = HttpScripted::new(Script::good());
+    assert_eq!(spoken(&at(&server)).await, LEGACY);
+    let before = server.requests().iter().filter(|seen| seen.path == "/sse" && seen.method == "POST").count();
+    assert_eq!(spoken(&at(&server)).await, LEGACY);
+    let after = server.requests().iter().filter(|seen| seen.path == "/sse" && seen.method == "POST").count();
+    assert_eq!((before, after), (2, 2));
+}
+
+/// A server that says it is modern when it is first asked, and then turns out to know only the old way.
+fn turncoat(refusal: impl Into<Vec<Step>>) -> HttpScripted {
+    let modern = json!({"supportedVersions": [MODERN], "capabilities": {}, "resultType": "complete"});
+    let script = Script::good().once("server/discover", [Step::Result(modern)]).once("tools/call", refusal);
+    HttpScripted::new(script).without_sessions()
+}
+
+fn over_http(server: &HttpScripted) -> Session {
+    http_with(options(in_memory(server)), NoHost, protocol(Protocol::Auto)).0
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_turns_old_while_it_is_used_is_found_out_about_and_the_call_succeeds() {
+    let refusals = [
+        Step::Error(-32000, "Bad Request: Server not initialized".into()),
+        Step::Error(-32600, "Bad Request: Missing session ID".into()),
+        Step::Error(-32001, "Session not found".into()),
+        error_with(-32022, &json!({"supported": ["2025-11-25"]})),
+        Step::Http {
+            status: 400,
+            headers: Vec::new(),
+            body: r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Server not initialized"}}"#.into(),
+        },
+    ];
+    for refusal in refusals {
+        for answers in [Answers::Json, Answers::Sse] {
+            let server = turncoat([refusal.clone()]).answering(answers);
+            let session = over_http(&server);
+            assert_eq!(eventually(session.connect()).await.unwrap().revision, MODERN);
+            assert_eq!(spoken(&session).await, LEGACY, "{refusal:?}");
+            assert_eq!((server.log().count("tools/call"), server.log().count("initialize")), (2, 1), "{refusal:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_found_out_by_whatever_is_asked_of_it() {
+    let lost = || vec![Step::Error(-32000, "Bad Request: Server not initialized".into())];
+    let modern = json!({"supportedVersions": [MODERN], "capabilities": {}});
+    for method in ["tools/list", "own/method", "server/discover"] {
+        let mut script = Script::good().once("server/discover", [Step::Result(modern.clone())]);
+        script = script.once(method, lost()).on("own/method", [Step::Result(json!({}))]);
+        let server = HttpScripted::new(script).without_sessions();
+        let session = over_http(&server);
+        assert_eq!(eventually(session.connect()).await.unwrap().revision, MODERN);
+        match method {
+            "tools/list" => drop(eventually(session.list_tools()).await.unwrap()),
+            "own/method" => drop(eventually(session.request("own/method", &none())).await.unwrap()),
+            _ => eventually(session.ping()).await.unwrap(),
+        }
+        assert_eq!(spoken(&session).await, LEGACY, "{method}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_turns_modern_while_it_is_used_is_found_out_about_too() {
+    let server = Named::new("here", {
+        // It takes one handshake, and from then on none.
+        let greeting = json!({"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s"}});
+        let refused = [Step::Error(-32601, "no".into())];
+        Script::modern().once("server/discover", refused).once("initialize", [Step::Result(greeting)])
+    });
+    let session = server.session(SessionOptions::default());
+    assert_eq!(eventually(session.connect()).await.unwrap().revision, LEGACY);
+    // Without saying who asks the call is refused; the session is not what is wrong with that.
+    let error = eventually(session.call("add", &none())).await.unwrap_err();
+    assert_eq!(error.code(), Some(-32602));
+
+    let server = Named::new("here", {
+        let greeting = json!({"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s"}});
+        let refused = [Step::Error(-32601, "no".into())];
+        let outgrown = [error_with(-32022, &json!({"supported": [MODERN]}))];
+        let script = Script::modern().once("server/discover", refused).once("tools/call", outgrown);
+        script.once("initialize", [Step::Result(greeting)])
+    });
+    let session = server.session(SessionOptions::default());
+    assert_eq!(eventually(session.connect()).await.unwrap().revision, LEGACY);
+    assert_eq!(spoken(&session).await, MODERN);
+    assert_eq!(server.server.log().count("tools/call"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_stops_saying_so_is_asked_twice() {
+    let lost = [Step::Error(-32000, "Server not initialized".into())];
+    let server = HttpScripted::new(Script::modern().on("tools/call", lost));
+    let error = eventually(over_http(&server).call("add", &none())).await.unwrap_err();
+    assert!(matches!(error.kind, CallErrorKind::SessionLost { .. }), "{error}");
+    assert_eq!((error.outcome(), server.log().count("tools/call")), (Outcome::NotRun, 2));
+}
+
+/// Tools have sessions of their own, with browsers and databases, and may say so in the same words.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_has_begun_is_not_repeated_whatever_the_server_says_of_sessions() {
+    let steps = [Step::Progress(1.0, 2.0, "half".into()), Step::Error(-32000, "Session expired".into())];
+    let server = HttpScripted::new(Script::modern().any_tool("browse").on_call("browse", steps));
+    let error = eventually(over_http(&server).call("browse", &none())).await.unwrap_err();
+    assert_eq!((error.code(), error.outcome()), (Some(-32000), Outcome::Answered));
+    assert_eq!((server.log().count("tools/call"), server.log().count("server/discover")), (1, 1));
+
+    // A process has no session to lose.
+    let steps = [Step::Error(-32000, "Session not found".into())];
+    let server = Named::new("here", Script::modern().any_tool("browse").on_call("browse", steps));
+    let session = server.session(SessionOptions::default());
+    let error = eventually(session.call("browse", &none())).await.unwrap_err();
+    assert_eq!((error.code(), error.outcome()), (Some(-32000), Outcome::Answered));
+    assert_eq!((server.server.connections(), server.server.log().count("tools/call")), (1, 1));
+    assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+}

@@ -1,0 +1,82 @@
+//! The modern era at its worst: results of unknown kinds, tasks that go nowhere, streams that keep ending.
+
+mod following;
+mod keeping;
+mod over_http;
+mod results;
+mod tasks;
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use wharf_client::{
+    Abilities, BoxFuture, Elicitation, ElicitationAnswer, Host, InProcess, NoHost, Notice, Protocol, Session,
+    SessionOptions,
+};
+use wharf_testkit::{HttpScripted, Script, Scripted, Step};
+
+use crate::remote::{http_with, in_memory, options};
+
+fn modern() -> SessionOptions {
+    SessionOptions { protocol: Protocol::Modern, ..SessionOptions::default() }
+}
+
+/// A modern session with a scripted server in memory.
+fn piped(script: Script) -> (Session, Scripted) {
+    piped_with(script, NoHost)
+}
+
+fn piped_with(script: Script, host: impl Host) -> (Session, Scripted) {
+    let server = Scripted::new(script);
+    let copy = server.clone();
+    let transport = InProcess::new(move |stream| copy.clone().serve(stream));
+    (Session::new("scripted".parse().unwrap(), transport, host, modern()), server)
+}
+
+/// The same over HTTP.
+fn http(server: &HttpScripted) -> Session {
+    http_with(options(in_memory(server)), NoHost, modern()).0
+}
+
+/// A server whose tool `tool` does this.
+fn doing(steps: impl Into<Vec<Step>>) -> Script {
+    Script::modern().any_tool("tool").on_call("tool", steps)
+}
+
+/// The requests with this method, as they came.
+fn asked(server: &Scripted, method: &str) -> Vec<Value> {
+    server.log().messages().into_iter().filter(|message| message["method"] == method).collect()
+}
+
+/// Says yes to everything, and writes down what it hears.
+#[derive(Clone, Default)]
+struct Obliging(Arc<Mutex<Vec<String>>>);
+
+impl Obliging {
+    fn heard(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    fn write(&self, line: String) {
+        self.0.lock().unwrap().push(line);
+    }
+}
+
+impl Host for Obliging {
+    fn abilities(&self) -> Abilities {
+        Abilities { elicitation: true, sampling: false, roots: false }
+    }
+
+    fn elicit(&self, request: Elicitation) -> BoxFuture<'_, ElicitationAnswer> {
+        self.write(request.message);
+        Box::pin(std::future::ready(ElicitationAnswer::Accept(None)))
+    }
+
+    fn notice(&self, notice: Notice) {
+        self.write(match notice {
+            Notice::ToolsChanged => "tools".to_owned(),
+            Notice::ResourceUpdated { uri } => uri,
+            other => format!("{other:?}"),
+        });
+    }
+}
