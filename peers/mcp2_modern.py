@@ -217,7 +217,10 @@ async def update_task(ctx: Ctx, params: TaskUpdateParams) -> dict[str, Any]:
 
 async def cancel_task(ctx: Ctx, params: TaskParams) -> dict[str, Any]:
     task = known(ctx, params)
-    task.cancelled |= task.state()["status"] in ("working", "input_required")
+    if task.state()["status"] in ("working", "input_required"):
+        task.cancelled = True
+        # The caller is gone, so nobody else would hear of it.
+        print(f"{task.kind} was cancelled", file=sys.stderr, flush=True)
     return {}
 
 
@@ -234,6 +237,10 @@ async def echo(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str
 
 async def list_count(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
     return text(str(lists_asked))
+
+
+async def read_count(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
+    return text(str(reads_asked))
 
 
 async def grow(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
@@ -305,6 +312,7 @@ TOOLS: dict[str, tuple[types.Tool, Callable[..., Awaitable[Answer]]]] = {
         ("slow", {"steps": INTEGER, "delay_ms": INTEGER}, ["steps", "delay_ms"], slow),
         ("meta", {}, [], meta),
         ("list_count", {}, [], list_count),
+        ("read_count", {}, [], read_count),
         ("grow", {"name": STRING}, ["name"], grow),
         ("touch", {"uri": STRING}, ["uri"], touch),
         ("hang_up", {}, [], hang_up),
@@ -338,7 +346,7 @@ TOOLS: dict[str, tuple[types.Tool, Callable[..., Awaitable[Answer]]]] = {
         ("task_forever", {}, [], starts("task_forever")),
     ]
 }
-lists_asked = 0
+lists_asked = reads_asked = 0
 
 
 async def list_tools(ctx: Ctx, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
@@ -396,6 +404,8 @@ async def list_templates(
 async def read_resource(
     ctx: Ctx, params: types.ReadResourceRequestParams
 ) -> types.ReadResourceResult | types.InputRequiredResult:
+    global reads_asked
+    reads_asked += 1
     match params.uri, params.input_responses:
         case "note://hello", _:
             words = "Hello from the note."

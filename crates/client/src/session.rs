@@ -363,6 +363,9 @@ impl Session {
         let mut request = Request::new(method, &params, limits);
         request.about = about.as_deref().filter(|_| named);
         request.meta = meta.as_ref();
+        if let ("tools/call", Some(tool), Some(arguments)) = (method, request.about, params.get("arguments")) {
+            request.headers = live.headers_for(tool, arguments);
+        }
         self.complete_from(live, &mut request, &Budget::new(live, limits), round).await
     }
 

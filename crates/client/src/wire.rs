@@ -326,7 +326,7 @@ impl Line {
             let Answered { answer, by_reader, progressed } = waiting.answer(on_progress).await?;
             in_flight.forgotten = by_reader;
             // What an old server makes of the question of a modern client is no loss.
-            begun = progressed || (greeting && !handshake);
+            begun = greeting || progressed;
             answer
         };
         in_flight.answered = !matches!(answer, Err(Failure::Unanswered(_) | Failure::Post(PostError::Lost(_))));

@@ -136,16 +136,10 @@ impl Session {
         let mut request = Request::new("tools/call", &params, limits).about(tool);
         request.progress = options.progress.as_mut().map_or(Welcome::Noted, |progress| Welcome::Heard(&mut **progress));
         request.trace = options.trace.as_ref();
-        let headed = live.speaker.is_modern() && live.wire.takes_headers();
-        let mut again = headed;
+        let mut again = live.speaker.is_modern();
         loop {
             request.headers.clone_from(&own);
-            if headed
-                && let Some(tools) = live.beliefs.tools.get()
-                && let Some(known) = tools.get(tool)
-            {
-                request.headers.extend(known.headers(arguments));
-            }
+            request.headers.extend(live.headers_for(tool, arguments));
             match self.complete(live, &mut request, &budget).await {
                 // The tool has become another one since it was listed; the call did not run.
                 Err(CallErrorKind::Server { code: HEADER_MISMATCH, .. }) if again && !request.begun => {
@@ -177,6 +171,17 @@ impl Session {
             Some(known) => known.check_output(structured),
             None => Ok(()),
         }
+    }
+}
+
+impl Live {
+    /// The headers that a call needs, as far as its tool is known.
+    pub(super) fn headers_for(&self, tool: &str, arguments: &Json) -> HeaderMap {
+        if !(self.speaker.is_modern() && self.wire.takes_headers()) {
+            return HeaderMap::new();
+        }
+        let tools = self.beliefs.tools.get();
+        tools.and_then(|tools| Some(tools.get(tool)?.headers(arguments))).unwrap_or_default()
     }
 }
 

@@ -11,6 +11,8 @@ mod host;
 mod http;
 mod legacy_sse;
 mod lists;
+mod matrix;
+mod modern;
 mod negotiation;
 mod nginx;
 mod peers;

@@ -31,13 +31,13 @@ use crate::peers::{EVERYTHING, NODE, call, names, with_progress};
 const MANY: i64 = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+pub(crate) enum Way {
     Streamable,
     Sse,
 }
 
 /// A server in a process of its own, always on the same port.
-struct Peer {
+pub(crate) struct Peer {
     spec: ManagedSpec,
     running: Option<Managed>,
     way: Way,
@@ -45,7 +45,7 @@ struct Peer {
 }
 
 impl Peer {
-    async fn start(way: Way, words: &[&str]) -> Self {
+    pub(crate) async fn start(way: Way, words: &[&str]) -> Self {
         let (folder, port, root) = (tempfile::tempdir().unwrap(), free_port(), peers());
         let fill = |word: &str| word.replace("ROOT", root.to_str().unwrap()).replace("PORT", &port.to_string());
         let environment = Environment::default()
@@ -71,11 +71,11 @@ impl Peer {
         peer
     }
 
-    async fn everything(way: Way) -> Self {
+    pub(crate) async fn everything(way: Way) -> Self {
         Self::start(way, &[NODE, EVERYTHING, if way == Way::Streamable { "streamableHttp" } else { "sse" }]).await
     }
 
-    async fn python(way: Way, version: u8) -> Self {
+    pub(crate) async fn python(way: Way, version: u8) -> Self {
         let (python, script) =
             (format!("ROOT/.peers/py{version}/bin/python"), format!("ROOT/peers/mcp{version}_server.py"));
         let word = if way == Way::Streamable { "http" } else { "sse" };
@@ -84,24 +84,29 @@ impl Peer {
 
     /// SIGKILL. A dying process of many threads closes its listener before its connections, and looks dead before its
     /// threads are, so it is gone when nothing is left of it.
-    async fn kill(&mut self) {
+    pub(crate) async fn kill(&mut self) {
         let dying = children_of(std::process::id());
         drop(self.running.take());
         let is_gone = |pid: &u32| !Path::new(&format!("/proc/{pid}")).exists();
         until(async || dying.iter().all(is_gone)).await;
     }
 
-    async fn start_again(&mut self) {
+    pub(crate) async fn start_again(&mut self) {
         self.running = Some(soon(Managed::start(self.spec.clone())).await.unwrap());
     }
 
-    async fn restart(&mut self) {
+    pub(crate) async fn restart(&mut self) {
         self.kill().await;
         self.start_again().await;
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         self.running.as_ref().unwrap().url()
+    }
+
+    /// What it has written to stderr since it was last started.
+    pub(crate) fn stderr(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.spec.log_path).unwrap()).into_owned()
     }
 
     fn session(&self) -> Session {
@@ -321,7 +326,7 @@ async fn stale_answer(peer: &Peer, posted_to: &str) -> String {
 }
 
 /// A server of this workspace, on rmcp.
-fn toolbox() -> Toolbox {
+pub(crate) fn toolbox() -> Toolbox {
     let numbers = json!({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}});
     Toolbox::new("ours", "1.0.0")
         .tool(json!({"name": "add", "inputSchema": numbers}), |call| async move {

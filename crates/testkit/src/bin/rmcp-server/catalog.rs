@@ -22,6 +22,7 @@ pub(crate) fn tools() -> Vec<Tool> {
         tool("slow", json!({"steps": integer, "delay_ms": integer}), &["steps", "delay_ms"]),
         tool("meta", nothing(), &[]),
         tool("list_count", nothing(), &[]),
+        tool("read_count", nothing(), &[]),
         tool("grow", json!({"name": string}), &["name"]),
         tool("touch", json!({"uri": string}), &["uri"]),
         tool("hang_up", nothing(), &[]),

@@ -40,6 +40,7 @@ pub(crate) struct Peer(Arc<Shared>);
 
 struct Shared {
     lists_asked: AtomicUsize,
+    reads_asked: AtomicUsize,
     grown: Mutex<Vec<Tool>>,
     events: broadcast::Sender<Event>,
     /// Who is about to be told that it is listening, by what it asked for: nothing may get lost between the two.
@@ -51,6 +52,7 @@ impl Default for Peer {
     fn default() -> Self {
         Self(Arc::new(Shared {
             lists_asked: AtomicUsize::new(0),
+            reads_asked: AtomicUsize::new(0),
             grown: Mutex::default(),
             events: broadcast::channel(WAITING).0,
             arriving: Mutex::default(),
@@ -119,6 +121,7 @@ impl ServerHandler for Peer {
             "slow" => slow(&arguments, &context).await?,
             "meta" => meta(&context).await.into(),
             "list_count" => text(self.0.lists_asked.load(Ordering::Relaxed).to_string()).into(),
+            "read_count" => text(self.0.reads_asked.load(Ordering::Relaxed).to_string()).into(),
             "grow" => {
                 let name = string(&arguments, "name")?;
                 self.0.grown.lock().unwrap_or_else(PoisonError::into_inner).push(catalog::grown(name));
@@ -200,6 +203,7 @@ impl ServerHandler for Peer {
         wanted: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
+        self.0.reads_asked.fetch_add(1, Ordering::Relaxed);
         let round = Round::new(wanted.input_responses, wanted.request_state);
         let words = match (&*wanted.uri, wanted.uri.strip_prefix("echo://")) {
             ("note://hello", _) => "Hello from the note.".to_owned(),

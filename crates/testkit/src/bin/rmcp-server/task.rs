@@ -1,5 +1,6 @@
 //! Work that is put off: the tools that answer with a task.
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use rmcp::ErrorData;
@@ -34,6 +35,8 @@ pub(crate) fn start(tasks: &TaskManager, name: &str, arguments: &JsonObject) -> 
         "task_forever" => Box::new(|task| {
             Box::pin(async move {
                 task.cancelled().await;
+                // The caller is gone, so nobody else would hear of it.
+                let _ = writeln!(std::io::stderr(), "task_forever was cancelled");
                 Err(TaskExit::Cancelled)
             })
         }),

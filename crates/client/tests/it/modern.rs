@@ -1,0 +1,267 @@
+//! All that the 2026-07-28 revision added, against two servers that other people's SDKs implement, over stdio and over
+//! Streamable HTTP. Both offer the same (`peers/mcp2_modern.py`), so every behaviour is written once and expected of all.
+
+mod cache;
+mod calls;
+mod headers;
+mod listen;
+mod rounds;
+mod scripted;
+mod tasks;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use wharf_client::{
+    Abilities, BoxFuture, Elicitation, ElicitationAnswer, Host, Http, Notice, Protocol, Refusal, RemoteOptions, Root,
+    Session, SessionOptions,
+};
+use wharf_protocol::Json;
+use wharf_testkit::{children_of, kill, rmcp_server, soon, until};
+
+use crate::peers::stdio;
+use crate::peers_http::{self, Way};
+
+const PYTHON: [&str; 2] = ["ROOT/.peers/py2/bin/python", "ROOT/peers/mcp2_modern.py"];
+
+/// Makes a test of a behaviour for every server and every transport.
+macro_rules! expected_of_every_peer {
+    ($($behaviour:ident)*) => {$(
+        mod $behaviour {
+            use crate::modern::{Peer, Sdk};
+
+            #[tokio::test]
+            async fn on_python_over_stdio() {
+                super::$behaviour(Peer::over_stdio(Sdk::Python)).await;
+            }
+
+            #[tokio::test]
+            async fn on_python_over_http() {
+                super::$behaviour(Peer::over_http(Sdk::Python).await).await;
+            }
+
+            #[tokio::test]
+            async fn on_rmcp_over_stdio() {
+                super::$behaviour(Peer::over_stdio(Sdk::Rmcp)).await;
+            }
+
+            #[tokio::test]
+            async fn on_rmcp_over_http() {
+                super::$behaviour(Peer::over_http(Sdk::Rmcp).await).await;
+            }
+        }
+    )*};
+}
+
+/// The same for what there is only over HTTP.
+macro_rules! expected_over_http {
+    ($($behaviour:ident)*) => {$(
+        mod $behaviour {
+            use crate::modern::{Peer, Sdk};
+
+            #[tokio::test]
+            async fn on_python() {
+                super::$behaviour(Peer::over_http(Sdk::Python).await).await;
+            }
+
+            #[tokio::test]
+            async fn on_rmcp() {
+                super::$behaviour(Peer::over_http(Sdk::Rmcp).await).await;
+            }
+        }
+    )*};
+}
+use {expected_of_every_peer, expected_over_http};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sdk {
+    Python,
+    Rmcp,
+}
+
+/// One of the two servers, and how it is reached.
+struct Peer {
+    sdk: Sdk,
+    /// The process behind HTTP; over stdio the session has its own.
+    http: Option<peers_http::Peer>,
+}
+
+impl Sdk {
+    fn words(self) -> Vec<String> {
+        match self {
+            Self::Python => PYTHON.map(str::to_owned).to_vec(),
+            Self::Rmcp => vec![rmcp_server().to_str().unwrap().to_owned()],
+        }
+    }
+}
+
+impl Peer {
+    fn over_stdio(sdk: Sdk) -> Self {
+        Self { sdk, http: None }
+    }
+
+    async fn over_http(sdk: Sdk) -> Self {
+        let mut words = sdk.words();
+        words.extend(["http".to_owned(), "PORT".to_owned()]);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        Self { sdk, http: Some(peers_http::Peer::start(Way::Streamable, &words).await) }
+    }
+
+    fn is_http(&self) -> bool {
+        self.http.is_some()
+    }
+
+    fn session(&self, person: &Arc<Person>) -> Session {
+        self.session_with(person, &[], SessionOptions::default())
+    }
+
+    /// A session that says these headers, where there are such things.
+    fn session_with(&self, person: &Arc<Person>, headers: &[(&str, &str)], options: SessionOptions) -> Session {
+        // What else it could speak is not the question here; a slow start must not make it one.
+        let options = SessionOptions { protocol: Protocol::Modern, ..options };
+        let (name, host) = ("peer".parse().unwrap(), Arc::<Person>::clone(person));
+        let Some(http) = &self.http else {
+            let words = self.sdk.words();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            return Session::with_shared(name, Arc::new(stdio(&words)), host, options);
+        };
+        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let remote = RemoteOptions { headers, ..RemoteOptions::default() };
+        Session::with_shared(name, Arc::new(Http::new(&http.url(), remote).unwrap()), host, options)
+    }
+
+    /// Kills the server. Over HTTP it is started again; over stdio that is up to the session.
+    async fn restart(&mut self) {
+        match &mut self.http {
+            Some(http) => http.restart().await,
+            None => children_of(std::process::id()).into_iter().for_each(kill),
+        }
+    }
+
+    /// Waits until the server has written this line to stderr so many times.
+    async fn says(&self, session: &Session, line: &str, times: usize) {
+        until(async || {
+            let said = match &self.http {
+                Some(http) => http.stderr().lines().map(str::to_owned).collect(),
+                // The server's own words are part of every error; this one is provoked to read them.
+                None => session.get_prompt("nobody", &json!({}).into()).await.unwrap_err().evidence.stderr,
+            };
+            said.iter().filter(|said| *said == line).count() == times
+        })
+        .await;
+    }
+
+    /// Where it listens.
+    fn address(&self) -> SocketAddr {
+        let url: http::Uri = self.http.as_ref().unwrap().url().parse().unwrap();
+        url.authority().unwrap().as_str().parse().unwrap()
+    }
+}
+
+/// Closes a session, which is quick and leaves nothing behind, and looks back at how the server behaved.
+async fn closes(peer: &Peer, session: &Session) {
+    let began = tokio::time::Instant::now();
+    soon(session.close()).await;
+    assert!(began.elapsed() < Duration::from_secs(3), "closing took {:?}", began.elapsed());
+    let own = usize::from(peer.is_http());
+    assert_eq!(children_of(std::process::id()).len(), own);
+    assert_eq!((session.health().violations, session.health().noise), (0, 0));
+}
+
+/// A host that remembers what it is told, and answers what it is asked.
+#[derive(Default)]
+struct Person {
+    abilities: Abilities,
+    manner: Manner,
+    /// How long it takes to answer.
+    thinks: Duration,
+    heard: Mutex<Vec<Notice>>,
+    asked: Mutex<Vec<Value>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Manner {
+    #[default]
+    Helpful,
+    Declining,
+    Leaving,
+}
+
+impl Person {
+    /// One that can do everything.
+    fn able(manner: Manner) -> Self {
+        let abilities = Abilities { elicitation: true, sampling: true, roots: true };
+        Self { abilities, manner, ..Self::default() }
+    }
+
+    fn helpful() -> Arc<Self> {
+        Arc::new(Self::able(Manner::Helpful))
+    }
+
+    /// One that can do nothing but listen.
+    fn listening() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// How often it has heard a notice like this.
+    fn times(&self, like: impl Fn(&Notice) -> bool) -> usize {
+        self.heard.lock().unwrap().iter().filter(|notice| like(notice)).count()
+    }
+
+    fn tools_changed(&self) -> usize {
+        self.times(|notice| matches!(notice, Notice::ToolsChanged))
+    }
+
+    fn updates(&self, of: &str) -> usize {
+        self.times(|notice| matches!(notice, Notice::ResourceUpdated { uri } if uri == of))
+    }
+
+    /// What the elicitations were, in order.
+    fn asked(&self) -> Vec<Value> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+impl Host for Person {
+    fn abilities(&self) -> Abilities {
+        self.abilities
+    }
+
+    fn elicit(&self, request: Elicitation) -> BoxFuture<'_, ElicitationAnswer> {
+        self.asked.lock().unwrap().push(json!([request.message, request.url]));
+        let content = request.schema.as_ref().map(|schema| {
+            let fields = schema.to_value().unwrap()["properties"].clone();
+            let word = if request.message.contains("first") { "one" } else { "two" };
+            if fields.get("word").is_some() { json!({"word": word}) } else { json!({"name": "Ada", "age": 36}) }
+        });
+        Box::pin(async move {
+            tokio::time::sleep(self.thinks).await;
+            match self.manner {
+                Manner::Helpful => ElicitationAnswer::Accept(content.map(Json::from)),
+                Manner::Declining => ElicitationAnswer::Decline,
+                Manner::Leaving => ElicitationAnswer::Cancel,
+            }
+        })
+    }
+
+    fn sample(&self, request: Json) -> BoxFuture<'_, Result<Json, Refusal>> {
+        let answer = if self.manner == Manner::Helpful {
+            assert_eq!(request.to_value().unwrap()["systemPrompt"], "Be brief.");
+            let paris = json!({"type": "text", "text": "Paris"});
+            Ok(json!({"role": "assistant", "content": paris, "model": "m1", "stopReason": "endTurn"}).into())
+        } else {
+            Err(Refusal("not today".to_owned()))
+        };
+        Box::pin(std::future::ready(answer))
+    }
+
+    fn roots(&self) -> BoxFuture<'_, Vec<Root>> {
+        Box::pin(std::future::ready(vec![Root { uri: "file:///a".to_owned(), name: Some("a".to_owned()) }]))
+    }
+
+    fn notice(&self, notice: Notice) {
+        self.heard.lock().unwrap().push(notice);
+    }
+}
