@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::Json;
 
 /// The most items that are read of one array.
-const MOST_ITEMS: usize = 50_000;
+pub(crate) const MOST_ITEMS: usize = 50_000;
 
 /// The fields of an object, in the order they were written. Where a key stands twice, the last one counts.
 pub struct Fields<'a> {

@@ -37,12 +37,17 @@ impl Json {
     ///
     /// `part` must borrow from `text`; if it does not, it is copied.
     pub fn part_of(text: &Arc<String>, part: &RawValue) -> Self {
-        let offset = (part.get().as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
-        let span = offset..offset.saturating_add(part.get().len());
-        if text.get(span.clone()).is_some_and(|slice| std::ptr::eq(slice, part.get())) {
-            Self { text: Arc::clone(text), span }
-        } else {
-            Self::from(part.to_owned())
+        match span_within(text, part.get()) {
+            Some(span) => Self { text: Arc::clone(text), span },
+            None => Self::from(part.to_owned()),
+        }
+    }
+
+    /// A part of this value that was found in its text, and is a value too.
+    pub(crate) fn part(&self, part: &str) -> Self {
+        match span_within(&self.text, part) {
+            Some(span) => Self { text: Arc::clone(&self.text), span },
+            None => Self { text: Arc::new(part.to_owned()), span: 0..part.len() },
         }
     }
 
@@ -84,6 +89,13 @@ impl Json {
     pub fn is_null(&self) -> bool {
         self.as_str() == "null"
     }
+}
+
+/// Where a part is in a text that it borrows from.
+fn span_within(text: &str, part: &str) -> Option<Range<usize>> {
+    let offset = (part.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
+    let span = offset..offset.saturating_add(part.len());
+    text.get(span.clone()).is_some_and(|slice| std::ptr::eq(slice, part)).then_some(span)
 }
 
 fn span_of(text: &str, part: &RawValue) -> Range<usize> {

@@ -9,6 +9,7 @@ mod json;
 mod listed;
 mod name;
 mod output;
+mod scan;
 mod schema;
 mod tool;
 mod tool_result;

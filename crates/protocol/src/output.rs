@@ -1,8 +1,7 @@
 //! What a tool answered, whole: every block, the structured content, the error flag, and the text as it came.
 
-use serde_json::value::RawValue;
-
-use crate::fields::Items;
+use crate::fields::MOST_ITEMS;
+use crate::scan::{entries, items};
 use crate::{Content, ContentKind, Fields, Json, Quarantined};
 
 /// The result of a tool call. A tool that failed is a result too, with [`ToolOutput::is_error`] set.
@@ -27,13 +26,13 @@ impl ToolOutput {
         if view.content.is_none() && view.structured.is_none() {
             return Err("has neither `content` nor `structuredContent`".to_owned());
         }
-        let blocks = view.content.map(|items| items.0).unwrap_or_default().into_iter();
-        let content = blocks.map(|block| Content::from_json(raw.slice(block)));
+        let blocks = view.content.unwrap_or_default().into_iter();
+        let content = blocks.map(|block| Content::from_json(raw.part(block)));
         Ok(Self {
             content: content.collect(),
-            structured: view.structured.map(|structured| raw.slice(structured)),
-            is_error: view.is_error.unwrap_or(false),
-            meta: view.meta.map(|meta| raw.slice(meta)),
+            structured: view.structured.map(|structured| raw.part(structured)),
+            is_error: view.is_error,
+            meta: view.meta.map(|meta| raw.part(meta)),
             raw: raw.clone(),
         })
     }
@@ -64,35 +63,51 @@ impl ToolOutput {
     }
 }
 
-/// A result, read in one pass; only one that is odd is looked at again, field by field, to say why.
-#[derive(serde::Deserialize)]
+/// A result's fields, the last one counting where a key stands twice.
+#[derive(Default)]
 struct View<'a> {
-    #[serde(borrow, default)]
-    content: Option<Items<'a>>,
-    #[serde(borrow, default, rename = "structuredContent")]
-    structured: Option<&'a RawValue>,
-    #[serde(default, rename = "isError")]
-    is_error: Option<bool>,
-    #[serde(borrow, default, rename = "_meta")]
-    meta: Option<&'a RawValue>,
+    content: Option<Vec<&'a str>>,
+    structured: Option<&'a str>,
+    is_error: bool,
+    meta: Option<&'a str>,
 }
 
 impl<'a> View<'a> {
     fn read(raw: &'a Json) -> Result<Self, String> {
-        if raw.is_object()
-            && let Ok(view) = serde_json::from_str(raw.as_str())
-        {
-            return Ok(view);
+        if !raw.is_object() {
+            return Err(Fields::of(raw).err().unwrap_or_default());
         }
-        let fields = Fields::of(raw)?;
-        fields.items("content")?;
-        Ok(Self {
-            content: fields.raw("content").and_then(|content| serde_json::from_str(content.get()).ok()),
-            structured: fields.raw("structuredContent"),
-            is_error: fields.flag("isError")?,
-            meta: fields.raw("_meta"),
-        })
+        let mut view = Self::default();
+        for (key, value) in entries(raw.as_str()) {
+            let there = (value != "null").then_some(value);
+            match key.as_ref() {
+                "content" => match there {
+                    Some(array) if array.starts_with('[') => view.content = Some(some_items(array)?),
+                    // What it is instead is told with the field's name.
+                    Some(_) => return Err(Fields::of(raw)?.items("content").err().unwrap_or_default()),
+                    None => view.content = None,
+                },
+                "structuredContent" => view.structured = there,
+                "isError" => match there {
+                    Some("true") => view.is_error = true,
+                    Some("false") | None => view.is_error = false,
+                    Some(_) => return Err(Fields::of(raw)?.flag("isError").err().unwrap_or_default()),
+                },
+                "_meta" => view.meta = there,
+                _ => {}
+            }
+        }
+        Ok(view)
     }
+}
+
+/// The items of an array, unless there are too many of them.
+fn some_items(array: &str) -> Result<Vec<&str>, String> {
+    let found: Vec<&str> = items(array).take(MOST_ITEMS + 1).collect();
+    if found.len() > MOST_ITEMS {
+        return Err(format!("`content` cannot be read: it has more than {MOST_ITEMS} items"));
+    }
+    Ok(found)
 }
 
 #[cfg(test)]
