@@ -145,6 +145,9 @@ pub enum CallErrorKind {
         /// Why it does not get it.
         reason: String,
     },
+    /// The server keeps needing something of the host, however often it gets it.
+    #[error("the server still needs something to go on after {0} rounds")]
+    Rounds(u32),
     /// The server gave up the task that it had made of the call.
     #[error("the server cancelled the task it had made of the call{}", after_colon(.0))]
     TaskCancelled(String),
@@ -275,6 +278,7 @@ impl CallErrorKind {
             | CallErrorKind::Http(_)
             | CallErrorKind::Unanswered(_)
             | CallErrorKind::Input { .. }
+            | CallErrorKind::Rounds(_)
             | CallErrorKind::TaskCancelled(_)
             | CallErrorKind::Lost(_)
             | CallErrorKind::Closed => Outcome::Unknown,

@@ -162,7 +162,7 @@ impl Followed {
     }
 
     /// Waits until the server has agreed to tell of a resource, or has not, asked more often than so many times.
-    pub(super) async fn covers(&self, uri: &str, tries: u64) -> Result<(), String> {
+    pub(super) async fn covers(&self, uri: &str, tries: u64) -> Result<(), CallErrorKind> {
         let mut agreed = self.agreed.subscribe();
         let decided = agreed.wait_for(|agreed| {
             let refused = agreed.given_up.as_ref().is_some_and(|(at, _)| *at > tries);
@@ -171,8 +171,8 @@ impl Followed {
         });
         match decided.await {
             Ok(agreed) if !agreed.over && agreed.honoured.resource_subscriptions.contains(uri) => Ok(()),
-            Ok(agreed) => Err(agreed.refusal()),
-            Err(_) => Err("the connection ended".to_owned()),
+            Ok(agreed) => Err(agreed.refusal(uri)),
+            Err(_) => Err(CallErrorKind::Lost("is no longer listened to".to_owned())),
         }
     }
 
@@ -221,12 +221,13 @@ impl Followed {
 
 impl Agreed {
     /// Why a resource is not told of.
-    fn refusal(&self) -> String {
-        match &self.given_up {
-            Some((_, reason)) => reason.clone(),
-            None if self.over => "the connection ended".to_owned(),
-            None => "it did not agree to".to_owned(),
-        }
+    fn refusal(&self, uri: &str) -> CallErrorKind {
+        let reason = match &self.given_up {
+            Some((_, reason)) => reason,
+            None if self.over => return CallErrorKind::Lost("ended the connection".to_owned()),
+            None => "it did not agree to",
+        };
+        CallErrorKind::Unsupported(format!("word of changes to {uri} ({reason})"))
     }
 }
 

@@ -98,7 +98,8 @@ impl Session {
         .await
     }
 
-    /// Forgets what is known of the server's tools and what it has let us keep: what is asked for next comes from it.
+    /// Forgets what is known of the server's tools and what it has let us keep: what is asked for next comes from it. A
+    /// cache that is shared forgets it for everybody.
     pub fn forget(&self) {
         if let Some(live) = self.inner.up() {
             live.beliefs.forget();

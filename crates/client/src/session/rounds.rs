@@ -161,8 +161,7 @@ impl Rounds {
     ) -> Result<Round, CallErrorKind> {
         self.taken += 1;
         if self.taken > MOST_ROUNDS {
-            let reason = format!("it is still not satisfied after {MOST_ROUNDS} rounds");
-            return Err(CallErrorKind::Input { method: "input".to_owned(), reason });
+            return Err(CallErrorKind::Rounds(MOST_ROUNDS));
         }
         if needed.requests.0.is_empty() {
             let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.idle)).min(LONGEST_PAUSE);

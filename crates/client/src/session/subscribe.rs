@@ -13,7 +13,7 @@ use super::manner::{Request, Speaker, Wishes};
 use super::rounds::Round;
 use super::{CallOptions, Live, Session, SessionOptions};
 use crate::wire::Limits;
-use crate::{CallError, CallErrorKind, LogLevel};
+use crate::{CallError, CallErrorKind, Deadline, LogLevel};
 
 /// How long a server may take to agree, where there is no answer that would say so.
 const AGREEMENT: Duration = Duration::from_secs(30);
@@ -31,8 +31,8 @@ impl Session {
                     let before = followed.tries();
                     let tries = if wish.add() { before } else { 0 };
                     let covered = tokio::time::timeout(AGREEMENT, followed.covers(uri, tries)).await;
-                    let reason = covered.unwrap_or_else(|_| Err("it did not answer in time".to_owned()));
-                    reason.map_err(|reason| CallErrorKind::Unsupported(format!("word of changes to {uri} ({reason})")))
+                    let late = CallErrorKind::Timeout { deadline: Deadline::FirstByte, after: AGREEMENT };
+                    covered.unwrap_or(Err(late))
                 } else {
                     self.about_resource(&live, "resources/subscribe", uri).await
                 };

@@ -110,7 +110,7 @@ async fn a_server_that_is_never_satisfied_is_given_up() {
     let host = Obliging::default();
     let (session, server) = piped_with(doing([needs(&json!({"a": question("again?")}))]), host.clone());
     let error = eventually(session.call("tool", &none())).await.unwrap_err();
-    assert!(matches!(error.kind, CallErrorKind::Input { .. }), "{error}");
+    assert!(matches!(error.kind, CallErrorKind::Rounds(10)), "{error}");
     assert_eq!((host.heard().len(), server.log().count("tools/call")), (10, 11));
 
     // Nor is one that needs nothing but time, in a hurry.
