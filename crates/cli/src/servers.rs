@@ -51,13 +51,14 @@ pub(crate) fn sessions(globals: &Globals, wanted: Option<&str>) -> Result<Vec<Se
         let hint = "name one: --mcp 'time=uvx mcp-server-time'";
         return Err(misuse("there are no servers".to_owned(), Some(hint)));
     }
+    let protocols = Protocols::read(globals)?;
+    protocols.check(&servers)?;
     if let Some(wanted) = wanted {
         if !servers.iter().any(|server| server.name.as_str() == wanted) {
             return Err(misuse(format!("there is no server `{wanted}`"), Some(&instead_of(wanted, &servers))));
         }
         servers.retain(|server| server.name.as_str() == wanted);
     }
-    let protocols = Protocols::read(globals, &servers)?;
     let headers = headers(globals, &servers)?;
     let options = options(globals)?;
     let environment = environment(globals)?;
@@ -99,7 +100,7 @@ struct Protocols {
 }
 
 impl Protocols {
-    fn read(globals: &Globals, servers: &[Written]) -> Result<Self, Misuse> {
+    fn read(globals: &Globals) -> Result<Self, Misuse> {
         let mut read = Self { with_all: Protocol::default(), with_one: Vec::new() };
         for text in &globals.protocol {
             let (name, which) = text.split_once('=').map_or((None, text.as_str()), |(name, which)| (Some(name), which));
@@ -110,16 +111,22 @@ impl Protocols {
             })?;
             match name {
                 None => read.with_all = protocol,
-                Some(name) if servers.iter().any(|server| server.name.as_str() == name) => {
-                    read.with_one.push((name.to_owned(), protocol));
-                }
-                Some(name) => {
-                    let what = format!("--protocol {text}: there is no server `{name}`");
-                    return Err(misuse(what, Some(&instead_of(name, servers))));
-                }
+                Some(name) => read.with_one.push((name.to_owned(), protocol)),
             }
         }
         Ok(read)
+    }
+
+    /// Whether all who are named are there.
+    fn check(&self, servers: &[Written]) -> Result<(), Misuse> {
+        let unknown = |(name, _): &&(String, Protocol)| !servers.iter().any(|server| server.name.as_str() == name);
+        match self.with_one.iter().find(unknown) {
+            None => Ok(()),
+            Some((name, protocol)) => {
+                let what = format!("--protocol {name}={protocol}: there is no server `{name}`");
+                Err(misuse(what, Some(&instead_of(name, servers))))
+            }
+        }
     }
 
     fn of(&self, name: &ServerName) -> Protocol {
@@ -152,9 +159,10 @@ pub(crate) fn options(globals: &Globals) -> Result<SessionOptions, Misuse> {
     let (total, connect) =
         (seconds("--timeout", globals.timeout)?, seconds("--connect-timeout", globals.connect_timeout)?);
     let deadlines = Deadlines { total: Some(total), connect, ..Deadlines::default() };
+    let protocol = Protocols::read(globals)?.with_all;
     let memory = Arc::new(places::memory().map_or_else(Memory::default, Memory::kept_in));
     let client_version = env!("CARGO_PKG_VERSION").to_owned();
-    Ok(SessionOptions { deadlines, client_version, memory, ..SessionOptions::default() })
+    Ok(SessionOptions { deadlines, client_version, memory, protocol, ..SessionOptions::default() })
 }
 
 /// What the servers may see of our environment: the usual, and what `--env` names.

@@ -8,6 +8,8 @@ mod memory;
 use std::fmt;
 use std::str::FromStr;
 
+use wharf_protocol::{Fields, Json};
+
 pub use memory::Memory;
 pub(crate) use memory::{Verdict, digest};
 
@@ -74,6 +76,17 @@ impl FromStr for Protocol {
         let known = [Self::Auto, Self::Legacy, Self::Modern].into_iter().find(|known| known.name() == name);
         known.ok_or_else(|| UnknownProtocol { name: name.to_owned() })
     }
+}
+
+/// The revisions that a refusal with [`UNSUPPORTED_VERSION`] names in its data.
+pub(crate) fn supported(data: &Json) -> Option<Vec<String>> {
+    revisions(data, "supported")
+}
+
+/// The texts of an array in an object.
+pub(crate) fn revisions(json: &Json, key: &str) -> Option<Vec<String>> {
+    let items = Fields::of(json).ok()?.items(key).ok()??;
+    Some(items.iter().filter_map(|item| item.decode().ok()).collect())
 }
 
 /// The era of a revision, in a word.

@@ -421,18 +421,17 @@ impl Session {
     pub async fn close(&self) {
         // Whoever closes it too returns when it is closed, not before.
         let _turn = self.inner.closing.acquire().await;
-        let (mut tasks, retired) = {
+        let (mut tasks, retired, live) = {
             let mut start = self.inner.start();
             start.attempt = None;
             start.restarts.forget();
             start.closings += 1;
-            (std::mem::take(&mut start.tasks), std::mem::take(&mut start.retired))
+            // Said before the waiting: whoever uses the session meanwhile opens it again, and has the last word.
+            self.inner.status.send_replace(Status::Closed);
+            (std::mem::take(&mut start.tasks), std::mem::take(&mut start.retired), self.inner.live.swap(None))
         };
         tasks.shutdown().await;
-        // Said before the waiting: whoever uses the session meanwhile opens it again, and has the last word.
-        self.inner.status.send_replace(Status::Closed);
         let _ = tokio::time::timeout(FAREWELLS, self.inner.say_farewells()).await;
-        let live = self.inner.live.swap(None);
         let retired = retired.iter().filter_map(Weak::upgrade);
         join_all(retired.chain(live).map(|live| async move { live.close().await })).await;
     }

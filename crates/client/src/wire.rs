@@ -28,7 +28,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wharf_protocol::Json;
 
-use crate::era::UNSUPPORTED_VERSION;
+use crate::era::{UNSUPPORTED_VERSION, supported};
 use crate::health::Counters;
 use crate::transport::{Heard, Keeper, Link, PostError, Posted, session_loss};
 use crate::{CallErrorKind, ConnectErrorKind, Evidence, Host, Notice, Progress};
@@ -376,7 +376,7 @@ impl Line {
 
     /// Whether requests have headers.
     pub(crate) fn takes_headers(&self) -> bool {
-        matches!(&self.shared.out, Out::Posts(lanes) if lanes.renews())
+        self.renews()
     }
 
     /// The time by which calls are measured: it stands still while the host is being asked.
@@ -413,8 +413,8 @@ impl Line {
 
     fn no_result(&self, failure: Failure, begun: bool) -> CallErrorKind {
         match failure {
-            Failure::Rpc(RpcError { code, message, .. }) if !begun && self.has_lost(code, &message) => {
-                CallErrorKind::SessionLost { code, message }
+            Failure::Rpc(error) if !begun && self.has_lost(&error) => {
+                CallErrorKind::SessionLost { code: error.code, message: error.message }
             }
             Failure::Rpc(RpcError { code, message, data }) => CallErrorKind::Server { code, message, data },
             Failure::Post(error) => no_reply(error),
@@ -431,10 +431,12 @@ impl Line {
 
     /// Whether an error means that the server no longer speaks with us as it did. One behind a pipe has no session of ours
     /// to lose while the pipe lives.
-    fn has_lost(&self, code: i64, message: &str) -> bool {
+    fn has_lost(&self, error: &RpcError) -> bool {
         let stateless = self.takes_headers() && self.shared.stateless.load(Ordering::Relaxed);
         let session = self.shared.out.has_session() || stateless;
-        (session && session_loss(code, message)) || code == UNSUPPORTED_VERSION
+        // The code alone may be the server's own; with the revisions it speaks it can only mean this.
+        let outgrown = error.code == UNSUPPORTED_VERSION && error.data.as_ref().and_then(supported).is_some();
+        outgrown || (session && session_loss(error.code, &error.message))
     }
 
     fn not_sent(&self) -> ConnectErrorKind {
@@ -494,7 +496,7 @@ struct InFlight<'a> {
     /// Whether the reader knows that it is over.
     forgotten: bool,
     answered: bool,
-    /// The handshake is the one request that must not be cancelled.
+    /// Greetings are the requests that must not be cancelled, and those that are cancelled by hanging up.
     cancels: bool,
 }
 

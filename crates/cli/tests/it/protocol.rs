@@ -52,6 +52,12 @@ fn a_choice_that_is_none_is_told_with_those_there_are() {
     let unknown = add(&server, &["--protocol", "legcy"]);
     let said = "error: `legcy` is no way to speak with a server; there are auto, legacy, modern\nhint: did you mean `legacy`?\n";
     assert_eq!((unknown.code, unknown.err.as_str()), (2, said));
+    let demo = ran(wharf(&["demo", "--protocol", "nonsense"]));
+    assert_eq!(demo.code, 2, "{}", demo.err);
+    // One that is named and not wanted may have a choice too.
+    let (mcp, other) = (server.mcp(), server.mcp().replacen("s=", "t=", 1));
+    let two = ran(wharf(&["tools", "s", "--mcp", &mcp, "--mcp", &other, "--protocol", "t=modern"]));
+    assert_eq!(two.code, 0, "{}", two.err);
     let nobody = add(&server, &["--protocol", "t=auto"]);
     let said = "error: --protocol t=auto: there is no server `t`\nhint: there is: s\n";
     assert_eq!((nobody.code, nobody.err.as_str()), (2, said));

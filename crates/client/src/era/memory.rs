@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -14,10 +15,12 @@ use sha2::{Digest as _, Sha256};
 
 /// How long a server is believed to be of the old era without being asked again, in seconds: servers are renewed.
 const BELIEVED: u64 = 7 * 24 * 60 * 60;
-/// The most servers a memory holds; the oldest are forgotten.
+/// The most servers a file holds; the oldest are forgotten.
 const MOST: usize = 1000;
 /// How long writing the file is waited for.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// Counts the files that were written.
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
 /// The format of the file.
 const VERSION: u32 = 1;
 
@@ -74,7 +77,7 @@ impl Memory {
         let Some(identity) = identity.map(digest) else { return };
         let known = Known { spoke, at: now() };
         let before = self.known().insert(identity.clone(), known);
-        if before.is_none_or(|before| before.spoke != spoke) {
+        if before.is_none_or(|before| before.spoke != spoke || known.at.saturating_sub(before.at) >= BELIEVED) {
             self.write(move |servers| {
                 servers.insert(identity, known);
             })
@@ -127,7 +130,9 @@ fn read(file: &Path) -> BTreeMap<String, Known> {
 fn replace(file: &Path, written: &Written) -> io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;
-    let own = folder.join(format!(".{}.{}", std::process::id(), file.file_name().unwrap_or_default().display()));
+    let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+    let name = file.file_name().unwrap_or_default().display();
+    let own = folder.join(format!(".{}.{number}.{name}", std::process::id()));
     std::fs::write(&own, serde_json::to_vec(written)?)?;
     std::fs::rename(&own, file).inspect_err(|_| drop(std::fs::remove_file(&own)))
 }
@@ -187,6 +192,10 @@ mod tests {
         std::fs::write(&file, "{").unwrap();
         let memory = Memory::kept_in(&file);
         memory.learn(Some("old"), Verdict::Legacy).await;
+        assert_eq!(Memory::kept_in(&file).recall(Some("old")), Some(Verdict::Legacy));
+        // What was asked again and found to be the same is believed for another week.
+        assert_eq!(written(now() - BELIEVED - 5).0, None);
+        Memory::kept_in(&file).learn(Some("old"), Verdict::Legacy).await;
         assert_eq!(Memory::kept_in(&file).recall(Some("old")), Some(Verdict::Legacy));
     }
 }

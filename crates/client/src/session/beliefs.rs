@@ -39,17 +39,14 @@ impl Beliefs {
 
     fn doubt(&self, notice: &Notice) {
         match notice {
-            Notice::ToolsChanged => {
-                self.tools.forget();
-                self.shelf.forget("tools/list", None);
-            }
-            Notice::PromptsChanged => self.shelf.forget("prompts/list", None),
+            Notice::ToolsChanged => self.forget_tools(),
+            Notice::PromptsChanged => self.shelf.forget("prompts/list"),
             Notice::ResourcesChanged => {
-                self.shelf.forget("resources/list", None);
-                self.shelf.forget("resources/templates/list", None);
+                self.shelf.forget("resources/list");
+                self.shelf.forget("resources/templates/list");
             }
             // What was read of a part of it may have changed too.
-            Notice::ResourceUpdated { .. } => self.shelf.forget("resources/read", None),
+            Notice::ResourceUpdated { .. } => self.shelf.forget("resources/read"),
             _ => {}
         }
     }
@@ -58,6 +55,11 @@ impl Beliefs {
     pub(super) fn begin_again(&self) {
         self.forget();
         self.followed.missed_something();
+    }
+
+    pub(super) fn forget_tools(&self) {
+        self.tools.forget();
+        self.shelf.forget("tools/list");
     }
 
     /// Forgets everything.

@@ -4,7 +4,6 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,9 +23,14 @@ const LARGEST: usize = 8 * 1024 * 1024;
 /// server calls public is shared between sessions with it, and what it calls private never leaves its audience.
 #[derive(Debug, Default)]
 pub struct ResultCache {
-    kept: Mutex<HashMap<Key, Kept>>,
-    /// Counts what was forgotten: a result that was asked for before that is not kept.
-    forgotten: AtomicU64,
+    kept: Mutex<Shelves>,
+}
+
+#[derive(Debug, Default)]
+struct Shelves {
+    kept: HashMap<Key, Kept>,
+    /// Counts for each server what was forgotten: a result that was asked for before that is not kept.
+    forgotten: HashMap<Arc<str>, u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -77,24 +81,25 @@ impl Terms {
 }
 
 impl ResultCache {
-    fn kept(&self) -> MutexGuard<'_, HashMap<Key, Kept>> {
+    fn kept(&self) -> MutexGuard<'_, Shelves> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn forget(&self, which: impl Fn(&Key) -> bool) {
-        let mut kept = self.kept();
-        self.forgotten.fetch_add(1, Ordering::AcqRel);
-        kept.retain(|key, _| !which(key));
+    fn forget(&self, endpoint: &Arc<str>, which: impl Fn(&Key) -> bool) {
+        let mut shelves = self.kept();
+        *shelves.forgotten.entry(Arc::clone(endpoint)).or_default() += 1;
+        shelves.kept.retain(|key, _| key.endpoint != *endpoint || !which(key));
     }
 
     fn keep(&self, key: Key, value: Arc<dyn Any + Send + Sync>, terms: Terms, age: u64) {
         if !terms.allow() {
             return;
         }
-        let (mut kept, now) = (self.kept(), Instant::now());
-        if self.forgotten.load(Ordering::Acquire) != age {
+        let (mut shelves, now) = (self.kept(), Instant::now());
+        if shelves.age(&key.endpoint) != age {
             return;
         }
+        let kept = &mut shelves.kept;
         kept.retain(|_, kept| kept.until > now);
         let mut full = kept.values().map(|kept| kept.size).sum::<usize>() + terms.size;
         while full > MOST {
@@ -102,6 +107,12 @@ impl ResultCache {
             full -= kept.remove(&first).map_or(0, |kept| kept.size);
         }
         kept.insert(key, Kept { value, until: now + shortened(terms.lives), size: terms.size });
+    }
+}
+
+impl Shelves {
+    fn age(&self, endpoint: &str) -> u64 {
+        self.forgotten.get(endpoint).copied().unwrap_or_default()
     }
 }
 
@@ -131,7 +142,7 @@ impl Shelf {
 
     /// To be taken before anything is asked for.
     pub(super) fn ticket(&self, audience: &str) -> Ticket {
-        Ticket { audience: digest(audience).into(), age: self.cache.forgotten.load(Ordering::Acquire) }
+        Ticket { audience: digest(audience).into(), age: self.cache.kept().age(&self.endpoint) }
     }
 
     pub(super) fn get<T: Any + Send + Sync>(
@@ -140,9 +151,9 @@ impl Shelf {
         method: &'static str,
         params: &str,
     ) -> Option<Arc<T>> {
-        let (kept, now) = (self.cache.kept(), Instant::now());
+        let (shelves, now) = (self.cache.kept(), Instant::now());
         let found = |audience| {
-            let kept = kept.get(&self.key(audience, method, params)).filter(|kept| kept.until > now)?;
+            let kept = shelves.kept.get(&self.key(audience, method, params)).filter(|kept| kept.until > now)?;
             Arc::clone(&kept.value).downcast().ok()
         };
         found(Some(Arc::clone(&ticket.audience))).or_else(|| found(None))
@@ -161,14 +172,12 @@ impl Shelf {
 
     /// Forgets all that was kept of this server.
     pub(super) fn clear(&self) {
-        self.cache.forget(|key| key.endpoint == self.endpoint);
+        self.cache.forget(&self.endpoint, |_| true);
     }
 
-    /// Forgets what came of this method, for these parameters or for all.
-    pub(super) fn forget(&self, method: &str, params: Option<&str>) {
-        self.cache.forget(|key| {
-            key.endpoint == self.endpoint && key.method == method && params.is_none_or(|params| key.params == params)
-        });
+    /// Forgets what came of this method.
+    pub(super) fn forget(&self, method: &str) {
+        self.cache.forget(&self.endpoint, |key| key.method == method);
     }
 
     fn key(&self, audience: Option<Arc<str>>, method: &'static str, params: &str) -> Key {
@@ -201,9 +210,9 @@ mod tests {
         assert_eq!((seen(&shelf, "ann"), seen(&shelf, "bob"), seen(&other, "ann")), (Some(1), None, None));
         put(&shelf, "bob", 2, terms(1000, "public"));
         assert_eq!((seen(&shelf, "ann"), seen(&shelf, "eve"), seen(&other, "bob")), (Some(1), Some(2), None));
-        shelf.forget("prompts/list", None);
+        shelf.forget("prompts/list");
         assert_eq!(seen(&shelf, "eve"), Some(2));
-        shelf.forget("tools/list", None);
+        shelf.forget("tools/list");
         assert_eq!((seen(&shelf, "ann"), seen(&shelf, "eve")), (None, None));
     }
 
@@ -232,7 +241,7 @@ mod tests {
     async fn what_was_asked_for_before_it_changed_is_not_kept_and_the_cache_has_an_end() {
         let shelf = Shelf::new(Arc::default(), "here");
         let ticket = shelf.ticket("");
-        shelf.forget("tools/list", None);
+        shelf.forget("tools/list");
         shelf.keep(&ticket, ("tools/list", ""), Arc::new(1_u32), terms(1000, "public"));
         assert_eq!(seen(&shelf, ""), None);
         let large = Terms { size: LARGEST, ..terms(1000, "public") };

@@ -7,6 +7,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 use wharf_protocol::{Hints, Json, ToolOutput, ToolResult};
 
+use super::headers::Marked;
 use super::manner::{Request, Welcome};
 use super::rounds::Budget;
 use super::{Live, Session};
@@ -136,20 +137,40 @@ impl Session {
         let mut request = Request::new("tools/call", &params, limits).about(tool);
         request.progress = options.progress.as_mut().map_or(Welcome::Noted, |progress| Welcome::Heard(&mut **progress));
         request.trace = options.trace.as_ref();
-        let mut again = live.speaker.is_modern();
+        let mut afresh = None;
         loop {
+            let age = live.beliefs.tools.age();
             request.headers.clone_from(&own);
-            request.headers.extend(live.headers_for(tool, arguments));
+            request.headers.extend(afresh.clone().unwrap_or_else(|| live.headers_for(tool, arguments)));
             match self.complete(live, &mut request, &budget).await {
                 // The tool has become another one since it was listed; the call did not run.
-                Err(CallErrorKind::Server { code: HEADER_MISMATCH, .. }) if again && !request.begun => {
-                    live.beliefs.forget();
-                    budget.within(Box::pin(self.list_tools_of(live))).await?.map_err(|error| error.kind)?;
-                    again = false;
+                Err(CallErrorKind::Server { code: HEADER_MISMATCH, .. })
+                    if live.speaker.is_modern() && afresh.is_none() && !request.begun =>
+                {
+                    let listing = Box::pin(self.headers_afresh(live, (tool, arguments), age));
+                    afresh = Some(budget.within(listing).await?.map_err(|error| error.kind)?);
                 }
                 result => return result,
             }
         }
+    }
+
+    /// The headers that a call needs by a list that is newer than what was known before: one is fetched for all who need it.
+    async fn headers_afresh(
+        &self,
+        live: &Live,
+        (tool, arguments): (&str, &Json),
+        age: u64,
+    ) -> Result<HeaderMap, CallError> {
+        let _turn = live.beliefs.tools.one_at_a_time().await;
+        if live.beliefs.tools.age() == age {
+            live.beliefs.forget_tools();
+        }
+        let listed = self.list_tools_of(live).await?;
+        let found = listed.items.iter().find(|listed| *listed.name == *tool);
+        Ok(found
+            .map(|tool| Marked::read(&tool.input_schema).unwrap_or_default().headers(arguments))
+            .unwrap_or_default())
     }
 
     /// Checks a result against the tool's output schema. If there is structured content and the tools have not been

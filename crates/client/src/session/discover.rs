@@ -8,7 +8,7 @@ use wharf_protocol::{Fields, Json};
 use super::manner::{Introduction, Manner, Request, Speaker, Wishes};
 use super::rounds::Round;
 use super::{ServerInfo, SessionOptions, handshake};
-use crate::era::{HEADER_MISMATCH, LEGACY, MISSING_CAPABILITY, MODERN, UNSUPPORTED_VERSION};
+use crate::era::{HEADER_MISMATCH, LEGACY, MISSING_CAPABILITY, MODERN, UNSUPPORTED_VERSION, revisions, supported};
 use crate::wire::{Limits, Line};
 use crate::{CallErrorKind, ConnectErrorKind, Host};
 
@@ -44,8 +44,8 @@ pub(super) async fn discover(
         let answer = speaker.send(&mut Request::new("server/discover", &params, limits), &Round::default()).await;
         let answer = answer.map_err(|kind| handshake::ended(&speaker.line, kind));
         let supported = match &answer {
-            Ok(result) => supported(result),
-            Err(CallErrorKind::Server { code: UNSUPPORTED_VERSION, data, .. }) => data.as_ref().and_then(named),
+            Ok(result) => revisions(result, "supportedVersions"),
+            Err(CallErrorKind::Server { code: UNSUPPORTED_VERSION, data, .. }) => data.as_ref().and_then(supported),
             Err(_) => None,
         };
         let mutual =
@@ -79,6 +79,10 @@ fn otherwise(answer: Result<Json, CallErrorKind>, supported: Option<Vec<String>>
             if given.iter().any(|revision| LEGACY.contains(&revision.as_str())) {
                 return legacy(format!("it speaks {}", given.join(", ")));
             }
+            if given.iter().any(|revision| MODERN.contains(&revision.as_str())) {
+                let reason = format!("it names {} and refuses it all the same", given.join(", "));
+                return Discovered::Hopeless(ConnectErrorKind::Refused(reason));
+            }
             let ours = MODERN.into_iter().chain(LEGACY).collect::<Vec<_>>().join(", ");
             let reason = format!("it speaks the protocol of {}; this client speaks {ours}", given.join(", "));
             Discovered::Hopeless(ConnectErrorKind::Refused(reason))
@@ -99,21 +103,6 @@ fn otherwise(answer: Result<Json, CallErrorKind>, supported: Option<Vec<String>>
         (Err(error @ (CallErrorKind::Malformed(_) | CallErrorKind::Unanswered(_))), _) => legacy(error.to_string()),
         (Err(other), _) => Discovered::Hopeless(handshake::not_ready(other)),
     }
-}
-
-/// The revisions in an answer, if it is one.
-fn supported(result: &Json) -> Option<Vec<String>> {
-    texts(result, "supportedVersions")
-}
-
-/// The revisions in a refusal.
-fn named(data: &Json) -> Option<Vec<String>> {
-    texts(data, "supported")
-}
-
-fn texts(json: &Json, key: &str) -> Option<Vec<String>> {
-    let items = Fields::of(json).ok()?.items(key).ok()??;
-    Some(items.iter().filter_map(|item| item.decode().ok()).collect())
 }
 
 fn info(raw: &Json, revision: &'static str) -> ServerInfo {

@@ -24,7 +24,7 @@ use crate::{CallErrorKind, ConnectErrorKind, Notice};
 /// How long a server may take to begin its answer.
 const FIRST_BYTE: Duration = Duration::from_secs(60);
 /// How long it may take to agree.
-const AGREEMENT: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the server has agreed to tell.
 #[derive(Debug, Default)]
@@ -140,7 +140,6 @@ impl Followed {
             // Some agree twice.
             agreed.asked.clone_from(&agreed.pending);
             agreed.honoured = honoured;
-            agreed.given_up = None;
             true
         });
         missed
@@ -199,6 +198,10 @@ impl Followed {
     fn ask(&self, wanted: &Wanted) -> u64 {
         let mut times = 0;
         self.agreed.send_modify(|agreed| {
+            // Why resources are not told of stays true until they are asked for again.
+            if !wanted.resource_subscriptions.is_empty() {
+                agreed.given_up = None;
+            }
             agreed.pending.clone_from(wanted);
             // What was agreed to before is no longer what is asked for.
             agreed.asked = Wanted::default();
@@ -250,8 +253,12 @@ pub(super) async fn follow(speaker: Speaker, beliefs: Arc<Beliefs>, capabilities
     let mut governor = Governor::tireless();
     // What is listened to while something else is being asked for.
     let mut before: Option<Listening> = None;
+    // The resources that were refused: until others are wanted, the lists alone are listened to.
+    let mut refused = None;
     loop {
-        let wanted = Wanted::of(&capabilities, resources.borrow_and_update().clone());
+        let resources_wanted = resources.borrow_and_update().clone();
+        let shy = refused.as_ref() == Some(&resources_wanted);
+        let wanted = Wanted::of(&capabilities, if shy { BTreeSet::new() } else { resources_wanted.clone() });
         if wanted.is_nothing() {
             before = None;
             followed.stop();
@@ -271,7 +278,7 @@ pub(super) async fn follow(speaker: Speaker, beliefs: Arc<Beliefs>, capabilities
                 Ok(()) => continue,
                 Err(_) => return,
             },
-            () = tokio::time::sleep(AGREEMENT) => Some(Err(CallErrorKind::Lost("did not agree in time".to_owned()))),
+            () = tokio::time::sleep(PATIENCE) => Some(Err(CallErrorKind::Lost("did not agree in time".to_owned()))),
             () = hear_out(&mut before) => None,
         };
         before = None;
@@ -302,6 +309,10 @@ pub(super) async fn follow(speaker: Speaker, beliefs: Arc<Beliefs>, capabilities
             followed.give_up(ended.map_or_else(|error| error.to_string(), |_| String::new()));
             if for_good {
                 return;
+            }
+            if !shy && !resources_wanted.is_empty() {
+                refused = Some(resources_wanted);
+                continue;
             }
             resources.changed().await
         };
@@ -341,6 +352,8 @@ fn may_work_later(ended: &Result<Json, CallErrorKind>) -> bool {
         Ok(_)
         | Err(
             CallErrorKind::Lost(_)
+            | CallErrorKind::Malformed(_)
+            | CallErrorKind::Unanswered(_)
             | CallErrorKind::Timeout { .. }
             | CallErrorKind::Busy
             | CallErrorKind::Connect(ConnectErrorKind::Transport(_)),

@@ -45,8 +45,15 @@ impl ServerInfo {
 /// Why there was no handshake.
 pub(super) struct NoHandshake {
     pub(super) kind: ConnectErrorKind,
-    /// Whether the server has outgrown handshakes.
-    pub(super) outgrown: bool,
+    /// The server's code, if it said no.
+    pub(super) code: Option<i64>,
+}
+
+impl NoHandshake {
+    /// Whether the server may have outgrown handshakes.
+    pub(super) fn outgrown(&self) -> bool {
+        matches!(self.code, Some(UNSUPPORTED_VERSION | HEADER_MISMATCH | MISSING_CAPABILITY | METHOD_NOT_FOUND))
+    }
 }
 
 /// Shakes hands. The future lives on its own, so that others can be asked meanwhile.
@@ -66,7 +73,8 @@ pub(super) async fn shake_hands(
     loop {
         let asked = Asked::new("initialize", limits);
         let result = line.request(asked, |_| &params).await.map_err(|kind| no_handshake(ended(&line, kind)))?;
-        let info = read(&result).map_err(|reason| not_outgrown(ConnectErrorKind::Refused(reason)))?;
+        let info =
+            read(&result).map_err(|reason| NoHandshake { kind: ConnectErrorKind::Refused(reason), code: None })?;
         line.greeted(&info.revision);
         match line.tell("notifications/initialized", None).await {
             Ok(()) => return Ok(info),
@@ -77,19 +85,12 @@ pub(super) async fn shake_hands(
     }
 }
 
-fn not_outgrown(kind: ConnectErrorKind) -> NoHandshake {
-    NoHandshake { kind, outgrown: false }
-}
-
 fn no_handshake(kind: CallErrorKind) -> NoHandshake {
-    let outgrown = matches!(
-        kind,
-        CallErrorKind::Server {
-            code: UNSUPPORTED_VERSION | HEADER_MISMATCH | MISSING_CAPABILITY | METHOD_NOT_FOUND,
-            ..
-        }
-    );
-    NoHandshake { kind: not_ready(kind), outgrown }
+    let code = match &kind {
+        CallErrorKind::Server { code, .. } => Some(*code),
+        _ => None,
+    };
+    NoHandshake { kind: not_ready(kind), code }
 }
 
 /// A connection that ended before a message could be sent on it has ended like any other.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::json;
 use wharf_protocol::{Fields, Item, Json, Listed, Prompt, Resource, ResourceTemplate, Tool};
 
-use super::cache::{Terms, Ticket};
+use super::cache::{Shelf, Terms, Ticket};
 use super::headers::Marked;
 use super::manner::Request;
 use super::rounds::{Budget, Came, Round};
@@ -101,8 +101,9 @@ impl Session {
     /// Forgets what is known of the server's tools and what it has let us keep: what is asked for next comes from it. A
     /// cache that is shared forgets it for everybody.
     pub fn forget(&self) {
-        if let Some(live) = self.inner.up() {
-            live.beliefs.forget();
+        match self.inner.up() {
+            Some(live) => live.beliefs.forget(),
+            None => Shelf::new(Arc::clone(&self.inner.options.cache), &self.inner.endpoint).clear(),
         }
     }
 

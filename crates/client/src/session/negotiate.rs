@@ -34,6 +34,8 @@ use crate::{ConnectError, ConnectErrorKind, Evidence};
 
 /// How long a server may be silent about what it speaks before it is greeted the old way beside that.
 const SILENCE: Duration = Duration::from_secs(2);
+/// How long one that has answered may take for its handshake before another is greeted beside it: it is there, and busy.
+const BUSY: Duration = Duration::from_secs(10);
 
 pub(super) struct Negotiation<'a> {
     pub(super) parts: &'a Parts,
@@ -107,9 +109,7 @@ impl Negotiation<'_> {
         let opened = self.open(transport).await?;
         match self.greet(&opened).await {
             Ok(info) => Ok(Agreed { opened, info, manner: Manner::Legacy }),
-            Err(NoHandshake { kind: ConnectErrorKind::Refused(reason), .. })
-                if reason.contains(&UNSUPPORTED_VERSION.to_string()) =>
-            {
+            Err(NoHandshake { kind: ConnectErrorKind::Refused(reason), code: Some(UNSUPPORTED_VERSION) }) => {
                 let reason = format!("it speaks only the modern protocol ({reason})");
                 Err(self.failed(&opened, ConnectErrorKind::Refused(reason)))
             }
@@ -132,13 +132,13 @@ impl Negotiation<'_> {
         match tokio::time::timeout_at(self.until.min(Instant::now() + SILENCE), &mut discovering).await {
             Err(_) => {
                 let waiting = discovering.map(Event::Discovered).boxed();
-                self.beside(Race::of(self, opened, false), waiting).await
+                self.beside(Race::of(self, opened, None), waiting).await
             }
             Ok(Discovered::Modern(info, manner)) => Ok((Agreed { opened, info, manner }, Some(Verdict::Modern))),
             Ok(Discovered::Hopeless(kind)) => Err(self.failed(&opened, kind)),
             Ok(Discovered::Gone(_)) => {
                 // A process that ends over a question knows none of them; a connection that breaks says nothing.
-                let certain = !opened.wire.renews();
+                let certain = !self.parts.transport.is_remote();
                 drop(opened);
                 let (agreed, verdict) = self.afresh(None).await?;
                 Ok((agreed, verdict.filter(|_| certain)))
@@ -148,14 +148,14 @@ impl Negotiation<'_> {
                 let verdict = certain.then_some(Verdict::Legacy);
                 let mut greeting = self.greeting(&opened);
                 // Over HTTP a second one would be no other than the first.
-                let silence = if opened.wire.renews() { self.until } else { Instant::now() + SILENCE };
+                let silence = if opened.wire.renews() { self.until } else { Instant::now() + BUSY };
                 match tokio::time::timeout_at(self.until.min(silence), &mut greeting).await {
                     Ok(Ok(info)) => Ok((Agreed { opened, info, manner: Manner::Legacy }, verdict)),
                     Ok(Err(refused)) => self.refused(opened, refused).await,
                     Err(_) if Instant::now() >= self.until => Err(self.failed(&opened, self.parts.late())),
                     Err(_) => {
                         let waiting = greeting.map(|greeted| Event::Greeted(Seat::First, greeted)).boxed();
-                        self.beside(Race::of(self, opened, true), waiting).await
+                        self.beside(Race::of(self, opened, Some(certain)), waiting).await
                     }
                 }
             }
@@ -164,10 +164,9 @@ impl Negotiation<'_> {
 
     /// A server that answered the question, though not as hoped, has refused the handshake after it.
     async fn refused(&self, opened: Opened, refused: NoHandshake) -> Result<(Agreed, Option<Verdict>), ConnectError> {
+        let outgrown = refused.outgrown();
         let error = self.failed(&opened, refused.kind);
-        if refused.outgrown
-            && let Some(Discovered::Modern(info, manner)) = self.in_time(self.discover(&opened)).await
-        {
+        if outgrown && let Some(Discovered::Modern(info, manner)) = self.in_time(self.discover(&opened)).await {
             return Ok((Agreed { opened, info, manner }, Some(Verdict::Modern)));
         }
         match &error.kind {
@@ -259,7 +258,7 @@ impl Negotiation<'_> {
     }
 
     async fn greet(&self, opened: &Opened) -> Result<ServerInfo, NoHandshake> {
-        let late = || NoHandshake { kind: self.parts.late(), outgrown: false };
+        let late = || NoHandshake { kind: self.parts.late(), code: None };
         self.in_time(self.greeting(opened)).await.unwrap_or_else(|| Err(late()))
     }
 
@@ -324,14 +323,15 @@ enum Next {
 }
 
 impl<'a> Race<'a> {
-    fn of(negotiation: &'a Negotiation<'a>, first: Opened, greeted: bool) -> Self {
+    /// With a first that has been asked, or that has answered, certainly or not, and been greeted.
+    fn of(negotiation: &'a Negotiation<'a>, first: Opened, answered: Option<bool>) -> Self {
         Self {
             negotiation,
             first: Some(first),
             second: None,
-            discovering: !greeted,
-            greeted,
-            certain: true,
+            discovering: answered.is_none(),
+            greeted: answered.is_some(),
+            certain: answered.unwrap_or(true),
             failure: None,
             crowded: false,
             put_out: None,
@@ -350,7 +350,10 @@ impl<'a> Race<'a> {
             Event::Discovered(_) if self.first.is_none() => Next::Wait,
             Event::Discovered(Discovered::Modern(info, manner)) => self.won(Seat::First, info, manner),
             Event::Discovered(Discovered::Hopeless(kind)) => Next::Done(Box::new(Err(self.over(kind)))),
-            Event::Discovered(Discovered::Gone(kind)) => self.lost(Seat::First, kind),
+            Event::Discovered(Discovered::Gone(kind)) => {
+                self.certain &= !self.negotiation.parts.transport.is_remote();
+                self.lost(Seat::First, kind)
+            }
             Event::Discovered(Discovered::Legacy { certain, .. }) => {
                 self.certain &= certain;
                 self.greet_first()
@@ -367,8 +370,9 @@ impl<'a> Race<'a> {
             }
             Event::Greeted(seat, Ok(info)) => self.won(seat, info, Manner::Legacy),
             // It is modern, and only slow to say so.
-            Event::Greeted(Seat::First, Err(NoHandshake { outgrown: true, .. })) if self.discovering => Next::Wait,
-            Event::Greeted(seat, Err(NoHandshake { kind, outgrown })) => {
+            Event::Greeted(Seat::First, Err(refused)) if self.discovering && refused.outgrown() => Next::Wait,
+            Event::Greeted(seat, Err(refused)) => {
+                let (outgrown, kind) = (refused.outgrown(), refused.kind);
                 // Over HTTP the question goes the same way, and is not answered there either.
                 let no_way = self.first.as_ref().is_some_and(|first| first.wire.renews()) && is_no_way(&kind);
                 let next = self.lost(seat, kind);
@@ -429,6 +433,8 @@ impl<'a> Race<'a> {
         }
         let verdict = match manner {
             Manner::Modern(_) => Some(Verdict::Modern),
+            // A process that is silent about a question has not heard of it; a network may just be slow.
+            Manner::Legacy if self.discovering && self.negotiation.parts.transport.is_remote() => None,
             Manner::Legacy => self.certain.then_some(Verdict::Legacy),
         };
         // Who has answered is there.

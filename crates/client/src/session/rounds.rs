@@ -65,7 +65,13 @@ impl Came {
         let Ok(fields) = Fields::of(result) else { return Ok(Self::Complete) };
         match fields.text("resultType")?.as_deref() {
             None | Some("complete") => Ok(Self::Complete),
-            Some("input_required") => Ok(Self::InputRequired(Needed::read(&fields)?)),
+            Some("input_required") => match Needed::read(&fields)? {
+                // Asked again as it was, it would begin again.
+                needed if needed.requests.0.is_empty() && needed.state.is_none() => {
+                    Err("needs something and does not say what".to_owned())
+                }
+                needed => Ok(Self::InputRequired(needed)),
+            },
             Some("task") => Ok(Self::Task),
             Some(other) => Err(format!("is of the unknown type `{other}`")),
         }
@@ -113,9 +119,23 @@ impl Session {
             match came {
                 Came::Complete => return Ok(result),
                 // Hardly any call comes here, and none should be as large as those that do.
-                Came::InputRequired(needed) => round = Box::pin(rounds.next(self, live, needed)).await?,
-                Came::Task => return Box::pin(self.follow_task(live, &result, request, budget)).await,
+                Came::InputRequired(needed) => {
+                    round = self.unless_closed(Box::pin(rounds.next(self, live, needed))).await?;
+                }
+                Came::Task => {
+                    let following = Box::pin(self.follow_task(live, &result, request, budget));
+                    return self.unless_closed(following).await;
+                }
             }
+        }
+    }
+
+    /// Does something that ends when the session is closed.
+    async fn unless_closed<T>(&self, work: impl Future<Output = Result<T, CallErrorKind>>) -> Result<T, CallErrorKind> {
+        let closings = self.inner.start().closings;
+        tokio::select! {
+            result = work => result,
+            () = self.inner.closed_after(closings) => Err(CallErrorKind::Closed),
         }
     }
 

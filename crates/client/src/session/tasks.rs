@@ -87,7 +87,7 @@ impl Session {
     ) -> Result<Json, CallErrorKind> {
         let malformed = |reason| CallErrorKind::Malformed(format!("the task {reason}"));
         let mut task = Task::read(created).map_err(malformed)?;
-        let (id, began, closings) = (task.id.clone(), Instant::now(), self.inner.start().closings);
+        let (id, began) = (task.id.clone(), Instant::now());
         let mut unwanted = Unwanted::new(self, live, &id, request.headers.clone());
         let (mut answered, mut told) = (HashSet::new(), None);
         loop {
@@ -124,10 +124,7 @@ impl Session {
             if left.is_zero() {
                 return Err(CallErrorKind::Timeout { deadline: Deadline::Total, after: LONGEST });
             }
-            tokio::select! {
-                () = tokio::time::sleep(jittered(task.poll).min(left)) => {}
-                () = self.inner.closed_after(closings) => return Err(CallErrorKind::Closed),
-            }
+            tokio::time::sleep(jittered(task.poll).min(left)).await;
             let (params, about) = (json!({ "taskId": id }), About { id: &id, headers: &request.headers });
             let asked = self.ask_about_task("tasks/get", about, &params, budget.left()?);
             let polled = budget.within(asked).await?.map_err(CallErrorKind::once_begun)?;

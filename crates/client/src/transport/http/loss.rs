@@ -1,4 +1,4 @@
-//! The one place that decides whether an error means that the server has lost our session.
+//! Decides whether an error means that the server has lost our session. (That it has outgrown sessions is in `wire.rs`.)
 //!
 //! | status | code | message | lost? |
 //! |---|---|---|---|

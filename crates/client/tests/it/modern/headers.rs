@@ -1,5 +1,6 @@
 //! Arguments that a tool wants in headers, over HTTP; over stdio there are none, and nothing to be wrong about them.
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use wharf_protocol::Json;
 use wharf_testkit::soon;
@@ -15,6 +16,7 @@ expected_of_every_peer! {
 expected_over_http! {
     arguments_are_said_in_headers_as_the_tool_asks
     a_tool_that_was_never_listed_gets_its_headers_too
+    many_who_call_it_at_once_get_them_by_one_list
 }
 
 async fn arguments_are_said_in_headers_as_the_tool_asks(peer: Peer) {
@@ -66,6 +68,21 @@ async fn a_tool_that_was_never_listed_gets_its_headers_too(peer: Peer) {
     assert_eq!(said(&session, r#"{"region": "here"}"#).await, json!({"region": "here"}));
     assert_eq!(call(&session, "list_count", json!({})).await, "1");
     assert_eq!(said(&session, r#"{"region": "there"}"#).await, json!({"region": "there"}));
+    assert_eq!(call(&session, "list_count", json!({})).await, "1");
+    closes(&peer, &session).await;
+}
+
+async fn many_who_call_it_at_once_get_them_by_one_list(peer: Peer) {
+    let session = peer.session(&Person::listening());
+    soon(session.connect()).await.unwrap();
+    let calls = (0..20).map(|number| {
+        let session = &session;
+        async move {
+            let said = said(session, &format!(r#"{{"region": "{number}"}}"#)).await;
+            assert_eq!(said, json!({"region": number.to_string()}));
+        }
+    });
+    join_all(calls).await;
     assert_eq!(call(&session, "list_count", json!({})).await, "1");
     closes(&peer, &session).await;
 }

@@ -1,8 +1,13 @@
 //! Results that are not what they should be, and rounds that lead nowhere.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
-use wharf_client::{CallErrorKind, Outcome};
-use wharf_testkit::{Script, Step, eventually};
+use wharf_client::{
+    Abilities, BoxFuture, CallErrorKind, Elicitation, ElicitationAnswer, Host, InProcess, Outcome, Session,
+    SessionOptions,
+};
+use wharf_testkit::{Script, Scripted, Step, eventually};
 
 use super::{Obliging, asked, doing, piped, piped_with};
 use crate::{json, none, seconds, told};
@@ -181,4 +186,56 @@ async fn what_the_caller_says_of_a_round_is_replaced_in_the_next() {
     assert!(lines[0].contains("\"first\""), "{}", lines[0]);
     assert_eq!(lines[1].matches("requestState").count(), 1, "{}", lines[1]);
     assert_eq!(server.log().last_params("own/method").unwrap()["requestState"], "second");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_needs_something_and_does_not_say_what_is_no_result() {
+    for nothing in
+        [json!({"resultType": "input_required"}), json!({"resultType": "input_required", "requestState": null})]
+    {
+        let (session, server) = piped(doing([Step::Result(nothing)]));
+        let error = eventually(session.call("tool", &none())).await.unwrap_err();
+        assert!(matches!(error.kind, CallErrorKind::Malformed(_)), "{error}");
+        assert_eq!(server.log().count("tools/call"), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_code_that_is_the_servers_own_loses_nothing_and_repeats_nothing() {
+    let (session, server) = piped(doing([Step::Error(-32022, "insufficient funds".into())]));
+    let error = eventually(session.call("tool", &none())).await.unwrap_err();
+    assert_eq!(error.code(), Some(-32022), "{error}");
+    assert_eq!((server.log().count("tools/call"), server.connections()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_ends_a_call_that_waits_for_a_person_and_opens_nothing() {
+    let server = Scripted::new(doing([needs(&json!({"a": question("still there?")}))]));
+    let copy = server.clone();
+    let transport = Arc::new(InProcess::new(move |stream| copy.clone().serve(stream)));
+    let session =
+        Session::with_shared("asking".parse().unwrap(), transport, Arc::new(Sleepy), SessionOptions::default());
+    let nothing = none();
+    let mut call = Box::pin(session.call("tool", &nothing));
+    assert!(tokio::time::timeout(seconds(5), &mut call).await.is_err());
+    let began = tokio::time::Instant::now();
+    eventually(session.close()).await;
+    let error = eventually(call).await.unwrap_err();
+    assert!(matches!(error.kind, CallErrorKind::Closed), "{error}");
+    assert!(began.elapsed() < seconds(3));
+    tokio::time::sleep(seconds(7200)).await;
+    assert_eq!((server.connections(), session.is_connected()), (1, false));
+}
+
+/// A person who never answers.
+struct Sleepy;
+
+impl Host for Sleepy {
+    fn abilities(&self) -> Abilities {
+        Abilities { elicitation: true, ..Abilities::default() }
+    }
+
+    fn elicit(&self, _request: Elicitation) -> BoxFuture<'_, ElicitationAnswer> {
+        Box::pin(std::future::pending())
+    }
 }
