@@ -15,6 +15,8 @@ mod headers;
 mod list;
 mod manner;
 mod negotiate;
+mod options;
+mod race;
 mod rounds;
 mod subscribe;
 mod tasks;
@@ -28,7 +30,7 @@ use arc_swap::ArcSwapOption;
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared, join_all};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -37,14 +39,13 @@ use wharf_protocol::{Json, ServerName};
 pub use cache::ResultCache;
 pub use call::CallOptions;
 pub use handshake::ServerInfo;
+pub use options::{Deadlines, SessionOptions};
 
 use crate::health::Counters;
 use crate::restarts::{Decision, Restarts, jittered};
 use crate::transport::{Transport, session_loss};
 use crate::wire::{Asked, Ending, Limits, Wire};
-use crate::{
-    CallError, CallErrorKind, ConnectError, ConnectErrorKind, Evidence, Fault, Health, Host, Memory, Protocol,
-};
+use crate::{CallError, CallErrorKind, ConnectError, ConnectErrorKind, Evidence, Fault, Health, Host};
 use attempt::Parts;
 use beliefs::Beliefs;
 use discover::{Discovered, discover};
@@ -68,75 +69,6 @@ const REMOTE_SILENCE: Duration = Duration::from_secs(5 * 60);
 #[derive(Clone)]
 pub struct Session {
     inner: Arc<Inner>,
-}
-
-/// How a session behaves. It cannot be changed once the session is made.
-#[derive(Clone, Debug)]
-pub struct SessionOptions {
-    /// How we introduce ourselves.
-    pub client_name: String,
-    /// Our version.
-    pub client_version: String,
-    /// The deadlines.
-    pub deadlines: Deadlines,
-    /// The most pages that are read of one list.
-    pub most_pages: usize,
-    /// How often a request is sent again, on a new session, because the server has lost the one it was sent on.
-    pub session_retries: u32,
-    /// Which era of the protocol is spoken.
-    pub protocol: Protocol,
-    /// What is remembered of servers: one that several sessions share saves each of them finding out.
-    pub memory: Arc<Memory>,
-    /// What servers let us keep for a while.
-    pub cache: Arc<ResultCache>,
-    /// Extensions of the protocol that the host knows, by their ids, with its settings for them.
-    pub extensions: Map<String, Value>,
-}
-
-/// How long is waited for what. Every wait has its own limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deadlines {
-    /// From the start of a server to the end of its handshake.
-    pub connect: Duration,
-    /// Until an answer begins, over HTTP. A limit for the whole call raises it.
-    pub first_byte: Duration,
-    /// Without an answer or progress; half an hour for local servers and five minutes for remote ones if absent.
-    pub idle: Option<Duration>,
-    /// For a whole call, if there is a limit; a call may have its own.
-    pub total: Option<Duration>,
-    /// For a server to read what we write.
-    pub write: Duration,
-    /// For the host to answer what the server asks. Calls do not age meanwhile.
-    pub answer: Duration,
-}
-
-impl Default for SessionOptions {
-    fn default() -> Self {
-        Self {
-            client_name: "wharf".to_owned(),
-            client_version: env!("CARGO_PKG_VERSION").to_owned(),
-            deadlines: Deadlines::default(),
-            most_pages: 64,
-            session_retries: 1,
-            protocol: Protocol::Auto,
-            memory: Arc::default(),
-            cache: Arc::default(),
-            extensions: Map::new(),
-        }
-    }
-}
-
-impl Default for Deadlines {
-    fn default() -> Self {
-        Self {
-            connect: Duration::from_secs(30),
-            first_byte: Duration::from_secs(60),
-            idle: None,
-            total: None,
-            write: Duration::from_secs(60),
-            answer: Duration::from_secs(60 * 60),
-        }
-    }
 }
 
 /// How a session is doing.
