@@ -17,6 +17,7 @@ mod manner;
 mod negotiate;
 mod options;
 mod race;
+mod request;
 mod rounds;
 mod subscribe;
 mod tasks;
@@ -29,7 +30,6 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared, join_all};
-use serde::Serialize;
 use serde_json::json;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
@@ -44,13 +44,13 @@ pub use options::{Deadlines, SessionOptions};
 use crate::health::Counters;
 use crate::restarts::{Decision, Restarts, jittered};
 use crate::transport::{Transport, session_loss};
-use crate::wire::{Asked, Ending, Limits, Wire};
-use crate::{CallError, CallErrorKind, ConnectError, ConnectErrorKind, Evidence, Fault, Health, Host};
+use crate::wire::{Ending, Limits, Wire};
+use crate::{CallError, CallErrorKind, ConnectError, ConnectErrorKind, Evidence, Health, Host};
 use attempt::Parts;
 use beliefs::Beliefs;
 use discover::{Discovered, discover};
-use manner::{Object, Request, Speaker, Wishes};
-use rounds::{Budget, Round};
+use manner::{Request, Speaker, Wishes};
+use rounds::Round;
 
 /// Counts the sessions of this process.
 static SESSIONS: AtomicU64 = AtomicU64::new(1);
@@ -245,62 +245,6 @@ impl Session {
         greeted.map(Arc::new).map_err(|kind| self.inner.call_error(&live, CallErrorKind::Connect(kind)))
     }
 
-    /// Asks whether the server is there.
-    pub async fn ping(&self) -> Result<(), CallError> {
-        let limits = self.inner.limits(&CallOptions::default());
-        let work = |live: Arc<Live>| {
-            async move {
-                let answer = live.ping(limits).await;
-                answer.map(drop).map_err(|kind| self.inner.call_error(&live, kind))
-            }
-            .boxed()
-        };
-        self.in_session(work).await
-    }
-
-    /// Sends any request and waits for its result.
-    pub async fn request(&self, method: &'static str, params: &(impl Serialize + Sync)) -> Result<Json, CallError> {
-        let limits = self.inner.limits(&CallOptions::default());
-        let work = |live: Arc<Live>| {
-            async move {
-                let result = if live.speaker.is_modern() {
-                    self.request_by_itself(&live, method, params).await
-                } else {
-                    live.wire.request(Asked::new(method, limits), |_| params).await
-                };
-                result.map_err(|kind| self.inner.call_error(&live, kind))
-            }
-            .boxed()
-        };
-        self.in_session(work).await
-    }
-
-    /// Sends any request where each says all that the server needs to know.
-    async fn request_by_itself(
-        &self,
-        live: &Live,
-        method: &'static str,
-        params: &(impl Serialize + Sync),
-    ) -> Result<Json, CallErrorKind> {
-        let unusable = |reason| {
-            let fault = Fault { path: String::new(), message: format!("the parameters {reason}") };
-            CallErrorKind::Arguments { tool: method.to_owned(), fault }
-        };
-        let params = Json::of(params).map_err(|error| unusable(format!("cannot be written: {error}")))?;
-        let mut params = Object::read(&params).map_err(unusable)?;
-        let (meta, round) = (params.split_meta(), Round::taken_from(&mut params));
-        let about = ["name", "uri", "taskId"].into_iter().find_map(|key| params.get(key)?.decode::<String>().ok());
-        let named = matches!(method, "tools/call" | "prompts/get" | "resources/read") || method.starts_with("tasks/");
-        let limits = self.inner.limits(&CallOptions::default());
-        let mut request = Request::new(method, &params, limits);
-        request.about = about.as_deref().filter(|_| named);
-        request.meta = meta.as_ref();
-        if let ("tools/call", Some(tool), Some(arguments)) = (method, request.about, params.get("arguments")) {
-            request.headers = live.headers_for(tool, arguments);
-        }
-        self.complete_from(live, &mut request, &Budget::new(live, limits), round).await
-    }
-
     /// Reads something, which may be done as often as it takes: a few times, with pauses between.
     async fn reading<'a, T>(
         &'a self,
@@ -335,18 +279,6 @@ impl Session {
                 result => return result,
             }
         }
-    }
-
-    /// Sends any notification; over HTTP, until the server has taken it.
-    pub async fn notify(&self, method: &str, params: &Json) -> Result<(), CallError> {
-        let work = |live: Arc<Live>| {
-            async move {
-                let told = live.wire.tell(method, Some(params)).await;
-                told.map_err(|kind| self.inner.call_error(&live, kind))
-            }
-            .boxed()
-        };
-        self.in_session(work).await
     }
 
     /// Ends the connection in good order. Calls under way fail at once; the next use connects anew.
