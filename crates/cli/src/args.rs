@@ -35,7 +35,7 @@ pub(crate) struct Globals {
     /// A variable the servers that are commands get, with our value if none is given. May be given several times
     #[arg(short, long, global = true, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<String>,
-    #[arg(long, global = true, value_name = "[NAME=]WHICH", help = protocols())]
+    #[arg(long, global = true, value_name = "[NAME=]WHICH", value_hint = clap::ValueHint::Other, help = protocols())]
     pub(crate) protocol: Vec<String>,
     /// How long one call may take in all, in seconds
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 600.0)]

@@ -5,7 +5,7 @@ use std::io::{IsTerminal as _, Write as _};
 use anstyle::{AnsiColor, Style};
 use comfy_table::{ContentArrangement, Table, presets};
 use rustix::termios::tcgetwinsize;
-use wharf::{CallError, CallErrorKind, ConnectErrorKind, Evidence, SpawnError};
+use wharf::{CallError, CallErrorKind, ConnectErrorKind, Evidence, Session, SpawnError, Status};
 
 use crate::exit::Exit;
 use crate::servers::Misuse;
@@ -107,6 +107,9 @@ fn hint_for(kind: &CallErrorKind, noisy: bool) -> Option<String> {
         CallErrorKind::Connect(ConnectErrorKind::Refused(reason)) if is_about_protocol(reason) => {
             "without --protocol it is found out what the server speaks"
         }
+        CallErrorKind::Connect(ConnectErrorKind::Refused(reason)) if is_newer(reason) => {
+            "it is newer than this program; update it"
+        }
         CallErrorKind::Connect(ConnectErrorKind::Refused(_)) => "is it an MCP server?",
         CallErrorKind::Input { .. } | CallErrorKind::Server { code: -32021, .. } => {
             "this command has nobody to ask; use the server from a program with a `Host`"
@@ -119,6 +122,19 @@ fn hint_for(kind: &CallErrorKind, noisy: bool) -> Option<String> {
         _ => return None,
     };
     Some(hint.to_owned())
+}
+
+/// Tells who a server says it is, and what is spoken with it.
+pub(crate) fn spoken(session: &Session) {
+    if let Status::Connected(info) = &*session.status().borrow() {
+        let said = format!("{}: {} {}, protocol {}", session.name(), info.name, info.version, info.protocol());
+        note(&plain(&said));
+    }
+}
+
+/// Whether a server speaks, only nothing that we have heard of.
+fn is_newer(reason: &str) -> bool {
+    reason.contains("; this client speaks ")
 }
 
 /// Whether a server that was refused speaks, only not as it was told to.
@@ -134,6 +150,16 @@ fn remote_hint(kind: &CallErrorKind) -> Option<String> {
                 "send what it asks for: -H 'Authorization: Bearer …'; if you did, it was not accepted"
             }
             ConnectErrorKind::Http(status) if (300..400).contains(&status.status) => "use the address it is at now",
+            ConnectErrorKind::Http(status) if status.status == 403 => {
+                "it does not let us in; if it wants a header, send it: -H 'NAME: VALUE'"
+            }
+            ConnectErrorKind::Http(status) if status.status == 429 => {
+                "it wants to be asked less often; try again later"
+            }
+            ConnectErrorKind::Http(status) if status.status >= 500 => {
+                "the server, or something before it, is in trouble; try again later"
+            }
+            ConnectErrorKind::Refused(reason) if is_newer(reason) => "it is newer than this program; update it",
             ConnectErrorKind::Refused(reason) if is_about_protocol(reason) => {
                 "without --protocol it is found out what the server speaks"
             }

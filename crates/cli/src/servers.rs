@@ -74,7 +74,12 @@ pub(crate) fn sessions(globals: &Globals, wanted: Option<&str>) -> Result<Vec<Se
             Reach::Command(words) => {
                 let (command, args) =
                     words.split_first().map_or(("", &[][..]), |(command, args)| (command.as_str(), args));
-                Arc::new(Stdio::new(command, args, environment.clone()).watched_by(Arc::clone(&guard)))
+                let stdio = Stdio::new(command, args, environment.clone()).watched_by(Arc::clone(&guard));
+                // Said, so that what is remembered of a relative command is remembered of it here.
+                Arc::new(match std::env::current_dir() {
+                    Ok(here) => stdio.in_directory(here),
+                    Err(_) => stdio,
+                })
             }
             Reach::Http(url) => Arc::new(Http::new(url, remote(url)?).map_err(invalid)?),
             Reach::Sse(url) => Arc::new(HttpSse::new(url, remote(url)?).map_err(invalid)?),
@@ -107,7 +112,7 @@ impl Protocols {
             let protocol = which.parse().map_err(|error: UnknownProtocol| {
                 let meant = nearest(which, Protocol::NAMES);
                 let hint = meant.map(|name| format!("did you mean `{name}`?"));
-                misuse(error.to_string(), hint.as_deref())
+                misuse(format!("--protocol {text}: {error}"), hint.as_deref())
             })?;
             match name {
                 None => read.with_all = protocol,

@@ -70,6 +70,11 @@ async fn call_tool(globals: &Globals, call: &Call, session: &Session, given: Opt
             return Exit::Usage;
         }
     };
+    if globals.verbose {
+        drop(doing);
+        render::spoken(session);
+        doing = Transient::new(globals.quiet);
+    }
     doing.show(&format!("calling {}", call.tool));
     let mut progress = |step: Progress| doing.show(&told(&step));
     let options = CallOptions { progress: Some(&mut progress), ..CallOptions::default() };

@@ -74,14 +74,14 @@ async fn show(globals: &Globals, rows: Vec<Row>, journeys: Vec<Journey>, visits:
         }
     };
     let mark = |good| if good { "✓" } else { "✗" }.to_owned();
-    note("One small server, with a calculator, a clock and notes, in this process and as a child:\n");
+    note("One small server, in this process and as a child:\n");
     let rows = rows.into_iter().map(|row| {
         let [inside, child] = row.cells;
         vec![mark(row.good), row.step.to_owned(), inside, child]
     });
     let written =
         render::out(render::table(&["", "step", "in this process", "as a child process"], rows.collect())).await;
-    note("\nThe same server over the network. It forgets all it knew of us, as if it had been started again:");
+    note("\nThe same over the network. It forgets us, as if it had been started again:");
     let journeys = journeys.into_iter().map(|journey| {
         let [spoken, connected, called, recovered] = journey.cells;
         vec![mark(journey.good), journey.transport.to_owned(), spoken, connected, called, recovered]
@@ -120,8 +120,7 @@ async fn visit(session: &Session) -> Visit {
             let began = Instant::now();
             let pinged = session.ping().await;
             let exit = listed.as_ref().err().map_or(Exit::Done, |error| Exit::from(&error.kind));
-            let tools =
-                listed.map_or_else(|error| error.kind.to_string(), |listed| format!("{} tools", listed.items.len()));
+            let tools = listed.map_or_else(|error| error.kind.to_string(), |listed| tools_told(listed.items.len()));
             let ping = pinged.map_or_else(|error| error.kind.to_string(), |()| milliseconds(began));
             ([connected, info.protocol(), tools, ping], exit)
         }
@@ -267,6 +266,10 @@ async fn call(session: &Session, tool: &str, arguments: &Json) -> String {
             kind => kind.to_string(),
         },
     }
+}
+
+fn tools_told(count: usize) -> String {
+    if count == 1 { "1 tool".to_owned() } else { format!("{count} tools") }
 }
 
 fn milliseconds(began: Instant) -> String {

@@ -46,6 +46,9 @@ async fn show(servers: &[(&Session, Result<Listed<Tool>, CallError>)], globals: 
     for (session, listed) in servers {
         match listed {
             Ok(listed) => {
+                if globals.verbose {
+                    render::spoken(session);
+                }
                 for tool in &listed.items {
                     let description = render::brief(tool.description.as_deref().unwrap_or_default(), DESCRIPTION);
                     let mut row = vec![session.name().to_string(), render::plain(&tool.name), description];

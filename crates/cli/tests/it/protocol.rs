@@ -50,7 +50,7 @@ fn what_to_speak_can_be_chosen_for_all_servers_and_for_one() {
 fn a_choice_that_is_none_is_told_with_those_there_are() {
     let server = Server::new(&Script::good());
     let unknown = add(&server, &["--protocol", "legcy"]);
-    let said = "error: `legcy` is no way to speak with a server; there are auto, legacy, modern\nhint: did you mean `legacy`?\n";
+    let said = "error: --protocol legcy: `legcy` is no way to speak with a server; there are auto, legacy, modern\nhint: did you mean `legacy`?\n";
     assert_eq!((unknown.code, unknown.err.as_str()), (2, said));
     let demo = ran(wharf(&["demo", "--protocol", "nonsense"]));
     assert_eq!(demo.code, 2, "{}", demo.err);

@@ -17,6 +17,8 @@ use sha2::{Digest as _, Sha256};
 const BELIEVED: u64 = 7 * 24 * 60 * 60;
 /// The most servers a file holds; the oldest are forgotten.
 const MOST: usize = 1000;
+/// The largest file that is read: some ten times what the most servers need.
+const LARGEST: u64 = 1024 * 1024;
 /// How long writing the file is waited for.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Counts the files that were written.
@@ -122,7 +124,12 @@ impl Memory {
 }
 
 fn read(file: &Path) -> BTreeMap<String, Known> {
-    let written = std::fs::read(file).ok().and_then(|text| serde_json::from_slice::<Written>(&text).ok());
+    // Whatever else may be there, it is not read without an end.
+    let small = std::fs::metadata(file).is_ok_and(|file| file.is_file() && file.len() <= LARGEST);
+    let written = small
+        .then(|| std::fs::read(file).ok())
+        .flatten()
+        .and_then(|text| serde_json::from_slice::<Written>(&text).ok());
     written.filter(|written| written.version == VERSION).map(|written| written.servers).unwrap_or_default()
 }
 

@@ -83,7 +83,7 @@ fn otherwise(answer: Result<Json, CallErrorKind>, supported: Option<Vec<String>>
                 let reason = format!("it names {} and refuses it all the same", given.join(", "));
                 return Discovered::Hopeless(ConnectErrorKind::Refused(reason));
             }
-            let ours = MODERN.into_iter().chain(LEGACY).collect::<Vec<_>>().join(", ");
+            let ours = LEGACY.into_iter().chain(MODERN).collect::<Vec<_>>().join(", ");
             let reason = format!("it speaks the protocol of {}; this client speaks {ours}", given.join(", "));
             Discovered::Hopeless(ConnectErrorKind::Refused(reason))
         }
@@ -92,8 +92,12 @@ fn otherwise(answer: Result<Json, CallErrorKind>, supported: Option<Vec<String>>
             Discovered::Hopeless(ConnectErrorKind::Refused(format!("error {code}: {message}")))
         }
         (Err(CallErrorKind::Lost(reason)), _) => Discovered::Gone(ConnectErrorKind::Ended(reason)),
+        // Whoever wants to be asked later, or less often, is not asked something else.
+        (Err(CallErrorKind::Http(status)), _) if status.status == 429 || status.retry_after.is_some() => {
+            Discovered::Hopeless(ConnectErrorKind::Http(status))
+        }
         // A server in trouble says nothing about what it speaks.
-        (Err(CallErrorKind::Http(status)), _) if status.status >= 500 || status.status == 429 => {
+        (Err(CallErrorKind::Http(status)), _) if status.status >= 500 => {
             Discovered::Legacy { certain: false, kind: ConnectErrorKind::Http(status) }
         }
         (Err(CallErrorKind::Http(status)), _) => legacy(status.to_string()),

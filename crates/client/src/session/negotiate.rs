@@ -8,7 +8,7 @@
 //!        ├─ it goes away ............................. handshake on a fresh connection
 //!        └─ two seconds of silence ................... handshake on a second connection beside the first, which
 //!                                                      is still listened to; the first good answer wins, and the
-//!                                                      other is closed
+//!                                                      other is closed; after three more the first is greeted too
 //! a handshake that meets HTTP 400, 404 or 405 ....... handshake over the transport that came before
 //! a handshake that has been outgrown ................ ask `server/discover` once more
 //! ```
@@ -37,6 +37,8 @@ use crate::{ConnectError, ConnectErrorKind, Evidence, Protocol};
 const SILENCE: Duration = Duration::from_secs(2);
 /// How long one that has answered may take for its handshake before another is greeted beside it: it is there, and busy.
 const BUSY: Duration = Duration::from_secs(10);
+/// How long the one beside may take before the first is greeted too: there may be room for one only.
+const CROWDED: Duration = Duration::from_secs(3);
 
 pub(super) struct Negotiation<'a> {
     pub(super) parts: &'a Parts,
@@ -66,11 +68,14 @@ impl Negotiation<'_> {
     async fn auto(&self) -> Result<Agreed, ConnectError> {
         let (memory, identity) = (&self.parts.options.memory, self.parts.transport.identity());
         let remembered = memory.recall(identity.as_deref());
+        // However short its time is, there has to be some left for the other way.
+        let silence = SILENCE.min(self.parts.options.deadlines.connect / 4);
         let error = match (remembered, self.parts.transport.older()) {
-            (Some(Verdict::Modern), _) => self.modern().await,
+            // It is asked as if it were not known, but given more time: it need not be started twice because it is slow.
+            (Some(Verdict::Modern), _) => return self.find_out(self.parts.options.deadlines.connect / 2).await,
             (Some(Verdict::Older), Some(older)) => self.legacy(&*older).await,
             (Some(Verdict::Legacy), _) => self.legacy(&*self.parts.transport).await,
-            (None, _) | (Some(Verdict::Older), None) => return self.find_out().await,
+            (None, _) | (Some(Verdict::Older), None) => return self.find_out(silence).await,
         };
         let error = match error {
             Ok(agreed) => return Ok(agreed),
@@ -85,12 +90,12 @@ impl Negotiation<'_> {
             _ => false,
         };
         // One that is away, or in trouble, has not changed its ways; one that is silent may have.
-        let silent = matches!(error.kind, ConnectErrorKind::Ended(_) | ConnectErrorKind::Timeout(_))
+        let mute = matches!(error.kind, ConnectErrorKind::Ended(_) | ConnectErrorKind::Timeout(_))
             || (remembered == Some(Verdict::Older) && matches!(error.kind, ConnectErrorKind::Transport(_)));
-        if doubtful || silent {
+        if doubtful || mute {
             memory.forget(identity.as_deref()).await;
         }
-        if doubtful { self.find_out().await } else { Err(error) }
+        if doubtful { self.find_out(silence).await } else { Err(error) }
     }
 
     /// Speaks only the new way.
@@ -118,8 +123,9 @@ impl Negotiation<'_> {
         }
     }
 
-    async fn find_out(&self) -> Result<Agreed, ConnectError> {
-        let (agreed, verdict) = self.asked().await?;
+    /// Finds out, and remembers. The server may be silent for so long.
+    async fn find_out(&self, silence: Duration) -> Result<Agreed, ConnectError> {
+        let (agreed, verdict) = self.asked(silence).await?;
         if let Some(verdict) = verdict {
             self.parts.options.memory.learn(self.parts.transport.identity().as_deref(), verdict).await;
         }
@@ -127,10 +133,10 @@ impl Negotiation<'_> {
     }
 
     /// Asks the server, and says with what is agreed whether that is worth remembering.
-    async fn asked(&self) -> Result<(Agreed, Option<Verdict>), ConnectError> {
+    async fn asked(&self, silence: Duration) -> Result<(Agreed, Option<Verdict>), ConnectError> {
         let opened = self.open(&*self.parts.transport).await?;
         let mut discovering = self.discover(&opened);
-        match tokio::time::timeout_at(self.until.min(Instant::now() + SILENCE), &mut discovering).await {
+        match tokio::time::timeout_at(self.until.min(Instant::now() + silence), &mut discovering).await {
             Err(_) => {
                 let waiting = discovering.map(Event::Discovered).boxed();
                 self.beside(Race::of(self, opened, None), waiting).await
@@ -210,6 +216,7 @@ impl Negotiation<'_> {
         let mut work = FuturesUnordered::<BoxFuture<'_, Event>>::new();
         work.push(waiting);
         work.push(self.open(&*self.parts.transport).map(Event::Opened).boxed());
+        work.push(tokio::time::sleep(CROWDED).map(|()| Event::Crowded).boxed());
         let mut opening = true;
         loop {
             let event = match tokio::time::timeout_at(self.until, work.next()).await {

@@ -35,6 +35,8 @@ pub(super) struct Race<'a> {
 pub(super) enum Event {
     Discovered(Discovered),
     Opened(Result<Opened, ConnectError>),
+    /// The second has had its time.
+    Crowded,
     Greeted(Seat, Result<ServerInfo, NoHandshake>),
 }
 
@@ -96,6 +98,7 @@ impl<'a> Race<'a> {
                 self.crowded |= self.first.is_some();
                 self.greet_first()
             }
+            Event::Crowded => self.greet_first(),
             Event::Greeted(seat, Ok(info)) => self.won(seat, info, Manner::Legacy),
             // It is modern, and only slow to say so.
             Event::Greeted(Seat::First, Err(refused)) if self.discovering && refused.outgrown() => Next::Wait,

@@ -55,11 +55,14 @@ impl Stdio {
     }
 }
 
+/// What differs from one terminal to the next and says nothing about a server.
+const PASSING: [&str; 9] = ["LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
+
 impl Transport for Stdio {
-    /// The command and everything it is given.
+    /// The command and everything it is given, but for what is the terminal's.
     fn identity(&self) -> Option<String> {
         let ChildSpec { command, args, environment, cwd, watcher: _ } = &self.spec;
-        let environment: Vec<_> = environment.iter().collect();
+        let environment: Vec<_> = environment.iter().filter(|(name, _)| !PASSING.iter().any(|it| name == it)).collect();
         Some(format!("{:?}", (command, args, cwd, environment)))
     }
 

@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use wharf_io::{EventError, Events, HttpClient, same_origin_reference};
 
 use super::poster::{Letter, MOST_IGNORED, Met, REST, Refused, is};
+use super::refusal::{Meaning, Refusal};
 use super::{InvalidRemote, Reached, Remote, RemoteOptions};
 use crate::transport::bytes::text;
 use crate::transport::{
@@ -61,6 +62,7 @@ async fn open(reached: Reached) -> Result<Link, OpenError> {
     own.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     let response = reached.get_events(&own, false).await.map_err(|refused| match refused {
         Refused::Unsent(error) => not_opened(error),
+        Refused::Answered(Refusal { meaning: Meaning::Rpc(_), status }) => OpenError::Http(status),
         Refused::Answered(refusal) => not_opened(refusal.into_error(false)),
     })?;
     if !is(&response, "text/event-stream") {

@@ -124,7 +124,7 @@ async fn a_server_of_a_later_time_is_not_greeted_in_an_older_way() {
         let (session, server) = auto(Script::modern().on("server/discover", [answer]));
         let error = eventually(session.connect()).await.unwrap_err();
         let expected = "scripted: the server refused the session: it speaks the protocol of 2031-01-01; this client \
-                        speaks 2026-07-28, 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25";
+                        speaks 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25, 2026-07-28";
         assert_eq!(error.to_string(), expected);
         assert_eq!((server.connections(), server.log().methods().len()), (1, 1));
     }

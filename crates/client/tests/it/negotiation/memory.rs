@@ -1,15 +1,16 @@
 //! What is remembered of servers, and what is done when it is no longer true.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 use tokio::time::Instant;
 use wharf_client::{
-    CallErrorKind, ConnectErrorKind, Http, Memory, NoHost, Outcome, Protocol, RemoteOptions, Session, SessionOptions,
-    Stdio, Transport as _,
+    CallErrorKind, ConnectErrorKind, Http, InProcess, Memory, NoHost, Outcome, Protocol, RemoteOptions, Session,
+    SessionOptions, Stdio, Transport as _,
 };
 use wharf_io::Environment;
-use wharf_testkit::{Answers, HttpScripted, Script, Step, eventually};
+use wharf_testkit::{Answers, HttpScripted, Script, Scripted, Step, eventually};
 
 use super::{LEGACY, MODERN, Named, error_with, protocol, spoken};
 use crate::remote::{http_with, in_memory, options};
@@ -97,19 +98,44 @@ async fn a_server_that_has_become_another_is_found_out_about_again() {
 
 #[tokio::test(start_paused = true)]
 async fn silence_is_forgotten_over_too() {
-    let changes = [
-        (Script::good(), Script::modern().on("initialize", [Step::Hang]), MODERN),
-        (Script::modern(), Script::good().on("server/discover", [Step::Hang]), LEGACY),
-    ];
-    for (before, now, expected) in changes {
-        let memory = memory_of(before).await;
-        let session = Named::new("here", now).session(remembering(&memory));
-        let began = Instant::now();
-        let error = eventually(session.connect()).await.unwrap_err();
-        assert!(matches!(error.kind, ConnectErrorKind::Timeout(_)), "{error}");
-        assert_eq!(began.elapsed(), seconds(30));
-        assert_eq!(spoken(&session).await, expected);
-    }
+    let memory = memory_of(Script::good()).await;
+    let now = Script::modern().on("initialize", [Step::Hang]);
+    let session = Named::new("here", now).session(remembering(&memory));
+    let began = Instant::now();
+    let error = eventually(session.connect()).await.unwrap_err();
+    assert!(matches!(error.kind, ConnectErrorKind::Timeout(_)), "{error}");
+    assert_eq!(began.elapsed(), seconds(30));
+    assert_eq!(spoken(&session).await, MODERN);
+
+    // One that was asked and is silent is greeted when half of its time is over.
+    let memory = memory_of(Script::modern()).await;
+    let now = Script::good().on("server/discover", [Step::Hang]);
+    let session = Named::new("here", now).session(remembering(&memory));
+    let began = Instant::now();
+    assert_eq!(spoken(&session).await, LEGACY);
+    assert_eq!(began.elapsed(), seconds(15));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_whose_second_process_waits_for_the_first_is_greeted_there() {
+    // Only the first connection is ever answered, and not what it does not know.
+    let script = Script::good().on("server/discover", [Step::Hang]);
+    let server = Scripted::new(script);
+    let (copy, taken) = (server.clone(), Arc::new(AtomicBool::new(false)));
+    let transport = InProcess::new(move |stream| {
+        let (server, first) = (copy.clone(), !taken.swap(true, Ordering::Relaxed));
+        async move {
+            if first {
+                server.serve(stream).await;
+            } else {
+                std::future::pending::<()>().await;
+            }
+        }
+    });
+    let session = Session::new("crowded".parse().unwrap(), transport, NoHost, SessionOptions::default());
+    let began = Instant::now();
+    assert_eq!(spoken(&session).await, LEGACY);
+    assert_eq!(began.elapsed(), seconds(5));
 }
 
 #[tokio::test(start_paused = true)]
