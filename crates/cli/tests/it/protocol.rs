@@ -64,10 +64,13 @@ fn a_choice_that_is_none_is_told_with_those_there_are() {
 }
 
 #[test]
-fn programs_are_told_what_is_spoken() {
-    let ran = Server::new(&Script::good()).run(&["tools", "--json"]);
-    let told: Value = serde_json::from_str(&ran.out).unwrap();
+fn programs_are_told_what_is_spoken_and_people_who_ask() {
+    let server = Server::new(&Script::good());
+    let told: Value = serde_json::from_str(&server.run(&["tools", "--json"]).out).unwrap();
     assert_eq!(told["servers"][0]["protocol"], json!("2025-11-25"));
+    for said in [server.run(&["tools", "-v"]).err, add(&server, &["-v"]).err] {
+        assert_eq!(said, "s: scripted 1.0, protocol 2025-11-25 (legacy)\n");
+    }
 }
 
 /// The same call in a home, so that what was found out is kept.
