@@ -1,4 +1,4 @@
-//! Finds out how a server wants to be spoken with, at no cost to servers that know only the old way.
+//! Finds out how a server wants to be spoken with, in a way that servers survive that know only the old one.
 //!
 //! ```text
 //! auto:  ask `server/discover`
