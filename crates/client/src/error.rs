@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wharf_io::{Exit, SpawnError};
-use wharf_protocol::{Json, ServerName, ToolOutput};
+use wharf_protocol::{Json, Outcome, ServerName, ToolOutput};
 
 use crate::{Fault, InvalidRemote};
 
@@ -236,17 +236,6 @@ pub enum Deadline {
     Idle,
     /// The whole call took too long.
     Total,
-}
-
-/// Whether a call that failed may have had an effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It certainly did not run.
-    NotRun,
-    /// The server answered, whatever the answer was worth.
-    Answered,
-    /// Nobody knows.
-    Unknown,
 }
 
 /// What the server said before things went wrong.

@@ -17,7 +17,7 @@ mod wire;
 
 pub use era::{Memory, Protocol, UnknownProtocol};
 pub use error::{
-    AuthRequired, CallError, CallErrorKind, ConnectError, ConnectErrorKind, Deadline, Evidence, HttpStatus, Outcome,
+    AuthRequired, CallError, CallErrorKind, ConnectError, ConnectErrorKind, Deadline, Evidence, HttpStatus,
 };
 pub use futures_util::future::BoxFuture;
 pub use health::Health;
@@ -29,3 +29,4 @@ pub use transport::{
     Frame, HeaderCommand, Http, HttpSse, InProcess, Incoming, InvalidRemote, Keeper, LONGEST_MESSAGE, LastWords, Link,
     OpenError, Outgoing, RemoteOptions, Stdio, Transport, WebSocket, session_loss,
 };
+pub use wharf_protocol::Outcome;

@@ -4,7 +4,7 @@ use std::io::Read as _;
 
 use serde::Serialize;
 use wharf::{
-    CallError, CallErrorKind, CallOptions, ConnectErrorKind, Json, Listed, Outcome, Progress, Session, Tool, ToolOutput,
+    CallError, CallErrorKind, CallOptions, ConnectErrorKind, Json, Listed, Progress, Session, Tool, ToolOutput,
 };
 
 use crate::args::{Call, Globals};
@@ -135,11 +135,7 @@ async fn failed(
             CallErrorKind::Connect(ConnectErrorKind::Auth(auth)) => Some(auth.status),
             _ => None,
         };
-        let outcome = match error.outcome() {
-            Outcome::NotRun => "not run",
-            Outcome::Answered => "answered",
-            Outcome::Unknown => "unknown",
-        };
+        let outcome = error.outcome().as_str();
         let (message, stderr) = (error.kind.to_string(), &error.evidence.stderr[..]);
         let shown = ShownError { message, outcome, status, code: error.code(), data, result, stderr };
         let Call { server, tool, .. } = call;

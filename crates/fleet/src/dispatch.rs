@@ -1,0 +1,4 @@
+//! How one call is carried out.
+
+/// Carries out calls.
+pub struct Dispatcher;

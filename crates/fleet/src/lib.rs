@@ -1,0 +1,15 @@
+//! Many servers: where they are configured, how they are doing, what tools they have together, and how one is called.
+//!
+//! [`config`] turns files into [`Server`]s. A [`Fleet`] connects them and keeps them connected. A [`Catalog`] is what
+//! they offer at one moment. A [`Dispatcher`] carries out calls: it checks, asks, calls, cuts and records.
+
+pub mod catalog;
+pub mod config;
+pub mod dispatch;
+mod fleet;
+pub mod import;
+
+pub use catalog::{Callee, Catalog, Entry};
+pub use config::{Reach, Scope, Server, Settings};
+pub use dispatch::Dispatcher;
+pub use fleet::Fleet;

@@ -1,0 +1,1 @@
+//! What a fleet does, seen from outside.

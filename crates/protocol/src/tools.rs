@@ -1,0 +1,86 @@
+//! The seam between an agent and whatever carries out its tool calls: a fleet's turn, a recording, a test.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Hints, Json, ToolOutput};
+
+/// A future that can be sent to another thread.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The tools of one turn. What is offered does not change for as long as this lives.
+pub trait Tools: Send + Sync {
+    /// What the model may choose from.
+    fn offered(&self) -> &[Offered];
+
+    /// Carries out one call. A tool that fails is an output the model reads; an error is for the host to handle.
+    fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Result<ToolOutput, CallFailed>>;
+}
+
+/// A tool as a model is shown it.
+#[derive(Clone, Debug)]
+pub struct Offered {
+    /// The name the model calls it by.
+    pub name: Arc<str>,
+    /// What it does.
+    pub description: Arc<str>,
+    /// What it takes, in a form that every model API accepts.
+    pub input_schema: Json,
+    /// What it says about itself.
+    pub hints: Hints,
+}
+
+/// A call as a model wrote it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The model's id for it.
+    pub id: String,
+    /// The name of an offered tool.
+    pub name: String,
+    /// The arguments.
+    pub arguments: Json,
+}
+
+/// A call without an answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name}: {reason}")]
+pub struct CallFailed {
+    /// The name it was called by.
+    pub name: String,
+    /// Why there is no answer, in words that a model may see.
+    pub reason: String,
+    /// Whether it may have had an effect.
+    pub outcome: Outcome,
+}
+
+/// Whether a call that failed may have had an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It certainly did not run.
+    NotRun,
+    /// The server answered, whatever the answer was worth.
+    Answered,
+    /// Nobody knows.
+    Unknown,
+}
+
+impl Outcome {
+    /// In a word or two.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotRun => "not run",
+            Self::Answered => "answered",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
