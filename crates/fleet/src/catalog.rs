@@ -62,3 +62,62 @@ impl Catalog {
         &self.entries
     }
 }
+
+// STUB
+/// stub
+pub const LONGEST_DESCRIPTION: usize = 2048;
+/// stub
+pub struct Shelf(Vec<Arc<Entry>>);
+/// stub
+pub struct ShelfParts<'a> {
+    /// s
+    pub server: ServerName,
+    /// s
+    pub scope: crate::config::Scope,
+    /// s
+    pub transport: &'static str,
+    /// s
+    pub settings: Arc<crate::config::Settings>,
+    /// s
+    pub instructions: Option<&'a str>,
+    /// s
+    pub tools: &'a wharf_protocol::Listed<Tool>,
+    /// s
+    pub callee: Arc<dyn Callee>,
+}
+impl Shelf {
+    /// s
+    pub fn new(parts: ShelfParts<'_>) -> Self {
+        Self(
+            parts
+                .tools
+                .items
+                .iter()
+                .map(|tool| {
+                    Arc::new(Entry {
+                        name: format!("mcp__{}__{}", parts.server, tool.name).into(),
+                        server: Some(parts.server.clone()),
+                        description: "".into(),
+                        tool: Arc::clone(tool),
+                        hints: tool.hints,
+                        callee: Arc::clone(&parts.callee),
+                    })
+                })
+                .collect(),
+        )
+    }
+    /// s
+    pub fn entries(&self) -> &[Arc<Entry>] {
+        &self.0
+    }
+}
+/// s
+pub fn visible_name(r: &wharf_protocol::ToolRef) -> Arc<str> {
+    format!("mcp__{}__{}", r.server, r.tool).into()
+}
+impl Catalog {
+    /// s
+    pub fn new(shelves: Vec<Arc<Shelf>>, own: Vec<Arc<Entry>>) -> Self {
+        Self { entries: shelves.iter().flat_map(|s| s.0.clone()).chain(own).collect() }
+    }
+}

@@ -1,4 +1,460 @@
-//! The fleet: every server in its own task, all of them in one place.
+//! The fleet: every server in a task of its own, all of them seen from one place.
+//!
+//! Opening returns at once. Servers connect under two gates, one for those that cost a process and one for those that
+//! cost a connection. Whoever needs some of them waits for those; whoever needs their tools takes a [`Catalog`], which
+//! holds what is there at that moment.
 
-/// Many servers.
-pub struct Fleet;
+mod clerk;
+mod connection;
+mod member;
+mod offers;
+mod outfit;
+mod reconnection;
+mod status;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use futures_util::future::join_all;
+use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::task::JoinSet;
+use wharf_client::{Host, NoHost, Session, SessionOptions};
+use wharf_protocol::{Listed, ServerName, Tool};
+
+pub use offers::{Command, Offer, OfferError};
+pub use outfit::{Network, Outfit};
+pub use reconnection::Reconnection;
+pub use status::{Reason, State, Status};
+
+use crate::catalog::{Catalog, Entry, LONGEST_DESCRIPTION, Shelf};
+use crate::config::{Scope, Server};
+use clerk::Clerk;
+use connection::{Connection, Stage};
+use member::{Bell, Member, MemberParts, Order};
+
+/// How many servers that cost a process are connected at the same time.
+pub const LOCAL_GATE: usize = 3;
+/// How many that cost a connection.
+pub const REMOTE_GATE: usize = 20;
+
+/// Many servers. Cloning gives another handle to the same fleet; when the last one is dropped its servers are killed.
+#[derive(Clone)]
+pub struct Fleet {
+    inner: Arc<Inner>,
+}
+
+/// How a fleet behaves.
+#[derive(Clone)]
+pub struct FleetOptions {
+    /// How many servers that cost a process are connected at the same time.
+    pub local_gate: usize,
+    /// How many that cost a connection.
+    pub remote_gate: usize,
+    /// What servers get from the host.
+    pub outfit: Outfit,
+    /// What holds for every session, unless a server has settings of its own.
+    pub session: SessionOptions,
+    /// Who answers what a server asks.
+    pub hosts: Arc<dyn Fn(&ServerName) -> Arc<dyn Host> + Send + Sync>,
+    /// What happens to servers that fail.
+    pub reconnection: Reconnection,
+    /// Tools of the host's own, which are in every catalog.
+    pub own: Vec<Arc<Entry>>,
+    /// Says whether a server may be used that is added while running.
+    pub permits: Arc<dyn Fn(&Server) -> Result<(), String> + Send + Sync>,
+}
+
+/// A server for a fleet, and what keeps it from being connected, if anything does.
+#[derive(Clone, Debug)]
+pub struct Enlisted {
+    /// The server.
+    pub server: Server,
+    /// What keeps it from being connected.
+    pub hold: Option<Hold>,
+}
+
+/// Why a server is not connected although it is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// Somebody has to say yes first; the words tell how.
+    Approval(String),
+    /// Somebody has said no; the words tell who.
+    SwitchedOff(String),
+    /// It is against the rules; the words tell which.
+    Refused(String),
+}
+
+/// Why a server cannot be added, or found.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FleetError {
+    /// There is no such server.
+    #[error("there is no server `{0}`")]
+    Unknown(ServerName),
+    /// There is one by that name already.
+    #[error("there is a server `{0}` already")]
+    Exists(ServerName),
+    /// It is against the rules.
+    #[error("the server `{0}` may not be used: {1}")]
+    Refused(ServerName, String),
+    /// It waits for an approval, or is against the rules.
+    #[error("the server `{0}` is held back: {1}")]
+    Held(ServerName, String),
+    /// The fleet is closed.
+    #[error("the fleet is closed")]
+    Closed,
+}
+
+struct Inner {
+    options: FleetOptions,
+    local: Arc<Semaphore>,
+    remote: Arc<Semaphore>,
+    outfit: Arc<Outfit>,
+    crew: Mutex<Crew>,
+    /// Counts what has changed about any server.
+    changed: watch::Sender<u64>,
+    catalog: Mutex<Option<(u64, Arc<Catalog>)>>,
+}
+
+/// Who is there. Everything in here changes at once.
+#[derive(Default)]
+struct Crew {
+    members: BTreeMap<ServerName, Mate>,
+    tasks: JoinSet<()>,
+    closed: bool,
+}
+
+/// One server of the crew.
+#[derive(Clone)]
+struct Mate {
+    member: Arc<Member>,
+    /// What is offered of its tools while it is connected.
+    shelf: Arc<ArcSwapOption<Shelf>>,
+    hold: Option<Hold>,
+}
+
+impl Default for FleetOptions {
+    fn default() -> Self {
+        Self {
+            local_gate: LOCAL_GATE,
+            remote_gate: REMOTE_GATE,
+            outfit: Outfit::default(),
+            session: SessionOptions::default(),
+            hosts: Arc::new(|_| Arc::new(NoHost)),
+            reconnection: Reconnection::default(),
+            own: Vec::new(),
+            permits: Arc::new(|_| Ok(())),
+        }
+    }
+}
+
+impl From<Server> for Enlisted {
+    fn from(server: Server) -> Self {
+        Self { server, hold: None }
+    }
+}
+
+impl Fleet {
+    /// Begins to connect servers, and returns at once. Has to be called inside a runtime.
+    ///
+    /// Of two servers with the same name the first is taken.
+    pub fn open(servers: impl IntoIterator<Item = Enlisted>, options: FleetOptions) -> Self {
+        let inner = Inner {
+            local: Arc::new(Semaphore::new(options.local_gate.max(1))),
+            remote: Arc::new(Semaphore::new(options.remote_gate.max(1))),
+            outfit: Arc::new(options.outfit.clone()),
+            crew: Mutex::default(),
+            changed: watch::Sender::new(0),
+            catalog: Mutex::default(),
+            options,
+        };
+        let fleet = Self { inner: Arc::new(inner) };
+        let mut crew = fleet.inner.crew();
+        for enlisted in servers {
+            fleet.inner.enlist(&mut crew, enlisted);
+        }
+        drop(crew);
+        fleet
+    }
+
+    /// How all servers are doing, by name.
+    pub fn statuses(&self) -> Vec<Status> {
+        self.inner.crew().members.values().map(|mate| mate.member.status.borrow().clone()).collect()
+    }
+
+    /// How one server is doing.
+    pub fn status(&self, name: &ServerName) -> Option<Status> {
+        self.inner.member(name).map(|member| member.status.borrow().clone())
+    }
+
+    /// Changes whenever something about a server has changed. It shows the latest, not every change.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.inner.changed.subscribe()
+    }
+
+    /// Waits until every server has been tried to the end once, or the time is up; `false` if it is.
+    pub async fn settled(&self, within: Duration) -> bool {
+        self.wait_until(within, |status| status.settled).await
+    }
+
+    /// Waits until the servers that are needed are connected: those that say so, or all that are not switched off if
+    /// `strict`. Those that are not when each has been tried, or when the time is up, are returned.
+    pub async fn needed(&self, strict: bool, within: Duration) -> Result<(), Vec<Status>> {
+        let needed = |status: &Status| (status.required || strict) && status.state != State::Disabled;
+        self.wait_until(within, |status| status.settled || !needed(status)).await;
+        let missing = |status: &Status| needed(status) && status.state != State::Connected;
+        let missing: Vec<Status> = self.statuses().into_iter().filter(missing).collect();
+        if missing.is_empty() { Ok(()) } else { Err(missing) }
+    }
+
+    /// Waits until something holds for every server.
+    async fn wait_until(&self, within: Duration, holds: impl Fn(&Status) -> bool) -> bool {
+        let mut changes = self.changes();
+        let waiting = async {
+            loop {
+                changes.mark_unchanged();
+                let done = self.inner.crew().members.values().all(|mate| holds(&mate.member.status.borrow()));
+                if done || changes.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(within, waiting).await.is_ok()
+    }
+
+    /// What is offered now. It is made when somebody wants it and something has changed since the last one.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        let mut made = self.inner.catalog.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = *self.inner.changed.borrow();
+        if let Some((then, catalog)) = &*made
+            && *then == now
+        {
+            return Arc::clone(catalog);
+        }
+        let shelves = self.inner.crew().members.values().filter_map(|mate| mate.shelf.load_full()).collect();
+        let catalog = Arc::new(Catalog::new(shelves, self.inner.options.own.clone()));
+        *made = Some((now, Arc::clone(&catalog)));
+        catalog
+    }
+
+    /// The last list of a connected server, as it came.
+    pub fn listed(&self, name: &ServerName) -> Option<Arc<Listed<Tool>>> {
+        Some(Arc::clone(&self.inner.member(name)?.known()?.tools))
+    }
+
+    /// The session of a connected server.
+    pub fn session(&self, name: &ServerName) -> Option<Session> {
+        let member = self.inner.member(name)?;
+        member.known().map(|_| member.session.clone())
+    }
+
+    /// Adds a server while running; it is in the dynamic scope.
+    pub fn add(&self, mut server: Server) -> Result<(), FleetError> {
+        server.scope = Scope::Dynamic;
+        (self.inner.options.permits)(&server).map_err(|reason| FleetError::Refused(server.name.clone(), reason))?;
+        let mut crew = self.inner.crew();
+        if crew.closed {
+            return Err(FleetError::Closed);
+        }
+        if crew.members.contains_key(&server.name) {
+            return Err(FleetError::Exists(server.name));
+        }
+        self.inner.enlist(&mut crew, server.into());
+        Ok(())
+    }
+
+    /// Removes a server; it is gone when this returns.
+    pub async fn remove(&self, name: &ServerName) -> Result<(), FleetError> {
+        let removed = self.inner.crew().members.remove(name);
+        let mate = removed.ok_or_else(|| FleetError::Unknown(name.clone()))?;
+        self.inner.bump();
+        stop(&mate.member).await;
+        self.inner.bump();
+        Ok(())
+    }
+
+    /// Lets go of a server and keeps it in mind; its process is gone when this returns.
+    pub async fn disable(&self, name: &ServerName) -> Result<(), FleetError> {
+        let member = self.inner.member(name).ok_or_else(|| FleetError::Unknown(name.clone()))?;
+        let (done, gone) = oneshot::channel();
+        let order = Order::Disable("it was switched off".to_owned(), done);
+        if member.orders.send(order).await.is_ok() {
+            let _ = gone.await;
+        }
+        Ok(())
+    }
+
+    /// Connects a server that was switched off.
+    pub async fn enable(&self, name: &ServerName) -> Result<(), FleetError> {
+        self.order(name, Order::Enable).await
+    }
+
+    /// Tries a server that failed, or waits to be tried, now.
+    pub async fn retry(&self, name: &ServerName) -> Result<(), FleetError> {
+        self.order(name, Order::Retry).await
+    }
+
+    async fn order(&self, name: &ServerName, order: Order) -> Result<(), FleetError> {
+        let found = self.inner.crew().members.get(name).cloned();
+        let Mate { member, hold, .. } = found.ok_or_else(|| FleetError::Unknown(name.clone()))?;
+        if let Some(Hold::Approval(words) | Hold::Refused(words)) = hold {
+            return Err(FleetError::Held(name.clone(), words));
+        }
+        member.orders.send(order).await.map_err(|_| FleetError::Closed)
+    }
+
+    /// Makes these the servers of the fleet, besides the dynamic ones. A server that is the same is not touched; one that
+    /// changed is let go of before its successor is started; one that is not among them is removed.
+    pub async fn apply(&self, servers: impl IntoIterator<Item = Enlisted>) {
+        let mut wanted: BTreeMap<ServerName, Enlisted> = BTreeMap::new();
+        for enlisted in servers {
+            wanted.entry(enlisted.server.name.clone()).or_insert(enlisted);
+        }
+        let leaving: Vec<Arc<Member>> = {
+            let mut crew = self.inner.crew();
+            let stays = |name: &ServerName, Mate { member, hold, .. }: &Mate| match wanted.get(name) {
+                Some(wanted) => wanted.server.same_as(&member.server) && wanted.hold == *hold,
+                None => member.server.scope == Scope::Dynamic,
+            };
+            let leaving: Vec<ServerName> = crew
+                .members
+                .iter()
+                .filter(|(name, member)| !stays(name, member))
+                .map(|(name, _)| name.clone())
+                .collect();
+            leaving.iter().filter_map(|name| crew.members.remove(name)).map(|mate| mate.member).collect()
+        };
+        self.inner.bump();
+        join_all(leaving.iter().map(stop)).await;
+        let mut crew = self.inner.crew();
+        for (name, enlisted) in wanted {
+            if !crew.closed && !crew.members.contains_key(&name) {
+                self.inner.enlist(&mut crew, enlisted);
+            }
+        }
+        drop(crew);
+        self.inner.bump();
+    }
+
+    /// Looks for changes every so often, for as long as the fleet lives: what `read` returns is applied. It may take its
+    /// time; it runs where waiting is allowed.
+    pub fn follow(&self, every: Duration, read: impl FnMut() -> Option<Vec<Enlisted>> + Send + 'static) {
+        let fleet = Arc::downgrade(&self.inner);
+        let mut read = read;
+        let following = async move {
+            loop {
+                tokio::time::sleep(every).await;
+                let looked = tokio::task::spawn_blocking(move || {
+                    let found = read();
+                    (read, found)
+                });
+                let Ok((again, found)) = looked.await else { return };
+                read = again;
+                let Some(inner) = fleet.upgrade() else { return };
+                if let Some(servers) = found {
+                    Self { inner }.apply(servers).await;
+                }
+            }
+        };
+        let mut crew = self.inner.crew();
+        if !crew.closed {
+            crew.tasks.spawn(following);
+        }
+    }
+
+    /// Ends all connections in good order. Nothing is connected again.
+    pub async fn close(&self) {
+        let (members, mut tasks) = {
+            let mut crew = self.inner.crew();
+            crew.closed = true;
+            (std::mem::take(&mut crew.members), std::mem::take(&mut crew.tasks))
+        };
+        self.inner.bump();
+        // The processes of managed servers end in reverse, as they may lean on each other.
+        join_all(members.values().rev().map(|mate| stop(&mate.member))).await;
+        tasks.shutdown().await;
+    }
+}
+
+/// Ends a connection; its server is gone when this returns.
+async fn stop(member: &Arc<Member>) {
+    let (done, gone) = oneshot::channel();
+    if member.orders.send(Order::Stop(done)).await.is_ok() {
+        let _ = gone.await;
+    }
+}
+
+impl Inner {
+    fn crew(&self) -> MutexGuard<'_, Crew> {
+        self.crew.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn member(&self, name: &ServerName) -> Option<Arc<Member>> {
+        self.crew().members.get(name).map(|mate| Arc::clone(&mate.member))
+    }
+
+    fn bump(&self) {
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    fn enlist(&self, crew: &mut Crew, Enlisted { server, hold }: Enlisted) {
+        if crew.members.contains_key(&server.name) {
+            return;
+        }
+        let (server, bell) = (Arc::new(server), Arc::<Bell>::default());
+        let options = self.session_options(&server);
+        let connect = options.deadlines.connect;
+        let transport = self.outfit.transport(&server, connect);
+        let host = Clerk { host: (self.options.hosts)(&server.name), bell: Arc::clone(&bell) };
+        let session = Session::with_shared(server.name.clone(), transport, Arc::new(host), options);
+        let gate = if server.reach.is_local() { &self.local } else { &self.remote };
+        let changed = self.changed.clone();
+        let (member, orders) = Member::new(MemberParts { server, session, bell, connect, changed });
+        let shelf = Arc::default();
+        let held = hold.clone().or_else(|| {
+            let off = || Hold::SwitchedOff("its configuration switches it off".to_owned());
+            (!member.server.settings.enabled).then(off)
+        });
+        let first = match &held {
+            None => Stage::Connect,
+            Some(held) => {
+                let (state, reason) = match held.clone() {
+                    Hold::Approval(words) => (State::Pending, Reason::Held(words)),
+                    Hold::SwitchedOff(words) => (State::Disabled, Reason::SwitchedOff(words)),
+                    Hold::Refused(words) => (State::Failed, Reason::Refused(words)),
+                };
+                member.publish(|status| {
+                    status.state = state;
+                    status.reason = Some(reason);
+                    status.settled = true;
+                });
+                Stage::Rest
+            }
+        };
+        let connection = Connection {
+            member: Arc::clone(&member),
+            shelf: Arc::clone(&shelf),
+            orders,
+            gate: Arc::clone(gate),
+            outfit: Arc::clone(&self.outfit),
+            reconnection: self.options.reconnection,
+            failures: 0,
+            managed: None,
+        };
+        while crew.tasks.try_join_next().is_some() {}
+        crew.tasks.spawn(connection.run(first));
+        crew.members.insert(member.server.name.clone(), Mate { member, shelf, hold });
+    }
+
+    fn session_options(&self, server: &Server) -> SessionOptions {
+        let mut options = self.options.session.clone();
+        let settings = &server.settings;
+        options.protocol =
+            if settings.protocol == wharf_client::Protocol::Auto { options.protocol } else { settings.protocol };
+        options.deadlines.total = settings.timeout.or(options.deadlines.total);
+        options.deadlines.connect = settings.connect_timeout.unwrap_or(options.deadlines.connect);
+        // STUB options.longest_description = Some(LONGEST_DESCRIPTION);
+        options
+    }
+}

@@ -12,4 +12,7 @@ pub mod import;
 pub use catalog::{Callee, Catalog, Entry};
 pub use config::{Reach, Scope, Server, Settings};
 pub use dispatch::Dispatcher;
-pub use fleet::Fleet;
+pub use fleet::{
+    Command, Enlisted, Fleet, FleetError, FleetOptions, Hold, LOCAL_GATE, Network, Offer, OfferError, Outfit,
+    REMOTE_GATE, Reason, Reconnection, State, Status,
+};

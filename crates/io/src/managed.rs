@@ -139,6 +139,11 @@ impl Managed {
         format!("http://{}{}", self.spec.address(), self.spec.path)
     }
 
+    /// Completes when the server has ended by itself.
+    pub async fn exited(&self) -> Exit {
+        self.child.exited().await
+    }
+
     /// Ends the server: SIGTERM to its group, and SIGKILL when that takes too long.
     pub async fn stop(self) -> Exit {
         let grace = Grace { after_eof: Duration::ZERO, after_term: self.spec.shutdown_timeout };

@@ -1,0 +1,412 @@
+//! One server's life in the fleet: a task that owns its state and is the only one to change it.
+//!
+//! It waits for its turn at the gate, connects, lists, and then watches: for changed tools, for a session that was
+//! begun anew, for an end. What fails is tried again or left alone, by the kind of the failure.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use futures_util::future::OptionFuture;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::time::Instant;
+use wharf_client::{
+    BoxFuture, CallError, CallErrorKind, ConnectErrorKind, Evidence, ServerInfo, Status as SessionStatus,
+};
+use wharf_io::{ManageError, Managed};
+use wharf_protocol::{Fields, Listed, Tool};
+
+use super::member::{Member, Order};
+use super::outfit::Outfit;
+use super::reconnection::{Reconnection, STABLE};
+use super::{Reason, State};
+use crate::catalog::Shelf;
+use crate::config::Reach;
+
+/// How long is waited after the first word of changed tools, because there are often many such words.
+const COALESCE: Duration = Duration::from_millis(50);
+/// A server that keeps saying so is asked no more often than this.
+const BETWEEN_LISTS: Duration = Duration::from_secs(1);
+/// The first pause after a list that could not be fetched; it doubles up to the longest.
+const LIST_PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_LIST_PAUSE: Duration = Duration::from_secs(60);
+
+pub(super) struct Connection {
+    pub(super) member: Arc<Member>,
+    /// What is offered of the server's tools while it is connected.
+    pub(super) shelf: Arc<ArcSwapOption<Shelf>>,
+    pub(super) orders: mpsc::Receiver<Order>,
+    pub(super) gate: Arc<Semaphore>,
+    pub(super) outfit: Arc<Outfit>,
+    pub(super) reconnection: Reconnection,
+    /// Failures in a row.
+    pub(super) failures: u32,
+    /// The process of a managed server.
+    pub(super) managed: Option<Managed>,
+}
+
+/// What the connection does next.
+pub(super) enum Stage {
+    /// Nothing, until it is told to.
+    Rest,
+    /// Connect, when it is its turn.
+    Connect,
+    /// Watch over a connection.
+    Watch(Ready),
+    /// Wait, and then try again.
+    Wait(Instant),
+    /// The end.
+    Over,
+}
+
+/// A connection whose tools are listed.
+pub(super) struct Ready {
+    since: Instant,
+    info: Arc<ServerInfo>,
+    sessions: watch::Receiver<SessionStatus>,
+    listing: Option<BoxFuture<'static, Result<Listed<Tool>, CallError>>>,
+    /// Whether the listing under way is to tell if the server is there at all.
+    checking: bool,
+    /// No list is asked for before this.
+    not_before: Instant,
+    /// The pause after the next list that cannot be fetched.
+    pause: Duration,
+}
+
+impl Connection {
+    pub(super) async fn run(mut self, first: Stage) {
+        let mut stage = first;
+        loop {
+            stage = match stage {
+                Stage::Rest => self.rest().await,
+                Stage::Connect => self.connect().await,
+                Stage::Watch(ready) => self.watch(ready).await,
+                Stage::Wait(until) => self.wait(until).await,
+                Stage::Over => return,
+            };
+        }
+    }
+
+    async fn rest(&mut self) -> Stage {
+        loop {
+            match self.orders.recv().await {
+                Some(Order::Enable | Order::Retry) => return Stage::Connect,
+                Some(Order::Check) => {}
+                Some(order) => return self.let_go(order).await,
+                None => return Stage::Over,
+            }
+        }
+    }
+
+    async fn wait(&mut self, until: Instant) -> Stage {
+        tokio::select! {
+            () = tokio::time::sleep_until(until) => Stage::Connect,
+            order = self.orders.recv() => match order {
+                Some(Order::Enable | Order::Retry) => Stage::Connect,
+                Some(Order::Check) => Stage::Wait(until),
+                Some(order) => self.let_go(order).await,
+                None => Stage::Over,
+            },
+        }
+    }
+
+    async fn connect(&mut self) -> Stage {
+        self.member.publish(|status| {
+            status.state = State::Pending;
+            status.reason = Some(Reason::Queued);
+            status.next_try = None;
+        });
+        let (gate, member) = (Arc::clone(&self.gate), Arc::clone(&self.member));
+        let (outfit, managed) = (Arc::clone(&self.outfit), self.managed.take());
+        let mut connecting = Box::pin(async move {
+            let _turn = gate.acquire().await;
+            member.publish(|status| status.reason = Some(Reason::Connecting));
+            connect(&member, &outfit, managed).await
+        });
+        loop {
+            let order = tokio::select! {
+                (managed, result) = &mut connecting => {
+                    self.managed = managed;
+                    return self.connected(result).await;
+                }
+                order = self.orders.recv() => order,
+            };
+            match order {
+                Some(Order::Enable | Order::Retry | Order::Check) => {}
+                Some(order) => {
+                    drop(connecting);
+                    return self.let_go(order).await;
+                }
+                None => return Stage::Over,
+            }
+        }
+    }
+
+    async fn connected(&mut self, result: Result<(Arc<ServerInfo>, Listed<Tool>), CallError>) -> Stage {
+        let (info, listed) = match result {
+            Ok(connected) => connected,
+            Err(error) => {
+                self.failures = self.failures.saturating_add(1);
+                return self.failed(error).await;
+            }
+        };
+        let mut sessions = self.member.session.status();
+        sessions.mark_unchanged();
+        self.show(&info, listed);
+        let now = Instant::now();
+        Stage::Watch(Ready {
+            since: now,
+            info,
+            sessions,
+            listing: None,
+            checking: false,
+            not_before: now,
+            pause: LIST_PAUSE,
+        })
+    }
+
+    /// Publishes a list.
+    fn show(&self, info: &Arc<ServerInfo>, listed: Listed<Tool>) {
+        let shelf = self.member.learn(info, listed);
+        let tools = shelf.entries().len();
+        self.shelf.store(Some(Arc::new(shelf)));
+        self.member.publish(|status| {
+            status.state = State::Connected;
+            status.reason = None;
+            status.failures = 0;
+            status.next_try = None;
+            status.tools = tools;
+            status.info = Some(Arc::clone(info));
+            status.stale = None;
+            status.settled = true;
+        });
+    }
+
+    /// Watches over a connection until something happens to it.
+    async fn watch(&mut self, mut ready: Ready) -> Stage {
+        // The session may have been begun anew between its greeting and here.
+        if let Some(next) = self.heard(&mut ready).await {
+            return next;
+        }
+        let idle = ready.listing.is_none();
+        tokio::select! {
+            order = self.orders.recv() => match order {
+                Some(Order::Enable | Order::Retry) => {}
+                Some(Order::Check) => {
+                    if idle {
+                        ready.checking = true;
+                        ready.listing = Some(list(&self.member));
+                    }
+                }
+                Some(order) => {
+                    drop(ready);
+                    return self.let_go(order).await;
+                }
+                None => return Stage::Over,
+            },
+            Ok(()) = ready.sessions.changed() => {}
+            Some(exit) = OptionFuture::from(self.managed.as_ref().map(Managed::exited)) => {
+                self.managed = None;
+                let reason = format!("the process of the server {exit}");
+                return self.lost(ready.since, self.error(ConnectErrorKind::Transport(reason))).await;
+            }
+            () = changed_tools(&self.member, ready.not_before), if idle => {
+                self.member.bell.quiet();
+                ready.not_before = Instant::now() + BETWEEN_LISTS;
+                ready.listing = Some(list(&self.member));
+            }
+            Some(listed) = OptionFuture::from(ready.listing.as_mut()) => {
+                ready.listing = None;
+                return self.listed(ready, listed).await;
+            }
+        }
+        Stage::Watch(ready)
+    }
+
+    /// Looks at how the session is doing; what is returned is what to do about it.
+    async fn heard(&mut self, ready: &mut Ready) -> Option<Stage> {
+        let now = ready.sessions.borrow_and_update().clone();
+        match now {
+            SessionStatus::Connected(info) if !Arc::ptr_eq(&info, &ready.info) => {
+                // What was listed was listed on another session; nothing of it may be used unseen.
+                ready.info = info;
+                self.member.bell.ring();
+                ready.not_before = Instant::now();
+                None
+            }
+            SessionStatus::Failed(error) => Some(self.lost(ready.since, error.into()).await),
+            SessionStatus::Closed => {
+                let error = self.error(ConnectErrorKind::Closed);
+                Some(self.lost(ready.since, error).await)
+            }
+            SessionStatus::Connected(_) | SessionStatus::Connecting(_) | SessionStatus::Idle => None,
+        }
+    }
+
+    async fn listed(&mut self, mut ready: Ready, listed: Result<Listed<Tool>, CallError>) -> Stage {
+        let checking = std::mem::take(&mut ready.checking);
+        match listed {
+            Ok(listed) => {
+                if let SessionStatus::Connected(info) = &*ready.sessions.borrow_and_update() {
+                    ready.info = Arc::clone(info);
+                }
+                ready.pause = LIST_PAUSE;
+                self.show(&ready.info, listed);
+            }
+            Err(error) if checking && is_unreachable(&error) => return self.lost(ready.since, error).await,
+            Err(error) => {
+                // What was known is still the best there is.
+                tracing::warn!(server = %self.member.server.name, %error, "the tools could not be listed anew");
+                self.member.publish(|status| status.stale = Some(Arc::new(error)));
+                if !checking {
+                    self.member.bell.ring();
+                    ready.not_before = Instant::now() + ready.pause;
+                    ready.pause = (ready.pause * 2).min(LONGEST_LIST_PAUSE);
+                }
+            }
+        }
+        Stage::Watch(ready)
+    }
+
+    /// A connection has ended by itself.
+    async fn lost(&mut self, since: Instant, error: CallError) -> Stage {
+        self.failures = if since.elapsed() >= STABLE { 0 } else { self.failures.saturating_add(1) };
+        self.failed(error).await
+    }
+
+    async fn failed(&mut self, error: CallError) -> Stage {
+        let (state, pause) = self.reconnection.after(self.failures, &error);
+        let failures = self.failures;
+        tracing::debug!(server = %self.member.server.name, %error, %state, failures, ?pause, "a server failed");
+        // A connection that came halfway is kept: the next attempt goes on from there.
+        self.forget();
+        self.member.bell.quiet();
+        let next = pause.map(|pause| Instant::now() + pause);
+        self.member.publish(|status| {
+            status.state = state;
+            status.reason = Some(Reason::Error(Arc::new(error)));
+            status.failures = failures;
+            status.next_try = next;
+            status.tools = 0;
+            status.info = None;
+            status.stale = None;
+            status.settled = true;
+        });
+        match next {
+            Some(until) => Stage::Wait(until),
+            None => {
+                self.close().await;
+                Stage::Rest
+            }
+        }
+    }
+
+    /// Obeys an order to end the connection.
+    async fn let_go(&mut self, order: Order) -> Stage {
+        self.forget();
+        self.failures = 0;
+        let (words, done, next) = match order {
+            Order::Disable(words, done) => (words, done, Stage::Rest),
+            Order::Stop(done) => ("it was removed".to_owned(), done, Stage::Over),
+            Order::Enable | Order::Retry | Order::Check => return Stage::Connect,
+        };
+        self.member.publish(|status| {
+            status.state = State::Disabled;
+            status.reason = Some(Reason::SwitchedOff(words));
+            status.failures = 0;
+            status.next_try = None;
+            status.tools = 0;
+            status.info = None;
+            status.stale = None;
+            status.settled = true;
+        });
+        self.close().await;
+        // Whoever asked may have gone away.
+        let _ = done.send(());
+        next
+    }
+
+    /// Nothing of what was listed is offered any more.
+    fn forget(&self) {
+        self.shelf.store(None);
+        self.member.unlearn();
+    }
+
+    async fn close(&mut self) {
+        self.member.session.close().await;
+        if let Some(managed) = self.managed.take() {
+            managed.stop().await;
+        }
+    }
+
+    fn error(&self, kind: ConnectErrorKind) -> CallError {
+        let server = self.member.server.name.clone();
+        CallError { server, kind: CallErrorKind::Connect(kind), evidence: Evidence::default() }
+    }
+}
+
+/// Starts what has to be started, greets, and lists. The process of a managed server is handed back whatever happens.
+async fn connect(
+    member: &Member,
+    outfit: &Outfit,
+    managed: Option<Managed>,
+) -> (Option<Managed>, Result<(Arc<ServerInfo>, Listed<Tool>), CallError>) {
+    let managed = match (managed, &member.server.reach) {
+        (Some(running), _) => Some(running),
+        (None, Reach::Managed(manage)) => {
+            match Managed::start(outfit.managed(member.server.name.as_str(), manage)).await {
+                Ok(managed) => Some(managed),
+                Err(error) => {
+                    let (server, kind) = (member.server.name.clone(), CallErrorKind::Connect(not_started(error)));
+                    return (None, Err(CallError { server, kind, evidence: Evidence::default() }));
+                }
+            }
+        }
+        (None, _) => None,
+    };
+    (managed, greet(member).await)
+}
+
+fn not_started(error: ManageError) -> ConnectErrorKind {
+    match error {
+        ManageError::Spawn { source, .. } => ConnectErrorKind::Spawn(Arc::new(source)),
+        ManageError::Log { .. } | ManageError::Taken { .. } => ConnectErrorKind::Unusable(error.to_string()),
+        ManageError::Ended { .. } | ManageError::Timeout { .. } => ConnectErrorKind::Transport(error.to_string()),
+    }
+}
+
+async fn greet(member: &Member) -> Result<(Arc<ServerInfo>, Listed<Tool>), CallError> {
+    let info = member.session.connect().await?;
+    // What was said before the list is in the list.
+    member.bell.quiet();
+    let listed = match member.session.list_tools().await {
+        // Not every server has tools, and not every one of those has an answer to that.
+        Err(CallError { kind: CallErrorKind::Server { .. }, .. }) if !offers_tools(&info) => Listed::default(),
+        listed => listed?,
+    };
+    // Listing may have had to begin a new session.
+    let info = match &*member.session.status().borrow() {
+        SessionStatus::Connected(now) => Arc::clone(now),
+        _ => info,
+    };
+    Ok((info, listed))
+}
+
+/// Completes when the tools have changed, and it is time to look.
+async fn changed_tools(member: &Member, not_before: Instant) {
+    member.bell.rung().await;
+    tokio::time::sleep_until(not_before.max(Instant::now() + COALESCE)).await;
+}
+
+fn offers_tools(info: &ServerInfo) -> bool {
+    Fields::of(&info.capabilities).is_ok_and(|fields| fields.json("tools").is_some())
+}
+
+fn list(member: &Arc<Member>) -> BoxFuture<'static, Result<Listed<Tool>, CallError>> {
+    let session = member.session.clone();
+    Box::pin(async move { session.list_tools().await })
+}
+
+fn is_unreachable(error: &CallError) -> bool {
+    matches!(error.kind, CallErrorKind::Connect(_) | CallErrorKind::Lost(_))
+}

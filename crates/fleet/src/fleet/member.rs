@@ -1,0 +1,250 @@
+//! What everybody may know of one server: its session, its state, and the tools of its last list.
+//!
+//! One task, the connection, writes here; everybody else reads, without waiting for it. A tool in a catalog calls
+//! through this, so a call notices when the server has changed or gone since the catalog was made.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::time::Instant;
+use wharf_client::{BoxFuture, CallError, CallErrorKind, CallOptions, ConnectErrorKind, Evidence, ServerInfo, Session};
+use wharf_protocol::{Json, Listed, Tool, ToolOutput};
+
+use super::{Reason, State, Status};
+use crate::catalog::{Callee, Shelf, ShelfParts, Standing};
+use crate::config::{Server, Settings};
+
+/// How many orders may wait; they are few, and each is obeyed at once.
+pub(super) const ORDERS: usize = 16;
+/// How long a call waits for a server that is being connected, beyond what connecting may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a connection can be told.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// Connect, if you are switched off.
+    Enable,
+    /// Let go of the server; say when it is gone.
+    Disable(String, oneshot::Sender<()>),
+    /// Let go of the server for good; say when it is gone.
+    Stop(oneshot::Sender<()>),
+    /// Do not wait any longer, try now.
+    Retry,
+    /// Somebody could not reach the server: see whether it is there.
+    Check,
+}
+
+pub(super) struct Member {
+    pub(super) server: Arc<Server>,
+    settings: Arc<Settings>,
+    pub(super) session: Session,
+    pub(super) status: watch::Sender<Status>,
+    pub(super) orders: mpsc::Sender<Order>,
+    /// The server said that its tools are others now, or it may have others after a new start.
+    pub(super) bell: Arc<Bell>,
+    known: ArcSwapOption<Known>,
+    /// How long connecting may take.
+    pub(super) connect: Duration,
+    /// Rings for the whole fleet when something has changed.
+    pub(super) changed: watch::Sender<u64>,
+}
+
+/// Rings when the server's tools have changed.
+#[derive(Debug, Default)]
+pub(super) struct Bell {
+    rung: AtomicBool,
+    heard: Notify,
+}
+
+/// The tools of a connected server.
+pub(super) struct Known {
+    pub(super) tools: Arc<Listed<Tool>>,
+    by_name: HashMap<Arc<str>, Arc<Tool>>,
+}
+
+impl Bell {
+    pub(super) fn ring(&self) {
+        self.rung.store(true, Ordering::Release);
+        self.heard.notify_one();
+    }
+
+    /// Completes when it has rung; it goes on counting as rung until it is quieted.
+    pub(super) async fn rung(&self) {
+        while !self.is_rung() {
+            self.heard.notified().await;
+        }
+    }
+
+    pub(super) fn is_rung(&self) -> bool {
+        self.rung.load(Ordering::Acquire)
+    }
+
+    pub(super) fn quiet(&self) {
+        self.rung.store(false, Ordering::Release);
+    }
+}
+
+impl Member {
+    pub(super) fn new(parts: MemberParts) -> (Arc<Self>, mpsc::Receiver<Order>) {
+        let MemberParts { server, session, bell, connect, changed } = parts;
+        let (orders, receiver) = mpsc::channel(ORDERS);
+        let status = Status {
+            name: server.name.clone(),
+            scope: server.scope,
+            transport: server.reach.transport(),
+            required: server.settings.required,
+            state: State::Pending,
+            reason: Some(Reason::Queued),
+            since: Instant::now(),
+            failures: 0,
+            next_try: None,
+            tools: 0,
+            info: None,
+            stale: None,
+            settled: false,
+        };
+        let status = watch::Sender::new(status);
+        let known = ArcSwapOption::empty();
+        let settings = Arc::new(server.settings.clone());
+        (Arc::new(Self { server, settings, session, status, orders, bell, known, connect, changed }), receiver)
+    }
+
+    /// Publishes how the server is doing. The time of a state is that of its beginning.
+    pub(super) fn publish(&self, change: impl FnOnce(&mut Status)) {
+        self.status.send_modify(|status| {
+            let before = status.state;
+            change(status);
+            if status.state != before {
+                status.since = Instant::now();
+            }
+        });
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    pub(super) fn known(&self) -> Option<Arc<Known>> {
+        self.known.load_full()
+    }
+
+    /// Takes note of a list; what is returned is what goes into catalogs.
+    ///
+    /// The shelf is not kept here: its tools call through this very member, and would keep it alive for ever.
+    pub(super) fn learn(self: &Arc<Self>, info: &ServerInfo, listed: Listed<Tool>) -> Shelf {
+        let tools = Arc::new(listed);
+        let shelf = Shelf::new(ShelfParts {
+            server: self.server.name.clone(),
+            scope: self.server.scope,
+            transport: self.server.reach.transport(),
+            settings: Arc::clone(&self.settings),
+            instructions: info.instructions.as_deref(),
+            tools: &tools,
+            callee: Arc::clone(self) as Arc<dyn Callee>,
+        });
+        let by_name = tools.items.iter().map(|tool| (Arc::clone(&tool.name), Arc::clone(tool))).collect();
+        self.known.store(Some(Arc::new(Known { tools, by_name })));
+        shelf
+    }
+
+    /// Nothing that was listed may be used before it has been listed again.
+    pub(super) fn unlearn(&self) {
+        self.known.store(None);
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.status.borrow().state
+    }
+
+    /// Waits until the connection has finished what it is doing, and no longer than that may take.
+    async fn has_settled(&self) {
+        let mut status = self.status.subscribe();
+        let settled = |status: &Status| {
+            !matches!(status.reason, Some(Reason::Connecting | Reason::Queued)) && !self.is_outdated(status)
+        };
+        let _ = tokio::time::timeout(self.connect + PATIENCE, status.wait_for(settled)).await;
+    }
+
+    /// Whether the list is about to be fetched anew.
+    fn is_outdated(&self, status: &Status) -> bool {
+        status.state == State::Connected && self.bell.is_rung() && status.stale.is_none()
+    }
+
+    fn compare(&self, known: &Known, tool: &Arc<Tool>) -> Standing {
+        match known.by_name.get(&tool.name) {
+            None => Standing::Gone,
+            Some(now) if Arc::ptr_eq(now, tool) || now.raw.as_str() == tool.raw.as_str() => Standing::Same,
+            Some(now) => Standing::Changed(Arc::clone(now)),
+        }
+    }
+
+    fn unavailable(&self) -> CallError {
+        let status = self.status.borrow();
+        match &status.reason {
+            Some(Reason::Error(error)) => (**error).clone(),
+            reason => {
+                let reason = reason.as_ref().map_or_else(|| "it is not connected".to_owned(), ToString::to_string);
+                let kind = ConnectErrorKind::Transport(format!("the server is {}: {reason}", status.state));
+                let server = self.server.name.clone();
+                CallError { server, kind: CallErrorKind::Connect(kind), evidence: Evidence::default() }
+            }
+        }
+    }
+}
+
+pub(super) struct MemberParts {
+    pub(super) server: Arc<Server>,
+    pub(super) session: Session,
+    pub(super) bell: Arc<Bell>,
+    pub(super) connect: Duration,
+    pub(super) changed: watch::Sender<u64>,
+}
+
+impl Callee for Member {
+    fn glance(&self, tool: &Arc<Tool>) -> Option<Standing> {
+        let known = self.known.load();
+        match known.as_ref() {
+            Some(known) if !self.bell.is_rung() => Some(self.compare(known, tool)),
+            _ => None,
+        }
+    }
+
+    fn look<'a>(&'a self, tool: &'a Arc<Tool>) -> BoxFuture<'a, Standing> {
+        Box::pin(async move {
+            // A call is a good reason to try now what would be tried later.
+            let waits = self.status.borrow().next_try.is_some();
+            if waits && self.orders.try_send(Order::Retry).is_ok() {
+                let mut status = self.status.subscribe();
+                let _ = tokio::time::timeout(PATIENCE, status.wait_for(|status| status.next_try.is_none())).await;
+            }
+            self.has_settled().await;
+            match self.known() {
+                Some(known) => self.compare(&known, tool),
+                None if matches!(self.state(), State::Disabled) || self.orders.is_closed() => Standing::Gone,
+                None => Standing::Unknown,
+            }
+        })
+    }
+
+    fn call<'a>(
+        &'a self,
+        tool: &'a Arc<Tool>,
+        arguments: &'a Json,
+        options: CallOptions<'a>,
+    ) -> BoxFuture<'a, Result<ToolOutput, CallError>> {
+        Box::pin(async move {
+            if self.known.load().is_none() {
+                return Err(self.unavailable());
+            }
+            let result = self.session.call_with(&tool.name, arguments, options).await;
+            if let Err(error) = &result
+                && matches!(error.kind, CallErrorKind::Connect(_) | CallErrorKind::Lost(_))
+            {
+                // Nobody else may notice that a server behind a network is gone.
+                let _ = self.orders.try_send(Order::Check);
+            }
+            result
+        })
+    }
+}

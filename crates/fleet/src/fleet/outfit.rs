@@ -1,0 +1,126 @@
+//! What a server is reached with: the environment, the network and the folders of the host.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use wharf_client::{HeaderCommand, Http, HttpSse, OpenError, RemoteOptions, Stdio, Transport, WebSocket};
+use wharf_io::{ChildSpec, Environment, GroupWatcher, HttpSettings, ManagedSpec};
+use wharf_protocol::Secret;
+
+use crate::config::{Launch, Manage, Reach, Remote, Server};
+
+/// Tells how connections to an address are made, within a time.
+pub type Network = Arc<dyn Fn(&str, Duration) -> Result<HttpSettings, String> + Send + Sync>;
+
+/// Everything servers get from the host.
+#[derive(Clone)]
+pub struct Outfit {
+    /// What the processes see besides what is configured for them.
+    pub environment: Environment,
+    /// Who hears of their groups.
+    pub watcher: Option<Arc<dyn GroupWatcher>>,
+    /// How connections are made.
+    pub network: Network,
+    /// Where processes run that are not told where.
+    pub directory: Option<PathBuf>,
+    /// Where the output of managed servers goes that is not told where.
+    pub logs: PathBuf,
+}
+
+impl Default for Outfit {
+    fn default() -> Self {
+        Self {
+            environment: Environment::default(),
+            watcher: None,
+            network: Arc::new(|_, connect| Ok(HttpSettings { connect, ..HttpSettings::default() })),
+            directory: None,
+            logs: PathBuf::from("."),
+        }
+    }
+}
+
+impl Outfit {
+    /// The way to a server. One that cannot be used as it is configured says so when it is opened.
+    pub(super) fn transport(&self, server: &Server, connect: Duration) -> Arc<dyn Transport> {
+        match self.try_transport(&server.reach, connect) {
+            Ok(transport) => transport,
+            Err(reason) => Arc::new(move || {
+                let reason = reason.clone();
+                async move { Err(OpenError::Unusable(reason)) }
+            }),
+        }
+    }
+
+    fn try_transport(&self, reach: &Reach, connect: Duration) -> Result<Arc<dyn Transport>, String> {
+        Ok(match reach {
+            Reach::Stdio(launch) => Arc::new(self.stdio(launch)),
+            Reach::Http(remote) => {
+                Arc::new(Http::new(&remote.url, self.remote(remote, connect)?).map_err(|error| error.to_string())?)
+            }
+            Reach::Sse(remote) => {
+                Arc::new(HttpSse::new(&remote.url, self.remote(remote, connect)?).map_err(|error| error.to_string())?)
+            }
+            Reach::WebSocket(remote) => {
+                Arc::new(WebSocket::new(&remote.url, self.remote(remote, connect)?).map_err(|error| error.to_string())?)
+            }
+            Reach::Managed(manage) => {
+                let remote = Remote { url: url(manage), headers: manage.headers.clone(), headers_helper: None };
+                Arc::new(Http::new(&remote.url, self.remote(&remote, connect)?).map_err(|error| error.to_string())?)
+            }
+            Reach::Custom(_, transport) => Arc::clone(transport),
+        })
+    }
+
+    fn stdio(&self, launch: &Launch) -> Stdio {
+        let mut stdio = Stdio::new(&launch.command, &launch.args, self.environment_of(launch));
+        if let Some(watcher) = &self.watcher {
+            stdio = stdio.watched_by(Arc::clone(watcher));
+        }
+        match launch.cwd.as_ref().or(self.directory.as_ref()) {
+            Some(directory) => stdio.in_directory(directory),
+            None => stdio,
+        }
+    }
+
+    fn environment_of(&self, launch: &Launch) -> Environment {
+        let add = |environment: Environment, (name, value): (&String, &Secret)| environment.with(name, value.expose());
+        launch.env.iter().fold(self.environment.clone(), add)
+    }
+
+    fn remote(&self, remote: &Remote, connect: Duration) -> Result<RemoteOptions, String> {
+        let headers = remote.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned()));
+        let helper = remote.headers_helper.as_ref().and_then(|words| {
+            let (command, args) = words.split_first()?;
+            let environment = self.environment.clone();
+            Some(HeaderCommand { command: command.clone(), args: args.to_vec(), environment })
+        });
+        Ok(RemoteOptions { http: (self.network)(&remote.url, connect)?, headers: headers.collect(), helper })
+    }
+
+    /// What to start for a server that is managed.
+    pub(super) fn managed(&self, name: &str, manage: &Manage) -> ManagedSpec {
+        let launch = &manage.launch;
+        let child = ChildSpec {
+            command: launch.command.clone().into(),
+            args: launch.args.iter().map(Into::into).collect(),
+            environment: self.environment_of(launch),
+            cwd: launch.cwd.clone().or_else(|| self.directory.clone()),
+            watcher: self.watcher.clone(),
+        };
+        let log_path = manage.log_path.clone().unwrap_or_else(|| self.logs.join(format!("{name}.log")));
+        ManagedSpec {
+            host: manage.host,
+            port: manage.port,
+            path: manage.path.clone(),
+            startup_timeout: manage.startup_timeout,
+            shutdown_timeout: manage.shutdown_timeout,
+            ..ManagedSpec::new(name, child, log_path)
+        }
+    }
+}
+
+fn url(manage: &Manage) -> String {
+    let address = std::net::SocketAddr::new(manage.host, manage.port);
+    format!("http://{address}{}", manage.path)
+}
