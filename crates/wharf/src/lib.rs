@@ -33,6 +33,9 @@ pub mod server {
     };
 }
 
+/// Many servers: configuration, states, catalogs and dispatch.
+pub use wharf_fleet as fleet;
+
 pub use gather::{
     DescribeError, Gathered, OVERALL_LIMIT, SERVER_LIMIT, SessionStack, all_tools, connect_all, override_descriptions,
     tool_descriptions,
@@ -50,7 +53,8 @@ pub use wharf_io::{
     ManageError, Managed, ManagedSpec, Proxies, Resolve, SpawnError, Way, stop_all,
 };
 pub use wharf_protocol::{
-    Content, ContentKind, Hints, ImageFormat, ImageSource, InvalidName, Item, Json, Listed, Prompt, Quarantined,
-    Resource, ResourceBody, ResourceTemplate, ResultContent, ServerName, Status as ResultStatus, Tool, ToolOutput,
-    ToolRef, ToolResult, schema_accepts,
+    CallFailed, Content, ContentKind, Hints, ImageFormat, ImageSource, InvalidName, Item, Json, Listed, Offered,
+    Prompt, Quarantined, Resource, ResourceBody, ResourceTemplate, ResultContent, Secret, ServerName,
+    Status as ResultStatus, Tool, ToolCall, ToolOutput, ToolRef, ToolResult, ToolTrace, Tools, TraceEvent, TraceSink,
+    TraceStep, schema_accepts,
 };
