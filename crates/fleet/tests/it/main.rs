@@ -1,1 +1,5 @@
-//! What a fleet does, seen from outside.
+//! What a fleet does, seen from outside: servers in memory with a paused clock, real children, real sockets.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod fleet;

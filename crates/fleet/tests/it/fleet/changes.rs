@@ -1,0 +1,132 @@
+//! Tools that change under the fleet.
+
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::Instant;
+use wharf_fleet::catalog::Standing;
+use wharf_fleet::{Fleet, State};
+use wharf_testkit::{HttpScripted, Script, Scripted, Step, eventually, soon};
+
+use super::{LONG, call, entry, in_memory, name, offered, open, over_http, reaches};
+
+const CHANGED: &str = "notifications/tools/list_changed";
+
+fn listing(tools: &[&str]) -> Step {
+    let tools: Vec<Value> = tools.iter().map(|name| json!({"name": name, "inputSchema": {"type": "object"}})).collect();
+    Step::Result(json!({ "tools": tools }))
+}
+
+/// A server whose second list is another one, and which says so when `change` is called.
+fn changing(second: Step) -> Script {
+    Script::good()
+        .any_tool("change")
+        .once("tools/list", [Step::Normally])
+        .on("tools/list", [second])
+        .on_call("change", [Step::Notify(CHANGED.into(), json!({})), Step::Text("done".into())])
+}
+
+async fn until_offered(fleet: &Fleet, expected: &[&str]) {
+    let mut changes = fleet.changes();
+    while offered(fleet) != expected {
+        changes.changed().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn changed_tools_are_there_without_a_restart_and_a_call_to_a_vanished_one_is_told() {
+    let server = Scripted::new(changing(listing(&["new"])));
+    let fleet = open([in_memory("s", &server)]);
+    fleet.settled(LONG).await;
+    let old = entry(&fleet, "mcp__s__add");
+    assert!(matches!(old.callee.glance(&old.tool), Some(Standing::Same)));
+    call(&entry(&fleet, "mcp__s__change"), json!({})).await.unwrap();
+    eventually(until_offered(&fleet, &["mcp__s__new"])).await;
+    assert!(matches!(old.callee.look(&old.tool).await, Standing::Gone));
+    assert_eq!(server.log().count("tools/list"), 2);
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_right_after_the_news_waits_for_the_new_list() {
+    let server = Scripted::new(changing(listing(&["change"])));
+    let fleet = open([in_memory("s", &server)]);
+    fleet.settled(LONG).await;
+    let (change, add) = (entry(&fleet, "mcp__s__change"), entry(&fleet, "mcp__s__add"));
+    call(&change, json!({})).await.unwrap();
+    // The news came with the answer; whoever calls now must not go by the old list.
+    assert!(add.callee.glance(&add.tool).is_none());
+    assert!(matches!(eventually(add.callee.look(&add.tool)).await, Standing::Gone));
+    assert!(matches!(change.callee.look(&change.tool).await, Standing::Same));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_storm_of_changes_is_a_few_lists() {
+    let storm: Vec<Step> =
+        (0..1000).map(|_| Step::Notify(CHANGED.into(), json!({}))).chain([Step::Text("done".into())]).collect();
+    let server = Scripted::new(Script::good().any_tool("storm").on_call("storm", storm));
+    let fleet = open([in_memory("s", &server)]);
+    fleet.settled(LONG).await;
+    let (storm, began) = (entry(&fleet, "mcp__s__storm"), Instant::now());
+    for _ in 0..5 {
+        call(&storm, json!({})).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let lists = server.log().count("tools/list") - 1;
+    assert!((1..=3).contains(&lists), "{lists} lists in {:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_old_list_is_kept_if_the_new_one_cannot_be_had_and_is_tried_again() {
+    let broken = Step::Error(-32603, "the database is down".into());
+    let script = Script::good()
+        .any_tool("change")
+        .once("tools/list", [Step::Normally])
+        .times(2, "tools/list", [broken])
+        .on("tools/list", [listing(&["new"])])
+        .on_call("change", [Step::Notify(CHANGED.into(), json!({})), Step::Text("done".into())]);
+    let server = Scripted::new(script);
+    let fleet = open([in_memory("s", &server)]);
+    fleet.settled(LONG).await;
+    let before = offered(&fleet);
+    call(&entry(&fleet, "mcp__s__change"), json!({})).await.unwrap();
+    let mut changes = fleet.changes();
+    while fleet.status(&name("s")).unwrap().stale.is_none() {
+        eventually(changes.changed()).await.unwrap();
+    }
+    let status = fleet.status(&name("s")).unwrap();
+    assert_eq!((status.state, offered(&fleet)), (State::Connected, before));
+    assert!(status.stale.unwrap().to_string().contains("the database is down"));
+    let add = entry(&fleet, "mcp__s__add");
+    assert_eq!(call(&add, json!({"a": 1, "b": 1})).await.unwrap().text(), "2");
+    eventually(until_offered(&fleet, &["mcp__s__new"])).await;
+    assert!(fleet.status(&name("s")).unwrap().stale.is_none());
+}
+
+#[tokio::test]
+async fn a_session_that_is_begun_anew_is_listed_anew_before_anything_is_called_on_it() {
+    let script = Script::good().once("tools/list", [Step::Normally]).on("tools/list", [listing(&["other"])]);
+    let server = HttpScripted::new(script);
+    let (remote, _listening) = over_http("remote", &server).await;
+    let fleet = open([remote]);
+    soon(fleet.settled(LONG)).await;
+    let add = entry(&fleet, "mcp__remote__add");
+    server.wipe();
+    let answer = soon(call(&add, json!({"a": 1, "b": 1}))).await;
+    let said = answer.map_or_else(|error| error.to_string(), |output| output.text());
+    assert!(said.contains("add") && !said.contains('2'), "{said}");
+    assert_eq!(server.log().count("tools/call"), 1, "the new session was never asked for a tool it does not have");
+    soon(until_offered(&fleet, &["mcp__remote__other"])).await;
+    soon(reaches(&fleet, "remote", State::Connected)).await;
+    soon(fleet.close()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_tools_is_connected_all_the_same() {
+    let script = Script { tools: Vec::new(), ..Script::good() }
+        .on("initialize", [Step::Result(json!({"protocolVersion": "2025-06-18", "capabilities": {"prompts": {}}, "serverInfo": {"name": "p", "version": "1"}}))])
+        .on("tools/list", [Step::Error(-32601, "no such method".into())]);
+    let fleet = open([in_memory("prompts", &Scripted::new(script))]);
+    assert!(fleet.settled(LONG).await);
+    assert_eq!(super::told(&fleet), "prompts connected 0");
+}

@@ -1,0 +1,171 @@
+//! Servers that fail: who is tried again, when, and what is to be seen of it meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::json;
+use tokio::time::Instant;
+use wharf_client::{BoxFuture, InProcess, Link, OpenError, Transport};
+use wharf_fleet::{Enlisted, Fleet, FleetOptions, Reconnection, State};
+use wharf_testkit::{HttpScripted, Script, Scripted, Step, eventually, soon, until};
+
+use super::{LONG, call, custom, entry, in_memory, name, offered, open, over_http, reaches, told};
+
+/// A transport that cannot be opened so many times.
+struct Shaky {
+    failures: AtomicUsize,
+    opened: Arc<AtomicUsize>,
+    inner: Box<dyn Transport>,
+}
+
+impl Transport for Shaky {
+    fn open(&self) -> BoxFuture<'_, Result<Link, OpenError>> {
+        Box::pin(async {
+            self.opened.fetch_add(1, Ordering::SeqCst);
+            let left = self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+            match left {
+                Ok(_) => Err(OpenError::Other("connection refused".into())),
+                Err(_) => self.inner.open().await,
+            }
+        })
+    }
+}
+
+fn shaky(failures: usize, script: Script) -> (wharf_fleet::Server, Arc<AtomicUsize>) {
+    let (server, opened) = (Scripted::new(script), Arc::<AtomicUsize>::default());
+    let inner = Box::new(InProcess::new(move |stream| server.clone().serve(stream)));
+    let transport = Shaky { failures: failures.into(), opened: Arc::clone(&opened), inner };
+    (custom("shaky", transport), opened)
+}
+
+/// What becomes of a server over time: seconds since the beginning, state and reason.
+async fn history(fleet: &Fleet, text: &str, until: State) -> String {
+    let (began, mut changes, mut seen) = (Instant::now(), fleet.changes(), Vec::<String>::new());
+    loop {
+        let status = fleet.status(&name(text)).unwrap();
+        let waits = if status.next_try.is_some() { ", to be tried again" } else { "" };
+        let reason = status.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+        let line = format!("{}{reason}{waits}", status.state);
+        if seen.last().is_none_or(|last| last.split_once(' ').unwrap().1 != line) {
+            seen.push(format!("{:.0} {line}", began.elapsed().as_secs_f64().floor()));
+        }
+        if status.state == until {
+            return seen.join("\n");
+        }
+        eventually(changes.changed()).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_pass_is_tried_again_and_is_pending_without_tools_meanwhile() {
+    let (server, opened) = shaky(2, Script::good());
+    let fleet = open([server]);
+    assert!(fleet.settled(LONG).await, "one attempt is an answer");
+    assert_eq!(told(&fleet), "shaky pending 0: connection refused");
+    assert!(offered(&fleet).is_empty());
+    let status = fleet.status(&name("shaky")).unwrap();
+    assert!(status.next_try.unwrap() > Instant::now() && status.failures == 1);
+    eventually(reaches(&fleet, "shaky", State::Connected)).await;
+    assert_eq!((told(&fleet).as_str(), opened.load(Ordering::SeqCst)), ("shaky connected 2", 3));
+    let since = fleet.status(&name("shaky")).unwrap().since;
+    tokio::time::advance(std::time::Duration::from_secs(60)).await;
+    assert_eq!(fleet.status(&name("shaky")).unwrap().since, since);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_never_comes_is_left_alone_for_longer_and_longer_but_not_for_ever() {
+    let (server, opened) = shaky(8, Script::good());
+    let fleet = open([server]);
+    eventually(reaches(&fleet, "shaky", State::Failed)).await;
+    assert_eq!(opened.load(Ordering::SeqCst), 6);
+    let status = fleet.status(&name("shaky")).unwrap();
+    assert!(status.next_try.unwrap() - Instant::now() >= std::time::Duration::from_secs(299));
+    eventually(reaches(&fleet, "shaky", State::Connected)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_want_to_wait_tries_at_once() {
+    let (server, opened) = shaky(1, Script::good());
+    let fleet = open([server]);
+    fleet.settled(LONG).await;
+    let began = Instant::now();
+    fleet.retry(&name("shaky")).await.unwrap();
+    eventually(reaches(&fleet, "shaky", State::Connected)).await;
+    assert!(began.elapsed().as_millis() < 900, "{:?}", began.elapsed());
+    assert_eq!(opened.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_that_ends_anyway_does_not_try_again() {
+    let (server, opened) = shaky(1, Script::good());
+    let options = FleetOptions { reconnection: Reconnection::NONE, ..FleetOptions::default() };
+    let fleet = Fleet::open([Enlisted::from(server)], options);
+    fleet.settled(LONG).await;
+    assert_eq!(told(&fleet), "shaky failed 0: connection refused");
+    tokio::time::advance(LONG).await;
+    assert_eq!(opened.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_can_mend_by_waiting_is_final_and_takes_nobody_down() {
+    let refusing = Scripted::new(
+        Script::good()
+            .on("initialize", [Step::Error(-32000, "not you".into())])
+            .on("server/discover", [Step::Error(-32000, "not you".into())]),
+    );
+    let fleet = open([in_memory("good", &Scripted::new(Script::good())), in_memory("refusing", &refusing)]);
+    assert!(fleet.settled(LONG).await);
+    let status = fleet.status(&name("refusing")).unwrap();
+    assert_eq!((status.state, status.next_try), (State::Failed, None));
+    assert_eq!(offered(&fleet), ["mcp__good__echo", "mcp__good__add"]);
+    assert_eq!(call(&entry(&fleet, "mcp__good__add"), json!({"a": 1, "b": 1})).await.unwrap().text(), "2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_hangs_up_again_and_again_is_reconnected_less_and_less_often() {
+    let script = Script::good().times(3, "tools/list", [Step::Normally, Step::HangUp]);
+    let fleet = open([in_memory("shy", &Scripted::new(script))]);
+    let seen = history(&fleet, "shy", State::Failed);
+    // It lives after three times, so it never counts as failed.
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(60), seen).await;
+    assert!(ended.is_err());
+    assert_eq!(told(&fleet), "shy connected 2");
+}
+
+#[tokio::test]
+async fn a_server_that_wants_to_know_who_we_are_needs_auth_and_is_not_asked_again() {
+    let refuse = Step::Http { status: 401, headers: Vec::new(), body: String::new() };
+    let server = HttpScripted::new(Script::good().on("initialize", [refuse.clone()]).on("server/discover", [refuse]));
+    let (secured, _listening) = over_http("secured", &server).await;
+    let fleet = open([secured]);
+    assert!(soon(fleet.settled(LONG)).await);
+    assert_eq!(told(&fleet), "secured needs-auth 0: the server wants authorization (HTTP 401)");
+    assert_eq!(fleet.status(&name("secured")).unwrap().next_try, None);
+    assert!(offered(&fleet).is_empty());
+    let asked = server.requests().len();
+    // Once somebody has signed in, it is tried when they say so.
+    fleet.retry(&name("secured")).await.unwrap();
+    until(async || server.requests().len() > asked).await;
+    soon(fleet.close()).await;
+}
+
+#[tokio::test]
+async fn a_server_behind_a_network_that_goes_away_is_noticed_by_a_call_and_comes_back() {
+    let server = HttpScripted::new(Script::good());
+    let (remote, listening) = over_http("remote", &server).await;
+    let address = listening.address();
+    let fleet = open([remote]);
+    soon(fleet.settled(LONG)).await;
+    let add = entry(&fleet, "mcp__remote__add");
+    assert_eq!(soon(call(&add, json!({"a": 1, "b": 1}))).await.unwrap().text(), "2");
+    drop(listening);
+    let error = soon(call(&add, json!({"a": 1, "b": 1}))).await.unwrap_err();
+    soon(reaches(&fleet, "remote", State::Pending)).await;
+    assert!(offered(&fleet).is_empty(), "{error}");
+    let listening = server.listen_on(address).await.unwrap();
+    soon(reaches(&fleet, "remote", State::Connected)).await;
+    let add = entry(&fleet, "mcp__remote__add");
+    assert_eq!(soon(call(&add, json!({"a": 2, "b": 1}))).await.unwrap().text(), "3");
+    drop(listening);
+    soon(fleet.close()).await;
+}

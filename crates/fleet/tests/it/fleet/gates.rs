@@ -1,0 +1,101 @@
+//! How many are connected at the same time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use wharf_client::{BoxFuture, InProcess, Link, OpenError, Transport};
+use wharf_fleet::{Enlisted, Fleet, FleetOptions, State};
+use wharf_testkit::{HttpScripted, Script, Scripted, Step, soon};
+
+use super::{LONG, at, custom, in_memory, over_http};
+
+/// Counts how many servers are being opened, and how many were at most.
+#[derive(Default)]
+struct Doors {
+    open: AtomicUsize,
+    most: AtomicUsize,
+}
+
+/// A transport that takes a while to open.
+struct Slow {
+    doors: Arc<Doors>,
+    inner: Box<dyn Transport>,
+}
+
+impl Transport for Slow {
+    fn open(&self) -> BoxFuture<'_, Result<Link, OpenError>> {
+        Box::pin(async {
+            let now = self.doors.open.fetch_add(1, Ordering::SeqCst) + 1;
+            self.doors.most.fetch_max(now, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            self.doors.open.fetch_sub(1, Ordering::SeqCst);
+            self.inner.open().await
+        })
+    }
+}
+
+fn slow(number: usize, doors: &Arc<Doors>) -> wharf_fleet::Server {
+    let server = Scripted::new(Script::good());
+    let inner = Box::new(InProcess::new(move |stream| server.clone().serve(stream)));
+    custom(&format!("local-{number}"), Slow { doors: Arc::clone(doors), inner })
+}
+
+async fn most(local_gate: usize) -> (usize, u64) {
+    let (doors, began) = (Arc::<Doors>::default(), Instant::now());
+    let servers = (0..30).map(|number| Enlisted::from(slow(number, &doors)));
+    let fleet = Fleet::open(servers, FleetOptions { local_gate, ..FleetOptions::default() });
+    assert!(fleet.settled(LONG).await);
+    assert!(fleet.statuses().iter().all(|status| status.state == State::Connected));
+    (doors.most.load(Ordering::SeqCst), began.elapsed().as_secs())
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_that_cost_a_process_are_connected_at_the_same_time_unless_told_otherwise() {
+    assert_eq!(most(wharf_fleet::LOCAL_GATE).await, (3, 10));
+    assert_eq!(most(1).await, (1, 30));
+    assert_eq!(most(0).await, (1, 30), "none at all would be for ever");
+}
+
+#[tokio::test]
+async fn twenty_that_cost_a_connection_are_connected_at_the_same_time() {
+    // Each server answers its greeting late enough for all that may come to be there.
+    let hold = [Step::Wait(400), Step::Normally];
+    let server = HttpScripted::new(Script::good().on("initialize", hold));
+    let listening = server.listen().await;
+    let url = format!("http://{}/mcp", listening.address());
+    let options = FleetOptions {
+        session: wharf_client::SessionOptions {
+            protocol: wharf_client::Protocol::Legacy,
+            ..wharf_client::SessionOptions::default()
+        },
+        ..FleetOptions::default()
+    };
+    let servers: Vec<_> = (0..30).map(|number| Enlisted::from(at(&format!("remote-{number}"), &url))).collect();
+    let fleet = Fleet::open(servers, options);
+    let mut most = 0;
+    let connected = |state: State| fleet.statuses().iter().filter(|status| status.state == state).count();
+    soon(async {
+        while connected(State::Connected) < 30 {
+            // Whose greeting has been sent and is not answered.
+            let greeting = server.log().count("initialize") - connected(State::Connected);
+            most = most.max(greeting);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    assert_eq!(most, 20);
+    soon(fleet.close()).await;
+}
+
+#[tokio::test]
+async fn slow_ones_of_one_kind_do_not_hold_up_the_other() {
+    let hanging = || Scripted::new(Script::good().on("initialize", [Step::Hang]).on("server/discover", [Step::Hang]));
+    let (remote, _listening) = over_http("remote", &HttpScripted::new(Script::good())).await;
+    let locals = (0..5).map(|number| in_memory(&format!("local-{number}"), &hanging()));
+    let fleet = super::open(locals.chain([remote]));
+    soon(super::reaches(&fleet, "remote", State::Connected)).await;
+    assert_eq!(fleet.statuses().iter().filter(|status| status.state == State::Pending).count(), 5);
+    soon(fleet.close()).await;
+}

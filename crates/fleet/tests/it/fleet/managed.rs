@@ -1,0 +1,85 @@
+//! Local servers behind HTTP that the fleet starts and stops itself.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use serde_json::json;
+use wharf_fleet::config::{Launch, Manage, Reach, Scope, Server};
+use wharf_fleet::{Enlisted, Fleet, FleetOptions, Outfit, State};
+use wharf_io::Environment;
+use wharf_testkit::{children_of, free_port, kill, peers, soon, until};
+
+use super::{LONG, call, entry, name, reaches, told};
+
+fn managed(text: &str, command: &str, args: &[&str], port: u16) -> Server {
+    let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+    let launch = Launch { command: command.to_owned(), args, env: [].into(), cwd: None };
+    let manage = Manage {
+        launch,
+        host: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        port,
+        path: "/mcp".to_owned(),
+        log_path: None,
+        startup_timeout: Duration::from_secs(20),
+        shutdown_timeout: Duration::from_secs(5),
+        headers: Vec::new(),
+    };
+    Server::new(name(text), Scope::User, Reach::Managed(manage))
+}
+
+fn open(servers: Vec<Server>, logs: &std::path::Path) -> Fleet {
+    let environment = Environment::default().with("PATH", "/usr/local/bin:/usr/bin:/bin");
+    let outfit = Outfit { environment, logs: logs.to_owned(), ..Outfit::default() };
+    Fleet::open(servers.into_iter().map(Enlisted::from), FleetOptions { outfit, ..FleetOptions::default() })
+}
+
+#[tokio::test]
+async fn it_is_started_used_started_again_after_a_crash_and_stopped() {
+    let (folder, port, root) = (tempfile::tempdir().unwrap(), free_port(), peers());
+    let python = root.join(".peers/py1/bin/python");
+    let script = root.join("peers/mcp1_server.py");
+    let args = [script.to_str().unwrap(), "http", &port.to_string()];
+    let fleet = open(vec![managed("local", python.to_str().unwrap(), &args, port)], folder.path());
+    soon(fleet.settled(LONG)).await;
+    assert!(told(&fleet).starts_with("local connected"), "{}", told(&fleet));
+    assert_eq!(soon(call(&entry(&fleet, "mcp__local__add"), json!({"a": 20, "b": 22}))).await.unwrap().text(), "42");
+    assert!(folder.path().join("local.log").exists());
+
+    let before = children_of(std::process::id());
+    assert_eq!(before.len(), 1);
+    kill(before[0]);
+    soon(async {
+        while children_of(std::process::id()) == before
+            || fleet.status(&name("local")).unwrap().state != State::Connected
+        {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    assert_eq!(soon(call(&entry(&fleet, "mcp__local__add"), json!({"a": 1, "b": 2}))).await.unwrap().text(), "3");
+    soon(fleet.close()).await;
+    until(async || children_of(std::process::id()).is_empty()).await;
+}
+
+#[tokio::test]
+async fn one_that_ends_before_it_listens_says_how_and_where_its_output_is() {
+    let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
+    let fleet = open(vec![managed("short", "sh", &["-c", "echo no licence; exit 7"], port)], folder.path());
+    soon(fleet.settled(LONG)).await;
+    let said = told(&fleet);
+    assert!(said.contains("exited with status 7 before it listened") && said.contains("short.log"), "{said}");
+    let log = std::fs::read_to_string(folder.path().join("short.log")).unwrap();
+    assert_eq!(log, "no licence\n");
+    soon(fleet.close()).await;
+}
+
+#[tokio::test]
+async fn a_port_that_somebody_else_has_is_not_waited_for() {
+    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (folder, port) = (tempfile::tempdir().unwrap(), taken.local_addr().unwrap().port());
+    let fleet = open(vec![managed("second", "sleep", &["60"], port)], folder.path());
+    soon(reaches(&fleet, "second", State::Failed)).await;
+    assert!(told(&fleet).contains("somebody listens"), "{}", told(&fleet));
+    assert!(children_of(std::process::id()).is_empty());
+    soon(fleet.close()).await;
+}

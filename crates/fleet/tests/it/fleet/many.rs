@@ -1,0 +1,66 @@
+//! A thousand servers, some of them bad: the good ones do not suffer.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::Instant;
+use wharf_fleet::{Enlisted, Fleet, FleetOptions, State};
+use wharf_testkit::{Script, Scripted, Step};
+
+use super::{LONG, call, entry, in_memory};
+
+/// The faults, each for an equal share of the bad ones.
+fn bad(number: usize) -> Script {
+    match number % 5 {
+        0 => Script::good().on("initialize", [Step::Hang]).on("server/discover", [Step::Hang]),
+        1 => Script::good().at_start([Step::HangUp]),
+        2 => Script::good().on("tools/list", [Step::Hang]),
+        3 => {
+            Script::good().on("initialize", [Step::Line("{\"jsonrpc\": \"2.0\", \"id\": {id}, \"result\": 7}".into())])
+        }
+        _ => Script::good().on("tools/list", [Step::Normally, Step::HangUp]),
+    }
+}
+
+/// A thousand servers of which every tenth is bad, or none.
+async fn fleet(bad_ones: bool) -> Fleet {
+    let servers = (0..1000).map(|number| {
+        let script = if bad_ones && number % 10 == 0 { bad(number / 10) } else { Script::good() };
+        Enlisted::from(in_memory(&format!("s{number}"), &Scripted::new(script)))
+    });
+    let options = FleetOptions { local_gate: 1000, ..FleetOptions::default() };
+    let fleet = Fleet::open(servers, options);
+    let mut changes = fleet.changes();
+    let good = |fleet: &Fleet| {
+        let good = |status: &wharf_fleet::Status| status.name.as_str()[1..].parse::<usize>().unwrap() % 10 != 0;
+        fleet.statuses().iter().filter(|status| good(status) && status.state == State::Connected).count()
+    };
+    while good(&fleet) < 900 {
+        changes.changed().await.unwrap();
+    }
+    fleet
+}
+
+/// How long the slowest of a hundred calls but one took, over all good servers.
+async fn p99(fleet: &Fleet) -> Duration {
+    let mut times = Vec::new();
+    for number in (0..1000).filter(|number| number % 10 != 0) {
+        let add = entry(fleet, &format!("mcp__s{number}__add"));
+        let began = Instant::now();
+        assert_eq!(call(&add, json!({"a": 1, "b": 1})).await.unwrap().text(), "2");
+        times.push(began.elapsed());
+    }
+    times.sort_unstable();
+    times[times.len() * 99 / 100]
+}
+
+/// By a paused clock: what is counted is waiting for others, not how fast this machine is.
+#[tokio::test(start_paused = true)]
+async fn a_tenth_of_them_being_bad_costs_the_others_nothing() {
+    let (well, ill) = (fleet(false).await, fleet(true).await);
+    let (baseline, faulty) = (p99(&well).await, p99(&ill).await);
+    assert!(faulty <= baseline * 2 + Duration::from_millis(1), "{faulty:?} instead of {baseline:?}");
+    assert_eq!(ill.statuses().iter().filter(|status| status.state == State::Connected).count(), 900);
+    well.close().await;
+    tokio::time::timeout(LONG, ill.close()).await.unwrap();
+}

@@ -1,0 +1,106 @@
+//! Real processes: what dies is there again, what is edited is replaced, and nothing is left.
+
+use std::time::Duration;
+
+use serde_json::json;
+use wharf_fleet::{Enlisted, State};
+use wharf_testkit::{Script, Step, alive, children_of, kill, soon, until};
+
+use super::{LONG, call, child, entry, name, offered, open, reaches};
+
+fn children() -> Vec<u32> {
+    children_of(std::process::id())
+}
+
+#[tokio::test]
+async fn a_child_that_dies_is_started_again_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = open([child("mortal", &Script::good(), folder.path())]);
+    soon(fleet.settled(LONG)).await;
+    let before = children();
+    assert_eq!(before.len(), 1);
+    kill(before[0]);
+    until(async || !children().is_empty() && children() != before).await;
+    soon(reaches(&fleet, "mortal", State::Connected)).await;
+    assert_eq!(soon(call(&entry(&fleet, "mcp__mortal__add"), json!({"a": 1, "b": 1}))).await.unwrap().text(), "2");
+    soon(fleet.close()).await;
+    assert_eq!(children(), Vec::<u32>::new());
+}
+
+#[tokio::test]
+async fn a_changed_entry_replaces_its_process_and_nobody_else_notices() {
+    let folder = tempfile::tempdir().unwrap();
+    let (edited, other) =
+        (child("edited", &Script::good(), folder.path()), child("other", &Script::good(), folder.path()));
+    let fleet = open([edited.clone(), other.clone()]);
+    soon(fleet.settled(LONG)).await;
+    let before = children();
+    let since = fleet.status(&name("other")).unwrap().since;
+
+    let second = Script::good().any_tool("more").at_start([Step::Wait(50)]);
+    let changed = child("renamed", &second, folder.path());
+    let changed = wharf_fleet::Server { name: name("edited"), ..changed };
+    soon(fleet.apply([changed.clone(), other.clone()].map(Enlisted::from))).await;
+    assert_eq!(before.iter().filter(|pid| alive(**pid)).count(), 1, "the old one is gone before the new one is up");
+    soon(fleet.settled(LONG)).await;
+    assert_eq!(children().len(), 2);
+    assert!(offered(&fleet).contains(&"mcp__edited__more".to_owned()));
+    assert_eq!(fleet.status(&name("other")).unwrap().since, since);
+
+    // Nothing has changed, so nothing happens.
+    let now = children();
+    soon(fleet.apply([changed, other].map(Enlisted::from))).await;
+    assert_eq!(children(), now);
+    soon(fleet.apply([])).await;
+    assert_eq!(children(), Vec::<u32>::new());
+    assert!(fleet.statuses().is_empty());
+}
+
+#[tokio::test]
+async fn a_file_that_is_edited_is_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two) = (child("one", &Script::good(), folder.path()), child("two", &Script::good(), folder.path()));
+    let fleet = open([one.clone()]);
+    let file = folder.path().join("which");
+    let read = file.clone();
+    let mut last = String::new();
+    fleet.follow(Duration::from_millis(20), move || {
+        let now = std::fs::read_to_string(&read).unwrap_or_default();
+        let changed = std::mem::replace(&mut last, now.clone()) != now;
+        changed.then(|| if now == "two" { vec![two.clone().into()] } else { vec![one.clone().into()] })
+    });
+    std::fs::write(&file, "two").unwrap();
+    soon(reaches(&fleet, "two", State::Connected)).await;
+    assert_eq!(super::told(&fleet), "two connected 2");
+    assert_eq!(children().len(), 1);
+    soon(fleet.close()).await;
+    assert_eq!(children(), Vec::<u32>::new());
+}
+
+#[tokio::test]
+async fn closing_under_load_ends_every_call_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = Script::good().any_tool("hang").on_call("hang", [Step::Hang]);
+    let servers: Vec<_> = (0..4).map(|number| child(&format!("s{number}"), &script, folder.path())).collect();
+    let fleet = open(servers);
+    soon(fleet.settled(LONG)).await;
+    let entries: Vec<_> = (0..64).map(|number| entry(&fleet, &format!("mcp__s{}__hang", number % 4))).collect();
+    let calls = futures_util::future::join_all(entries.iter().map(|entry| call(entry, json!({}))));
+    let closing = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        fleet.close().await;
+    };
+    let (results, ()) = soon(async { tokio::join!(calls, closing) }).await;
+    assert!(results.iter().all(Result::is_err));
+    assert_eq!(children(), Vec::<u32>::new());
+}
+
+#[tokio::test]
+async fn a_fleet_that_is_dropped_kills_its_servers() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = open([child("orphan", &Script::good(), folder.path())]);
+    soon(fleet.settled(LONG)).await;
+    assert_eq!(children().len(), 1);
+    drop(fleet);
+    until(async || children().is_empty()).await;
+}
