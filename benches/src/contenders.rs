@@ -101,7 +101,23 @@ impl Contender {
     }
 }
 
-fn program() -> std::path::PathBuf {
+/// rmcp with all tools listed, over a pipe to a child process.
+pub(crate) async fn rmcp_over_stdio() -> Listed {
+    stdio::rmcp().await.listed().await
+}
+
+/// The same over HTTP.
+pub(crate) async fn rmcp_over_http(url: &str) -> Listed {
+    http::rmcp(url, 16).await.listed().await
+}
+
+/// A connection of rmcp's and what it listed, as a host would keep them.
+pub(crate) struct Listed {
+    _client: Rmcp,
+    pub(crate) tools: Vec<rmcp::model::Tool>,
+}
+
+pub(crate) fn program() -> std::path::PathBuf {
     std::env::current_exe().expect("a program knows its path")
 }
 
@@ -152,6 +168,11 @@ impl Rmcp {
         E: std::error::Error + Send + Sync + 'static,
     {
         Self(Arc::new(().serve(transport).await.expect("a connection")))
+    }
+
+    async fn listed(self) -> Listed {
+        let tools = self.0.list_all_tools().await.expect("a list");
+        Listed { _client: self, tools }
     }
 
     async fn call(&self, tool: &str) {

@@ -5,6 +5,7 @@
 //! count.
 
 mod contenders;
+mod fleet;
 mod measure;
 mod server;
 mod table;
@@ -37,9 +38,13 @@ fn main() -> ExitCode {
         Some("huge-line") => runtime().block_on(measure::memory_under(Huge::Line)),
         Some("huge-content") => runtime().block_on(measure::memory_under(Huge::Announced)),
         Some("huge-chunks") => runtime().block_on(measure::memory_under(Huge::InChunks)),
+        Some("hold-wharf") => runtime().block_on(fleet::hold(false)),
+        Some("hold-rmcp") => runtime().block_on(fleet::hold(true)),
+        Some("hold-long") => runtime().block_on(fleet::hold_long()),
+        Some("fleet") => return verdict(runtime().block_on(fleet::compare())),
         Some("stdio") => return verdict(runtime().block_on(stdio())),
         Some("http") => return verdict(runtime().block_on(http())),
-        _ => return verdict(runtime().block_on(async { stdio().await & http().await })),
+        _ => return verdict(runtime().block_on(async { stdio().await & http().await & fleet::compare().await })),
     }
     ExitCode::SUCCESS
 }

@@ -123,8 +123,17 @@ async fn settle() {
 
 /// The most memory this process has held, in KiB.
 fn peak_memory() -> u64 {
+    memory("VmHWM")
+}
+
+/// The memory this process holds, in KiB.
+pub(crate) fn resident_memory() -> u64 {
+    memory("VmRSS")
+}
+
+fn memory(field: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmHWM"));
+    let line = status.lines().find(|line| line.starts_with(field));
     line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
 }
 

@@ -4,12 +4,17 @@ mod http;
 mod stdio;
 
 use std::io::Write;
+use std::sync::OnceLock;
 
 pub(crate) use http::serve as serve_http;
 pub(crate) use stdio::serve as serve_stdio;
 
 /// The text of a large result, and the pieces a huge one is made of.
 const LARGE: usize = 1_000_000;
+/// How long descriptions are, if nobody says otherwise.
+const DESCRIPTION: usize = 160;
+/// What every tool takes: with name and description about 0.6 KB on the wire.
+const SCHEMA: &str = r#"{"type":"object","properties":{"text":{"type":"string","description":"The text that is worked on"},"limit":{"type":"integer","description":"How many there may be","minimum":1,"maximum":100,"default":10},"mode":{"type":"string","enum":["fast","slow","careful"],"description":"How it is done"}},"required":["text"],"additionalProperties":false}"#;
 
 /// Writes the answer to a message as one line; nothing if none is asked for.
 fn answer(message: &str, large: &str, output: &mut impl Write) {
@@ -18,6 +23,9 @@ fn answer(message: &str, large: &str, output: &mut impl Write) {
         let info = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"bench","version":"1"}}"#;
         let _ = writeln!(output, r#"{{"jsonrpc":"2.0","id":{id},"result":{info}}}"#);
         return;
+    } else if message.contains("\"tools/list\"") {
+        let _ = writeln!(output, r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[{}]}}}}"#, tools());
+        return;
     } else if message.contains("\"large\"") {
         large
     } else {
@@ -25,6 +33,22 @@ fn answer(message: &str, large: &str, output: &mut impl Write) {
     };
     let _ =
         writeln!(output, r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":"{text}"}}]}}}}"#);
+}
+
+/// The tools that are listed: the two that are called, and as many more as the program's second argument says, each with a
+/// description as long as the third says.
+fn tools() -> &'static str {
+    static TOOLS: OnceLock<String> = OnceLock::new();
+    TOOLS.get_or_init(|| {
+        let argument = |position| std::env::args().nth(position).and_then(|text| text.parse().ok());
+        let (more, length) = (argument(2).unwrap_or(0), argument(3).unwrap_or(DESCRIPTION));
+        let names = ["small".to_owned(), "large".to_owned()].into_iter();
+        let names = names.chain((0..more).map(|number: usize| format!("tool_number_{number}")));
+        let description = "What this tool does. ".repeat(length / 20);
+        let tool =
+            |name: String| format!(r#"{{"name":"{name}","description":"{description}","inputSchema":{SCHEMA}}}"#);
+        names.map(tool).collect::<Vec<_>>().join(",")
+    })
 }
 
 /// Writes an answer that is `pieces` times as long as a large one, without ever holding it.

@@ -32,8 +32,13 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start() -> Self {
+        Self::with_tools(&[]).await
+    }
+
+    /// One that lists more tools: how many, and how long their descriptions are.
+    pub(crate) async fn with_tools(words: &[&str]) -> Self {
         let mut command = Command::new(program());
-        command.arg("serve-http").stdin(Pipe::piped()).stdout(Pipe::piped()).kill_on_drop(true);
+        command.arg("serve-http").args(words).stdin(Pipe::piped()).stdout(Pipe::piped()).kill_on_drop(true);
         let mut child = command.spawn().expect("a child");
         let mut line = String::new();
         let mut stdout = BufReader::new(child.stdout.take().expect("stdout"));
@@ -46,7 +51,7 @@ impl Server {
         self.port
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}/mcp", self.port)
     }
 
