@@ -454,7 +454,7 @@ impl Inner {
             if settings.protocol == wharf_client::Protocol::Auto { options.protocol } else { settings.protocol };
         options.deadlines.total = settings.timeout.or(options.deadlines.total);
         options.deadlines.connect = settings.connect_timeout.unwrap_or(options.deadlines.connect);
-        // STUB options.longest_description = Some(LONGEST_DESCRIPTION);
+        options.longest_description = Some(LONGEST_DESCRIPTION);
         options
     }
 }

@@ -11,7 +11,7 @@ use futures_util::future::OptionFuture;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
 use wharf_client::{
-    BoxFuture, CallError, CallErrorKind, ConnectErrorKind, Evidence, ServerInfo, Status as SessionStatus,
+    BoxFuture, CallError, CallErrorKind, ConnectErrorKind, Evidence, ServerInfo, Session, Status as SessionStatus,
 };
 use wharf_io::{ManageError, Managed};
 use wharf_protocol::{Fields, Listed, Tool};
@@ -45,6 +45,9 @@ pub(super) struct Connection {
     pub(super) managed: Option<Managed>,
 }
 
+/// Who a server is, and its tools.
+type Greeted = (Arc<ServerInfo>, Listed<Tool>);
+
 /// What the connection does next.
 pub(super) enum Stage {
     /// Nothing, until it is told to.
@@ -64,13 +67,29 @@ pub(super) struct Ready {
     since: Instant,
     info: Arc<ServerInfo>,
     sessions: watch::Receiver<SessionStatus>,
-    listing: Option<BoxFuture<'static, Result<Listed<Tool>, CallError>>>,
-    /// Whether the listing under way is to tell if the server is there at all.
-    checking: bool,
-    /// No list is asked for before this.
+    listing: Option<Listing>,
+    /// No list is asked for before this, however often the server says that there is another.
     not_before: Instant,
+    /// When a list that could not be had is asked for once more.
+    again: Option<Instant>,
     /// The pause after the next list that cannot be fetched.
     pause: Duration,
+}
+
+/// A list that is being fetched.
+struct Listing {
+    fetched: BoxFuture<'static, Result<Greeted, CallError>>,
+    /// How often the bell had rung before.
+    rings: u64,
+    /// Whether it is to tell if the server is there at all.
+    checking: bool,
+}
+
+impl Listing {
+    fn begin(member: &Arc<Member>, checking: bool) -> Self {
+        let (session, rings) = (member.session.clone(), member.bell.rings());
+        Self { fetched: Box::pin(async move { fetch(&session).await }), rings, checking }
+    }
 }
 
 impl Connection {
@@ -142,7 +161,7 @@ impl Connection {
         }
     }
 
-    async fn connected(&mut self, result: Result<(Arc<ServerInfo>, Listed<Tool>), CallError>) -> Stage {
+    async fn connected(&mut self, result: Result<Greeted, CallError>) -> Stage {
         let (info, listed) = match result {
             Ok(connected) => connected,
             Err(error) => {
@@ -159,8 +178,8 @@ impl Connection {
             info,
             sessions,
             listing: None,
-            checking: false,
             not_before: now,
+            again: None,
             pause: LIST_PAUSE,
         })
     }
@@ -194,8 +213,7 @@ impl Connection {
                 Some(Order::Enable | Order::Retry) => {}
                 Some(Order::Check) => {
                     if idle {
-                        ready.checking = true;
-                        ready.listing = Some(list(&self.member));
+                        ready.listing = Some(Listing::begin(&self.member, true));
                     }
                 }
                 Some(order) => {
@@ -211,13 +229,14 @@ impl Connection {
                 return self.lost(ready.since, self.error(ConnectErrorKind::Transport(reason))).await;
             }
             () = changed_tools(&self.member, ready.not_before), if idle => {
-                self.member.bell.quiet();
                 ready.not_before = Instant::now() + BETWEEN_LISTS;
-                ready.listing = Some(list(&self.member));
+                ready.listing = Some(Listing::begin(&self.member, false));
             }
-            Some(listed) = OptionFuture::from(ready.listing.as_mut()) => {
-                ready.listing = None;
-                return self.listed(ready, listed).await;
+            Some(()) = OptionFuture::from(ready.again.map(tokio::time::sleep_until)), if idle => {
+                ready.listing = Some(Listing::begin(&self.member, false));
+            }
+            Some(fetched) = OptionFuture::from(ready.listing.as_mut().map(|listing| listing.fetched.as_mut())) => {
+                return self.listed(ready, fetched).await;
             }
         }
         Stage::Watch(ready)
@@ -243,26 +262,24 @@ impl Connection {
         }
     }
 
-    async fn listed(&mut self, mut ready: Ready, listed: Result<Listed<Tool>, CallError>) -> Stage {
-        let checking = std::mem::take(&mut ready.checking);
-        match listed {
-            Ok(listed) => {
-                if let SessionStatus::Connected(info) = &*ready.sessions.borrow_and_update() {
-                    ready.info = Arc::clone(info);
-                }
+    async fn listed(&mut self, mut ready: Ready, fetched: Result<Greeted, CallError>) -> Stage {
+        let (rings, checking) = ready.listing.take().map_or((0, false), |listing| (listing.rings, listing.checking));
+        ready.again = None;
+        match fetched {
+            Ok((info, listed)) => {
+                ready.info = info;
                 ready.pause = LIST_PAUSE;
+                self.member.bell.answer(rings);
                 self.show(&ready.info, listed);
             }
             Err(error) if checking && is_unreachable(&error) => return self.lost(ready.since, error).await,
             Err(error) => {
                 // What was known is still the best there is.
                 tracing::warn!(server = %self.member.server.name, %error, "the tools could not be listed anew");
+                ready.again = Some(Instant::now() + ready.pause);
+                ready.pause = (ready.pause * 2).min(LONGEST_LIST_PAUSE);
+                self.member.bell.answer(rings);
                 self.member.publish(|status| status.stale = Some(Arc::new(error)));
-                if !checking {
-                    self.member.bell.ring();
-                    ready.not_before = Instant::now() + ready.pause;
-                    ready.pause = (ready.pause * 2).min(LONGEST_LIST_PAUSE);
-                }
             }
         }
         Stage::Watch(ready)
@@ -280,7 +297,7 @@ impl Connection {
         tracing::debug!(server = %self.member.server.name, %error, %state, failures, ?pause, "a server failed");
         // A connection that came halfway is kept: the next attempt goes on from there.
         self.forget();
-        self.member.bell.quiet();
+        self.member.bell.answer(self.member.bell.rings());
         let next = pause.map(|pause| Instant::now() + pause);
         self.member.publish(|status| {
             status.state = state;
@@ -350,7 +367,7 @@ async fn connect(
     member: &Member,
     outfit: &Outfit,
     managed: Option<Managed>,
-) -> (Option<Managed>, Result<(Arc<ServerInfo>, Listed<Tool>), CallError>) {
+) -> (Option<Managed>, Result<Greeted, CallError>) {
     let managed = match (managed, &member.server.reach) {
         (Some(running), _) => Some(running),
         (None, Reach::Managed(manage)) => {
@@ -375,21 +392,28 @@ fn not_started(error: ManageError) -> ConnectErrorKind {
     }
 }
 
-async fn greet(member: &Member) -> Result<(Arc<ServerInfo>, Listed<Tool>), CallError> {
-    let info = member.session.connect().await?;
+async fn greet(member: &Member) -> Result<Greeted, CallError> {
     // What was said before the list is in the list.
-    member.bell.quiet();
-    let listed = match member.session.list_tools().await {
-        // Not every server has tools, and not every one of those has an answer to that.
-        Err(CallError { kind: CallErrorKind::Server { .. }, .. }) if !offers_tools(&info) => Listed::default(),
-        listed => listed?,
-    };
-    // Listing may have had to begin a new session.
-    let info = match &*member.session.status().borrow() {
-        SessionStatus::Connected(now) => Arc::clone(now),
-        _ => info,
-    };
-    Ok((info, listed))
+    let rings = member.bell.rings();
+    let greeted = fetch(&member.session).await?;
+    member.bell.answer(rings);
+    Ok(greeted)
+}
+
+/// Connects if need be, and lists. The list is of the very session it is told with: one that was begun anew meanwhile is
+/// listed anew.
+async fn fetch(session: &Session) -> Result<Greeted, CallError> {
+    loop {
+        let info = session.connect().await?;
+        let listed = match session.list_tools().await {
+            // Not every server has tools, and not every one of those has an answer to that.
+            Err(CallError { kind: CallErrorKind::Server { .. }, .. }) if !offers_tools(&info) => Listed::default(),
+            listed => listed?,
+        };
+        if session.generation() == info.generation {
+            return Ok((info, listed));
+        }
+    }
 }
 
 /// Completes when the tools have changed, and it is time to look.
@@ -400,11 +424,6 @@ async fn changed_tools(member: &Member, not_before: Instant) {
 
 fn offers_tools(info: &ServerInfo) -> bool {
     Fields::of(&info.capabilities).is_ok_and(|fields| fields.json("tools").is_some())
-}
-
-fn list(member: &Arc<Member>) -> BoxFuture<'static, Result<Listed<Tool>, CallError>> {
-    let session = member.session.clone();
-    Box::pin(async move { session.list_tools().await })
 }
 
 fn is_unreachable(error: &CallError) -> bool {

@@ -5,13 +5,15 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
-use wharf_client::{BoxFuture, CallError, CallErrorKind, CallOptions, ConnectErrorKind, Evidence, ServerInfo, Session};
+use wharf_client::{
+    BoxFuture, CallError, CallErrorKind, CallOptions, ConnectErrorKind, Evidence, OnLoss, Progress, ServerInfo, Session,
+};
 use wharf_protocol::{Json, Listed, Tool, ToolOutput};
 
 use super::{Reason, State, Status};
@@ -22,6 +24,9 @@ use crate::config::{Server, Settings};
 pub(super) const ORDERS: usize = 16;
 /// How long a call waits for a server that is being connected, beyond what connecting may take.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// An attempt that is made sooner than this is worth waiting for.
+const SOON: Duration = Duration::from_millis(100);
 
 /// What a connection can be told.
 #[derive(Debug)]
@@ -53,26 +58,29 @@ pub(super) struct Member {
     pub(super) changed: watch::Sender<u64>,
 }
 
-/// Rings when the server's tools have changed.
+/// Rings when the server's tools may have changed, and counts as rung until they have been listed since.
 #[derive(Debug, Default)]
 pub(super) struct Bell {
-    rung: AtomicBool,
+    rings: AtomicU64,
+    answered: AtomicU64,
     heard: Notify,
 }
 
 /// The tools of a connected server.
 pub(super) struct Known {
     pub(super) tools: Arc<Listed<Tool>>,
+    /// The session they were listed on.
+    generation: u64,
     by_name: HashMap<Arc<str>, Arc<Tool>>,
 }
 
 impl Bell {
     pub(super) fn ring(&self) {
-        self.rung.store(true, Ordering::Release);
+        self.rings.fetch_add(1, Ordering::AcqRel);
         self.heard.notify_one();
     }
 
-    /// Completes when it has rung; it goes on counting as rung until it is quieted.
+    /// Completes when it has rung.
     pub(super) async fn rung(&self) {
         while !self.is_rung() {
             self.heard.notified().await;
@@ -80,11 +88,17 @@ impl Bell {
     }
 
     pub(super) fn is_rung(&self) -> bool {
-        self.rung.load(Ordering::Acquire)
+        self.rings.load(Ordering::Acquire) > self.answered.load(Ordering::Acquire)
     }
 
-    pub(super) fn quiet(&self) {
-        self.rung.store(false, Ordering::Release);
+    /// How often it has rung; to be taken before a list is asked for.
+    pub(super) fn rings(&self) -> u64 {
+        self.rings.load(Ordering::Acquire)
+    }
+
+    /// What was rung for until then has been seen to.
+    pub(super) fn answer(&self, rings: u64) {
+        self.answered.fetch_max(rings, Ordering::AcqRel);
     }
 }
 
@@ -144,7 +158,7 @@ impl Member {
             callee: Arc::clone(self) as Arc<dyn Callee>,
         });
         let by_name = tools.items.iter().map(|tool| (Arc::clone(&tool.name), Arc::clone(tool))).collect();
-        self.known.store(Some(Arc::new(Known { tools, by_name })));
+        self.known.store(Some(Arc::new(Known { tools, generation: info.generation, by_name })));
         shelf
     }
 
@@ -161,14 +175,15 @@ impl Member {
     async fn has_settled(&self) {
         let mut status = self.status.subscribe();
         let settled = |status: &Status| {
-            !matches!(status.reason, Some(Reason::Connecting | Reason::Queued)) && !self.is_outdated(status)
+            let about_to = status.next_try.is_some_and(|next| next <= Instant::now() + SOON);
+            !matches!(status.reason, Some(Reason::Connecting | Reason::Queued)) && !about_to && !self.is_outdated(status)
         };
         let _ = tokio::time::timeout(self.connect + PATIENCE, status.wait_for(settled)).await;
     }
 
     /// Whether the list is about to be fetched anew.
     fn is_outdated(&self, status: &Status) -> bool {
-        status.state == State::Connected && self.bell.is_rung() && status.stale.is_none()
+        status.state == State::Connected && self.bell.is_rung()
     }
 
     fn compare(&self, known: &Known, tool: &Arc<Tool>) -> Standing {
@@ -231,20 +246,63 @@ impl Callee for Member {
         &'a self,
         tool: &'a Arc<Tool>,
         arguments: &'a Json,
-        options: CallOptions<'a>,
+        mut options: CallOptions<'a>,
     ) -> BoxFuture<'a, Result<ToolOutput, CallError>> {
         Box::pin(async move {
-            if self.known.load().is_none() {
-                return Err(self.unavailable());
+            let error = match self.call_once(tool, arguments, &mut options).await {
+                Err(error) if may_repeat(tool, &error) => error,
+                result => return result,
+            };
+            // What the tool is like on the new session decides whether it may be called there at all.
+            match self.look(tool).await {
+                Standing::Same => self.call_once(tool, arguments, &mut options).await,
+                _ => Err(error),
             }
-            let result = self.session.call_with(&tool.name, arguments, options).await;
-            if let Err(error) = &result
-                && matches!(error.kind, CallErrorKind::Connect(_) | CallErrorKind::Lost(_))
-            {
-                // Nobody else may notice that a server behind a network is gone.
+        })
+    }
+}
+
+impl Member {
+    /// Calls a tool on the very session that it was listed on.
+    async fn call_once(
+        &self,
+        tool: &Arc<Tool>,
+        arguments: &Json,
+        options: &mut CallOptions<'_>,
+    ) -> Result<ToolOutput, CallError> {
+        let Some(generation) = self.known.load().as_ref().map(|known| known.generation) else {
+            return Err(self.unavailable());
+        };
+        let this = CallOptions {
+            total: options.total,
+            idle: options.idle,
+            headers: options.headers.clone(),
+            trace: options.trace.clone(),
+            progress: options.progress.as_mut().map(|progress| &mut **progress as &mut (dyn FnMut(Progress) + Send)),
+            admitted: options.admitted,
+            on_loss: OnLoss::Report,
+            generation: Some(generation),
+        };
+        let result = self.session.call_with(&tool.name, arguments, this).await;
+        match result.as_ref().map_err(|error| &error.kind) {
+            // Its tools may be others on the next session; and nobody else may notice that a server is gone that is behind a
+            // network.
+            Err(CallErrorKind::SessionLost { .. } | CallErrorKind::Connect(_) | CallErrorKind::Lost(_)) => {
+                self.bell.ring();
                 let _ = self.orders.try_send(Order::Check);
             }
-            result
-        })
+            _ => {}
+        }
+        result
+    }
+}
+
+/// Whether a call that failed may be made once more: it did not run, or running twice does no harm.
+fn may_repeat(tool: &Tool, error: &CallError) -> bool {
+    match &error.kind {
+        CallErrorKind::SessionLost { .. } | CallErrorKind::Connect(ConnectErrorKind::Transport(_)) => true,
+        CallErrorKind::Lost(_) => tool.hints.safe_to_repeat(),
+        CallErrorKind::Http(status) => matches!(status.status, 502 | 504) && tool.hints.safe_to_repeat(),
+        _ => false,
     }
 }

@@ -48,14 +48,9 @@ async fn it_is_started_used_started_again_after_a_crash_and_stopped() {
     let before = children_of(std::process::id());
     assert_eq!(before.len(), 1);
     kill(before[0]);
-    soon(async {
-        while children_of(std::process::id()) == before
-            || fleet.status(&name("local")).unwrap().state != State::Connected
-        {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await;
+    // A new process is there only after the end of the old one has been noticed.
+    until(async || children_of(std::process::id()).iter().any(|child| !before.contains(child))).await;
+    soon(reaches(&fleet, "local", State::Connected)).await;
     assert_eq!(soon(call(&entry(&fleet, "mcp__local__add"), json!({"a": 1, "b": 2}))).await.unwrap().text(), "3");
     soon(fleet.close()).await;
     until(async || children_of(std::process::id()).is_empty()).await;
