@@ -9,7 +9,7 @@ pub mod dispatch;
 mod fleet;
 pub mod import;
 
-pub use catalog::{Callee, Catalog, Entry};
+pub use catalog::{Callee, Catalog, Entry, OwnTool, Shelf, ShelfParts, Standing};
 pub use config::{Reach, Scope, Server, Settings};
-pub use dispatch::Dispatcher;
+pub use dispatch::{Dispatcher, Policy, Turn};
 pub use fleet::Fleet;
