@@ -1,9 +1,33 @@
 //! What the servers offer at one moment. A catalog never changes; a turn keeps the one it began with.
 
-use std::sync::Arc;
+mod choice;
+mod drift;
+mod entry;
+mod naming;
+mod normalise;
+mod own;
+mod pattern;
+mod shelf;
+mod suggest;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use wharf_client::{BoxFuture, CallError, CallOptions};
-use wharf_protocol::{Hints, Json, ServerName, Tool, ToolOutput};
+use wharf_protocol::{Json, Offered, ServerName, Tool, ToolOutput};
+
+use crate::config::ToolChoice;
+pub(crate) use choice::LONGEST as LONGEST_DESCRIPTION;
+use choice::{Chooser, capped};
+pub use drift::{Drift, drift};
+pub use entry::{Entry, Metadata};
+pub use naming::{command_name, visible_name};
+pub use normalise::{Normalised, normalise};
+pub use own::{InvalidOwnTool, OwnTool};
+pub use pattern::{Named, Pattern};
+pub use shelf::{Note, Shelf, ShelfParts};
+pub(crate) use suggest::nearest;
 
 /// Whatever carries out the calls of a tool: a server's session, or code of the host. The dispatcher knows no other kind.
 pub trait Callee: Send + Sync {
@@ -35,89 +59,113 @@ pub enum Standing {
     Unknown,
 }
 
-/// One tool in a catalog.
-pub struct Entry {
-    /// The name the model sees.
-    pub name: Arc<str>,
-    /// The server it lives on; the host's own tools have none.
-    pub server: Option<ServerName>,
-    /// What the model is told about it: overridden where somebody said so, and capped.
-    pub description: Arc<str>,
-    /// The tool as its server describes it.
-    pub tool: Arc<Tool>,
-    /// What it says about itself.
-    pub hints: Hints,
-    /// Who carries it out.
-    pub callee: Arc<dyn Callee>,
-}
-
 /// The tools of all connected servers, and the host's own.
+#[derive(Default)]
 pub struct Catalog {
     entries: Vec<Arc<Entry>>,
+    by_name: HashMap<Arc<str>, usize>,
+    shelves: Vec<Arc<Shelf>>,
+    /// What was done to the whole; what was done to one server's tools is on its shelf.
+    notes: Vec<Note>,
+    offered: OnceLock<Vec<Offered>>,
 }
 
 impl Catalog {
+    /// A catalog of servers' tools and the host's own. Where two have one name, the first stays and a note tells.
+    pub fn new(shelves: Vec<Arc<Shelf>>, own: Vec<Arc<Entry>>) -> Self {
+        let mut catalog = Self::default();
+        let of_servers = shelves.iter().flat_map(|shelf| shelf.entries().iter().cloned());
+        for entry in of_servers.chain(own) {
+            catalog.add(entry);
+        }
+        catalog.shelves = shelves;
+        catalog
+    }
+
+    fn add(&mut self, entry: Arc<Entry>) {
+        if self.by_name.contains_key(&entry.name) {
+            let words = format!("it is left out: another tool is called `{}` too", entry.name);
+            self.notes.push(Note { server: entry.server.clone(), tool: Some(entry.tool.name.to_string()), words });
+            return;
+        }
+        self.by_name.insert(Arc::clone(&entry.name), self.entries.len());
+        self.entries.push(entry);
+    }
+
     /// All tools, by server and in the servers' order.
     pub fn entries(&self) -> &[Arc<Entry>] {
         &self.entries
     }
+
+    /// The tool with this name, the whole of it. Names are never taken apart.
+    pub fn get(&self, name: &str) -> Option<&Arc<Entry>> {
+        self.by_name.get(name).map(|position| &self.entries[*position])
+    }
+
+    /// What a model may choose from.
+    pub fn offered(&self) -> &[Offered] {
+        self.offered.get_or_init(|| self.entries.iter().map(|entry| entry.offered()).collect())
+    }
+
+    /// What servers say about themselves as a whole.
+    pub fn instructions(&self) -> impl Iterator<Item = (&ServerName, &Arc<str>)> {
+        self.shelves.iter().filter_map(|shelf| Some((&shelf.server, shelf.instructions.as_ref()?)))
+    }
+
+    /// What was cut, overridden, changed and left out.
+    pub fn notes(&self) -> impl Iterator<Item = &Note> {
+        self.shelves.iter().flat_map(|shelf| shelf.notes()).chain(&self.notes)
+    }
+
+    /// The servers' tools that a run chooses, described as it says. The host's own tools are its own choice already.
+    #[must_use]
+    pub fn choose(&self, choice: &ToolChoice) -> Self {
+        let mut chooser = Chooser::new(choice);
+        let mut chosen = Self { shelves: self.shelves.clone(), notes: self.notes.clone(), ..Self::default() };
+        for entry in &self.entries {
+            let Some(server) = &entry.server else {
+                chosen.add(Arc::clone(entry));
+                continue;
+            };
+            let named = entry.named();
+            if !chooser.takes(&named) {
+                continue;
+            }
+            let Some(words) = chooser.description(&named) else {
+                chosen.add(Arc::clone(entry));
+                continue;
+            };
+            let mut note = |words| chosen.notes.push(Note::new(server, Some(&entry.tool.name), words));
+            note("its description is overridden for this run".to_owned());
+            let words = capped(words).inspect(|_| note(shelf::cut_note())).unwrap_or_else(|| words.into());
+            chosen.add(Arc::new(entry.described(words)));
+        }
+        let names = self.entries.iter().map(|entry| &*entry.tool.name);
+        let unused = chooser.unused(&names).into_iter();
+        chosen.notes.extend(unused.map(|words| Note { server: None, tool: None, words }));
+        chosen
+    }
+
+    /// The names that may have been meant by one that is none: those of tools with just this name of their own, or the
+    /// nearest one.
+    pub fn nearest(&self, name: &str) -> Vec<&str> {
+        const MOST: usize = 3;
+        let same = self.entries.iter().filter(|entry| *entry.tool.name == *name).map(|entry| &*entry.name);
+        let same: Vec<&str> = same.take(MOST).collect();
+        if !same.is_empty() {
+            return same;
+        }
+        if let Some(near) = nearest(name, self.entries.iter().map(|entry| &*entry.name)) {
+            return vec![near];
+        }
+        let near = nearest(name, self.entries.iter().map(|entry| &*entry.tool.name));
+        let is_near = |entry: &&Arc<Entry>| near == Some(&*entry.tool.name);
+        self.entries.iter().filter(is_near).map(|entry| &*entry.name).take(MOST).collect()
+    }
 }
 
-// STUB
-/// stub
-pub const LONGEST_DESCRIPTION: usize = 2048;
-/// stub
-pub struct Shelf(Vec<Arc<Entry>>);
-/// stub
-pub struct ShelfParts<'a> {
-    /// s
-    pub server: ServerName,
-    /// s
-    pub scope: crate::config::Scope,
-    /// s
-    pub transport: &'static str,
-    /// s
-    pub settings: Arc<crate::config::Settings>,
-    /// s
-    pub instructions: Option<&'a str>,
-    /// s
-    pub tools: &'a wharf_protocol::Listed<Tool>,
-    /// s
-    pub callee: Arc<dyn Callee>,
-}
-impl Shelf {
-    /// s
-    pub fn new(parts: ShelfParts<'_>) -> Self {
-        Self(
-            parts
-                .tools
-                .items
-                .iter()
-                .map(|tool| {
-                    Arc::new(Entry {
-                        name: format!("mcp__{}__{}", parts.server, tool.name).into(),
-                        server: Some(parts.server.clone()),
-                        description: "".into(),
-                        tool: Arc::clone(tool),
-                        hints: tool.hints,
-                        callee: Arc::clone(&parts.callee),
-                    })
-                })
-                .collect(),
-        )
-    }
-    /// s
-    pub fn entries(&self) -> &[Arc<Entry>] {
-        &self.0
-    }
-}
-/// s
-pub fn visible_name(r: &wharf_protocol::ToolRef) -> Arc<str> {
-    format!("mcp__{}__{}", r.server, r.tool).into()
-}
-impl Catalog {
-    /// s
-    pub fn new(shelves: Vec<Arc<Shelf>>, own: Vec<Arc<Entry>>) -> Self {
-        Self { entries: shelves.iter().flat_map(|s| s.0.clone()).chain(own).collect() }
+impl fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.entries.iter().map(|entry| &entry.name)).finish()
     }
 }

@@ -1,4 +1,419 @@
-//! How one call is carried out.
+//! How one call is carried out, from the model's words to what it reads: checked, permitted, called, cut and recorded.
 
-/// Carries out calls.
-pub struct Dispatcher;
+mod ask;
+mod command_hook;
+mod condition;
+mod hooks;
+mod output;
+mod policy;
+mod read_output;
+mod spill;
+mod story;
+mod words;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tracing::Instrument as _;
+use wharf_client::{BoxFuture, CallError, CallErrorKind, CallOptions, Fault};
+use wharf_protocol::{
+    CallFailed, Content, Json, Offered, ServerName, ToolCall, ToolOutput, Tools, TraceSink, TraceStep,
+};
+
+use crate::catalog::{Catalog, Drift, Entry, Standing, drift};
+pub use ask::{Answer, Approval, ApprovalRequest, Asked, Asker, AskerHost, NoAsker, Question, host};
+pub use command_hook::{CommandHooks, HookSurroundings, InvalidHooks, command_hooks};
+pub use condition::{Condition, InvalidCondition};
+pub use hooks::{After, Before, CallView, Changes, Hook};
+pub use output::USUAL_LIMIT;
+pub use policy::{Decision, Mode, Policy, Rule, Then};
+pub use spill::{ReadError, Spill};
+
+use condition::Facts;
+use story::Story;
+
+/// How long a person may take to answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(60 * 60);
+
+/// Carries out the calls of one run. Every tool goes the same way.
+pub struct Dispatcher {
+    policy: Policy,
+    hooks: Vec<Arc<dyn Hook>>,
+    asker: Arc<dyn Asker>,
+    spill: Option<Spill>,
+    trace: Option<Arc<dyn TraceSink>>,
+    most_tokens: usize,
+    total: Option<Duration>,
+    idle: Option<Duration>,
+    /// Tools that need not be asked about again, as they were described when that was said.
+    approved: Mutex<HashMap<Arc<str>, Json>>,
+}
+
+/// What one turn of an agent has: what it is offered, and who carries out its calls.
+pub struct Turn {
+    /// What is offered.
+    pub catalog: Arc<Catalog>,
+    /// Who carries out calls.
+    pub dispatcher: Arc<Dispatcher>,
+}
+
+impl Tools for Turn {
+    fn offered(&self) -> &[Offered] {
+        self.catalog.offered()
+    }
+
+    fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Result<ToolOutput, CallFailed>> {
+        Box::pin(self.dispatcher.call(&self.catalog, call))
+    }
+}
+
+/// Why a call goes no further.
+enum Stop {
+    /// The model is told this.
+    Refused(String),
+    /// The host has to handle it.
+    Failed(CallFailed),
+}
+
+/// What hooks wish about the question whether a call may be made.
+enum Wish {
+    Nothing,
+    Allow(String),
+    Ask(String),
+}
+
+impl Dispatcher {
+    /// Carries out one call. What the model can act on is an output; an error is for the host.
+    pub async fn call(&self, catalog: &Catalog, call: &ToolCall) -> Result<ToolOutput, CallFailed> {
+        let span = tracing::info_span!("call", server = tracing::field::Empty, tool = call.name, call = call.id);
+        let mut story = Story::begin(self.trace.as_deref(), call);
+        let result = match self.carry_out(catalog, call, &mut story).instrument(span).await {
+            Ok(output) => Ok(output),
+            Err(Stop::Refused(words)) => Ok(ToolOutput::error(words)),
+            Err(Stop::Failed(failed)) => Err(failed),
+        };
+        story.ends(&result);
+        result
+    }
+
+    async fn carry_out(&self, catalog: &Catalog, call: &ToolCall, story: &mut Story<'_>) -> Result<ToolOutput, Stop> {
+        let Some(entry) = catalog.get(&call.name) else {
+            story.step(|| TraceStep::NotOffered);
+            return Err(Stop::Refused(words::not_offered(catalog, &call.name)));
+        };
+        story.is_about(entry);
+        tracing::Span::current().record("server", entry.server.as_ref().map(ServerName::as_str));
+        let mut arguments = fit(entry, &call.arguments, story).map_err(|fault| words::misfit(entry, &fault))?;
+        let mut seen = entry.seen(&arguments);
+        check_standing(entry, story).await?;
+
+        let (mut wish, mut notes) = (Wish::Nothing, Vec::new());
+        for hook in &self.hooks {
+            if !hook.condition().holds(entry, &seen) {
+                continue;
+            }
+            let by = || hook.name().to_owned();
+            let changes = match hook.before(&CallView { id: &call.id, entry, arguments: &seen }).await {
+                Before::Proceed(changes) => changes,
+                Before::Allow(changes) => {
+                    wish = wish.or_allow(hook.name());
+                    changes
+                }
+                Before::Ask(why, changes) => {
+                    wish = Wish::Ask(why);
+                    changes
+                }
+                Before::Block(reason) => {
+                    story.step(|| TraceStep::Blocked { by: by(), reason: reason.clone() });
+                    return Err(Stop::Refused(words::blocked(entry, &reason)));
+                }
+                Before::Failed(reason) => {
+                    story.step(|| TraceStep::HookFailed { by: by(), reason });
+                    continue;
+                }
+            };
+            notes.extend(changes.words.map(|words| (hook.name(), words)));
+            if let Some(rewritten) = changes.arguments {
+                story.step(|| TraceStep::Rewritten { by: by() });
+                let fitted = fit(entry, &rewritten, story);
+                arguments = fitted.map_err(|fault| words::rewritten_misfit(entry, hook.name(), &fault))?;
+                seen = entry.seen(&arguments);
+            }
+        }
+
+        self.permit(entry, &seen, wish, story).await?;
+        story.goes_out(&seen);
+        let output = self.ask_callee(entry, &arguments, story).await?;
+        story.came_back();
+        let mut output = self.capped(entry, output, story).await;
+
+        for (hook, words) in notes {
+            output = annotated(output, hook, words, story);
+        }
+        for hook in &self.hooks {
+            if !hook.condition().holds(entry, &seen) {
+                continue;
+            }
+            let by = || hook.name().to_owned();
+            match hook.after(&CallView { id: &call.id, entry, arguments: &seen }, &output).await {
+                After::Keep => {}
+                After::Annotate(words) => output = annotated(output, hook.name(), words, story),
+                After::Replace(replaced) => {
+                    story.step(|| TraceStep::Replaced { by: by() });
+                    output = self.capped(entry, replaced, story).await;
+                }
+                After::Block(reason) => {
+                    output = ToolOutput::error(words::withheld(entry, &reason));
+                    story.step(|| TraceStep::Blocked { by: by(), reason });
+                }
+                After::Failed(reason) => story.step(|| TraceStep::HookFailed { by: by(), reason }),
+            }
+        }
+        Ok(output)
+    }
+
+    /// Whether the call may be made, as far as that can be said without making it.
+    async fn permit(&self, entry: &Arc<Entry>, seen: &Json, wish: Wish, story: &mut Story<'_>) -> Result<(), Stop> {
+        let decision = self.policy.decide(&Facts::new(entry, seen));
+        let forced = matches!(wish, Wish::Ask(_));
+        let (then, by) = match (decision.then, wish) {
+            (Then::Allow | Then::Ask, Wish::Ask(why)) => (Then::Ask, Cow::Owned(why)),
+            (Then::Ask, Wish::Allow(hook)) if !entry.needs_person => (Then::Allow, Cow::Owned(hook)),
+            (then, _) => (then, Cow::Borrowed(decision.by)),
+        };
+        match then {
+            Then::Allow => story.step(|| TraceStep::Allowed { by: by.into_owned() }),
+            Then::Deny => {
+                let words = words::denied(entry, &by);
+                story.step(|| TraceStep::Denied { by: by.into_owned() });
+                return Err(Stop::Refused(words));
+            }
+            Then::Ask if !forced && self.is_approved(entry) => {
+                story.step(|| TraceStep::Allowed { by: "an earlier answer".to_owned() });
+            }
+            Then::Ask => self.ask(entry, seen, by.into_owned(), story).await?,
+        }
+        Ok(())
+    }
+
+    async fn ask(&self, entry: &Arc<Entry>, seen: &Json, why: String, story: &mut Story<'_>) -> Result<(), Stop> {
+        let request = ApprovalRequest {
+            name: Arc::clone(&entry.name),
+            server: entry.server.clone(),
+            tool: Arc::clone(&entry.tool.name),
+            arguments: seen.clone(),
+            why: why.clone(),
+        };
+        let answer = self.asker.ask(Question::new(Asked::Approve(request)));
+        let approval = match tokio::time::timeout(ANSWER_LIMIT, answer).await {
+            Ok(answer) => answer.into_approval(),
+            Err(_) => Approval::No("nobody answered whether it may be called".to_owned()),
+        };
+        let words = match approval {
+            Approval::Yes => None,
+            Approval::YesAlways => {
+                self.approve(entry);
+                Some("always".to_owned())
+            }
+            Approval::No(words) => {
+                let refusal = words::refused(entry, &words);
+                story.step(|| TraceStep::Asked { by: why, approved: false, words: Some(words) });
+                return Err(Stop::Refused(refusal));
+            }
+        };
+        story.step(|| TraceStep::Asked { by: why, approved: true, words });
+        Ok(())
+    }
+
+    async fn ask_callee(&self, entry: &Entry, arguments: &Json, story: &mut Story<'_>) -> Result<ToolOutput, Stop> {
+        let error = match self.call_once(entry, arguments, story).await {
+            Ok(output) => return Ok(output),
+            // It did not run. On the next session the tool may be another, or gone.
+            Err(error) if matches!(error.kind, CallErrorKind::SessionLost { .. }) => {
+                check_standing(entry, story).await?;
+                match self.call_once(entry, arguments, story).await {
+                    Ok(output) => return Ok(output),
+                    Err(error) => error,
+                }
+            }
+            Err(error) => error,
+        };
+        match &error.kind {
+            CallErrorKind::Output { fault, .. } => story.step(|| TraceStep::OutputMisfit { fault: fault.to_string() }),
+            CallErrorKind::Arguments { fault, .. } => story.step(|| TraceStep::Misfit { fault: fault.to_string() }),
+            _ => {}
+        }
+        words::unanswered(entry, error).map_err(Stop::Failed)
+    }
+
+    async fn call_once(&self, entry: &Entry, arguments: &Json, story: &Story<'_>) -> Result<ToolOutput, CallError> {
+        let mut progress = story.progress();
+        let options = CallOptions {
+            total: entry.settings.timeout.or(self.total),
+            idle: self.idle,
+            progress: progress.as_mut().map(|heard| heard as _),
+            admitted: true,
+            ..CallOptions::default()
+        };
+        entry.callee.call(&entry.tool, arguments, options).await
+    }
+
+    async fn capped(&self, entry: &Entry, output: ToolOutput, story: &mut Story<'_>) -> ToolOutput {
+        let limit = output::limit(entry, self.most_tokens);
+        let (output, steps) = output::capped(output, limit, self.spill.as_ref()).await;
+        for step in steps {
+            story.step(|| step);
+        }
+        output
+    }
+
+    /// A tool that has changed since somebody approved of it is another tool.
+    fn is_approved(&self, entry: &Entry) -> bool {
+        let approved = self.approved.lock().unwrap_or_else(PoisonError::into_inner);
+        !entry.needs_person && approved.get(&entry.name).is_some_and(|as_it_was| *as_it_was == entry.tool.raw)
+    }
+
+    fn approve(&self, entry: &Entry) {
+        let mut approved = self.approved.lock().unwrap_or_else(PoisonError::into_inner);
+        approved.insert(Arc::clone(&entry.name), entry.tool.raw.clone());
+    }
+}
+
+/// Arguments that fit the tool, and what had to be done for that.
+fn fit(entry: &Entry, written: &Json, story: &mut Story<'_>) -> Result<Json, Fault> {
+    let fitted =
+        entry.fit(written).inspect_err(|fault| story.step(|| TraceStep::Misfit { fault: fault.to_string() }))?;
+    if fitted.repaired {
+        story.step(|| TraceStep::Repaired);
+    }
+    if let Some(reason) = fitted.unchecked {
+        story.step(|| TraceStep::Unchecked { reason });
+    }
+    if entry.bound().next().is_some() {
+        story.step(|| TraceStep::Bound { names: entry.bound().map(str::to_owned).collect() });
+    }
+    Ok(fitted.arguments)
+}
+
+/// Whether the tool still is what the model was told.
+async fn check_standing(entry: &Entry, story: &mut Story<'_>) -> Result<(), Stop> {
+    let standing = match entry.callee.glance(&entry.tool) {
+        Some(standing) => standing,
+        None => entry.callee.look(&entry.tool).await,
+    };
+    match standing {
+        Standing::Same | Standing::Unknown => Ok(()),
+        Standing::Gone => {
+            story.step(|| TraceStep::Drifted { what: "it is gone".to_owned(), called: false });
+            Err(Stop::Refused(words::gone(entry)))
+        }
+        Standing::Changed(new) => match drift(&entry.tool, &new) {
+            Drift::Harmless(what) => {
+                story.step(|| TraceStep::Drifted { what, called: true });
+                Ok(())
+            }
+            Drift::Breaking(what) => {
+                let words = words::drifted(entry, &new, &what);
+                story.step(|| TraceStep::Drifted { what, called: false });
+                Err(Stop::Refused(words))
+            }
+        },
+    }
+}
+
+fn annotated(mut output: ToolOutput, hook: &str, words: String, story: &mut Story<'_>) -> ToolOutput {
+    output.content.push(Content::text(words.as_str()));
+    story.step(|| TraceStep::Annotated { by: hook.to_owned(), words });
+    output.rebuilt()
+}
+
+impl Wish {
+    /// One hook that wants a person asked outweighs all that do not.
+    fn or_allow(self, hook: &str) -> Self {
+        match self {
+            Self::Ask(why) => Self::Ask(why),
+            Self::Nothing | Self::Allow(_) => Self::Allow(hook.to_owned()),
+        }
+    }
+}
+
+impl From<String> for Stop {
+    fn from(words: String) -> Self {
+        Self::Refused(words)
+    }
+}
+
+/// With the standard policy, nobody to ask, and nothing else.
+impl Default for Dispatcher {
+    fn default() -> Self {
+        Self {
+            policy: Policy::default(),
+            hooks: Vec::new(),
+            asker: Arc::new(NoAsker),
+            spill: None,
+            trace: None,
+            most_tokens: USUAL_LIMIT,
+            total: None,
+            idle: None,
+            approved: Mutex::default(),
+        }
+    }
+}
+
+impl Dispatcher {
+    /// A dispatcher with a policy.
+    pub fn new(policy: Policy) -> Self {
+        Self { policy, ..Self::default() }
+    }
+
+    /// With one more hook; hooks are run in the order they come.
+    #[must_use]
+    pub fn with_hook(mut self, hook: Arc<dyn Hook>) -> Self {
+        self.hooks.push(hook);
+        self
+    }
+
+    /// With somebody to ask.
+    #[must_use]
+    pub fn with_asker(mut self, asker: Arc<dyn Asker>) -> Self {
+        self.asker = asker;
+        self
+    }
+
+    /// With a store for outputs that are too long; [`Dispatcher::read_output`] reads in it.
+    #[must_use]
+    pub fn with_spill(mut self, spill: Spill) -> Self {
+        self.spill = Some(spill);
+        self
+    }
+
+    /// With somebody who hears what happens.
+    #[must_use]
+    pub fn with_trace(mut self, trace: Arc<dyn TraceSink>) -> Self {
+        self.trace = Some(trace);
+        self
+    }
+
+    /// With another limit for outputs, in tokens of about four characters. A server's own setting counts more, and what
+    /// a tool asks for counts most.
+    #[must_use]
+    pub fn with_most_tokens(mut self, tokens: usize) -> Self {
+        self.most_tokens = tokens;
+        self
+    }
+
+    /// With a limit for whole calls, where their server has none of its own, and one for silence.
+    #[must_use]
+    pub fn with_limits(mut self, total: Option<Duration>, idle: Option<Duration>) -> Self {
+        (self.total, self.idle) = (total, idle);
+        self
+    }
+
+    /// The tool `read_output`, for the catalog, if long outputs are kept.
+    pub fn read_output(&self) -> Option<Arc<Entry>> {
+        let most = self.most_tokens.saturating_mul(output::CHARACTERS_PER_TOKEN);
+        Some(read_output::read_output(self.spill.clone()?, most))
+    }
+}

@@ -9,9 +9,9 @@ pub mod dispatch;
 mod fleet;
 pub mod import;
 
-pub use catalog::{Callee, Catalog, Entry};
+pub use catalog::{Callee, Catalog, Entry, OwnTool, Shelf, ShelfParts, Standing};
 pub use config::{Reach, Scope, Server, Settings};
-pub use dispatch::Dispatcher;
+pub use dispatch::{Dispatcher, Policy, Turn};
 pub use fleet::{
     Command, Enlisted, Fleet, FleetError, FleetOptions, Hold, LOCAL_GATE, Network, Offer, OfferError, Outfit,
     REMOTE_GATE, Reason, Reconnection, State, Status,

@@ -75,6 +75,13 @@ impl Content {
         Self { kind: kind.unwrap_or_else(|reason| ContentKind::Unreadable { reason }), raw }
     }
 
+    /// A text block made here.
+    pub fn text(text: impl Into<String>) -> Self {
+        let text = text.into();
+        let raw = Json::from(serde_json::json!({"type": "text", "text": text}));
+        Self { kind: ContentKind::Text(text), raw }
+    }
+
     /// The text of a text block.
     pub fn as_text(&self) -> Option<&str> {
         match &self.kind {

@@ -35,6 +35,17 @@ impl Json {
         Ok(Self { text: Arc::new(text), span })
     }
 
+    /// `null`.
+    pub(crate) fn null() -> Self {
+        Self::trusted("null".to_owned())
+    }
+
+    /// Text that was put together of values, and is one too.
+    pub(crate) fn trusted(text: String) -> Self {
+        let span = 0..text.len();
+        Self { text: Arc::new(text), span }
+    }
+
     /// A part of `text` that has been parsed already, without copying it.
     ///
     /// `part` must borrow from `text`; if it does not, it is copied.

@@ -1,5 +1,7 @@
 //! What a tool answered, whole: every block, the structured content, the error flag, and the text as it came.
 
+use std::fmt::Write as _;
+
 use crate::fields::MOST_ITEMS;
 use crate::scan::{entries, items};
 use crate::{Content, ContentKind, Fields, Json, Quarantined};
@@ -35,6 +37,31 @@ impl ToolOutput {
             meta: view.meta.map(|meta| raw.part(meta)),
             raw: raw.clone(),
         })
+    }
+
+    /// A result made here, of one text.
+    pub fn said(text: impl Into<String>) -> Self {
+        let content = vec![Content::text(text)];
+        Self { content, structured: None, is_error: false, meta: None, raw: Json::null() }.rebuilt()
+    }
+
+    /// A result made here, of one text that says what went wrong.
+    pub fn error(text: impl Into<String>) -> Self {
+        Self { is_error: true, ..Self::said(text) }.rebuilt()
+    }
+
+    /// The same with [`ToolOutput::raw`] written anew from its parts, for whoever has changed one of them.
+    #[must_use]
+    pub fn rebuilt(mut self) -> Self {
+        let blocks: Vec<&str> = self.content.iter().map(|block| block.raw.as_str()).collect();
+        let mut raw = format!("{{\"content\":[{}]", blocks.join(","));
+        let optional = [("structuredContent", &self.structured), ("_meta", &self.meta)];
+        for (key, value) in optional.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?))) {
+            let _ = write!(raw, ",\"{key}\":{value}");
+        }
+        raw.push_str(if self.is_error { ",\"isError\":true}" } else { "}" });
+        self.raw = Json::trusted(raw);
+        self
     }
 
     /// All text of the result, other blocks described in a line each.
@@ -156,6 +183,16 @@ mod tests {
     fn a_result_with_only_structured_content_reads_as_that() {
         assert_eq!(output(r#"{"structuredContent":{"n":0}}"#).text(), r#"{"n":0}"#);
         assert_eq!(output(r#"{"content":[]}"#).text(), "");
+    }
+
+    #[test]
+    fn a_result_made_here_reads_like_one_that_was_sent() {
+        let error = ToolOutput::error("no \"such\" file");
+        assert_eq!(error.raw.as_str(), r#"{"content":[{"type":"text","text":"no \"such\" file"}],"isError":true}"#);
+        let sent = output(r#"{"content":[{"type":"text","text":"a"}],"structuredContent":{"n":1},"_meta":{"k":2}}"#);
+        let again = output(ToolOutput { is_error: true, ..sent.clone() }.rebuilt().raw.as_str());
+        assert!(again.is_error && again.structured == sent.structured && again.meta == sent.meta);
+        assert_eq!(again.text(), "a");
     }
 
     #[test]

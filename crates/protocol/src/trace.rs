@@ -51,7 +51,7 @@ pub struct ToolTrace {
     pub server: Option<ServerName>,
     /// The tool's own name, if there is such a tool.
     pub tool: Option<Arc<str>>,
-    /// The arguments that were sent, where they are not what the model wrote.
+    /// The arguments that were sent, where they are not what the model wrote, and without those the configuration sets.
     pub sent: Option<Json>,
     /// What was decided and changed on the way, in order.
     pub steps: Vec<TraceStep>,
@@ -78,6 +78,16 @@ pub enum TraceStep {
     },
     /// The arguments did not fit the schema as they were written; mended ones were used.
     Repaired,
+    /// The arguments could not be checked: the tool's schema cannot be used.
+    Unchecked {
+        /// Why.
+        reason: String,
+    },
+    /// The configuration set arguments that the model does not see.
+    Bound {
+        /// Their names.
+        names: Vec<String>,
+    },
     /// The tool has changed on its server since the turn began.
     Drifted {
         /// What has changed.
@@ -115,6 +125,11 @@ pub enum TraceStep {
         approved: bool,
         /// What they said.
         words: Option<String>,
+    },
+    /// The structured result does not fit the schema that the tool declares for it.
+    OutputMisfit {
+        /// Where and why.
+        fault: String,
     },
     /// The output was too long and was cut.
     Cut {

@@ -212,7 +212,8 @@ impl Connection {
             order = self.orders.recv() => match order {
                 Some(Order::Enable | Order::Retry) => {}
                 Some(Order::Check) => {
-                    if idle {
+                    // Many may say so, and one list is an answer to all of them.
+                    if idle && self.member.is_outdated() {
                         ready.listing = Some(Listing::begin(&self.member, true));
                     }
                 }
@@ -246,7 +247,8 @@ impl Connection {
     async fn heard(&mut self, ready: &mut Ready) -> Option<Stage> {
         let now = ready.sessions.borrow_and_update().clone();
         match now {
-            SessionStatus::Connected(info) if !Arc::ptr_eq(&info, &ready.info) => {
+            // A list that is being fetched will be of the session there is.
+            SessionStatus::Connected(info) if ready.listing.is_none() && !Arc::ptr_eq(&info, &ready.info) => {
                 // What was listed was listed on another session; nothing of it may be used unseen.
                 ready.info = info;
                 self.member.bell.ring();

@@ -63,6 +63,8 @@ pub(super) struct Member {
 pub(super) struct Bell {
     rings: AtomicU64,
     answered: AtomicU64,
+    /// The last session that the server is known to have lost; what was listed on it says nothing any more.
+    outlived: AtomicU64,
     heard: Notify,
 }
 
@@ -89,6 +91,11 @@ impl Bell {
 
     pub(super) fn is_rung(&self) -> bool {
         self.rings.load(Ordering::Acquire) > self.answered.load(Ordering::Acquire)
+    }
+
+    /// The server has lost this session.
+    fn outlive(&self, generation: u64) {
+        self.outlived.fetch_max(generation, Ordering::AcqRel);
     }
 
     /// How often it has rung; to be taken before a list is asked for.
@@ -176,14 +183,17 @@ impl Member {
         let mut status = self.status.subscribe();
         let settled = |status: &Status| {
             let about_to = status.next_try.is_some_and(|next| next <= Instant::now() + SOON);
-            !matches!(status.reason, Some(Reason::Connecting | Reason::Queued)) && !about_to && !self.is_outdated(status)
+            !matches!(status.reason, Some(Reason::Connecting | Reason::Queued))
+                && !about_to
+                && !(status.state == State::Connected && self.is_outdated())
         };
         let _ = tokio::time::timeout(self.connect + PATIENCE, status.wait_for(settled)).await;
     }
 
-    /// Whether the list is about to be fetched anew.
-    fn is_outdated(&self, status: &Status) -> bool {
-        status.state == State::Connected && self.bell.is_rung()
+    /// Whether what is known has to be fetched anew before anybody may go by it.
+    pub(super) fn is_outdated(&self) -> bool {
+        let outlived = self.bell.outlived.load(Ordering::Acquire);
+        self.bell.is_rung() || self.known.load().as_ref().is_some_and(|known| known.generation <= outlived)
     }
 
     fn compare(&self, known: &Known, tool: &Arc<Tool>) -> Standing {
@@ -220,7 +230,7 @@ impl Callee for Member {
     fn glance(&self, tool: &Arc<Tool>) -> Option<Standing> {
         let known = self.known.load();
         match known.as_ref() {
-            Some(known) if !self.bell.is_rung() => Some(self.compare(known, tool)),
+            Some(known) if !self.is_outdated() => Some(self.compare(known, tool)),
             _ => None,
         }
     }
@@ -285,14 +295,14 @@ impl Member {
         };
         let result = self.session.call_with(&tool.name, arguments, this).await;
         match result.as_ref().map_err(|error| &error.kind) {
-            // Its tools may be others on the next session; and nobody else may notice that a server is gone that is behind a
-            // network.
-            Err(CallErrorKind::SessionLost { .. } | CallErrorKind::Connect(_) | CallErrorKind::Lost(_)) => {
-                self.bell.ring();
-                let _ = self.orders.try_send(Order::Check);
-            }
-            _ => {}
+            // Its tools may be others on the next session.
+            Err(CallErrorKind::SessionLost { .. }) => self.bell.outlive(generation),
+            // Nobody else may notice that a server behind a network is gone.
+            Err(CallErrorKind::Connect(_) | CallErrorKind::Lost(_)) => self.bell.ring(),
+            _ => return result,
         }
+        // Where too many wait to say so, it has been said.
+        let _ = self.orders.try_send(Order::Check);
         result
     }
 }

@@ -1,10 +1,13 @@
 //! Tools that change under the fleet.
 
-use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Duration;
+
+use serde_json::{Value, json};
 use tokio::time::Instant;
 use wharf_fleet::catalog::Standing;
-use wharf_fleet::{Fleet, State};
+use wharf_fleet::{Fleet, State, Turn};
+use wharf_protocol::{Json, ToolCall, Tools as _};
 use wharf_testkit::{HttpScripted, Script, Scripted, Step, eventually, soon};
 
 use super::{LONG, call, entry, in_memory, name, offered, open, over_http, reaches};
@@ -110,14 +113,39 @@ async fn a_session_that_is_begun_anew_is_listed_anew_before_anything_is_called_o
     let (remote, _listening) = over_http("remote", &server).await;
     let fleet = open([remote]);
     soon(fleet.settled(LONG)).await;
-    let add = entry(&fleet, "mcp__remote__add");
+    let turn = Turn { catalog: fleet.catalog(), dispatcher: Arc::default() };
     server.wipe();
-    let answer = soon(call(&add, json!({"a": 1, "b": 1}))).await;
-    let said = answer.map_or_else(|error| error.to_string(), |output| output.text());
-    assert!(said.contains("add") && !said.contains('2'), "{said}");
+    let add =
+        ToolCall { id: "1".into(), name: "mcp__remote__add".into(), arguments: Json::from(json!({"a": 1, "b": 1})) };
+    let output = soon(turn.call(&add)).await.unwrap();
+    assert!(output.is_error);
+    insta::assert_snapshot!(output.text(), @"`mcp__remote__add` was not called: its server does not offer it any more. Do not call it again.");
     assert_eq!(server.log().count("tools/call"), 1, "the new session was never asked for a tool it does not have");
     soon(until_offered(&fleet, &["mcp__remote__other"])).await;
     soon(reaches(&fleet, "remote", State::Connected)).await;
+    soon(fleet.close()).await;
+}
+
+#[tokio::test]
+async fn many_callers_of_a_lost_session_cost_one_greeting_and_one_list_and_each_is_answered_once() {
+    let server = HttpScripted::new(Script::good());
+    let (remote, _listening) = over_http("remote", &server).await;
+    let fleet = open([remote]);
+    soon(fleet.settled(LONG)).await;
+    let turn = Turn { catalog: fleet.catalog(), dispatcher: Arc::default() };
+    let (greetings, lists) = (server.log().count("initialize"), server.log().count("tools/list"));
+    server.wipe();
+    let call = |number: i64| {
+        let arguments = Json::from(json!({"a": number, "b": 0}));
+        ToolCall { id: number.to_string(), name: "mcp__remote__add".into(), arguments }
+    };
+    let calls: Vec<ToolCall> = (0..64).map(call).collect();
+    let answers = soon(futures_util::future::join_all(calls.iter().map(|call| turn.call(call)))).await;
+    let answers: Vec<String> = answers.into_iter().map(|answer| answer.unwrap().text()).collect();
+    assert_eq!(answers, (0..64).map(|number| number.to_string()).collect::<Vec<_>>());
+    assert_eq!(server.log().count("initialize") - greetings, 1);
+    assert_eq!(server.log().count("tools/list") - lists, 1);
+    assert_eq!(server.taken().count("tools/call"), 64);
     soon(fleet.close()).await;
 }
 

@@ -1,0 +1,157 @@
+//! Patterns for the names of tools, as filters, policies and hooks write them.
+//!
+//! `*` stands for any text, and so does `.*`, which people write who know regular expressions. A pattern fits a tool by
+//! its own name or by its full one. `mcp__github` alone means everything of that server.
+
+use std::borrow::Cow;
+
+use wharf_protocol::ServerName;
+
+use super::naming::{PREFIX, plain};
+
+/// One pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern(String);
+
+/// The names of one tool, as patterns see them.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'a> {
+    /// What the model calls it.
+    pub visible: &'a str,
+    /// The server it lives on.
+    pub server: Option<&'a ServerName>,
+    /// Its own name.
+    pub tool: &'a str,
+}
+
+impl Pattern {
+    /// Reads a pattern; every text is one.
+    pub fn new(text: &str) -> Self {
+        let mut text = text.replace(".*", "*");
+        while text.contains("**") {
+            text = text.replace("**", "*");
+        }
+        Self(text)
+    }
+
+    /// Whether it stands for itself only.
+    pub fn is_exact(&self) -> bool {
+        !self.0.contains('*')
+    }
+
+    /// Whether it fits any text.
+    pub fn fits(&self, text: &str) -> bool {
+        glob(&self.0, text)
+    }
+
+    /// Whether it fits a tool.
+    pub fn fits_tool(&self, named: &Named<'_>) -> bool {
+        if self.fits(named.tool) {
+            return true;
+        }
+        let Some(server) = named.server else { return self.fits(named.visible) };
+        if self.is_exact() {
+            return self.0 == named.visible || self.is_whole(server) || self.0 == full(named, server);
+        }
+        self.keeps_to(server) && (self.fits(named.visible) || self.fits(&full(named, server)))
+    }
+
+    /// Whether it names a whole server.
+    fn is_whole(&self, server: &ServerName) -> bool {
+        let named = self.0.strip_prefix(PREFIX);
+        named.is_some_and(|named| named == server.as_str() || named == plain(server.as_str()))
+    }
+
+    /// `mcp__github__*` means the server `github` and not one that calls itself `github__evil`: where a pattern says
+    /// where the server's name ends, it has to be this server's.
+    fn keeps_to(&self, server: &ServerName) -> bool {
+        let literal = self.0.split('*').next().unwrap_or_default();
+        let Some(named) = literal.strip_prefix(PREFIX) else { return true };
+        if !named.contains("__") {
+            return true;
+        }
+        let after = |server: &str| named.strip_prefix(server).is_some_and(|rest| rest.starts_with("__"));
+        after(server.as_str()) || after(&plain(server.as_str()))
+    }
+}
+
+/// The full name before it is cut or told from others by a digest.
+fn full<'a>(named: &Named<'a>, server: &ServerName) -> Cow<'a, str> {
+    let (server, tool) = (server.as_str(), named.tool);
+    let whole = PREFIX.len() + server.len() + 2 + tool.len();
+    if named.visible.len() == whole && named.visible.ends_with(tool) {
+        return Cow::Borrowed(named.visible);
+    }
+    Cow::Owned(format!("{PREFIX}{}__{}", plain(server), plain(tool)))
+}
+
+/// Whether a text fits a pattern with `*`. Goes back to the last `*` only, so it takes no longer than the product of the
+/// two lengths.
+fn glob(pattern: &str, text: &str) -> bool {
+    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
+    let (mut p, mut t, mut star) = (0, 0, None);
+    while t < text.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                star = Some((p + 1, t));
+                p += 1;
+            }
+            Some(byte) if *byte == text[t] => (p, t) = (p + 1, t + 1),
+            _ => match star {
+                Some((after, from)) => {
+                    star = Some((after, from + 1));
+                    (p, t) = (after, from + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|byte| *byte == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::visible_name;
+    use wharf_protocol::ToolRef;
+
+    fn fits(pattern: &str, server: &str, tool: &str) -> bool {
+        let server: ServerName = server.parse().unwrap();
+        let visible = visible_name(&ToolRef { server: server.clone(), tool: tool.into() });
+        Pattern::new(pattern).fits_tool(&Named { visible: &visible, server: Some(&server), tool })
+    }
+
+    #[test]
+    fn a_tool_is_meant_by_its_own_name_by_its_full_one_and_by_its_server() {
+        for pattern in
+            ["search", "mcp__github__search", "mcp__github", "mcp__github__*", "mcp__github__.*", "*", "s*ch"]
+        {
+            assert!(fits(pattern, "github", "search"), "{pattern}");
+        }
+        for pattern in ["sea", "mcp__git", "mcp__github__", "mcp__gitlab__*", "", "s*c", "mcp__github__x*"] {
+            assert!(!fits(pattern, "github", "search"), "{pattern}");
+        }
+        assert!(fits("mcp__.*__write.*", "files", "write_file"));
+        assert!(fits("mcp__git*", "github", "search") && fits("mcp__my_server", "my.server", "x"));
+    }
+
+    #[test]
+    fn a_server_cannot_slip_under_the_pattern_of_another() {
+        assert!(!fits("mcp__github__*", "github__evil", "search"));
+        assert!(fits("mcp__github__evil__*", "github__evil", "search"));
+        assert!(!fits("mcp__a__b*", "a__bc", "x"));
+    }
+
+    #[test]
+    fn a_name_that_was_cut_or_changed_is_still_found_by_what_people_write() {
+        let long = "a_tool_with_a_name_of_more_than_sixty_four_characters_in_all_its_glory";
+        assert!(fits(&format!("mcp__github__{long}"), "github", long) && fits("mcp__github__a_tool*", "github", long));
+        assert!(fits("mcp__files__read_file", "files", "read file") && fits("read file", "files", "read file"));
+    }
+
+    #[test]
+    fn stars_that_invite_going_back_end_soon() {
+        let text = "a".repeat(10_000);
+        assert!(!Pattern::new(&format!("{}b", "a*".repeat(200))).fits(&text));
+    }
+}

@@ -1,0 +1,181 @@
+//! Questions to a person, or to whoever answers for one: approval, forms, and a model's words for a server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use wharf_client::{Abilities, BoxFuture, Elicitation, ElicitationAnswer, Host, Notice, Refusal, Root};
+use wharf_protocol::{Json, ServerName};
+
+/// Whoever is asked.
+pub trait Asker: Send + Sync {
+    /// Asks, and waits for the answer.
+    fn ask(&self, question: Question) -> BoxFuture<'_, Answer>;
+
+    /// What servers are told that they may ask for.
+    fn abilities(&self) -> Abilities;
+}
+
+/// One question.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// Its number; no other question of this process has it.
+    pub id: u64,
+    /// What is asked.
+    pub asked: Asked,
+}
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub enum Asked {
+    /// Whether a tool may be called. Answered by [`Answer::Approval`].
+    Approve(ApprovalRequest),
+    /// A server wants something from a person. Answered by [`Answer::Form`].
+    Elicit {
+        /// The server.
+        server: ServerName,
+        /// What it wants.
+        elicitation: Elicitation,
+    },
+    /// A server wants a model's answer. Answered by [`Answer::Sample`].
+    Sample {
+        /// The server.
+        server: ServerName,
+        /// What it asks, in the protocol's own shape.
+        request: Json,
+    },
+}
+
+/// A call that waits for approval.
+#[derive(Clone, Debug)]
+pub struct ApprovalRequest {
+    /// The name the model called.
+    pub name: Arc<str>,
+    /// The server, for a tool that lives on one.
+    pub server: Option<ServerName>,
+    /// The tool's own name.
+    pub tool: Arc<str>,
+    /// The arguments.
+    pub arguments: Json,
+    /// Why it is asked.
+    pub why: String,
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// To [`Asked::Approve`].
+    Approval(Approval),
+    /// To [`Asked::Elicit`].
+    Form(ElicitationAnswer),
+    /// To [`Asked::Sample`].
+    Sample(Result<Json, Refusal>),
+}
+
+/// Whether a tool may be called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Approval {
+    /// Yes, this once.
+    Yes,
+    /// Yes, and this tool need not be asked about again in this run.
+    YesAlways,
+    /// No, and why not.
+    No(String),
+}
+
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+impl Question {
+    pub(crate) fn new(asked: Asked) -> Self {
+        Self { id: NEXT.fetch_add(1, Ordering::Relaxed), asked }
+    }
+}
+
+impl Answer {
+    /// As an approval; an answer to another question is a no.
+    pub fn into_approval(self) -> Approval {
+        match self {
+            Self::Approval(approval) => approval,
+            _ => Approval::No("the answer was to another question".to_owned()),
+        }
+    }
+}
+
+/// Nobody: what would have to be asked about is not done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoAsker;
+
+impl Asker for NoAsker {
+    fn ask(&self, question: Question) -> BoxFuture<'_, Answer> {
+        let answer = match question.asked {
+            Asked::Approve(request) => Answer::Approval(Approval::No(format!(
+                "it needs approval and nobody can be asked here; allow it with --allow {}",
+                request.name
+            ))),
+            Asked::Elicit { .. } => Answer::Form(ElicitationAnswer::Decline),
+            Asked::Sample { .. } => Answer::Sample(Err(Refusal("this host has no model to offer".to_owned()))),
+        };
+        Box::pin(std::future::ready(answer))
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+    }
+}
+
+/// A session's host that passes what its server asks on to an [`Asker`], and what it tells to a function.
+pub struct AskerHost {
+    server: ServerName,
+    asker: Arc<dyn Asker>,
+    roots: Vec<Root>,
+    notice: Box<dyn Fn(Notice) + Send + Sync>,
+}
+
+/// The host of one server's session.
+pub fn host(server: ServerName, asker: Arc<dyn Asker>, notice: impl Fn(Notice) + Send + Sync + 'static) -> AskerHost {
+    AskerHost { server, asker, roots: Vec::new(), notice: Box::new(notice) }
+}
+
+impl AskerHost {
+    /// With folders that the server may work in.
+    #[must_use]
+    pub fn with_roots(mut self, roots: Vec<Root>) -> Self {
+        self.roots = roots;
+        self
+    }
+}
+
+impl Host for AskerHost {
+    fn abilities(&self) -> Abilities {
+        let mut abilities = self.asker.abilities();
+        abilities.roots |= !self.roots.is_empty();
+        abilities
+    }
+
+    fn elicit(&self, elicitation: Elicitation) -> BoxFuture<'_, ElicitationAnswer> {
+        Box::pin(async {
+            let question = Question::new(Asked::Elicit { server: self.server.clone(), elicitation });
+            match self.asker.ask(question).await {
+                Answer::Form(answer) => answer,
+                _ => ElicitationAnswer::Decline,
+            }
+        })
+    }
+
+    fn sample(&self, request: Json) -> BoxFuture<'_, Result<Json, Refusal>> {
+        Box::pin(async {
+            let question = Question::new(Asked::Sample { server: self.server.clone(), request });
+            match self.asker.ask(question).await {
+                Answer::Sample(answer) => answer,
+                _ => Err(Refusal("the answer was to another question".to_owned())),
+            }
+        })
+    }
+
+    fn roots(&self) -> BoxFuture<'_, Vec<Root>> {
+        Box::pin(std::future::ready(self.roots.clone()))
+    }
+
+    fn notice(&self, notice: Notice) {
+        (self.notice)(notice);
+    }
+}

@@ -1,0 +1,138 @@
+//! Which calls may be made: allowed, forbidden, or to be asked about.
+
+use serde::{Deserialize, Serialize};
+
+use super::condition::{Condition, Facts};
+
+/// Rules, and what holds where none of them says anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "Written")]
+pub struct Policy {
+    /// What holds where no rule fits.
+    pub mode: Mode,
+    /// The rules. Of those that fit, one that denies wins, then one that asks, then one that allows.
+    pub rules: Vec<Rule>,
+}
+
+/// One rule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// Which calls it is about.
+    pub when: Condition,
+    /// What it says of them.
+    pub then: Then,
+    /// What it is called; its condition where it has no name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// What a rule says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Then {
+    /// The call is made.
+    Allow,
+    /// A person is asked.
+    Ask,
+    /// The call is not made.
+    Deny,
+}
+
+/// What holds where no rule fits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Everything may be called.
+    Permissive,
+    /// Tools that say they are destructive are asked about.
+    #[default]
+    Standard,
+    /// All tools are asked about that do not say they only read.
+    Cautious,
+}
+
+/// What is to be done with a call, and which rule says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision<'a> {
+    /// What is to be done.
+    pub then: Then,
+    /// The rule's name, or that of the mode.
+    pub by: &'a str,
+}
+
+impl Policy {
+    /// Everything may be called: for hosts whose user has just asked for the call.
+    pub fn permissive() -> Self {
+        Self { mode: Mode::Permissive, rules: Vec::new() }
+    }
+
+    /// The same with one more rule.
+    #[must_use]
+    pub fn with(mut self, then: Then, when: Condition) -> Self {
+        self.rules.push(Rule { when, then, name: None });
+        self
+    }
+
+    pub(crate) fn decide<'a>(&'a self, facts: &Facts<'_>) -> Decision<'a> {
+        let mut decided: Option<&Rule> = None;
+        for rule in &self.rules {
+            // Of equal rules the first is named.
+            if decided.is_none_or(|decided| rule.then > decided.then) && rule.when.holds_for(facts) {
+                decided = Some(rule);
+            }
+        }
+        let decided = decided.map(|rule| Decision { then: rule.then, by: rule.called() });
+        let person = Decision { then: Then::Ask, by: "the tool wants a person to be asked" };
+        match decided.unwrap_or_else(|| self.mode.decide(facts)) {
+            Decision { then: Then::Allow, .. } if facts.entry.needs_person => person,
+            decision => decision,
+        }
+    }
+}
+
+impl Rule {
+    fn called(&self) -> &str {
+        self.name.as_deref().unwrap_or_else(|| self.when.as_str())
+    }
+}
+
+impl Mode {
+    fn decide(self, facts: &Facts<'_>) -> Decision<'static> {
+        let hints = facts.entry.hints;
+        match self {
+            Self::Standard if hints.destructive == Some(true) => {
+                Decision { then: Then::Ask, by: "standard mode: the tool says that it may destroy something" }
+            }
+            Self::Cautious if hints.read_only != Some(true) => {
+                Decision { then: Then::Ask, by: "cautious mode: the tool does not say that it only reads" }
+            }
+            Self::Permissive => Decision { then: Then::Allow, by: "permissive mode" },
+            Self::Standard => Decision { then: Then::Allow, by: "standard mode" },
+            Self::Cautious => Decision { then: Then::Allow, by: "cautious mode: the tool only reads" },
+        }
+    }
+}
+
+/// As people write it: rules one by one, or conditions by what they mean.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[derive(Default)]
+struct Written {
+    mode: Mode,
+    rules: Vec<Rule>,
+    allow: Vec<Condition>,
+    ask: Vec<Condition>,
+    deny: Vec<Condition>,
+}
+
+impl From<Written> for Policy {
+    fn from(written: Written) -> Self {
+        let mut policy = Self { mode: written.mode, rules: written.rules };
+        let lists = [(Then::Allow, written.allow), (Then::Ask, written.ask), (Then::Deny, written.deny)];
+        for (then, conditions) in lists {
+            policy.rules.extend(conditions.into_iter().map(|when| Rule { when, then, name: None }));
+        }
+        policy
+    }
+}
