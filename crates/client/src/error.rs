@@ -116,7 +116,8 @@ pub enum CallErrorKind {
     /// The server, or something before it, answered with an HTTP status that is no success.
     #[error(transparent)]
     Http(#[from] HttpStatus),
-    /// The server no longer knows our session, and did not run the call. A new session was made, and lost again.
+    /// The server no longer knows our session, and did not run the call. Either a new session was made, and lost again, or
+    /// the caller wants to know before there is one.
     #[error("the server lost the session (code {code}: {message}); the call did not run")]
     SessionLost {
         /// The server's code; 32600 where it answered with a bare HTTP status.
@@ -198,6 +199,8 @@ pub struct AuthRequired {
     pub challenge: Option<String>,
 }
 
+/// The code that a lost session has where the server gave none.
+const SESSION_TERMINATED: i64 = 32600;
 /// How much of a server's words an error shows.
 const QUOTED: usize = 200;
 
@@ -250,6 +253,11 @@ pub struct Evidence {
 }
 
 impl CallErrorKind {
+    /// There is another session than the one that the caller meant.
+    pub(crate) fn replaced() -> Self {
+        Self::SessionLost { code: SESSION_TERMINATED, message: "another session has taken its place".to_owned() }
+    }
+
     /// Whether the call may have had an effect.
     pub(crate) fn outcome(&self) -> Outcome {
         match self {

@@ -37,7 +37,7 @@ use tokio::time::Instant;
 use wharf_protocol::{Json, ServerName};
 
 pub use cache::ResultCache;
-pub use call::CallOptions;
+pub use call::{CallOptions, OnLoss};
 pub use handshake::ServerInfo;
 pub use options::{Deadlines, SessionOptions};
 
@@ -210,6 +210,12 @@ impl Session {
         self.inner.up()?.wire.session_id()
     }
 
+    /// Which connection, or session of the server, there is: another number for every new one, and 0 while there is none.
+    /// What was listed on one generation says nothing of the next.
+    pub fn generation(&self) -> u64 {
+        self.inner.live.load().as_ref().filter(|live| live.is_up()).map_or(0, |live| live.number)
+    }
+
     /// How the server has behaved so far.
     pub fn health(&self) -> Health {
         self.inner.counters.snapshot()
@@ -242,7 +248,8 @@ impl Session {
         } else {
             handshake::shake_hands(live.wire.line(), host, options).await.map_err(|refused| refused.kind)
         };
-        greeted.map(Arc::new).map_err(|kind| self.inner.call_error(&live, CallErrorKind::Connect(kind)))
+        let greeted = greeted.map(|info| Arc::new(ServerInfo { generation: live.number, ..info }));
+        greeted.map_err(|kind| self.inner.call_error(&live, CallErrorKind::Connect(kind)))
     }
 
     /// Reads something, which may be done as often as it takes: a few times, with pauses between.
@@ -309,6 +316,10 @@ impl Start {
 }
 
 impl Live {
+    fn is_up(&self) -> bool {
+        self.wire.ending().is_none() && !self.lost.load(Ordering::Acquire)
+    }
+
     /// Lets nobody else into this session.
     fn lose(&self) {
         if !self.lost.swap(true, Ordering::AcqRel) {
@@ -343,7 +354,7 @@ impl Live {
 
 impl Inner {
     fn up(&self) -> Option<Arc<Live>> {
-        self.live.load_full().filter(|live| live.wire.ending().is_none() && !live.lost.load(Ordering::Acquire))
+        self.live.load_full().filter(|live| live.is_up())
     }
 
     /// Whether a call failed because the server has lost the session, or speaks another way than it did. If so, nobody

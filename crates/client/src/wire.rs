@@ -12,6 +12,7 @@ mod notices;
 mod out;
 mod outbox;
 mod questions;
+mod queue;
 mod reader;
 mod waiting;
 
@@ -21,7 +22,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crossbeam_queue::ArrayQueue;
 use serde::Serialize;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -38,6 +38,7 @@ use message::write;
 pub(crate) use message::{Message, RpcError, read_shared};
 use out::Out;
 pub(crate) use questions::Question;
+use queue::Queue;
 use reader::Reader;
 use waiting::{Answered, Waiting};
 
@@ -132,7 +133,7 @@ struct Shared {
     next_id: AtomicU64,
     /// Requests that may still be made.
     permits: Semaphore,
-    posts: ArrayQueue<Post>,
+    posts: Queue<Post>,
     /// Who waits and is not known to the reader yet, where callers bring most answers themselves: then it need never be.
     fresh: Mutex<HashMap<u64, Waiter>>,
     /// Wakes the reader when there is something to do besides reading.
@@ -185,7 +186,7 @@ impl Wire {
         let shared = Arc::new(Shared {
             next_id: AtomicU64::new(1),
             permits: Semaphore::new(at_once),
-            posts: ArrayQueue::new(if matches!(out, Out::Pipe(_)) { POSTS } else { FEW_POSTS }),
+            posts: Queue::new(if matches!(out, Out::Pipe(_)) { POSTS } else { FEW_POSTS }),
             fresh: Mutex::default(),
             nudge: Notify::new(),
             out,

@@ -8,6 +8,8 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use crate::scan;
+
 /// JSON text, byte for byte as it was received or written, cheap to clone and to slice.
 ///
 /// Invariant: the text is one complete JSON value.
@@ -63,6 +65,26 @@ impl Json {
         let text = self.as_str().to_owned();
         let span = 0..text.len();
         Self { text: Arc::new(text), span }
+    }
+
+    /// The same object with some of its values written otherwise, in an allocation of its own; everything else stays byte
+    /// for byte. `change` gets the name and the text of every field; `None` if it changes nothing.
+    pub fn with_values(&self, change: impl Fn(&str, &str) -> Option<Self>) -> Option<Self> {
+        let whole = self.as_str();
+        let (mut text, mut copied) = (String::new(), 0);
+        for (name, value) in scan::entries(whole) {
+            let (Some(changed), Some(span)) = (change(&name, value), span_within(whole, value)) else { continue };
+            text.push_str(&whole[copied..span.start]);
+            text.push_str(changed.as_str());
+            copied = span.end;
+        }
+        if copied == 0 {
+            return None;
+        }
+        text.push_str(&whole[copied..]);
+        text.shrink_to_fit();
+        let span = 0..text.len();
+        Some(Self { text: Arc::new(text), span })
     }
 
     /// The text.
@@ -167,6 +189,15 @@ mod tests {
         assert!(Arc::ptr_eq(&part.text, &whole.text));
         assert!(!Arc::ptr_eq(&part.detached().text, &whole.text));
         assert_eq!(part.detached(), part);
+    }
+
+    #[test]
+    fn values_are_written_otherwise_and_all_else_stays_as_it_was() {
+        let json = Json::parse(r#" {"a" : "x", "b":{ "a":"x" }, "\u0061":"y" } "#).unwrap();
+        let change = |name: &str, value: &str| (name == "a").then(|| Json::of(&value.len()).unwrap());
+        assert_eq!(json.with_values(change).unwrap().as_str(), r#"{"a" : 3, "b":{ "a":"x" }, "\u0061":3 }"#);
+        assert_eq!(json.with_values(|_, _| None), None);
+        assert_eq!(Json::parse("[1]").unwrap().with_values(change), None);
     }
 
     #[test]

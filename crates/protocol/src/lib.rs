@@ -4,6 +4,7 @@
 //! is set aside with its reason ([`Quarantined`]) and never takes its neighbours with it. Nothing here does IO.
 
 mod content;
+mod cut;
 mod fields;
 mod json;
 mod listed;
@@ -18,6 +19,7 @@ mod tools;
 mod trace;
 
 pub use content::{Content, ContentKind, ResourceBody};
+pub use cut::cut;
 pub use fields::{Fields, Items};
 pub use json::Json;
 pub use listed::{Item, Listed, Prompt, Quarantined, Resource, ResourceTemplate};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::listed::nonempty;
-use crate::{Fields, Item, Json};
+use crate::{Fields, Item, Json, Listed, cut};
 
 /// One tool of one server.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub struct Tool {
     pub hints: Hints,
     /// Optional fields that had a wrong type and were passed over.
     pub notes: Vec<String>,
-    /// The whole tool as it was sent.
+    /// The whole tool as it was sent, but for a description that was cut.
     pub raw: Json,
 }
 
@@ -73,6 +73,41 @@ impl Tool {
             _ => format!("Tool which performs {}", self.name),
         }
     }
+
+    /// The same tool with its description cut, if it is longer than `limit` characters; the rest of it is not kept.
+    fn with_shorter_description(&self, limit: usize) -> Option<Self> {
+        let mut shorter = Self::from_json(&with_shorter_description(&self.raw, limit)?).ok()?;
+        let length = self.description.as_ref().map_or(0, |text| text.chars().count());
+        shorter.notes.push(format!("`description` has {length} characters and was cut to {limit}"));
+        Some(shorter)
+    }
+}
+
+impl Listed<Tool> {
+    /// Cuts descriptions that are longer than `limit` characters, also of tools that were set aside.
+    pub fn cut_descriptions(&mut self, limit: usize) {
+        for tool in &mut self.items {
+            if let Some(shorter) = tool.with_shorter_description(limit) {
+                *tool = Arc::new(shorter);
+            }
+        }
+        for tool in &mut self.quarantined {
+            if let Some(shorter) = with_shorter_description(&tool.raw, limit) {
+                tool.raw = shorter;
+            }
+        }
+    }
+}
+
+fn with_shorter_description(raw: &Json, limit: usize) -> Option<Json> {
+    raw.with_values(|name, value| {
+        // Text with fewer bytes than that cannot have more characters.
+        if name != "description" || value.len() <= limit {
+            return None;
+        }
+        let text: String = serde_json::from_str(value).ok()?;
+        Json::of(&cut(&text, limit)?).ok()
+    })
 }
 
 impl Item for Tool {
@@ -170,6 +205,24 @@ mod tests {
         assert_eq!(tool.output_schema.unwrap().as_str(), r#"{"z": null}"#);
         assert_eq!(tool.annotations.unwrap().as_str(), r#"{"vendorHint":"x","readOnlyHint":true}"#);
         assert!(tool.hints.safe_to_repeat());
+    }
+
+    #[test]
+    fn a_long_description_is_cut_everywhere_and_the_schemas_stay_byte_equal() {
+        let long = "é".repeat(1_000);
+        let schema = r#"{ "type":"object","properties":{"x":{"description":"kept as it is"}} }"#;
+        let tool =
+            |name: &str| format!(r#"{{"description":"{long}","name":"{name}","inputSchema":{schema}, "x": 1.0}}"#);
+        let mut listed = list(&[&tool("t"), &tool("t"), r#"{"name":"short","description":"12","inputSchema":{}}"#]);
+        listed.cut_descriptions(10);
+        let [cut, short] = &listed.items[..] else { panic!("{listed:?}") };
+        assert_eq!(cut.description.as_deref(), Some("ééé… [cut]"));
+        assert_eq!(cut.input_schema.as_str(), schema);
+        let raw =
+            |name: &str| format!(r#"{{"description":"ééé… [cut]","name":"{name}","inputSchema":{schema}, "x": 1.0}}"#);
+        assert_eq!((cut.raw.as_str(), listed.quarantined[0].raw.as_str()), (&*raw("t"), &*raw("t")));
+        assert_eq!(cut.notes, ["`description` has 1000 characters and was cut to 10"]);
+        assert!(short.notes.is_empty() && short.description.as_deref() == Some("12"));
     }
 
     #[test]

@@ -44,9 +44,9 @@ pub use wharf_client::{
     Abilities, AuthRequired, BoxFuture, CallError, CallErrorKind, CallOptions, ConnectError, ConnectErrorKind,
     Deadline, Deadlines, Elicitation, ElicitationAnswer, Evidence, Fault, Frame, HeaderCommand, Health, Host, Http,
     HttpSse, HttpStatus, InProcess, Incoming, InvalidRemote, InvalidTrace, Keeper, LONGEST_MESSAGE, LastWords, Link,
-    LogLevel, Memory, NoHost, Notice, OpenError, Outcome, Outgoing, Phase, Progress, Protocol, Refusal, RemoteOptions,
-    ResultCache, Root, Schema, ServerInfo, Session, SessionOptions, Status, Stdio, TraceContext, Transport,
-    UnknownProtocol, WebSocket, session_loss,
+    LogLevel, Memory, NoHost, Notice, OnLoss, OpenError, Outcome, Outgoing, Phase, Progress, Protocol, Refusal,
+    RemoteOptions, ResultCache, Root, Schema, ServerInfo, Session, SessionOptions, Status, Stdio, TraceContext,
+    Transport, UnknownProtocol, WebSocket, session_loss,
 };
 pub use wharf_io::{
     ChildSpec, Dial, DialTo, Dialed, Environment, Exit, Grace, GroupWatcher, HttpSettings, InvalidSettings,

@@ -148,7 +148,7 @@ impl Parts {
             number,
             wire,
             speaker,
-            info: Arc::new(info),
+            info: Arc::new(ServerInfo { generation: number, ..info }),
             beliefs,
             since: Instant::now(),
             lost: AtomicBool::new(false),

@@ -31,6 +31,23 @@ pub struct CallOptions<'a> {
     pub trace: Option<TraceContext>,
     /// Hears of progress, in order, in the caller's own task, and never after the call has returned.
     pub progress: Option<&'a mut (dyn FnMut(Progress) + Send)>,
+    /// The arguments have been checked, and mended, already.
+    pub admitted: bool,
+    /// What to do where the session that the call was meant for is gone.
+    pub on_loss: OnLoss,
+    /// The [generation](Session::generation) whose tools the caller has seen. The call is made on no other: it fails as one
+    /// whose session was lost.
+    pub generation: Option<u64>,
+}
+
+/// What becomes of a call that did not run because its session, or its connection, was gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnLoss {
+    /// It is sent again on a new session.
+    #[default]
+    Recover,
+    /// It fails, and did not run. Whoever made it can look at the tools of the new session first.
+    Report,
 }
 
 #[derive(Serialize)]
@@ -57,17 +74,28 @@ impl Session {
         let mut live = self.inner.ready().await?;
         let began = Instant::now();
         let total = self.inner.limits(&options).total;
-        let admitted = admit(&live, tool, arguments).map_err(|kind| self.inner.call_error(&live, kind))?;
-        let arguments = admitted.as_ref().unwrap_or(arguments);
+        let mended = if options.admitted {
+            None
+        } else {
+            admit(&live, tool, arguments).map_err(|kind| self.inner.call_error(&live, kind))?
+        };
+        let arguments = mended.as_ref().unwrap_or(arguments);
         // A lost session and a lost connection are different things, and each has its own allowance.
         let (mut sessions, mut repetitions) = (self.inner.options.session_retries, 1_u32);
         let mut unknown = None;
         loop {
+            if options.generation.is_some_and(|generation| generation != live.number) {
+                let error = self.inner.call_error(&live, CallErrorKind::replaced());
+                return Err(first_unknown(unknown, error));
+            }
             let error = match self.call_once(&live, tool, arguments, &mut options).await {
                 Ok(output) => return Ok(output),
                 Err(error) => error,
             };
-            let again = if self.inner.has_lost(&live, &error) {
+            let lost = self.inner.has_lost(&live, &error);
+            let again = if options.on_loss == OnLoss::Report && error.outcome() == Outcome::NotRun {
+                None
+            } else if lost {
                 sessions.checked_sub(1).inspect(|left| sessions = *left)
             } else if may_repeat(&live, tool, &error) {
                 repetitions.checked_sub(1).inspect(|left| repetitions = *left)

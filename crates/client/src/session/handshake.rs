@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use wharf_protocol::{Fields, Json};
 
 use super::{SessionOptions, manner};
@@ -25,8 +25,10 @@ pub struct ServerInfo {
     pub instructions: Option<String>,
     /// What it can do, as it was sent.
     pub capabilities: Json,
-    /// All it said, as it was sent.
+    /// All it said, as it was sent, but for the instructions: they may be long, and are kept once.
     pub raw: Json,
+    /// Which [generation](crate::Session::generation) of its session it was said on.
+    pub generation: u64,
 }
 
 impl ServerInfo {
@@ -131,16 +133,20 @@ fn read(raw: &Json) -> Result<ServerInfo, String> {
 /// What a greeting says, whichever it was.
 pub(super) fn described(raw: &Json, server: Option<&Json>, revision: String) -> ServerInfo {
     let said = |key: &str| server.and_then(|server| Fields::of(server).ok()?.text(key).ok().flatten());
-    let fields = Fields::of(raw).ok();
-    let fields = fields.as_ref();
+    let instructions = Fields::of(raw).ok().and_then(|fields| fields.text("instructions").ok().flatten());
+    let known = |name: &str, _: &str| (name == "instructions").then(|| Value::Null.into());
+    // The message they came in is not kept for the rest of what it says.
+    let raw = instructions.as_ref().and_then(|_| raw.with_values(known)).unwrap_or_else(|| raw.detached());
+    let fields = Fields::of(&raw).ok();
     ServerInfo {
         name: said("name").unwrap_or_default(),
         version: said("version").unwrap_or_default(),
         revision,
-        instructions: fields.and_then(|fields| fields.text("instructions").ok().flatten()),
+        instructions,
         capabilities: fields
             .and_then(|fields| fields.object("capabilities").ok().flatten())
             .unwrap_or_else(|| json!({}).into()),
-        raw: raw.clone(),
+        raw,
+        generation: 0,
     }
 }

@@ -24,6 +24,9 @@ impl Session {
     pub(super) async fn list_tools_of(&self, live: &Live) -> Result<Listed<Tool>, CallError> {
         let age = live.beliefs.tools.age();
         let finish = |listed: &mut Listed<Tool>| {
+            if let Some(limit) = self.inner.options.longest_description {
+                listed.cut_descriptions(limit);
+            }
             if live.speaker.is_modern() && live.wire.takes_headers() {
                 set_aside(listed);
             }

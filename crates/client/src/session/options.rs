@@ -19,6 +19,8 @@ pub struct SessionOptions {
     pub deadlines: Deadlines,
     /// The most pages that are read of one list.
     pub most_pages: usize,
+    /// The most characters that are kept of a tool's description. Sessions that share a cache should have the same.
+    pub longest_description: Option<usize>,
     /// How often a request is sent again, on a new session, because the server has lost the one it was sent on.
     pub session_retries: u32,
     /// Which era of the protocol is spoken.
@@ -55,6 +57,7 @@ impl Default for SessionOptions {
             client_version: env!("CARGO_PKG_VERSION").to_owned(),
             deadlines: Deadlines::default(),
             most_pages: 64,
+            longest_description: None,
             session_retries: 1,
             protocol: Protocol::Auto,
             memory: Arc::default(),

@@ -1,6 +1,5 @@
 //! What is known of a server's tools: their schemas, compiled when first needed.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -75,29 +74,33 @@ impl KnownTools {
 pub(super) struct ToolIndex {
     /// The list it is made of.
     of: Arc<Listed<Tool>>,
-    tools: HashMap<Arc<str>, Known>,
+    /// Sorted by name. There may be thousands, so that each is small until it is used.
+    tools: Vec<Known>,
 }
 
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) tool: Arc<Tool>,
     /// `None` inside: the schema cannot be used, so nothing is checked against it.
-    input: OnceLock<Option<Schema>>,
-    output: OnceLock<Option<Schema>>,
-    marked: OnceLock<Marked>,
+    input: OnceLock<Option<Box<Schema>>>,
+    output: OnceLock<Option<Box<Schema>>>,
+    marked: OnceLock<Box<Marked>>,
 }
 
 impl ToolIndex {
     fn new(listed: &Arc<Listed<Tool>>) -> Self {
         let known = |tool: &Arc<Tool>| {
             let (input, output, marked) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-            (Arc::clone(&tool.name), Known { tool: Arc::clone(tool), input, output, marked })
+            Known { tool: Arc::clone(tool), input, output, marked }
         };
-        Self { of: Arc::clone(listed), tools: listed.items.iter().map(known).collect() }
+        let mut tools: Vec<Known> = listed.items.iter().map(known).collect();
+        tools.sort_unstable_by(|one, other| one.tool.name.cmp(&other.tool.name));
+        Self { of: Arc::clone(listed), tools }
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&Known> {
-        self.tools.get(name)
+        let found = self.tools.binary_search_by(|known| (*known.tool.name).cmp(name));
+        found.ok().map(|at| &self.tools[at])
     }
 }
 
@@ -112,7 +115,8 @@ impl Known {
 
     /// The headers that a call with these arguments needs.
     pub(super) fn headers(&self, arguments: &Json) -> HeaderMap {
-        self.marked.get_or_init(|| Marked::read(&self.tool.input_schema).unwrap_or_default()).headers(arguments)
+        let read = || Box::new(Marked::read(&self.tool.input_schema).unwrap_or_default());
+        self.marked.get_or_init(read).headers(arguments)
     }
 
     /// Checks a structured result.
@@ -128,8 +132,9 @@ impl Known {
         }
     }
 
-    fn compile(&self, schema: &Json) -> Option<Schema> {
+    fn compile(&self, schema: &Json) -> Option<Box<Schema>> {
         Schema::compile(schema)
+            .map(Box::new)
             .inspect_err(|reason| tracing::warn!(tool = &*self.tool.name, reason, "a schema cannot be used"))
             .ok()
     }

@@ -11,16 +11,17 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use crossbeam_queue::ArrayQueue;
+
 use tokio::sync::Notify;
 
+use super::queue::Queue;
 use crate::transport::Outgoing;
 
 /// Messages that may wait for the pipe.
 const WAITING: usize = 4096;
 
 pub(crate) struct Outbox {
-    queue: ArrayQueue<Bytes>,
+    queue: Queue<Bytes>,
     out: Mutex<Out>,
     stalled: Notify,
     failure: OnceLock<String>,
@@ -43,7 +44,7 @@ pub(crate) struct Full;
 impl Outbox {
     pub(crate) fn new(sink: Outgoing, written: Arc<AtomicU64>) -> Self {
         Self {
-            queue: ArrayQueue::new(WAITING),
+            queue: Queue::new(WAITING),
             out: Mutex::new(Out { sink: Some(sink), pumping: false }),
             stalled: Notify::new(),
             failure: OnceLock::new(),

@@ -23,6 +23,16 @@ async fn arguments_that_do_not_fit_are_not_sent_and_the_path_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn arguments_that_were_checked_before_are_not_checked_again() {
+    let (session, server) = in_memory(Script::good());
+    eventually(session.list_tools()).await.unwrap();
+    let arguments = json(json!({"a": 1, "b": "x"}));
+    let admitted = CallOptions { admitted: true, ..CallOptions::default() };
+    let _ = eventually(session.call_with("add", &arguments, admitted)).await;
+    assert_eq!(server.log().last_params("tools/call").unwrap()["arguments"], json!({"a": 1, "b": "x"}));
+}
+
+#[tokio::test(start_paused = true)]
 async fn arrays_that_a_model_wrote_as_text_arrive_as_arrays() {
     let tool = json!({"name": "sum", "inputSchema": {"type": "object", "properties": {"of": {"type": "array"}}}});
     let (session, server) = in_memory(Script::default().tool(tool).on_call("sum", [Step::Text("6".into())]));

@@ -1,9 +1,10 @@
 //! Lists: pages, odd items, and servers without an end.
 
 use serde_json::{Value, json};
-use wharf_testkit::{Script, Step, eventually};
+use wharf_client::{InProcess, NoHost, Session, SessionOptions};
+use wharf_testkit::{Script, Scripted, Step, eventually};
 
-use crate::in_memory;
+use crate::{in_memory, legacy};
 
 fn tools(count: usize) -> Script {
     let tool = |n| json!({"name": format!("tool{n}"), "inputSchema": {"type": "object"}});
@@ -83,4 +84,27 @@ async fn prompts_resources_and_templates_are_listed_got_and_read() {
     eventually(session.read_resource("note://a")).await.unwrap();
     assert_eq!(server.log().last_params("prompts/get"), Some(json!({"name": "greet", "arguments": {"name": "Ada"}})));
     assert_eq!(server.log().last_params("resources/read"), Some(json!({"uri": "note://a"})));
+}
+
+#[tokio::test(start_paused = true)]
+async fn descriptions_without_end_are_cut_where_that_is_wanted() {
+    let tool =
+        |n| json!({"name": format!("t{n}"), "description": "x".repeat(30_000), "inputSchema": {"type": "object"}});
+    let server = Scripted::new(Script { tools: (0..500).map(tool).collect(), ..Script::default() });
+    let connect = |options: SessionOptions| {
+        let copy = server.clone();
+        let transport = InProcess::new(move |stream| copy.clone().serve(stream));
+        Session::new("scripted".parse().unwrap(), transport, NoHost, options)
+    };
+    let whole = eventually(connect(legacy()).list_tools()).await.unwrap();
+    assert_eq!(whole.items[499].description.as_ref().unwrap().len(), 30_000);
+    let session = connect(SessionOptions { longest_description: Some(2_048), ..legacy() });
+    let listed = eventually(session.list_tools()).await.unwrap();
+    assert_eq!(listed.items.len(), 500);
+    for tool in &listed.items {
+        assert_eq!(tool.description.as_ref().unwrap().chars().count(), 2_048);
+        assert!(tool.raw.as_str().len() < 2_200 && tool.raw.as_str().contains("… [cut]"), "{}", tool.raw);
+        assert_eq!(tool.notes, ["`description` has 30000 characters and was cut to 2048"]);
+        assert_eq!(tool.input_schema.as_str(), r#"{"type":"object"}"#);
+    }
 }

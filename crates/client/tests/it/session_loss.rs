@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::future::join_all;
 use serde_json::json;
-use wharf_client::{CallErrorKind, Outcome, Phase, Session, Status};
+use wharf_client::{CallErrorKind, CallOptions, OnLoss, Outcome, Phase, Session, Status};
 use wharf_testkit::{Answers, HttpScripted, Push, Script, Stale, Step, eventually, soon};
 
 use crate::remote::{http, sse};
@@ -407,4 +407,55 @@ async fn a_server_that_is_started_again_is_found_again() {
     let _listening = server.listen_on(address).await.unwrap();
     assert_eq!(told(soon(session.call("add", &add(3))).await), "4");
     assert_eq!(server.log().count("initialize"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_wants_to_know_of_a_loss_is_told_before_anything_is_repeated() {
+    for way in ways() {
+        let server = HttpScripted::new(Script::good()).stale(way.clone());
+        let (session, _) = http(&server);
+        eventually(session.connect()).await.unwrap();
+        server.wipe();
+        let report = || CallOptions { on_loss: OnLoss::Report, ..CallOptions::default() };
+        let error = eventually(session.call_with("add", &add(1), report())).await.unwrap_err();
+        assert!(matches!(error.kind, CallErrorKind::SessionLost { .. }), "{way:?}: {error}");
+        assert_eq!(error.outcome(), Outcome::NotRun);
+        assert_eq!((server.log().count("initialize"), server.log().count("tools/call")), (1, 1), "{way:?}");
+        // The session is left all the same.
+        assert_eq!((session.generation(), session.is_connected()), (0, false));
+        assert_eq!(told(eventually(session.call_with("add", &add(1), report())).await), "2");
+        assert_eq!((server.log().count("initialize"), server.log().count("tools/call")), (2, 2), "{way:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_new_session_is_another_generation_and_a_call_can_be_held_to_one() {
+    let server = HttpScripted::new(Script::good());
+    let (session, _) = http(&server);
+    assert_eq!(session.generation(), 0);
+    eventually(session.connect()).await.unwrap();
+    let first = session.generation();
+    let status = session.status();
+    let published = || match &*status.borrow() {
+        Status::Connected(info) => info.generation,
+        other => panic!("{other:?}"),
+    };
+    assert!(first > 0 && published() == first);
+    let held = |to| CallOptions { generation: Some(to), ..CallOptions::default() };
+    assert_eq!(told(eventually(session.call_with("add", &add(1), held(first))).await), "2");
+    server.wipe();
+    // A new session is made for it, and not used: its tools may be others.
+    let error = eventually(session.call_with("add", &add(1), held(first))).await.unwrap_err();
+    assert_eq!(
+        (error.outcome(), error.to_string().as_str()),
+        (
+            Outcome::NotRun,
+            "remote: the server lost the session (code 32600: another session has taken its place); the call did not run"
+        )
+    );
+    let second = session.generation();
+    assert!(second > first && published() == second);
+    let calls = server.log().count("tools/call");
+    assert_eq!(told(eventually(session.call_with("add", &add(1), held(second))).await), "2");
+    assert_eq!(server.log().count("tools/call"), calls + 1);
 }
