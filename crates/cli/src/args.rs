@@ -1,5 +1,7 @@
 //! What can be said on the command line.
 
+use std::path::PathBuf;
+
 use clap::{ColorChoice, Parser, Subcommand, ValueEnum};
 use wharf::Protocol;
 
@@ -37,12 +39,21 @@ pub(crate) struct Globals {
     pub(crate) env: Vec<String>,
     #[arg(long, global = true, value_name = "[NAME=]WHICH", value_hint = clap::ValueHint::Other, help = protocols())]
     pub(crate) protocol: Vec<String>,
-    /// How long one call may take in all, in seconds
-    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 600.0)]
-    pub(crate) timeout: f64,
-    /// How long a server may take to start, in seconds
-    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 30.0)]
-    pub(crate) connect_timeout: f64,
+    /// Only the servers of --mcp, and none that is configured
+    #[arg(long, global = true)]
+    pub(crate) only_mcp: bool,
+    /// How long one call may take in all, in seconds [default: 600, or MCP_TOOL_TIMEOUT milliseconds]
+    #[arg(long, global = true, value_name = "SECONDS")]
+    pub(crate) timeout: Option<f64>,
+    /// How long a server may take to start, in seconds [default: 30, or MCP_TIMEOUT milliseconds]
+    #[arg(long, global = true, value_name = "SECONDS")]
+    pub(crate) connect_timeout: Option<f64>,
+    /// The project's folder [default: the nearest one with a .mcp.json, or the repository's root]
+    #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) project: Option<PathBuf>,
+    /// One folder for everything that is kept for this person [default: WHARF_CONFIG_ROOT, or the usual folders]
+    #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) config_root: Option<PathBuf>,
     /// Write JSON instead of text
     #[arg(long, global = true)]
     pub(crate) json: bool,

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use wharf::fleet::{State, Status};
 use wharf::{CallErrorKind, ConnectErrorKind};
 
 /// How the program ends.
@@ -42,6 +43,19 @@ impl From<&CallErrorKind> for Exit {
             CallErrorKind::Connect(kind) => kind.into(),
             CallErrorKind::Arguments { .. } | CallErrorKind::Headers(_) => Self::Usage,
             _ => Self::Failed,
+        }
+    }
+}
+
+/// What it means that a server which is needed is in this state.
+impl From<&Status> for Exit {
+    fn from(status: &Status) -> Self {
+        match status.state {
+            State::Connected => Self::Done,
+            State::NeedsAuth => Self::NeedsLogin,
+            State::Failed | State::Pending | State::Disabled => {
+                status.error().map_or(Self::Unreachable, |error| Self::from(&error.kind).max(Self::NeedsLogin))
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::future::select_all;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use wharf::Session;
+use wharf::fleet::Fleet;
 
 use crate::exit::Exit;
 use crate::render;
@@ -12,9 +13,21 @@ use crate::render;
 /// How long servers may take to end after an interruption.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Does `work` and closes `sessions` afterwards; if somebody interrupts, closes them at once. A second interruption
-/// does not wait for the servers: they are killed when the sessions are dropped.
-pub(crate) async fn guarded(sessions: &[Session], work: impl Future<Output = Exit>) -> Exit {
+/// Does `work` and closes the fleet afterwards; if somebody interrupts, closes it at once. A second interruption does
+/// not wait for the servers: they are killed when the fleet is dropped.
+pub(crate) async fn guarded(fleet: &Fleet, work: impl Future<Output = Exit>) -> Exit {
+    closing(fleet.close(), work).await
+}
+
+/// The same for sessions that are in no fleet.
+pub(crate) async fn guarded_sessions(sessions: &[Session], work: impl Future<Output = Exit>) -> Exit {
+    let close = async {
+        futures_util::future::join_all(sessions.iter().map(Session::close)).await;
+    };
+    closing(close, work).await
+}
+
+async fn closing(close: impl Future<Output = ()>, work: impl Future<Output = Exit>) -> Exit {
     let mut interruptions = Interruptions::new();
     let done = tokio::select! {
         exit = work => Some(exit),
@@ -24,9 +37,8 @@ pub(crate) async fn guarded(sessions: &[Session], work: impl Future<Output = Exi
         render::note("interrupted; closing the servers (once more to kill them now)");
         Exit::Interrupted
     });
-    let closing = futures_util::future::join_all(sessions.iter().map(Session::close));
     tokio::select! {
-        _ = tokio::time::timeout(FAREWELL, closing) => exit,
+        _ = tokio::time::timeout(FAREWELL, close) => exit,
         () = interruptions.next() => Exit::Interrupted,
     }
 }

@@ -7,11 +7,14 @@ mod demo_server;
 mod exit;
 mod guard;
 mod interrupt;
+mod limits;
 mod network;
 mod places;
 mod render;
 mod servers;
+mod setup;
 mod suggest;
+mod surroundings;
 mod usage;
 
 use std::process::ExitCode;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use wharf::{HttpSettings, InvalidSettings, Proxies};
 
 use crate::servers::Misuse;
+use crate::surroundings::variable;
 
 /// How connections to this address are made, as the standard variables have it.
 pub(crate) fn settings(connect: Duration, url: &str) -> Result<HttpSettings, Misuse> {
@@ -31,10 +32,4 @@ pub(crate) fn settings(connect: Duration, url: &str) -> Result<HttpSettings, Mis
         Misuse { what: error.to_string(), hint: Some(hint.to_owned()) }
     })?;
     Ok(settings)
-}
-
-/// The first of these that is set to something.
-#[expect(clippy::disallowed_methods, reason = "the cli is where the environment is read")]
-fn variable(names: &[&str]) -> Option<String> {
-    names.iter().filter_map(|name| std::env::var(name).ok()).find(|value| !value.trim().is_empty())
 }

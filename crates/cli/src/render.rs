@@ -5,8 +5,10 @@ use std::io::{IsTerminal as _, Write as _};
 use anstyle::{AnsiColor, Style};
 use comfy_table::{ContentArrangement, Table, presets};
 use rustix::termios::tcgetwinsize;
-use wharf::{CallError, CallErrorKind, ConnectErrorKind, Evidence, Session, SpawnError, Status};
+use wharf::fleet::config::{Problem, Severity};
+use wharf::{CallError, CallErrorKind, ConnectErrorKind, Evidence, Session, SpawnError, Status, fleet};
 
+use crate::args::Globals;
 use crate::exit::Exit;
 use crate::servers::Misuse;
 
@@ -55,8 +57,8 @@ pub(crate) fn error(what: &str, said: &[String], hint: Option<&str>) {
     for line in &said[said.len().saturating_sub(QUOTED)..] {
         err(&format!("  {DIM}{}", plain(line).replacen('│', &format!("│{DIM:#}"), 1)));
     }
-    if let Some(hint) = hint {
-        err(&format!("{CYAN}hint:{CYAN:#} {}", plain(hint)));
+    if let Some(told) = hint {
+        self::hint(told);
     }
 }
 
@@ -73,6 +75,37 @@ pub(crate) fn note(what: &str) {
 /// What was asked for makes no sense.
 pub(crate) fn misuse(misuse: &Misuse) {
     error(&misuse.what, &[], misuse.hint.as_deref());
+}
+
+/// Something about the configuration: where, what, and how to mend it.
+pub(crate) fn problem(problem: &Problem) {
+    let shown = Problem { hint: None, ..problem.clone() };
+    let hint = problem.hint.as_deref();
+    match problem.severity {
+        Severity::Error => error(&shown.to_string(), &[], hint),
+        Severity::Warning => {
+            warning(&shown.to_string());
+            hint.iter().for_each(|hint| self::hint(hint));
+        }
+        Severity::Note => note(&problem.to_string()),
+    }
+}
+
+/// What can be done.
+pub(crate) fn hint(hint: &str) {
+    err(&format!("{CYAN}hint:{CYAN:#} {}", plain(hint)));
+}
+
+/// Why a server of a fleet is not connected.
+pub(crate) fn status(status: &fleet::Status, globals: &Globals) {
+    let reason = status.reason.as_ref().map(ToString::to_string).unwrap_or_default();
+    match (status.state, status.error()) {
+        (_, Some(error)) => call_error(error, None, status.transport != "stdio"),
+        (fleet::State::Disabled, None) if !globals.verbose => {}
+        (fleet::State::Disabled, None) => note(&format!("{}: {reason}", status.name)),
+        _ if globals.quiet => {}
+        _ => warning(&format!("{}: {reason}", status.name)),
+    }
 }
 
 /// A call without an answer, or a server without a connection.

@@ -1,18 +1,14 @@
-//! The servers that are named on the command line.
+//! The servers that are named on the command line, and what it says about the others: headers, variables, protocol.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::BTreeMap;
 
-use wharf::{
-    Deadlines, Environment, GroupWatcher, Http, HttpSse, InvalidRemote, Memory, NoHost, Protocol, RemoteOptions,
-    ServerName, Session, SessionOptions, Stdio, Transport, UnknownProtocol, WebSocket,
-};
+use wharf::fleet::config::{Launch, Remote};
+use wharf::fleet::{Reach, Scope, Server};
+use wharf::{Protocol, Secret, ServerName, UnknownProtocol};
 
 use crate::args::Globals;
-use crate::guard::Guard;
-use crate::network;
-use crate::places;
 use crate::suggest::nearest;
+use crate::surroundings;
 
 /// What is wrong with what was asked for, and what to do about it.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,25 +17,9 @@ pub(crate) struct Misuse {
     pub(crate) hint: Option<String>,
 }
 
-/// A server as it was written: a name, and how it is reached.
-#[derive(Debug, PartialEq, Eq)]
-struct Written {
-    name: ServerName,
-    reach: Reach,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Reach {
-    /// A command, split into words as a shell would, and never run by one.
-    Command(Vec<String>),
-    Http(String),
-    Sse(String),
-    WebSocket(String),
-}
-
-/// The sessions with all servers of the command line, or with the one that is wanted. None is started yet.
-pub(crate) fn sessions(globals: &Globals, wanted: Option<&str>) -> Result<Vec<Session>, Misuse> {
-    let mut servers: Vec<Written> = Vec::new();
+/// The servers of this call only.
+pub(crate) fn dynamic(globals: &Globals) -> Result<Vec<Server>, Misuse> {
+    let mut servers: Vec<Server> = Vec::new();
     for text in &globals.mcp {
         let server = parse(text)?;
         if servers.iter().any(|other| other.name == server.name) {
@@ -47,66 +27,27 @@ pub(crate) fn sessions(globals: &Globals, wanted: Option<&str>) -> Result<Vec<Se
         }
         servers.push(server);
     }
-    if servers.is_empty() {
-        let hint = "name one: --mcp 'time=uvx mcp-server-time'";
-        return Err(misuse("there are no servers".to_owned(), Some(hint)));
-    }
-    let protocols = Protocols::read(globals)?;
-    protocols.check(&servers)?;
-    if let Some(wanted) = wanted {
-        if !servers.iter().any(|server| server.name.as_str() == wanted) {
-            return Err(misuse(format!("there is no server `{wanted}`"), Some(&instead_of(wanted, &servers))));
-        }
-        servers.retain(|server| server.name.as_str() == wanted);
-    }
-    let headers = headers(globals, &servers)?;
-    let options = options(globals)?;
-    let environment = environment(globals)?;
-    let guard: Arc<dyn GroupWatcher> = Guard::start();
-    let mut sessions = Vec::new();
-    for Written { name, reach } in servers {
-        let remote = |url: &str| {
-            let http = network::settings(options.deadlines.connect, url)?;
-            Ok::<_, Misuse>(RemoteOptions { http, headers: headers.clone(), helper: None })
-        };
-        let invalid = |error: InvalidRemote| misuse(format!("{name}: {error}"), None);
-        let transport: Arc<dyn Transport> = match &reach {
-            Reach::Command(words) => {
-                let (command, args) =
-                    words.split_first().map_or(("", &[][..]), |(command, args)| (command.as_str(), args));
-                let stdio = Stdio::new(command, args, environment.clone()).watched_by(Arc::clone(&guard));
-                // Said, so that what is remembered of a relative command is remembered of it here.
-                Arc::new(match std::env::current_dir() {
-                    Ok(here) => stdio.in_directory(here),
-                    Err(_) => stdio,
-                })
-            }
-            Reach::Http(url) => Arc::new(Http::new(url, remote(url)?).map_err(invalid)?),
-            Reach::Sse(url) => Arc::new(HttpSse::new(url, remote(url)?).map_err(invalid)?),
-            Reach::WebSocket(url) => Arc::new(WebSocket::new(url, remote(url)?).map_err(invalid)?),
-        };
-        let options = SessionOptions { protocol: protocols.of(&name), ..options.clone() };
-        sessions.push(Session::with_shared(name, transport, Arc::new(NoHost), options));
-    }
-    Ok(sessions)
+    Ok(servers)
 }
 
-/// Which server may have been meant.
-fn instead_of(wanted: &str, servers: &[Written]) -> String {
-    let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
-    let meant = nearest(wanted, names.iter().copied()).map(|name| format!("did you mean `{name}`?"));
-    meant.unwrap_or_else(|| format!("there is: {}", names.join(", ")))
+/// Which of the servers may have been meant.
+pub(crate) fn instead_of(wanted: &str, names: &[&str]) -> String {
+    match nearest(wanted, names.iter().copied()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None if names.is_empty() => "there are no servers at all; `wharf add` adds one".to_owned(),
+        None => format!("there is: {}", names.join(", ")),
+    }
 }
 
 /// What is to be spoken with whom.
-struct Protocols {
-    with_all: Protocol,
+pub(crate) struct Protocols {
+    pub(crate) with_all: Option<Protocol>,
     with_one: Vec<(String, Protocol)>,
 }
 
 impl Protocols {
-    fn read(globals: &Globals) -> Result<Self, Misuse> {
-        let mut read = Self { with_all: Protocol::default(), with_one: Vec::new() };
+    pub(crate) fn read(globals: &Globals) -> Result<Self, Misuse> {
+        let mut read = Self { with_all: None, with_one: Vec::new() };
         for text in &globals.protocol {
             let (name, which) = text.split_once('=').map_or((None, text.as_str()), |(name, which)| (Some(name), which));
             let protocol = which.parse().map_err(|error: UnknownProtocol| {
@@ -115,7 +56,7 @@ impl Protocols {
                 misuse(format!("--protocol {text}: {error}"), hint.as_deref())
             })?;
             match name {
-                None => read.with_all = protocol,
+                None => read.with_all = Some(protocol),
                 Some(name) => read.with_one.push((name.to_owned(), protocol)),
             }
         }
@@ -123,69 +64,53 @@ impl Protocols {
     }
 
     /// Whether all who are named are there.
-    fn check(&self, servers: &[Written]) -> Result<(), Misuse> {
-        let unknown = |(name, _): &&(String, Protocol)| !servers.iter().any(|server| server.name.as_str() == name);
-        match self.with_one.iter().find(unknown) {
+    pub(crate) fn check(&self, names: &[&str]) -> Result<(), Misuse> {
+        match self.with_one.iter().find(|(name, _)| !names.contains(&name.as_str())) {
             None => Ok(()),
             Some((name, protocol)) => {
                 let what = format!("--protocol {name}={protocol}: there is no server `{name}`");
-                Err(misuse(what, Some(&instead_of(name, servers))))
+                Err(misuse(what, Some(&instead_of(name, names))))
             }
         }
     }
 
-    fn of(&self, name: &ServerName) -> Protocol {
+    /// What was said about this very server, or about all.
+    pub(crate) fn of(&self, name: &ServerName) -> Option<Protocol> {
         let one = self.with_one.iter().rev().find(|(one, _)| one == name.as_str());
-        one.map_or(self.with_all, |(_, protocol)| *protocol)
+        one.map(|(_, protocol)| *protocol).or(self.with_all)
     }
 }
 
-/// The headers of the command line. They may be secret, so they go to one server only, and it is clear to which.
-fn headers(globals: &Globals, servers: &[Written]) -> Result<Vec<(String, String)>, Misuse> {
-    let remote = servers.iter().filter(|server| !matches!(server.reach, Reach::Command(_))).count();
-    if !globals.header.is_empty() && remote != 1 {
-        let what = format!("--header is for one server at a URL, and there are {remote}");
-        return Err(misuse(what, Some("name one server with --mcp NAME=URL, or call them one after the other")));
-    }
+/// The headers of the command line.
+pub(crate) fn headers(globals: &Globals) -> Result<Vec<(String, Secret)>, Misuse> {
     let parse = |header: &String| match header.split_once(':') {
-        Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),
+        Some((name, value)) => Ok((name.trim().to_owned(), Secret::new(value.trim()))),
         None => Err(misuse("a --header has no `:`".to_owned(), Some("write -H 'NAME: VALUE'"))),
     };
     globals.header.iter().map(parse).collect()
 }
 
-/// The options that hold for every session of this program.
-pub(crate) fn options(globals: &Globals) -> Result<SessionOptions, Misuse> {
-    let seconds = |flag: &str, value: f64| {
-        let limit = Duration::try_from_secs_f64(value).ok().filter(|limit| !limit.is_zero());
-        let hint = format!("give it in seconds, for example {flag} 120");
-        limit.ok_or_else(|| misuse(format!("{flag} {value:?} is no time to wait"), Some(&hint)))
-    };
-    let (total, connect) =
-        (seconds("--timeout", globals.timeout)?, seconds("--connect-timeout", globals.connect_timeout)?);
-    let deadlines = Deadlines { total: Some(total), connect, ..Deadlines::default() };
-    let protocol = Protocols::read(globals)?.with_all;
-    let memory = Arc::new(places::memory().map_or_else(Memory::default, Memory::kept_in));
-    let client_version = env!("CARGO_PKG_VERSION").to_owned();
-    Ok(SessionOptions { deadlines, client_version, memory, protocol, ..SessionOptions::default() })
-}
-
-/// What the servers may see of our environment: the usual, and what `--env` names.
-#[expect(clippy::disallowed_methods, reason = "the cli is where the environment is read")]
-pub(crate) fn environment(globals: &Globals) -> Result<Environment, Misuse> {
-    globals.env.iter().try_fold(Environment::allowed_from(std::env::vars_os()), |environment, variable| {
+/// The variables that `--env` names, with our values where it gives none.
+pub(crate) fn variables(globals: &Globals) -> Result<BTreeMap<String, Secret>, Misuse> {
+    let one = |variable: &String| {
         let (name, value) = match variable.split_once('=') {
-            Some((name, value)) => (name, Some(value.into())),
-            None => (variable.as_str(), std::env::var_os(variable)),
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (variable.as_str(), surroundings::exactly(variable).and_then(|value| value.into_string().ok())),
         };
         let value = value
             .filter(|_| !name.is_empty())
             .ok_or_else(|| misuse(format!("--env {variable} is not set here"), Some("write --env NAME=VALUE")))?;
-        Ok(environment.with(name, value))
-    })
+        Ok((name.to_owned(), Secret::new(value)))
+    };
+    globals.env.iter().map(one).collect()
 }
 
-fn parse(text: &str) -> Result<Written, Misuse> {
+/// Whether something is at an address of its own, to which headers can be sent.
+pub(crate) fn is_remote(reach: &Reach) -> bool {
+    matches!(reach, Reach::Http(_) | Reach::Sse(_) | Reach::WebSocket(_))
+}
+
+fn parse(text: &str) -> Result<Server, Misuse> {
     let example = Some("write --mcp NAME=URL or --mcp NAME=COMMAND, for example --mcp 'time=uvx mcp-server-time'");
     // An address has no name in it, but may have `=` in its query.
     let named = text.split_once('=').filter(|(name, _)| !name.contains("://"));
@@ -194,7 +119,7 @@ fn parse(text: &str) -> Result<Written, Misuse> {
     };
     let name = name.parse::<ServerName>().map_err(|error| misuse(error.to_string(), example))?;
     if let Some(reach) = url(&name, reached)? {
-        return Ok(Written { name, reach });
+        return Ok(Server::new(name, Scope::Dynamic, reach));
     }
     if looks_like_an_address(reached) {
         let hint = "an address begins with http:// or https://, for example http://127.0.0.1:8000/mcp";
@@ -209,11 +134,14 @@ fn parse(text: &str) -> Result<Written, Misuse> {
         };
         return Err(misuse(what, example));
     };
-    Ok(Written { name, reach: Reach::Command(words) })
+    let mut words = words.into_iter();
+    let command = words.next().unwrap_or_default();
+    let launch = Launch { command, args: words.collect(), env: BTreeMap::new(), cwd: None };
+    Ok(Server::new(name, Scope::Dynamic, Reach::Stdio(launch)))
 }
 
 /// Whether a command is more likely an address with a mistake in its beginning: `localhost:8000/mcp`, `http:/host`.
-fn looks_like_an_address(text: &str) -> bool {
+pub(crate) fn looks_like_an_address(text: &str) -> bool {
     let beginning = ["http:", "https:", "http//", "https//", "ws:", "wss:", "sse+"];
     if beginning.iter().any(|scheme| text.starts_with(scheme)) {
         return true;
@@ -233,13 +161,16 @@ fn without_user(text: &str) -> String {
 }
 
 /// What a URL stands for; `None` if it is none. Only an address begins with a scheme, so nothing is guessed.
-fn url(name: &ServerName, text: &str) -> Result<Option<Reach>, Misuse> {
+pub(crate) fn url(name: &ServerName, text: &str) -> Result<Option<Reach>, Misuse> {
     let Some((scheme, rest)) = text.trim().split_once("://") else { return Ok(None) };
     if scheme.is_empty() || !scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)) {
         return Ok(None);
     }
     let scheme = scheme.to_ascii_lowercase();
-    let address = |scheme: &str| format!("{scheme}://{rest}");
+    let address = |scheme: &str| {
+        let url = format!("{scheme}://{rest}");
+        Remote { url, headers: Vec::new(), headers_helper: None }
+    };
     match scheme.as_str() {
         "http" | "https" => Ok(Some(Reach::Http(address(&scheme)))),
         "sse+http" | "sse+https" => Ok(Some(Reach::Sse(address(&scheme[4..])))),
@@ -252,7 +183,7 @@ fn url(name: &ServerName, text: &str) -> Result<Option<Reach>, Misuse> {
     }
 }
 
-fn misuse(what: String, hint: Option<&str>) -> Misuse {
+pub(crate) fn misuse(what: String, hint: Option<&str>) -> Misuse {
     Misuse { what, hint: hint.map(str::to_owned) }
 }
 
@@ -262,8 +193,16 @@ mod tests {
 
     fn told(text: &str) -> String {
         match parse(text) {
-            Ok(Written { name, reach }) => format!("{name}: {reach:?}"),
+            Ok(server) => format!("{}: {}", server.name, reached(&server.reach)),
             Err(misuse) => misuse.what,
+        }
+    }
+
+    fn reached(reach: &Reach) -> String {
+        match reach {
+            Reach::Stdio(launch) => format!("{:?} {:?}", launch.command, launch.args),
+            Reach::Http(at) | Reach::Sse(at) | Reach::WebSocket(at) => format!("{} {}", reach.transport(), at.url),
+            _ => unreachable!("nothing else can be written"),
         }
     }
 
@@ -290,20 +229,20 @@ mod tests {
             "http://user:secret@127.0.0.1/mcp?a=b",
         ];
         insta::assert_snapshot!(texts.map(told).join("\n"), @r#"
-        git: Command(["npx", "-y", "@mcp/server-github"])
-        one: Command(["/usr/bin/server"])
-        quoted: Command(["sh", "-c", "a b; $HOME", "c d"])
-        equals: Command(["env", "KEY=value", "server"])
+        git: "npx" ["-y", "@mcp/server-github"]
+        one: "/usr/bin/server" []
+        quoted: "sh" ["-c", "a b; $HOME", "c d"]
+        equals: "env" ["KEY=value", "server"]
         --mcp nameless has no name and `=`
         a server name cannot be empty
         the server name `bad name` has the character U+0020 in it; use letters, digits, `_`, `.` and `-`
         the server `empty` has neither a URL nor a command
         the command of the server `open` has a quote without its partner
-        web: Http("https://example.com/mcp?a=b")
-        old: Sse("http://127.0.0.1:3001/sse")
-        socket: WebSocket("wss://example.com/ws")
+        web: http https://example.com/mcp?a=b
+        old: sse http://127.0.0.1:3001/sse
+        socket: ws wss://example.com/ws
         the server `odd` has a URL with the scheme `ftp`
-        curl: Command(["curl", "https://example.com"])
+        curl: "curl" ["https://example.com"]
         the server `bare` has an address without a scheme
         the server `slash` has an address without a scheme
         --mcp http://…@127.0.0.1/mcp has no name and `=`

@@ -7,6 +7,7 @@
 //! Paths, variables and texts are handed in: nothing here reads the environment or knows a home folder.
 
 mod approval;
+pub mod cloud;
 mod edit;
 mod expand;
 mod load;

@@ -3,30 +3,32 @@
 use std::io::Read as _;
 
 use serde::Serialize;
-use wharf::{
-    CallError, CallErrorKind, CallOptions, ConnectErrorKind, Json, Listed, Progress, Session, Tool, ToolOutput,
-};
+use wharf::fleet::Fleet;
+use wharf::{CallError, CallErrorKind, CallOptions, ConnectErrorKind, Json, Listed, Progress, Tool, ToolOutput};
 
 use crate::args::{Call, Globals};
 use crate::exit::Exit;
 use crate::interrupt::guarded;
 use crate::render::Transient;
 use crate::servers::Misuse;
+use crate::setup::{How, LONGEST, Setup, Which};
 use crate::suggest::nearest;
-use crate::{arguments, render, servers, usage};
+use crate::{arguments, render, usage};
 
 pub(crate) async fn run(globals: &Globals, call: Call) -> Exit {
-    let prepared =
-        servers::sessions(globals, Some(&call.server)).and_then(|sessions| Ok((sessions, from_stdin(&call)?)));
-    let (sessions, given) = match prepared {
+    let prepared = async {
+        let which = Which::One(&call.server);
+        let setup = Setup::load_for(globals, which).await?;
+        Ok::<_, Misuse>((setup.open(which, How::Once)?, from_stdin(&call)?))
+    };
+    let (fleet, given) = match prepared.await {
         Ok(prepared) => prepared,
         Err(misuse) => {
             render::misuse(&misuse);
             return Exit::Usage;
         }
     };
-    let Some(session) = sessions.first() else { return Exit::Usage };
-    guarded(&sessions, async { Box::pin(call_tool(globals, &call, session, given)).await }).await
+    guarded(&fleet, async { Box::pin(call_tool(globals, &call, &fleet, given)).await }).await
 }
 
 /// The arguments, if they come from stdin.
@@ -46,16 +48,17 @@ fn from_stdin(call: &Call) -> Result<Option<Json>, Misuse> {
     arguments::json(&text).map(Some)
 }
 
-async fn call_tool(globals: &Globals, call: &Call, session: &Session, given: Option<Json>) -> Exit {
+async fn call_tool(globals: &Globals, call: &Call, fleet: &Fleet, given: Option<Json>) -> Exit {
     let mut doing = Transient::new(globals.quiet);
     doing.show(&format!("connecting to {}", call.server));
-    // The list tells what the arguments have to look like, before anything is done.
-    let listed = match session.list_tools().await {
-        Ok(listed) => listed,
-        Err(error) => {
-            drop(doing);
-            return failed(globals, call, (session, &error), None).await;
-        }
+    fleet.settled(LONGEST).await;
+    let Some(status) = fleet.statuses().pop() else { return Exit::Usage };
+    let (Some(session), Some(listed)) = (fleet.session(&status.name), fleet.listed(&status.name)) else {
+        drop(doing);
+        return match status.error() {
+            Some(error) => failed(globals, call, (status.transport != "stdio", error), None).await,
+            None => Exit::from(&status),
+        };
     };
     let Some(tool) = listed.items.iter().find(|tool| *tool.name == *call.tool) else {
         drop(doing);
@@ -72,7 +75,7 @@ async fn call_tool(globals: &Globals, call: &Call, session: &Session, given: Opt
     };
     if globals.verbose {
         drop(doing);
-        render::spoken(session);
+        render::spoken(&session);
         doing = Transient::new(globals.quiet);
     }
     doing.show(&format!("calling {}", call.tool));
@@ -90,7 +93,7 @@ async fn call_tool(globals: &Globals, call: &Call, session: &Session, given: Opt
                 // It does not keep its promise, but it is what there is.
                 render::out(render::for_stdout(output.text())).await;
             }
-            failed(globals, call, (session, &error), hint).await
+            failed(globals, call, (session.is_remote(), &error), hint).await
         }
     }
 }
@@ -117,13 +120,8 @@ fn no_such_tool(call: &Call, listed: &Listed<Tool>) -> Misuse {
 }
 
 /// A call without an answer: in words, and for a program too if one reads.
-async fn failed(
-    globals: &Globals,
-    call: &Call,
-    (session, error): (&Session, &CallError),
-    hint: Option<String>,
-) -> Exit {
-    render::call_error(error, hint, session.is_remote());
+async fn failed(globals: &Globals, call: &Call, (remote, error): (bool, &CallError), hint: Option<String>) -> Exit {
+    render::call_error(error, hint, remote);
     if globals.json {
         let (data, result) = match &error.kind {
             CallErrorKind::Server { data, .. } => (data.as_ref(), None),

@@ -6,17 +6,19 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use wharf::fleet::{Fleet, Status};
 use wharf::server::{Remote, RemoteOptions as ServerOptions, Router, serve_stream};
 use wharf::{
-    CallErrorKind, Http, HttpSse, InProcess, Json, NoHost, Protocol, RemoteOptions, Session, SessionOptions, Stdio,
-    Transport, WebSocket,
+    CallErrorKind, Environment, Http, HttpSse, InProcess, Json, NoHost, Protocol, RemoteOptions, Secret, Session,
+    SessionOptions, Stdio, Transport, WebSocket,
 };
 
 use crate::args::Globals;
 use crate::exit::Exit;
 use crate::guard::Guard;
-use crate::interrupt::guarded;
-use crate::{demo_server, render, servers};
+use crate::interrupt::guarded_sessions;
+use crate::setup::{How, LONGEST, Setup, Which};
+use crate::{demo_server, render, servers, surroundings};
 
 /// One thing that was done, and how it went with each server.
 struct Row {
@@ -36,9 +38,11 @@ struct Journey {
 
 pub(crate) async fn run(globals: &Globals) -> Exit {
     let prepared = async {
-        let yours = if globals.mcp.is_empty() { Vec::new() } else { servers::sessions(globals, None)? };
+        // The demo shows itself; of yours it visits those that are named for it, and starts no other.
+        let setup = Setup::load(&Globals { only_mcp: true, ..globals.clone() }).await?;
         let remote = serve().await?;
-        let (local, remotes) = (sessions(globals)?, remote_sessions(globals, &remote)?);
+        let (local, remotes) = (sessions(globals, &setup)?, remote_sessions(&setup, &remote)?);
+        let yours = if globals.mcp.is_empty() { None } else { Some(setup.open(Which::All, How::Once)?) };
         Ok::<_, servers::Misuse>((remote, local, remotes, yours))
     };
     let (remote, local, remotes, yours) = match prepared.await {
@@ -48,11 +52,14 @@ pub(crate) async fn run(globals: &Globals) -> Exit {
             return Exit::Usage;
         }
     };
-    let all: Vec<Session> = local.iter().chain(&remotes).chain(&yours).cloned().collect();
-    let exit = guarded(&all, async {
+    let all: Vec<Session> = local.iter().chain(&remotes).cloned().collect();
+    let exit = guarded_sessions(&all, async {
         let rows = Box::pin(play(&local)).await;
         let journeys = Box::pin(travel(&remotes, &remote)).await;
-        let visits = join_all(yours.iter().map(visit)).await;
+        let visits = match &yours {
+            Some(fleet) => Box::pin(visit_all(fleet)).await,
+            None => Vec::new(),
+        };
         let good = rows.iter().all(|row| row.good) && journeys.iter().all(|journey| journey.good);
         let written = if globals.json {
             render::out(as_json(&rows, &journeys, &visits, good).to_string()).await
@@ -107,25 +114,30 @@ struct Visit {
     exit: Exit,
 }
 
-async fn visit(session: &Session) -> Visit {
-    let began = Instant::now();
-    let (cells, exit) = match session.connect().await {
-        Err(error) => {
-            let nothing = || "–".to_owned();
-            ([error.kind.to_string(), nothing(), nothing(), nothing()], Exit::from(&error.kind))
-        }
-        Ok(info) => {
-            let connected = format!("{} {}, {}", info.name, info.version, milliseconds(began));
-            let listed = session.list_tools().await;
+async fn visit_all(fleet: &Fleet) -> Vec<Visit> {
+    fleet.settled(LONGEST).await;
+    let visits = join_all(fleet.statuses().iter().map(|status| visit(fleet, status))).await;
+    fleet.close().await;
+    visits
+}
+
+async fn visit(fleet: &Fleet, status: &Status) -> Visit {
+    let exit = Exit::from(status);
+    let session = fleet.session(&status.name);
+    let cells = match (&status.info, session) {
+        (Some(info), Some(session)) => {
             let began = Instant::now();
             let pinged = session.ping().await;
-            let exit = listed.as_ref().err().map_or(Exit::Done, |error| Exit::from(&error.kind));
-            let tools = listed.map_or_else(|error| error.kind.to_string(), |listed| tools_told(listed.items.len()));
             let ping = pinged.map_or_else(|error| error.kind.to_string(), |()| milliseconds(began));
-            ([connected, info.protocol(), tools, ping], exit)
+            [format!("{} {}", info.name, info.version), info.protocol(), tools_told(status.tools), ping]
+        }
+        _ => {
+            let nothing = || "–".to_owned();
+            let reason = status.reason.as_ref().map(ToString::to_string);
+            [reason.unwrap_or_default(), nothing(), nothing(), nothing()]
         }
     };
-    Visit { server: session.name().to_string(), cells, exit }
+    Visit { server: status.name.to_string(), cells, exit }
 }
 
 /// The demo's server on a port of this machine.
@@ -135,21 +147,24 @@ async fn serve() -> Result<Remote, servers::Misuse> {
     bound.map_err(|error| servers::Misuse { what: format!("no port can be listened on: {error}"), hint: None })
 }
 
-fn sessions(globals: &Globals) -> Result<[Session; 2], servers::Misuse> {
-    let options = servers::options(globals)?;
+fn sessions(globals: &Globals, setup: &Setup) -> Result<[Session; 2], servers::Misuse> {
+    let options = setup.session.clone();
     let inside = InProcess::new(|stream| async {
         // How serving ended is the client's to tell.
         let _ = serve_stream(demo_server::toolbox(), stream).await;
     });
     let program = std::env::current_exe()
         .map_err(|error| servers::Misuse { what: format!("this program cannot find itself: {error}"), hint: None })?;
-    let child = Stdio::new(program, [demo_server::COMMAND], servers::environment(globals)?).watched_by(Guard::start());
+    let named = servers::variables(globals)?;
+    let add = |environment: Environment, (name, value): (&String, &Secret)| environment.with(name, value.expose());
+    let environment = named.iter().fold(surroundings::shared(), add);
+    let child = Stdio::new(program, [demo_server::COMMAND], environment).watched_by(Guard::start());
     Ok([session("inside", &options, Arc::new(inside))?, session("child", &options, Arc::new(child))?])
 }
 
 /// A session over every transport, in every generation of the protocol.
-fn remote_sessions(globals: &Globals, remote: &Remote) -> Result<Vec<Session>, servers::Misuse> {
-    let (options, way) = (servers::options(globals)?, RemoteOptions::default());
+fn remote_sessions(setup: &Setup, remote: &Remote) -> Result<Vec<Session>, servers::Misuse> {
+    let (options, way) = (setup.session.clone(), RemoteOptions::default());
     let odd = |error: wharf::InvalidRemote| servers::Misuse { what: error.to_string(), hint: None };
     let transports: [(&str, Arc<dyn Transport>); 3] = [
         ("http", Arc::new(Http::new(&remote.http_url(), way.clone()).map_err(odd)?)),

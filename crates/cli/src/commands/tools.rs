@@ -1,71 +1,81 @@
 //! `wharf tools`: what the servers offer.
 
-use futures_util::future::join_all;
+use std::sync::Arc;
+
 use serde::Serialize;
-use wharf::{CallError, Json, Listed, Quarantined, ServerName, Session, Status, Tool};
+use wharf::fleet::{Fleet, Reason, Status};
+use wharf::{Json, Listed, Quarantined, ServerName, Tool};
 
 use crate::args::{Globals, Tools};
 use crate::exit::Exit;
 use crate::interrupt::guarded;
 use crate::render::Transient;
-use crate::{render, servers, usage};
+use crate::setup::{How, LONGEST, Setup, Which};
+use crate::{render, usage};
 
 /// How much of a description a table shows.
 const DESCRIPTION: usize = 100;
 
+/// A server, and the tools it has if it is connected.
+type Found = (Status, Option<Arc<Listed<Tool>>>);
+
 pub(crate) async fn run(globals: &Globals, tools: Tools) -> Exit {
-    let sessions = match servers::sessions(globals, tools.server.as_deref()) {
-        Ok(sessions) => sessions,
+    let which = tools.server.as_deref().map_or(Which::All, Which::One);
+    let opened = async { Setup::load_for(globals, which).await?.open(which, How::Once) };
+    let fleet = match opened.await {
+        Ok(fleet) => fleet,
         Err(misuse) => {
             render::misuse(&misuse);
             return Exit::Usage;
         }
     };
-    guarded(&sessions, async {
+    guarded(&fleet, async {
         let mut doing = Transient::new(globals.quiet);
-        let names: Vec<&str> = sessions.iter().map(|session| session.name().as_str()).collect();
+        let names: Vec<String> = fleet.statuses().iter().map(|status| status.name.to_string()).collect();
         doing.show(&format!("connecting to {}", names.join(", ")));
-        let listed = join_all(sessions.iter().map(Session::list_tools)).await;
+        fleet.settled(LONGEST).await;
         drop(doing);
-        let servers: Vec<_> = sessions.iter().zip(listed).collect();
+        let found: Vec<Found> =
+            fleet.statuses().into_iter().map(|status| (status.clone(), fleet.listed(&status.name))).collect();
         let written = if globals.json {
-            let servers = servers.iter().map(|(session, listed)| ShownServer::new(session, listed)).collect();
+            let servers = found.iter().map(ShownServer::new).collect();
             render::json(&Shown { version: 1, servers }).await
         } else {
-            show(&servers, globals).await
+            show(&fleet, &found, globals).await
         };
-        // Every server was named on the command line, so every one is required.
-        let exits = servers.iter().filter_map(|(_, listed)| listed.as_ref().err()).map(|error| Exit::from(&error.kind));
+        let exits = found.iter().filter(|(status, _)| status.required).map(|(status, _)| Exit::from(status));
         exits.max().unwrap_or(Exit::Done).max(written)
     })
     .await
 }
 
-async fn show(servers: &[(&Session, Result<Listed<Tool>, CallError>)], globals: &Globals) -> Exit {
+async fn show(fleet: &Fleet, servers: &[Found], globals: &Globals) -> Exit {
     let mut rows = Vec::new();
-    for (session, listed) in servers {
+    for (status, listed) in servers {
         match listed {
-            Ok(listed) => {
-                if globals.verbose {
-                    render::spoken(session);
+            Some(listed) => {
+                if globals.verbose
+                    && let Some(session) = fleet.session(&status.name)
+                {
+                    render::spoken(&session);
                 }
                 for tool in &listed.items {
                     let description = render::brief(tool.description.as_deref().unwrap_or_default(), DESCRIPTION);
-                    let mut row = vec![session.name().to_string(), render::plain(&tool.name), description];
+                    let mut row = vec![status.name.to_string(), render::plain(&tool.name), description];
                     if globals.verbose {
                         row.push(render::plain(&usage::arguments(tool)));
                     }
                     rows.push(row);
                 }
                 if !globals.quiet {
-                    warn(session, listed, globals.verbose);
+                    warn(&status.name, listed, globals.verbose);
                 }
             }
-            Err(error) => render::call_error(error, None, session.is_remote()),
+            None => render::status(status, globals),
         }
     }
     if rows.is_empty() {
-        if servers.iter().any(|(_, listed)| listed.is_ok()) && !globals.quiet {
+        if servers.iter().any(|(_, listed)| listed.is_some()) && !globals.quiet {
             render::note("there are no tools");
         }
         return Exit::Done;
@@ -74,8 +84,7 @@ async fn show(servers: &[(&Session, Result<Listed<Tool>, CallError>)], globals: 
     render::out(render::table(&head[..if globals.verbose { 4 } else { 3 }], rows)).await
 }
 
-fn warn(session: &Session, listed: &Listed<Tool>, verbose: bool) {
-    let name = session.name();
+fn warn(name: &ServerName, listed: &Listed<Tool>, verbose: bool) {
     for odd in &listed.quarantined {
         let tool =
             odd.name.as_ref().map_or_else(|| format!("tool {}", odd.position + 1), |name| format!("tool `{name}`"));
@@ -115,32 +124,17 @@ struct ShownServer<'a> {
 }
 
 impl<'a> ShownServer<'a> {
-    fn new(session: &'a Session, listed: &'a Result<Listed<Tool>, CallError>) -> Self {
-        let name = session.name();
-        match listed {
-            Ok(listed) => Self {
-                name,
-                state: "connected",
-                reason: None,
-                protocol: match &*session.status().borrow() {
-                    Status::Connected(info) => Some(info.revision.clone()),
-                    _ => None,
-                },
-                tools: listed.items.iter().map(|tool| &tool.raw).collect(),
-                quarantined: &listed.quarantined,
-                notes: &listed.notes,
-                stderr: &[],
-            },
-            Err(error) => Self {
-                name,
-                state: "failed",
-                reason: Some(error.kind.to_string()),
-                protocol: None,
-                tools: Vec::new(),
-                quarantined: &[],
-                notes: &[],
-                stderr: &error.evidence.stderr,
-            },
+    fn new((status, listed): &'a Found) -> Self {
+        let listed = listed.as_deref();
+        Self {
+            name: &status.name,
+            state: status.state.as_str(),
+            reason: status.reason.as_ref().map(Reason::to_string),
+            protocol: status.info.as_ref().map(|info| info.revision.clone()),
+            tools: listed.map_or_else(Vec::new, |listed| listed.items.iter().map(|tool| &tool.raw).collect()),
+            quarantined: listed.map_or(&[], |listed| &listed.quarantined),
+            notes: listed.map_or(&[], |listed| &listed.notes),
+            stderr: status.error().map_or(&[], |error| &error.evidence.stderr),
         }
     }
 }

@@ -204,8 +204,10 @@ pub fn cloud_allowed(sources: &Sources) -> bool {
 /// Reads the sources and decides which servers are used.
 pub fn load(sources: &Sources, variables: &Variables, approvals: &Approvals) -> Loaded {
     let _ = (variables, approvals);
+    let taken =
+        |server: &Server| Configured { server: server.clone(), standing: Standing::Ready, written: Written::default() };
     Loaded {
-        servers: Vec::new(),
+        servers: sources.dynamic.iter().map(taken).collect(),
         broken: Vec::new(),
         problems: Vec::new(),
         rules: Rules::default(),

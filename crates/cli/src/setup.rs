@@ -1,0 +1,354 @@
+//! From the command line, the environment and the files to a fleet.
+//!
+//! [`Setup::load`] reads every scope and tells what is wrong with them; [`Setup::open`] makes a fleet of all servers or
+//! of one. Commands that only look at the configuration, or change it, use [`Setup::read`], which asks nobody.
+
+mod cloud;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use wharf::fleet::config::{
+    Approvals, Configured, DisabledBy, Loaded, Problem, Remote, Severity, Sources, Standing, Variables, load,
+};
+use wharf::fleet::{Enlisted, Fleet, FleetOptions, Hold, Outfit, Reach, Reconnection, Scope, Server};
+use wharf::{GroupWatcher, Http, HttpSse, Protocol, RemoteOptions, SessionOptions, WebSocket};
+
+use crate::args::Globals;
+use crate::guard::Guard;
+use crate::limits::{self, Gates};
+use crate::places::Places;
+use crate::servers::{self, Misuse, Protocols, instead_of, is_remote, misuse};
+use crate::{network, render, surroundings};
+
+/// How long is waited for servers in all. Each has deadlines of its own; this only says that there is an end.
+pub(crate) const LONGEST: Duration = Duration::from_secs(60 * 60);
+
+/// Everything that is configured, and what was said on the command line.
+pub(crate) struct Setup {
+    pub(crate) places: Places,
+    pub(crate) loaded: Loaded,
+    pub(crate) variables: Variables,
+    pub(crate) session: SessionOptions,
+    globals: Globals,
+    protocols: Protocols,
+    gates: Gates,
+}
+
+/// Which servers are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which<'a> {
+    All,
+    One(&'a str),
+}
+
+/// What a fleet is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// One answer, and then it is closed: nothing that failed is tried again.
+    Once,
+    /// As long as somebody needs it.
+    #[expect(dead_code, reason = "for commands that go on")]
+    Lasting,
+}
+
+impl Setup {
+    /// Reads every scope, a provider's too, and tells on stderr what is wrong with them.
+    pub(crate) async fn load(globals: &Globals) -> Result<Self, Misuse> {
+        Self::load_for(globals, Which::All).await
+    }
+
+    /// The same for a command that needs only some servers: what is wrong with the others is not told, and a provider is
+    /// not asked for what is known already.
+    pub(crate) async fn load_for(globals: &Globals, which: Which<'_>) -> Result<Self, Misuse> {
+        let setup = Self::assemble(globals, which).await?;
+        setup.tell(which);
+        setup.check()?;
+        Ok(setup)
+    }
+
+    /// Reads every scope and says nothing about what is wrong with them. A provider is asked, too.
+    pub(crate) async fn load_quietly(globals: &Globals) -> Result<Self, Misuse> {
+        let setup = Self::assemble(globals, Which::All).await?;
+        setup.check()?;
+        Ok(setup)
+    }
+
+    /// Reads the files and says nothing.
+    pub(crate) fn read(globals: &Globals) -> Result<Self, Misuse> {
+        Self::from_files(globals).map(|(setup, _)| setup)
+    }
+
+    async fn assemble(globals: &Globals, which: Which<'_>) -> Result<Self, Misuse> {
+        let (mut setup, mut sources) = Self::from_files(globals)?;
+        let known = matches!(which, Which::One(name) if setup.names().contains(&name));
+        if !known && !globals.only_mcp {
+            setup.ask_provider(&mut sources).await;
+        }
+        Ok(setup)
+    }
+
+    fn from_files(globals: &Globals) -> Result<(Self, Sources), Misuse> {
+        let places = Places::find(globals)?;
+        let (protocols, gates) = (Protocols::read(globals)?, Gates::read());
+        let (session, odd) = limits::session(globals, &places)?;
+        let dynamic = servers::dynamic(globals)?;
+        let sources = sources(&places, dynamic, globals.only_mcp);
+        let variables = surroundings::variables();
+        let (approvals, problem) = approvals(&places);
+        let mut loaded = load(&sources, &variables, &approvals);
+        loaded.problems.extend(problem);
+        if globals.only_mcp {
+            only_dynamic(&mut loaded);
+        }
+        let warnings: Vec<String> = gates.warnings.iter().cloned().chain(odd).collect();
+        let gates = Gates { warnings, ..gates };
+        let globals = globals.clone();
+        Ok((Self { places, loaded, variables, session, globals, protocols, gates }, sources))
+    }
+
+    /// The names of all servers that can be asked for.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        let servers = self.loaded.servers.iter().filter(|found| !matches!(found.standing, Standing::Shadowed { .. }));
+        let names = servers.map(|found| found.server.name.as_str());
+        let mut names: Vec<&str> = names.chain(self.loaded.broken.iter().map(|broken| broken.name.as_str())).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// What was said on the command line has to fit what is configured.
+    fn check(&self) -> Result<(), Misuse> {
+        let Loaded { servers, broken, .. } = &self.loaded;
+        for Configured { server, standing, .. } in servers.iter().filter(|found| found.server.scope == Scope::Dynamic) {
+            let configured = |found: &&Configured| {
+                found.server.name == server.name && !matches!(found.server.scope, Scope::Dynamic | Scope::Cloud)
+            };
+            let origin = servers.iter().find(configured).map(|found| found.server.origin.as_ref());
+            let broken = broken.iter().find(|broken| broken.name == server.name.as_str());
+            if let Some(origin) = origin.or_else(|| broken.map(|broken| Some(&broken.origin))) {
+                let place = origin.map(|origin| format!(", in {}:{}", origin.file.display(), origin.line));
+                let what = format!("--mcp {}: it is configured already{}", server.name, place.unwrap_or_default());
+                return Err(misuse(what, Some("take another name, or leave the configured ones out with --only-mcp")));
+            }
+            if let Standing::Refused(reason) = standing {
+                return Err(misuse(format!("the server `{}` may not be used: {reason}", server.name), None));
+            }
+        }
+        self.protocols.check(&self.names())
+    }
+
+    /// Tells what is wrong with the configuration: errors always, warnings unless they are not wanted, and notes to
+    /// those who ask.
+    fn tell(&self, which: Which<'_>) {
+        let Globals { quiet, verbose, .. } = self.globals;
+        for warning in self.gates.warnings.iter().filter(|_| !quiet) {
+            render::warning(warning);
+        }
+        let concerns = |problem: &&Problem| match (which, &problem.server) {
+            (Which::One(wanted), Some(server)) => server == wanted,
+            _ => true,
+        };
+        for problem in self.loaded.problems.iter().filter(concerns) {
+            match problem.severity {
+                Severity::Warning if quiet => {}
+                Severity::Note if !verbose => {}
+                _ => render::problem(problem),
+            }
+        }
+    }
+
+    /// A fleet of all servers that may be connected, or of the one that is wanted. Those that may not are in it too, and
+    /// say why.
+    pub(crate) fn open(&self, which: Which<'_>, how: How) -> Result<Fleet, Misuse> {
+        let mut enlisted = match which {
+            Which::One(name) => vec![Enlisted { server: self.wanted(name)?, hold: None }],
+            Which::All => self.loaded.servers.iter().filter_map(enlist).collect(),
+        };
+        if enlisted.is_empty() {
+            let hint =
+                "add one: wharf add NAME URL|COMMAND, or name one for this call: --mcp 'time=uvx mcp-server-time'";
+            return Err(misuse("there are no servers".to_owned(), Some(hint)));
+        }
+        self.dress(&mut enlisted, which)?;
+        for Enlisted { server, .. } in enlisted.iter().filter(|one| one.hold.is_none()) {
+            self.check_network(server)?;
+        }
+        Ok(Fleet::open(enlisted, self.fleet_options(how)))
+    }
+
+    /// The server a name stands for, if it can be used; if not, why not, and what to do.
+    fn wanted(&self, name: &str) -> Result<Server, Misuse> {
+        if let Some(broken) = self.loaded.find_broken(name) {
+            let place = format!("{}:{}", broken.origin.file.display(), broken.origin.line);
+            // What is wrong with it has been told already.
+            return Err(misuse(format!("the server `{name}` cannot be used as it is written in {place}"), None));
+        }
+        let Some(found) = self.loaded.find(name) else {
+            return Err(misuse(format!("there is no server `{name}`"), Some(&instead_of(name, &self.names()))));
+        };
+        let approve = format!("look at what it runs, and approve it: wharf approve {name}");
+        match &found.standing {
+            Standing::Ready => Ok(found.server.clone()),
+            Standing::NeedsApproval(_) => {
+                Err(misuse(format!("the server `{name}` of this project needs your approval first"), Some(&approve)))
+            }
+            Standing::ApprovalChanged(_) => {
+                Err(misuse(format!("the server `{name}` has changed since you approved it"), Some(&approve)))
+            }
+            Standing::Disabled(by) => {
+                let hint = format!("switch it on: wharf enable {name}");
+                let hint = (*by != DisabledBy::List(Scope::Enterprise)).then_some(hint);
+                Err(misuse(format!("the server `{name}` is switched off, {}", switched_off(*by)), hint.as_deref()))
+            }
+            Standing::Refused(reason) => Err(misuse(format!("the server `{name}` may not be used: {reason}"), None)),
+            Standing::Duplicate { of } => {
+                let what = format!("the server `{name}` is the same as `{of}`, which is used in its place");
+                Err(misuse(what, Some(&format!("use `{of}`"))))
+            }
+            Standing::Shadowed { by } => {
+                Err(misuse(format!("the server `{name}` is hidden by one of the {by} scope"), None))
+            }
+        }
+    }
+
+    /// Gives the servers what the command line says about them. Headers and variables may be secret, so they go only to
+    /// servers that are named on it, and headers to one only.
+    fn dress(&self, enlisted: &mut [Enlisted], which: Which<'_>) -> Result<(), Misuse> {
+        let named = |server: &Server| which != Which::All || server.scope == Scope::Dynamic;
+        let (headers, variables) = (servers::headers(&self.globals)?, servers::variables(&self.globals)?);
+        let remote = enlisted.iter().filter(|one| named(&one.server) && is_remote(&one.server.reach)).count();
+        if !headers.is_empty() && remote != 1 {
+            let what = format!("--header is for one server at a URL, and there are {remote}");
+            return Err(misuse(what, Some("name one server with --mcp NAME=URL, or call them one after the other")));
+        }
+        for Enlisted { server, .. } in enlisted {
+            server.settings.protocol = self.protocols.of(&server.name).unwrap_or(server.settings.protocol);
+            if !named(server) {
+                continue;
+            }
+            server.settings.required = true;
+            match &mut server.reach {
+                Reach::Stdio(launch) => launch.env.extend(variables.clone()),
+                Reach::Managed(manage) => manage.launch.env.extend(variables.clone()),
+                Reach::Http(remote) | Reach::Sse(remote) | Reach::WebSocket(remote) => {
+                    remote
+                        .headers
+                        .retain(|(name, _)| !headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)));
+                    remote.headers.extend(headers.clone());
+                }
+                Reach::Custom(..) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a server can be reached as it is written, as far as that can be said without trying: what is wrong in the
+    /// environment or on the command line is wrong usage, and not a server's failure.
+    fn check_network(&self, server: &Server) -> Result<(), Misuse> {
+        let connect = server.settings.connect_timeout.unwrap_or(self.session.deadlines.connect);
+        let options = |remote: &Remote| {
+            let headers =
+                remote.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect();
+            Ok::<_, Misuse>(RemoteOptions { http: network::settings(connect, &remote.url)?, headers, helper: None })
+        };
+        let checked = match &server.reach {
+            Reach::Http(remote) => Http::new(&remote.url, options(remote)?).map(drop),
+            Reach::Sse(remote) => HttpSse::new(&remote.url, options(remote)?).map(drop),
+            Reach::WebSocket(remote) => WebSocket::new(&remote.url, options(remote)?).map(drop),
+            Reach::Stdio(_) | Reach::Managed(_) | Reach::Custom(..) => Ok(()),
+        };
+        checked.map_err(|error| misuse(format!("{}: {error}", server.name), None))
+    }
+
+    fn fleet_options(&self, how: How) -> FleetOptions {
+        let watcher: Arc<dyn GroupWatcher> = Guard::start();
+        let outfit = Outfit {
+            environment: surroundings::shared(),
+            watcher: Some(watcher),
+            network: Arc::new(|url, connect| network::settings(connect, url).map_err(|misuse| misuse.what)),
+            // Said, so that what is remembered of a relative command is remembered of it here.
+            directory: std::env::current_dir().ok(),
+            logs: self.places.cache.as_ref().map_or_else(std::env::temp_dir, |cache| cache.join("logs")),
+        };
+        let rules = self.loaded.rules.clone();
+        FleetOptions {
+            local_gate: self.gates.local,
+            remote_gate: self.gates.remote,
+            outfit,
+            // What is said about the protocol is said of each server already.
+            session: SessionOptions { protocol: Protocol::Auto, ..self.session.clone() },
+            reconnection: match how {
+                How::Once => Reconnection::NONE,
+                How::Lasting => Reconnection::default(),
+            },
+            permits: Arc::new(move |server| rules.permits(server)),
+            ..FleetOptions::default()
+        }
+    }
+}
+
+fn sources(places: &Places, dynamic: Vec<Server>, only_dynamic: bool) -> Sources {
+    let enterprise = places.enterprise.clone();
+    if only_dynamic {
+        return Sources { enterprise, dynamic, ..Sources::default() };
+    }
+    Sources {
+        enterprise,
+        local: places.local.clone(),
+        user: places.user.clone(),
+        project: Some(places.project.clone()),
+        dynamic,
+        ..Sources::default()
+    }
+}
+
+/// What has been approved; where that cannot be read nothing has, and it is said.
+fn approvals(places: &Places) -> (Approvals, Option<Problem>) {
+    let Some(file) = &places.approvals else { return (Approvals::nothing(), None) };
+    match Approvals::load(file) {
+        Ok(approvals) => (approvals, None),
+        Err(error) => {
+            let problem = Problem::of_file(Severity::Error, file, format!("nothing counts as approved: {error}"));
+            (Approvals::nothing(), Some(problem))
+        }
+    }
+}
+
+/// Leaves the servers of the command line; what the organisation says about them still holds.
+fn only_dynamic(loaded: &mut Loaded) {
+    loaded.servers.retain(|found| found.server.scope == Scope::Dynamic);
+    loaded.broken.clear();
+    let names: Vec<_> = loaded.servers.iter().map(|found| found.server.name.clone()).collect();
+    for found in &mut loaded.servers {
+        match &found.standing {
+            Standing::Duplicate { of } if !names.contains(of) => found.standing = Standing::Ready,
+            Standing::Shadowed { .. } => found.standing = Standing::Ready,
+            _ => {}
+        }
+    }
+}
+
+/// A server as the fleet gets it; none that is not used because another one is.
+fn enlist(found: &Configured) -> Option<Enlisted> {
+    let name = &found.server.name;
+    let hold = match &found.standing {
+        Standing::Ready => None,
+        Standing::NeedsApproval(_) => Some(Hold::Approval(format!("needs approval: wharf approve {name}"))),
+        Standing::ApprovalChanged(_) => {
+            Some(Hold::Approval(format!("changed since it was approved: wharf approve {name}")))
+        }
+        Standing::Disabled(by) => Some(Hold::SwitchedOff(format!("switched off {}", switched_off(*by)))),
+        Standing::Refused(reason) => Some(Hold::Refused(reason.clone())),
+        Standing::Shadowed { .. } | Standing::Duplicate { .. } => return None,
+    };
+    Some(Enlisted { server: found.server.clone(), hold })
+}
+
+/// Who switched a server off, in words.
+pub(crate) fn switched_off(by: DisabledBy) -> String {
+    match by {
+        DisabledBy::Entry => "in its own entry".to_owned(),
+        DisabledBy::List(scope) => format!("in `disabledServers` of the {scope} scope"),
+    }
+}

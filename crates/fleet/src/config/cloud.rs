@@ -1,0 +1,68 @@
+//! Asking a provider for servers: one request, bounded in time and size. Whether to ask at all is decided elsewhere.
+
+use std::time::Duration;
+
+use http::header::ACCEPT;
+use http::uri::Scheme;
+use http::{Request, Uri};
+use wharf_io::{HttpClient, HttpSettings};
+
+use super::load::CloudText;
+
+/// How long a provider may take in all.
+const LIMIT: Duration = Duration::from_secs(10);
+/// The longest configuration a provider may send.
+const LONGEST: usize = 1024 * 1024;
+
+/// Fetches a provider's configuration; if that fails, says why. Only an address with `https` will do, or one on this
+/// machine: whoever answers decides what is run here.
+pub async fn fetch(url: &str, settings: HttpSettings) -> Result<CloudText, String> {
+    let uri: Uri = url.parse().map_err(|_| "its address is no URL".to_owned())?;
+    if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        return Err("its address has a name or password in it".to_owned());
+    }
+    if uri.scheme() != Some(&Scheme::HTTPS) && !(uri.scheme() == Some(&Scheme::HTTP) && is_loopback(&uri)) {
+        return Err("its address has to begin with https://".to_owned());
+    }
+    match tokio::time::timeout(LIMIT, ask(uri, settings)).await {
+        Ok(answer) => Ok(CloudText { from: url.to_owned(), text: answer? }),
+        Err(_) => Err(format!("it did not answer within {} s", LIMIT.as_secs())),
+    }
+}
+
+async fn ask(uri: Uri, settings: HttpSettings) -> Result<String, String> {
+    let client = HttpClient::new(settings).map_err(|error| error.to_string())?;
+    let request = Request::get(uri).header(ACCEPT, "application/json").body(Default::default());
+    let request = request.map_err(|error| error.to_string())?;
+    let mut response = client.send(request).await.map_err(|error| error.to_string())?;
+    if !response.status().is_success() {
+        return Err(format!("it answered with the status {}", response.status().as_u16()));
+    }
+    let content = response.body_mut().read_all(LONGEST).await.map_err(|error| error.to_string())?;
+    String::from_utf8(content).map_err(|_| "what it sent is not text".to_owned())
+}
+
+fn is_loopback(uri: &Uri) -> bool {
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn refused(url: &str) -> String {
+        fetch(url, HttpSettings::default()).await.expect_err("nobody is asked")
+    }
+
+    #[tokio::test]
+    async fn only_an_address_that_cannot_be_listened_to_or_is_here_is_asked() {
+        for url in ["http://example.com/servers", "http://localhost.example.com/", "ftp://127.0.0.1/", "file:///etc/x"]
+        {
+            assert_eq!(refused(url).await, "its address has to begin with https://", "{url}");
+        }
+        assert_eq!(refused("https://user:s3cr3t@example.com/").await, "its address has a name or password in it");
+        let nobody = refused("http://127.0.0.1:1/servers").await;
+        assert!(nobody.contains("127.0.0.1:1"), "{nobody}");
+    }
+}
