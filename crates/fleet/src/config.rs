@@ -1,5 +1,33 @@
 //! Where servers are configured, and what comes of it: six scopes become one list of [`Server`]s.
+//!
+//! [`load`] reads the files of [`Sources`], takes each entry for itself (a bad one costs that server only), and lets
+//! the scopes decide: [`Loaded`] says of every server whether it is [`Standing::Ready`] or what stands in its way.
+//! A project's servers wait for an [`Approval`] of their exact content. [`Editor`] changes files and keeps comments.
+//!
+//! Paths, variables and texts are handed in: nothing here reads the environment or knows a home folder.
 
+mod approval;
+mod edit;
+mod expand;
+mod load;
+mod problem;
+mod project;
+mod rules;
 mod server;
+pub mod simple;
+mod watch;
+mod written;
 
+pub use approval::{Approval, Approvals, ApprovalsError};
+pub use edit::{EditError, Editor, Existing};
+pub use expand::Variables;
+pub use load::{
+    Broken, CloudText, Configured, DisabledBy, Loaded, ReadServer, Setting, Sources, Standing, cloud_allowed, load,
+    read_server,
+};
+pub use problem::{Problem, Severity};
+pub use project::{ProjectFile, find_project};
+pub use rules::Rules;
 pub use server::{Launch, Manage, Origin, Reach, Remote, Scope, Server, Settings, ToolChoice};
+pub use watch::Watched;
+pub use written::{Change, Written};

