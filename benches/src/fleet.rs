@@ -1,18 +1,26 @@
 //! The fleet: what a call through it costs, how fast many servers are there, and how much memory they take.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use wharf::ServerName;
 use wharf::fleet::config::{Launch, Reach, Remote, Scope, Server as Configured};
-use wharf::fleet::{Enlisted, Fleet, FleetOptions, LOCAL_GATE, REMOTE_GATE, State};
+use wharf::fleet::dispatch::{Condition, Hook};
+use wharf::fleet::{Dispatcher, Enlisted, Fleet, FleetOptions, LOCAL_GATE, Policy, REMOTE_GATE, State, Turn};
+use wharf::{Json, ServerName, ToolCall, Tools, TraceEvent, TraceSink};
 
-use crate::contenders::{Server, program, rmcp_over_http, rmcp_over_stdio};
+use crate::contenders::{Server, Wharf, program, rmcp_over_http, rmcp_over_stdio};
 use crate::measure::{median, peak_memory_of, resident_memory};
 
+/// Calls in a row, in one round.
+const SEQUENTIAL: usize = 4_000;
+/// Calls in one round with 32 under way.
+const CROWD: usize = 40_000;
+/// How many are under way.
+const IN_FLIGHT: usize = 32;
 /// Servers in processes of their own.
 const LOCAL: usize = 30;
 /// Servers behind HTTP.
@@ -25,6 +33,7 @@ const LONG: Duration = Duration::from_secs(120);
 /// Prints how fast many servers are connected and how much memory they take; whether the bars are met.
 #[expect(clippy::print_stdout, reason = "printing is what this program is for")]
 pub(crate) async fn compare() -> bool {
+    let through = calls().await;
     let (wharf, rmcp) = connecting().await;
     let ratio = wharf.as_secs_f64() / rmcp.as_secs_f64();
     let [wharf, rmcp] = [wharf, rmcp].map(|time| format!("{:.0} ms", time.as_secs_f64() * 1e3));
@@ -40,7 +49,113 @@ pub(crate) async fn compare() -> bool {
     println!("the one ÷ the other: {held:.2} (bar: ≤ 1.0, aim: ≤ 0.5)");
     let long = kibibytes("hold-long");
     println!("500 tools with descriptions of 30 KB: {:.1} MiB more than before (14 MiB of text came)", long / 1024.0);
-    ratio <= 1.1 && held <= 1.0 && long / 1024.0 <= 8.0
+    through && ratio <= 1.1 && held <= 1.0 && long / 1024.0 <= 8.0
+}
+
+/// Prints what a call costs through lookup, schema, hook, policy and trace, against the session alone.
+#[expect(clippy::print_stdout, reason = "printing is what this program is for")]
+async fn calls() -> bool {
+    let session = Wharf::over_stdio().await;
+    let fleet = open(local().take(1)).await;
+    let policy: Policy =
+        serde_json::from_str(r#"{"deny": ["mcp__*__delete_*"], "allow": ["mcp__local-0__*"]}"#).expect("a policy");
+    let dispatcher =
+        Dispatcher::new(policy).with_hook(Arc::new(Watcher(Condition::default()))).with_trace(Arc::<Count>::default());
+    let turn = Arc::new(Turn { catalog: fleet.catalog(), dispatcher: Arc::new(dispatcher) });
+    let one = session.clone();
+    let crowd_session = move || {
+        let session = one.clone();
+        async move { session.call("small").await }
+    };
+    let one = Arc::clone(&turn);
+    let crowd_turn = move || {
+        let turn = Arc::clone(&one);
+        async move { call(&*turn).await }
+    };
+    let mut times = [const { Vec::new() }; 4];
+    for round in 0..=ROUNDS {
+        let took = [
+            time(sequential(async || session.call("small").await)).await,
+            time(sequential(async || call(&*turn).await)).await,
+            time(crowd(crowd_session.clone())).await,
+            time(crowd(crowd_turn.clone())).await,
+        ];
+        if round > 0 {
+            times.iter_mut().zip(took).for_each(|(times, took)| times.push(took));
+        }
+    }
+    fleet.close().await;
+    let [alone, through, crowd_alone, crowd_through] = times.map(|times| median(times.into_iter()));
+    let mut met = true;
+    for (what, alone, through, calls) in
+        [("one call after the other", alone, through, SEQUENTIAL), ("32 under way", crowd_alone, crowd_through, CROWD)]
+    {
+        let ratio = through.as_secs_f64() / alone.as_secs_f64();
+        let [alone, through] =
+            [alone, through].map(|time| time.as_secs_f64() * 1e6 / f64::from(u32::try_from(calls).unwrap_or(1)));
+        println!("{what}: {through:.1} µs a call through the fleet, {alone:.1} µs on the session alone");
+        println!("the one ÷ the other: {ratio:.2} (bar: ≤ 1.25, aim: ≤ 1.1)");
+        met &= ratio <= 1.25;
+    }
+    met
+}
+
+async fn time(work: impl Future<Output = ()>) -> Duration {
+    let began = Instant::now();
+    work.await;
+    began.elapsed()
+}
+
+async fn sequential(call: impl AsyncFn()) {
+    for _ in 0..SEQUENTIAL {
+        call().await;
+    }
+}
+
+async fn crowd<F>(call: impl Fn() -> F + Clone + Send + 'static)
+where
+    F: Future<Output = ()> + Send,
+{
+    let mut tasks = JoinSet::new();
+    for _ in 0..IN_FLIGHT {
+        let call = call.clone();
+        tasks.spawn(async move {
+            for _ in 0..CROWD / IN_FLIGHT {
+                call().await;
+            }
+        });
+    }
+    tasks.join_all().await;
+}
+
+async fn call(tools: &dyn Tools) {
+    let arguments = Json::from(serde_json::json!({"text": "hello"}));
+    let call = ToolCall { id: "call".to_owned(), name: "mcp__local-0__small".to_owned(), arguments };
+    let output = tools.call(&call).await.expect("an answer");
+    assert!(!output.content[0].as_text().expect("text").is_empty());
+}
+
+/// A hook that looks and does nothing.
+struct Watcher(Condition);
+
+impl Hook for Watcher {
+    fn name(&self) -> &str {
+        "watcher"
+    }
+
+    fn condition(&self) -> &Condition {
+        &self.0
+    }
+}
+
+/// Hears everything and keeps nothing.
+#[derive(Default)]
+struct Count(AtomicU64);
+
+impl TraceSink for Count {
+    fn record(&self, _event: TraceEvent) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 #[expect(clippy::print_stdout, reason = "printing is what this program is for")]

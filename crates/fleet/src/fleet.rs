@@ -115,6 +115,8 @@ struct Inner {
     /// Counts what has changed about any server.
     changed: watch::Sender<u64>,
     catalog: Mutex<Option<(u64, Arc<Catalog>)>>,
+    /// Tools of the host's own.
+    own: Mutex<Vec<Arc<Entry>>>,
 }
 
 /// Who is there. Everything in here changes at once.
@@ -167,6 +169,7 @@ impl Fleet {
             crew: Mutex::default(),
             changed: watch::Sender::new(0),
             catalog: Mutex::default(),
+            own: Mutex::new(options.own.clone()),
             options,
         };
         let fleet = Self { inner: Arc::new(inner) };
@@ -233,9 +236,16 @@ impl Fleet {
             return Arc::clone(catalog);
         }
         let shelves = self.inner.crew().members.values().filter_map(|mate| mate.shelf.load_full()).collect();
-        let catalog = Arc::new(Catalog::new(shelves, self.inner.options.own.clone()));
+        let own = self.inner.own.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let catalog = Arc::new(Catalog::new(shelves, own));
         *made = Some((now, Arc::clone(&catalog)));
         catalog
+    }
+
+    /// Adds a tool of the host's own to the catalogs to come.
+    pub fn offer(&self, own: Arc<Entry>) {
+        self.inner.own.lock().unwrap_or_else(PoisonError::into_inner).push(own);
+        self.inner.bump();
     }
 
     /// The last list of a connected server, as it came.
