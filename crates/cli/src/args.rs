@@ -89,6 +89,10 @@ pub(crate) enum Command {
         wharf call git git_log '{\"repo_path\": \".\", \"max_count\": 3}' --mcp 'git=uvx mcp-server-git'\n  \
         cat arguments.json | wharf call git git_commit - --mcp 'git=uvx mcp-server-git'")]
     Call(Call),
+    /// Run a model over the tools of the servers
+    #[command(after_help = "Examples:\n  wharf run -m scripted:turns.yaml 'How much is 1 and 2?'\n  \
+        wharf run -m scripted:turns.yaml --strict --allow 'mcp__git__*' --json 'Commit this'")]
+    Run(crate::commands::run::Run),
     /// Write a completion script for a shell
     #[command(after_help = "Example:\n  wharf completions bash > ~/.local/share/bash-completion/completions/wharf")]
     Completions {

@@ -3,4 +3,5 @@
 pub(crate) mod call;
 pub(crate) mod completions;
 pub(crate) mod demo;
+pub(crate) mod run;
 pub(crate) mod tools;

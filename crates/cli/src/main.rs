@@ -2,6 +2,7 @@
 
 mod args;
 mod arguments;
+mod asker;
 mod commands;
 mod demo_server;
 mod exit;
@@ -11,6 +12,7 @@ mod limits;
 mod network;
 mod places;
 mod render;
+mod scripted;
 mod servers;
 mod setup;
 mod suggest;
@@ -59,6 +61,7 @@ async fn run(args: Args) -> Exit {
         Command::Demo => commands::demo::run(&globals).await,
         Command::Tools(tools) => commands::tools::run(&globals, tools).await,
         Command::Call(call) => commands::call::run(&globals, call).await,
+        Command::Run(run) => commands::run::run(&globals, run).await,
         Command::Completions { shell } => commands::completions::run(shell).await,
         Command::Man => commands::completions::man().await,
     }

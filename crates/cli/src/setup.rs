@@ -4,6 +4,7 @@
 //! of one. Commands that only look at the configuration, or change it, use [`Setup::read`], which asks nobody.
 
 mod cloud;
+mod follow;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +12,9 @@ use std::time::Duration;
 use wharf::fleet::config::{
     Approvals, Configured, DisabledBy, Loaded, Problem, Remote, Severity, Sources, Standing, Variables, load,
 };
+use wharf::fleet::dispatch::{Asker, host};
 use wharf::fleet::{Enlisted, Fleet, FleetOptions, Hold, Outfit, Reach, Reconnection, Scope, Server};
-use wharf::{GroupWatcher, Http, HttpSse, Protocol, RemoteOptions, SessionOptions, WebSocket};
+use wharf::{GroupWatcher, Host, Http, HttpSse, Protocol, RemoteOptions, ServerName, SessionOptions, WebSocket};
 
 use crate::args::Globals;
 use crate::guard::Guard;
@@ -30,6 +32,8 @@ pub(crate) struct Setup {
     pub(crate) loaded: Loaded,
     pub(crate) variables: Variables,
     pub(crate) session: SessionOptions,
+    /// Where all this was found.
+    sources: Sources,
     globals: Globals,
     protocols: Protocols,
     gates: Gates,
@@ -48,7 +52,6 @@ pub(crate) enum How {
     /// One answer, and then it is closed: nothing that failed is tried again.
     Once,
     /// As long as somebody needs it.
-    #[expect(dead_code, reason = "for commands that go on")]
     Lasting,
 }
 
@@ -76,19 +79,19 @@ impl Setup {
 
     /// Reads the files and says nothing.
     pub(crate) fn read(globals: &Globals) -> Result<Self, Misuse> {
-        Self::from_files(globals).map(|(setup, _)| setup)
+        Self::from_files(globals)
     }
 
     async fn assemble(globals: &Globals, which: Which<'_>) -> Result<Self, Misuse> {
-        let (mut setup, mut sources) = Self::from_files(globals)?;
+        let mut setup = Self::from_files(globals)?;
         let known = matches!(which, Which::One(name) if setup.names().contains(&name));
         if !known && !globals.only_mcp {
-            setup.ask_provider(&mut sources).await;
+            setup.ask_provider().await;
         }
         Ok(setup)
     }
 
-    fn from_files(globals: &Globals) -> Result<(Self, Sources), Misuse> {
+    fn from_files(globals: &Globals) -> Result<Self, Misuse> {
         let places = Places::find(globals)?;
         let (protocols, gates) = (Protocols::read(globals)?, Gates::read());
         let (session, odd) = limits::session(globals, &places)?;
@@ -104,7 +107,7 @@ impl Setup {
         let warnings: Vec<String> = gates.warnings.iter().cloned().chain(odd).collect();
         let gates = Gates { warnings, ..gates };
         let globals = globals.clone();
-        Ok((Self { places, loaded, variables, session, globals, protocols, gates }, sources))
+        Ok(Self { places, loaded, variables, session, sources, globals, protocols, gates })
     }
 
     /// The names of all servers that can be asked for.
@@ -161,7 +164,7 @@ impl Setup {
     /// A fleet of all servers that may be connected, or of the one that is wanted. Those that may not are in it too, and
     /// say why.
     pub(crate) fn open(&self, which: Which<'_>, how: How) -> Result<Fleet, Misuse> {
-        let mut enlisted = match which {
+        let enlisted = match which {
             Which::One(name) => vec![Enlisted { server: self.wanted(name)?, hold: None }],
             Which::All => self.loaded.servers.iter().filter_map(enlist).collect(),
         };
@@ -170,11 +173,27 @@ impl Setup {
                 "add one: wharf add NAME URL|COMMAND, or name one for this call: --mcp 'time=uvx mcp-server-time'";
             return Err(misuse("there are no servers".to_owned(), Some(hint)));
         }
+        Ok(Fleet::open(self.checked(enlisted, which)?, self.fleet_options(how)))
+    }
+
+    /// A fleet of all servers for somebody who can do without any, and whom servers may ask.
+    pub(crate) fn open_or_empty(&self, how: How, asker: &Arc<dyn Asker>) -> Result<Fleet, Misuse> {
+        let enlisted = self.loaded.servers.iter().filter_map(enlist).collect();
+        let asker = Arc::clone(asker);
+        let hosts = Arc::new(move |name: &ServerName| {
+            Arc::new(host(name.clone(), Arc::clone(&asker), |_| ())) as Arc<dyn Host>
+        });
+        let options = FleetOptions { hosts, ..self.fleet_options(how) };
+        Ok(Fleet::open(self.checked(enlisted, Which::All)?, options))
+    }
+
+    /// The servers with what the command line says about them, as far as they can be used.
+    fn checked(&self, mut enlisted: Vec<Enlisted>, which: Which<'_>) -> Result<Vec<Enlisted>, Misuse> {
         self.dress(&mut enlisted, which)?;
         for Enlisted { server, .. } in enlisted.iter().filter(|one| one.hold.is_none()) {
             self.check_network(server)?;
         }
-        Ok(Fleet::open(enlisted, self.fleet_options(how)))
+        Ok(enlisted)
     }
 
     /// The server a name stands for, if it can be used; if not, why not, and what to do.

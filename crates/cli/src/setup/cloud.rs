@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use wharf::fleet::Scope;
-use wharf::fleet::config::{CloudText, Problem, Setting, Severity, Sources, cloud, load};
+use wharf::fleet::config::{CloudText, Problem, Setting, Severity, cloud, load};
 
 use super::{Setup, approvals};
 use crate::network;
@@ -11,7 +11,7 @@ use crate::surroundings::variable;
 impl Setup {
     /// Asks a provider, if there is one, and reads everything anew with its answer. A provider that does not answer costs
     /// its servers only.
-    pub(super) async fn ask_provider(&mut self, sources: &mut Sources) {
+    pub(super) async fn ask_provider(&mut self) {
         let Some(url) = variable(&["WHARF_CLOUD_URL"]).or_else(|| self.loaded.cloud.iter().find_map(address)) else {
             return;
         };
@@ -20,9 +20,9 @@ impl Setup {
         }
         match self.fetch(&url).await {
             Ok(text) => {
-                sources.cloud = Some(text);
+                self.sources.cloud = Some(text);
                 let (approvals, problem) = approvals(&self.places);
-                self.loaded = load(sources, &self.variables, &approvals);
+                self.loaded = load(&self.sources, &self.variables, &approvals);
                 self.loaded.problems.extend(problem);
             }
             Err(reason) => {
