@@ -105,6 +105,17 @@ fn a_change_of_content_is_noticed_and_a_touch_is_not() {
 }
 
 #[test]
+fn changes_within_one_tick_of_the_clock_are_noticed() {
+    let machine = Machine::new().user("0");
+    let file = machine.path("user.json");
+    let mut watched = Watched::new([file.clone()]);
+    for round in 0..200 {
+        fs::write(&file, (round % 2 + 1).to_string()).unwrap();
+        assert!(watched.changed(), "round {round}");
+    }
+}
+
+#[test]
 fn the_project_is_where_its_file_is_up_to_the_repository() {
     let machine = Machine::new();
     let home = machine.path("home");
