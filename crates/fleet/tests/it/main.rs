@@ -1,1 +1,11 @@
 //! What a fleet does, seen from outside.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod catalog;
+mod dispatch;
+mod dispatch_commands;
+mod dispatch_hooks;
+mod dispatch_kit;
+mod dispatch_output;
+mod dispatch_policy;
