@@ -149,9 +149,6 @@ impl Dispatcher {
         story.came_back();
         let mut output = self.capped(entry, output, story).await;
 
-        for (hook, words) in notes {
-            output = annotated(output, hook, words, story);
-        }
         for hook in &self.hooks {
             if !hook.condition().holds(entry, &seen) {
                 continue;
@@ -170,6 +167,9 @@ impl Dispatcher {
                 }
                 After::Failed(reason) => story.step(|| TraceStep::HookFailed { by: by(), reason }),
             }
+        }
+        for (hook, words) in notes {
+            output = annotated(output, hook, words, story);
         }
         Ok(output)
     }

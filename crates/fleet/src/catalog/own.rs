@@ -23,6 +23,8 @@ pub struct OwnTool {
     pub input_schema: Json,
     /// What it says about itself.
     pub hints: Hints,
+    /// The longest output it asks for, in characters; as for all other tools if absent.
+    pub most_characters: Option<usize>,
 }
 
 /// Why a tool cannot be one of the host's own.
@@ -48,7 +50,7 @@ impl OwnTool {
     /// A tool that takes what `input_schema` says.
     pub fn new(name: impl Into<String>, description: impl Into<String>, input_schema: impl Into<Json>) -> Self {
         let (name, description, input_schema) = (name.into(), description.into(), input_schema.into());
-        Self { name, description, input_schema, hints: Hints::default() }
+        Self { name, description, input_schema, hints: Hints::default(), most_characters: None }
     }
 
     /// What it says about itself.
@@ -103,7 +105,7 @@ impl OwnTool {
             callee,
             input_schema,
             settings: Arc::default(),
-            most_characters: None,
+            most_characters: self.most_characters,
             needs_person: false,
             bound: None,
             checked_by: OnceLock::new(),

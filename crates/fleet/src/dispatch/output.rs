@@ -40,14 +40,25 @@ async fn cap_text(
     }
     let whole: Vec<&str> = output.content.iter().filter_map(text_of).collect();
     let kept = keep(spill, whole.join("\n")).await;
+    let offset = limit + whole_blocks(&output, limit);
     let mut left = limit;
     output.content = output.content.into_iter().filter_map(|block| shortened(block, &mut left)).collect();
     output.content.push(Content::text(format!(
         "[The text of this output has {from} characters; only the first {limit} are shown. {}]",
-        how_to_read(&kept, limit)
+        how_to_read(&kept, offset)
     )));
     steps.push(TraceStep::Cut { from, to: limit, kept_as: kept.ok() });
     output.rebuilt()
+}
+
+/// How many texts are shown whole; in what is kept, a line feed follows each of them.
+fn whole_blocks(output: &ToolOutput, limit: usize) -> usize {
+    let lengths = output.content.iter().filter_map(text_of).map(|text| text.chars().count());
+    let ends = lengths.scan(0, |end, length| {
+        *end += length;
+        Some(*end)
+    });
+    ends.take_while(|end| *end <= limit).count()
 }
 
 async fn cap_structured(

@@ -31,7 +31,8 @@ pub(super) fn read_output(spill: Spill, most: usize) -> Arc<Entry> {
     let description = "Reads a part of an output that was too long to be shown whole.";
     let hints =
         Hints { read_only: Some(true), destructive: Some(false), idempotent: Some(true), open_world: Some(false) };
-    let tool = OwnTool::new("read_output", description, schema).with_hints(hints);
+    let mut tool = OwnTool::new("read_output", description, schema).with_hints(hints);
+    tool.most_characters = Some(most + ASIDE);
     let run = move |arguments: wharf_protocol::Json| {
         let spill = spill.clone();
         async move {

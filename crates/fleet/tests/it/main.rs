@@ -2,5 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod catalog;
 mod config;
+mod dispatch;
+mod dispatch_commands;
+mod dispatch_hooks;
+mod dispatch_kit;
+mod dispatch_output;
+mod dispatch_policy;
 mod fleet;

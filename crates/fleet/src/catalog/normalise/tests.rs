@@ -46,9 +46,15 @@ fn alternatives_become_one_object_that_tells_of_them() {
     "#);
     insta::assert_snapshot!(shown(json!({"properties": {"kind": {"type": "string"}}, "required": ["kind"], "anyOf": [
         {"$ref": "#/$defs/a"}, {"title": "by b", "required": ["b"], "properties": {"b": {}, "kind": {"const": "b"}}}],
-        "$defs": {"a": {"required": ["a"], "properties": {"a": {"type": "string"}}}}})), @"");
+        "$defs": {"a": {"required": ["a"], "properties": {"a": {"type": "string"}}}}})), @r#"
+    {"required":["kind"],"$defs":{"a":{"required":["a"],"properties":{"a":{"type":"string"}}}},"description":"Give the arguments of one of these: `a`; or by b (`b`).","properties":{"kind":{"anyOf":[{"type":"string"},{"const":"b"}]},"a":{"type":"string"},"b":{}},"type":"object"}
+    `anyOf` at its root was merged
+    "#);
     insta::assert_snapshot!(shown(json!({"allOf": [{"required": ["a"], "properties": {"a": {"type": "string"}}},
-        {"required": ["b"], "properties": {"b": {}, "a": {"minLength": 1}}}]})), @"");
+        {"required": ["b"], "properties": {"b": {}, "a": {"minLength": 1}}}]})), @r#"
+    {"required":["a","b"],"type":"object","properties":{"a":{"allOf":[{"type":"string"},{"minLength":1}]},"b":{}}}
+    `allOf` at its root was merged
+    "#);
 }
 
 #[test]

@@ -32,6 +32,10 @@ impl Verdict {
         if text.is_empty() {
             return Ok(Self(Said::default()));
         }
+        // An array would be read as the fields in their order.
+        if !text.starts_with('{') {
+            return Err("said something that is no JSON object".to_owned());
+        }
         let garbage = |error: serde_json::Error| format!("said something that is no verdict: {error}");
         let mut said: Said = serde_json::from_str(text).map_err(garbage)?;
         if let Some(inner) = said.hook_specific_output.take() {

@@ -1,0 +1,168 @@
+//! Hooks that are code.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+use wharf_client::BoxFuture;
+use wharf_fleet::dispatch::{After, Before, CallView, Changes, Condition, Dispatcher, Hook, Policy};
+use wharf_protocol::ToolOutput;
+
+use crate::dispatch_kit::{Fake, Heard, catalog, condition, notes, read};
+
+/// Says the same each time.
+pub(crate) struct Says {
+    name: &'static str,
+    condition: Condition,
+    before: Before,
+    after: After,
+    saw: Mutex<Vec<String>>,
+}
+
+impl Says {
+    fn new(name: &'static str, when: &str, before: Before, after: After) -> Arc<Self> {
+        Arc::new(Self { name, condition: condition(when), before, after, saw: Mutex::default() })
+    }
+}
+
+impl Hook for Says {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn condition(&self) -> &Condition {
+        &self.condition
+    }
+
+    fn before<'a>(&'a self, call: &'a CallView<'a>) -> BoxFuture<'a, Before> {
+        self.saw.lock().unwrap().push(format!("before {} {}", call.name(), call.arguments));
+        Box::pin(async { self.before.clone() })
+    }
+
+    fn after<'a>(&'a self, call: &'a CallView<'a>, output: &'a ToolOutput) -> BoxFuture<'a, After> {
+        self.saw.lock().unwrap().push(format!("after {} {}", call.name(), output.text()));
+        Box::pin(async { self.after.clone() })
+    }
+}
+
+/// What the model reads with these hooks, and what was decided and changed.
+async fn with(hooks: Vec<Arc<Says>>, policy: serde_json::Value) -> (String, Vec<String>) {
+    let (fake, heard) = (Fake::echo(), Arc::new(Heard::default()));
+    let catalog = catalog(vec![notes("wipe", json!({"destructiveHint": true}), fake.clone())]);
+    let policy: Policy = serde_json::from_value(policy).unwrap();
+    let dispatcher = Dispatcher::new(policy).with_trace(heard.clone());
+    let dispatcher = hooks.into_iter().fold(dispatcher, |dispatcher, hook| dispatcher.with_hook(hook));
+    let told = read(&dispatcher, &catalog, "mcp__notes__wipe", json!({"what": "x"})).await;
+    (format!("{told}\n{}", heard.steps()), fake.calls())
+}
+
+fn permissive() -> serde_json::Value {
+    json!({"mode": "permissive"})
+}
+
+#[tokio::test]
+async fn a_hook_sees_the_full_name_the_arguments_and_the_output() {
+    let hook = Says::new("watch", "mcp__notes__*", Before::proceed(), After::Keep);
+    let other = Says::new("other", "server:mail", Before::block("never"), After::Keep);
+    with(vec![hook.clone(), other], permissive()).await;
+    let saw = hook.saw.lock().unwrap().join("\n");
+    insta::assert_snapshot!(saw, @r#"
+    before mcp__notes__wipe {"what":"x"}
+    after mcp__notes__wipe {"what":"x"}
+    "#);
+}
+
+#[tokio::test]
+async fn a_hook_can_change_arguments_and_the_next_one_sees_what_it_wrote() {
+    let change = Says::new("change", "", Before::rewrite(json!({"what": "y", "tags": "[1]"})), After::Keep);
+    let watch = Says::new("watch", "arg.what=y", Before::proceed(), After::Keep);
+    let (told, calls) = with(vec![change, watch.clone()], permissive()).await;
+    assert_eq!(calls, [r#"wipe {"what":"y","tags":[1]}"#]);
+    assert_eq!(watch.saw.lock().unwrap()[0], r#"before mcp__notes__wipe {"what":"y","tags":[1]}"#);
+    insta::assert_snapshot!(told, @r#"
+    {"what":"y","tags":[1]}
+    {"step":"rewritten","by":"change"}
+    {"step":"repaired"}
+    {"step":"allowed","by":"permissive mode"}
+    "#);
+}
+
+#[tokio::test]
+async fn arguments_that_a_hook_wrote_are_checked_too() {
+    let (told, calls) =
+        with(vec![Says::new("change", "", Before::rewrite(json!({})), After::Keep)], permissive()).await;
+    assert!(calls.is_empty());
+    insta::assert_snapshot!(told, @r#"
+    error: `mcp__notes__wipe` was not called: the hook `change` wrote arguments that do not fit its schema: "what" is a required property.
+    {"step":"rewritten","by":"change"}
+    {"step":"misfit","fault":"\"what\" is a required property"}
+    "#);
+}
+
+#[tokio::test]
+async fn a_hook_can_keep_a_call_from_being_made() {
+    let (told, calls) =
+        with(vec![Says::new("guard", "wipe", Before::block("not on a Friday"), After::Keep)], permissive()).await;
+    assert!(calls.is_empty());
+    insta::assert_snapshot!(told, @r#"
+    error: `mcp__notes__wipe` was not called: not on a Friday
+    {"step":"blocked","by":"guard","reason":"not on a Friday"}
+    "#);
+}
+
+#[tokio::test]
+async fn a_hook_can_add_to_an_output_replace_it_or_withhold_it() {
+    let note = Before::Proceed(Changes { arguments: None, words: Some("from before".into()) });
+    let add = Says::new("add", "", note, After::Annotate("from after".into()));
+    let replace = Says::new("replace", "", Before::proceed(), After::Replace(ToolOutput::said("other")));
+    let block = Says::new("block", "", Before::proceed(), After::Block("it holds a secret".into()));
+    let fails = Says::new("fails", "", Before::Failed("no disk".into()), After::Failed("no disk".into()));
+    insta::assert_snapshot!(with(vec![add.clone()], permissive()).await.0, @r#"
+    {"what":"x"}
+    from after
+    from before
+    {"step":"allowed","by":"permissive mode"}
+    {"step":"annotated","by":"add","words":"from after"}
+    {"step":"annotated","by":"add","words":"from before"}
+    "#);
+    insta::assert_snapshot!(with(vec![replace, add], permissive()).await.0, @r#"
+    other
+    from after
+    from before
+    {"step":"allowed","by":"permissive mode"}
+    {"step":"replaced","by":"replace"}
+    {"step":"annotated","by":"add","words":"from after"}
+    {"step":"annotated","by":"add","words":"from before"}
+    "#);
+    insta::assert_snapshot!(with(vec![block, fails], permissive()).await.0, @r#"
+    error: `mcp__notes__wipe` was called, and its output is withheld: it holds a secret
+    {"step":"hook_failed","by":"fails","reason":"no disk"}
+    {"step":"allowed","by":"permissive mode"}
+    {"step":"blocked","by":"block","reason":"it holds a secret"}
+    {"step":"hook_failed","by":"fails","reason":"no disk"}
+    "#);
+}
+
+#[tokio::test]
+async fn a_hook_can_force_the_question_or_spare_it_but_never_undo_a_denial() {
+    let allow = || Says::new("allow", "", Before::Allow(Changes::default()), After::Keep);
+    let ask = || Says::new("ask", "", Before::Ask("it looks odd".into(), Changes::default()), After::Keep);
+    let told = [
+        with(vec![allow()], json!({})).await.0,
+        with(vec![ask()], permissive()).await.0,
+        with(vec![ask(), allow()], permissive()).await.0,
+        with(vec![allow()], json!({"deny": ["wipe"]})).await.0,
+        with(vec![ask()], json!({"deny": ["wipe"]})).await.0,
+    ];
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    {"what":"x"}
+    {"step":"allowed","by":"allow"}
+    error: `mcp__notes__wipe` was not called: it needs approval and nobody can be asked here; allow it with --allow mcp__notes__wipe
+    {"step":"asked","by":"it looks odd","approved":false,"words":"it needs approval and nobody can be asked here; allow it with --allow mcp__notes__wipe"}
+    error: `mcp__notes__wipe` was not called: it needs approval and nobody can be asked here; allow it with --allow mcp__notes__wipe
+    {"step":"asked","by":"it looks odd","approved":false,"words":"it needs approval and nobody can be asked here; allow it with --allow mcp__notes__wipe"}
+    error: `mcp__notes__wipe` was not called: the policy forbids it (wipe). Do not try again.
+    {"step":"denied","by":"wipe"}
+    error: `mcp__notes__wipe` was not called: the policy forbids it (wipe). Do not try again.
+    {"step":"denied","by":"wipe"}
+    "#);
+}

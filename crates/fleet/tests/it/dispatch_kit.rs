@@ -1,0 +1,177 @@
+//! What the tests of catalogs and dispatch share: tools without servers, and ears.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use wharf_client::{BoxFuture, CallError, CallErrorKind, CallOptions, Evidence, Progress, Session};
+use wharf_fleet::catalog::{Callee, Catalog, Entry, Shelf, ShelfParts, Standing};
+use wharf_fleet::dispatch::{Condition, Dispatcher};
+use wharf_fleet::{Scope, Settings};
+use wharf_protocol::{CallFailed, Item as _, Json, Listed, Tool, ToolCall, ToolOutput, TraceEvent, TraceSink};
+
+type Answers = dyn Fn(&Json) -> Result<ToolOutput, CallErrorKind> + Send + Sync;
+
+/// Carries out calls by a function, and remembers them.
+pub(crate) struct Fake {
+    answers: Box<Answers>,
+    standing: Standing,
+    pub(crate) calls: Mutex<Vec<String>>,
+}
+
+impl Fake {
+    pub(crate) fn new(
+        answers: impl Fn(&Json) -> Result<ToolOutput, CallErrorKind> + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Arc::new(Self { answers: Box::new(answers), standing: Standing::Same, calls: Mutex::default() })
+    }
+
+    pub(crate) fn echo() -> Arc<Self> {
+        Self::new(|arguments| Ok(ToolOutput::said(arguments.to_string())))
+    }
+
+    pub(crate) fn standing(standing: Standing) -> Arc<Self> {
+        let answers = |arguments: &Json| Ok(ToolOutput::said(arguments.to_string()));
+        Arc::new(Self { answers: Box::new(answers), standing, calls: Mutex::default() })
+    }
+
+    pub(crate) fn calls(&self) -> Vec<String> {
+        self.calls.lock().unwrap().clone()
+    }
+}
+
+impl Callee for Fake {
+    fn glance(&self, _: &Arc<Tool>) -> Option<Standing> {
+        matches!(self.standing, Standing::Same).then_some(Standing::Same)
+    }
+
+    fn look<'a>(&'a self, _: &'a Arc<Tool>) -> BoxFuture<'a, Standing> {
+        Box::pin(async { self.standing.clone() })
+    }
+
+    fn call<'a>(
+        &'a self,
+        tool: &'a Arc<Tool>,
+        arguments: &'a Json,
+        options: CallOptions<'a>,
+    ) -> BoxFuture<'a, Result<ToolOutput, CallError>> {
+        Box::pin(async move {
+            self.calls.lock().unwrap().push(format!("{} {arguments}", tool.name));
+            if let Some(heard) = options.progress {
+                heard(Progress { progress: 1.0, total: Some(2.0), message: Some("half".to_owned()) });
+            }
+            tokio::task::yield_now().await;
+            let evidence = Evidence { stderr: vec!["password=hunter2".to_owned()], ..Evidence::default() };
+            let server = "fake".parse().unwrap();
+            (self.answers)(arguments).map_err(|kind| CallError { server, kind, evidence })
+        })
+    }
+}
+
+/// Carries out calls in a session.
+pub(crate) struct InSession(pub(crate) Session);
+
+impl Callee for InSession {
+    fn glance(&self, _: &Arc<Tool>) -> Option<Standing> {
+        Some(Standing::Same)
+    }
+
+    fn look<'a>(&'a self, _: &'a Arc<Tool>) -> BoxFuture<'a, Standing> {
+        Box::pin(async { Standing::Same })
+    }
+
+    fn call<'a>(
+        &'a self,
+        tool: &'a Arc<Tool>,
+        arguments: &'a Json,
+        options: CallOptions<'a>,
+    ) -> BoxFuture<'a, Result<ToolOutput, CallError>> {
+        Box::pin(self.0.call_with(&tool.name, arguments, options))
+    }
+}
+
+/// Hears everything.
+#[derive(Default)]
+pub(crate) struct Heard(Mutex<Vec<TraceEvent>>);
+
+impl TraceSink for Heard {
+    fn record(&self, event: TraceEvent) {
+        self.0.lock().unwrap().push(event);
+    }
+}
+
+impl Heard {
+    /// One line for each event, as JSON, without how long it took.
+    pub(crate) fn lines(&self) -> String {
+        let line = |event: &TraceEvent| {
+            let mut event = serde_json::to_value(event).unwrap();
+            if let Some(fields) = event.as_object_mut() {
+                fields.remove("millis");
+                fields.retain(|_, value| !value.is_null());
+            }
+            event.to_string()
+        };
+        self.0.lock().unwrap().iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    /// What was decided and changed on the way of the last call.
+    pub(crate) fn steps(&self) -> String {
+        let events = self.0.lock().unwrap();
+        let Some(TraceEvent::ToolFinished(trace)) = events.last() else { panic!("no call has ended") };
+        trace.steps.iter().map(|step| serde_json::to_string(step).unwrap()).collect::<Vec<_>>().join("\n")
+    }
+}
+
+pub(crate) fn listed(tools: &Value) -> Listed<Tool> {
+    let page: Vec<Json> = tools.as_array().unwrap().iter().map(|tool| Json::from(tool.clone())).collect();
+    let mut listed = Listed::default();
+    listed.add_page(&page);
+    listed
+}
+
+pub(crate) fn tool(tool: Value) -> Arc<Tool> {
+    Arc::new(Tool::from_json(&Json::from(tool)).unwrap())
+}
+
+pub(crate) fn shelf(server: &str, settings: Settings, tools: impl Into<Json>, callee: Arc<dyn Callee>) -> Arc<Shelf> {
+    Arc::new(Shelf::new(ShelfParts {
+        server: server.parse().unwrap(),
+        scope: Scope::User,
+        transport: "stdio",
+        settings: Arc::new(settings),
+        instructions: None,
+        tools: &listed(&tools.into().to_value().unwrap()),
+        callee,
+    }))
+}
+
+/// A tool of the server `notes` that takes a text `what`, a list `tags`, and has these hints.
+pub(crate) fn notes(name: &str, annotations: impl Into<Json>, callee: Arc<dyn Callee>) -> Arc<Entry> {
+    let tool = json!({"name": name, "annotations": annotations.into(), "inputSchema": {"type": "object", "required": ["what"],
+        "properties": {"what": {"type": "string"}, "tags": {"type": "array"}}}});
+    Arc::clone(&shelf("notes", Settings::default(), json!([tool]), callee).entries()[0])
+}
+
+pub(crate) fn catalog(entries: Vec<Arc<Entry>>) -> Catalog {
+    Catalog::new(Vec::new(), entries)
+}
+
+pub(crate) fn condition(text: &str) -> Condition {
+    text.parse().unwrap()
+}
+
+pub(crate) fn call(name: &str, arguments: Value) -> ToolCall {
+    ToolCall { id: "call-1".to_owned(), name: name.to_owned(), arguments: arguments.into() }
+}
+
+/// What the model reads, marked where it is an error.
+pub(crate) async fn read(dispatcher: &Dispatcher, catalog: &Catalog, name: &str, arguments: Value) -> String {
+    shown(wharf_testkit::soon(dispatcher.call(catalog, &call(name, arguments))).await)
+}
+
+pub(crate) fn shown(result: Result<ToolOutput, CallFailed>) -> String {
+    match result {
+        Ok(output) if output.is_error => format!("error: {}", output.text()),
+        Ok(output) => output.text(),
+        Err(failed) => format!("failed: {failed} ({})", failed.outcome),
+    }
+}

@@ -1,0 +1,202 @@
+//! Outputs that are too long for a model.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use wharf_fleet::dispatch::{Dispatcher, Spill};
+use wharf_fleet::{Catalog, Settings};
+use wharf_protocol::{ContentKind, Json, ToolOutput};
+use wharf_testkit::soon;
+
+use crate::dispatch_kit::{Fake, Heard, call, catalog, notes, read, shelf};
+
+const NAME: &str = "mcp__notes__add";
+
+fn answering(result: Value) -> Arc<Fake> {
+    Fake::new(move |_| Ok(ToolOutput::from_json(&Json::from(result.clone())).unwrap()))
+}
+
+fn text(text: &str) -> Value {
+    json!({"content": [{"type": "text", "text": text}]})
+}
+
+async fn output(dispatcher: &Dispatcher, result: Value) -> ToolOutput {
+    let catalog = catalog(vec![notes("add", json!({}), answering(result))]);
+    soon(dispatcher.call(&catalog, &call(NAME, json!({"what": "x"})))).await.unwrap()
+}
+
+/// A dispatcher that shows ten tokens, which are forty characters.
+fn short() -> (Dispatcher, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let spill = Spill::new(folder.path()).unwrap();
+    (Dispatcher::default().with_most_tokens(10).with_spill(spill), folder)
+}
+
+#[tokio::test]
+async fn an_output_that_is_short_enough_is_shared_and_not_touched() {
+    let sent = ToolOutput::from_json(&Json::from(text("short"))).unwrap();
+    let ours = sent.clone();
+    let catalog = catalog(vec![notes("add", json!({}), Fake::new(move |_| Ok(ours.clone())))]);
+    let got = soon(Dispatcher::default().call(&catalog, &call(NAME, json!({"what": "x"})))).await.unwrap();
+    assert!(std::ptr::eq(got.raw.as_str(), sent.raw.as_str()));
+    let (dispatcher, _folder) = short();
+    assert_eq!(output(&dispatcher, text(&"é".repeat(40))).await.text(), "é".repeat(40), "characters count, not bytes");
+}
+
+#[tokio::test]
+async fn a_long_output_is_cut_at_a_character_and_says_how_to_go_on() {
+    let (dispatcher, _folder) = short();
+    let heard = Arc::new(Heard::default());
+    let dispatcher = dispatcher.with_trace(heard.clone());
+    insta::assert_snapshot!(output(&dispatcher, text(&"日é".repeat(50))).await.text(), @r#"
+    日é日é日é日é日é日é日é日é日é日é日é日é日é日é日é日é日é日é日é日é
+    [The text of this output has 100 characters; only the first 40 are shown. Read on with the tool `read_output`: {"id": "out-1", "offset": 40}.]
+    "#);
+    assert!(heard.steps().contains(r#"{"step":"cut","from":100,"to":40,"kept_as":"out-1"}"#), "{}", heard.steps());
+}
+
+#[tokio::test]
+async fn without_a_store_the_rest_is_lost_and_the_model_is_told_so() {
+    insta::assert_snapshot!(output(&Dispatcher::default().with_most_tokens(2), text("0123456789")).await.text(), @"
+    01234567
+    [The text of this output has 10 characters; only the first 8 are shown. The rest cannot be read (nothing is kept here); ask for less, if the tool can give less.]
+    ");
+}
+
+#[tokio::test]
+async fn images_and_what_is_no_text_survive_and_every_resource_keeps_its_name() {
+    let (dispatcher, _folder) = short();
+    let blocks = json!({"isError": true, "_meta": {"k": 1}, "content": [
+        {"type": "text", "text": "a".repeat(30)},
+        {"type": "image", "data": "aGk=".repeat(100), "mimeType": "image/png"},
+        {"type": "resource", "resource": {"uri": "file:///x", "mimeType": "text/plain", "text": "b".repeat(30)}},
+        {"type": "resource", "resource": {"uri": "file:///y", "text": "c".repeat(30)}},
+        {"type": "text", "text": "d".repeat(30)},
+        {"type": "resource_link", "uri": "https://example.com/z", "name": "z"}]});
+    let output = output(&dispatcher, blocks).await;
+    insta::assert_snapshot!(output.text(), @r#"
+    aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+    [image, image/png, 300 bytes]
+    bbbbbbbbbb
+
+    [link to https://example.com/z]
+    [The text of this output has 120 characters; only the first 40 are shown. Read on with the tool `read_output`: {"id": "out-1", "offset": 41}.]
+    "#);
+    assert!(output.is_error && output.meta.is_some());
+    assert!(
+        output
+            .content
+            .iter()
+            .any(|block| matches!(&block.kind, ContentKind::Resource { uri, .. } if uri == "file:///y"))
+    );
+    let again = ToolOutput::from_json(&output.raw).unwrap();
+    assert_eq!(again.text(), output.text(), "the raw result says the same");
+}
+
+#[tokio::test]
+async fn structured_content_that_is_too_long_is_left_out_and_kept() {
+    let (dispatcher, _folder) = short();
+    let long: Vec<u32> = (0..30).collect();
+    let both =
+        output(&dispatcher, json!({"content": [{"type": "text", "text": "thirty"}], "structuredContent": long})).await;
+    assert!(both.structured.is_none());
+    insta::assert_snapshot!(both.text(), @r#"
+    thirty
+    [The structured content of this output has 81 characters and is left out. Read on with the tool `read_output`: {"id": "out-1", "offset": 0}.]
+    "#);
+    let alone = output(&dispatcher, json!({"structuredContent": long})).await;
+    insta::assert_snapshot!(alone.text(), @r#"
+    [0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,1
+    [The structured content of this output has 81 characters and is left out but for its beginning. Read on with the tool `read_output`: {"id": "out-2", "offset": 40}.]
+    "#);
+    let short = output(&dispatcher, json!({"structuredContent": {"n": 1}})).await;
+    assert_eq!(short.structured.unwrap().as_str(), r#"{"n":1}"#);
+}
+
+#[tokio::test]
+async fn what_was_cut_is_read_on_by_a_tool_like_any_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let dispatcher = Dispatcher::default().with_most_tokens(100).with_spill(Spill::new(folder.path()).unwrap());
+    let whole: String = (0..1000).map(|number| format!("é{number} ")).collect::<Vec<_>>().concat();
+    let entries = vec![dispatcher.read_output().unwrap(), notes("add", json!({}), answering(text(&whole)))];
+    let catalog = catalog(entries);
+    assert!(
+        read(&dispatcher, &catalog, NAME, json!({"what": "x"}))
+            .await
+            .contains("`read_output`: {\"id\": \"out-1\", \"offset\": 400}")
+    );
+    let (mut offset, mut got) = (0, String::new());
+    while offset < whole.chars().count() {
+        let part =
+            read(&dispatcher, &catalog, "read_output", json!({"id": "out-1", "offset": offset, "length": 1_000_000}))
+                .await;
+        assert!(part.chars().count() <= 400, "{part}");
+        let (text, _) = part.rsplit_once("\n[Characters").unwrap();
+        got.push_str(text);
+        offset += text.chars().count();
+    }
+    assert_eq!(got, whole);
+    let reads = [
+        json!({"id": "out-1", "offset": 2, "length": 5}),
+        json!({"id": "out-1", "offset": 99_999}),
+        json!({"id": "out-2"}),
+        json!({"id": "../../etc/passwd"}),
+        json!({"id": "out-1", "offset": -1}),
+    ];
+    let mut told = Vec::new();
+    for arguments in reads {
+        told.push(read(&dispatcher, &catalog, "read_output", arguments).await);
+    }
+    insta::assert_snapshot!(told.join("\n"), @r#"
+     é1 é
+    [Characters 2 to 7 of 4890; read on with offset 7.]
+
+    [Characters 4890 to 4890 of 4890; that is the end.]
+    error: there is no output `out-2`
+    error: there is no output `../../etc/passwd`
+    error: `read_output` was not called: its arguments do not fit its schema: at `/offset`: -1 is less than the minimum of 0. Mend them and call it again. It takes: {"type":"object","required":["id"],"additionalProperties":false,"properties":{"id":{"type":"string","description":"The id of the output, as the cut output named it."},"offset":{"type":"integer","minimum":0,"description":"The first character to read, counted from 0."},"length":{"type":"integer","minimum":1,"description":"How many characters to read; 240 at most, which is also the default."}}}
+    "#);
+}
+
+#[tokio::test]
+async fn the_oldest_output_makes_room_and_says_so_and_all_are_gone_in_the_end() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let spill = Spill::with_room(folder.path(), 250).unwrap();
+    let dispatcher = Dispatcher::default().with_most_tokens(10).with_spill(spill.clone());
+    let catalog =
+        catalog(vec![dispatcher.read_output().unwrap(), notes("add", json!({}), answering(text(&"x".repeat(100))))]);
+    for _ in 0..3 {
+        read(&dispatcher, &catalog, NAME, json!({"what": "x"})).await;
+    }
+    let told = read(&dispatcher, &catalog, "read_output", json!({"id": "out-1"})).await;
+    assert!(told.starts_with("error: the output `out-1` is no longer kept"), "{told}");
+    assert!(read(&dispatcher, &catalog, "read_output", json!({"id": "out-3", "length": 1})).await.starts_with('x'));
+    assert!(spill.keep("x".repeat(300)).await.unwrap_err().contains("larger than"));
+    let files = || walk(folder.path());
+    assert_eq!(files().len(), 2);
+    assert!(files().iter().all(|file| file.metadata().unwrap().permissions().mode() & 0o777 == 0o600));
+    drop((spill, dispatcher, catalog));
+    assert!(files().is_empty() && std::fs::read_dir(folder.path()).unwrap().count() == 0);
+}
+
+fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+}
+
+#[tokio::test]
+async fn a_server_can_have_a_limit_of_its_own_and_a_tool_can_ask_for_one() {
+    let settings = Settings { max_output_tokens: Some(5), ..Settings::default() };
+    let tools = json!([{"name": "a", "inputSchema": {}}, {"name": "b", "inputSchema": {}, "_meta": {"anthropic/maxResultSizeChars": 50}},
+        {"name": "c", "inputSchema": {}, "_meta": {"anthropic/maxResultSizeChars": 9_000_000}}]);
+    let shelf = shelf("s", settings, tools, answering(text(&"x".repeat(600_000))));
+    let catalog = Catalog::new(vec![shelf], Vec::new());
+    let dispatcher = Dispatcher::default();
+    let mut lengths = Vec::new();
+    for name in ["a", "b", "c"] {
+        let output = soon(dispatcher.call(&catalog, &call(&format!("mcp__s__{name}"), json!({})))).await.unwrap();
+        lengths.push(output.content[0].as_text().unwrap().len());
+    }
+    assert_eq!(lengths, [20, 50, 500_000]);
+}

@@ -1,0 +1,252 @@
+//! Which calls are made, and who is asked.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use wharf_client::{Abilities, BoxFuture, ElicitationAnswer, InProcess, Session, SessionOptions};
+use wharf_fleet::dispatch::{Answer, Approval, Asked, Asker, Condition, Dispatcher, Policy, Question, host};
+use wharf_fleet::{Entry, Settings};
+use wharf_testkit::{Script, Scripted, Step, soon};
+
+use crate::dispatch_kit::{Fake, Heard, catalog, condition, notes, read, shelf};
+
+/// Answers each question with the next answer, and writes the questions down.
+pub(crate) struct Person {
+    answers: Mutex<Vec<Approval>>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl Person {
+    fn new(answers: impl Into<Vec<Approval>>) -> Arc<Self> {
+        Arc::new(Self { answers: Mutex::new(answers.into()), asked: Mutex::default() })
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+impl Asker for Person {
+    fn ask(&self, question: Question) -> BoxFuture<'_, Answer> {
+        let (words, answer) = match question.asked {
+            Asked::Approve(request) => {
+                let answer = Answer::Approval(self.answers.lock().unwrap().remove(0));
+                (format!("{} {} because {}", request.name, request.arguments, request.why), answer)
+            }
+            Asked::Elicit { server, elicitation } => {
+                let answer = ElicitationAnswer::Accept(Some(json!({"n": 7}).into()));
+                (format!("{server} elicits: {}", elicitation.message), Answer::Form(answer))
+            }
+            Asked::Sample { server, request } => {
+                let answer = json!({"role": "assistant", "content": {"type": "text", "text": "yes"}, "model": "m"});
+                (format!("{server} samples: {request}"), Answer::Sample(Ok(answer.into())))
+            }
+        };
+        self.asked.lock().unwrap().push(words);
+        Box::pin(async { answer })
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities { elicitation: true, sampling: true, roots: false }
+    }
+}
+
+fn entry(name: &str, annotations: Value) -> Arc<Entry> {
+    notes(name, annotations, Fake::echo())
+}
+
+fn holds(text: &str, entry: &Entry, arguments: Value) -> bool {
+    condition(text).holds(entry, &arguments.into())
+}
+
+#[test]
+fn all_terms_of_a_condition_must_hold() {
+    let entry = entry("delete_note", json!({"destructiveHint": true}));
+    for text in [
+        "",
+        "*",
+        "delete_*",
+        "mcp__notes",
+        "mcp__notes__.*",
+        "server:no*",
+        "hint:destructive|unknown",
+        "arg.what=a*",
+        "!server:mail",
+        "delete_note hint:destructive arg.what=ab",
+        "x|delete_note",
+        "arg.deep.er=1",
+        "arg.what=\"a b\"|ab",
+        "!!delete_note",
+    ] {
+        assert!(holds(text, &entry, json!({"what": "ab", "deep": {"er": 1}})), "{text}");
+    }
+    for text in [
+        "delete",
+        "server:notes hint:read-only",
+        "!delete_note",
+        "hint:unknown",
+        "arg.what=b*",
+        "arg.none=*",
+        "mcp__note",
+        "!arg.what=ab",
+        "x|y",
+    ] {
+        assert!(!holds(text, &entry, json!({"what": "ab"})), "{text}");
+    }
+}
+
+#[test]
+fn a_text_that_is_no_condition_says_where_and_why() {
+    let refusal = |text: &str| text.parse::<Condition>().unwrap_err().to_string();
+    let all = ["hint:dangerous", "a sever:x", "a arg.path", "arg.=x", "a \"b", "a||b", "server:"].map(refusal);
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    `hint:dangerous` is no condition: at character 6, there is no hint `dangerous`; there are destructive, read-only, idempotent, open-world, unknown
+    `a sever:x` is no condition: at character 3, there is no `sever:`; did you mean `server:`?
+    `a arg.path` is no condition: at character 3, an argument needs `=` and a pattern: `arg.NAME=PATTERN`
+    `arg.=x` is no condition: at character 5, `arg.` needs the name of an argument
+    `a "b` is no condition: at character 3, a quotation mark is never closed
+    `a||b` is no condition: at character 1, an alternative is empty
+    `server:` is no condition: at character 1, an alternative is empty
+    "#);
+    assert!(serde_json::from_str::<Condition>("\"hint:x\"").is_err());
+}
+
+/// What becomes of calls of a tool that reads, one that says nothing, and one that destroys.
+async fn verdicts(policy: Value) -> String {
+    let policy: Policy = serde_json::from_value(policy).unwrap();
+    let heard = Arc::new(Heard::default());
+    let dispatcher = Dispatcher::new(policy).with_trace(heard.clone());
+    let hints =
+        [("read", json!({"readOnlyHint": true})), ("some", json!({})), ("wipe", json!({"destructiveHint": true}))];
+    let mut told = Vec::new();
+    for (name, annotations) in hints {
+        let catalog = catalog(vec![entry(name, annotations)]);
+        read(&dispatcher, &catalog, &format!("mcp__notes__{name}"), json!({"what": "x"})).await;
+        let step: Value = serde_json::from_str(&heard.steps()).unwrap();
+        told.push(format!("{name}: {} by {}", step["step"].as_str().unwrap(), step["by"].as_str().unwrap()));
+    }
+    told.join("\n")
+}
+
+#[tokio::test]
+async fn the_mode_decides_by_hints_where_no_rule_fits() {
+    insta::assert_snapshot!(verdicts(json!({"mode": "permissive"})).await, @"
+    read: allowed by permissive mode
+    some: allowed by permissive mode
+    wipe: allowed by permissive mode
+    ");
+    insta::assert_snapshot!(verdicts(json!({})).await, @"
+    read: allowed by standard mode
+    some: allowed by standard mode
+    wipe: asked by standard mode: the tool says that it may destroy something
+    ");
+    insta::assert_snapshot!(verdicts(json!({"mode": "cautious"})).await, @"
+    read: allowed by cautious mode: the tool only reads
+    some: asked by cautious mode: the tool does not say that it only reads
+    wipe: asked by cautious mode: the tool does not say that it only reads
+    ");
+}
+
+#[tokio::test]
+async fn a_rule_that_denies_wins_over_one_that_asks_and_that_over_one_that_allows() {
+    let lists = json!({"mode": "cautious", "allow": ["mcp__notes"], "ask": ["some|wipe"], "deny": ["wipe"]});
+    insta::assert_snapshot!(verdicts(lists).await, @"
+    read: allowed by mcp__notes
+    some: asked by some|wipe
+    wipe: denied by wipe
+    ");
+    let rules = json!({"mode": "cautious", "rules": [{"when": "*", "then": "allow", "name": "all is well"},
+        {"when": "hint:destructive", "then": "deny"}]});
+    insta::assert_snapshot!(verdicts(rules).await, @"
+    read: allowed by all is well
+    some: allowed by all is well
+    wipe: denied by hint:destructive
+    ");
+    assert!(serde_json::from_value::<Policy>(json!({"alow": []})).is_err());
+}
+
+#[tokio::test]
+async fn where_nobody_can_be_asked_the_answer_is_no_and_says_what_to_do() {
+    let fake = Fake::echo();
+    let catalog = catalog(vec![notes("wipe", json!({"destructiveHint": true}), fake.clone())]);
+    let told = read(&Dispatcher::default(), &catalog, "mcp__notes__wipe", json!({"what": "x"})).await;
+    insta::assert_snapshot!(told, @"error: `mcp__notes__wipe` was not called: it needs approval and nobody can be asked here; allow it with --allow mcp__notes__wipe");
+    assert!(fake.calls().is_empty(), "nothing reaches the server");
+}
+
+#[tokio::test]
+async fn a_person_is_asked_once_for_each_call_or_once_for_all() {
+    let person = Person::new([Approval::No("not today".into()), Approval::Yes, Approval::YesAlways]);
+    let fake = Fake::echo();
+    let catalog = catalog(vec![notes("wipe", json!({"destructiveHint": true}), fake.clone())]);
+    let dispatcher = Dispatcher::default().with_asker(person.clone());
+    let mut told = Vec::new();
+    for number in 0..5 {
+        told.push(read(&dispatcher, &catalog, "mcp__notes__wipe", json!({"what": number.to_string()})).await);
+    }
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    error: `mcp__notes__wipe` was not called: not today
+    {"what":"1"}
+    {"what":"2"}
+    {"what":"3"}
+    {"what":"4"}
+    "#);
+    insta::assert_snapshot!(person.asked().join("\n"), @r#"
+    mcp__notes__wipe {"what":"0"} because standard mode: the tool says that it may destroy something
+    mcp__notes__wipe {"what":"1"} because standard mode: the tool says that it may destroy something
+    mcp__notes__wipe {"what":"2"} because standard mode: the tool says that it may destroy something
+    "#);
+}
+
+#[tokio::test]
+async fn a_tool_that_has_become_another_one_is_asked_about_again() {
+    let person = Person::new([Approval::YesAlways, Approval::No(String::new())]);
+    let dispatcher = Dispatcher::default().with_asker(person.clone());
+    let wipe = |more: &str| {
+        let annotations = json!({"destructiveHint": true, "x": more});
+        catalog(vec![notes("wipe", annotations, Fake::echo())])
+    };
+    read(&dispatcher, &wipe("a"), "mcp__notes__wipe", json!({"what": "x"})).await;
+    let told = read(&dispatcher, &wipe("b"), "mcp__notes__wipe", json!({"what": "x"})).await;
+    assert_eq!(told, "error: `mcp__notes__wipe` was not called: the person who was asked said no.");
+}
+
+#[tokio::test]
+async fn a_tool_that_wants_a_person_gets_one_each_time_unless_it_is_denied() {
+    let tools = json!([{"name": "pay", "inputSchema": {}, "_meta": {"anthropic/requiresUserInteraction": true}}]);
+    let shelf = shelf("bank", Settings::default(), tools, Fake::echo());
+    let catalog = wharf_fleet::Catalog::new(vec![shelf], Vec::new());
+    let person = Person::new([Approval::YesAlways, Approval::Yes]);
+    let policy: Policy = serde_json::from_value(json!({"mode": "permissive", "allow": ["*"]})).unwrap();
+    let dispatcher = Dispatcher::new(policy).with_asker(person.clone());
+    for _ in 0..2 {
+        assert_eq!(read(&dispatcher, &catalog, "mcp__bank__pay", json!({})).await, "{}");
+    }
+    assert_eq!(person.asked().len(), 2);
+    let policy: Policy = serde_json::from_value(json!({"deny": ["pay"]})).unwrap();
+    let told = read(&Dispatcher::new(policy), &catalog, "mcp__bank__pay", json!({})).await;
+    assert!(told.starts_with("error: `mcp__bank__pay` was not called: the policy forbids it"), "{told}");
+}
+
+#[tokio::test]
+async fn what_a_server_asks_goes_to_the_same_person() {
+    let person = Person::new([]);
+    let form = json!({"message": "how many?", "requestedSchema": {"type": "object", "properties": {"n": {"type": "integer"}}}});
+    let script = Script::good().any_tool("ask").any_tool("think");
+    let script = script.on_call("ask", [Step::Ask("elicitation/create".into(), form), Step::TellAnswer]);
+    let sample = json!({"messages": [], "maxTokens": 5});
+    let script = script.on_call("think", [Step::Ask("sampling/createMessage".into(), sample), Step::TellAnswer]);
+    let server = Scripted::new(script);
+    let transport = InProcess::new(move |stream| server.clone().serve(stream));
+    let name: wharf_protocol::ServerName = "true".parse().unwrap();
+    let told = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&told);
+    let host = host(name.clone(), person.clone(), move |_| *count.lock().unwrap() += 1);
+    let session = Session::new(name, transport, host, SessionOptions::default());
+    let answer = soon(session.call("ask", &json!({}).into())).await.unwrap();
+    assert!(answer.text().contains("accept") && answer.text().contains('7'), "{}", answer.text());
+    let answer = soon(session.call("think", &json!({}).into())).await.unwrap();
+    assert!(answer.text().contains("yes"), "{}", answer.text());
+    assert_eq!(person.asked()[0], "true elicits: how many?");
+    assert!(person.asked()[1].starts_with("true samples: "));
+}
