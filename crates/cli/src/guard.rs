@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -26,8 +26,19 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Starts the guard: this very program, with a hidden command.
+    /// The guard of this program; the first who needs one starts it.
     pub(crate) fn start() -> Arc<Self> {
+        static CURRENT: Mutex<Weak<Guard>> = Mutex::new(Weak::new());
+        let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+        current.upgrade().unwrap_or_else(|| {
+            let guard = Self::spawn();
+            *current = Arc::downgrade(&guard);
+            guard
+        })
+    }
+
+    /// Starts this very program, with a hidden command.
+    fn spawn() -> Arc<Self> {
         let started = std::env::current_exe().and_then(|program| {
             Command::new(program)
                 .arg(COMMAND)

@@ -1,7 +1,8 @@
 //! What a tool takes, in one line.
 
 use serde_json::Value;
-use wharf::Tool;
+use wharf::fleet::Entry;
+use wharf::{Json, Tool};
 
 /// For example `add takes a: integer, b: integer, note: string (optional)`.
 pub(crate) fn sentence(tool: &Tool) -> String {
@@ -11,15 +12,37 @@ pub(crate) fn sentence(tool: &Tool) -> String {
     }
 }
 
+/// The same of a tool in a catalog, without the arguments that the configuration sets.
+pub(crate) fn taken_by(entry: &Entry) -> String {
+    match arguments_of(&entry.tool.input_schema, entry) {
+        taken if taken.is_empty() => format!("{} takes no arguments", entry.tool.name),
+        taken => format!("{} takes {taken}", entry.tool.name),
+    }
+}
+
+/// What a model is told that a tool takes.
+pub(crate) fn offered(entry: &Entry) -> String {
+    arguments_of(&entry.input_schema, entry)
+}
+
+fn arguments_of(schema: &Json, entry: &Entry) -> String {
+    let bound: Vec<&str> = entry.bound().collect();
+    listed(&schema.to_value().unwrap_or_default(), &bound)
+}
+
 /// For example `a: integer, b: integer, note: string (optional)`.
 pub(crate) fn arguments(tool: &Tool) -> String {
-    let schema = tool.input_schema.to_value().unwrap_or_default();
+    listed(&tool.input_schema.to_value().unwrap_or_default(), &[])
+}
+
+fn listed(schema: &Value, without: &[&str]) -> String {
     let required = |name: &str| schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name));
     let one = |(name, schema): (&String, &Value)| {
         let optional = if required(name) { "" } else { " (optional)" };
         format!("{name}: {}{optional}", kind(schema))
     };
-    let taken: Vec<String> = schema["properties"].as_object().into_iter().flatten().map(one).collect();
+    let all = schema["properties"].as_object().into_iter().flatten();
+    let taken: Vec<String> = all.filter(|(name, _)| !without.contains(&name.as_str())).map(one).collect();
     taken.join(", ")
 }
 
@@ -43,7 +66,7 @@ fn kind(schema: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
-    use wharf::{Item as _, Json};
+    use wharf::Item as _;
 
     #[test]
     fn types_choices_and_alternatives_are_told() {

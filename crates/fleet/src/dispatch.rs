@@ -1,6 +1,7 @@
 //! How one call is carried out, from the model's words to what it reads: checked, permitted, called, cut and recorded.
 
 mod ask;
+mod cause;
 mod command_hook;
 mod condition;
 mod hooks;
@@ -24,6 +25,7 @@ use wharf_protocol::{
 
 use crate::catalog::{Catalog, Drift, Entry, Standing, drift};
 pub use ask::{Answer, Approval, ApprovalRequest, Asked, Asker, AskerHost, NoAsker, Question, host};
+pub use cause::Cause;
 pub use command_hook::{CommandHooks, HookSurroundings, InvalidHooks, command_hooks};
 pub use condition::{Condition, InvalidCondition};
 pub use hooks::{After, Before, CallView, Changes, Hook};
@@ -44,7 +46,8 @@ pub struct Dispatcher {
     asker: Arc<dyn Asker>,
     spill: Option<Spill>,
     trace: Option<Arc<dyn TraceSink>>,
-    most_tokens: usize,
+    /// The longest output in tokens; `None` where outputs stay whole.
+    most_tokens: Option<usize>,
     total: Option<Duration>,
     idle: Option<Duration>,
     /// Tools that need not be asked about again, as they were described when that was said.
@@ -69,12 +72,26 @@ impl Tools for Turn {
     }
 }
 
+/// What a tool answered; where its server did not answer properly, the words for the model and the cause.
+type Answered = (ToolOutput, Option<Cause>);
+
 /// Why a call goes no further.
 enum Stop {
-    /// The model is told this.
-    Refused(String),
+    /// The model is told this, because of that.
+    Refused(String, Cause),
     /// The host has to handle it.
-    Failed(CallFailed),
+    Failed(CallFailed, Box<CallError>),
+}
+
+impl Stop {
+    fn misfit(entry: &Entry, fault: Fault) -> Self {
+        Self::Refused(words::misfit(entry, &fault), Cause::Arguments(fault))
+    }
+
+    /// The model is told `words`; a person is told why, which is part of them.
+    fn refused(words: String, why: impl Into<String>) -> Self {
+        Self::Refused(words, Cause::Refused(why.into()))
+    }
 }
 
 /// What hooks wish about the question whether a call may be made.
@@ -87,25 +104,34 @@ enum Wish {
 impl Dispatcher {
     /// Carries out one call. What the model can act on is an output; an error is for the host.
     pub async fn call(&self, catalog: &Catalog, call: &ToolCall) -> Result<ToolOutput, CallFailed> {
-        let span = tracing::info_span!("call", server = tracing::field::Empty, tool = call.name, call = call.id);
-        let mut story = Story::begin(self.trace.as_deref(), call);
-        let result = match self.carry_out(catalog, call, &mut story).instrument(span).await {
-            Ok(output) => Ok(output),
-            Err(Stop::Refused(words)) => Ok(ToolOutput::error(words)),
-            Err(Stop::Failed(failed)) => Err(failed),
-        };
-        story.ends(&result);
-        result
+        self.call_explained(catalog, call).await.0
     }
 
-    async fn carry_out(&self, catalog: &Catalog, call: &ToolCall, story: &mut Story<'_>) -> Result<ToolOutput, Stop> {
+    /// The same, and where the tool gave no answer also the cause, for a person.
+    pub async fn call_explained(
+        &self,
+        catalog: &Catalog,
+        call: &ToolCall,
+    ) -> (Result<ToolOutput, CallFailed>, Option<Cause>) {
+        let span = tracing::info_span!("call", server = tracing::field::Empty, tool = call.name, call = call.id);
+        let mut story = Story::begin(self.trace.as_deref(), call);
+        let (result, cause) = match self.carry_out(catalog, call, &mut story).instrument(span).await {
+            Ok((output, cause)) => (Ok(output), cause),
+            Err(Stop::Refused(words, cause)) => (Ok(ToolOutput::error(words)), Some(cause)),
+            Err(Stop::Failed(failed, error)) => (Err(failed), Some(Cause::Error(error))),
+        };
+        story.ends(&result);
+        (result, cause)
+    }
+
+    async fn carry_out(&self, catalog: &Catalog, call: &ToolCall, story: &mut Story<'_>) -> Result<Answered, Stop> {
         let Some(entry) = catalog.get(&call.name) else {
             story.step(|| TraceStep::NotOffered);
-            return Err(Stop::Refused(words::not_offered(catalog, &call.name)));
+            return Err(Stop::Refused(words::not_offered(catalog, &call.name), Cause::NotOffered));
         };
         story.is_about(entry);
         tracing::Span::current().record("server", entry.server.as_ref().map(ServerName::as_str));
-        let mut arguments = fit(entry, &call.arguments, story).map_err(|fault| words::misfit(entry, &fault))?;
+        let mut arguments = fit(entry, &call.arguments, story).map_err(|fault| Stop::misfit(entry, fault))?;
         let mut seen = entry.seen(&arguments);
         check_standing(entry, story).await?;
 
@@ -127,7 +153,7 @@ impl Dispatcher {
                 }
                 Before::Block(reason) => {
                     story.step(|| TraceStep::Blocked { by: by(), reason: reason.clone() });
-                    return Err(Stop::Refused(words::blocked(entry, &reason)));
+                    return Err(Stop::refused(words::blocked(entry, &reason), reason));
                 }
                 Before::Failed(reason) => {
                     story.step(|| TraceStep::HookFailed { by: by(), reason });
@@ -138,14 +164,17 @@ impl Dispatcher {
             if let Some(rewritten) = changes.arguments {
                 story.step(|| TraceStep::Rewritten { by: by() });
                 let fitted = fit(entry, &rewritten, story);
-                arguments = fitted.map_err(|fault| words::rewritten_misfit(entry, hook.name(), &fault))?;
+                arguments = fitted.map_err(|fault| {
+                    let why = format!("the hook `{}` wrote arguments that do not fit its schema: {fault}", hook.name());
+                    Stop::refused(words::rewritten_misfit(entry, hook.name(), &fault), why)
+                })?;
                 seen = entry.seen(&arguments);
             }
         }
 
         self.permit(entry, &seen, wish, story).await?;
         story.goes_out(&seen);
-        let output = self.ask_callee(entry, &arguments, story).await?;
+        let (output, mut cause) = self.ask_callee(entry, &arguments, story).await?;
         story.came_back();
         let mut output = self.capped(entry, output, story).await;
 
@@ -158,11 +187,13 @@ impl Dispatcher {
                 After::Keep => {}
                 After::Annotate(words) => output = annotated(output, hook.name(), words, story),
                 After::Replace(replaced) => {
+                    cause = None;
                     story.step(|| TraceStep::Replaced { by: by() });
                     output = self.capped(entry, replaced, story).await;
                 }
                 After::Block(reason) => {
                     output = ToolOutput::error(words::withheld(entry, &reason));
+                    cause = Some(Cause::Withheld(reason.clone()));
                     story.step(|| TraceStep::Blocked { by: by(), reason });
                 }
                 After::Failed(reason) => story.step(|| TraceStep::HookFailed { by: by(), reason }),
@@ -171,7 +202,7 @@ impl Dispatcher {
         for (hook, words) in notes {
             output = annotated(output, hook, words, story);
         }
-        Ok(output)
+        Ok((output, cause))
     }
 
     /// Whether the call may be made, as far as that can be said without making it.
@@ -187,8 +218,9 @@ impl Dispatcher {
             Then::Allow => story.step(|| TraceStep::Allowed { by: by.into_owned() }),
             Then::Deny => {
                 let words = words::denied(entry, &by);
+                let why = format!("the policy forbids it ({by})");
                 story.step(|| TraceStep::Denied { by: by.into_owned() });
-                return Err(Stop::Refused(words));
+                return Err(Stop::refused(words, why));
             }
             Then::Ask if !forced && self.is_approved(entry) => {
                 story.step(|| TraceStep::Allowed { by: "an earlier answer".to_owned() });
@@ -218,23 +250,23 @@ impl Dispatcher {
                 Some("always".to_owned())
             }
             Approval::No(words) => {
-                let refusal = words::refused(entry, &words);
+                let refusal = Stop::refused(words::refused(entry, &words), words.clone());
                 story.step(|| TraceStep::Asked { by: why, approved: false, words: Some(words) });
-                return Err(Stop::Refused(refusal));
+                return Err(refusal);
             }
         };
         story.step(|| TraceStep::Asked { by: why, approved: true, words });
         Ok(())
     }
 
-    async fn ask_callee(&self, entry: &Entry, arguments: &Json, story: &mut Story<'_>) -> Result<ToolOutput, Stop> {
+    async fn ask_callee(&self, entry: &Entry, arguments: &Json, story: &mut Story<'_>) -> Result<Answered, Stop> {
         let error = match self.call_once(entry, arguments, story).await {
-            Ok(output) => return Ok(output),
+            Ok(output) => return Ok((output, None)),
             // It did not run. On the next session the tool may be another, or gone.
             Err(error) if matches!(error.kind, CallErrorKind::SessionLost { .. }) => {
                 check_standing(entry, story).await?;
                 match self.call_once(entry, arguments, story).await {
-                    Ok(output) => return Ok(output),
+                    Ok(output) => return Ok((output, None)),
                     Err(error) => error,
                 }
             }
@@ -245,7 +277,11 @@ impl Dispatcher {
             CallErrorKind::Arguments { fault, .. } => story.step(|| TraceStep::Misfit { fault: fault.to_string() }),
             _ => {}
         }
-        words::unanswered(entry, error).map_err(Stop::Failed)
+        let cause = Box::new(error.clone());
+        match words::unanswered(entry, error) {
+            Ok(output) => Ok((output, Some(Cause::Error(cause)))),
+            Err(failed) => Err(Stop::Failed(failed, cause)),
+        }
     }
 
     async fn call_once(&self, entry: &Entry, arguments: &Json, story: &Story<'_>) -> Result<ToolOutput, CallError> {
@@ -261,7 +297,8 @@ impl Dispatcher {
     }
 
     async fn capped(&self, entry: &Entry, output: ToolOutput, story: &mut Story<'_>) -> ToolOutput {
-        let limit = output::limit(entry, self.most_tokens);
+        let Some(tokens) = self.most_tokens else { return output };
+        let limit = output::limit(entry, tokens);
         let (output, steps) = output::capped(output, limit, self.spill.as_ref()).await;
         for step in steps {
             story.step(|| step);
@@ -307,7 +344,7 @@ async fn check_standing(entry: &Entry, story: &mut Story<'_>) -> Result<(), Stop
         Standing::Same | Standing::Unknown => Ok(()),
         Standing::Gone => {
             story.step(|| TraceStep::Drifted { what: "it is gone".to_owned(), called: false });
-            Err(Stop::Refused(words::gone(entry)))
+            Err(Stop::refused(words::gone(entry), "its server does not offer it any more"))
         }
         Standing::Changed(new) => match drift(&entry.tool, &new) {
             Drift::Harmless(what) => {
@@ -315,9 +352,10 @@ async fn check_standing(entry: &Entry, story: &mut Story<'_>) -> Result<(), Stop
                 Ok(())
             }
             Drift::Breaking(what) => {
+                let why = format!("it has changed on its server meanwhile: {what}");
                 let words = words::drifted(entry, &new, &what);
                 story.step(|| TraceStep::Drifted { what, called: false });
-                Err(Stop::Refused(words))
+                Err(Stop::refused(words, why))
             }
         },
     }
@@ -339,12 +377,6 @@ impl Wish {
     }
 }
 
-impl From<String> for Stop {
-    fn from(words: String) -> Self {
-        Self::Refused(words)
-    }
-}
-
 /// With the standard policy, nobody to ask, and nothing else.
 impl Default for Dispatcher {
     fn default() -> Self {
@@ -354,7 +386,7 @@ impl Default for Dispatcher {
             asker: Arc::new(NoAsker),
             spill: None,
             trace: None,
-            most_tokens: USUAL_LIMIT,
+            most_tokens: Some(USUAL_LIMIT),
             total: None,
             idle: None,
             approved: Mutex::default(),
@@ -400,7 +432,14 @@ impl Dispatcher {
     /// a tool asks for counts most.
     #[must_use]
     pub fn with_most_tokens(mut self, tokens: usize) -> Self {
-        self.most_tokens = tokens;
+        self.most_tokens = Some(tokens);
+        self
+    }
+
+    /// With outputs as long as they are, for a host that shows them to a person.
+    #[must_use]
+    pub fn with_whole_outputs(mut self) -> Self {
+        self.most_tokens = None;
         self
     }
 
@@ -413,7 +452,7 @@ impl Dispatcher {
 
     /// The tool `read_output`, for the catalog, if long outputs are kept.
     pub fn read_output(&self) -> Option<Arc<Entry>> {
-        let most = self.most_tokens.saturating_mul(output::CHARACTERS_PER_TOKEN);
+        let most = self.most_tokens.map_or(usize::MAX, |tokens| tokens.saturating_mul(output::CHARACTERS_PER_TOKEN));
         Some(read_output::read_output(self.spill.clone()?, most))
     }
 }

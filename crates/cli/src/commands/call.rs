@@ -1,34 +1,54 @@
-//! `wharf call`: one tool, once.
+//! `wharf call`: one tool, once, the way every tool is called. Whoever types it has approved of it; what is forbidden
+//! stays forbidden, and hooks are run.
+
+mod doing;
 
 use std::io::Read as _;
+use std::sync::Arc;
 
 use serde::Serialize;
-use wharf::fleet::Fleet;
-use wharf::{CallError, CallErrorKind, CallOptions, ConnectErrorKind, Json, Listed, Progress, Tool, ToolOutput};
+use wharf::fleet::dispatch::Cause;
+use wharf::fleet::{Catalog, Dispatcher, Entry, Fleet};
+use wharf::{CallError, CallErrorKind, Evidence, Json, Listed, Tool, ToolCall, ToolOutput};
 
 use crate::args::{Call, Globals};
+use crate::dispatcher::{Approving, dispatcher, policy};
 use crate::exit::Exit;
+use crate::failure::{Failure, Subject};
 use crate::interrupt::guarded;
-use crate::render::Transient;
-use crate::servers::Misuse;
+use crate::servers::{Misuse, misuse};
 use crate::setup::{How, LONGEST, Setup, Which};
 use crate::suggest::nearest;
 use crate::{arguments, render, usage};
+use doing::Doing;
 
 pub(crate) async fn run(globals: &Globals, call: Call) -> Exit {
+    let doing = Arc::new(Doing::new(globals.quiet));
     let prepared = async {
         let which = Which::One(&call.server);
         let setup = Setup::load_for(globals, which).await?;
-        Ok::<_, Misuse>((setup.open(which, How::Once)?, from_stdin(&call)?))
+        let dispatcher = dispatcher(globals, &setup, policy(&setup)?)?.with_asker(Arc::new(Approving));
+        let dispatcher = dispatcher.with_whole_outputs().with_trace(Arc::clone(&doing) as _);
+        Ok::<_, Misuse>((setup.open(which, How::Once)?, dispatcher, from_stdin(&call)?))
     };
-    let (fleet, given) = match prepared.await {
+    let (fleet, dispatcher, given) = match prepared.await {
         Ok(prepared) => prepared,
         Err(misuse) => {
             render::misuse(&misuse);
             return Exit::Usage;
         }
     };
-    guarded(&fleet, async { Box::pin(call_tool(globals, &call, &fleet, given)).await }).await
+    let work = async {
+        doing.show(&format!("connecting to {}", call.server));
+        fleet.settled(LONGEST).await;
+        doing.clear();
+        let chosen = match choose(globals, &call, &fleet, given).await {
+            Ok(chosen) => chosen,
+            Err(exit) => return exit,
+        };
+        Box::pin(call_tool(globals, &call, &chosen, (&dispatcher, &doing))).await
+    };
+    guarded(&fleet, work).await
 }
 
 /// The arguments, if they come from stdin.
@@ -48,124 +68,117 @@ fn from_stdin(call: &Call) -> Result<Option<Json>, Misuse> {
     arguments::json(&text).map(Some)
 }
 
-async fn call_tool(globals: &Globals, call: &Call, fleet: &Fleet, given: Option<Json>) -> Exit {
-    let mut doing = Transient::new(globals.quiet);
-    doing.show(&format!("connecting to {}", call.server));
-    fleet.settled(LONGEST).await;
-    let Some(status) = fleet.statuses().pop() else { return Exit::Usage };
+/// The tool that is meant, and what it is called with.
+struct Chosen {
+    catalog: Arc<Catalog>,
+    entry: Arc<Entry>,
+    arguments: Json,
+    remote: bool,
+}
+
+async fn choose(globals: &Globals, call: &Call, fleet: &Fleet, given: Option<Json>) -> Result<Chosen, Exit> {
+    let Some(status) = fleet.statuses().pop() else { return Err(Exit::Usage) };
+    let remote = status.transport != "stdio";
     let (Some(session), Some(listed)) = (fleet.session(&status.name), fleet.listed(&status.name)) else {
-        drop(doing);
-        return match status.error() {
-            Some(error) => failed(globals, call, (status.transport != "stdio", error), None).await,
-            None => Exit::from(&status),
+        let Some(error) = status.error() else {
+            render::status(&status, globals);
+            return Err(Exit::from(&status));
         };
+        return Err(Failure { remote, error, hint: None }.told(globals, subject(call)).await);
     };
-    let Some(tool) = listed.items.iter().find(|tool| *tool.name == *call.tool) else {
-        drop(doing);
-        render::misuse(&no_such_tool(call, &listed));
-        return Exit::Usage;
-    };
-    let arguments = match given.map_or_else(|| arguments::read(&call.arguments, Some(tool)), Ok) {
-        Ok(arguments) => arguments,
-        Err(misuse) => {
-            drop(doing);
-            render::misuse(&misuse);
-            return Exit::Usage;
-        }
-    };
+    let catalog = fleet.catalog();
+    let wanted = |entry: &&Arc<Entry>| *entry.tool.name == *call.tool;
+    let chosen = catalog.entries().iter().find(wanted).or_else(|| catalog.get(&call.tool)).cloned();
+    let checked = chosen.ok_or_else(|| no_such_tool(call, &catalog, &listed)).and_then(|entry| {
+        let arguments = given.map_or_else(|| arguments::read(&call.arguments, Some(&entry.tool)), Ok)?;
+        Ok((entry, arguments))
+    });
+    let (entry, arguments) = checked.map_err(|misuse| {
+        render::misuse(&misuse);
+        Exit::Usage
+    })?;
     if globals.verbose {
-        drop(doing);
         render::spoken(&session);
-        doing = Transient::new(globals.quiet);
     }
-    doing.show(&format!("calling {}", call.tool));
-    let mut progress = |step: Progress| doing.show(&told(&step));
-    let options = CallOptions { progress: Some(&mut progress), ..CallOptions::default() };
-    let result = session.call_with(&call.tool, &arguments, options).await;
-    drop(doing);
-    match result {
-        Ok(output) => show(globals, call, &output).await,
-        Err(error) => {
-            let hint = matches!(error.kind, CallErrorKind::Arguments { .. }).then(|| usage::sentence(tool));
-            if let CallErrorKind::Output { output, .. } = &error.kind
-                && !globals.json
-            {
-                // It does not keep its promise, but it is what there is.
-                render::out(render::for_stdout(output.text())).await;
-            }
-            failed(globals, call, (session.is_remote(), &error), hint).await
+    Ok(Chosen { catalog, entry, arguments, remote })
+}
+
+async fn call_tool(globals: &Globals, call: &Call, chosen: &Chosen, by: (&Dispatcher, &Doing)) -> Exit {
+    let (Chosen { catalog, entry, arguments, remote }, (dispatcher, doing)) = (chosen, by);
+    doing.show(&format!("calling {}", entry.tool.name));
+    let made = ToolCall { id: "call".to_owned(), name: entry.name.to_string(), arguments: arguments.clone() };
+    let (result, cause) = dispatcher.call_explained(catalog, &made).await;
+    doing.clear();
+    doing.tell(&call.server, globals);
+    match (result, cause) {
+        (Ok(output), None) => show(globals, call, &output).await,
+        (_, Some(cause)) => failed(globals, call, (entry, *remote), cause).await,
+        (Err(failed), None) => {
+            render::error(&failed.to_string(), &[], None);
+            Exit::Failed
         }
     }
 }
 
+fn subject(call: &Call) -> Subject<'_> {
+    Subject::tool(&call.server, &call.tool)
+}
+
+/// A call without an answer of the tool: in words, and for a program too if one reads.
+async fn failed(globals: &Globals, call: &Call, (entry, remote): (&Entry, bool), cause: Cause) -> Exit {
+    let error = match cause {
+        Cause::Error(error) => error,
+        Cause::Arguments(fault) => {
+            let Some(server) = entry.server.clone() else { return Exit::Usage };
+            let kind = CallErrorKind::Arguments { tool: entry.tool.name.to_string(), fault };
+            Box::new(CallError { server, kind, evidence: Evidence::default() })
+        }
+        Cause::NotOffered => return subject(call).refused(globals, "was not called: it is gone", "not run").await,
+        Cause::Refused(why) => {
+            return subject(call).refused(globals, &format!("was not called: {why}"), "not run").await;
+        }
+        Cause::Withheld(why) => {
+            let what = format!("was called, and its output is withheld: {why}");
+            return subject(call).refused(globals, &what, "answered").await;
+        }
+    };
+    let hint = matches!(error.kind, CallErrorKind::Arguments { .. }).then(|| usage::taken_by(entry));
+    if let CallErrorKind::Output { output, .. } = &error.kind
+        && !globals.json
+    {
+        // It does not keep its promise, but it is what there is.
+        render::out(render::for_stdout(output.text())).await;
+    }
+    Failure { remote, error: &error, hint }.told(globals, subject(call)).await
+}
+
 /// How many names a hint lists.
 const NAMES: usize = 12;
+/// How the catalog begins to tell that a tool is not in it.
+pub(super) const LEFT_OUT: &str = "it is left out: ";
 
-fn no_such_tool(call: &Call, listed: &Listed<Tool>) -> Misuse {
+fn no_such_tool(call: &Call, catalog: &Catalog, listed: &Listed<Tool>) -> Misuse {
     let Call { server, tool, .. } = call;
-    if let Some(odd) = listed.quarantined.iter().find(|odd| odd.name.as_ref() == Some(tool)) {
-        return Misuse {
-            what: format!("{server}: the tool `{tool}` was left out: {}", render::about(&odd.reason)),
-            hint: None,
-        };
+    let odd = listed.quarantined.iter().find(|odd| odd.name.as_ref() == Some(tool));
+    let reason = odd.map(|odd| render::about(&odd.reason)).or_else(|| {
+        let about = catalog.notes().filter(|note| note.tool.as_ref() == Some(tool));
+        about.filter_map(|note| note.words.strip_prefix(LEFT_OUT)).map(str::to_owned).next()
+    });
+    if let Some(reason) = reason {
+        return misuse(format!("{server}: the tool `{tool}` was left out: {reason}"), None);
     }
-    let names: Vec<&str> = listed.items.iter().map(|tool| &*tool.name).collect();
+    if listed.items.iter().any(|listed| *listed.name == **tool) {
+        let what = format!("{server}: the tool `{tool}` is left out by the configuration");
+        return misuse(what, Some(&format!("`wharf get {server}` shows which tools it lets through")));
+    }
+    let names: Vec<&str> = catalog.entries().iter().map(|entry| &*entry.tool.name).collect();
     let hint = match nearest(tool, names.iter().copied()) {
         Some(name) => format!("did you mean `{name}`?"),
         None if names.is_empty() => "it has no tools".to_owned(),
         None if names.len() > NAMES => format!("it has {} tools; `wharf tools {server}` lists them", names.len()),
         None => format!("it has: {}", names.join(", ")),
     };
-    Misuse { what: format!("{server}: there is no tool `{tool}`"), hint: Some(hint) }
-}
-
-/// A call without an answer: in words, and for a program too if one reads.
-async fn failed(globals: &Globals, call: &Call, (remote, error): (bool, &CallError), hint: Option<String>) -> Exit {
-    render::call_error(error, hint, remote);
-    if globals.json {
-        let (data, result) = match &error.kind {
-            CallErrorKind::Server { data, .. } => (data.as_ref(), None),
-            CallErrorKind::Output { output, .. } => (None, Some(&output.raw)),
-            _ => (None, None),
-        };
-        let status = match &error.kind {
-            CallErrorKind::Http(status) | CallErrorKind::Connect(ConnectErrorKind::Http(status)) => Some(status.status),
-            CallErrorKind::Connect(ConnectErrorKind::Auth(auth)) => Some(auth.status),
-            _ => None,
-        };
-        let outcome = error.outcome().as_str();
-        let (message, stderr) = (error.kind.to_string(), &error.evidence.stderr[..]);
-        let shown = ShownError { message, outcome, status, code: error.code(), data, result, stderr };
-        let Call { server, tool, .. } = call;
-        render::json(&ShownFailure { version: 1, server, tool, error: shown }).await;
-    }
-    Exit::from(&error.kind)
-}
-
-#[derive(Serialize)]
-struct ShownFailure<'a> {
-    version: u32,
-    server: &'a str,
-    tool: &'a str,
-    error: ShownError<'a>,
-}
-
-#[derive(Serialize)]
-struct ShownError<'a> {
-    message: String,
-    /// Whether the call may have run.
-    outcome: &'static str,
-    /// The HTTP status, where that is the answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    code: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<&'a Json>,
-    /// A result that does not fit its schema.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<&'a Json>,
-    stderr: &'a [String],
+    misuse(format!("{server}: there is no tool `{tool}`"), Some(&hint))
 }
 
 /// What `--json` shows.
@@ -198,10 +211,4 @@ async fn show(globals: &Globals, call: &Call, output: &ToolOutput) -> Exit {
         return Exit::Failed;
     }
     written
-}
-
-fn told(step: &Progress) -> String {
-    let total = step.total.map(|total| format!(" of {total}")).unwrap_or_default();
-    let message = step.message.as_deref().map(|message| format!("  {message}")).unwrap_or_default();
-    format!("{}{total}{message}", step.progress)
 }

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde::Serialize;
-use wharf::fleet::dispatch::{Condition, Rule, Then};
+use wharf::fleet::dispatch::{Condition, Rule, Spill, Then};
 use wharf::fleet::{Dispatcher, Fleet, State, Status, Turn};
 use wharf::{Json, ToolCall, ToolOutput, ToolTrace, Tools, TraceEvent, TraceSink};
 
 use crate::args::Globals;
 use crate::asker::whoever_is_there;
-use crate::dispatcher::dispatcher;
+use crate::dispatcher::{dispatcher, policy};
 use crate::exit::Exit;
 use crate::interrupt::guarded;
 use crate::render::{self, Transient};
@@ -50,9 +50,12 @@ pub(crate) async fn run(globals: &Globals, run: Run) -> Exit {
     let prepared = async {
         let turns = Turns::read(&scripted(&run.model)?)?;
         let setup = Setup::load(globals).await?;
-        let rules = run.allow.iter().map(|text| allowed(text)).collect::<Result<_, _>>()?;
+        let mut policy = policy(&setup)?;
+        for text in &run.allow {
+            policy.rules.push(allowed(text)?);
+        }
         let asker = whoever_is_there();
-        let dispatcher = dispatcher(&setup, rules)?;
+        let dispatcher = dispatcher(globals, &setup, policy)?.with_spill(spill()?);
         let dispatcher = dispatcher.with_asker(Arc::clone(&asker)).with_trace(Arc::clone(&recorder) as _);
         let fleet = setup.open_or_empty(How::Lasting, &asker)?;
         if let Some(read_output) = dispatcher.read_output() {
@@ -78,6 +81,12 @@ fn scripted(model: &str) -> Result<PathBuf, Misuse> {
         let hint = "write -m scripted:turns.yaml; a turn is `- text: …` and the tools it calls";
         misuse(format!("there is no model `{model}`: models are scripted so far"), Some(hint))
     })
+}
+
+/// Where outputs are kept that are too long for a model.
+fn spill() -> Result<Spill, Misuse> {
+    let folder = std::env::temp_dir();
+    Spill::new(&folder).map_err(|error| misuse(format!("nothing can be kept in {}: {error}", folder.display()), None))
 }
 
 fn allowed(text: &str) -> Result<Rule, Misuse> {

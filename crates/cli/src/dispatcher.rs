@@ -1,0 +1,101 @@
+//! The dispatcher that the configuration makes: policy, hooks, and how long outputs may be.
+//!
+//! Rules and hooks are what people and organisations say. One that cannot be read stops everything: nobody should find
+//! out from a call that went through that a rule was never there.
+
+use std::sync::Arc;
+
+use wharf::fleet::config::Setting;
+use wharf::fleet::dispatch::{
+    Answer, Approval, Asked, Asker, HookSurroundings, NoAsker, Policy, Question, USUAL_LIMIT, command_hooks,
+};
+use wharf::fleet::{Dispatcher, Scope};
+use wharf::{Abilities, BoxFuture, GroupWatcher};
+
+use crate::args::Globals;
+use crate::guard::Guard;
+use crate::servers::Misuse;
+use crate::setup::Setup;
+use crate::surroundings::{self, variable};
+use crate::{render, servers};
+
+/// The variable with the longest output of a tool that a model gets, in tokens.
+const MOST_TOKENS: &str = "MAX_MCP_OUTPUT_TOKENS";
+
+/// What the configuration says may be called: the rules of all scopes, and the mode of the highest that has one.
+pub(crate) fn policy(setup: &Setup) -> Result<Policy, Misuse> {
+    let mut policy = Policy::default();
+    let mut mode = None;
+    for setting in said(&setup.loaded.policy) {
+        let read: Policy = serde_json::from_value(setting.value.clone()).map_err(|error| {
+            let what = format!("{}: the policy cannot be used: {error}", place(setting));
+            servers::misuse(what, Some("nothing is called while a rule cannot be read"))
+        })?;
+        mode = mode.or_else(|| setting.value.get("mode").map(|_| read.mode));
+        policy.rules.extend(read.rules);
+    }
+    policy.mode = mode.unwrap_or_default();
+    Ok(policy)
+}
+
+/// A dispatcher with this policy, the hooks that are configured, and the limit for outputs that the environment sets.
+/// Whom it asks, and who hears of calls, is for the command to say.
+pub(crate) fn dispatcher(globals: &Globals, setup: &Setup, policy: Policy) -> Result<Dispatcher, Misuse> {
+    let mut dispatcher = Dispatcher::new(policy).with_most_tokens(most_tokens(globals));
+    let mut surroundings: Option<HookSurroundings> = None;
+    for setting in said(&setup.loaded.hooks) {
+        let surroundings = surroundings.get_or_insert_with(hook_surroundings);
+        let read = command_hooks(&setting.value, surroundings).map_err(|error| {
+            let what = format!("{}: the hooks cannot be used: {error}", place(setting));
+            servers::misuse(what, Some("nothing is called while a hook cannot be read"))
+        })?;
+        for note in read.notes.iter().filter(|_| globals.verbose) {
+            render::note(&format!("{}: {note}", place(setting)));
+        }
+        dispatcher = read.hooks.into_iter().fold(dispatcher, Dispatcher::with_hook);
+    }
+    Ok(dispatcher)
+}
+
+/// Says yes: for commands that are themselves what a person wants done.
+pub(crate) struct Approving;
+
+impl Asker for Approving {
+    fn ask(&self, question: Question) -> BoxFuture<'_, Answer> {
+        match question.asked {
+            Asked::Approve(_) => Box::pin(std::future::ready(Answer::Approval(Approval::Yes))),
+            Asked::Elicit { .. } | Asked::Sample { .. } => (&NoAsker).ask(question),
+        }
+    }
+
+    fn abilities(&self) -> Abilities {
+        NoAsker.abilities()
+    }
+}
+
+/// What those say who may; a project does not, whatever stands in its file.
+fn said(settings: &[Setting]) -> impl Iterator<Item = &Setting> {
+    settings.iter().filter(|setting| matches!(setting.scope, Scope::Enterprise | Scope::Local | Scope::User))
+}
+
+fn place(setting: &Setting) -> String {
+    format!("{}:{}", setting.origin.file.display(), setting.origin.line)
+}
+
+fn hook_surroundings() -> HookSurroundings {
+    let watcher: Arc<dyn GroupWatcher> = Guard::start();
+    HookSurroundings { environment: surroundings::shared(), cwd: None, watcher: Some(watcher) }
+}
+
+fn most_tokens(globals: &Globals) -> usize {
+    let Some(value) = variable(&[MOST_TOKENS]) else { return USUAL_LIMIT };
+    match value.trim().parse() {
+        Ok(tokens) if tokens > 0 => tokens,
+        _ => {
+            if !globals.quiet {
+                render::warning(&format!("{MOST_TOKENS} is `{value}`, no number of tokens; {USUAL_LIMIT} is used"));
+            }
+            USUAL_LIMIT
+        }
+    }
+}
