@@ -21,9 +21,11 @@
 //! # }
 //! ```
 //!
-//! Programs without a runtime use [`blocking`]; whoever writes servers uses [`server`].
+//! Programs without a runtime use [`blocking`]; whoever writes servers uses [`server`]; [`factories`] makes the
+//! tools of an agent from its definition.
 
 pub mod blocking;
+pub mod factories;
 mod gather;
 
 /// Serving tools.

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod calculator;
 mod conformance;
 
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -1,8 +1,9 @@
 //! Calls: what is checked, what is waited for, what is cancelled, what is sent again.
 
+use futures_util::future::join_all;
 use serde_json::json;
 use tokio::time::Instant;
-use wharf_client::{CallErrorKind, CallOptions, Deadline, Outcome};
+use wharf_client::{CallErrorKind, CallOptions, Deadline, OnLoss, Outcome};
 use wharf_protocol::{Status, ToolResult};
 use wharf_testkit::{Script, Step, eventually};
 
@@ -251,4 +252,32 @@ async fn more_calls_than_fit_at_once_wait_for_their_turn() {
     });
     let sums = eventually(futures_util::future::join_all(calls)).await;
     assert_eq!(sums, (0..3_000).map(|n| n.to_string()).collect::<Vec<_>>());
+}
+
+/// As many as may be under way at a time are, and the last of them makes the server hang up; then there is one more.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_never_sent_is_repeated_or_reported_as_its_caller_wants() {
+    for on_loss in [OnLoss::Recover, OnLoss::Report] {
+        let script = Script::good().on_call("hang", [Step::Hang]).on_call("bye", [Step::HangUp]);
+        let (session, server) = in_memory(script);
+        eventually(session.connect()).await.unwrap();
+        let crowd = (0..1023).map(|_| "hang").chain(["bye"]).map(|tool| {
+            let session = session.clone();
+            async move { told(session.call(tool, &none()).await) }
+        });
+        let last = async {
+            let (arguments, options) =
+                (json(json!({"a": 1, "b": 1})), CallOptions { on_loss, ..CallOptions::default() });
+            session.call_with("add", &arguments, options).await
+        };
+        let (_, last) = eventually(async { tokio::join!(join_all(crowd), last) }).await;
+        match on_loss {
+            OnLoss::Recover => assert_eq!((told(last).as_str(), server.connections()), ("2", 2)),
+            OnLoss::Report => {
+                let error = last.unwrap_err();
+                assert!(matches!(error.kind, CallErrorKind::Connect(_)), "{error}");
+                assert_eq!((error.outcome(), server.connections()), (Outcome::NotRun, 1));
+            }
+        }
+    }
 }

@@ -3,5 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod arrows;
+mod factories;
 mod gather;
 mod server;

@@ -1,0 +1,53 @@
+//! A calculator as a server: `calculator` uses it in this very process, `calculator stdio` serves it over stdin and
+//! stdout, and `calculator http` or `calculator sse` over the network, on port 8000 or the one that follows.
+//!
+//! Only this machine is listened to. Whoever binds another address has to know who may call: put something before it
+//! that asks, and name the hosts it is called by in `RemoteOptions::allowed_hosts`.
+
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use serde_json::json;
+use wharf::server::{Remote, RemoteOptions, Reply, Router, Toolbox, serve_stdio, serve_stream};
+use wharf::{InProcess, NoHost, Session, SessionOptions};
+
+/// The whole server: a name, one tool with typed parameters, and what it does.
+fn calculator() -> Toolbox {
+    let number = |description: &str| json!({"type": "integer", "description": description});
+    let tool = json!({"name": "calculator", "description": "Calculator tool which performs calculations: x + y",
+        "inputSchema": {"type": "object", "required": ["x", "y"], "properties":
+            {"x": number("what is added to"), "y": number("what is added")}}});
+    Toolbox::new("Calculator Server", "1.0").tool(tool, |call| async move {
+        let number = |name: &str| call.arguments[name].as_i64().ok_or(format!("`{name}` has to be a whole number"));
+        let sum = number("x")?.checked_add(number("y")?).ok_or("the sum is too large")?;
+        Ok(Reply::Text(sum.to_string()))
+    })
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    match (arguments.next().as_deref(), arguments.next()) {
+        (None, _) => in_process().await?,
+        (Some("stdio"), _) => serve_stdio(calculator()).await?,
+        (Some(transport @ ("http" | "sse")), port) => {
+            let port = port.as_deref().unwrap_or("8000").parse()?;
+            let router = Router::new(calculator, RemoteOptions::default());
+            let remote = Remote::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), router).await?;
+            println!("{}", if transport == "http" { remote.http_url() } else { remote.sse_url() });
+            std::future::pending::<()>().await;
+        }
+        (Some(other), _) => return Err(format!("`{other}` is no transport; there are stdio, http and sse").into()),
+    }
+    Ok(())
+}
+
+async fn in_process() -> Result<(), Box<dyn std::error::Error>> {
+    let transport = InProcess::new(|stream| async move { drop(serve_stream(calculator(), stream).await) });
+    let session = Session::new("calculator".parse()?, transport, NoHost, SessionOptions::default());
+    let sum = session.call("calculator", &json!({"x": 10, "y": 20}).into()).await?;
+    println!("10 + 20 = {}", sum.text());
+    session.close().await;
+    Ok(())
+}
