@@ -421,7 +421,7 @@ impl Inner {
         let gate = if server.reach.is_local() { &self.local } else { &self.remote };
         let changed = self.changed.clone();
         let (member, orders) = Member::new(MemberParts { server, session, bell, connect, changed });
-        let shelf = Arc::default();
+        let offered = Arc::default();
         let held = hold.clone().or_else(|| {
             let off = || Hold::SwitchedOff("its configuration switches it off".to_owned());
             (!member.server.settings.enabled).then(off)
@@ -444,7 +444,7 @@ impl Inner {
         };
         let connection = Connection {
             member: Arc::clone(&member),
-            shelf: Arc::clone(&shelf),
+            shelf: Arc::clone(&offered),
             orders,
             gate: Arc::clone(gate),
             outfit: Arc::clone(&self.outfit),
@@ -454,7 +454,7 @@ impl Inner {
         };
         while crew.tasks.try_join_next().is_some() {}
         crew.tasks.spawn(connection.run(first));
-        crew.members.insert(member.server.name.clone(), Mate { member, shelf, hold });
+        crew.members.insert(member.server.name.clone(), Mate { member, shelf: offered, hold });
     }
 
     fn session_options(&self, server: &Server) -> SessionOptions {

@@ -186,9 +186,9 @@ impl Connection {
 
     /// Publishes a list.
     fn show(&self, info: &Arc<ServerInfo>, listed: Listed<Tool>) {
-        let shelf = self.member.learn(info, listed);
-        let tools = shelf.entries().len();
-        self.shelf.store(Some(Arc::new(shelf)));
+        let stocked = self.member.learn(info, listed);
+        let tools = stocked.entries().len();
+        self.shelf.store(Some(Arc::new(stocked)));
         self.member.publish(|status| {
             status.state = State::Connected;
             status.reason = None;
@@ -311,13 +311,11 @@ impl Connection {
             status.stale = None;
             status.settled = true;
         });
-        match next {
-            Some(until) => Stage::Wait(until),
-            None => {
-                self.close().await;
-                Stage::Rest
-            }
+        if let Some(until) = next {
+            return Stage::Wait(until);
         }
+        self.close().await;
+        Stage::Rest
     }
 
     /// Obeys an order to end the connection.

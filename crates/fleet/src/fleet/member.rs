@@ -155,7 +155,7 @@ impl Member {
     /// The shelf is not kept here: its tools call through this very member, and would keep it alive for ever.
     pub(super) fn learn(self: &Arc<Self>, info: &ServerInfo, listed: Listed<Tool>) -> Shelf {
         let tools = Arc::new(listed);
-        let shelf = Shelf::new(ShelfParts {
+        let stocked = Shelf::new(ShelfParts {
             server: self.server.name.clone(),
             scope: self.server.scope,
             transport: self.server.reach.transport(),
@@ -166,7 +166,7 @@ impl Member {
         });
         let by_name = tools.items.iter().map(|tool| (Arc::clone(&tool.name), Arc::clone(tool))).collect();
         self.known.store(Some(Arc::new(Known { tools, generation: info.generation, by_name })));
-        shelf
+        stocked
     }
 
     /// Nothing that was listed may be used before it has been listed again.
@@ -181,12 +181,12 @@ impl Member {
     /// Waits until the connection has finished what it is doing, and no longer than that may take.
     async fn has_settled(&self) {
         let mut status = self.status.subscribe();
-        let settled = |status: &Status| {
-            let about_to = status.next_try.is_some_and(|next| next <= Instant::now() + SOON);
-            !matches!(status.reason, Some(Reason::Connecting | Reason::Queued))
-                && !about_to
-                && !(status.state == State::Connected && self.is_outdated())
+        let busy = |status: &Status| match (status.state, &status.reason) {
+            (State::Connected, _) => self.is_outdated(),
+            (_, Some(Reason::Connecting | Reason::Queued)) => true,
+            _ => status.next_try.is_some_and(|next| next <= Instant::now() + SOON),
         };
+        let settled = |status: &Status| !busy(status);
         let _ = tokio::time::timeout(self.connect + PATIENCE, status.wait_for(settled)).await;
     }
 
