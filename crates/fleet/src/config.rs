@@ -6,16 +6,25 @@
 //!
 //! Paths, variables and texts are handed in: nothing here reads the environment or knows a home folder.
 
+mod address;
 mod approval;
 pub mod cloud;
+mod danger;
+mod decide;
 mod edit;
+mod entry;
 mod expand;
+mod file;
+mod hidden;
 mod load;
 mod problem;
 mod project;
 mod rules;
 mod server;
+mod signature;
 pub mod simple;
+mod store;
+mod text;
 mod watch;
 mod written;
 
@@ -27,7 +36,7 @@ pub use load::{
     read_server,
 };
 pub use problem::{Problem, Severity};
-pub use project::{ProjectFile, find_project};
+pub use project::{ProjectFile, find_project, project_root};
 pub use rules::Rules;
 pub use server::{Launch, Manage, Origin, Reach, Remote, Scope, Server, Settings, ToolChoice};
 pub use watch::Watched;

@@ -1,4 +1,7 @@
 //! `${VAR}` and `${VAR:-default}`: what a file leaves to whoever runs it.
+//!
+//! Only these two forms mean something. `$VAR`, `$(…)` and backquotes are plain text, since nothing goes through a
+//! shell. `$${` is a plain `${`. `${env:VAR}`, which other hosts write, is `${VAR}`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,16 +10,85 @@ use std::fmt;
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Variables(BTreeMap<String, String>);
 
+/// Why a text could not be expanded. Shows names only, never values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unexpanded {
+    /// Names a variable that is not set, and no default.
+    Unset(String),
+    /// Has a `${` without a `}`, or something between them that is no name.
+    Malformed(String),
+}
+
 impl Variables {
     /// None at all.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// The value of one.
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+    /// The text with all variables in it replaced. What a variable holds is not expanded again.
+    pub(crate) fn expand(&self, text: &str) -> Result<String, Unexpanded> {
+        let mut expanded = String::with_capacity(text.len());
+        for part in parts(text) {
+            match part {
+                Part::Plain(plain) => expanded.push_str(plain),
+                Part::Variable { name, default } => match (self.0.get(name).filter(|value| !value.is_empty()), default)
+                {
+                    (Some(value), _) => expanded.push_str(value),
+                    (None, Some(default)) => expanded.push_str(default),
+                    // Set to nothing is set: only a default is preferred to it.
+                    (None, None) if self.0.contains_key(name) => {}
+                    (None, None) => return Err(Unexpanded::Unset(name.to_owned())),
+                },
+                Part::Malformed(found) => return Err(Unexpanded::Malformed(found.to_owned())),
+            }
+        }
+        Ok(expanded)
     }
+}
+
+/// The variables that a text names.
+pub(crate) fn named(text: &str) -> impl Iterator<Item = &str> {
+    parts(text).into_iter().filter_map(|part| if let Part::Variable { name, .. } = part { Some(name) } else { None })
+}
+
+enum Part<'a> {
+    Plain(&'a str),
+    Variable { name: &'a str, default: Option<&'a str> },
+    Malformed(&'a str),
+}
+
+fn parts(text: &str) -> Vec<Part<'_>> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while let Some(dollar) = rest.find("${") {
+        let (before, from) = rest.split_at(dollar);
+        if let Some(before) = before.strip_suffix('$') {
+            parts.extend([Part::Plain(before), Part::Plain("${")]);
+            rest = &from[2..];
+            continue;
+        }
+        parts.push(Part::Plain(before));
+        let Some(end) = from.find('}') else {
+            parts.push(Part::Malformed(from));
+            return parts;
+        };
+        let inner = &from[2..end];
+        let (name, default) = match inner.split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (inner, None),
+        };
+        let name = name.strip_prefix("env:").unwrap_or(name);
+        parts.push(if is_name(name) { Part::Variable { name, default } } else { Part::Malformed(&from[..=end]) });
+        rest = &from[end + 1..];
+    }
+    parts.push(Part::Plain(rest));
+    parts
+}
+
+fn is_name(name: &str) -> bool {
+    !name.starts_with(|first: char| first.is_ascii_digit())
+        && !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Variables {
@@ -28,5 +100,69 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Variables {
 impl fmt::Debug for Variables {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.0.keys()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(text: &str, expected: Result<&str, Unexpanded>) {
+        let variables: Variables =
+            [("HOST", "example.com"), ("EMPTY", ""), ("TRICKY", "${HOST}")].into_iter().collect();
+        assert_eq!(variables.expand(text), expected.map(str::to_owned), "{text}");
+    }
+
+    #[test]
+    fn variables_and_defaults_are_put_in() {
+        check("https://${HOST}/mcp", Ok("https://example.com/mcp"));
+        check("${HOST}${HOST}", Ok("example.comexample.com"));
+        check("${PORT:-8080}", Ok("8080"));
+        check("${HOST:-other}", Ok("example.com"));
+        check("${EMPTY:-other}", Ok("other"));
+        check("${EMPTY}", Ok(""));
+        check("${NONE:-}", Ok(""));
+        check("${env:HOST}", Ok("example.com"));
+        check("${URL:-http://a:1/b}", Ok("http://a:1/b"));
+    }
+
+    #[test]
+    fn what_only_a_shell_would_expand_is_plain_text() {
+        check("$HOST $(id) `id` $", Ok("$HOST $(id) `id` $"));
+        check("$${HOST}", Ok("${HOST}"));
+        check("a}b", Ok("a}b"));
+    }
+
+    #[test]
+    fn what_a_variable_holds_is_not_expanded_again() {
+        check("${TRICKY}", Ok("${HOST}"));
+    }
+
+    #[test]
+    fn what_cannot_be_expanded_is_named() {
+        check("${TOKEN}", Err(Unexpanded::Unset("TOKEN".into())));
+        check("x${HOST", Err(Unexpanded::Malformed("${HOST".into())));
+        check("${}", Err(Unexpanded::Malformed("${}".into())));
+        check("${input:token}", Err(Unexpanded::Malformed("${input:token}".into())));
+        check("${1}", Err(Unexpanded::Malformed("${1}".into())));
+    }
+
+    proptest! {
+        #[test]
+        fn expanding_never_panics_and_shows_no_values(text in r"([$]|[{]|[}]|:|-|HOST|é|\\|env:){0,12}") {
+            let variables: Variables = [("HOST", "s3cret")].into_iter().collect();
+            if let Err(error) = variables.expand(&text) {
+                let shown = format!("{error:?}");
+                prop_assert!(!shown.contains("s3cret"));
+            }
+            let _ = named(&text).count();
+        }
+
+        #[test]
+        fn text_without_variables_stays_as_it_is(text in r"[^$]{0,20}") {
+            prop_assert_eq!(Variables::none().expand(&text), Ok(text));
+        }
     }
 }

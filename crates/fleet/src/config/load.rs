@@ -7,11 +7,15 @@ use serde_json::Value;
 use wharf_protocol::ServerName;
 
 use super::approval::{Approval, Approvals};
+use super::decide::Deciding;
+use super::entry::{self, Context};
 use super::expand::Variables;
-use super::problem::Problem;
+use super::file::{self, Content};
+use super::problem::{Problem, Severity};
 use super::project::ProjectFile;
 use super::rules::Rules;
 use super::server::{Origin, Scope, Server};
+use super::text::Document;
 use super::written::Written;
 
 /// Where configuration comes from. Files need not exist.
@@ -201,34 +205,115 @@ pub fn cloud_allowed(sources: &Sources) -> bool {
     !sources.enterprise.iter().any(|file| exists(file))
 }
 
-/// Reads the sources and decides which servers are used.
-pub fn load(sources: &Sources, variables: &Variables, approvals: &Approvals) -> Loaded {
-    let _ = (variables, approvals);
-    let taken =
-        |server: &Server| Configured { server: server.clone(), standing: Standing::Ready, written: Written::default() };
-    Loaded {
-        servers: sources.dynamic.iter().map(taken).collect(),
-        broken: Vec::new(),
-        problems: Vec::new(),
-        rules: Rules::default(),
-        cloud_allowed: cloud_allowed(sources),
-        policy: Vec::new(),
-        hooks: Vec::new(),
-        cloud: Vec::new(),
-    }
-}
-
-/// Reads the entry of one server, such as one given on a command line; `text` is what stands behind its name.
-pub fn read_server(name: &str, text: &str, scope: Scope, variables: &Variables) -> Result<ReadServer, Vec<Problem>> {
-    let _ = (text, scope, variables);
-    Err(vec![Problem::of_file(super::Severity::Error, name, "cannot be read yet")])
-}
-
 /// Whether there is a file, or something that may be one: what cannot be looked at counts.
 fn exists(file: &Path) -> bool {
     use std::io::ErrorKind::{NotADirectory, NotFound};
     match file.symlink_metadata() {
         Ok(_) => true,
         Err(error) => !matches!(error.kind(), NotFound | NotADirectory),
+    }
+}
+
+/// Reads the sources and decides which servers are used.
+pub fn load(sources: &Sources, variables: &Variables, approvals: &Approvals) -> Loaded {
+    let root = sources.project.as_ref().map(|project| project.root.as_path());
+    let mut contents: Vec<(Scope, Content)> = Vec::new();
+    for enterprise in &sources.enterprise {
+        contents.push((Scope::Enterprise, file::read(enterprise, Scope::Enterprise, variables, None)));
+    }
+    if let Some(local) = &sources.local {
+        contents.push((Scope::Local, file::read(local, Scope::Local, variables, root)));
+    }
+    if let Some(user) = &sources.user {
+        contents.push((Scope::User, file::read(user, Scope::User, variables, None)));
+    }
+    if let Some(project) = &sources.project {
+        contents.push((Scope::Project, file::read_project(project, variables)));
+    }
+    let cloud_allowed = cloud_allowed(sources);
+    if let Some(cloud) = &sources.cloud {
+        contents.push((Scope::Cloud, from_cloud(cloud, cloud_allowed)));
+    }
+    let mut loaded = Loaded { cloud_allowed, ..gather(&mut contents) };
+    let deciding = Deciding { order: &sources.order, contents: &contents, root, approvals, rules: &loaded.rules };
+    let decided = deciding.decide(&sources.dynamic);
+    loaded.servers = decided.servers;
+    loaded.broken = decided.broken;
+    loaded.problems.extend(decided.problems);
+    loaded
+}
+
+/// What a provider sent. Its texts are not expanded: it has no business with the variables of this machine.
+fn from_cloud(cloud: &CloudText, is_allowed: bool) -> Content {
+    let file = Path::new(&cloud.from);
+    if !is_allowed {
+        let message = "is not used: the organisation has a file of its own";
+        return Content { problems: vec![Problem::of_file(Severity::Warning, file, message)], ..Content::default() };
+    }
+    let nothing = Variables::none();
+    let content = file::parse(file, &cloud.text, Context { scope: Scope::Cloud, variables: &nothing, base: None });
+    without_processes(content)
+}
+
+/// A provider says where to connect, never what to start: that would be its code on this machine, unseen.
+fn without_processes(mut content: Content) -> Content {
+    for entry in &mut content.entries {
+        let is_local = entry.found.as_ref().is_some_and(|(server, _)| server.reach.is_local());
+        let runs_helper = entry.found.as_ref().is_some_and(|(_, written)| written.get("headersHelper").is_some());
+        if is_local || runs_helper {
+            let problem = Problem {
+                line: entry.origin.line,
+                path: format!("mcpServers.{}", entry.name),
+                ..Problem::of_file(
+                    Severity::Error,
+                    &entry.origin.file,
+                    "would start a command, which a provider may not",
+                )
+            };
+            let problem = problem.of_server(&entry.name);
+            entry.found = None;
+            entry.problems.push(problem.clone());
+            content.problems.push(problem);
+        }
+    }
+    content
+}
+
+/// Everything that is said beside the servers themselves.
+fn gather(contents: &mut [(Scope, Content)]) -> Loaded {
+    let mut loaded = Loaded {
+        servers: Vec::new(),
+        broken: Vec::new(),
+        problems: Vec::new(),
+        rules: Rules::default(),
+        cloud_allowed: true,
+        policy: Vec::new(),
+        hooks: Vec::new(),
+        cloud: Vec::new(),
+    };
+    for (_, content) in contents {
+        loaded.problems.append(&mut content.problems);
+        loaded.policy.extend(content.policy.take());
+        loaded.hooks.extend(content.hooks.take());
+        loaded.cloud.extend(content.cloud.take());
+        loaded.rules.lists.extend(content.list.take());
+        loaded.rules.exclusive = loaded.rules.exclusive.take().or(content.exclusive.take());
+    }
+    loaded
+}
+
+/// Reads the entry of one server, such as one given on a command line; `text` is what stands behind its name.
+///
+/// Problems are in no file: they begin with the path of the key.
+pub fn read_server(name: &str, text: &str, scope: Scope, variables: &Variables) -> Result<ReadServer, Vec<Problem>> {
+    let document = Document::parse(Path::new(""), text).map_err(|problem| vec![problem.of_server(name)])?;
+    let root = document.root();
+    let entry = entry::read(name, &root.named(name), Context { scope, variables, base: None });
+    match entry.found {
+        Some((server, written)) => {
+            let server = Server { origin: None, ..server };
+            Ok(ReadServer { server, written, problems: entry.problems })
+        }
+        None => Err(entry.problems),
     }
 }

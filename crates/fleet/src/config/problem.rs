@@ -78,14 +78,18 @@ impl Problem {
 /// `.mcp.json:7: mcpServers.github.timeout: 30 is under 1000 milliseconds; did you mean 30000?`
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", visible(&self.file.to_string_lossy()))?;
-        if self.line > 0 {
-            write!(f, ":{}", self.line)?;
+        // What was given on a command line is in no file.
+        if !self.file.as_os_str().is_empty() {
+            write!(f, "{}", visible(&self.file.to_string_lossy()))?;
+            if self.line > 0 {
+                write!(f, ":{}", self.line)?;
+            }
+            f.write_str(": ")?;
         }
         if !self.path.is_empty() {
-            write!(f, ": {}", visible(&self.path))?;
+            write!(f, "{}: ", visible(&self.path))?;
         }
-        write!(f, ": {}", visible(&self.message))?;
+        f.write_str(&visible(&self.message))?;
         match &self.hint {
             Some(hint) => write!(f, "; {}", visible(hint)),
             None => Ok(()),

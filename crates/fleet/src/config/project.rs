@@ -42,3 +42,14 @@ pub fn find_project(start: &Path, ceiling: Option<&Path>) -> Option<ProjectFile>
     }
     None
 }
+
+/// The folder that a project's file belongs into: where one is found, else the root of the repository, else the folder
+/// itself.
+pub fn project_root(start: &Path, ceiling: Option<&Path>) -> PathBuf {
+    if let Some(project) = find_project(start, ceiling) {
+        return project.root;
+    }
+    let below = start.ancestors().take_while(|folder| Some(*folder) != ceiling || *folder == start);
+    let mut repositories = below.filter(|folder| folder.join(".git").exists());
+    repositories.next().unwrap_or(start).to_owned()
+}

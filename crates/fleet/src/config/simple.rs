@@ -1,6 +1,9 @@
 //! The simple map, from a name to a URL or a command line, beside entries that are already written out.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use wharf_protocol::ServerName;
+
+use super::address::{self, Family};
 
 /// Every server of a map that cannot be run, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -11,24 +14,56 @@ pub struct InvalidServers {
 }
 
 fn list(servers: &[(String, String)]) -> String {
-    let reasons: Vec<_> = servers.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
-    format!("{} of the servers cannot be used: {}", servers.len(), reasons.join("; "))
+    let reasons: Vec<_> = servers.iter().map(|(name, reason)| format!("`{name}` {reason}")).collect();
+    let noun = if servers.len() == 1 { "a server" } else { "some servers" };
+    super::problem::visible(&format!("{noun} cannot be used: {}", reasons.join("; ")))
 }
 
-/// One server: a URL, a command line, or the path of a program.
+/// One server: a URL, a command line that is split at its blanks, or the path of a program.
+///
+/// A URL means `http`, whatever it ends in.
 pub fn convert_one(text: &str) -> Value {
-    Value::from(text)
+    let text = text.trim();
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    match scheme.as_deref() {
+        Some("http" | "https") => return json!({ "type": "http", "url": text }),
+        Some("ws" | "wss") => return json!({ "type": "ws", "url": text }),
+        _ => {}
+    }
+    match text.split_once(char::is_whitespace) {
+        Some((command, args)) => json!({ "command": command, "args": args.split_whitespace().collect::<Vec<_>>() }),
+        None => json!({ "command": text }),
+    }
 }
 
-/// All servers of a map. Entries that are already written out stay as they are.
+/// All servers of a map. What is already written out stays as it is; a URL without a type means `http`.
 pub fn convert(map: &Map<String, Value>) -> Map<String, Value> {
-    map.clone()
+    let converted = map.iter().map(|(name, value)| {
+        let entry = match value {
+            Value::String(text) => convert_one(text),
+            Value::Object(fields) if is_bare_url(fields) => {
+                let kind = [("type".to_owned(), Value::from("http"))];
+                Value::Object(kind.into_iter().chain(fields.clone()).collect())
+            }
+            other => other.clone(),
+        };
+        (name.clone(), entry)
+    });
+    converted.collect()
 }
 
-/// Whether every entry says how its server is reached.
+fn is_bare_url(fields: &Map<String, Value>) -> bool {
+    fields.contains_key("url") && !fields.contains_key("type") && !fields.contains_key("command")
+}
+
+/// Whether every entry says how its server is reached: a URL with its type, or a command.
 pub fn validate(map: &Map<String, Value>) -> Result<(), InvalidServers> {
-    let _ = map;
-    Ok(())
+    let invalid = map.iter().filter_map(|(name, entry)| {
+        let reason = check(name, entry).err()?;
+        Some((name.clone(), reason))
+    });
+    let servers: Vec<_> = invalid.collect();
+    if servers.is_empty() { Ok(()) } else { Err(InvalidServers { servers }) }
 }
 
 /// Both, one after the other.
@@ -36,4 +71,42 @@ pub fn convert_and_validate(map: &Map<String, Value>) -> Result<Map<String, Valu
     let converted = convert(map);
     validate(&converted)?;
     Ok(converted)
+}
+
+fn check(name: &str, entry: &Value) -> Result<(), String> {
+    name.parse::<ServerName>().map_err(|error| format!("has no valid name: {error}"))?;
+    let Value::Object(fields) = entry else {
+        return Err("is neither a text nor an object".into());
+    };
+    let text = |key: &str| match fields.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if text.trim().is_empty() => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.as_str())),
+        Some(_) => Err(format!("has a `{key}` that is no text")),
+    };
+    let (kind, url, command) = (text("type")?, text("url")?, text("command")?);
+    if fields.get("args").is_some_and(|args| !is_texts(args)) {
+        return Err("has `args` that are no list of texts".into());
+    }
+    match (kind, url, command) {
+        (_, Some(_), Some(_)) => Err("has both `command` and `url`".into()),
+        (None | Some("stdio"), None, Some(_)) => Ok(()),
+        (Some("stdio"), _, None) => Err("has the type `stdio` but no `command`".into()),
+        (Some(kind @ ("http" | "streamable-http" | "sse")), Some(url), None) => reachable(kind, url, Family::Http),
+        (Some(kind @ ("ws" | "websocket")), Some(url), None) => reachable(kind, url, Family::WebSocket),
+        (Some(kind @ ("http" | "streamable-http" | "sse" | "ws" | "websocket")), None, _) => {
+            Err(format!("has the type `{kind}` but no URL configured"))
+        }
+        (Some(kind), _, _) => Err(format!("has the type `{kind}`, which there is not")),
+        (None, Some(_), None) => Err("has a `url` but no `type`".into()),
+        (None, None, None) => Err("has neither `url` nor `command`".into()),
+    }
+}
+
+fn reachable(kind: &str, url: &str, family: Family) -> Result<(), String> {
+    address::check(url, family).map_err(|unusable| format!("has the type `{kind}` and a `url` that {}", unusable.why))
+}
+
+fn is_texts(value: &Value) -> bool {
+    value.as_array().is_some_and(|items| items.iter().all(Value::is_string))
 }

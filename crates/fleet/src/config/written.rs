@@ -1,12 +1,19 @@
 //! An entry as it was written, before variables: what a person approves, and what is compared with it later.
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 
-/// What an entry says about how its server is run and what it may do, in one canonical form.
+use super::danger::masked;
+use super::problem::visible;
+
+/// What an entry says about how its server is run and what its tools may do, in one canonical form.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Written(pub(crate) Map<String, Value>);
+pub struct Written(Map<String, Value>);
 
 /// One difference between what was approved and what is written now. Secrets are not shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -20,14 +27,84 @@ pub struct Change {
 }
 
 impl Written {
-    /// The SHA-256 of it, in hexadecimal.
-    pub fn hash(&self) -> String {
-        String::new()
+    /// Keys in order, so that how an entry is laid out makes no difference.
+    pub(crate) fn new(fields: impl IntoIterator<Item = (String, Value)>) -> Self {
+        let sorted: BTreeMap<String, Value> = fields.into_iter().map(|(key, value)| (key, sorted(value))).collect();
+        Self(sorted.into_iter().collect())
     }
 
-    /// What differs from another.
+    pub(crate) fn text(&self, key: &str) -> Option<&str> {
+        self.0.get(key)?.as_str()
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Value> {
+        self.0.get(key)
+    }
+
+    /// The SHA-256 of it, in hexadecimal.
+    pub fn hash(&self) -> String {
+        let mut hasher = Sha256::new();
+        hasher.update(Value::Object(self.0.clone()).to_string());
+        hasher.finalize().iter().fold(String::with_capacity(64), |mut hex, byte| {
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
+    }
+
+    /// What differs from what was approved.
     pub fn changes_since(&self, approved: &Self) -> Vec<Change> {
-        let _ = approved;
-        Vec::new()
+        let (before, after) = (approved.leaves(), self.leaves());
+        let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let differs = |name: &&&String| before.get(**name) != after.get(**name);
+        let change = |name: &String| Change {
+            what: visible(name),
+            approved: before.get(name).map(|value| shown(name, value)),
+            now: after.get(name).map(|value| shown(name, value)),
+        };
+        names.iter().filter(differs).map(|name| change(name)).collect()
+    }
+
+    /// Every text, number and so on in it, by its path.
+    pub(crate) fn leaves(&self) -> BTreeMap<String, Value> {
+        let mut leaves = BTreeMap::new();
+        for (key, value) in &self.0 {
+            collect(key, value, &mut leaves);
+        }
+        leaves
+    }
+}
+
+fn collect(path: &str, value: &Value, leaves: &mut BTreeMap<String, Value>) {
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            fields.iter().for_each(|(key, value)| collect(&format!("{path}.{key}"), value, leaves));
+        }
+        Value::Array(items) if !items.is_empty() => {
+            items.iter().enumerate().for_each(|(index, value)| collect(&format!("{path}[{index}]"), value, leaves));
+        }
+        leaf => {
+            leaves.insert(path.to_owned(), leaf.clone());
+        }
+    }
+}
+
+fn shown(path: &str, value: &Value) -> String {
+    let name = path.rsplit('.').next().unwrap_or(path);
+    match value {
+        Value::String(text) => masked(name, text),
+        other => visible(&other.to_string()),
+    }
+}
+
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields: BTreeMap<String, Value> = fields.into_iter().map(|(key, value)| (key, sorted(value))).collect();
+            Value::Object(fields.into_iter().collect())
+        }
+        Value::Array(items) => items.into_iter().map(sorted).collect(),
+        leaf => leaf,
     }
 }
