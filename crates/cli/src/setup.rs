@@ -19,7 +19,7 @@ use crate::guard::Guard;
 use crate::limits::{self, Gates};
 use crate::places::Places;
 use crate::servers::{self, Misuse, Protocols, instead_of, is_remote, misuse};
-use crate::{network, render, surroundings};
+use crate::{describe, network, render, surroundings};
 
 /// How long is waited for servers in all. Each has deadlines of its own; this only says that there is an end.
 pub(crate) const LONGEST: Duration = Duration::from_secs(60 * 60);
@@ -138,18 +138,21 @@ impl Setup {
         self.protocols.check(&self.names())
     }
 
-    /// Tells what is wrong with the configuration: errors always, warnings unless they are not wanted, and notes to
-    /// those who ask.
+    /// Tells what is wrong with the configuration, as far as it concerns the servers that are wanted.
     fn tell(&self, which: Which<'_>) {
+        self.tell_those(|problem| match (which, &problem.server) {
+            (Which::One(wanted), Some(server)) => server == wanted,
+            _ => true,
+        });
+    }
+
+    /// Tells some of what is wrong: errors always, warnings unless they are not wanted, and notes to those who ask.
+    pub(crate) fn tell_those(&self, concerns: impl Fn(&Problem) -> bool) {
         let Globals { quiet, verbose, .. } = self.globals;
         for warning in self.gates.warnings.iter().filter(|_| !quiet) {
             render::warning(warning);
         }
-        let concerns = |problem: &&Problem| match (which, &problem.server) {
-            (Which::One(wanted), Some(server)) => server == wanted,
-            _ => true,
-        };
-        for problem in self.loaded.problems.iter().filter(concerns) {
+        for problem in self.loaded.problems.iter().filter(|problem| concerns(problem)) {
             match problem.severity {
                 Severity::Warning if quiet => {}
                 Severity::Note if !verbose => {}
@@ -217,7 +220,14 @@ impl Setup {
     fn dress(&self, enlisted: &mut [Enlisted], which: Which<'_>) -> Result<(), Misuse> {
         let named = |server: &Server| which != Which::All || server.scope == Scope::Dynamic;
         let (headers, variables) = (servers::headers(&self.globals)?, servers::variables(&self.globals)?);
-        let remote = enlisted.iter().filter(|one| named(&one.server) && is_remote(&one.server.reach)).count();
+        // Two names of one address are two servers here: which of them was meant is not known.
+        let remote = match which {
+            Which::One(_) => enlisted.iter().filter(|one| is_remote(&one.server.reach)).count(),
+            Which::All => {
+                let servers = self.loaded.servers.iter().map(|found| &found.server);
+                servers.filter(|server| named(server) && is_remote(&server.reach)).count()
+            }
+        };
         if !headers.is_empty() && remote != 1 {
             let what = format!("--header is for one server at a URL, and there are {remote}");
             return Err(misuse(what, Some("name one server with --mcp NAME=URL, or call them one after the other")));
@@ -331,15 +341,12 @@ fn only_dynamic(loaded: &mut Loaded) {
 
 /// A server as the fleet gets it; none that is not used because another one is.
 fn enlist(found: &Configured) -> Option<Enlisted> {
-    let name = &found.server.name;
+    let reason = describe::reason(found).unwrap_or_default();
     let hold = match &found.standing {
         Standing::Ready => None,
-        Standing::NeedsApproval(_) => Some(Hold::Approval(format!("needs approval: wharf approve {name}"))),
-        Standing::ApprovalChanged(_) => {
-            Some(Hold::Approval(format!("changed since it was approved: wharf approve {name}")))
-        }
-        Standing::Disabled(by) => Some(Hold::SwitchedOff(format!("switched off {}", switched_off(*by)))),
-        Standing::Refused(reason) => Some(Hold::Refused(reason.clone())),
+        Standing::NeedsApproval(_) | Standing::ApprovalChanged(_) => Some(Hold::Approval(reason)),
+        Standing::Disabled(_) => Some(Hold::SwitchedOff(reason)),
+        Standing::Refused(_) => Some(Hold::Refused(reason)),
         Standing::Shadowed { .. } | Standing::Duplicate { .. } => return None,
     };
     Some(Enlisted { server: found.server.clone(), hold })
