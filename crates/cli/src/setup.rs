@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wharf::fleet::config::{
-    Approvals, Configured, DisabledBy, Loaded, Problem, Remote, Severity, Sources, Standing, Variables, load,
+    Approvals, ApprovalsError, Configured, DisabledBy, Loaded, Problem, Remote, Severity, Sources, Standing, Variables,
+    load,
 };
 use wharf::fleet::{Enlisted, Fleet, FleetOptions, Hold, Outfit, Reach, Reconnection, Scope, Server};
 use wharf::{GroupWatcher, Http, HttpSse, Protocol, RemoteOptions, SessionOptions, WebSocket};
@@ -62,8 +63,8 @@ impl Setup {
     /// not asked for what is known already.
     pub(crate) async fn load_for(globals: &Globals, which: Which<'_>) -> Result<Self, Misuse> {
         let setup = Self::assemble(globals, which).await?;
-        setup.tell(which);
         setup.check()?;
+        setup.tell(which);
         Ok(setup)
     }
 
@@ -318,6 +319,7 @@ fn approvals(places: &Places) -> (Approvals, Option<Problem>) {
     let Some(file) = &places.approvals else { return (Approvals::nothing(), None) };
     match Approvals::load(file) {
         Ok(approvals) => (approvals, None),
+        Err(ApprovalsError::Corrupt(problem)) => (Approvals::nothing(), Some(*problem)),
         Err(error) => {
             let problem = Problem::of_file(Severity::Error, file, format!("nothing counts as approved: {error}"));
             (Approvals::nothing(), Some(problem))

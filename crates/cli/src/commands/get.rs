@@ -128,7 +128,7 @@ fn in_words(shown: &Shown<'_>, status: Option<&Status>) -> String {
     say("state", &format!("{}{}", marked(row.state), reason.unwrap_or_default()));
     if let Some(info) = status.and_then(|status| status.info.as_ref()) {
         say("says it is", &format!("{} {}, protocol {}", info.name, info.version, info.protocol()));
-        say("tools", &row.tools.to_string());
+        say("offers", &if row.tools == 1 { "1 tool".to_owned() } else { format!("{} tools", row.tools) });
     }
     for other in &shown.others {
         say("hides", &format!("one of the {} scope{}", other.scope, place(other)));

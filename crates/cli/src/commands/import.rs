@@ -161,9 +161,8 @@ async fn tell(shown: &Shown, globals: &Globals) -> Exit {
         render::note(&format!("{verb} {count} of {from} to the {scope} scope, in {file}"));
     }
     let took = |server: &Taken| {
-        let renamed = (server.name != server.original).then(|| format!("was `{}`", server.original));
-        let notes: Vec<String> = renamed.into_iter().chain(server.notes.iter().cloned()).collect();
-        vec![server.name.clone(), if *dry_run { "new" } else { "added" }.to_owned(), notes.join("; ")]
+        let word = if *dry_run { "new" } else { "added" };
+        vec![server.name.clone(), word.to_owned(), render::plain(&server.notes.join("; "))]
     };
     let left =
         |server: &Skipped| vec![render::plain(&server.name), "skipped".to_owned(), render::plain(&server.reason)];

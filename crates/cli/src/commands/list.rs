@@ -92,7 +92,9 @@ async fn show(globals: &Globals, setup: &Setup, list: &List, statuses: &BTreeMap
     let line = |row: &Row| {
         let state = if list.no_connect { row.standing.to_owned() } else { marked(row.state) };
         let tools = if row.state == State::Connected { row.tools.to_string() } else { String::new() };
-        let said = row.reason.clone().filter(|_| !list.no_connect || row.standing != "ready");
+        // Where the standing says it all, what the server is says more.
+        let is_plain = matches!(row.standing, "ready" | "needs approval" | "changed since it was approved");
+        let said = row.reason.clone().filter(|_| !list.no_connect || !is_plain);
         let what = said.or_else(|| row.target.clone()).unwrap_or_default();
         let transport = row.transport.unwrap_or("–").to_owned();
         vec![row.name.clone(), row.scope.to_string(), transport, state, tools, first_line(&what)]

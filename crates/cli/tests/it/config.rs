@@ -106,7 +106,6 @@ fn a_server_of_the_command_line_may_not_take_the_name_of_a_configured_one() {
     exit 2
     --- stdout
     --- stderr
-    warning: demo: is not used: the user scope has a server of the same name
     error: --mcp demo: it is configured already, in /home/.config/wharf/mcp.json:3
     hint: take another name, or leave the configured ones out with --only-mcp
     ");
@@ -183,7 +182,7 @@ fn limits_come_from_the_environment_where_no_flag_is_given() {
     --- stderr
     warning: WHARF_LOCAL_GATE is `many`, no number from 1 to 1000; 3 is used
     warning: MCP_TOOL_TIMEOUT is `soon`, no number of milliseconds; 600000 is used
-    error: s: it did not answer within 0.3 s
+    error: s: the server was not ready within 300 ms
     hint: a first start may have to download; start it once by hand, or give it longer with --connect-timeout SECONDS
     ");
 }
