@@ -108,7 +108,24 @@ pub(crate) fn normal(url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn an_address_is_the_same_however_it_is_dressed(
+            host in "[a-z]{1,4}(\\.[a-z]{1,4}){0,2}", path in "(/[a-zA-Z0-9]{1,3}){0,3}", port in 1u16.., shout: bool, slash: bool,
+        ) {
+            let plain = format!("https://{host}{}{path}", if port == 443 { String::new() } else { format!(":{port}") });
+            let dressed_host = if shout { host.to_uppercase() } else { host.clone() };
+            let dressed = format!("HTTPS://{dressed_host}:{port}{path}{}#f", if slash { "/" } else { "" });
+            prop_assert_eq!(normal(&dressed), plain.clone());
+            prop_assert_eq!(normal(&plain), plain.clone());
+            let other = format!("{plain}x");
+            prop_assert_ne!(normal(&other), plain);
+        }
+    }
 
     #[test]
     fn ways_to_write_the_same_address_are_the_same() {

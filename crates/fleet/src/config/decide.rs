@@ -203,3 +203,6 @@ fn about(server: &Server, severity: Severity, message: String) -> Problem {
     };
     problem.of_server(server.name.as_str())
 }
+
+#[cfg(test)]
+mod tests;

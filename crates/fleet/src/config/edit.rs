@@ -1,12 +1,14 @@
 //! Changing a configuration file: everything else in it stays as it was, byte for byte, comments included.
 
+mod cut;
+
 use std::path::{Path, PathBuf};
 
-use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode};
+use jsonc_parser::cst::{CstInputValue, CstNode, CstObject, CstRootNode};
 use serde_json::Value;
 use wharf_protocol::ServerName;
 
-use super::problem::Problem;
+use super::problem::{Problem, Severity};
 use super::server::Scope;
 use super::store::{self, NotWritten, Readers};
 use super::text::{self, At, Document};
@@ -23,7 +25,8 @@ pub struct Editor {
     readers: Readers,
     /// What the file held when it was opened.
     seen: Option<String>,
-    root: CstRootNode,
+    /// What it will hold, without a byte order mark.
+    text: String,
 }
 
 /// What to do with a server that is there already.
@@ -79,22 +82,21 @@ impl Editor {
         let text = seen.clone().unwrap_or_default();
         let document = Document::parse(file, &text).map_err(unreadable)?;
         is_editable(&document).map_err(unreadable)?;
-        let plain = text.strip_prefix(MARK).unwrap_or(&text);
-        let root = CstRootNode::parse(plain, &text::options())
-            .map_err(|error| unreadable(document.root().error(error.to_string()).into()))?;
+        let text = text.strip_prefix(MARK).unwrap_or(&text).to_owned();
         let readers = if scope == Scope::Project { Readers::Usual } else { Readers::Owner };
-        Ok(Self { file: file.to_owned(), readers, seen, root })
+        Ok(Self { file: file.to_owned(), readers, seen, text })
     }
 
     /// The names of the servers in it.
     pub fn names(&self) -> Vec<String> {
-        let servers = self.servers();
+        let servers = self.tree().ok().and_then(|root| servers(&root));
         servers.iter().flat_map(CstObject::properties).filter_map(|property| property.decoded_name()).collect()
     }
 
     /// Adds a server.
     pub fn add(&mut self, name: &ServerName, entry: &Value, existing: Existing) -> Result<(), EditError> {
-        let servers = self.root.object_value_or_set().object_value_or_set(SERVERS);
+        let root = self.tree()?;
+        let servers = root.object_value_or_set().object_value_or_set(SERVERS);
         match (servers.get(name.as_str()), existing) {
             (Some(_), Existing::Refuse) => {
                 return Err(EditError::Exists { name: name.to_string(), file: self.file.clone() });
@@ -104,65 +106,71 @@ impl Editor {
                 servers.append(name.as_str(), input(entry));
             }
         }
+        self.text = root.to_string();
         Ok(())
     }
 
     /// Removes a server.
     pub fn remove(&mut self, name: &str) -> Result<(), EditError> {
-        self.server(name)?.remove();
+        self.text = cut::key(&self.text, &[SERVERS], name).ok_or_else(|| self.missing(name))?;
         Ok(())
     }
 
     /// Sets one key of a server's entry, or removes it.
     pub fn set(&mut self, name: &str, key: &str, value: Option<&Value>) -> Result<(), EditError> {
-        let property = self.server(name)?;
+        let root = self.tree()?;
+        let property = servers(&root).and_then(|servers| servers.get(name)).ok_or_else(|| self.missing(name))?;
         let Some(entry) = property.object_value() else {
-            let missing = std::io::Error::other(format!("the entry of `{name}` is no object"));
-            return Err(EditError::Io { file: self.file.clone(), source: missing });
+            let source = std::io::Error::other(format!("the entry of `{name}` is no object"));
+            return Err(EditError::Io { file: self.file.clone(), source });
         };
         match (entry.get(key), value) {
             (Some(property), Some(value)) => property.set_value(input(value)),
-            (Some(property), None) => property.remove(),
             (None, Some(value)) => {
                 entry.append(key, input(value));
             }
-            (None, None) => {}
+            (_, None) => {
+                self.text = cut::key(&self.text, &[SERVERS, name], key).unwrap_or_else(|| self.text.clone());
+                return Ok(());
+            }
         }
+        self.text = root.to_string();
         Ok(())
     }
 
     /// Switches a server of any scope on: takes it out of `disabledServers` and puts it into `enabledServers`.
-    pub fn enable(&mut self, name: &ServerName) {
-        self.switch(name, ENABLED, DISABLED);
+    pub fn enable(&mut self, name: &ServerName) -> Result<(), EditError> {
+        self.switch(name, ENABLED, DISABLED)
     }
 
     /// Switches a server of any scope off: the other way round.
-    pub fn disable(&mut self, name: &ServerName) {
-        self.switch(name, DISABLED, ENABLED);
+    pub fn disable(&mut self, name: &ServerName) -> Result<(), EditError> {
+        self.switch(name, DISABLED, ENABLED)
     }
 
-    fn switch(&mut self, name: &ServerName, into: &str, out_of: &str) {
-        let root = self.root.object_value_or_set();
-        if let Some(property) = root.get(out_of)
-            && let Some(list) = property.array_value()
-        {
-            list.elements().into_iter().filter(|item| is_text(item, name.as_str())).for_each(CstNode::remove);
-            if list.elements().is_empty() {
-                property.remove();
-            }
+    fn switch(&mut self, name: &ServerName, into: &str, out_of: &str) -> Result<(), EditError> {
+        while let Some(left) = cut::item(&self.text, out_of, name.as_str()) {
+            self.text = left;
         }
-        let list: CstArray = root.array_value_or_set(into);
+        let list = |root: &CstRootNode, key: &str| root.object_value().and_then(|root| root.array_value(key));
+        if list(&self.tree()?, out_of).is_some_and(|list| list.children_exclude_trivia_and_tokens().is_empty()) {
+            self.text = cut::key(&self.text, &[], out_of).unwrap_or_else(|| self.text.clone());
+        }
+        let root = self.tree()?;
+        let list = root.object_value_or_set().array_value_or_set(into);
         if !list.elements().iter().any(|item| is_text(item, name.as_str())) {
             list.append(name.as_str().into());
         }
+        self.text = root.to_string();
+        Ok(())
     }
 
     /// What the file will be.
     pub fn text(&self) -> String {
         let mark = if self.seen.as_ref().is_some_and(|seen| seen.starts_with(MARK)) { "\u{feff}" } else { "" };
-        let text = self.root.to_string();
-        let end = if self.seen.as_ref().is_none_or(String::is_empty) && !text.ends_with('\n') { "\n" } else { "" };
-        format!("{mark}{text}{end}")
+        let is_new = self.seen.as_ref().is_none_or(String::is_empty);
+        let end = if is_new && !self.text.is_empty() && !self.text.ends_with('\n') { "\n" } else { "" };
+        format!("{mark}{}{end}", self.text)
     }
 
     /// Writes the file, so that a reader sees the old one or the new one. A link stays a link.
@@ -179,14 +187,20 @@ impl Editor {
         }
     }
 
-    fn servers(&self) -> Option<CstObject> {
-        self.root.object_value()?.object_value(SERVERS)
+    fn tree(&self) -> Result<CstRootNode, EditError> {
+        CstRootNode::parse(&self.text, &text::options()).map_err(|error| {
+            let problem = Problem::of_file(Severity::Error, &self.file, format!("is no valid JSON: {error}"));
+            EditError::Unreadable(Box::new(problem))
+        })
     }
 
-    fn server(&self, name: &str) -> Result<CstObjectProp, EditError> {
-        let found = self.servers().and_then(|servers| servers.get(name));
-        found.ok_or_else(|| EditError::Missing { name: name.to_owned(), file: self.file.clone() })
+    fn missing(&self, name: &str) -> EditError {
+        EditError::Missing { name: name.to_owned(), file: self.file.clone() }
     }
+}
+
+fn servers(root: &CstRootNode) -> Option<CstObject> {
+    root.object_value()?.object_value(SERVERS)
 }
 
 /// Whether what is to be changed is what it has to be; otherwise changing it would take something away.

@@ -19,8 +19,8 @@ struct Watch {
     path: PathBuf,
     stamp: Option<Stamp>,
     content: Content,
-    /// Whether the content was read again after its stamp was first seen. Two writes within one tick of the file
-    /// system's clock have the same stamp, so a stamp is trusted only from the second look on.
+    /// Whether a second look found stamp and content as they were. Two writes within one tick of the file system's
+    /// clock have the same stamp, so a stamp is trusted only from then on.
     is_settled: bool,
 }
 
@@ -63,10 +63,10 @@ impl Watch {
         if is_same && self.is_settled {
             return false;
         }
-        self.is_settled = is_same;
         self.stamp = stamp;
         let content = content(&self.path);
         let changed = content != self.content;
+        self.is_settled = is_same && !changed;
         self.content = content;
         changed
     }
