@@ -3,7 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{ColorChoice, Parser, Subcommand, ValueEnum};
+use clap_complete::ArgValueCandidates;
 use wharf::Protocol;
+use wharf::fleet::Scope;
+use wharf::fleet::import::Host;
+
+use crate::complete;
 
 /// Where MCP servers dock and agents load their tools.
 #[derive(Debug, Parser)]
@@ -26,7 +31,7 @@ pub(crate) struct Args {
 }
 
 /// What holds for every command.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Globals {
     /// A server for this call: a name, and its address or the command that starts it. May be given several times
     #[arg(long, global = true, value_name = "NAME=URL|COMMAND")]
@@ -37,7 +42,8 @@ pub(crate) struct Globals {
     /// A variable the servers that are commands get, with our value if none is given. May be given several times
     #[arg(short, long, global = true, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<String>,
-    #[arg(long, global = true, value_name = "[NAME=]WHICH", value_hint = clap::ValueHint::Other, help = protocols())]
+    #[arg(long, global = true, value_name = "[NAME=]WHICH", help = protocols(),
+        add = ArgValueCandidates::new(complete::protocols))]
     pub(crate) protocol: Vec<String>,
     /// Only the servers of --mcp, and none that is configured
     #[arg(long, global = true)]
@@ -77,15 +83,52 @@ fn protocols() -> String {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// See it work: a small server in this process, as a child and over the network, a crash and lost sessions; and the
-    /// servers you name
+    /// servers you name with --mcp
     Demo,
+    /// Add a server
+    #[command(after_help = "Examples:\n  wharf add time uvx mcp-server-time\n  \
+        wharf add -e GITHUB_TOKEN github -- npx -y @modelcontextprotocol/server-github\n  \
+        wharf add -s user docs https://example.com/mcp -H 'Authorization: Bearer ${DOCS_TOKEN}'\n\n\
+        Everything after a command is the command's; options of wharf stand before the name, or after a URL.\n\
+        -e NAME without a value is written as ${NAME}, and read whenever the server is started.")]
+    Add(Add),
+    /// Add a server whose entry is written as JSON
+    #[command(after_help = "Example:\n  wharf add-json time '{\"command\": \"uvx\", \"args\": [\"mcp-server-time\"]}'")]
+    AddJson(AddJson),
+    /// Add the servers that are configured for another host
+    #[command(
+        after_help = "Examples:\n  wharf import claude-desktop --dry-run\n  wharf import cursor --from .cursor/mcp.json -s user"
+    )]
+    Import(Import),
+    /// List the servers, and connect them to see how they are doing
+    #[command(after_help = "Servers of a project that nobody has approved are listed and not started.\n\
+        Ends with 4, or 3, if a server cannot be reached, or wants authorization, that is marked as `required` or given \
+        with --mcp.")]
+    List(List),
+    /// Show everything about one server
+    Get(Get),
+    /// Remove a server
+    #[command(after_help = "Example:\n  wharf remove time -s user")]
+    Remove(Remove),
+    /// Switch a server on, for this project and this person
+    Enable(Named),
+    /// Switch a server off, for this project and this person
+    Disable(Named),
+    /// Look at what a project's server would do, and let it be started
+    #[command(
+        after_help = "What is approved is the exact content: a server that changes needs to be approved again.\n\n\
+        Examples:\n  wharf approve time\n  wharf approve --all --yes\n  wharf approve --reset"
+    )]
+    Approve(Approve),
     /// List the tools of the servers; with -v, what they take
-    #[command(after_help = "Examples:\n  wharf tools --mcp 'time=uvx mcp-server-time'\n  \
-        wharf tools --mcp docs=https://example.com/mcp -H 'Authorization: Bearer …'")]
+    #[command(
+        after_help = "Examples:\n  wharf tools\n  wharf tools time\n  wharf tools --mcp 'time=uvx mcp-server-time'\n  \
+        wharf tools --mcp docs=https://example.com/mcp -H 'Authorization: Bearer …'"
+    )]
     Tools(Tools),
     /// Call a tool
     #[command(after_help = "Examples:\n  \
-        wharf call time get_current_time timezone=Europe/Paris --mcp 'time=uvx mcp-server-time'\n  \
+        wharf call time get_current_time timezone=Europe/Paris\n  \
         wharf call git git_log '{\"repo_path\": \".\", \"max_count\": 3}' --mcp 'git=uvx mcp-server-git'\n  \
         cat arguments.json | wharf call git git_commit - --mcp 'git=uvx mcp-server-git'")]
     Call(Call),
@@ -103,17 +146,171 @@ pub(crate) enum Command {
     Man,
 }
 
+/// Where a server can be written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Place {
+    /// For this person, in this project
+    Local,
+    /// For this person, everywhere
+    User,
+    /// For everybody who works on the project: its .mcp.json
+    Project,
+}
+
+impl From<Place> for Scope {
+    fn from(place: Place) -> Self {
+        match place {
+            Place::Local => Self::Local,
+            Place::User => Self::User,
+            Place::Project => Self::Project,
+        }
+    }
+}
+
+/// How a server is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// A command, over its stdin and stdout
+    Stdio,
+    /// Streamable HTTP
+    Http,
+    /// The older HTTP with a long stream of events
+    Sse,
+    /// WebSocket
+    Ws,
+}
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Add {
+    /// Where it is written
+    #[arg(short, long, value_enum, default_value_t = Place::Local)]
+    pub(crate) scope: Place,
+    /// How it is reached [default: a command is stdio, http:// and https:// are http, ws:// and wss:// are ws]
+    #[arg(short, long, value_enum)]
+    pub(crate) transport: Option<Kind>,
+    /// Put it in the place of one that has the name already
+    #[arg(short, long)]
+    pub(crate) force: bool,
+    /// What it is called
+    pub(crate) name: String,
+    /// Its address, or the command that starts it and everything that belongs to it
+    #[arg(value_name = "URL | COMMAND", required = true, num_args = 1.., trailing_var_arg = true)]
+    pub(crate) target: Vec<String>,
+}
+
+/// What may still be said of a server after its URL.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+pub(crate) struct AfterUrl {
+    #[arg(short, long, value_enum)]
+    pub(crate) scope: Option<Place>,
+    #[arg(short, long, value_enum)]
+    pub(crate) transport: Option<Kind>,
+    #[arg(short, long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) globals: Globals,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct AddJson {
+    /// Where it is written
+    #[arg(short, long, value_enum, default_value_t = Place::Local)]
+    pub(crate) scope: Place,
+    /// Put it in the place of one that has the name already
+    #[arg(short, long)]
+    pub(crate) force: bool,
+    /// What it is called
+    pub(crate) name: String,
+    /// Its entry, or `-` to read it from stdin
+    #[arg(value_name = "JSON | -")]
+    pub(crate) entry: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Import {
+    /// Whose servers
+    #[arg(value_name = "HOST", value_parser = clap::builder::PossibleValuesParser::new(Host::ALL.map(Host::as_str)))]
+    pub(crate) host: String,
+    /// The file [default: where that host keeps it]
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) from: Option<PathBuf>,
+    /// Where they are written
+    #[arg(short, long, value_enum, default_value_t = Place::Local)]
+    pub(crate) scope: Place,
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Put them in the place of those that have the names already
+    #[arg(short, long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct List {
+    /// Only show what is configured, and start nothing
+    #[arg(long)]
+    pub(crate) no_connect: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Get {
+    /// The server
+    #[arg(add = ArgValueCandidates::new(complete::servers))]
+    pub(crate) name: String,
+    /// Only show what is configured, and start nothing
+    #[arg(long)]
+    pub(crate) no_connect: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Remove {
+    /// The server
+    #[arg(add = ArgValueCandidates::new(complete::servers))]
+    pub(crate) name: String,
+    /// Where it is written; has to be said if it is in several places
+    #[arg(short, long, value_enum)]
+    pub(crate) scope: Option<Place>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Named {
+    /// The server
+    #[arg(add = ArgValueCandidates::new(complete::servers))]
+    pub(crate) name: String,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["names", "all", "reset"]))]
+pub(crate) struct Approve {
+    /// The servers
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(complete::waiting))]
+    pub(crate) names: Vec<String>,
+    /// All servers of the project that wait for it
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Forget every approval of this project
+    #[arg(long)]
+    pub(crate) reset: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+}
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Tools {
     /// Only this server
+    #[arg(add = ArgValueCandidates::new(complete::servers))]
     pub(crate) server: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Call {
     /// The server
+    #[arg(add = ArgValueCandidates::new(complete::servers))]
     pub(crate) server: String,
     /// The tool
+    #[arg(add = ArgValueCandidates::new(complete::tools))]
     pub(crate) tool: String,
     /// The arguments: one JSON object, `-` to read it from stdin, or `key=value` pairs. A value is text where the tool
     /// wants text, and JSON everywhere else

@@ -4,15 +4,19 @@ mod args;
 mod arguments;
 mod asker;
 mod commands;
+mod complete;
 mod demo_server;
+mod describe;
 mod dispatcher;
 mod exit;
 mod failure;
 mod guard;
 mod interrupt;
 mod limits;
+mod live;
 mod network;
 mod places;
+mod remembered;
 mod render;
 mod scripted;
 mod servers;
@@ -20,6 +24,7 @@ mod setup;
 mod suggest;
 mod surroundings;
 mod usage;
+mod writing;
 
 use std::process::ExitCode;
 
@@ -27,6 +32,7 @@ use clap::Parser as _;
 use futures_util::FutureExt as _;
 
 use args::{Args, Command};
+use commands::switch::Switch;
 use exit::Exit;
 
 fn main() -> ExitCode {
@@ -40,6 +46,7 @@ fn main() -> ExitCode {
     let work = if hidden.is_some_and(|word| word == demo_server::COMMAND) {
         demo_server::serve().boxed_local()
     } else {
+        complete::answer();
         let args = Args::parse();
         args.color.write_global();
         run(args).boxed_local()
@@ -61,6 +68,15 @@ async fn run(args: Args) -> Exit {
     let Args { command, globals, .. } = args;
     match command {
         Command::Demo => commands::demo::run(&globals).await,
+        Command::Add(add) => commands::add::run(&globals, add).await,
+        Command::AddJson(add) => commands::add::run_json(&globals, add).await,
+        Command::Import(import) => commands::import::run(&globals, import).await,
+        Command::List(list) => commands::list::run(&globals, list).await,
+        Command::Get(get) => commands::get::run(&globals, get).await,
+        Command::Remove(remove) => commands::remove::run(&globals, remove).await,
+        Command::Enable(named) => commands::switch::run(&globals, named, Switch::On).await,
+        Command::Disable(named) => commands::switch::run(&globals, named, Switch::Off).await,
+        Command::Approve(approve) => commands::approve::run(&globals, approve).await,
         Command::Tools(tools) => commands::tools::run(&globals, tools).await,
         Command::Call(call) => commands::call::run(&globals, call).await,
         Command::Run(run) => commands::run::run(&globals, run).await,

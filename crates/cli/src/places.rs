@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 use wharf::fleet::Scope;
-use wharf::fleet::config::{ProjectFile, find_project};
+use wharf::fleet::config::{ProjectFile, project_root};
 
 use crate::args::Globals;
 use crate::servers::Misuse;
@@ -135,12 +135,7 @@ fn project(globals: &Globals, home: Option<&Path>) -> Result<ProjectFile, Misuse
         hint: Some("name a project with --project DIR".to_owned()),
     })?;
     let home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_owned()));
-    let found = find_project(&here, home.as_deref());
-    Ok(found.unwrap_or_else(|| {
-        let below_home = here.ancestors().take_while(|folder| Some(*folder) != home.as_deref());
-        let repository = below_home.into_iter().find(|folder| folder.join(".git").exists());
-        ProjectFile::at(repository.unwrap_or(&here))
-    }))
+    Ok(ProjectFile::at(&project_root(&here, home.as_deref())))
 }
 
 /// A name for a folder's folder.

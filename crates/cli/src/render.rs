@@ -15,6 +15,7 @@ use crate::servers::Misuse;
 const RED: Style = AnsiColor::Red.on_default().bold();
 const YELLOW: Style = AnsiColor::Yellow.on_default().bold();
 const CYAN: Style = AnsiColor::Cyan.on_default().bold();
+const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
 
 /// How many of the server's last lines are shown.
@@ -70,6 +71,21 @@ pub(crate) fn warning(what: &str) {
 /// Something worth knowing.
 pub(crate) fn note(what: &str) {
     err(&format!("{DIM}{}{DIM:#}", plain(what)));
+}
+
+/// The beginning of something in several lines.
+pub(crate) fn heading(what: &str) {
+    err(&format!("{BOLD}{}{BOLD:#}", plain(what)));
+}
+
+/// A line of it.
+pub(crate) fn line(what: &str) {
+    err(&plain(what));
+}
+
+/// Something that deserves a second look.
+pub(crate) fn danger(what: &str) {
+    err(&format!("{RED}careful:{RED:#} {}", plain(what)));
 }
 
 /// What was asked for makes no sense.

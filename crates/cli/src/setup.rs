@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wharf::fleet::config::{
-    Approvals, Configured, DisabledBy, Loaded, Problem, Remote, Severity, Sources, Standing, Variables, load,
+    Approvals, ApprovalsError, Configured, DisabledBy, Loaded, Problem, Remote, Severity, Sources, Standing, Variables,
+    load,
 };
 use wharf::fleet::dispatch::{Asker, host};
 use wharf::fleet::{Enlisted, Fleet, FleetOptions, Hold, Outfit, Reach, Reconnection, Scope, Server};
@@ -21,7 +22,7 @@ use crate::guard::Guard;
 use crate::limits::{self, Gates};
 use crate::places::Places;
 use crate::servers::{self, Misuse, Protocols, instead_of, is_remote, misuse};
-use crate::{network, render, surroundings};
+use crate::{describe, network, render, surroundings};
 
 /// How long is waited for servers in all. Each has deadlines of its own; this only says that there is an end.
 pub(crate) const LONGEST: Duration = Duration::from_secs(60 * 60);
@@ -65,8 +66,8 @@ impl Setup {
     /// not asked for what is known already.
     pub(crate) async fn load_for(globals: &Globals, which: Which<'_>) -> Result<Self, Misuse> {
         let setup = Self::assemble(globals, which).await?;
-        setup.tell(which);
         setup.check()?;
+        setup.tell(which);
         Ok(setup)
     }
 
@@ -141,18 +142,21 @@ impl Setup {
         self.protocols.check(&self.names())
     }
 
-    /// Tells what is wrong with the configuration: errors always, warnings unless they are not wanted, and notes to
-    /// those who ask.
+    /// Tells what is wrong with the configuration, as far as it concerns the servers that are wanted.
     fn tell(&self, which: Which<'_>) {
+        self.tell_those(|problem| match (which, &problem.server) {
+            (Which::One(wanted), Some(server)) => server == wanted,
+            _ => true,
+        });
+    }
+
+    /// Tells some of what is wrong: errors always, warnings unless they are not wanted, and notes to those who ask.
+    pub(crate) fn tell_those(&self, concerns: impl Fn(&Problem) -> bool) {
         let Globals { quiet, verbose, .. } = self.globals;
         for warning in self.gates.warnings.iter().filter(|_| !quiet) {
             render::warning(warning);
         }
-        let concerns = |problem: &&Problem| match (which, &problem.server) {
-            (Which::One(wanted), Some(server)) => server == wanted,
-            _ => true,
-        };
-        for problem in self.loaded.problems.iter().filter(concerns) {
+        for problem in self.loaded.problems.iter().filter(|problem| concerns(problem)) {
             match problem.severity {
                 Severity::Warning if quiet => {}
                 Severity::Note if !verbose => {}
@@ -236,7 +240,14 @@ impl Setup {
     fn dress(&self, enlisted: &mut [Enlisted], which: Which<'_>) -> Result<(), Misuse> {
         let named = |server: &Server| which != Which::All || server.scope == Scope::Dynamic;
         let (headers, variables) = (servers::headers(&self.globals)?, servers::variables(&self.globals)?);
-        let remote = enlisted.iter().filter(|one| named(&one.server) && is_remote(&one.server.reach)).count();
+        // Two names of one address are two servers here: which of them was meant is not known.
+        let remote = match which {
+            Which::One(_) => enlisted.iter().filter(|one| is_remote(&one.server.reach)).count(),
+            Which::All => {
+                let servers = self.loaded.servers.iter().map(|found| &found.server);
+                servers.filter(|server| named(server) && is_remote(&server.reach)).count()
+            }
+        };
         if !headers.is_empty() && remote != 1 {
             let what = format!("--header is for one server at a URL, and there are {remote}");
             return Err(misuse(what, Some("name one server with --mcp NAME=URL, or call them one after the other")));
@@ -327,6 +338,7 @@ fn approvals(places: &Places) -> (Approvals, Option<Problem>) {
     let Some(file) = &places.approvals else { return (Approvals::nothing(), None) };
     match Approvals::load(file) {
         Ok(approvals) => (approvals, None),
+        Err(ApprovalsError::Corrupt(problem)) => (Approvals::nothing(), Some(*problem)),
         Err(error) => {
             let problem = Problem::of_file(Severity::Error, file, format!("nothing counts as approved: {error}"));
             (Approvals::nothing(), Some(problem))
@@ -350,15 +362,12 @@ fn only_dynamic(loaded: &mut Loaded) {
 
 /// A server as the fleet gets it; none that is not used because another one is.
 fn enlist(found: &Configured) -> Option<Enlisted> {
-    let name = &found.server.name;
+    let reason = describe::reason(found).unwrap_or_default();
     let hold = match &found.standing {
         Standing::Ready => None,
-        Standing::NeedsApproval(_) => Some(Hold::Approval(format!("needs approval: wharf approve {name}"))),
-        Standing::ApprovalChanged(_) => {
-            Some(Hold::Approval(format!("changed since it was approved: wharf approve {name}")))
-        }
-        Standing::Disabled(by) => Some(Hold::SwitchedOff(format!("switched off {}", switched_off(*by)))),
-        Standing::Refused(reason) => Some(Hold::Refused(reason.clone())),
+        Standing::NeedsApproval(_) | Standing::ApprovalChanged(_) => Some(Hold::Approval(reason)),
+        Standing::Disabled(_) => Some(Hold::SwitchedOff(reason)),
+        Standing::Refused(_) => Some(Hold::Refused(reason)),
         Standing::Shadowed { .. } | Standing::Duplicate { .. } => return None,
     };
     Some(Enlisted { server: found.server.clone(), hold })

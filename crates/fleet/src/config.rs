@@ -29,6 +29,7 @@ mod watch;
 mod written;
 
 pub use approval::{Approval, Approvals, ApprovalsError};
+pub use danger::looks_secret;
 pub use edit::{EditError, Editor, Existing};
 pub use expand::Variables;
 pub use load::{

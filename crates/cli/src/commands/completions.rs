@@ -1,15 +1,27 @@
 //! `wharf completions` and `wharf man`: written from the same description as the help.
 
 use clap::CommandFactory as _;
+use clap_complete::env::Shells;
 
 use crate::args::Args;
 use crate::exit::Exit;
-use crate::render;
+use crate::{complete, render};
 
+/// The script asks this program what may follow, so that it also knows the servers there are.
 pub(crate) async fn run(shell: clap_complete::Shell) -> Exit {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Args::command(), "wharf", &mut script);
-    print(&script).await
+    let shells = Shells::builtins();
+    let Some(completer) = shells.completer(&shell.to_string()) else {
+        render::error(&format!("there are no completions for {shell}"), &[], None);
+        return Exit::Usage;
+    };
+    match completer.write_registration(complete::VARIABLE, "wharf", "wharf", "wharf", &mut script) {
+        Ok(()) => print(&script).await,
+        Err(error) => {
+            render::error(&format!("the script could not be written: {error}"), &[], None);
+            Exit::Failed
+        }
+    }
 }
 
 pub(crate) async fn man() -> Exit {

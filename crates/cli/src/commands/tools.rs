@@ -9,9 +9,9 @@ use wharf::{Json, Listed, Quarantined, ServerName, Tool};
 use crate::args::{Globals, Tools};
 use crate::exit::Exit;
 use crate::interrupt::guarded;
-use crate::render::Transient;
-use crate::setup::{How, LONGEST, Setup, Which};
-use crate::{render, usage};
+use crate::live::Live;
+use crate::setup::{How, Setup, Which};
+use crate::{remembered, render, usage};
 
 /// How much of a description a table shows.
 const DESCRIPTION: usize = 100;
@@ -21,20 +21,21 @@ type Found = (Status, Option<Arc<Listed<Tool>>>);
 
 pub(crate) async fn run(globals: &Globals, tools: Tools) -> Exit {
     let which = tools.server.as_deref().map_or(Which::All, Which::One);
-    let opened = async { Setup::load_for(globals, which).await?.open(which, How::Once) };
-    let fleet = match opened.await {
-        Ok(fleet) => fleet,
+    let opened = async {
+        let setup = Setup::load_for(globals, which).await?;
+        let fleet = setup.open(which, How::Once)?;
+        Ok((setup, fleet))
+    };
+    let (setup, fleet) = match opened.await {
+        Ok(opened) => opened,
         Err(misuse) => {
             render::misuse(&misuse);
             return Exit::Usage;
         }
     };
     guarded(&fleet, async {
-        let mut doing = Transient::new(globals.quiet);
-        let names: Vec<String> = fleet.statuses().iter().map(|status| status.name.to_string()).collect();
-        doing.show(&format!("connecting to {}", names.join(", ")));
-        fleet.settled(LONGEST).await;
-        drop(doing);
+        Live::watch(&fleet, globals.quiet).await;
+        remembered::keep(&setup.places, &fleet);
         let found: Vec<Found> =
             fleet.statuses().into_iter().map(|status| (status.clone(), fleet.listed(&status.name))).collect();
         let written = if globals.json {

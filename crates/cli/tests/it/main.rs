@@ -2,8 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod add;
+mod approve;
 mod call;
+mod completions;
+mod config;
 mod ending;
+mod import;
+mod list;
+mod manage;
 mod misuse;
 mod protocol;
 mod readme;
@@ -50,6 +57,83 @@ impl Server {
         let mcp = self.mcp();
         ran(wharf(&[arguments, &["--mcp", &mcp]].concat()))
     }
+}
+
+/// A person with a home and a project, and nothing that is configured yet.
+struct Person {
+    folder: tempfile::TempDir,
+}
+
+impl Person {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["home", "project/.git"] {
+            std::fs::create_dir_all(folder.path().join(name)).unwrap();
+        }
+        Self { folder }
+    }
+
+    /// A file or folder of theirs.
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file of theirs.
+    fn write(&self, name: &str, text: &str) {
+        let file = self.path(name);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// The same with a server in it.
+    fn with(self, file: &str, name: &str, entry: &serde_json::Value) -> Self {
+        let text = std::fs::read_to_string(self.path(file)).unwrap_or_else(|_| r#"{"mcpServers": {}}"#.to_owned());
+        let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        value["mcpServers"][name] = entry.clone();
+        self.write(file, &serde_json::to_string_pretty(&value).unwrap());
+        self
+    }
+
+    /// The binary, as this person runs it in the project.
+    fn wharf(&self, arguments: &[&str]) -> Command {
+        let mut command = wharf(arguments);
+        command.env("HOME", self.path("home")).current_dir(self.path("project"));
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        ran(self.wharf(arguments))
+    }
+
+    /// A screen on which everything that is never the same has been made the same.
+    fn screen(&self, ran: &Ran) -> String {
+        let text = screen(ran).replace(self.folder.path().to_str().unwrap(), "");
+        let text = text.replace(env!("CARGO_BIN_EXE_wharf"), "WHARF");
+        match text.split_once("/wharf/projects/") {
+            Some((_, rest)) => text.replace(&rest[..16], "PROJECT"),
+            None => text,
+        }
+    }
+}
+
+/// The file of the user scope, in a home.
+const USER: &str = "home/.config/wharf/mcp.json";
+/// The file of the project.
+const PROJECT: &str = "project/.mcp.json";
+
+/// An entry that starts a server which works: this binary's own.
+fn good() -> serde_json::Value {
+    serde_json::json!({"command": env!("CARGO_BIN_EXE_wharf"), "args": ["__demo-server"]})
+}
+
+/// An entry that leaves a trace when it is started.
+fn traced(file: &Path) -> serde_json::Value {
+    let line = format!("touch {}; exec {} __demo-server", file.display(), env!("CARGO_BIN_EXE_wharf"));
+    serde_json::json!({"command": "sh", "args": ["-c", line]})
 }
 
 /// What a run came to.

@@ -25,6 +25,11 @@ impl Remote {
         self.listening.url()
     }
 
+    /// What it was sent.
+    pub(crate) fn requests(&self) -> Vec<wharf_testkit::SeenRequest> {
+        self.server.requests()
+    }
+
     fn run(&self, arguments: &[&str]) -> Ran {
         let mcp = format!("s={}", self.listening.url());
         ran(wharf(&[arguments, &["--mcp", &mcp]].concat()))

@@ -138,6 +138,11 @@ impl Approvals {
         removed
     }
 
+    /// Takes back every approval of a project, and names those that there were.
+    pub fn revoke_all(&mut self, root: &Path) -> Vec<String> {
+        self.projects.remove(&key(root)).into_iter().flat_map(BTreeMap::into_keys).collect()
+    }
+
     /// Whether exactly this content is approved.
     pub fn is_approved(&self, root: &Path, name: &ServerName, written: &Written) -> bool {
         matches!(self.verdict(root, name, written), Verdict::Approved)

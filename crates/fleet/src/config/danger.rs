@@ -74,7 +74,7 @@ pub(crate) fn unpinned<'a>(command: &str, args: &'a [String]) -> Option<&'a str>
 }
 
 /// Whether a value is a secret that stands there in plain sight.
-pub(crate) fn looks_secret(name: &str, value: &str) -> bool {
+pub fn looks_secret(name: &str, value: &str) -> bool {
     const BEGINNINGS: [&str; 14] = [
         "sk-",
         "ghp_",

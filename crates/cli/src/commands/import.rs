@@ -1,0 +1,174 @@
+//! `wharf import`: the servers of another host.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use serde_json::Value;
+use wharf::fleet::Scope;
+use wharf::fleet::config::{Editor, Existing, Severity};
+use wharf::fleet::import::{self, Folders, Host, Imported};
+
+use crate::args::{Globals, Import};
+use crate::exit::Exit;
+use crate::render;
+use crate::servers::{Misuse, misuse};
+use crate::setup::Setup;
+use crate::writing::{self, Trouble};
+
+/// What `--json` shows.
+#[derive(Serialize)]
+struct Shown {
+    version: u32,
+    host: String,
+    from: Vec<PathBuf>,
+    scope: Scope,
+    /// Where they are now, or would be.
+    file: PathBuf,
+    #[serde(rename = "dryRun")]
+    dry_run: bool,
+    taken: Vec<Taken>,
+    skipped: Vec<Skipped>,
+    notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Taken {
+    name: String,
+    /// What it is called there.
+    original: String,
+    notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Skipped {
+    name: String,
+    reason: String,
+}
+
+pub(crate) async fn run(globals: &Globals, import: Import) -> Exit {
+    let shown = match take_over(globals, &import) {
+        Ok(shown) => shown,
+        Err(trouble) => return trouble.tell(),
+    };
+    if globals.json {
+        return render::json(&shown).await;
+    }
+    tell(&shown, globals).await
+}
+
+fn take_over(globals: &Globals, import: &Import) -> Result<Shown, Trouble> {
+    let host: Host = import.host.parse().map_err(|error| misuse(error, None))?;
+    let setup = Setup::read(globals)?;
+    let (from, imported) = read(host, import, &setup)?;
+    let scope = import.scope.into();
+    let file = setup.places.of(scope)?.to_owned();
+    let mut editor = Editor::open(&file, scope)?;
+    let mut skipped: Vec<Skipped> =
+        imported.skipped.into_iter().map(|(name, reason)| Skipped { name, reason }).collect();
+    let mut taken = Vec::new();
+    for server in imported.servers {
+        let (name, entry) = (server.name, Value::Object(server.entry));
+        let checked = writing::check(&setup, name.as_str(), &entry.to_string(), scope);
+        let existing = if import.force { Existing::Replace } else { Existing::Refuse };
+        let added = checked.and_then(|read| {
+            editor.add(&name, &entry, existing)?;
+            Ok(read)
+        });
+        match added {
+            Ok(read) => {
+                let odd = read.problems.iter().filter(|problem| problem.severity != Severity::Note);
+                let notes = server.notes.into_iter().chain(odd.map(|problem| problem.message.clone())).collect();
+                taken.push(Taken { name: name.to_string(), original: server.original, notes });
+            }
+            Err(trouble) => skipped.push(Skipped { name: server.original, reason: why(trouble) }),
+        }
+    }
+    if !import.dry_run && !taken.is_empty() {
+        editor.save()?;
+    }
+    let notes = imported.notes;
+    let host = host.to_string();
+    Ok(Shown { version: 1, host, from, scope, file, dry_run: import.dry_run, taken, skipped, notes })
+}
+
+/// Why one server was left out, in a line.
+fn why(trouble: Trouble) -> String {
+    match trouble {
+        Trouble::Misuse(Misuse { what, hint }) => hint.map_or(what.clone(), |hint| format!("{what}; {hint}")),
+        Trouble::Problems(problems) => {
+            let errors = problems.iter().filter(|problem| problem.is_error());
+            errors.map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        }
+        Trouble::Failed(what) => what,
+    }
+}
+
+/// What the host's files hold: the one that is named, or all there are.
+fn read(host: Host, import: &Import, setup: &Setup) -> Result<(Vec<PathBuf>, Imported), Trouble> {
+    let project = &setup.places.project;
+    let from = match &import.from {
+        Some(file) => vec![file.clone()],
+        None => usual(host, setup)?,
+    };
+    let mut all = Imported::default();
+    for file in &from {
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| misuse(format!("{} cannot be read: {error}", file.display()), None))?;
+        let read = import::read(host, &text, Some(&project.root));
+        let imported = read.map_err(|error| misuse(format!("{}: {error}", file.display()), None))?;
+        for server in imported.servers {
+            if all.servers.iter().any(|other| other.name == server.name) {
+                all.skipped.push((server.original, "a file before has a server of the same name".to_owned()));
+            } else {
+                all.servers.push(server);
+            }
+        }
+        all.skipped.extend(imported.skipped);
+        all.notes.extend(imported.notes);
+    }
+    Ok((from, all))
+}
+
+/// Where the host keeps its servers. A project's `.mcp.json` is ours as well, so there is nothing to bring over.
+fn usual(host: Host, setup: &Setup) -> Result<Vec<PathBuf>, Misuse> {
+    let places = &setup.places;
+    let (home, config) =
+        places.home.as_deref().zip(places.config.as_deref()).ok_or_else(|| {
+            misuse("there is no home folder to look in".to_owned(), Some("name a file with --from FILE"))
+        })?;
+    let folders = Folders { home, config, project: Some(&places.project.root) };
+    let files: Vec<PathBuf> =
+        import::default_files(host, &folders).into_iter().filter(|file| *file != places.project.file).collect();
+    let found: Vec<PathBuf> = files.iter().filter(|file| file.exists()).cloned().collect();
+    if found.is_empty() {
+        let looked: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+        let hint = format!("looked for {}; name another with --from FILE", looked.join(", "));
+        return Err(misuse(format!("no configuration of {host} was found"), Some(&hint)));
+    }
+    Ok(found)
+}
+
+async fn tell(shown: &Shown, globals: &Globals) -> Exit {
+    let Shown { from, file, scope, dry_run, taken, skipped, notes, .. } = shown;
+    if !globals.quiet {
+        for note in notes {
+            render::note(note);
+        }
+        let verb = if *dry_run { "would add" } else { "added" };
+        let count = if taken.len() == 1 { "1 server".to_owned() } else { format!("{} servers", taken.len()) };
+        let from: Vec<String> = from.iter().map(|file| file.display().to_string()).collect();
+        let (from, file) = (from.join(", "), file.display());
+        render::note(&format!("{verb} {count} of {from} to the {scope} scope, in {file}"));
+    }
+    let took = |server: &Taken| {
+        let word = if *dry_run { "new" } else { "added" };
+        vec![server.name.clone(), word.to_owned(), render::plain(&server.notes.join("; "))]
+    };
+    let left =
+        |server: &Skipped| vec![render::plain(&server.name), "skipped".to_owned(), render::plain(&server.reason)];
+    let rows: Vec<Vec<String>> = taken.iter().map(took).chain(skipped.iter().map(left)).collect();
+    if rows.is_empty() {
+        return Exit::Done;
+    }
+    render::out(render::table(&["server", "", "notes"], rows)).await
+}

@@ -1,0 +1,181 @@
+//! `wharf add` and `wharf add-json`.
+
+use serde_json::{Value, json};
+
+use crate::{PROJECT, Person, USER, good, ran_with_input};
+
+/// The one server in a file.
+fn written(person: &Person, file: &str, name: &str) -> Value {
+    let value: Value = serde_json::from_str(&person.read(file)).unwrap();
+    value["mcpServers"][name].clone()
+}
+
+fn added(arguments: &[&str]) -> Value {
+    let person = Person::new();
+    let ran = person.run(&[&["add", "-s", "user"], arguments].concat());
+    assert_eq!(ran.code, 0, "{arguments:?}: {}", ran.err);
+    written(&person, USER, "x")
+}
+
+#[test]
+fn a_command_takes_everything_behind_it() {
+    assert_eq!(
+        added(&["x", "uvx", "srv", "-v", "--json"]),
+        json!({"type": "stdio", "command": "uvx", "args": ["srv", "-v", "--json"]})
+    );
+    assert_eq!(
+        added(&["x", "--", "npx", "-y", "srv"]),
+        json!({"type": "stdio", "command": "npx", "args": ["-y", "srv"]})
+    );
+    assert_eq!(added(&["x", "uvx srv 'a b'"]), json!({"type": "stdio", "command": "uvx", "args": ["srv", "a b"]}));
+    assert_eq!(
+        added(&["-e", "A=1=2", "-e", "SECRET", "x", "srv"]),
+        json!({"type": "stdio", "command": "srv", "env": {"A": "1=2", "SECRET": "${SECRET}"}})
+    );
+}
+
+#[test]
+fn a_url_may_be_followed_by_options() {
+    let entry = added(&["x", "https://example.com/mcp", "-H", "X-A: b", "--header", "Authorization: Bearer ${SECRET}"]);
+    let headers = json!({"X-A": "b", "Authorization": "Bearer ${SECRET}"});
+    assert_eq!(entry, json!({"type": "http", "url": "https://example.com/mcp", "headers": headers}));
+    assert_eq!(added(&["-t", "sse", "x", "https://example.com/sse"])["type"], "sse");
+    assert_eq!(added(&["x", "https://example.com/sse", "--transport", "sse"])["type"], "sse");
+    assert_eq!(added(&["x", "wss://example.com/ws"])["type"], "ws");
+    assert_eq!(
+        added(&["x", "sse+http://127.0.0.1:1/sse", "--timeout", "2.5", "--protocol", "legacy"]),
+        json!({"type": "sse", "url": "http://127.0.0.1:1/sse", "timeout": 2500, "protocol": "legacy"})
+    );
+}
+
+#[test]
+fn it_is_told_where_it_was_written_and_what_came_of_it() {
+    let person = Person::new().with(USER, "x", &good());
+    insta::assert_snapshot!(person.screen(&person.run(&["add", "x", "srv"])), @r"
+    exit 0
+    --- stdout
+    --- stderr
+    added `x` (stdio) to the local scope, in /home/.local/state/wharf/projects/PROJECT/mcp.json
+    it takes the place of the one in the user scope
+    ");
+    insta::assert_snapshot!(person.screen(&person.run(&["add", "-s", "project", "x", "other"])), @r"
+    exit 0
+    --- stdout
+    --- stderr
+    added `x` (stdio) to the project scope, in /project/.mcp.json
+    warning: `x` is not used: the local scope has a server of the same name
+    ");
+    let same = person.run(&["add", "y", "srv", "-q"]);
+    assert_eq!(same.code, 0);
+    let same = person.run(&["add", "--json", "-s", "user", "z", "srv"]);
+    insta::assert_snapshot!(person.screen(&same), @r#"
+    exit 0
+    --- stdout
+    {"version":1,"name":"z","scope":"user","transport":"stdio","file":"/home/.config/wharf/mcp.json","standing":"duplicate","reason":"it is the same server as `x`","hides":[],"approved":false}
+    --- stderr
+    added `z` (stdio) to the user scope, in /home/.config/wharf/mcp.json
+    warning: `z` is not used: it is the same server as `x`
+    "#);
+}
+
+#[test]
+fn what_somebody_adds_to_a_project_is_approved_for_them_alone() {
+    let person = Person::new();
+    let ran = person.run(&["add", "-s", "project", "-e", "TOKEN=0123456789abc", "x", "srv"]);
+    insta::assert_snapshot!(person.screen(&ran), @r"
+    exit 0
+    --- stdout
+    --- stderr
+    warning: x.env.TOKEN: looks like a secret in plain sight
+    hint: take it from a variable: `${TOKEN}`
+    added `x` (stdio) to the project scope, in /project/.mcp.json
+    it is approved for you; everybody else is asked first
+    ");
+    assert!(person.run(&["list", "--no-connect"]).out.contains("ready"));
+    let mut other = person.wharf(&["list", "--no-connect"]);
+    other.env("HOME", person.path("other"));
+    assert!(crate::ran(other).out.contains("needs approval"));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anything_is_written() {
+    let person = Person::new();
+    let cases: [&[&str]; 8] = [
+        &["add", "a b", "srv"],
+        &["add", "x", "localhost:8000/mcp"],
+        &["add", "-t", "http", "x", "srv"],
+        &["add", "-H", "A: b", "x", "srv"],
+        &["add", "x", "https://example.com/mcp", "-e", "A=b"],
+        &["add", "x", "https://example.com/mcp", "--nonsense"],
+        &["add", "--timeout", "0.03", "x", "srv"],
+        &["add", "x", "https://user:s3cr3t@example.com/mcp"],
+    ];
+    let screens: Vec<String> = cases.iter().map(|case| person.screen(&person.run(case))).collect();
+    assert!(!person.path("home/.local").exists());
+    assert!(screens.iter().all(|screen| !screen.contains("s3cr3t")));
+    insta::assert_snapshot!(screens.join("\n"));
+}
+
+#[test]
+fn nothing_is_written_over_unless_somebody_says_so() {
+    let person = Person::new();
+    person.write(USER, "{\n  // mine\n  \"mcpServers\": {\"x\": {\"command\": \"old\"}}\n}\n");
+    let refused = person.run(&["add", "-s", "user", "x", "new"]);
+    insta::assert_snapshot!(person.screen(&refused), @r"
+    exit 2
+    --- stdout
+    --- stderr
+    error: /home/.config/wharf/mcp.json has a server `x` already
+    hint: --force puts the new one in its place
+    ");
+    assert_eq!(person.run(&["add", "-s", "user", "-f", "x", "new"]).code, 0);
+    let text = person.read(USER);
+    assert!(text.contains("// mine") && text.contains("new") && !text.contains("old"), "{text}");
+}
+
+#[test]
+fn a_file_that_cannot_be_understood_is_left_alone() {
+    let person = Person::new();
+    person.write(USER, "{\"mcpServers\": {\n");
+    let ran = person.run(&["add", "-s", "user", "x", "srv"]);
+    assert!(ran.code == 2 && ran.err.contains("mcp.json:"), "{}", ran.err);
+    assert_eq!(person.read(USER), "{\"mcpServers\": {\n");
+}
+
+#[test]
+fn an_entry_can_be_given_as_it_stands() {
+    let person = Person::new();
+    let entry = r#"{"command": "srv", "tools": ["a"]}"#;
+    assert_eq!(person.run(&["add-json", "-s", "project", "x", entry]).code, 0);
+    assert_eq!(written(&person, PROJECT, "x"), json!({"command": "srv", "tools": ["a"]}));
+    let piped =
+        ran_with_input(person.wharf(&["add-json", "-s", "project", "y", "-"]), entry.replace("srv", "z").as_str());
+    assert_eq!((piped.code, written(&person, PROJECT, "y")["command"].clone()), (0, json!("z")), "{}", piped.err);
+    let cases: [&[&str]; 4] = [
+        &["add-json", "x", "{"],
+        &["add-json", "x", r#"{"mcpServers": {}}"#],
+        &["add-json", "x", r#"{"command": "a", "url": "https://x.test/"}"#],
+        &["add-json", "x", r#"{"comand": "a"}"#],
+    ];
+    let screens: Vec<String> = cases.iter().map(|case| person.screen(&person.run(case))).collect();
+    insta::assert_snapshot!(screens.join("\n"));
+}
+
+#[test]
+fn where_there_is_no_home_it_is_said() {
+    let ran = crate::ran(crate::wharf(&["add", "x", "srv"]));
+    assert_eq!(
+        ran.err,
+        "error: there is no home folder to keep it in\nhint: set HOME, or name a folder with --config-root\n"
+    );
+}
+
+#[test]
+fn a_server_that_an_organisation_forbids_is_not_added() {
+    let person = Person::new();
+    person.write("managed.json", r#"{"deniedMcpServers": [{"serverName": "x"}]}"#);
+    let mut command = person.wharf(&["add", "x", "srv"]);
+    command.env("WHARF_MANAGED_CONFIG", person.path("managed.json"));
+    let ran = crate::ran(command);
+    assert!(ran.code == 2 && ran.err.contains("error: the server `x` may not be used: "), "{}", ran.err);
+}

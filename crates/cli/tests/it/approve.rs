@@ -1,0 +1,127 @@
+//! `wharf approve`.
+
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::{PROJECT, Person, USER, good, traced};
+
+fn project() -> Person {
+    let entry = json!({
+        "command": "sh",
+        "args": ["-c", "echo 'hello there'; exec server"],
+        "env": {"MODE": "fast", "TOKEN": "0123456789", "KEY": "${SECRET}"},
+    });
+    Person::new().with(PROJECT, "demo", &entry)
+}
+
+#[test]
+fn what_would_be_run_is_shown_in_full_with_its_dangers() {
+    let person = project();
+    insta::assert_snapshot!(person.screen(&person.run(&["approve", "demo", "--yes"])));
+    assert!(person.run(&["list", "--no-connect"]).out.contains("ready"));
+}
+
+#[test]
+fn without_a_terminal_somebody_has_to_say_yes() {
+    let person = project();
+    let ran = person.run(&["approve", "demo"]);
+    assert!(ran.err.ends_with(
+        "error: nobody can be asked about `demo` without a terminal\nhint: if you have looked at it, say so with --yes\n"
+    ));
+    assert_eq!(ran.code, 2);
+    assert!(person.run(&["list", "--no-connect"]).out.contains("needs approval"));
+}
+
+#[test]
+fn a_changed_server_has_to_be_approved_again_and_the_change_is_shown() {
+    let person = Person::new();
+    let (first, second) = (person.path("first"), person.path("second"));
+    let person = person.with(PROJECT, "demo", &traced(&first));
+    assert_eq!(person.run(&["approve", "demo", "-y", "-q"]).code, 0);
+    assert_eq!(person.run(&["call", "demo", "now"]).code, 0);
+    assert!(first.exists());
+    let person = person.with(PROJECT, "demo", &traced(&second));
+    insta::assert_snapshot!(person.screen(&person.run(&["call", "demo", "now"])), @r"
+    exit 2
+    --- stdout
+    --- stderr
+    error: the server `demo` has changed since you approved it
+    hint: look at what it runs, and approve it: wharf approve demo
+    ");
+    assert!(!second.exists());
+    insta::assert_snapshot!(person.screen(&person.run(&["approve", "demo", "-y"])));
+    assert_eq!(person.run(&["call", "demo", "now"]).code, 0);
+    assert!(second.exists());
+}
+
+#[test]
+fn all_that_wait_can_be_approved_at_once_and_forgotten_again() {
+    let person = Person::new().with(PROJECT, "a", &good()).with(PROJECT, "b", &json!({"url": "https://x.test/mcp"}));
+    let approved = person.run(&["approve", "--all", "--yes", "--json", "-q"]);
+    let told: Value = serde_json::from_str(&approved.out).unwrap();
+    let names =
+        |told: &Value| told["servers"].as_array().unwrap().iter().map(|one| one["name"].clone()).collect::<Vec<_>>();
+    assert_eq!((approved.code, names(&told)), (0, vec![json!("a"), json!("b")]));
+    assert!(told["servers"].as_array().unwrap().iter().all(|one| one["approved"] == true && one["hash"].is_string()));
+    insta::assert_snapshot!(person.screen(&person.run(&["approve", "--all", "--yes"])), @r"
+    exit 0
+    --- stdout
+    --- stderr
+    no server of this project waits for an approval
+    ");
+    insta::assert_snapshot!(person.screen(&person.run(&["approve", "--reset"])), @r"
+    exit 0
+    --- stdout
+    --- stderr
+    forgot the approvals in /project: a, b
+    ");
+    assert_eq!(person.run(&["list", "--no-connect"]).out.matches("needs approval").count(), 2);
+}
+
+#[test]
+fn what_needs_no_approval_is_told() {
+    let person = Person::new().with(USER, "mine", &good()).with(PROJECT, "demo", &good()).with(
+        USER,
+        "x",
+        &json!({"command": "x"}),
+    );
+    let person = person.with(PROJECT, "x", &json!({"command": "y"})).with(PROJECT, "odd", &json!({"command": 7}));
+    let names = ["mine", "x", "dmo", "odd"];
+    let screens: Vec<String> = names.iter().map(|name| person.screen(&person.run(&["approve", name, "-y"]))).collect();
+    insta::assert_snapshot!(screens.join("\n"));
+    assert_eq!(person.run(&["approve"]).code, 2);
+}
+
+#[test]
+fn on_a_terminal_a_person_is_asked_and_silence_is_a_no() {
+    let person = project();
+    let answered = |answer: &str| {
+        let command = format!("{} approve demo", env!("CARGO_BIN_EXE_wharf"));
+        let mut script = Command::new("script");
+        script.args(["--quiet", "--return", "--command", &command, "/dev/null"]).stdin(Stdio::piped());
+        script.env("HOME", person.path("home")).current_dir(person.path("project")).stdout(Stdio::piped());
+        let mut child = script.spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), answer.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, seen) = answered("\n");
+    assert!(
+        code == Some(1) && seen.contains("Let it be started? [y/N]") && seen.contains("not approved: demo"),
+        "{seen}"
+    );
+    let (code, seen) = answered("y\n");
+    assert!(code == Some(0) && seen.contains("approved: demo"), "{seen}");
+    assert!(person.run(&["list", "--no-connect"]).out.contains("ready"));
+}
+
+#[test]
+fn approvals_that_cannot_be_understood_approve_nothing_and_are_left_alone() {
+    let person = project();
+    person.write("home/.local/state/wharf/approvals.json", "nonsense");
+    let listed = person.run(&["list", "--no-connect"]);
+    assert!(listed.out.contains("needs approval") && listed.err.contains("approvals.json"), "{}", listed.err);
+    assert_eq!(person.run(&["approve", "demo", "-y"]).code, 2);
+    assert_eq!(person.read("home/.local/state/wharf/approvals.json"), "nonsense");
+}

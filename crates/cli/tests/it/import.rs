@@ -1,0 +1,49 @@
+//! `wharf import`.
+
+use serde_json::{Value, json};
+
+use crate::{Person, USER, good};
+
+fn desktop() -> Person {
+    let person = Person::new();
+    let file = json!({"mcpServers": {
+        "demo": good(),
+        "my server": {"command": "uvx", "args": ["srv"], "env": {"KEY": "value"}},
+        "odd": {"args": ["x"]},
+    }});
+    person.write("home/.config/Claude/claude_desktop_config.json", &file.to_string());
+    person
+}
+
+#[test]
+fn the_servers_of_another_host_are_brought_over_and_it_is_told_what_was_not() {
+    let person = desktop();
+    let tried = person.run(&["import", "claude-desktop", "-s", "user", "--dry-run"]);
+    insta::assert_snapshot!("tried", person.screen(&tried));
+    assert!(!person.path(USER).exists());
+    let done = person.run(&["import", "claude-desktop", "-s", "user"]);
+    insta::assert_snapshot!("done", person.screen(&done));
+    assert_eq!(person.run(&["call", "demo", "now"]).code, 0);
+    let again = person.run(&["import", "claude-desktop", "-s", "user", "--json"]);
+    insta::assert_snapshot!("again", person.screen(&again));
+    let forced = person.run(&["import", "claude-desktop", "-s", "user", "--force", "--json"]);
+    let told: Value = serde_json::from_str(&forced.out).unwrap();
+    assert_eq!(told["taken"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_file_can_be_named_and_one_that_is_not_there_is_told() {
+    let person = Person::new();
+    person.write("codex.toml", "[mcp_servers.x]\ncommand = \"srv\"\n");
+    let from = person.path("codex.toml").display().to_string();
+    assert_eq!(person.run(&["import", "codex", "--from", &from, "-q"]).code, 0);
+    assert!(person.run(&["list", "--no-connect"]).out.contains("srv"));
+    let cases: [&[&str]; 3] = [
+        &["import", "cursor"],
+        &["import", "vscode", "--from", "nowhere.json"],
+        &["import", "cursor", "--from", &from],
+    ];
+    let screens: Vec<String> = cases.iter().map(|case| person.screen(&person.run(case))).collect();
+    insta::assert_snapshot!(screens.join("\n"));
+    assert_eq!(person.run(&["import", "emacs"]).code, 2);
+}

@@ -1,0 +1,100 @@
+//! `wharf remove`, `wharf enable` and `wharf disable`.
+
+use serde_json::json;
+
+use crate::{PROJECT, Person, USER, good};
+
+#[test]
+fn a_server_is_removed_from_the_one_file_it_is_in() {
+    let person = Person::new().with(USER, "demo", &good()).with(USER, "stays", &good());
+    insta::assert_snapshot!(person.screen(&person.run(&["remove", "demo"])), @r"
+    exit 0
+    --- stdout
+    --- stderr
+    removed `demo` from the user scope, in /home/.config/wharf/mcp.json
+    ");
+    assert!(!person.read(USER).contains("demo\"") && person.read(USER).contains("stays"));
+    let json = person.run(&["remove", "stays", "--json"]);
+    insta::assert_snapshot!(person.screen(&json), @r#"
+    exit 0
+    --- stdout
+    {"version":1,"name":"stays","scope":"user","file":"/home/.config/wharf/mcp.json"}
+    --- stderr
+    "#);
+}
+
+#[test]
+fn a_server_in_several_files_is_removed_where_somebody_says() {
+    let person = Person::new().with(USER, "demo", &good()).with(PROJECT, "demo", &good());
+    insta::assert_snapshot!(person.screen(&person.run(&["remove", "demo"])), @r"
+    exit 2
+    --- stdout
+    --- stderr
+    error: the server `demo` is in several scopes: user, project
+    hint: say which: wharf remove demo -s user
+    ");
+    assert_eq!(person.run(&["remove", "demo", "-s", "project"]).code, 0);
+    assert_eq!(person.run(&["remove", "demo"]).code, 0);
+    let gone = person.run(&["remove", "demo"]);
+    assert!(gone.code == 2 && gone.err.contains("there is no server `demo`"), "{}", gone.err);
+    assert_eq!(person.run(&["remove", "demo", "-s", "local"]).code, 2);
+}
+
+#[test]
+fn a_server_that_is_removed_from_a_project_is_no_longer_approved() {
+    let person = Person::new();
+    assert_eq!(person.run(&["add", "-q", "-s", "project", "demo", "srv"]).code, 0);
+    let before = person.read(PROJECT);
+    assert_eq!(person.run(&["remove", "demo", "-q"]).code, 0);
+    person.write(PROJECT, &before);
+    assert!(person.run(&["list", "--no-connect"]).out.contains("needs approval"));
+}
+
+#[test]
+fn a_broken_server_can_be_removed() {
+    let person = Person::new().with(USER, "odd", &json!({"command": 7}));
+    assert_eq!(person.run(&["remove", "odd", "-q"]).code, 0);
+    assert_eq!(person.run(&["list"]).code, 0);
+}
+
+#[test]
+fn a_server_of_any_scope_is_switched_off_and_on_for_one_person() {
+    let person = Person::new().with(USER, "demo", &good());
+    let before = person.read(USER);
+    insta::assert_snapshot!(person.screen(&person.run(&["disable", "demo"])), @r"
+    exit 0
+    --- stdout
+    --- stderr
+    `demo` is switched off, for you in this project
+    ");
+    insta::assert_snapshot!(person.screen(&person.run(&["call", "demo", "now"])), @r"
+    exit 2
+    --- stdout
+    --- stderr
+    error: the server `demo` is switched off, in `disabledServers` of the local scope
+    hint: switch it on: wharf enable demo
+    ");
+    assert!(person.run(&["list"]).out.contains("- disabled"));
+    assert_eq!(person.read(USER), before);
+    assert_eq!(
+        person.run(&["enable", "demo", "--json"]).out,
+        "{\"version\":1,\"name\":\"demo\",\"standing\":\"ready\",\"reason\":null}\n"
+    );
+    assert_eq!(person.run(&["call", "demo", "now"]).code, 0);
+}
+
+#[test]
+fn what_an_organisation_switches_off_stays_off_and_that_is_told() {
+    let person = Person::new().with(USER, "demo", &good());
+    person.write("managed.json", r#"{"disabledServers": ["demo"]}"#);
+    let mut command = person.wharf(&["enable", "demo"]);
+    command.env("WHARF_MANAGED_CONFIG", person.path("managed.json"));
+    let ran = crate::ran(command);
+    assert!(
+        ran.err
+            .contains("warning: `demo` is still not used: switched off in `disabledServers` of the enterprise scope"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(person.run(&["disable", "dem"]).err, "error: there is no server `dem`\nhint: did you mean `demo`?\n");
+}
