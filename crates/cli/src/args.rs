@@ -89,6 +89,10 @@ pub(crate) enum Command {
         wharf call git git_log '{\"repo_path\": \".\", \"max_count\": 3}' --mcp 'git=uvx mcp-server-git'\n  \
         cat arguments.json | wharf call git git_commit - --mcp 'git=uvx mcp-server-git'")]
     Call(Call),
+    /// Tell how many tokens each server costs in a model's context; with -v, or for one server, each tool
+    Context(crate::commands::context::Context),
+    /// Find out what is wrong with the servers, and how to mend it
+    Doctor(crate::commands::doctor::Doctor),
     /// Write a completion script for a shell
     #[command(after_help = "Example:\n  wharf completions bash > ~/.local/share/bash-completion/completions/wharf")]
     Completions {

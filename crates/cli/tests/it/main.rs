@@ -3,12 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod call;
+mod context;
+mod doctor;
 mod ending;
 mod misuse;
 mod protocol;
 mod readme;
 mod remote;
 mod tools;
+mod world;
 
 use std::io::Write as _;
 use std::path::Path;
