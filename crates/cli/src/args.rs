@@ -136,6 +136,10 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:\n  wharf run -m scripted:turns.yaml 'How much is 1 and 2?'\n  \
         wharf run -m scripted:turns.yaml --strict --allow 'mcp__git__*' --json 'Commit this'")]
     Run(crate::commands::run::Run),
+    /// Tell how many tokens each server costs in a model's context; with -v, or for one server, each tool
+    Context(crate::commands::context::Context),
+    /// Find out what is wrong with the servers, and how to mend it
+    Doctor(crate::commands::doctor::Doctor),
     /// Write a completion script for a shell
     #[command(after_help = "Example:\n  wharf completions bash > ~/.local/share/bash-completion/completions/wharf")]
     Completions {

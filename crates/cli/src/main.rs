@@ -80,6 +80,8 @@ async fn run(args: Args) -> Exit {
         Command::Tools(tools) => commands::tools::run(&globals, tools).await,
         Command::Call(call) => commands::call::run(&globals, call).await,
         Command::Run(run) => commands::run::run(&globals, run).await,
+        Command::Context(context) => commands::context::run(&globals, context).await,
+        Command::Doctor(doctor) => commands::doctor::run(&globals, doctor).await,
         Command::Completions { shell } => commands::completions::run(shell).await,
         Command::Man => commands::completions::man().await,
     }

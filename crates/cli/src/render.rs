@@ -127,13 +127,17 @@ pub(crate) fn status(status: &fleet::Status, globals: &Globals) {
 /// A call without an answer, or a server without a connection.
 pub(crate) fn call_error(failed: &CallError, hint: Option<String>, remote: bool) {
     let Evidence { stderr, noise, .. } = &failed.evidence;
-    let hint =
-        hint.or_else(|| if remote { remote_hint(&failed.kind) } else { hint_for(&failed.kind, noise.is_some()) });
+    let hint = hint.or_else(|| advice(failed, remote));
     let mut said: Vec<String> = stderr.iter().map(|line| format!("stderr │ {line}")).collect();
     if said.is_empty() {
         said.extend(noise.as_ref().map(|noise| format!("stdout │ {noise}")));
     }
     error(&format!("{}: {}", failed.server, failed.kind), &said, hint.as_deref());
+}
+
+/// What can be done about it.
+pub(crate) fn advice(failed: &CallError, remote: bool) -> Option<String> {
+    if remote { remote_hint(&failed.kind) } else { hint_for(&failed.kind, failed.evidence.noise.is_some()) }
 }
 
 fn hint_for(kind: &CallErrorKind, noisy: bool) -> Option<String> {
@@ -298,7 +302,7 @@ fn draw(line: &str) {
 }
 
 /// How wide the terminal is, if stdout is one.
-fn terminal_width() -> Option<u16> {
+pub(crate) fn terminal_width() -> Option<u16> {
     tcgetwinsize(std::io::stdout()).ok().map(|size| size.ws_col).filter(|width| *width > 0)
 }
 

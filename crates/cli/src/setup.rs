@@ -200,6 +200,20 @@ impl Setup {
         Ok(enlisted)
     }
 
+    /// A fleet to be looked at: what cannot be used as it is says so itself. `None` if there is nothing to connect.
+    pub(crate) fn open_as_is(&self, which: Which<'_>) -> Result<Option<Fleet>, Misuse> {
+        let is_wanted = |found: &&Configured| match which {
+            Which::All => true,
+            Which::One(name) => found.server.name.as_str() == name,
+        };
+        let mut enlisted: Vec<Enlisted> = self.loaded.servers.iter().filter(is_wanted).filter_map(enlist).collect();
+        if enlisted.is_empty() {
+            return Ok(None);
+        }
+        self.dress(&mut enlisted, which)?;
+        Ok(Some(Fleet::open(enlisted, self.fleet_options(How::Once))))
+    }
+
     /// The server a name stands for, if it can be used; if not, why not, and what to do.
     fn wanted(&self, name: &str) -> Result<Server, Misuse> {
         if let Some(broken) = self.loaded.find_broken(name) {

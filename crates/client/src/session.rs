@@ -221,6 +221,11 @@ impl Session {
         self.inner.counters.snapshot()
     }
 
+    /// What a connected server has said that was no message: its last lines on stderr, and on stdout.
+    pub fn evidence(&self) -> Evidence {
+        self.inner.up().map_or_else(Evidence::default, |live| live.wire.evidence())
+    }
+
     /// Connects if there is no connection, and tells who the server is. Using the session does this by itself.
     pub async fn connect(&self) -> Result<Arc<ServerInfo>, ConnectError> {
         Ok(Arc::clone(&self.inner.ready().await?.info))

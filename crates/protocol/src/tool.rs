@@ -22,6 +22,8 @@ pub struct Tool {
     pub annotations: Option<Json>,
     /// The annotations that Wharf acts on.
     pub hints: Hints,
+    /// How many characters its description had before it was cut, if it was.
+    pub cut_from: Option<usize>,
     /// Optional fields that had a wrong type and were passed over.
     pub notes: Vec<String>,
     /// The whole tool as it was sent, but for a description that was cut.
@@ -78,6 +80,7 @@ impl Tool {
     fn with_shorter_description(&self, limit: usize) -> Option<Self> {
         let mut shorter = Self::from_json(&with_shorter_description(&self.raw, limit)?).ok()?;
         let length = self.description.as_ref().map_or(0, |text| text.chars().count());
+        shorter.cut_from = Some(length);
         shorter.notes.push(format!("`description` has {length} characters and was cut to {limit}"));
         Some(shorter)
     }
@@ -127,7 +130,8 @@ impl Item for Tool {
         let annotations = fields.json("annotations");
         let hints = annotations.as_ref().map_or_else(Hints::default, |json| Hints::read(json, &mut notes));
         drop(fields);
-        Ok(Self { name, title, description, input_schema, output_schema, annotations, hints, notes, raw })
+        let cut_from = None;
+        Ok(Self { name, title, description, input_schema, output_schema, annotations, hints, cut_from, notes, raw })
     }
 
     fn key(&self) -> &str {
@@ -221,6 +225,7 @@ mod tests {
         let raw =
             |name: &str| format!(r#"{{"description":"ééé… [cut]","name":"{name}","inputSchema":{schema}, "x": 1.0}}"#);
         assert_eq!((cut.raw.as_str(), listed.quarantined[0].raw.as_str()), (&*raw("t"), &*raw("t")));
+        assert_eq!((cut.cut_from, short.cut_from), (Some(1_000), None));
         assert_eq!(cut.notes, ["`description` has 1000 characters and was cut to 10"]);
         assert!(short.notes.is_empty() && short.description.as_deref() == Some("12"));
     }

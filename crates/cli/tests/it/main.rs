@@ -7,6 +7,8 @@ mod approve;
 mod call;
 mod completions;
 mod config;
+mod context;
+mod doctor;
 mod ending;
 mod import;
 mod list;
@@ -16,6 +18,7 @@ mod protocol;
 mod readme;
 mod remote;
 mod tools;
+mod world;
 
 use std::io::Write as _;
 use std::path::Path;

@@ -41,7 +41,7 @@ impl Remote {
     }
 }
 
-fn refuse(status: u16, headers: &[(&str, &str)], body: &str) -> Step {
+pub(crate) fn refuse(status: u16, headers: &[(&str, &str)], body: &str) -> Step {
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     Step::Http { status, headers, body: body.to_owned() }
 }

@@ -93,6 +93,7 @@ impl OwnTool {
             output_schema: None,
             annotations: None,
             hints: self.hints,
+            cut_from: None,
             notes: Vec::new(),
             raw: raw.into(),
         };

@@ -1,0 +1,141 @@
+//! What each server and each tool costs, counted over exactly what a model is offered; and what is saved.
+
+use std::cmp::Reverse;
+
+use serde::Serialize;
+use wharf::fleet::catalog::{Entry, Normalised, normalise, visible_name};
+use wharf::fleet::{Catalog, Fleet};
+use wharf::{Json, ServerName, Tool, ToolRef};
+
+use super::count::tokens;
+
+/// One server's part of a context.
+#[derive(Debug)]
+pub(super) struct ServerCost {
+    pub(super) server: ServerName,
+    /// Whether it is connected; one that is not costs nothing.
+    pub(super) is_there: bool,
+    /// Its tools, the most expensive first.
+    pub(super) tools: Vec<ToolCost>,
+    /// What its instructions cost.
+    pub(super) instructions: u64,
+    pub(super) saved: Saved,
+}
+
+/// One tool's part.
+#[derive(Debug, Serialize)]
+pub(super) struct ToolCost {
+    /// Its own name.
+    pub(super) tool: String,
+    /// The name a model sees.
+    pub(super) name: String,
+    /// The whole of it.
+    pub(super) tokens: u64,
+    /// What its description would cost alone.
+    pub(super) description: u64,
+    /// What the schema of its arguments would.
+    pub(super) arguments: u64,
+}
+
+/// What is not in the context.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Saved {
+    /// How many tools the configuration leaves out.
+    pub(super) left_out: usize,
+    /// What they would cost.
+    pub(super) by_leaving_out: u64,
+    /// How many descriptions and instructions were cut.
+    pub(super) cut: usize,
+    /// What the rest of them would cost, about: it is not kept.
+    pub(super) by_cutting: u64,
+}
+
+impl ServerCost {
+    pub(super) fn tokens(&self) -> u64 {
+        self.instructions + self.tools.iter().map(|tool| tool.tokens).sum::<u64>()
+    }
+}
+
+/// The costs of all servers of a fleet, the most expensive first.
+pub(super) fn of(fleet: &Fleet) -> Vec<ServerCost> {
+    let catalog = fleet.catalog();
+    let mut costs: Vec<ServerCost> =
+        fleet.statuses().iter().map(|status| of_server(fleet, &catalog, &status.name)).collect();
+    costs.sort_by_key(|cost| (Reverse(cost.tokens()), cost.server.clone()));
+    costs
+}
+
+fn of_server(fleet: &Fleet, catalog: &Catalog, server: &ServerName) -> ServerCost {
+    let offered = catalog.entries().iter().zip(catalog.offered());
+    let offered: Vec<_> = offered.filter(|(entry, _)| entry.server.as_ref() == Some(server)).collect();
+    let cost = |(entry, offered): &(&std::sync::Arc<Entry>, &wharf::Offered)| {
+        priced(&entry.tool.name, &offered.name, &offered.description, &offered.input_schema)
+    };
+    let mut tools: Vec<ToolCost> = offered.iter().map(cost).collect();
+    tools.sort_by_key(|tool| Reverse(tool.tokens));
+    let mut saved = Saved::default();
+    for (entry, _) in &offered {
+        saved.cut_description(entry);
+    }
+    let told = catalog.instructions().find(|(of, _)| *of == server).map_or("", |(_, words)| words);
+    let instructions = tokens(told);
+    let whole = fleet.status(server).and_then(|status| status.info?.instructions.clone());
+    if let Some(whole) = whole.filter(|whole| whole.trim().chars().count() > told.chars().count()) {
+        saved.cut += 1;
+        saved.by_cutting += tokens(&whole).saturating_sub(instructions);
+    }
+    for tool in fleet.listed(server).iter().flat_map(|listed| &listed.items) {
+        if !offered.iter().any(|(entry, _)| entry.tool.name == tool.name) {
+            saved.leave_out(server, tool);
+        }
+    }
+    let is_there = fleet.session(server).is_some();
+    ServerCost { server: server.clone(), is_there, tools, instructions, saved }
+}
+
+impl Saved {
+    /// The rest of a description is not kept; what is kept of it says how many tokens its characters are.
+    fn cut_description(&mut self, entry: &Entry) {
+        let Some(length) = entry.tool.cut_from else { return };
+        // One that was replaced is not shown at all.
+        if entry.tool.description.as_ref() != Some(&entry.description) {
+            return;
+        }
+        let kept = entry.description.chars().count().max(1) as u64;
+        let rest = (length as u64).saturating_sub(kept);
+        self.cut += 1;
+        self.by_cutting += tokens(&entry.description) * rest / kept;
+    }
+
+    /// A tool that could be offered, and is not because somebody said so.
+    fn leave_out(&mut self, server: &ServerName, tool: &Tool) {
+        let schema = match normalise(&tool.input_schema) {
+            Normalised::Same => tool.input_schema.clone(),
+            Normalised::Changed(schema, _) => schema,
+            Normalised::Unusable(_) => return,
+        };
+        let name = visible_name(&ToolRef { server: server.clone(), tool: std::sync::Arc::clone(&tool.name) });
+        self.left_out += 1;
+        self.by_leaving_out += priced(&tool.name, &name, &tool.description_or_default(), &schema).tokens;
+    }
+}
+
+/// A tool as it is written in a request to a model.
+#[derive(Serialize)]
+struct Written<'a> {
+    name: &'a str,
+    description: &'a str,
+    input_schema: &'a Json,
+}
+
+fn priced(tool: &str, name: &str, description: &str, input_schema: &Json) -> ToolCost {
+    let written = serde_json::to_string(&Written { name, description, input_schema }).unwrap_or_default();
+    ToolCost {
+        tool: tool.to_owned(),
+        name: name.to_owned(),
+        tokens: tokens(&written),
+        description: tokens(description),
+        arguments: tokens(input_schema.as_str()),
+    }
+}

@@ -1,0 +1,336 @@
+//! `wharf doctor`: every class of trouble, what is printed about it, and how it ends.
+
+use serde_json::{Value, json};
+use wharf_testkit::{Script, Step};
+
+use crate::remote::{refuse, remote};
+use crate::world::World;
+
+/// What a run found, a line for each finding: its verdict, class and check.
+fn findings(world: &World, arguments: &[&str]) -> (i32, Vec<String>) {
+    let ran = world.run(&[&["doctor", "--json"], arguments].concat());
+    let told: Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}{}", ran.out, ran.err));
+    assert_eq!((&told["version"], told["exit"].as_i64()), (&json!(1), Some(i64::from(ran.code))));
+    assert_eq!(told["ok"], ran.code == 0);
+    let line = |finding: &Value| {
+        let text = |key: &str| finding[key].as_str().unwrap_or("–").to_owned();
+        format!("{} {}/{}", text("verdict"), text("class"), text("check"))
+    };
+    (ran.code, told["findings"].as_array().unwrap().iter().map(line).collect())
+}
+
+/// A run on one screen.
+fn told(world: &World, arguments: &[&str]) -> String {
+    let ran = world.run(&[&["doctor"], arguments].concat());
+    format!("exit {}\n{}{}", ran.code, world.plain(&ran.out), world.plain(&ran.err))
+}
+
+fn odd() -> Script {
+    Script::good()
+        .tool(json!({"name": "essay", "description": "word ".repeat(12_000), "inputSchema": {"type": "object"}}))
+        .tool(json!({"name": "rows", "description": "Takes rows", "inputSchema": {"type": "array"}}))
+        .tool(json!({"name": "nothing"}))
+        .tool(json!({"name": "guess", "description": "Guesses",
+            "inputSchema": {"type": "object", "properties": {"x": {"description": "?"}, "y": {"enum": [1]}}}}))
+}
+
+#[test]
+fn a_good_server_has_nothing_wrong_with_it() {
+    let described = json!({"descriptions": {"add": "Adds two numbers"}});
+    let world = World::new().server_with("good", &Script::good(), "tools", described);
+    insta::assert_snapshot!(told(&world, &[]), @r#"
+    exit 0
+    good (stdio)
+      ✓ start and scope  user scope, ~/root/mcp.json:3
+      ✓ start and scope  `server` is there
+      ✓ connection       scripted 1.0 speaks 2025-11-25 (legacy) and was ready in N ms
+      ✓ tool discovery   2 tools listed
+      ! tool discovery   no description: add
+                         fix: say what it does, or a model has only its name: in the server, or in its entry with "tools": {"descriptions": {…}}
+      ✓ tool execution   3 pings answered, in N ms each
+
+    1 server: 5 ok, 1 piece of advice, 0 problems
+    "#);
+}
+
+#[test]
+fn a_command_that_is_missing_is_told_with_what_to_install() {
+    let world = World::new()
+        .entry("ghost", json!({"command": "uvx", "args": ["mcp-server-time"]}))
+        .entry("script", json!({"command": "/etc/passwd"}));
+    insta::assert_snapshot!(told(&world, &[]), @"
+    exit 4
+    ghost (stdio)
+      ✓ start and scope  user scope, ~/root/mcp.json:3
+      ✗ start and scope  the command `uvx` was not found
+                         fix: install uv, which brings `uvx`: https://docs.astral.sh/uv
+
+    script (stdio)
+      ✓ start and scope  user scope, ~/root/mcp.json:9
+      ✗ start and scope  `/etc/passwd` may not be executed
+                         fix: chmod +x /etc/passwd; a script needs `#!` in its first line
+
+    2 servers: 3 ok, 0 pieces of advice, 2 problems
+    ");
+}
+
+#[test]
+fn a_server_that_ends_or_says_nothing_is_told_with_its_last_words() {
+    let exits = Script::good().at_start([Step::Stderr("API_KEY is not set".into()), Step::Exit(3)]);
+    let world = World::new().server("exits", &exits).server("silent", &Script::good().at_start([Step::Hang]));
+    insta::assert_snapshot!(told(&world, &["--connect-timeout", "0.5"]), @"
+    exit 4
+    exits (stdio)
+      ✓ start and scope  user scope, ~/root/mcp.json:3
+      ✓ start and scope  `server` is there
+      ✗ start and scope  the server exited with status 3 before it was ready
+                         stderr │ API_KEY is not set
+                         fix: run its command by hand to see why it ends
+
+    silent (stdio)
+      ✓ start and scope  user scope, ~/root/mcp.json:9
+      ✓ start and scope  `server` is there
+      ✗ connection       the server was not ready within N ms
+                         fix: a first start may have to download; start it once by hand, or give it longer with --connect-timeout SECONDS
+
+    2 servers: 4 ok, 0 pieces of advice, 2 problems
+    ");
+}
+
+#[test]
+fn noise_is_survived_and_told() {
+    let noisy = Script::good().at_start([Step::Line("Welcome!".into()), Step::Stderr("listening".into())]);
+    let world = World::new().server("noisy", &noisy);
+    insta::assert_snapshot!(told(&world, &["-v"]), @r#"
+    exit 0
+    noisy (stdio)
+      ✓ start and scope  user scope, ~/root/mcp.json:3
+      ✓ start and scope  `server` is there
+      ✓ connection       scripted 1.0 speaks 2025-11-25 (legacy) and was ready in N ms
+      ! connection       1 line on its stdout, where only messages belong; passed over
+                         stdout │ Welcome!
+                         fix: have it write its log to stderr
+      ✓ connection       it writes to stderr, which is what that is for
+                         stderr │ listening
+      ✓ tool discovery   2 tools listed
+      ! tool discovery   no description: add
+                         fix: say what it does, or a model has only its name: in the server, or in its entry with "tools": {"descriptions": {…}}
+      ✓ tool execution   3 pings answered, in N ms each
+
+    1 server: 6 ok, 2 pieces of advice, 0 problems
+    "#);
+}
+
+#[test]
+fn tools_that_cannot_be_used_are_problems_and_those_that_could_be_better_are_advice() {
+    let world = World::new().server("odd", &odd());
+    insta::assert_snapshot!(told(&world, &["-q"]), @r#"
+    exit 1
+    odd (stdio)
+      ✗ tool discovery   the tool `nothing` is left out: it has no `inputSchema`
+                         fix: this is a fault of the server; tell its authors. Its other tools work
+      ✗ tool discovery   the tool `rows` is left out: its schema cannot be used: it is for "array", and arguments are an object
+                         fix: this is a fault of the server; tell its authors. Its other tools work
+      ! tool discovery   no description: add
+                         fix: say what it does, or a model has only its name: in the server, or in its entry with "tools": {"descriptions": {…}}
+      ! tool discovery   arguments without a type: guess.x
+                         fix: give each a `type` in the server's schema, or a model has to guess
+      ! tool discovery   descriptions that are too long, and were cut: essay (60000 characters)
+                         fix: what matters has to stand at their beginning; `wharf context` tells what they cost
+
+    1 server: 5 ok, 3 pieces of advice, 2 problems
+    "#);
+}
+
+#[test]
+fn a_filter_that_names_no_tool_is_told() {
+    let world = World::new().server_with("s", &Script::good(), "tools", json!({"allow": ["ecko"]}));
+    let out = told(&world, &[]);
+    assert!(out.contains("none of its 2 tools is offered") && out.contains("did you mean `echo`?"), "{out}");
+}
+
+#[test]
+fn a_broken_entry_and_an_unset_variable_are_told_with_their_lines() {
+    let world = World::new()
+        .entry("broken", json!({"command": "a", "url": "http://b"}))
+        .entry("unset", json!({"command": "a", "env": {"TOKEN": "${NOT_SET_HERE}"}}));
+    insta::assert_snapshot!(told(&world, &[]), @"
+    exit 2
+    broken
+      ✗ start and scope  ~/root/mcp.json:5: mcpServers.broken.url: stands beside `command`
+                         fix: keep one of them
+
+    unset
+      ✗ start and scope  ~/root/mcp.json:10: mcpServers.unset.env.TOKEN: the variable NOT_SET_HERE is not set
+                         fix: set it, or give a default: `${NOT_SET_HERE:-default}`
+
+    2 servers: 0 ok, 0 pieces of advice, 2 problems
+    ");
+    assert_eq!(findings(&world, &["unset"]).1, ["problem start and scope/configuration"]);
+}
+
+#[test]
+fn a_project_server_that_nobody_approved_is_told_and_never_started() {
+    let world = World::new().project_server("ours", &Script::good().at_start([Step::Touch("$/started".into())]));
+    insta::assert_snapshot!(told(&world, &[]), @"
+    exit 2
+    ours (stdio)
+      ✗ start and scope  it belongs to this project and needs your approval; it was not started
+                         fix: look at what it runs, and approve it: wharf approve ours
+
+    1 server: 0 ok, 0 pieces of advice, 1 problem
+    ");
+    assert_eq!(findings(&world, &["ours"]), (2, vec!["problem start and scope/approval".to_owned()]));
+    assert!(!world.path("started").exists());
+}
+
+#[test]
+fn a_server_that_is_switched_off_is_no_problem_and_not_started() {
+    let script = Script::good().at_start([Step::Touch("$/started".into())]);
+    let world = World::new().server_with("off", &script, "disabled", json!(true));
+    assert_eq!(findings(&world, &[]), (0, vec!["ok start and scope/scope".to_owned()]));
+    assert!(told(&world, &["off"]).contains("fix: wharf enable off"));
+    assert!(!world.path("started").exists());
+}
+
+#[test]
+fn a_server_that_wants_a_login_ends_with_three() {
+    let remote = remote(Script::good().on("initialize", [refuse(401, &[("www-authenticate", "Bearer")], "")]));
+    let world = World::new().entry("private", json!({"url": remote.url()}));
+    let (code, found) = findings(&world, &[]);
+    assert_eq!((code, found.last().unwrap().as_str()), (3, "problem connection/login"), "{found:?}");
+}
+
+#[test]
+fn how_far_one_gets_on_the_way_to_an_address_is_told() {
+    let remote = remote(Script::good().on("initialize", [refuse(404, &[], "nothing here")]));
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let cases = [
+        (format!("http://127.0.0.1:{port}/mcp"), "problem connection/port"),
+        ("http://no-such-host.invalid/mcp".to_owned(), "problem connection/name"),
+        (remote.url(), "problem connection/http"),
+    ];
+    for (url, expected) in cases {
+        let world = World::new().entry("s", json!({"url": url}));
+        let (code, found) = findings(&world, &[]);
+        assert_eq!((code, found.last().unwrap().as_str()), (4, expected), "{found:?}");
+    }
+}
+
+#[test]
+fn a_good_server_over_http_is_looked_at_to_the_end() {
+    let remote = remote(Script::good());
+    let world = World::new().entry("web", json!({"url": remote.url()}));
+    let (code, found) = findings(&world, &["web", "--call", "add", "a=1", "b=2"]);
+    assert_eq!((code, found.last().unwrap().as_str()), (0, "ok tool execution/call"), "{found:?}");
+}
+
+#[test]
+fn a_list_that_never_comes_is_waited_for_no_longer_than_asked() {
+    let world = World::new().server("s", &Script::good().on("tools/list", [Step::Hang]));
+    let (code, found) = findings(&world, &["--timeout", "0.5"]);
+    assert_eq!((code, found.last().unwrap().as_str()), (1, "problem tool discovery/list"), "{found:?}");
+    let refused = World::new().server("s", &Script::good().on("tools/list", [Step::Error(-32601, "no".into())]));
+    assert_eq!(findings(&refused, &[]).1.last().unwrap(), "problem tool discovery/list");
+}
+
+#[test]
+fn a_tool_is_called_only_when_it_is_named_and_what_comes_of_it_is_told() {
+    let script = Script::good()
+        .any_tool("fail")
+        .on_call("fail", [Step::Result(json!({"content": [{"type": "text", "text": "disk full"}], "isError": true}))])
+        .on_call("add", [Step::Touch("$/called".into()), Step::Normally]);
+    let world = World::new().server("s", &script);
+    let last = |arguments: &[&str]| {
+        let out = told(&world, arguments);
+        let code = out.lines().next().unwrap().to_owned();
+        let call: Vec<&str> = out.lines().skip_while(|line| !line.contains("pings")).skip(1).collect();
+        format!("{code}\n{}", call[..call.len() - 2].join("\n"))
+    };
+    assert_eq!(findings(&world, &[]).0, 0);
+    assert!(!world.path("called").exists());
+    let runs = [
+        last(&["s", "--call", "add", "a=40", "b=2"]),
+        last(&["s", "--call", "mcp__s__add", "{\"a\": 40, \"b\": \"two\"}"]),
+        last(&["s", "--call", "ad"]),
+        last(&["s", "--call", "fail"]),
+    ];
+    assert!(world.path("called").exists());
+    insta::assert_snapshot!(runs.join("\n"), @r#"
+    exit 0
+      ✓ tool execution   `add` answered in N ms: 42
+    exit 2
+      ✗ tool execution   the arguments of `add` do not fit its schema: at `/b`: "two" is not of type "integer"
+                         fix: add takes a: integer, b: integer
+    exit 2
+      ✗ tool execution   there is no tool `ad`
+                         fix: did you mean `add`?
+    exit 1
+      ✗ tool execution   `fail` answered after N ms that it failed: disk full
+                         fix: fail takes no arguments; the server's log may say more
+    "#);
+    assert_eq!(world.run(&["doctor", "--call", "add"]).code, 2);
+}
+
+#[test]
+fn servers_are_looked_at_side_by_side_and_the_worst_decides_how_it_ends() {
+    let slow = Script::good().at_start([Step::Wait(1_500)]);
+    let world = World::new().server("a", &slow).server("b", &slow).server("c", &slow);
+    let began = tokio::time::Instant::now();
+    assert_eq!(findings(&world, &[]).0, 0);
+    assert!(began.elapsed().as_secs_f64() < 4.4, "{:?}", began.elapsed());
+
+    let world = World::new()
+        .server("good", &Script::good())
+        .server("odd", &odd())
+        .entry("broken", json!({"command": 7}))
+        .entry("gone", json!({"url": "http://127.0.0.1:1/mcp"}));
+    let (code, found) = findings(&world, &[]);
+    assert_eq!(code, 4, "{found:?}");
+    let (code, _) = findings(&world, &["odd"]);
+    assert_eq!(code, 1);
+}
+
+#[test]
+fn what_is_wrong_with_the_environment_costs_only_who_depends_on_it() {
+    let world = World::new().server("good", &Script::good()).entry("tls", json!({"url": "https://127.0.0.1:1/mcp"}));
+    let mut command = crate::wharf(&["doctor", "--config-root", world.path("root").to_str().unwrap()]);
+    world.run(&["list"]);
+    command.env("SSL_CERT_FILE", "/no/such/file").current_dir(world.path("project"));
+    let ran = crate::ran(command);
+    assert!(
+        ran.out.contains("SSL_CERT_FILE names `/no/such/file`") && ran.out.contains("3 pings answered"),
+        "{}",
+        ran.out
+    );
+    assert_eq!(ran.code, 2);
+}
+
+#[test]
+fn nothing_to_look_at_and_a_name_that_is_none_are_usage_errors() {
+    let none = World::new().run(&["doctor"]);
+    assert!(none.code == 2 && none.err.starts_with("error: there are no servers"), "{}", none.err);
+    let unknown = World::new().server("time", &Script::good()).run(&["doctor", "tme"]);
+    assert!(unknown.code == 2 && unknown.err.contains("did you mean `time`?"), "{}", unknown.err);
+}
+
+/// Every example in the guide is what the command prints, word for word.
+#[test]
+fn the_examples_of_the_guide_are_true() {
+    let guide = include_str!("../../../../docs/troubleshooting.md");
+    let examples: Vec<&str> = guide.split("```text\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    let exits = Script::good().at_start([Step::Stderr("API_KEY is not set".into()), Step::Exit(3)]);
+    let world = World::new()
+        .server("notes", &exits)
+        .entry("time", json!({"command": "uvx", "args": ["mcp-server-time"]}))
+        .entry("docs", json!({"url": "http://127.0.0.1:1/mcp"}))
+        .server("files", &odd())
+        .server("sums", &Script::good());
+    let out =
+        [world.run(&["doctor", "-q"]).out, world.run(&["doctor", "sums", "-q", "--call", "add", "a=1", "b=two"]).out];
+    let out = world.plain(&out.join("\n"));
+    assert_eq!(examples.len(), 5);
+    for example in examples {
+        assert!(out.contains(example), "not printed:\n{example}\nin:\n{out}");
+    }
+}

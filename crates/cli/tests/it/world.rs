@@ -1,0 +1,89 @@
+//! A person's folder and a project of their own, with servers configured in them.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value, json};
+use wharf_testkit::{Script, scripted_server};
+
+use crate::{Ran, ran, wharf};
+
+/// Everything the binary reads, in a folder that is gone afterwards. `$` in a script stands for that folder.
+pub(crate) struct World {
+    folder: tempfile::TempDir,
+    user: Map<String, Value>,
+    project: Map<String, Value>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["root", "project"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        Self { folder, user: Map::new(), project: Map::new() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A server of the user scope, with this entry.
+    pub(crate) fn entry(mut self, name: &str, entry: Value) -> Self {
+        self.user.insert(name.to_owned(), entry);
+        self
+    }
+
+    /// A scripted server of the user scope.
+    pub(crate) fn server(self, name: &str, script: &Script) -> Self {
+        let entry = self.scripted(name, script);
+        self.entry(name, entry)
+    }
+
+    /// A scripted server of the user scope, with more in its entry.
+    pub(crate) fn server_with(self, name: &str, script: &Script, key: &str, value: Value) -> Self {
+        let mut entry = self.scripted(name, script);
+        entry[key] = value;
+        self.entry(name, entry)
+    }
+
+    /// A scripted server of the project, which nobody has approved.
+    pub(crate) fn project_server(mut self, name: &str, script: &Script) -> Self {
+        let entry = self.scripted(name, script);
+        self.project.insert(name.to_owned(), entry);
+        self
+    }
+
+    fn scripted(&self, name: &str, script: &Script) -> Value {
+        let file = self.path(&format!("{name}.script"));
+        let text = serde_json::to_string(script).unwrap().replace('$', self.folder.path().to_str().unwrap());
+        std::fs::write(&file, text).unwrap();
+        json!({"command": scripted_server(), "args": [file]})
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        let write = |file: &str, servers: &Map<String, Value>| {
+            let text = serde_json::to_string_pretty(&json!({"mcpServers": servers})).unwrap();
+            std::fs::write(self.path(file), text).unwrap();
+        };
+        write("root/mcp.json", &self.user);
+        if !self.project.is_empty() {
+            write("project/.mcp.json", &self.project);
+        }
+        let mut command = wharf(arguments);
+        command.env("WHARF_CONFIG_ROOT", self.path("root")).current_dir(self.path("project"));
+        ran(command)
+    }
+
+    /// What was printed, with everything that differs from run to run made the same.
+    pub(crate) fn plain(&self, text: &str) -> String {
+        let folder = self.folder.path().canonicalize().unwrap();
+        let text = text.replace(folder.to_str().unwrap(), "~").replace(scripted_server().to_str().unwrap(), "server");
+        let words = text.split_inclusive(char::is_whitespace).collect::<Vec<_>>();
+        let is_time = |index: usize| {
+            let unit = words.get(index + 1).map_or("", |unit| unit.trim_end_matches([' ', '\n', ':', ',']));
+            matches!(unit, "ms" | "s") && words[index].trim().parse::<f64>().is_ok()
+        };
+        let same = |(index, word): (usize, &&str)| if is_time(index) { "N ".to_owned() } else { (*word).to_owned() };
+        words.iter().enumerate().map(same).collect()
+    }
+}
