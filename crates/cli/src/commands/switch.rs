@@ -55,7 +55,7 @@ fn switched(globals: &Globals, name: &str, switch: Switch) -> Result<(&'static s
     match switch {
         Switch::On => editor.enable(&parsed),
         Switch::Off => editor.disable(&parsed),
-    }
+    }?;
     editor.save()?;
     let setup = Setup::read(globals)?;
     Ok(match setup.loaded.find(name) {
