@@ -32,6 +32,7 @@ pub(crate) struct Args {
 
 /// What holds for every command.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Globals {
     /// A server for this call: a name, and its address or the command that starts it. May be given several times
     #[arg(long, global = true, value_name = "NAME=URL|COMMAND")]
@@ -48,16 +49,16 @@ pub(crate) struct Globals {
     /// Only the servers of --mcp, and none that is configured
     #[arg(long, global = true)]
     pub(crate) only_mcp: bool,
-    /// How long one call may take in all, in seconds [default: 600, or MCP_TOOL_TIMEOUT milliseconds]
+    /// How long one call may take in all, in seconds [default: 600]
     #[arg(long, global = true, value_name = "SECONDS")]
     pub(crate) timeout: Option<f64>,
-    /// How long a server may take to start, in seconds [default: 30, or MCP_TIMEOUT milliseconds]
+    /// How long a server may take to start, in seconds [default: 30]
     #[arg(long, global = true, value_name = "SECONDS")]
     pub(crate) connect_timeout: Option<f64>,
     /// The project's folder [default: the nearest one with a .mcp.json, or the repository's root]
     #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) project: Option<PathBuf>,
-    /// One folder for everything that is kept for this person [default: WHARF_CONFIG_ROOT, or the usual folders]
+    /// One folder for everything that is kept for this person [default: the usual folders]
     #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) config_root: Option<PathBuf>,
     /// Write JSON instead of text

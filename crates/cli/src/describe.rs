@@ -1,8 +1,10 @@
 //! A configured server in words, as it is written and without its secrets: what variables hold is never shown.
 
+use std::fmt;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 use wharf::Protocol;
 use wharf::fleet::config::{Configured, Launch, Standing, looks_secret};
 use wharf::fleet::{Reach, Settings};
@@ -66,20 +68,36 @@ fn address(url: &str) -> String {
     plain(&format!("{place}?{}", shown.join("&")))
 }
 
-/// The names in an object of variables or headers, and where their values come from. The values themselves are not
-/// shown.
-pub(crate) fn names(found: &Configured, key: &str) -> Vec<String> {
+/// A variable or a header, and the variables of this machine its value comes from: none if it is written in the file.
+/// The value itself is not shown.
+#[derive(Serialize)]
+pub(crate) struct Named {
+    name: String,
+    from: Vec<String>,
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.from[..] {
+            [] => write!(f, "{} (written in the file)", self.name),
+            from => write!(f, "{} (from {})", self.name, from.join(", ")),
+        }
+    }
+}
+
+/// The names in an object of variables or headers.
+pub(crate) fn names(found: &Configured, key: &str) -> Vec<Named> {
     let written = serde_json::to_value(&found.written).unwrap_or_default();
     let fields = written[key].as_object().cloned().unwrap_or_default();
-    let one = |(name, value): (&String, &Value)| match sources(value.as_str().unwrap_or_default()) {
-        sources if sources.is_empty() => plain(&format!("{name} (written in the file)")),
-        sources => plain(&format!("{name} (from {})", sources.join(", "))),
+    let one = |(name, value): (&String, &Value)| {
+        let from = sources(value.as_str().unwrap_or_default());
+        Named { name: name.clone(), from }
     };
     fields.iter().map(one).collect()
 }
 
 /// What else an entry says: everything but how the server is reached.
-pub(crate) fn settings(found: &Configured) -> Vec<(String, Value)> {
+pub(crate) fn settings(found: &Configured) -> Map<String, Value> {
     let Settings { required, timeout, connect_timeout, protocol, tools, max_output_tokens, display_name, .. } =
         &found.server.settings;
     let milliseconds = |limit: &Option<Duration>| limit.map(|limit| json!(limit.as_millis()));

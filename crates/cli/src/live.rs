@@ -59,7 +59,7 @@ impl Live {
         let lines = lines(statuses, elapsed, (width.saturating_sub(1), height.saturating_sub(1).max(1)));
         let mut text = if self.lines == 0 { "\u{1b}[?25l".to_owned() } else { format!("\u{1b}[{}A", self.lines) };
         for line in &lines {
-            text.push_str(&format!("\r\u{1b}[2K{}\n", line.painted(self.colours)));
+            text.extend(["\r\u{1b}[2K", &line.painted(self.colours), "\n"]);
         }
         // What is left of more lines than there are now.
         text.push_str("\u{1b}[J");

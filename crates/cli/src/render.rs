@@ -101,7 +101,9 @@ pub(crate) fn problem(problem: &Problem) {
         Severity::Error => error(&shown.to_string(), &[], hint),
         Severity::Warning => {
             warning(&shown.to_string());
-            hint.iter().for_each(|hint| self::hint(hint));
+            if let Some(told) = hint {
+                self::hint(told);
+            }
         }
         Severity::Note => note(&problem.to_string()),
     }

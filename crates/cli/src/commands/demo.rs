@@ -124,18 +124,15 @@ async fn visit_all(fleet: &Fleet) -> Vec<Visit> {
 async fn visit(fleet: &Fleet, status: &Status) -> Visit {
     let exit = Exit::from(status);
     let session = fleet.session(&status.name);
-    let cells = match (&status.info, session) {
-        (Some(info), Some(session)) => {
-            let began = Instant::now();
-            let pinged = session.ping().await;
-            let ping = pinged.map_or_else(|error| error.kind.to_string(), |()| milliseconds(began));
-            [format!("{} {}", info.name, info.version), info.protocol(), tools_told(status.tools), ping]
-        }
-        _ => {
-            let nothing = || "–".to_owned();
-            let reason = status.reason.as_ref().map(ToString::to_string);
-            [reason.unwrap_or_default(), nothing(), nothing(), nothing()]
-        }
+    let cells = if let (Some(info), Some(session)) = (&status.info, session) {
+        let began = Instant::now();
+        let pinged = session.ping().await;
+        let ping = pinged.map_or_else(|error| error.kind.to_string(), |()| milliseconds(began));
+        [format!("{} {}", info.name, info.version), info.protocol(), tools_told(status.tools), ping]
+    } else {
+        let nothing = || "–".to_owned();
+        let reason = status.reason.as_ref().map(ToString::to_string);
+        [reason.unwrap_or_default(), nothing(), nothing(), nothing()]
     };
     Visit { server: status.name.to_string(), cells, exit }
 }

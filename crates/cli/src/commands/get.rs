@@ -1,12 +1,13 @@
 //! `wharf get`: everything about one server.
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use wharf::fleet::Status;
 use wharf::fleet::config::{Broken, Configured, Problem, Standing};
 
 use super::list::{self, Row, marked};
 use crate::args::{Get, Globals};
+use crate::describe::Named;
 use crate::exit::Exit;
 use crate::interrupt::guarded;
 use crate::live::Live;
@@ -20,10 +21,10 @@ struct Shown<'a> {
     version: u32,
     server: Row,
     /// The names of its variables and headers; what they hold is not shown.
-    env: Vec<String>,
-    headers: Vec<String>,
+    env: Vec<Named>,
+    headers: Vec<Named>,
     /// What else its entry says.
-    settings: Vec<(String, Value)>,
+    settings: Map<String, Value>,
     protocol: Option<String>,
     /// Servers of the same name that are not used.
     others: Vec<Row>,
@@ -98,7 +99,7 @@ async fn show(globals: &Globals, setup: &Setup, found: &Configured, status: Opti
 }
 
 async fn show_broken(globals: &Globals, setup: &Setup, broken: &Broken) -> Exit {
-    let (env, headers, settings) = (Vec::new(), Vec::new(), Vec::new());
+    let (env, headers, settings) = (Vec::new(), Vec::new(), Map::new());
     let (others, problems) = (others(setup, &broken.name), problems(setup, &broken.name));
     let server = list::broken(broken);
     let shown = Shown { version: 1, server, env, headers, settings, protocol: None, others, problems };
@@ -119,8 +120,8 @@ fn in_words(shown: &Shown<'_>, status: Option<&Status>) -> String {
     let is_command = row.transport == Some("stdio");
     row.transport.iter().for_each(|transport| say("transport", transport));
     row.target.iter().for_each(|target| say(if is_command { "command" } else { "url" }, target));
-    shown.env.iter().for_each(|variable| say("env", variable));
-    shown.headers.iter().for_each(|header| say("header", header));
+    shown.env.iter().for_each(|variable| say("env", &variable.to_string()));
+    shown.headers.iter().for_each(|header| say("header", &header.to_string()));
     for (key, value) in &shown.settings {
         say(key, &value.to_string());
     }

@@ -103,7 +103,9 @@ async fn show(globals: &Globals, setup: &Setup, list: &List, statuses: &BTreeMap
     let mut head = head.to_vec();
     if list.no_connect {
         head.remove(4);
-        table.iter_mut().for_each(|row| drop(row.remove(4)));
+        for row in &mut table {
+            row.remove(4);
+        }
     }
     render::out(render::table(&head, table)).await
 }

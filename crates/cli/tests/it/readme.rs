@@ -5,7 +5,7 @@ use std::path::Path;
 use wharf_testkit::Script;
 
 use crate::remote::remote;
-use crate::{ran, wharf};
+use crate::{Person, ran};
 
 fn document(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
@@ -18,19 +18,31 @@ fn commands(document: &str) -> Vec<String> {
     lines.filter(|line| !line.contains("uvx") && !line.contains("npx")).map(str::to_owned).collect()
 }
 
-#[test]
-fn every_command_the_readme_shows_works() {
-    let commands = commands(&document("README.md"));
-    assert!(commands.len() >= 3, "{commands:?}");
-    let server = remote(Script::good());
+/// Runs the commands of a document one after the other, as one person would.
+fn all_work(name: &str, least: usize) {
+    let commands = commands(&document(name));
+    assert!(commands.len() >= least, "{commands:?}");
+    let (server, person) = (remote(Script::good()), Person::new());
+    // Examples name the server as people will have it installed: the binary itself.
+    let folder = Path::new(env!("CARGO_BIN_EXE_wharf")).parent().unwrap();
     for command in commands {
         // What is at an address on the web is at one of this machine here.
         let command = command.replace("https://example.com/mcp", &server.url());
-        // Examples name the server as people will have it installed: the binary itself.
-        let wharf_path = env!("CARGO_BIN_EXE_wharf");
-        let words = shlex::split(&command.replace("=wharf ", &format!("={wharf_path} "))).unwrap();
+        let words = shlex::split(&command).unwrap();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let ran = ran(wharf(&words));
+        let mut wharf = person.wharf(&words);
+        wharf.env("PATH", format!("{}:/usr/bin:/bin", folder.display()));
+        let ran = ran(wharf);
         assert_eq!(ran.code, 0, "`wharf {command}` said: {}", ran.err);
     }
+}
+
+#[test]
+fn every_command_the_readme_shows_works() {
+    all_work("README.md", 8);
+}
+
+#[test]
+fn every_command_the_documentation_shows_works() {
+    all_work("docs/cli.md", 5);
 }

@@ -32,7 +32,7 @@ pub async fn fetch(url: &str, settings: HttpSettings) -> Result<CloudText, Strin
 
 async fn ask(uri: Uri, settings: HttpSettings) -> Result<String, String> {
     let client = HttpClient::new(settings).map_err(|error| error.to_string())?;
-    let request = Request::get(uri).header(ACCEPT, "application/json").body(bytes::Bytes::default());
+    let request = Request::get(uri).header(ACCEPT, "application/json").body(Vec::new().into());
     let request = request.map_err(|error| error.to_string())?;
     let mut response = client.send(request).await.map_err(|error| error.to_string())?;
     if !response.status().is_success() {

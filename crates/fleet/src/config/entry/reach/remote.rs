@@ -28,7 +28,7 @@ fn url<'a>(reading: &mut Reading<'a>, at: &At<'a>, family: Family) -> Option<Str
     }
     if let Err(unusable) = address::check(&url, family) {
         // Only what is written is shown: a variable may hold anything.
-        let problem = at.error(format!("`{written}` {}", unusable.why));
+        let problem = at.error(format!("`{}` {}", without_user(written), unusable.why));
         reading.problems.push(match unusable.hint {
             Some(hint) => problem.with_hint(hint),
             None => problem,
@@ -36,6 +36,16 @@ fn url<'a>(reading: &mut Reading<'a>, at: &At<'a>, family: Family) -> Option<Str
         return None;
     }
     Some(url)
+}
+
+/// An address without the name and password it may have.
+fn without_user(url: &str) -> String {
+    let after_scheme = url.find("://").map_or(0, |at| at + 3);
+    let authority = url[after_scheme..].split(['/', '?', '#']).next().unwrap_or_default();
+    match authority.rfind('@') {
+        Some(at) => format!("{}…{}", &url[..after_scheme], &url[after_scheme + at..]),
+        None => url.to_owned(),
+    }
 }
 
 /// What is sent with every request.
