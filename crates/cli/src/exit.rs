@@ -54,7 +54,7 @@ impl From<&Status> for Exit {
             State::Connected => Self::Done,
             State::NeedsAuth => Self::NeedsLogin,
             State::Failed | State::Pending | State::Disabled => {
-                status.error().map_or(Self::Unreachable, |error| Self::from(&error.kind).max(Self::NeedsLogin))
+                status.error().map_or(Self::Unreachable, |error| Self::from(&error.kind))
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use wharf::fleet::{Fleet, Reason, Status};
+use wharf::fleet::{Fleet, Reason, State, Status};
 use wharf::{Json, Listed, Quarantined, ServerName, Tool};
 
 use crate::args::{Globals, Tools};
@@ -44,7 +44,8 @@ pub(crate) async fn run(globals: &Globals, tools: Tools) -> Exit {
         } else {
             show(&fleet, &found, globals).await
         };
-        let exits = found.iter().filter(|(status, _)| status.required).map(|(status, _)| Exit::from(status));
+        let needed = |status: &Status| status.required && status.state != State::Disabled;
+        let exits = found.iter().filter(|(status, _)| needed(status)).map(|(status, _)| Exit::from(status));
         exits.max().unwrap_or(Exit::Done).max(written)
     })
     .await

@@ -20,6 +20,8 @@ fn what_would_be_run_is_shown_in_full_with_its_dangers() {
     let person = project();
     insta::assert_snapshot!(person.screen(&person.run(&["approve", "demo", "--yes"])));
     assert!(person.run(&["list", "--no-connect"]).out.contains("ready"));
+    let other = project();
+    insta::assert_snapshot!(other.screen(&other.run(&["approve", "demo", "--yes", "--json", "-q"])));
 }
 
 #[test]

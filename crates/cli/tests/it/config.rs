@@ -208,9 +208,14 @@ fn a_providers_servers_are_there_and_cannot_start_anything() {
     let (url, answering) = provider(text.to_string());
     let person = Person::new();
     person.write(USER, &json!({ "cloud": url }).to_string());
-    let ran = person.run(&["call", "web", "add", "a=2", "b=3"]);
+    let ran = person.run(&["list", "--json", "-q"]);
     answering.join().unwrap();
-    assert_eq!((ran.code, ran.out.as_str()), (0, "5\n"), "{}", ran.err);
+    let told: Value = serde_json::from_str(&ran.out).unwrap();
+    let servers = told["servers"].as_array().unwrap().iter();
+    let states: Vec<String> =
+        servers.map(|one| format!("{} {} {}", one["name"], one["scope"], one["state"]).replace('"', "")).collect();
+    assert_eq!((ran.code, &states[..]), (0, &["web cloud connected".to_owned(), "evil cloud failed".to_owned()][..]));
+    assert!(ran.err.contains("would start a command, which a provider may not"), "{}", ran.err);
 }
 
 #[test]

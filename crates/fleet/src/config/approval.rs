@@ -22,6 +22,7 @@ const VERSION: u32 = 1;
 
 /// What a person has to see before a project's server is started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Approval {
     /// The server.
     pub name: ServerName,

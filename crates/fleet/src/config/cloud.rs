@@ -57,12 +57,35 @@ mod tests {
 
     #[tokio::test]
     async fn only_an_address_that_cannot_be_listened_to_or_is_here_is_asked() {
-        for url in ["http://example.com/servers", "http://localhost.example.com/", "ftp://127.0.0.1/", "file:///etc/x"]
-        {
+        for url in ["http://example.com/servers", "http://localhost.example.com/", "ftp://127.0.0.1/"] {
             assert_eq!(refused(url).await, "its address has to begin with https://", "{url}");
         }
         assert_eq!(refused("https://user:s3cr3t@example.com/").await, "its address has a name or password in it");
         let nobody = refused("http://127.0.0.1:1/servers").await;
         assert!(nobody.contains("127.0.0.1:1"), "{nobody}");
+    }
+
+    /// Answers one request with a whole response.
+    fn answers(response: String) -> String {
+        use std::io::{Read as _, Write as _};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}/servers", listener.local_addr().expect("an address"));
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a question");
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(response.as_bytes());
+        });
+        url
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_taken_as_it_is_unless_it_is_none_or_too_long() {
+        let url = answers("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}".to_owned());
+        let fetched = fetch(&url, HttpSettings::default()).await.expect("an answer");
+        assert_eq!(fetched, CloudText { from: url, text: "{}".to_owned() });
+        let url = answers("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n".to_owned());
+        assert_eq!(refused(&url).await, "it answered with the status 503");
+        let url = answers(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{{", LONGEST + 1));
+        assert_eq!(refused(&url).await, "it is longer than 1 MiB");
     }
 }
