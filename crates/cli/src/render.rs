@@ -143,7 +143,9 @@ pub(crate) fn status(status: &fleet::Status, globals: &Globals) {
             if globals.verbose {
                 quote(&said(error));
             }
-            advice(error, *transport != "stdio").iter().for_each(|told| hint(told));
+            if let Some(told) = advice(error, *transport != "stdio") {
+                hint(&told);
+            }
         }
     }
 }

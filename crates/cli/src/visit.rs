@@ -42,7 +42,7 @@ pub(crate) async fn settled(fleet: &Fleet, quiet: bool) {
         doing.show(&waiting(&fleet.statuses()));
         tokio::select! {
             _ = &mut settled => return,
-            changed = changes.changed() => if changed.is_err() { return },
+            heard = changes.changed() => if heard.is_err() { return },
         }
     }
 }

@@ -63,7 +63,7 @@ impl From<Misuse> for Missing {
 async fn fetch(fleet: &Fleet, prompt: &Prompt) -> Result<Json, Missing> {
     let Prompt { server, name, arguments } = prompt;
     let Some((server_name, offer)) = fleet.prompts().await.pop() else {
-        return Err(misuse(format!("{server}: the server has no prompts"), None).into());
+        return Err(no_such_prompt(prompt, &Listed::default()).into());
     };
     let listed = offer.map_err(|error| Missing::Error(Box::new(error)))?;
     let Some(found) = listed.items.iter().find(|offered| offered.name == *name) else {

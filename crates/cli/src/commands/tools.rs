@@ -62,18 +62,14 @@ async fn show(fleet: &Fleet, statuses: &[Status], globals: &Globals) -> Exit {
 
 fn row(entry: &Entry, verbose: bool) -> Vec<String> {
     let server = entry.server.as_ref().map(ServerName::to_string).unwrap_or_default();
-    // Where the author says nothing, the words that stand in for it say nothing either.
-    let silent = *entry.description == entry.tool.description_or_default() && is_blank(&entry.tool);
+    // Where nobody says anything, the words that stand in for it say nothing either.
+    let silent = lint::is_undescribed(entry);
     let description = if silent { String::new() } else { render::brief(&entry.description, DESCRIPTION) };
     let mut row = vec![server, render::plain(&entry.tool.name), description];
     if verbose {
         row.extend([render::plain(&usage::offered(entry)), hints(entry.hints), entry.name.to_string()]);
     }
     row
-}
-
-fn is_blank(tool: &Tool) -> bool {
-    tool.description.as_ref().is_none_or(|text| text.trim().is_empty())
 }
 
 /// What a tool says about itself; what it does not say is not shown.
@@ -112,11 +108,16 @@ fn tell(name: &ServerName, listed: &Listed<Tool>, catalog: &Catalog, verbose: bo
             _ => {}
         }
     }
-    for tool in listed.items.iter().filter(|_| verbose) {
-        for lacking in lint::lacks(tool) {
-            render::note(&format!("{name}: `{}`: {lacking}", tool.name));
+    for entry in offered(name, catalog).filter(|_| verbose) {
+        for lacking in lint::lacks(entry) {
+            render::note(&format!("{name}: `{}`: {lacking}", entry.tool.name));
         }
     }
+}
+
+/// What is offered of one server.
+fn offered<'a>(name: &'a ServerName, catalog: &'a Catalog) -> impl Iterator<Item = &'a Arc<Entry>> {
+    catalog.entries().iter().filter(move |entry| entry.server.as_ref() == Some(name))
 }
 
 /// What the catalog tells of one server.
@@ -167,7 +168,6 @@ struct ShownOffer<'a> {
 impl<'a> ShownServer<'a> {
     fn new((status, listed): &'a Found, catalog: &'a Catalog) -> Self {
         let (name, listed) = (&status.name, listed.as_deref());
-        let mine = catalog.entries().iter().filter(|entry| entry.server.as_ref() == Some(name));
         let offer = |entry: &'a Arc<Entry>| {
             let Entry { tool, name, description, .. } = &**entry;
             ShownOffer { tool: &tool.name, name, description }
@@ -185,7 +185,7 @@ impl<'a> ShownServer<'a> {
             reason: status.reason.as_ref().map(Reason::to_string),
             protocol: status.info.as_ref().map(|info| info.revision.clone()),
             tools: listed.map_or_else(Vec::new, |listed| listed.items.iter().map(|tool| &tool.raw).collect()),
-            offered: mine.map(offer).collect(),
+            offered: offered(name, catalog).map(offer).collect(),
             quarantined: listed.map_or(&[], |listed| &listed.quarantined),
             notes: told.collect(),
             stderr: status.error().map_or(&[], |error| &error.evidence.stderr),
