@@ -33,8 +33,8 @@ impl Remote {
     /// The last message with this method that the server got.
     pub(crate) fn sent(&self, method: &str) -> serde_json::Value {
         let requests = self.server.requests();
-        let messages = requests.iter().filter_map(|seen| serde_json::from_str(&seen.body).ok());
-        messages.filter(|message: &serde_json::Value| message["method"] == method).last().unwrap()
+        let mut messages = requests.iter().rev().filter_map(|seen| serde_json::from_str(&seen.body).ok());
+        messages.find(|message: &serde_json::Value| message["method"] == method).unwrap()
     }
 
     fn run(&self, arguments: &[&str]) -> Ran {
