@@ -8,6 +8,7 @@ use wharf::Protocol;
 use wharf::fleet::Scope;
 use wharf::fleet::import::Host;
 
+use crate::commands::{prompt::Prompt, prompts::Prompts, read::Read, resources::Resources};
 use crate::complete;
 
 /// Where MCP servers dock and agents load their tools.
@@ -141,6 +142,20 @@ pub(crate) enum Command {
     Context(crate::commands::context::Context),
     /// Find out what is wrong with the servers, and how to mend it
     Doctor(crate::commands::doctor::Doctor),
+    /// List the prompts of the servers, and what they take
+    #[command(after_help = "Examples:\n  wharf prompts\n  wharf prompts docs --json")]
+    Prompts(Prompts),
+    /// Fill in a prompt, and show its messages
+    #[command(after_help = "Examples:\n  wharf prompt git review branch=main\n  \
+        wharf prompt docs summary '{\"topic\": \"sails\"}' --mcp docs=https://example.com/mcp")]
+    Prompt(Prompt),
+    /// List the resources of the servers, and the patterns of their addresses
+    #[command(after_help = "Examples:\n  wharf resources\n  wharf resources docs --json")]
+    Resources(Resources),
+    /// Read a resource: text as it is, anything else to a file or a pipe
+    #[command(after_help = "Examples:\n  wharf read docs file:///readme.md\n  \
+        wharf read docs file:///logo.png --out logo.png")]
+    Read(Read),
     /// Write a completion script for a shell
     #[command(after_help = "Example:\n  wharf completions bash > ~/.local/share/bash-completion/completions/wharf")]
     Completions {

@@ -23,28 +23,35 @@ pub(crate) fn json(text: &str) -> Result<Json, Misuse> {
     if json.is_object() { Ok(json) } else { Err(Misuse { what: "the arguments are JSON but no object".into(), hint }) }
 }
 
-fn pairs_of(pairs: &[String], tool: Option<&Tool>) -> Result<Json, Misuse> {
+fn pairs_of(words: &[String], tool: Option<&Tool>) -> Result<Json, Misuse> {
     let schema = tool.and_then(|tool| tool.input_schema.to_value().ok()).unwrap_or_default();
-    let mut arguments: Vec<(&str, Json)> = Vec::new();
-    for pair in pairs {
-        let Some((key, text)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {
-            let (what, hint) = if pair.trim_start().starts_with('{') {
+    let typed = |(key, text)| (key, value(text, &schema["properties"][key]));
+    let arguments: Vec<(&str, Json)> = pairs(words)?.into_iter().map(typed).collect();
+    let written = Json::of(&Object(&arguments));
+    written.map_err(|error| Misuse { what: format!("the arguments cannot be written: {error}"), hint: None })
+}
+
+/// Reads `key=value` pairs, each key once.
+pub(crate) fn pairs(words: &[String]) -> Result<Vec<(&str, &str)>, Misuse> {
+    let mut pairs: Vec<(&str, &str)> = Vec::new();
+    for word in words {
+        let Some((key, text)) = word.split_once('=').filter(|(key, _)| !key.is_empty()) else {
+            let (what, hint) = if word.trim_start().starts_with('{') {
                 ("JSON and key=value cannot be mixed".to_owned(), "give all arguments in one way")
             } else {
                 (
-                    format!("the argument `{pair}` is not key=value"),
+                    format!("the argument `{word}` is not key=value"),
                     "write key=value, or all arguments as one JSON object",
                 )
             };
             return Err(Misuse { what, hint: Some(hint.to_owned()) });
         };
-        if arguments.iter().any(|(other, _)| *other == key) {
+        if pairs.iter().any(|(other, _)| *other == key) {
             return Err(Misuse { what: format!("the argument `{key}` is given twice"), hint: None });
         }
-        arguments.push((key, value(text, &schema["properties"][key])));
+        pairs.push((key, text));
     }
-    let written = Json::of(&Object(&arguments));
-    written.map_err(|error| Misuse { what: format!("the arguments cannot be written: {error}"), hint: None })
+    Ok(pairs)
 }
 
 /// Pairs as an object, every value exactly as it was typed: a number may be larger than any number type.

@@ -64,7 +64,7 @@ impl Asker for Approving {
     fn ask(&self, question: Question) -> BoxFuture<'_, Answer> {
         match question.asked {
             Asked::Approve(_) => Box::pin(std::future::ready(Answer::Approval(Approval::Yes))),
-            Asked::Elicit { .. } | Asked::Sample { .. } => (&NoAsker).ask(question),
+            Asked::Elicit { .. } | Asked::Sample { .. } => NoAsker.ask(question),
         }
     }
 

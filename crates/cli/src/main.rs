@@ -13,6 +13,7 @@ mod failure;
 mod guard;
 mod interrupt;
 mod limits;
+mod lint;
 mod live;
 mod network;
 mod places;
@@ -24,6 +25,7 @@ mod setup;
 mod suggest;
 mod surroundings;
 mod usage;
+mod visit;
 mod writing;
 
 use std::process::ExitCode;
@@ -82,6 +84,10 @@ async fn run(args: Args) -> Exit {
         Command::Run(run) => commands::run::run(&globals, run).await,
         Command::Context(context) => commands::context::run(&globals, context).await,
         Command::Doctor(doctor) => commands::doctor::run(&globals, doctor).await,
+        Command::Prompts(prompts) => commands::prompts::run(&globals, prompts).await,
+        Command::Prompt(prompt) => commands::prompt::run(&globals, prompt).await,
+        Command::Resources(resources) => commands::resources::run(&globals, resources).await,
+        Command::Read(read) => commands::read::run(&globals, read).await,
         Command::Completions { shell } => commands::completions::run(shell).await,
         Command::Man => commands::completions::man().await,
     }

@@ -23,10 +23,16 @@ const QUOTED: usize = 10;
 
 /// Writes text and a line feed to stdout, and tells whether that worked. A reader that has gone away is no error of
 /// ours. The writing happens elsewhere: a pipe that nobody reads must not keep us from hearing Ctrl-C.
-pub(crate) async fn out(text: String) -> Exit {
+pub(crate) async fn out(mut text: String) -> Exit {
+    text.push('\n');
+    exactly(text.into_bytes()).await
+}
+
+/// Writes bytes to stdout, and nothing else.
+pub(crate) async fn exactly(bytes: Vec<u8>) -> Exit {
     let write = move || {
         let mut stdout = std::io::stdout().lock();
-        stdout.write_all(text.as_bytes()).and_then(|()| stdout.write_all(b"\n")).and_then(|()| stdout.flush())
+        stdout.write_all(&bytes).and_then(|()| stdout.flush())
     };
     match tokio::task::spawn_blocking(write).await {
         Ok(Err(cause)) if cause.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -55,11 +61,16 @@ pub(crate) async fn json(value: &impl serde::Serialize) -> Exit {
 /// An error, what the server said before it, and what can be done.
 pub(crate) fn error(what: &str, said: &[String], hint: Option<&str>) {
     err(&format!("{RED}error:{RED:#} {}", plain(what)));
-    for line in &said[said.len().saturating_sub(QUOTED)..] {
-        err(&format!("  {DIM}{}", plain(line).replacen('│', &format!("│{DIM:#}"), 1)));
-    }
+    quote(said);
     if let Some(told) = hint {
         self::hint(told);
+    }
+}
+
+/// The last of what a server said.
+fn quote(said: &[String]) {
+    for line in &said[said.len().saturating_sub(QUOTED)..] {
+        err(&format!("  {DIM}{}", plain(line).replacen('│', &format!("│{DIM:#}"), 1)));
     }
 }
 
@@ -114,27 +125,47 @@ pub(crate) fn hint(hint: &str) {
     err(&format!("{CYAN}hint:{CYAN:#} {}", plain(hint)));
 }
 
-/// Why a server of a fleet is not connected.
+/// Why a server of a fleet is not connected: an error if it is needed, a warning if it is not, and nothing if nobody
+/// wants it.
 pub(crate) fn status(status: &fleet::Status, globals: &Globals) {
+    let fleet::Status { name, state, transport, required, .. } = status;
     let reason = status.reason.as_ref().map(ToString::to_string).unwrap_or_default();
-    match (status.state, status.error()) {
-        (_, Some(error)) => call_error(error, None, status.transport != "stdio"),
-        (fleet::State::Disabled, None) if !globals.verbose => {}
-        (fleet::State::Disabled, None) => note(&format!("{}: {reason}", status.name)),
+    match status.error() {
+        Some(error) if *required => call_error(error, None, *transport != "stdio"),
+        None if *state == fleet::State::Disabled => {
+            if globals.verbose {
+                note(&format!("{name}: {reason}"));
+            }
+        }
+        None if *required => error(&format!("{name}: {state}: {reason}"), &[], None),
         _ if globals.quiet => {}
-        _ => warning(&format!("{}: {reason}", status.name)),
+        None => warning(&format!("{name}: {state}: {reason}")),
+        Some(error) => {
+            warning(&format!("{name}: {state}: {reason}"));
+            if globals.verbose {
+                quote(&said(error));
+            }
+            if let Some(told) = advice(error, *transport != "stdio") {
+                hint(&told);
+            }
+        }
     }
 }
 
 /// A call without an answer, or a server without a connection.
 pub(crate) fn call_error(failed: &CallError, hint: Option<String>, remote: bool) {
-    let Evidence { stderr, noise, .. } = &failed.evidence;
     let hint = hint.or_else(|| advice(failed, remote));
+    error(&format!("{}: {}", failed.server, failed.kind), &said(failed), hint.as_deref());
+}
+
+/// The last that a server said before things went wrong.
+fn said(failed: &CallError) -> Vec<String> {
+    let Evidence { stderr, noise, .. } = &failed.evidence;
     let mut said: Vec<String> = stderr.iter().map(|line| format!("stderr │ {line}")).collect();
     if said.is_empty() {
         said.extend(noise.as_ref().map(|noise| format!("stdout │ {noise}")));
     }
-    error(&format!("{}: {}", failed.server, failed.kind), &said, hint.as_deref());
+    said
 }
 
 /// What can be done about it.

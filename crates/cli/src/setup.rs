@@ -268,6 +268,13 @@ impl Setup {
         }
         for Enlisted { server, .. } in enlisted {
             server.settings.protocol = self.protocols.of(&server.name).unwrap_or(server.settings.protocol);
+            // What is said for this call counts more than what is written down.
+            if self.globals.timeout.is_some() {
+                server.settings.timeout = self.session.deadlines.total;
+            }
+            if self.globals.connect_timeout.is_some() {
+                server.settings.connect_timeout = Some(self.session.deadlines.connect);
+            }
             if !named(server) {
                 continue;
             }

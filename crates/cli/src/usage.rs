@@ -1,38 +1,32 @@
 //! What a tool takes, in one line.
 
 use serde_json::Value;
+use wharf::Tool;
 use wharf::fleet::Entry;
-use wharf::{Json, Tool};
 
 /// For example `add takes a: integer, b: integer, note: string (optional)`.
 pub(crate) fn sentence(tool: &Tool) -> String {
-    match arguments(tool) {
+    of(tool, &[])
+}
+
+/// The same for a tool in a catalog: without the arguments that the configuration sets.
+pub(crate) fn taken_by(entry: &Entry) -> String {
+    match &entry.bound().collect::<Vec<_>>()[..] {
+        [] => sentence(&entry.tool),
+        bound => of(&entry.tool, bound),
+    }
+}
+
+/// What a model is told that a tool takes, for example `a: integer, b: integer, note: string (optional)`.
+pub(crate) fn offered(entry: &Entry) -> String {
+    listed(&entry.input_schema.to_value().unwrap_or_default(), &[])
+}
+
+fn of(tool: &Tool, without: &[&str]) -> String {
+    match listed(&tool.input_schema.to_value().unwrap_or_default(), without) {
         taken if taken.is_empty() => format!("{} takes no arguments", tool.name),
         taken => format!("{} takes {taken}", tool.name),
     }
-}
-
-/// The same of a tool in a catalog, without the arguments that the configuration sets.
-pub(crate) fn taken_by(entry: &Entry) -> String {
-    match arguments_of(&entry.tool.input_schema, entry) {
-        taken if taken.is_empty() => format!("{} takes no arguments", entry.tool.name),
-        taken => format!("{} takes {taken}", entry.tool.name),
-    }
-}
-
-/// What a model is told that a tool takes.
-pub(crate) fn offered(entry: &Entry) -> String {
-    arguments_of(&entry.input_schema, entry)
-}
-
-fn arguments_of(schema: &Json, entry: &Entry) -> String {
-    let bound: Vec<&str> = entry.bound().collect();
-    listed(&schema.to_value().unwrap_or_default(), &bound)
-}
-
-/// For example `a: integer, b: integer, note: string (optional)`.
-pub(crate) fn arguments(tool: &Tool) -> String {
-    listed(&tool.input_schema.to_value().unwrap_or_default(), &[])
 }
 
 fn listed(schema: &Value, without: &[&str]) -> String {
@@ -66,16 +60,14 @@ fn kind(schema: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
-    use wharf::Item as _;
 
     #[test]
     fn types_choices_and_alternatives_are_told() {
-        let tool = json!({"name": "t", "inputSchema": {"required": ["a"], "properties": {
+        let schema = json!({"required": ["a"], "properties": {
             "a": {"type": "integer"}, "b": {"enum": ["+", "-"]}, "c": {"anyOf": [{"type": "string"}, {"type": "null"}]},
-            "d": {"type": ["array", "null"]}, "e": {}}}});
-        let tool = Tool::from_json(&Json::from(tool)).unwrap();
-        let expected = "t takes a: integer, b: \"+\" | \"-\" (optional), c: string | null (optional), \
+            "d": {"type": ["array", "null"]}, "e": {}, "f": {"type": "string"}}});
+        let expected = "a: integer, b: \"+\" | \"-\" (optional), c: string | null (optional), \
             d: array | null (optional), e: any (optional)";
-        assert_eq!(sentence(&tool), expected);
+        assert_eq!(listed(&schema, &["f"]), expected);
     }
 }

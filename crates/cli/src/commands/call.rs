@@ -19,6 +19,7 @@ use crate::interrupt::guarded;
 use crate::servers::{Misuse, misuse};
 use crate::setup::{How, LONGEST, Setup, Which};
 use crate::suggest::nearest;
+use crate::visit::{misused, only};
 use crate::{arguments, render, usage};
 use doing::Doing;
 
@@ -33,10 +34,7 @@ pub(crate) async fn run(globals: &Globals, call: Call) -> Exit {
     };
     let (fleet, dispatcher, given) = match prepared.await {
         Ok(prepared) => prepared,
-        Err(misuse) => {
-            render::misuse(&misuse);
-            return Exit::Usage;
-        }
+        Err(misuse) => return misused(&misuse),
     };
     let work = async {
         doing.show(&format!("connecting to {}", call.server));
@@ -77,15 +75,9 @@ struct Chosen {
 }
 
 async fn choose(globals: &Globals, call: &Call, fleet: &Fleet, given: Option<Json>) -> Result<Chosen, Exit> {
-    let Some(status) = fleet.statuses().pop() else { return Err(Exit::Usage) };
+    let status = only(fleet, globals, subject(call)).await?;
     let remote = status.transport != "stdio";
-    let (Some(session), Some(listed)) = (fleet.session(&status.name), fleet.listed(&status.name)) else {
-        let Some(error) = status.error() else {
-            render::status(&status, globals);
-            return Err(Exit::from(&status));
-        };
-        return Err(Failure { remote, error, hint: None }.told(globals, subject(call)).await);
-    };
+    let listed = fleet.listed(&status.name).unwrap_or_default();
     let catalog = fleet.catalog();
     let wanted = |entry: &&Arc<Entry>| *entry.tool.name == *call.tool;
     let chosen = catalog.entries().iter().find(wanted).or_else(|| catalog.get(&call.tool)).cloned();
@@ -93,11 +85,8 @@ async fn choose(globals: &Globals, call: &Call, fleet: &Fleet, given: Option<Jso
         let arguments = given.map_or_else(|| arguments::read(&call.arguments, Some(&entry.tool)), Ok)?;
         Ok((entry, arguments))
     });
-    let (entry, arguments) = checked.map_err(|misuse| {
-        render::misuse(&misuse);
-        Exit::Usage
-    })?;
-    if globals.verbose {
+    let (entry, arguments) = checked.map_err(|misuse| misused(&misuse))?;
+    if let Some(session) = fleet.session(&status.name).filter(|_| globals.verbose) {
         render::spoken(&session);
     }
     Ok(Chosen { catalog, entry, arguments, remote })

@@ -68,9 +68,9 @@ fn programs_are_told_what_is_spoken_and_people_who_ask() {
     let server = Server::new(&Script::good());
     let told: Value = serde_json::from_str(&server.run(&["tools", "--json"]).out).unwrap();
     assert_eq!(told["servers"][0]["protocol"], json!("2025-11-25"));
-    for said in [server.run(&["tools", "-v"]).err, add(&server, &["-v"]).err] {
-        assert_eq!(said, "s: scripted 1.0, protocol 2025-11-25 (legacy)\n");
-    }
+    let spoken = "s: scripted 1.0, protocol 2025-11-25 (legacy)\n";
+    assert_eq!(add(&server, &["-v"]).err, spoken);
+    assert_eq!(server.run(&["tools", "-v"]).err, format!("{spoken}s: `add`: it has no description\n"));
 }
 
 /// The same call in a home, so that what was found out is kept.

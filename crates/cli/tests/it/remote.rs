@@ -30,6 +30,13 @@ impl Remote {
         self.server.requests()
     }
 
+    /// The last message with this method that the server got.
+    pub(crate) fn sent(&self, method: &str) -> serde_json::Value {
+        let requests = self.server.requests();
+        let mut messages = requests.iter().rev().filter_map(|seen| serde_json::from_str(&seen.body).ok());
+        messages.find(|message: &serde_json::Value| message["method"] == method).unwrap()
+    }
+
     fn run(&self, arguments: &[&str]) -> Ran {
         let mcp = format!("s={}", self.listening.url());
         ran(wharf(&[arguments, &["--mcp", &mcp]].concat()))

@@ -58,7 +58,7 @@ impl TraceSink for Doing {
                 self.show(&format!("{progress}{total}{message}"));
             }
             TraceEvent::ToolFinished(trace) => self.state().steps = trace.steps,
-            _ => {}
+            TraceEvent::ToolStarted { .. } => {}
         }
     }
 }

@@ -1,0 +1,246 @@
+//! `wharf prompts`, `prompt`, `resources` and `read`.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+use wharf_testkit::{Script, Step};
+
+use crate::remote::{refuse, remote};
+use crate::{Server, ran, screen, wharf};
+
+fn script() -> Script {
+    let mut script = Script::good();
+    script.prompts = vec![
+        json!({"name": "review", "description": "Reviews code\nthoroughly", "arguments": [
+            {"name": "code", "required": true}, {"name": "lines", "required": true}, {"name": "style"}]}),
+        json!({"name": "hello"}),
+        json!({"title": "nameless"}),
+    ];
+    script.resources = vec![
+        json!({"uri": "file:///a.txt", "name": "a", "mimeType": "text/plain", "description": "The first"}),
+        json!({"uri": "file:///logo.png"}),
+    ];
+    script.templates = vec![json!({"uriTemplate": "file:///{path}", "name": "any file"})];
+    script
+}
+
+fn messages() -> Value {
+    json!({"description": "d", "messages": [
+        {"role": "user", "content": {"type": "text", "text": "Look at \u{1b}[31mthis"}},
+        {"role": "assistant", "content": {"type": "image", "data": "aGk=", "mimeType": "image/png"}},
+        {"role": "user", "content": {"type": "resource", "resource": {"uri": "file:///b", "text": "inside"}}}]})
+}
+
+fn contents(parts: &Value) -> Server {
+    Server::new(&script().on("resources/read", [Step::Result(json!({ "contents": parts }))]))
+}
+
+#[test]
+fn prompts_and_resources_are_tables() {
+    let server = Server::new(&script());
+    insta::assert_snapshot!(screen(&server.run(&["prompts"])), @r"
+    exit 0
+    --- stdout
+    SERVER  PROMPT  ARGUMENTS                      DESCRIPTION
+    s       review  code, lines, style (optional)  Reviews code
+    s       hello
+    --- stderr
+    warning: s: the prompt 3 was left out: it has no `name`
+    ");
+    insta::assert_snapshot!(screen(&server.run(&["resources", "s"])), @r"
+    exit 0
+    --- stdout
+    SERVER  URI               NAME      TYPE        DESCRIPTION
+    s       file:///a.txt     a         text/plain  The first
+    s       file:///logo.png
+    s       file:///{path}    any file
+    --- stderr
+    ");
+}
+
+#[test]
+fn a_server_without_any_is_no_failure() {
+    let server = Server::new(&Script::good());
+    for (command, told) in [("prompts", "there are no prompts\n"), ("resources", "there are no resources\n")] {
+        let ran = server.run(&[command]);
+        assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "", told));
+        assert_eq!(server.run(&[command, "-q"]).err, "");
+    }
+    let ran = server.run(&["prompt", "s", "hello"]);
+    assert_eq!((ran.code, ran.err.as_str()), (2, "error: s: there is no prompt `hello`\nhint: it has no prompts\n"));
+}
+
+#[test]
+fn programs_get_lists_as_they_were_sent() {
+    let server = Server::new(&script());
+    let told = |command: &str| serde_json::from_str::<Value>(&server.run(&[command, "--json"]).out).unwrap();
+    let prompts = told("prompts");
+    assert_eq!((&prompts["version"], &prompts["servers"][0]["state"]), (&json!(1), &json!("connected")));
+    assert_eq!(prompts["servers"][0]["prompts"][0], script().prompts[0]);
+    assert_eq!(prompts["servers"][0]["quarantined"][0]["position"], 2);
+    let resources = told("resources");
+    assert_eq!(resources["servers"][0]["resources"], json!(script().resources));
+    assert_eq!(resources["servers"][0]["templates"], json!(script().templates));
+}
+
+#[test]
+fn a_list_that_fails_is_told_and_templates_that_nobody_knows_are_none() {
+    let broken = Server::new(&script().on("prompts/list", [Step::Error(-32603, "out of paper".into())]));
+    let ran = broken.run(&["prompts"]);
+    assert_eq!((ran.code, ran.err.as_str()), (1, "error: s: the server answered with error -32603: out of paper\n"));
+    let told: Value = serde_json::from_str(&broken.run(&["prompts", "--json"]).out).unwrap();
+    assert_eq!(told["servers"][0]["error"]["code"], -32603);
+    let plain = Server::new(&script().on("resources/templates/list", [Step::Error(-32601, "what?".into())]));
+    let ran = plain.run(&["resources"]);
+    assert!(ran.code == 0 && ran.err.is_empty() && ran.out.contains("file:///a.txt"), "{}", screen(&ran));
+}
+
+#[test]
+fn a_prompt_is_shown_message_by_message() {
+    let server = Server::new(&script().on("prompts/get", [Step::Result(messages())]));
+    let ran = server.run(&["prompt", "s", "review", "code=1", "lines=2"]);
+    insta::assert_snapshot!(screen(&ran).replace('\u{1b}', "ESC"), @r"
+    exit 0
+    --- stdout
+    user:
+    Look at ESC[31mthis
+
+    assistant:
+    [image, image/png, 3 bytes]
+
+    user:
+    [resource file:///b]
+    inside
+    --- stderr
+    ");
+    let ran = server.run(&["prompt", "s", "review", r#"{"code": "1", "lines": "2"}"#, "--json"]);
+    let told: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&told["version"], &told["prompt"], &told["result"]), (&json!(1), &json!("review"), &messages()));
+    let seen = on_terminal(&server, "prompt s review code=1 lines=2");
+    assert!(seen.contains(r"Look at \u{1b}[31mthis"), "{seen:?}");
+}
+
+#[test]
+fn what_a_prompt_takes_is_sent_as_text() {
+    let remote = remote(script().on("prompts/get", [Step::Result(messages())]));
+    let mcp = format!("s={}", remote.url());
+    let ran = ran(wharf(&["prompt", "s", "review", "code=1", "lines=[2]", "--mcp", &mcp]));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let sent = remote.sent("prompts/get");
+    assert_eq!(sent["params"]["arguments"], json!({"code": "1", "lines": "[2]"}));
+}
+
+#[test]
+fn a_prompt_that_cannot_be_filled_in_says_what_it_takes() {
+    let server = Server::new(&script());
+    let cases: [&[&str]; 6] = [
+        &["reviw"],
+        &["review"],
+        &["review", "code=1"],
+        &["review", "code=1", "lines=2", "colour=red"],
+        &["review", r#"{"code": "1", "lines": 2}"#],
+        &["hello", "world"],
+    ];
+    let told = cases.iter().map(|case| {
+        let ran = server.run(&[&["prompt", "s"], *case].concat());
+        assert_eq!(ran.code, 2);
+        ran.err
+    });
+    insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @r#"
+    error: s: there is no prompt `reviw`
+    hint: did you mean `review`?
+
+    error: s: the prompt `review` needs `code` and `lines`
+    hint: review takes code, lines, style (optional)
+
+    error: s: the prompt `review` needs `lines`
+    hint: review takes code, lines, style (optional)
+
+    error: s: the prompt `review` has no argument `colour`
+    hint: review takes code, lines, style (optional)
+
+    error: the argument `lines` is no text, and prompts take nothing else
+    hint: write it in quotation marks: {"lines": "2"}
+
+    error: the argument `world` is not key=value
+    hint: write key=value, or all arguments as one JSON object
+    "#);
+}
+
+#[test]
+fn a_resource_is_written_as_it_is() {
+    let text = "no line feed at the end, \u{1b}[31mand red";
+    let server = contents(&json!([{"uri": "file:///a.txt", "text": text}]));
+    let ran = server.run(&["read", "s", "file:///a.txt"]);
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, text, ""));
+    let seen = on_terminal(&server, "read s file:///a.txt");
+    assert!(seen.contains(r"\u{1b}[31mand red"), "{seen:?}");
+    let told: Value = serde_json::from_str(&server.run(&["read", "s", "file:///a.txt", "--json"]).out).unwrap();
+    assert_eq!((&told["uri"], &told["result"]["contents"][0]["text"]), (&json!("file:///a.txt"), &json!(text)));
+}
+
+#[test]
+fn bytes_go_to_a_pipe_or_a_file_and_never_to_a_terminal() {
+    // The bytes 0, 1, 255; some servers leave the padding out.
+    let server = contents(&json!([{"uri": "file:///x", "mimeType": "image/png", "blob": "AAH/AA"}]));
+    let mut command = wharf(&["read", "s", "file:///x", "--mcp", &server.mcp()]);
+    assert_eq!(command.output().unwrap().stdout, [0, 1, 255, 0]);
+    let seen = on_terminal(&server, "read s file:///x");
+    assert!(seen.contains("file:///x (image/png) is no text, and this is a terminal"), "{seen:?}");
+    assert!(seen.contains("--out FILE"), "{seen:?}");
+    let file = server.path().join("x.png");
+    let ran = server.run(&["read", "s", "file:///x", "--out", file.to_str().unwrap()]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, ""));
+    assert_eq!(std::fs::read(&file).unwrap(), [0, 1, 255, 0]);
+    let ran = server.run(&["read", "s", "file:///x", "--out", "/no/such/folder/x"]);
+    assert!(ran.code == 1 && ran.err.starts_with("error: /no/such/folder/x cannot be written"), "{}", ran.err);
+}
+
+#[test]
+fn several_contents_stand_one_after_the_other() {
+    let server = contents(&json!([{"uri": "a", "text": "one"}, {"uri": "b", "text": "two\n"}]));
+    assert_eq!(server.run(&["read", "s", "file:///"]).out, "one\ntwo\n");
+    let file = server.path().join("out");
+    server.run(&["read", "s", "file:///", "-o", file.to_str().unwrap()]);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "one");
+    assert_eq!(std::fs::read_to_string(server.path().join("out.2")).unwrap(), "two\n");
+}
+
+#[test]
+fn a_resource_that_cannot_be_read_says_why() {
+    let missing = Server::new(&script().on("resources/read", [Step::Error(-32002, "no such file".into())]));
+    let ran = missing.run(&["read", "s", "file:///z"]);
+    let told = "error: s: the server answered with error -32002: no such file\n\
+        hint: `wharf resources s` lists what can be read\n";
+    assert_eq!((ran.code, ran.err.as_str()), (1, told));
+    let garbled = contents(&json!([{"uri": "x", "blob": "%%%"}]));
+    let ran = garbled.run(&["read", "s", "x"]);
+    assert!(ran.code == 1 && ran.err.contains("its `blob` is no base64"), "{}", ran.err);
+}
+
+#[test]
+fn servers_that_are_not_there_end_these_commands_as_they_end_a_call() {
+    let commands: [&[&str]; 4] = [&["prompts"], &["prompt", "s", "x"], &["resources"], &["read", "s", "x"]];
+    let locked = remote(Script::good().on("initialize", [refuse(401, &[("www-authenticate", "Bearer")], "")]));
+    let locked = format!("s={}", locked.url());
+    for command in commands {
+        let broken = ran(wharf(&[command, &["--mcp", "s=sh -c 'echo no >&2; exit 3'"]].concat()));
+        assert!(broken.code == 4 && broken.err.contains("stderr │ no"), "{command:?}: {}", broken.err);
+        let locked = ran(wharf(&[command, &["--mcp", &locked]].concat()));
+        assert!(locked.code == 3 && locked.err.contains("hint: send what it asks for"), "{command:?}: {}", locked.err);
+        let unknown = ran(wharf(&[command, &["--mcp", "t=cmd", "--json"]].concat()));
+        assert!(command.len() == 1 || unknown.code == 2, "{command:?}: {}", unknown.err);
+    }
+    let failed = ran(wharf(&["read", "s", "x", "--json", "--mcp", "s=sh -c 'exit 3'"]));
+    let told: Value = serde_json::from_str(&failed.out).unwrap();
+    assert_eq!((&told["uri"], &told["error"]["outcome"]), (&json!("x"), &json!("not run")));
+}
+
+/// What a command writes to a terminal.
+fn on_terminal(server: &Server, arguments: &str) -> String {
+    // `script` runs a command on a terminal of its own.
+    let command = format!("{} {arguments} --mcp '{}'", env!("CARGO_BIN_EXE_wharf"), server.mcp());
+    let mut script = Command::new("script");
+    script.args(["--quiet", "--return", "--command", &command, "/dev/null"]).stdin(std::process::Stdio::null());
+    String::from_utf8(script.output().unwrap().stdout).unwrap()
+}
