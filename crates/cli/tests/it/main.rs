@@ -20,6 +20,7 @@ mod permitted;
 mod protocol;
 mod readme;
 mod remote;
+mod run;
 mod tools;
 mod world;
 
