@@ -38,19 +38,17 @@ fn odd() -> Script {
 fn a_good_server_has_nothing_wrong_with_it() {
     let described = json!({"descriptions": {"add": "Adds two numbers"}});
     let world = World::new().server_with("good", &Script::good(), "tools", described);
-    insta::assert_snapshot!(told(&world, &[]), @r#"
+    insta::assert_snapshot!(told(&world, &[]), @"
     exit 0
     good (stdio)
       ✓ start and scope  user scope, ~/root/mcp.json:3
       ✓ start and scope  `server` is there
       ✓ connection       scripted 1.0 speaks 2025-11-25 (legacy) and was ready in N ms
       ✓ tool discovery   2 tools listed
-      ! tool discovery   no description: add
-                         fix: say what it does, or a model has only its name: in the server, or in its entry with "tools": {"descriptions": {…}}
       ✓ tool execution   3 pings answered, in N ms each
 
-    1 server: 5 ok, 1 piece of advice, 0 problems
-    "#);
+    1 server: 5 ok, 0 pieces of advice, 0 problems
+    ");
 }
 
 #[test]
@@ -68,7 +66,7 @@ fn a_command_that_is_missing_is_told_with_what_to_install() {
     script (stdio)
       ✓ start and scope  user scope, ~/root/mcp.json:9
       ✗ start and scope  `/etc/passwd` may not be executed
-                         fix: chmod +x /etc/passwd; a script needs `#!` in its first line
+                         fix: is it a program? A script needs `#!` in its first line and `chmod +x`
 
     2 servers: 3 ok, 0 pieces of advice, 2 problems
     ");
@@ -110,7 +108,7 @@ fn noise_is_survived_and_told() {
       ! connection       1 line on its stdout, where only messages belong; passed over
                          stdout │ Welcome!
                          fix: have it write its log to stderr
-      ✓ connection       it writes to stderr, which is what that is for
+      ✓ connection       its last lines on stderr
                          stderr │ listening
       ✓ tool discovery   2 tools listed
       ! tool discovery   no description: add
@@ -274,11 +272,11 @@ fn a_tool_is_called_only_when_it_is_named_and_what_comes_of_it_is_told() {
 
 #[test]
 fn servers_are_looked_at_side_by_side_and_the_worst_decides_how_it_ends() {
-    let slow = Script::good().at_start([Step::Wait(1_500)]);
-    let world = World::new().server("a", &slow).server("b", &slow).server("c", &slow);
+    let silent = Script::good().at_start([Step::Hang]);
+    let world = World::new().server("a", &silent).server("b", &silent).server("c", &silent);
     let began = tokio::time::Instant::now();
-    assert_eq!(findings(&world, &[]).0, 0);
-    assert!(began.elapsed().as_secs_f64() < 4.4, "{:?}", began.elapsed());
+    assert_eq!(findings(&world, &["--connect-timeout", "4"]).0, 4);
+    assert!(began.elapsed().as_secs() < 11, "one after the other: {:?}", began.elapsed());
 
     let world = World::new()
         .server("good", &Script::good())

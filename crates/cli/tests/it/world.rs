@@ -79,11 +79,19 @@ impl World {
         let folder = self.folder.path().canonicalize().unwrap();
         let text = text.replace(folder.to_str().unwrap(), "~").replace(scripted_server().to_str().unwrap(), "server");
         let words = text.split_inclusive(char::is_whitespace).collect::<Vec<_>>();
-        let is_time = |index: usize| {
-            let unit = words.get(index + 1).map_or("", |unit| unit.trim_end_matches([' ', '\n', ':', ',']));
-            matches!(unit, "ms" | "s") && words[index].trim().parse::<f64>().is_ok()
+        let is_unit = |word: &str| matches!(word.trim_end_matches([' ', '\n', ':', ',']), "ms" | "s");
+        let is_number = |word: &str| word.trim().parse::<f64>().is_ok();
+        let same = |(index, word): (usize, &&str)| {
+            let (next, before) = (words.get(index + 1).copied().unwrap_or(""), words.get(index.wrapping_sub(1)));
+            match *word {
+                word if is_number(word) && is_unit(next) => "N ".to_owned(),
+                // How long it takes is a matter of the machine, and so is the unit.
+                word if is_unit(word) && before.is_some_and(|word| is_number(word)) => {
+                    format!("ms{}", word.trim_start_matches(['m', 's']))
+                }
+                word => word.to_owned(),
+            }
         };
-        let same = |(index, word): (usize, &&str)| if is_time(index) { "N ".to_owned() } else { (*word).to_owned() };
         words.iter().enumerate().map(same).collect()
     }
 }

@@ -105,7 +105,7 @@ pub(super) async fn call(looked: &Looked<'_>, wanted: &str, words: &[String]) ->
 async fn called(session: &Session, tool: &Tool, arguments: &wharf::Json) -> Finding {
     let (name, began) = (session.name().as_str(), Instant::now());
     let result = session.call(&tool.name, arguments).await;
-    let took = told(began.elapsed());
+    let time = told(began.elapsed());
     let output = match result {
         Ok(output) => output,
         Err(error) => {
@@ -125,9 +125,9 @@ async fn called(session: &Session, tool: &Tool, arguments: &wharf::Json) -> Find
     };
     let text = render::brief(&output.text(), OUTPUT);
     if output.is_error {
-        let message = format!("`{}` answered after {took} that it failed: {text}", tool.name);
+        let message = format!("`{}` answered after {time} that it failed: {text}", tool.name);
         let fix = format!("{}; the server's log may say more", usage::sentence(tool));
         return Class::Execution.problem(name, "call", Exit::Failed, message).mended_by(fix);
     }
-    Class::Execution.fine(name, "call", format!("`{}` answered in {took}: {text}", tool.name))
+    Class::Execution.fine(name, "call", format!("`{}` answered in {time}: {text}", tool.name))
 }
