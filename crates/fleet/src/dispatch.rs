@@ -17,10 +17,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tracing::Instrument as _;
 use wharf_client::{BoxFuture, CallError, CallErrorKind, CallOptions, Fault};
 use wharf_protocol::{
-    CallFailed, Content, Json, Offered, ServerName, ToolCall, ToolOutput, Tools, TraceSink, TraceStep,
+    CallFailed, Content, Json, Offered, ServerName, Tool, ToolCall, ToolOutput, Tools, TraceSink, TraceStep,
 };
 
 use crate::catalog::{Catalog, Drift, Entry, Standing, drift};
@@ -94,6 +95,16 @@ impl Stop {
     }
 }
 
+/// A call that is about to be made.
+#[derive(Clone, Copy)]
+struct Planned<'a> {
+    entry: &'a Arc<Entry>,
+    /// The tool as it is now.
+    tool: &'a Arc<Tool>,
+    /// The arguments, without those that the configuration sets.
+    seen: &'a Json,
+}
+
 /// What hooks wish about the question whether a call may be made.
 enum Wish {
     Nothing,
@@ -133,7 +144,7 @@ impl Dispatcher {
         tracing::Span::current().record("server", entry.server.as_ref().map(ServerName::as_str));
         let mut arguments = fit(entry, &call.arguments, story).map_err(|fault| Stop::misfit(entry, fault))?;
         let mut seen = entry.seen(&arguments);
-        check_standing(entry, story).await?;
+        let tool = as_it_is(entry, story).await?;
 
         let (mut wish, mut notes) = (Wish::Nothing, Vec::new());
         for hook in &self.hooks {
@@ -172,7 +183,7 @@ impl Dispatcher {
             }
         }
 
-        self.permit(entry, &seen, wish, story).await?;
+        self.permit(Planned { entry, tool: &tool, seen: &seen }, wish, story).await?;
         story.goes_out(&seen);
         let (output, mut cause) = self.ask_callee(entry, &arguments, story).await?;
         story.came_back();
@@ -206,7 +217,8 @@ impl Dispatcher {
     }
 
     /// Whether the call may be made, as far as that can be said without making it.
-    async fn permit(&self, entry: &Arc<Entry>, seen: &Json, wish: Wish, story: &mut Story<'_>) -> Result<(), Stop> {
+    async fn permit(&self, planned: Planned<'_>, wish: Wish, story: &mut Story<'_>) -> Result<(), Stop> {
+        let Planned { entry, seen, .. } = planned;
         let decision = self.policy.decide(&Facts::new(entry, seen));
         let forced = matches!(wish, Wish::Ask(_));
         let (then, by) = match (decision.then, wish) {
@@ -222,15 +234,16 @@ impl Dispatcher {
                 story.step(|| TraceStep::Denied { by: by.into_owned() });
                 return Err(Stop::refused(words, why));
             }
-            Then::Ask if !forced && self.is_approved(entry) => {
+            Then::Ask if !forced && self.is_approved(planned) => {
                 story.step(|| TraceStep::Allowed { by: "an earlier answer".to_owned() });
             }
-            Then::Ask => self.ask(entry, seen, by.into_owned(), story).await?,
+            Then::Ask => self.ask(planned, by.into_owned(), story).await?,
         }
         Ok(())
     }
 
-    async fn ask(&self, entry: &Arc<Entry>, seen: &Json, why: String, story: &mut Story<'_>) -> Result<(), Stop> {
+    async fn ask(&self, planned: Planned<'_>, why: String, story: &mut Story<'_>) -> Result<(), Stop> {
+        let Planned { entry, seen, .. } = planned;
         let request = ApprovalRequest {
             name: Arc::clone(&entry.name),
             server: entry.server.clone(),
@@ -246,7 +259,7 @@ impl Dispatcher {
         let words = match approval {
             Approval::Yes => None,
             Approval::YesAlways => {
-                self.approve(entry);
+                self.approve(planned);
                 Some("always".to_owned())
             }
             Approval::No(words) => {
@@ -260,12 +273,16 @@ impl Dispatcher {
     }
 
     async fn ask_callee(&self, entry: &Entry, arguments: &Json, story: &mut Story<'_>) -> Result<Answered, Stop> {
-        let error = match self.call_once(entry, arguments, story).await {
+        let (began, total) = (Instant::now(), entry.settings.timeout.or(self.total));
+        // Hooks and people take their time, and what they agreed to has to be what is called.
+        let tool = as_it_is(entry, story).await?;
+        let error = match self.call_once(entry, &tool, arguments, (total, story)).await {
             Ok(output) => return Ok((output, None)),
             // It did not run. On the next session the tool may be another, or gone.
             Err(error) if matches!(error.kind, CallErrorKind::SessionLost { .. }) => {
-                check_standing(entry, story).await?;
-                match self.call_once(entry, arguments, story).await {
+                let tool = as_it_is(entry, story).await?;
+                let left = total.map(|total| total.saturating_sub(began.elapsed()));
+                match self.call_once(entry, &tool, arguments, (left, story)).await {
                     Ok(output) => return Ok((output, None)),
                     Err(error) => error,
                 }
@@ -284,16 +301,27 @@ impl Dispatcher {
         }
     }
 
-    async fn call_once(&self, entry: &Entry, arguments: &Json, story: &Story<'_>) -> Result<ToolOutput, CallError> {
+    async fn call_once(
+        &self,
+        entry: &Entry,
+        tool: &Arc<Tool>,
+        arguments: &Json,
+        (total, story): (Option<Duration>, &mut Story<'_>),
+    ) -> Result<ToolOutput, CallError> {
+        if !Arc::ptr_eq(tool, &entry.tool)
+            && let Drift::Harmless(what) = drift(&entry.tool, tool)
+        {
+            story.step(|| TraceStep::Drifted { what, called: true });
+        }
         let mut progress = story.progress();
         let options = CallOptions {
-            total: entry.settings.timeout.or(self.total),
+            total,
             idle: self.idle,
             progress: progress.as_mut().map(|heard| heard as _),
             admitted: true,
             ..CallOptions::default()
         };
-        entry.callee.call(&entry.tool, arguments, options).await
+        entry.callee.call(tool, arguments, options).await
     }
 
     async fn capped(&self, entry: &Entry, output: ToolOutput, story: &mut Story<'_>) -> ToolOutput {
@@ -307,14 +335,14 @@ impl Dispatcher {
     }
 
     /// A tool that has changed since somebody approved of it is another tool.
-    fn is_approved(&self, entry: &Entry) -> bool {
+    fn is_approved(&self, Planned { entry, tool, .. }: Planned<'_>) -> bool {
         let approved = self.approved.lock().unwrap_or_else(PoisonError::into_inner);
-        !entry.needs_person && approved.get(&entry.name).is_some_and(|as_it_was| *as_it_was == entry.tool.raw)
+        !entry.needs_person && approved.get(&entry.name).is_some_and(|as_it_was| *as_it_was == tool.raw)
     }
 
-    fn approve(&self, entry: &Entry) {
+    fn approve(&self, Planned { entry, tool, .. }: Planned<'_>) {
         let mut approved = self.approved.lock().unwrap_or_else(PoisonError::into_inner);
-        approved.insert(Arc::clone(&entry.name), entry.tool.raw.clone());
+        approved.insert(Arc::clone(&entry.name), tool.raw.clone());
     }
 }
 
@@ -334,28 +362,24 @@ fn fit(entry: &Entry, written: &Json, story: &mut Story<'_>) -> Result<Json, Fau
     Ok(fitted.arguments)
 }
 
-/// Whether the tool still is what the model was told.
-async fn check_standing(entry: &Entry, story: &mut Story<'_>) -> Result<(), Stop> {
+/// The tool as it is now, if a call that was made for what the model was told still means the same.
+async fn as_it_is(entry: &Entry, story: &mut Story<'_>) -> Result<Arc<Tool>, Stop> {
     let standing = match entry.callee.glance(&entry.tool) {
         Some(standing) => standing,
         None => entry.callee.look(&entry.tool).await,
     };
     match standing {
-        Standing::Same | Standing::Unknown => Ok(()),
+        Standing::Same | Standing::Unknown => Ok(Arc::clone(&entry.tool)),
         Standing::Gone => {
             story.step(|| TraceStep::Drifted { what: "it is gone".to_owned(), called: false });
             Err(Stop::refused(words::gone(entry), "its server does not offer it any more"))
         }
         Standing::Changed(new) => match drift(&entry.tool, &new) {
-            Drift::Harmless(what) => {
-                story.step(|| TraceStep::Drifted { what, called: true });
-                Ok(())
-            }
+            Drift::Harmless(_) => Ok(new),
             Drift::Breaking(what) => {
-                let why = format!("it has changed on its server meanwhile: {what}");
                 let words = words::drifted(entry, &new, &what);
-                story.step(|| TraceStep::Drifted { what, called: false });
-                Err(Stop::refused(words, why))
+                story.step(|| TraceStep::Drifted { what: what.clone(), called: false });
+                Err(Stop::refused(words, format!("it has changed on its server meanwhile: {what}")))
             }
         },
     }

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use futures_util::future::join_all;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 use wharf_client::{Host, NoHost, Session, SessionOptions};
@@ -29,7 +30,7 @@ pub use reconnection::Reconnection;
 pub use status::{Reason, State, Status};
 
 use crate::catalog::{Catalog, Entry, LONGEST_DESCRIPTION, Shelf};
-use crate::config::{Scope, Server};
+use crate::config::{Reach, Scope, Server};
 use clerk::Clerk;
 use connection::{Connection, Stage};
 use member::{Bell, Member, MemberParts, Order};
@@ -39,7 +40,8 @@ pub const LOCAL_GATE: usize = 3;
 /// How many that cost a connection.
 pub const REMOTE_GATE: usize = 20;
 
-/// Many servers. Cloning gives another handle to the same fleet; when the last one is dropped its servers are killed.
+/// Many servers. Cloning gives another handle to the same fleet; when the last one is dropped, and the last catalog of it,
+/// its servers are killed.
 #[derive(Clone)]
 pub struct Fleet {
     inner: Arc<Inner>,
@@ -115,6 +117,8 @@ struct Inner {
     /// Counts what has changed about any server.
     changed: watch::Sender<u64>,
     catalog: Mutex<Option<(u64, Arc<Catalog>)>>,
+    /// One at a time changes who is there.
+    turn: Semaphore,
     /// Tools of the host's own.
     own: Mutex<Vec<Arc<Entry>>>,
 }
@@ -124,6 +128,8 @@ struct Inner {
 struct Crew {
     members: BTreeMap<ServerName, Mate>,
     tasks: JoinSet<()>,
+    /// How many there have been.
+    enlisted: u64,
     closed: bool,
 }
 
@@ -134,6 +140,8 @@ struct Mate {
     /// What is offered of its tools while it is connected.
     shelf: Arc<ArcSwapOption<Shelf>>,
     hold: Option<Hold>,
+    /// How many were there before it.
+    number: u64,
 }
 
 impl Default for FleetOptions {
@@ -169,6 +177,7 @@ impl Fleet {
             crew: Mutex::default(),
             changed: watch::Sender::new(0),
             catalog: Mutex::default(),
+            turn: Semaphore::new(1),
             own: Mutex::new(options.own.clone()),
             options,
         };
@@ -276,6 +285,7 @@ impl Fleet {
 
     /// Removes a server; it is gone when this returns.
     pub async fn remove(&self, name: &ServerName) -> Result<(), FleetError> {
+        let _turn = self.inner.turn.acquire().await;
         let removed = self.inner.crew().members.remove(name);
         let mate = removed.ok_or_else(|| FleetError::Unknown(name.clone()))?;
         self.inner.bump();
@@ -311,12 +321,17 @@ impl Fleet {
         if let Some(Hold::Approval(words) | Hold::Refused(words)) = hold {
             return Err(FleetError::Held(name.clone(), words));
         }
+        // Whoever waits from now on waits for what comes of this.
+        if !matches!(member.state(), State::Connected) {
+            member.publish(|status| status.settled = false);
+        }
         member.orders.send(order).await.map_err(|_| FleetError::Closed)
     }
 
     /// Makes these the servers of the fleet, besides the dynamic ones. A server that is the same is not touched; one that
     /// changed is let go of before its successor is started; one that is not among them is removed.
     pub async fn apply(&self, servers: impl IntoIterator<Item = Enlisted>) {
+        let _turn = self.inner.turn.acquire().await;
         let mut wanted: BTreeMap<ServerName, Enlisted> = BTreeMap::new();
         for enlisted in servers {
             wanted.entry(enlisted.server.name.clone()).or_insert(enlisted);
@@ -375,14 +390,22 @@ impl Fleet {
 
     /// Ends all connections in good order. Nothing is connected again.
     pub async fn close(&self) {
+        self.inner.crew().closed = true;
+        // Whoever is being let go of is let go of in good order; and whoever closes it too returns when it is closed.
+        let _turn = self.inner.turn.acquire().await;
         let (members, mut tasks) = {
             let mut crew = self.inner.crew();
-            crew.closed = true;
             (std::mem::take(&mut crew.members), std::mem::take(&mut crew.tasks))
         };
         self.inner.bump();
-        // The processes of managed servers end in reverse, as they may lean on each other.
-        join_all(members.values().rev().map(|mate| stop(&mate.member))).await;
+        let is_managed = |mate: &&Mate| matches!(mate.member.server.reach, Reach::Managed(_));
+        join_all(members.values().filter(|mate| !is_managed(mate)).map(|mate| stop(&mate.member))).await;
+        // Managed ones may lean on each other: they end one after the other, the last one first.
+        let mut managed: Vec<&Mate> = members.values().filter(is_managed).collect();
+        managed.sort_by_key(|mate| std::cmp::Reverse(mate.number));
+        for mate in managed {
+            stop(&mate.member).await;
+        }
         tasks.shutdown().await;
     }
 }
@@ -390,7 +413,13 @@ impl Fleet {
 /// Ends a connection; its server is gone when this returns.
 async fn stop(member: &Arc<Member>) {
     let (done, gone) = oneshot::channel();
-    if member.orders.send(Order::Stop(done)).await.is_ok() {
+    // At once if there is room: whoever asked may not wait for the end.
+    let sent = match member.orders.try_send(Order::Stop(done)) {
+        Ok(()) => true,
+        Err(TrySendError::Full(order)) => member.orders.send(order).await.is_ok(),
+        Err(TrySendError::Closed(_)) => false,
+    };
+    if sent {
         let _ = gone.await;
     }
 }
@@ -414,13 +443,13 @@ impl Inner {
         }
         let (server, bell) = (Arc::new(server), Arc::<Bell>::default());
         let options = self.session_options(&server);
-        let connect = options.deadlines.connect;
+        let (connect, total) = (options.deadlines.connect, options.deadlines.total);
         let transport = self.outfit.transport(&server, connect);
         let host = Clerk { host: (self.options.hosts)(&server.name), bell: Arc::clone(&bell) };
         let session = Session::with_shared(server.name.clone(), transport, Arc::new(host), options);
         let gate = if server.reach.is_local() { &self.local } else { &self.remote };
         let changed = self.changed.clone();
-        let (member, orders) = Member::new(MemberParts { server, session, bell, connect, changed });
+        let (member, orders) = Member::new(MemberParts { server, session, bell, connect, total, changed });
         let offered = Arc::default();
         let held = hold.clone().or_else(|| {
             let off = || Hold::SwitchedOff("its configuration switches it off".to_owned());
@@ -454,7 +483,9 @@ impl Inner {
         };
         while crew.tasks.try_join_next().is_some() {}
         crew.tasks.spawn(connection.run(first));
-        crew.members.insert(member.server.name.clone(), Mate { member, shelf: offered, hold });
+        crew.enlisted += 1;
+        let mate = Mate { shelf: offered, hold, number: crew.enlisted, member };
+        crew.members.insert(mate.member.server.name.clone(), mate);
     }
 
     fn session_options(&self, server: &Server) -> SessionOptions {

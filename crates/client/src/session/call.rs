@@ -1,5 +1,7 @@
 //! The life of a tool call: check, send, wait, read, check again.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -13,7 +15,7 @@ use super::rounds::Budget;
 use super::{Live, Session};
 use crate::era::HEADER_MISMATCH;
 use crate::transport::parse_headers;
-use crate::{CallError, CallErrorKind, ConnectErrorKind, Fault, Outcome, Progress, TraceContext};
+use crate::{CallError, CallErrorKind, ConnectErrorKind, Evidence, Fault, Outcome, Progress, TraceContext};
 
 /// How long a result waits for the list that it is checked against; then it is passed on unchecked.
 const LIST_LIMIT: Duration = Duration::from_secs(30);
@@ -71,7 +73,7 @@ impl Session {
         arguments: &Json,
         mut options: CallOptions<'_>,
     ) -> Result<ToolOutput, CallError> {
-        let mut live = self.inner.ready().await?;
+        let mut live = self.on(options.generation).await?;
         let began = Instant::now();
         let total = self.inner.limits(&options).total;
         let mended = if options.admitted {
@@ -84,10 +86,6 @@ impl Session {
         let (mut sessions, mut repetitions) = (self.inner.options.session_retries, 1_u32);
         let mut unknown = None;
         loop {
-            if options.generation.is_some_and(|generation| generation != live.number) {
-                let error = self.inner.call_error(&live, CallErrorKind::replaced());
-                return Err(first_unknown(unknown, error));
-            }
             let error = match self.call_once(&live, tool, arguments, &mut options).await {
                 Ok(output) => return Ok(output),
                 Err(error) => error,
@@ -111,12 +109,26 @@ impl Session {
             if error.outcome() == Outcome::Unknown {
                 unknown = Some(error);
             }
-            live = match self.inner.ready().await {
+            live = match self.on(options.generation).await {
                 Ok(live) => live,
-                Err(error) => return Err(first_unknown(unknown, error.into())),
+                Err(error) => return Err(first_unknown(unknown, error)),
             };
             options.total = total.map(|total| total.saturating_sub(began.elapsed()));
         }
+    }
+
+    /// The connection a call is made on: any, or only that of one generation. Whoever wants that one does not want another
+    /// to be opened, least of all on a session that was closed meanwhile.
+    async fn on(&self, generation: Option<u64>) -> Result<Arc<Live>, CallError> {
+        let Some(generation) = generation else { return Ok(self.inner.ready().await?) };
+        let is_it = |live: &Arc<Live>| live.number == generation;
+        if let Some(live) = self.inner.up().filter(is_it)
+            && (!live.doubtful.load(Ordering::Relaxed) || self.inner.is_there(&live).await)
+        {
+            return Ok(live);
+        }
+        let (server, kind) = (self.inner.name.clone(), CallErrorKind::replaced());
+        Err(CallError { server, kind, evidence: Evidence::default() })
     }
 
     /// Calls a tool for a model: whatever happens, there is a result that can be shown to it.

@@ -444,7 +444,7 @@ async fn every_new_session_is_another_generation_and_a_call_can_be_held_to_one()
     let held = |to| CallOptions { generation: Some(to), ..CallOptions::default() };
     assert_eq!(told(eventually(session.call_with("add", &add(1), held(first))).await), "2");
     server.wipe();
-    // A new session is made for it, and not used: its tools may be others.
+    // No other session is used for it, nor made: its tools may be others, and nobody may want it.
     let error = eventually(session.call_with("add", &add(1), held(first))).await.unwrap_err();
     assert_eq!(
         (error.outcome(), error.to_string().as_str()),
@@ -453,6 +453,8 @@ async fn every_new_session_is_another_generation_and_a_call_can_be_held_to_one()
             "remote: the server lost the session (code 32600: another session has taken its place); the call did not run"
         )
     );
+    assert_eq!(session.generation(), 0);
+    eventually(session.connect()).await.unwrap();
     let second = session.generation();
     assert!(second > first && published() == second);
     let calls = server.log().count("tools/call");

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 use wharf_protocol::Tool;
 
+use super::entry::wishes;
 use super::normalise::at_root;
 
 /// What has changed.
@@ -29,6 +30,7 @@ pub fn drift(old: &Tool, new: &Tool) -> Drift {
     if old.description != new.description {
         changes.harmless.push("its description is another one".to_owned());
     }
+    changes.hints(old, new);
     if !changes.breaking.is_empty() {
         return Drift::Breaking(changes.breaking.join("; "));
     }
@@ -49,6 +51,23 @@ struct Changes {
 }
 
 impl Changes {
+    /// What a tool says about itself decides whether somebody is asked; what was said before no longer counts.
+    fn hints(&mut self, old: &Tool, new: &Tool) {
+        let (was, is) = (old.hints, new.hints);
+        if is.destructive == Some(true) && was.destructive != Some(true) {
+            self.breaking.push("it says now that it may destroy something".to_owned());
+        }
+        if was.read_only == Some(true) && is.read_only != Some(true) {
+            self.breaking.push("it no longer says that it only reads".to_owned());
+        }
+        if wishes(new).1 && !wishes(old).1 {
+            self.breaking.push("it wants a person to be asked now".to_owned());
+        }
+        if was != is {
+            self.harmless.push("its hints are others".to_owned());
+        }
+    }
+
     fn object(&mut self, old: &Map<String, Value>, new: &Map<String, Value>, path: &str, depth: usize) {
         let (had, has) = (properties(old), properties(new));
         for (name, was) in had.into_iter().flatten() {

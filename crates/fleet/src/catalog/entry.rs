@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use wharf_client::{Fault, Schema};
 use wharf_protocol::{Fields, Hints, Json, Offered, ServerName, Tool};
 
+use super::shelf::without;
 use super::{Callee, Named};
 use crate::Settings;
 
@@ -115,18 +116,34 @@ impl Entry {
         let schema = self.checked_by.get_or_init(|| Schema::compile(&self.tool.input_schema).map(Box::new));
         let unchecked = match schema {
             Ok(schema) => {
-                if let Some(mended) = schema.admit(&arguments)? {
+                if let Some(mended) = schema.admit(&arguments).map_err(|fault| self.without_bound(fault))? {
                     (arguments, repaired) = (mended, true);
                 }
                 None
             }
-            Err(_) if !arguments.is_object() => {
-                return Err(Fault { path: String::new(), message: "the arguments are no object".to_owned() });
+            Err(_) if !arguments.is_object() || arguments.to_value().is_err() => {
+                let message = "the arguments are no object, or one that is nested too deep".to_owned();
+                return Err(Fault { path: String::new(), message });
             }
             // The server owns its schema and checks for itself.
             Err(reason) => Some(reason.clone()),
         };
         Ok(Fitted { arguments, repaired, unchecked })
+    }
+
+    /// A schema of this tool as a model is shown it: without what the configuration sets.
+    pub(crate) fn without_bound_properties(&self, schema: &Json) -> Json {
+        let shown = self.bound.as_deref().and_then(|bound| without(schema, bound));
+        shown.unwrap_or_else(|| schema.clone())
+    }
+
+    /// A fault quotes what it is about, and that may be what the configuration sets.
+    fn without_bound(&self, fault: Fault) -> Fault {
+        if self.bound.is_none() {
+            return fault;
+        }
+        let message = "what is given there, or what is missing, does not fit".to_owned();
+        Fault { message, ..fault }
     }
 
     /// Arguments as everybody but the tool sees them: without what the configuration sets.
@@ -167,7 +184,7 @@ impl fmt::Debug for Entry {
 }
 
 /// What a tool says in `_meta` that hosts act on: how long its outputs may be, and whether a person has to be asked.
-pub(super) fn wishes(tool: &Tool) -> (Option<usize>, bool) {
+pub(crate) fn wishes(tool: &Tool) -> (Option<usize>, bool) {
     // Most tools have none, and reading each of thousands to find that out takes time.
     if !tool.raw.as_str().contains("\"_meta\"") {
         return (None, false);

@@ -46,12 +46,15 @@ impl Pattern {
 
     /// Whether it fits a tool.
     pub fn fits_tool(&self, named: &Named<'_>) -> bool {
-        if self.fits(named.tool) {
+        let Some(server) = named.server else { return self.fits(named.tool) || self.fits(named.visible) };
+        // A server may give its tool any name, that of another server's tool too; such a pattern is about full names.
+        if !self.0.starts_with(PREFIX) && self.fits(named.tool) {
             return true;
         }
-        let Some(server) = named.server else { return self.fits(named.visible) };
         if self.is_exact() {
-            return self.0 == named.visible || self.is_whole(server) || self.0 == full(named, server);
+            // What can be read in two ways means only what is shown under it.
+            let plain_name = || !server.as_str().contains("__") && self.0 == full(named, server);
+            return self.0 == named.visible || self.is_whole(server) || plain_name();
         }
         self.keeps_to(server) && (self.fits(named.visible) || self.fits(&full(named, server)))
     }
@@ -140,6 +143,11 @@ mod tests {
         assert!(!fits("mcp__github__*", "github__evil", "search"));
         assert!(fits("mcp__github__evil__*", "github__evil", "search"));
         assert!(!fits("mcp__a__b*", "a__bc", "x"));
+        // Nor by what it calls its tools.
+        assert!(!fits("mcp__github__*", "evil", "mcp__github__delete"));
+        assert!(!fits("mcp__github__delete", "evil", "mcp__github__delete"));
+        assert!(fits("mcp__a__b__c", "a", "b__c") && !fits("mcp__a__b__c", "a__b", "c"));
+        assert!(fits("*", "evil", "mcp__github__delete"));
     }
 
     #[test]

@@ -200,7 +200,7 @@ fn bindings(settings: &Settings, named: &Named<'_>) -> Option<Arc<Map<String, Va
 }
 
 /// The schema without the arguments that the model has no part in.
-fn without(schema: &Json, bound: &Map<String, Value>) -> Option<Json> {
+pub(super) fn without(schema: &Json, bound: &Map<String, Value>) -> Option<Json> {
     let Ok(Value::Object(mut schema)) = schema.to_value() else { return None };
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         properties.retain(|name, _| !bound.contains_key(name));

@@ -108,7 +108,7 @@ impl Asker for NoAsker {
     fn ask(&self, question: Question) -> BoxFuture<'_, Answer> {
         let answer = match question.asked {
             Asked::Approve(request) => Answer::Approval(Approval::No(format!(
-                "it needs approval and nobody can be asked here; allow it with --allow {}",
+                "it needs approval and nobody can be asked here; --allow {} allows it, unless a rule wants it asked about",
                 request.name
             ))),
             Asked::Elicit { .. } => Answer::Form(ElicitationAnswer::Decline),

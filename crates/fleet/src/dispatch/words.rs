@@ -34,6 +34,7 @@ pub(super) fn drifted(entry: &Entry, new: &Tool, what: &str) -> String {
         Normalised::Changed(schema, _) => schema,
         Normalised::Same | Normalised::Unusable(_) => new.input_schema.clone(),
     };
+    let schema = entry.without_bound_properties(&schema);
     format!(
         "`{}` was not called: it has changed on its server since it was offered: {what}. It takes now: {}",
         entry.name,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use futures_util::FutureExt as _;
 use futures_util::future::OptionFuture;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
@@ -23,6 +24,8 @@ use super::{Reason, State};
 use crate::catalog::Shelf;
 use crate::config::Reach;
 
+/// How many sessions in a row may end while they are being listed.
+const SESSIONS: usize = 3;
 /// How long is waited after the first word of changed tools, because there are often many such words.
 const COALESCE: Duration = Duration::from_millis(50);
 /// A server that keeps saying so is asked no more often than this.
@@ -88,7 +91,15 @@ struct Listing {
 impl Listing {
     fn begin(member: &Arc<Member>, checking: bool) -> Self {
         let (session, rings) = (member.session.clone(), member.bell.rings());
-        Self { fetched: Box::pin(async move { fetch(&session).await }), rings, checking }
+        let limit = member.connect;
+        let fetched = async move {
+            if checking {
+                // What the server lets us keep says nothing about whether it is there.
+                session.forget();
+            }
+            fetch(&session, limit).await
+        };
+        Self { fetched: Box::pin(fetched), rings, checking }
     }
 }
 
@@ -138,9 +149,16 @@ impl Connection {
         let (gate, member) = (Arc::clone(&self.gate), Arc::clone(&self.member));
         let (outfit, managed) = (Arc::clone(&self.outfit), self.managed.take());
         let mut connecting = Box::pin(async move {
-            let _turn = gate.acquire().await;
+            let turn = gate.acquire().await;
             member.publish(|status| status.reason = Some(Reason::Connecting));
-            connect(&member, &outfit, managed).await
+            let (managed, started) = start(&member, &outfit, managed).await;
+            // It is there; what is left costs the others nothing, and may take its time.
+            drop(turn);
+            let greeted = match started {
+                Ok(()) => greet(&member).await,
+                Err(error) => Err(error),
+            };
+            (managed, greeted)
         });
         loop {
             let order = tokio::select! {
@@ -213,8 +231,12 @@ impl Connection {
                 Some(Order::Enable | Order::Retry) => {}
                 Some(Order::Check) => {
                     // Many may say so, and one list is an answer to all of them.
-                    if idle && self.member.is_outdated() {
-                        ready.listing = Some(Listing::begin(&self.member, true));
+                    match &mut ready.listing {
+                        Some(listing) => listing.checking = true,
+                        None if self.member.is_outdated() => {
+                            ready.listing = Some(Listing::begin(&self.member, true));
+                        }
+                        None => {}
                     }
                 }
                 Some(order) => {
@@ -362,15 +384,12 @@ impl Connection {
     }
 }
 
-/// Starts what has to be started, greets, and lists. The process of a managed server is handed back whatever happens.
-async fn connect(
-    member: &Member,
-    outfit: &Outfit,
-    managed: Option<Managed>,
-) -> (Option<Managed>, Result<Greeted, CallError>) {
+/// Starts what has to be started, and greets. The process of a managed server is handed back whatever happens.
+async fn start(member: &Member, outfit: &Outfit, managed: Option<Managed>) -> (Option<Managed>, Result<(), CallError>) {
     let managed = match (managed, &member.server.reach) {
-        (Some(running), _) => Some(running),
-        (None, Reach::Managed(manage)) => {
+        // One that has died meanwhile is no use to anybody.
+        (Some(running), _) if running.exited().now_or_never().is_none() => Some(running),
+        (_, Reach::Managed(manage)) => {
             match Managed::start(outfit.managed(member.server.name.as_str(), manage)).await {
                 Ok(managed) => Some(managed),
                 Err(error) => {
@@ -379,31 +398,51 @@ async fn connect(
                 }
             }
         }
-        (None, _) => None,
+        _ => None,
     };
-    (managed, greet(member).await)
+    let connected = member.session.connect().await;
+    (managed, connected.map(drop).map_err(CallError::from))
 }
 
 fn not_started(error: ManageError) -> ConnectErrorKind {
     match error {
         ManageError::Spawn { source, .. } => ConnectErrorKind::Spawn(Arc::new(source)),
-        ManageError::Log { .. } | ManageError::Taken { .. } => ConnectErrorKind::Unusable(error.to_string()),
-        ManageError::Ended { .. } | ManageError::Timeout { .. } => ConnectErrorKind::Transport(error.to_string()),
+        ManageError::Log { .. } => ConnectErrorKind::Unusable(error.to_string()),
+        ManageError::Taken { .. } | ManageError::Ended { .. } | ManageError::Timeout { .. } => {
+            ConnectErrorKind::Transport(error.to_string())
+        }
     }
 }
 
 async fn greet(member: &Member) -> Result<Greeted, CallError> {
     // What was said before the list is in the list.
     let rings = member.bell.rings();
-    let greeted = fetch(&member.session).await?;
+    let greeted = fetch(&member.session, member.connect).await?;
     member.bell.answer(rings);
     Ok(greeted)
 }
 
 /// Connects if need be, and lists. The list is of the very session it is told with: one that was begun anew meanwhile is
 /// listed anew.
-async fn fetch(session: &Session) -> Result<Greeted, CallError> {
-    loop {
+async fn fetch(session: &Session, limit: Duration) -> Result<Greeted, CallError> {
+    let fail = |kind| {
+        let (server, kind) = (session.name().clone(), CallErrorKind::Connect(kind));
+        CallError { server, kind, evidence: session.evidence() }
+    };
+    let fetching = tokio::time::timeout(limit, fetch_at_leisure(session));
+    match fetching.await {
+        Ok(Ok(Some(greeted))) => Ok(greeted),
+        Ok(Ok(None)) => {
+            Err(fail(ConnectErrorKind::Ended("hung up again and again after it was asked for its tools".to_owned())))
+        }
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(fail(ConnectErrorKind::Timeout(limit))),
+    }
+}
+
+/// The same without an end; `None` if no session lives long enough.
+async fn fetch_at_leisure(session: &Session) -> Result<Option<Greeted>, CallError> {
+    for _ in 0..SESSIONS {
         let info = session.connect().await?;
         let listed = match session.list_tools().await {
             // Not every server has tools, and not every one of those has an answer to that.
@@ -411,9 +450,10 @@ async fn fetch(session: &Session) -> Result<Greeted, CallError> {
             listed => listed?,
         };
         if session.generation() == info.generation {
-            return Ok((info, listed));
+            return Ok(Some((info, listed)));
         }
     }
+    Ok(None)
 }
 
 /// Completes when the tools have changed, and it is time to look.

@@ -12,7 +12,8 @@ use arc_swap::ArcSwapOption;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use wharf_client::{
-    BoxFuture, CallError, CallErrorKind, CallOptions, ConnectErrorKind, Evidence, OnLoss, Progress, ServerInfo, Session,
+    BoxFuture, CallError, CallErrorKind, CallOptions, ConnectErrorKind, Evidence, OnLoss, Outcome, Progress,
+    ServerInfo, Session,
 };
 use wharf_protocol::{Json, Listed, Tool, ToolOutput};
 
@@ -25,6 +26,8 @@ pub(super) const ORDERS: usize = 16;
 /// How long a call waits for a server that is being connected, beyond what connecting may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The code that stands for a session that is gone.
+const SESSION_TERMINATED: i64 = 32600;
 /// An attempt that is made sooner than this is worth waiting for.
 const SOON: Duration = Duration::from_millis(100);
 
@@ -54,6 +57,8 @@ pub(super) struct Member {
     known: ArcSwapOption<Known>,
     /// How long connecting may take.
     pub(super) connect: Duration,
+    /// How long a call may, where nobody says so.
+    total: Option<Duration>,
     /// Rings for the whole fleet when something has changed.
     pub(super) changed: watch::Sender<u64>,
 }
@@ -63,6 +68,8 @@ pub(super) struct Member {
 pub(super) struct Bell {
     rings: AtomicU64,
     answered: AtomicU64,
+    /// How many lists have come, or could not be had.
+    lists: AtomicU64,
     /// The last session that the server is known to have lost; what was listed on it says nothing any more.
     outlived: AtomicU64,
     heard: Notify,
@@ -106,12 +113,22 @@ impl Bell {
     /// What was rung for until then has been seen to.
     pub(super) fn answer(&self, rings: u64) {
         self.answered.fetch_max(rings, Ordering::AcqRel);
+        self.lists.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn lists(&self) -> u64 {
+        self.lists.load(Ordering::Acquire)
+    }
+
+    /// Whether a list has been fetched, or could not be, since it had rung so often and so many had come.
+    fn is_answered(&self, rings: u64, lists: u64) -> bool {
+        self.answered.load(Ordering::Acquire) >= rings && self.lists() > lists
     }
 }
 
 impl Member {
     pub(super) fn new(parts: MemberParts) -> (Arc<Self>, mpsc::Receiver<Order>) {
-        let MemberParts { server, session, bell, connect, changed } = parts;
+        let MemberParts { server, session, bell, connect, total, changed } = parts;
         let (orders, receiver) = mpsc::channel(ORDERS);
         let status = Status {
             name: server.name.clone(),
@@ -131,7 +148,7 @@ impl Member {
         let status = watch::Sender::new(status);
         let known = ArcSwapOption::empty();
         let settings = Arc::new(server.settings.clone());
-        (Arc::new(Self { server, settings, session, status, orders, bell, known, connect, changed }), receiver)
+        (Arc::new(Self { server, settings, session, status, orders, bell, known, connect, total, changed }), receiver)
     }
 
     /// Publishes how the server is doing. The time of a state is that of its beginning.
@@ -178,11 +195,13 @@ impl Member {
         self.status.borrow().state
     }
 
-    /// Waits until the connection has finished what it is doing, and no longer than that may take.
+    /// Waits until the connection has finished what it is doing, and no longer than connecting may take. A server that says
+    /// again and again that its tools have changed is waited for once.
     async fn has_settled(&self) {
         let mut status = self.status.subscribe();
+        let (rings, lists) = (self.bell.rings(), self.bell.lists());
         let busy = |status: &Status| match (status.state, &status.reason) {
-            (State::Connected, _) => self.is_outdated(),
+            (State::Connected, _) => self.is_outdated() && !self.bell.is_answered(rings, lists),
             (_, Some(Reason::Connecting | Reason::Queued)) => true,
             _ => status.next_try.is_some_and(|next| next <= Instant::now() + SOON),
         };
@@ -206,15 +225,15 @@ impl Member {
 
     fn unavailable(&self) -> CallError {
         let status = self.status.borrow();
-        match &status.reason {
-            Some(Reason::Error(error)) => (**error).clone(),
-            reason => {
-                let reason = reason.as_ref().map_or_else(|| "it is not connected".to_owned(), ToString::to_string);
-                let kind = ConnectErrorKind::Transport(format!("the server is {}: {reason}", status.state));
-                let server = self.server.name.clone();
-                CallError { server, kind: CallErrorKind::Connect(kind), evidence: Evidence::default() }
-            }
+        let error = status.error();
+        if let Some(error @ CallError { kind: CallErrorKind::Connect(_), .. }) = error {
+            return error.clone();
         }
+        // Whatever went wrong before, this call was never sent.
+        let reason = status.reason.as_ref().map_or_else(|| "it was just lost".to_owned(), ToString::to_string);
+        let kind = ConnectErrorKind::Transport(format!("the server is {}: {reason}", status.state));
+        let evidence = error.map_or_else(Evidence::default, |error| error.evidence.clone());
+        CallError { server: self.server.name.clone(), kind: CallErrorKind::Connect(kind), evidence }
     }
 }
 
@@ -223,6 +242,7 @@ pub(super) struct MemberParts {
     pub(super) session: Session,
     pub(super) bell: Arc<Bell>,
     pub(super) connect: Duration,
+    pub(super) total: Option<Duration>,
     pub(super) changed: watch::Sender<u64>,
 }
 
@@ -259,30 +279,43 @@ impl Callee for Member {
         mut options: CallOptions<'a>,
     ) -> BoxFuture<'a, Result<ToolOutput, CallError>> {
         Box::pin(async move {
+            let (began, total) = (Instant::now(), options.total.or(self.total));
             let error = match self.call_once(tool, arguments, &mut options).await {
                 Err(error) if may_repeat(tool, &error) => error,
                 result => return result,
             };
-            // What the tool is like on the new session decides whether it may be called there at all.
-            match self.look(tool).await {
-                Standing::Same => self.call_once(tool, arguments, &mut options).await,
-                _ => Err(error),
+            // What the tool is like on the new session decides whether it may be called there at all. All attempts together
+            // have the time of one.
+            let left = || total.map(|total| total.saturating_sub(began.elapsed()));
+            let looking = tokio::time::timeout(left().unwrap_or(Duration::MAX), self.look(tool));
+            if !matches!(looking.await, Ok(Standing::Same)) {
+                return Err(error);
+            }
+            options.total = left();
+            match self.call_once(tool, arguments, &mut options).await {
+                // The second did not run, and the first may have.
+                Err(last) if last.outcome() == Outcome::NotRun && error.outcome() == Outcome::Unknown => Err(error),
+                result => result,
             }
         })
     }
 }
 
 impl Member {
-    /// Calls a tool on the very session that it was listed on.
+    /// Calls a tool on the very session that it was listed on, if it is still the very tool that was looked at.
     async fn call_once(
         &self,
         tool: &Arc<Tool>,
         arguments: &Json,
         options: &mut CallOptions<'_>,
     ) -> Result<ToolOutput, CallError> {
-        let Some(generation) = self.known.load().as_ref().map(|known| known.generation) else {
-            return Err(self.unavailable());
-        };
+        let Some(known) = self.known() else { return Err(self.unavailable()) };
+        if !matches!(self.compare(&known, tool), Standing::Same) {
+            let message = "its tools are others now".to_owned();
+            let kind = CallErrorKind::SessionLost { code: SESSION_TERMINATED, message };
+            return Err(CallError { server: self.server.name.clone(), kind, evidence: Evidence::default() });
+        }
+        let generation = known.generation;
         let this = CallOptions {
             total: options.total,
             idle: options.idle,
@@ -311,8 +344,8 @@ impl Member {
 fn may_repeat(tool: &Tool, error: &CallError) -> bool {
     match &error.kind {
         CallErrorKind::SessionLost { .. } | CallErrorKind::Connect(ConnectErrorKind::Transport(_)) => true,
+        // What can be repeated on the same session, the session repeats.
         CallErrorKind::Lost(_) => tool.hints.safe_to_repeat(),
-        CallErrorKind::Http(status) => matches!(status.status, 502 | 504) && tool.hints.safe_to_repeat(),
         _ => false,
     }
 }

@@ -44,7 +44,7 @@ impl Reconnection {
         match Failing::of(error) {
             Failing::ByAuth => (State::NeedsAuth, None),
             Failing::ForGood => (State::Failed, None),
-            Failing::ForNow { not_before } if failures <= self.attempts => {
+            Failing::ForNow { not_before } if self.attempts > 0 && failures <= self.attempts => {
                 let doubled = self.first.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1)));
                 // The first pause of all is none: most servers that die once are there again at once.
                 let pause = if failures == 0 { Duration::ZERO } else { doubled.min(self.longest) };
@@ -165,5 +165,6 @@ mod tests {
     fn a_program_that_wants_one_answer_gets_it() {
         let refused = error(ConnectErrorKind::Transport("connection refused".into()));
         assert_eq!(Reconnection::NONE.after(1, &refused), (State::Failed, None));
+        assert_eq!(Reconnection::NONE.after(0, &refused), (State::Failed, None), "however long it had lived");
     }
 }

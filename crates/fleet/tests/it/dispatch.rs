@@ -66,8 +66,8 @@ async fn a_servers_tool_and_the_hosts_own_go_the_same_way() {
             {"step":"misfit","fault":"\"b\" is a required property"}
             error: `NAME` was not called: the policy forbids it (arg.a=13). Do not try again.
             {"step":"denied","by":"arg.a=13"}
-            error: `NAME` was not called: it needs approval and nobody can be asked here; allow it with --allow NAME
-            {"step":"asked","by":"arg.a=14","approved":false,"words":"it needs approval and nobody can be asked here; allow it with --allow NAME"}
+            error: `NAME` was not called: it needs approval and nobody can be asked here; --allow NAME allows it, unless a rule wants it asked about
+            {"step":"asked","by":"arg.a=14","approved":false,"words":"it needs approval and nobody can be asked here; --allow NAME allows it, unless a rule wants it asked about"}
             "#);
         }
     }
@@ -146,8 +146,8 @@ async fn a_tool_that_has_changed_is_called_only_if_the_call_still_means_the_same
     error: `mcp__notes__add` was not called: it has changed on its server since it was offered: `who` is required now. It takes now: {"type":"object","required":["what","who"],"properties":{"what":{"type":"string"},"tags":{"type":"array"},"who":{"type":"string"}}}
     {"step":"drifted","what":"`who` is required now","called":false}
     {"what":"x"}
-    {"step":"drifted","what":"`who` may be given now","called":true}
     {"step":"allowed","by":"standard mode"}
+    {"step":"drifted","what":"`who` may be given now","called":true}
     error: `mcp__notes__add` was not called: its server does not offer it any more. Do not call it again.
     {"step":"drifted","what":"it is gone","called":false}
     {"what":"x"}

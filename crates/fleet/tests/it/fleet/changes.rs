@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use wharf_client::{Abilities, BoxFuture};
 use wharf_fleet::catalog::Standing;
-use wharf_fleet::{Fleet, State, Turn};
+use wharf_fleet::dispatch::{Answer, Approval, Asker, Question};
+use wharf_fleet::{Dispatcher, Fleet, State, Turn};
 use wharf_protocol::{Json, ToolCall, Tools as _};
 use wharf_testkit::{HttpScripted, Script, Scripted, Step, eventually, soon};
 
@@ -147,6 +149,67 @@ async fn many_callers_of_a_lost_session_cost_one_greeting_and_one_list_and_each_
     assert_eq!(server.log().count("tools/list") - lists, 1);
     assert_eq!(server.taken().count("tools/call"), 64);
     soon(fleet.close()).await;
+}
+
+/// Says yes after the server has changed its mind about the tool.
+struct Slow(Fleet);
+
+impl Asker for Slow {
+    fn ask(&self, _question: Question) -> BoxFuture<'_, Answer> {
+        Box::pin(async {
+            call(&entry(&self.0, "mcp__s__change"), json!({})).await.unwrap();
+            until_offered(&self.0, &["mcp__s__wipe"]).await;
+            Answer::Approval(Approval::Yes)
+        })
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_changes_while_a_person_decides_is_not_called_as_what_it_has_become() {
+    let wipe = |required: Value| {
+        json!({"name": "wipe", "annotations": {"destructiveHint": true},
+            "inputSchema": {"type": "object", "properties": {"disk": {"type": "string"}}, "required": required}})
+    };
+    let script = changing(Step::Result(json!({"tools": [wipe(json!(["disk"]))]}))).tool(wipe(json!([])));
+    let server = Scripted::new(script);
+    let fleet = open([in_memory("s", &server)]);
+    fleet.settled(LONG).await;
+    let dispatcher = Dispatcher::default().with_asker(Arc::new(Slow(fleet.clone())));
+    let turn = Turn { catalog: fleet.catalog(), dispatcher: Arc::new(dispatcher) };
+    let wipe = ToolCall { id: "1".into(), name: "mcp__s__wipe".into(), arguments: Json::from(json!({})) };
+    let output = eventually(turn.call(&wipe)).await.unwrap();
+    assert!(output.is_error && output.text().contains("`disk` is required now"), "{}", output.text());
+    assert_eq!(server.log().count("tools/call"), 1, "only `change` was called");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_stops_saying_so_holds_up_a_call_for_one_list_only() {
+    let restless = [Step::Normally, Step::Notify(CHANGED.into(), json!({}))];
+    let server = Scripted::new(
+        Script::good()
+            .once("tools/list", [Step::Normally])
+            .on("tools/list", restless)
+            .any_tool("change")
+            .on_call("change", [Step::Notify(CHANGED.into(), json!({})), Step::Text("done".into())]),
+    );
+    let fleet = open([in_memory("s", &server)]);
+    fleet.settled(LONG).await;
+    let turn = Turn { catalog: fleet.catalog(), dispatcher: Arc::default() };
+    let add = |id: &str| ToolCall {
+        id: id.into(),
+        name: "mcp__s__add".into(),
+        arguments: Json::from(json!({"a": 1, "b": 1})),
+    };
+    call(&entry(&fleet, "mcp__s__change"), json!({})).await.unwrap();
+    for id in ["1", "2", "3"] {
+        let began = Instant::now();
+        assert_eq!(eventually(turn.call(&add(id))).await.unwrap().text(), "2");
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -89,6 +89,23 @@ async fn twenty_that_cost_a_connection_are_connected_at_the_same_time() {
     soon(fleet.close()).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn servers_that_do_not_list_their_tools_hold_up_nobody_and_are_told_in_time() {
+    let mute = || Scripted::new(Script::good().on("tools/list", [Step::Hang]));
+    let mute = (0..6).map(|number| in_memory(&format!("a-mute-{number}"), &mute()));
+    let fleet = super::open(mute.chain([in_memory("good", &Scripted::new(Script::good()))]));
+    let began = Instant::now();
+    wharf_testkit::eventually(super::reaches(&fleet, "good", State::Connected)).await;
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    assert!(fleet.settled(LONG).await);
+    assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
+    assert!(
+        super::told(&fleet).contains("a-mute-0 pending 0: the server was not ready within 30 s"),
+        "{}",
+        super::told(&fleet)
+    );
+}
+
 #[tokio::test]
 async fn slow_ones_of_one_kind_do_not_hold_up_the_other() {
     let hanging = || Scripted::new(Script::good().on("initialize", [Step::Hang]).on("server/discover", [Step::Hang]));
