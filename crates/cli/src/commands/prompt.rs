@@ -1,5 +1,6 @@
 //! `wharf prompt`: one prompt, filled in.
 
+use clap_complete::ArgValueCandidates;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use wharf::fleet::{Fleet, OfferError};
@@ -8,6 +9,7 @@ use wharf::{CallError, Content, ContentKind, Json, Listed, Prompt as Offered, Re
 use super::prompts;
 use crate::args::Globals;
 use crate::arguments;
+use crate::complete;
 use crate::exit::Exit;
 use crate::failure::{Failure, Subject};
 use crate::render::{self, Transient};
@@ -19,6 +21,7 @@ use crate::visit::{misused, only, visit};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Prompt {
     /// The server
+    #[arg(add = ArgValueCandidates::new(complete::servers))]
     pub(crate) server: String,
     /// The prompt
     pub(crate) name: String,

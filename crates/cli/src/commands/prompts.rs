@@ -1,11 +1,13 @@
 //! `wharf prompts`: the prompts of the servers.
 
+use clap_complete::ArgValueCandidates;
 use serde::{Deserialize, Serialize};
 use wharf::fleet::{Offer, Status};
 use wharf::{Json, Prompt, Quarantined};
 
 use super::offers::{ShownStanding, failure, tell_failure, tell_odd};
 use crate::args::Globals;
+use crate::complete;
 use crate::exit::Exit;
 use crate::render::{self, Transient};
 use crate::setup::Which;
@@ -17,6 +19,7 @@ const DESCRIPTION: usize = 100;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Prompts {
     /// Only this server
+    #[arg(add = ArgValueCandidates::new(complete::servers))]
     pub(crate) server: Option<String>,
 }
 

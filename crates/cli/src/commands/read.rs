@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use clap_complete::ArgValueCandidates;
 use serde::{Deserialize, Serialize};
 use wharf::fleet::OfferError;
 use wharf::{CallErrorKind, Json};
 
 use crate::args::Globals;
+use crate::complete;
 use crate::exit::Exit;
 use crate::failure::{Failure, Subject};
 use crate::render::{self, Transient};
@@ -27,6 +29,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 #[derive(Debug, clap::Args)]
 pub(crate) struct Read {
     /// The server
+    #[arg(add = ArgValueCandidates::new(complete::servers))]
     pub(crate) server: String,
     /// The address of the resource
     pub(crate) uri: String,

@@ -1,11 +1,13 @@
 //! `wharf resources`: what can be read on the servers, and the patterns of what can.
 
+use clap_complete::ArgValueCandidates;
 use serde::Serialize;
 use wharf::fleet::{Offer, Status};
 use wharf::{CallError, CallErrorKind, Json, Quarantined, Resource, ResourceTemplate};
 
 use super::offers::{ShownStanding, failure, tell_failure, tell_odd};
 use crate::args::Globals;
+use crate::complete;
 use crate::exit::Exit;
 use crate::render::{self, Transient};
 use crate::setup::Which;
@@ -19,6 +21,7 @@ const UNKNOWN_METHOD: i64 = -32601;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Resources {
     /// Only this server
+    #[arg(add = ArgValueCandidates::new(complete::servers))]
     pub(crate) server: Option<String>,
 }
 

@@ -77,7 +77,7 @@ fn a_projects_server_is_not_started_before_somebody_has_approved_it() {
     hint: look at what it runs, and approve it: wharf approve demo
     ");
     let listed = person.run(&["tools"]);
-    assert_eq!((listed.code, listed.err.as_str()), (0, "warning: demo: needs approval: wharf approve demo\n"));
+    assert_eq!((listed.code, listed.err.as_str()), (0, "warning: demo: pending: needs approval: wharf approve demo\n"));
     assert!(!trace.exists());
 }
 
