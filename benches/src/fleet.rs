@@ -139,7 +139,7 @@ async fn call(tools: &dyn Tools) {
 struct Watcher(Condition);
 
 impl Hook for Watcher {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "watcher"
     }
 

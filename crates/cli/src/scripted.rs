@@ -113,7 +113,7 @@ mod tests {
     fn turns_are_read_with_their_calls_in_either_shape() {
         let plain =
             "- text: adding\n  tools:\n    - name: mcp__c__add\n      arguments: {a: 1, note: \"2\"}\n- text: three\n";
-        let named = format!("turns:\n{}", plain.lines().map(|line| format!("  {line}\n")).collect::<String>());
+        let named = format!("turns:\n  {}", plain.trim_end().replace('\n', "\n  "));
         for text in [plain, &named] {
             let turns = parse(text).unwrap();
             assert_eq!(turns.len(), 2);

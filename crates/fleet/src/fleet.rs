@@ -47,6 +47,11 @@ pub struct Fleet {
     inner: Arc<Inner>,
 }
 
+/// Tells who answers what a server asks.
+pub type Hosts = Arc<dyn Fn(&ServerName) -> Arc<dyn Host> + Send + Sync>;
+/// Says whether a server may be used, and if not, why not.
+pub type Permits = Arc<dyn Fn(&Server) -> Result<(), String> + Send + Sync>;
+
 /// How a fleet behaves.
 #[derive(Clone)]
 pub struct FleetOptions {
@@ -59,13 +64,13 @@ pub struct FleetOptions {
     /// What holds for every session, unless a server has settings of its own.
     pub session: SessionOptions,
     /// Who answers what a server asks.
-    pub hosts: Arc<dyn Fn(&ServerName) -> Arc<dyn Host> + Send + Sync>,
+    pub hosts: Hosts,
     /// What happens to servers that fail.
     pub reconnection: Reconnection,
     /// Tools of the host's own, which are in every catalog.
     pub own: Vec<Arc<Entry>>,
     /// Says whether a server may be used that is added while running.
-    pub permits: Arc<dyn Fn(&Server) -> Result<(), String> + Send + Sync>,
+    pub permits: Permits,
 }
 
 /// A server for a fleet, and what keeps it from being connected, if anything does.

@@ -13,6 +13,6 @@ pub use catalog::{Callee, Catalog, Entry, OwnTool, Shelf, ShelfParts, Standing};
 pub use config::{Reach, Scope, Server, Settings};
 pub use dispatch::{Dispatcher, Policy, Turn};
 pub use fleet::{
-    Command, Enlisted, Fleet, FleetError, FleetOptions, Hold, LOCAL_GATE, Network, Offer, OfferError, Outfit,
-    REMOTE_GATE, Reason, Reconnection, State, Status,
+    Command, Enlisted, Fleet, FleetError, FleetOptions, Hold, Hosts, LOCAL_GATE, Network, Offer, OfferError, Outfit,
+    Permits, REMOTE_GATE, Reason, Reconnection, State, Status,
 };

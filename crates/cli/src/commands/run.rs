@@ -55,7 +55,8 @@ pub(crate) async fn run(globals: &Globals, run: Run) -> Exit {
             policy.rules.push(allowed(text)?);
         }
         let asker = whoever_is_there();
-        let dispatcher = dispatcher(globals, &setup, policy)?.with_spill(spill()?);
+        let total = setup.session.deadlines.total;
+        let dispatcher = dispatcher(globals, &setup, policy)?.with_spill(spill()?).with_limits(total, None);
         let dispatcher = dispatcher.with_asker(Arc::clone(&asker)).with_trace(Arc::clone(&recorder) as _);
         let fleet = setup.open_or_empty(How::Lasting, &asker)?;
         if let Some(read_output) = dispatcher.read_output() {
@@ -114,7 +115,8 @@ async fn converse(
         }
         let results = carry_out(&turn, &calls).await;
         let calls = calls.iter().zip(results).map(|(call, result)| ShownCall::new(call, result, recorder)).collect();
-        let shown = ShownTurn { offered: turn.offered().len(), text: canned.text.clone(), calls };
+        let notes = turn.catalog.notes().map(ToString::to_string).collect();
+        let shown = ShownTurn { offered: turn.offered().len(), notes, text: canned.text.clone(), calls };
         if !globals.json && !globals.quiet {
             shown.calls.iter().for_each(ShownCall::tell);
         }
@@ -163,13 +165,11 @@ async fn wait(globals: &Globals, run: &Run, fleet: &Fleet) -> Result<(), Vec<Sta
 
 /// Tells why a server that is needed is not there.
 fn not_there(status: &Status) {
-    match status.error() {
-        Some(error) => render::call_error(error, None, !matches!(status.transport, "stdio" | "sdk")),
-        None => {
-            let reason = status.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-            render::error(&format!("{} is {}{reason}", status.name, status.state), &[], None);
-        }
+    if let Some(error) = status.error() {
+        return render::call_error(error, None, !matches!(status.transport, "stdio" | "sdk"));
     }
+    let reason = status.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    render::error(&format!("{} is {}{reason}", status.name, status.state), &[], None);
 }
 
 /// Carries out the calls of a turn: those that only read together, the others one after the other, each in its place.
@@ -191,7 +191,8 @@ pub(crate) async fn carry_out(tools: &dyn Tools, calls: &[ToolCall]) -> Vec<Resu
 
 fn show(text: &str, calls: &[ToolCall], last: bool) {
     // The last word is the answer, and goes where data goes.
-    if !text.is_empty() && !(last && calls.is_empty()) {
+    let is_answer = last && calls.is_empty();
+    if !text.is_empty() && !is_answer {
         render::note(text);
     }
     for call in calls {
@@ -235,6 +236,8 @@ struct Shown<'a> {
 struct ShownTurn {
     /// How many tools the model could choose from.
     offered: usize,
+    /// What was done to what the servers offered: cut, overridden, left out.
+    notes: Vec<String>,
     text: String,
     calls: Vec<ShownCall>,
 }
@@ -281,9 +284,10 @@ impl ShownCall {
 
     fn tell(&self) {
         let text = render::brief(&self.text, 400);
-        match self.is_error {
-            true => render::warning(&format!("{}: {text}", self.name)),
-            false => render::note(&format!("← {text}")),
+        if self.is_error {
+            render::warning(&format!("{}: {text}", self.name));
+        } else {
+            render::note(&format!("← {text}"));
         }
     }
 }

@@ -29,8 +29,8 @@ fn turns(server: &Server, text: &str) -> String {
 }
 
 fn calling(tools: &[&str]) -> String {
-    let calls: String = tools.iter().map(|tool| format!("    - name: mcp__s__{tool}\n")).collect();
-    format!("- text: working\n  tools:\n{calls}- text: done\n")
+    let calls: Vec<String> = tools.iter().map(|tool| format!("    - name: mcp__s__{tool}\n")).collect();
+    format!("- text: working\n  tools:\n{}- text: done\n", calls.concat())
 }
 
 fn run(server: &Server, model: &str, more: &[&str]) -> Value {

@@ -126,6 +126,17 @@ impl Bell {
     }
 }
 
+impl Known {
+    /// What has become of a tool that was listed before.
+    fn compare(&self, tool: &Arc<Tool>) -> Standing {
+        match self.by_name.get(&tool.name) {
+            None => Standing::Gone,
+            Some(now) if Arc::ptr_eq(now, tool) || now.raw.as_str() == tool.raw.as_str() => Standing::Same,
+            Some(now) => Standing::Changed(Arc::clone(now)),
+        }
+    }
+}
+
 impl Member {
     pub(super) fn new(parts: MemberParts) -> (Arc<Self>, mpsc::Receiver<Order>) {
         let MemberParts { server, session, bell, connect, total, changed } = parts;
@@ -215,14 +226,6 @@ impl Member {
         self.bell.is_rung() || self.known.load().as_ref().is_some_and(|known| known.generation <= outlived)
     }
 
-    fn compare(&self, known: &Known, tool: &Arc<Tool>) -> Standing {
-        match known.by_name.get(&tool.name) {
-            None => Standing::Gone,
-            Some(now) if Arc::ptr_eq(now, tool) || now.raw.as_str() == tool.raw.as_str() => Standing::Same,
-            Some(now) => Standing::Changed(Arc::clone(now)),
-        }
-    }
-
     fn unavailable(&self) -> CallError {
         let status = self.status.borrow();
         let error = status.error();
@@ -250,7 +253,7 @@ impl Callee for Member {
     fn glance(&self, tool: &Arc<Tool>) -> Option<Standing> {
         let known = self.known.load();
         match known.as_ref() {
-            Some(known) if !self.is_outdated() => Some(self.compare(known, tool)),
+            Some(known) if !self.is_outdated() => Some(known.compare(tool)),
             _ => None,
         }
     }
@@ -265,7 +268,7 @@ impl Callee for Member {
             }
             self.has_settled().await;
             match self.known() {
-                Some(known) => self.compare(&known, tool),
+                Some(known) => known.compare(tool),
                 None if matches!(self.state(), State::Disabled) || self.orders.is_closed() => Standing::Gone,
                 None => Standing::Unknown,
             }
@@ -310,7 +313,7 @@ impl Member {
         options: &mut CallOptions<'_>,
     ) -> Result<ToolOutput, CallError> {
         let Some(known) = self.known() else { return Err(self.unavailable()) };
-        if !matches!(self.compare(&known, tool), Standing::Same) {
+        if !matches!(known.compare(tool), Standing::Same) {
             let message = "its tools are others now".to_owned();
             let kind = CallErrorKind::SessionLost { code: SESSION_TERMINATED, message };
             return Err(CallError { server: self.server.name.clone(), kind, evidence: Evidence::default() });
