@@ -17,6 +17,7 @@ mod manage;
 mod misuse;
 mod offers;
 mod permitted;
+mod project;
 mod protocol;
 mod readme;
 mod remote;
