@@ -21,6 +21,7 @@ mod protocol;
 mod readme;
 mod remote;
 mod run;
+mod safety;
 mod tools;
 mod world;
 
