@@ -113,10 +113,10 @@ fn named_enterprise(moved: Option<&Path>) -> Result<Vec<PathBuf>, Misuse> {
     if let Some(named) = exactly("WHARF_MANAGED_CONFIG").filter(|named| !named.is_empty()).map(PathBuf::from) {
         // Whoever names a file with rules wants them to hold: without it nothing is done.
         // A pipe would be waited for, and is empty the second time.
-        let found = named.metadata().and_then(|found| match found.is_file() {
-            true => std::fs::File::open(&named),
-            false => Err(std::io::Error::other("it is no file")),
-        });
+        let open = |found: std::fs::Metadata| {
+            if found.is_file() { std::fs::File::open(&named) } else { Err(std::io::Error::other("it is no file")) }
+        };
+        let found = named.metadata().and_then(open);
         if let Err(error) = found {
             let what = format!("WHARF_MANAGED_CONFIG names `{}`, which cannot be read: {error}", named.display());
             return Err(Misuse {

@@ -189,9 +189,9 @@ async fn the_rules_hold_for_servers_that_are_added_while_running() {
 async fn a_server_that_was_added_goes_when_the_rules_do_not_permit_it_any_more() {
     let strict = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let rule = Arc::clone(&strict);
-    let permits = Arc::new(move |_: &Server| match rule.load(std::sync::atomic::Ordering::Relaxed) {
-        true => Err("nothing is allowed any more".to_owned()),
-        false => Ok(()),
+    let permits = Arc::new(move |_: &Server| {
+        let is_strict = rule.load(std::sync::atomic::Ordering::Relaxed);
+        if is_strict { Err("nothing is allowed any more".to_owned()) } else { Ok(()) }
     });
     let fleet = Fleet::open([], FleetOptions { permits, ..FleetOptions::default() });
     fleet.add(in_memory("added", &Scripted::new(Script::good()))).unwrap();
