@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::CommandFactory as _;
 use clap_complete::CompletionCandidate;
 use clap_complete::env::CompleteEnv;
-use wharf::Protocol;
 use wharf::fleet::config::Standing;
+use wharf::{Protocol, ServerName};
 
 use crate::args::{Args, Globals};
 use crate::remembered;
@@ -24,7 +24,9 @@ pub(crate) fn answer() {
 /// The servers that are configured.
 pub(crate) fn servers() -> Vec<CompletionCandidate> {
     let Some(setup) = setup() else { return Vec::new() };
-    setup.names().into_iter().map(CompletionCandidate::new).collect()
+    // A shell takes what is offered as it is: what a project calls its servers is offered only if it is a name.
+    let names = setup.names().into_iter().filter(|name| name.parse::<ServerName>().is_ok() && is_harmless(name));
+    names.map(CompletionCandidate::new).collect()
 }
 
 /// The servers that wait for an approval.
@@ -40,7 +42,14 @@ pub(crate) fn tools() -> Vec<CompletionCandidate> {
     let words = typed();
     let mut after = words.iter().skip_while(|word| *word != "call").skip(1).filter(|word| !word.starts_with('-'));
     let (Some(server), Some(setup)) = (after.next(), setup()) else { return Vec::new() };
-    remembered::tools(&setup.places, server).into_iter().map(CompletionCandidate::new).collect()
+    let tools = remembered::tools(&setup.places, server).into_iter().filter(|tool| is_harmless(tool));
+    tools.map(CompletionCandidate::new).collect()
+}
+
+/// Whether a word means nothing to any shell, and is no option.
+fn is_harmless(word: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_./-".contains(&byte);
+    !word.is_empty() && !word.starts_with('-') && word.bytes().all(plain)
 }
 
 /// The ways to speak.

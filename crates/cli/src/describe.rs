@@ -6,18 +6,18 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use wharf::Protocol;
-use wharf::fleet::config::{Configured, Launch, Standing, looks_secret};
+use wharf::fleet::config::{Configured, Launch, Standing, Written, looks_secret};
 use wharf::fleet::{Reach, Settings};
 
-use crate::render::plain;
+use crate::render::flat;
 use crate::setup::switched_off;
 
 /// What stands where something is not shown.
 const HIDDEN: &str = "…";
 
 /// What a server is: its command, or its address.
-pub(crate) fn target(found: &Configured) -> String {
-    let written = serde_json::to_value(&found.written).unwrap_or_default();
+pub(crate) fn target(written: &Written, reach: &Reach) -> String {
+    let written = serde_json::to_value(written).unwrap_or_default();
     let text = |key: &str| written[key].as_str();
     if let Some(command) = text("command") {
         let args = written["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -26,11 +26,11 @@ pub(crate) fn target(found: &Configured) -> String {
     if let Some(url) = text("url") {
         return address(url);
     }
-    match &found.server.reach {
+    match reach {
         Reach::Stdio(launch) => launched(launch),
         Reach::Managed(manage) => launched(&manage.launch),
         Reach::Http(remote) | Reach::Sse(remote) | Reach::WebSocket(remote) => address(&remote.url),
-        Reach::Custom(name, _) => name.to_string(),
+        Reach::Custom(name, _) => flat(name),
     }
 }
 
@@ -38,26 +38,61 @@ fn launched(launch: &Launch) -> String {
     command_line(std::iter::once(&launch.command).chain(&launch.args).map(String::as_str))
 }
 
-/// Words as a shell would need them. What follows an option that names a secret, or looks like one, is left out.
+/// Words as a shell would need them, in one line. What follows a name that tells of a secret, or looks like one, is left
+/// out.
 fn command_line<'a>(words: impl Iterator<Item = &'a str>) -> String {
-    let (mut line, mut option) = (Vec::new(), String::new());
+    let (mut line, mut option) = (Vec::new(), "");
     for word in words {
-        let (flag, value) = word.split_once('=').filter(|_| word.starts_with('-')).unwrap_or((&option, word));
-        let hidden = looks_secret(flag.trim_start_matches('-'), value);
-        let is_joined = flag.len() < word.len() && word.starts_with(flag) && !flag.is_empty();
-        line.push(match (hidden, is_joined) {
-            (true, true) => format!("{flag}={HIDDEN}"),
-            (true, false) => HIDDEN.to_owned(),
-            (false, _) => shlex::try_quote(word).map_or_else(|_| format!("{word:?}"), std::borrow::Cow::into_owned),
+        let shown = if looks_secret(option.trim_start_matches('-'), word) { HIDDEN.to_owned() } else { masked(word) };
+        // The mark for what is left out needs no quotes.
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=:./@".contains(c);
+        let needs_none = shown.contains(HIDDEN) && shown.replace(HIDDEN, "").chars().all(is_plain);
+        line.push(match shlex::try_quote(&shown) {
+            _ if needs_none => shown,
+            Ok(quoted) => quoted.into_owned(),
+            Err(_) => format!("{shown:?}"),
         });
-        option = if word.starts_with('-') && !word.contains('=') { word.to_owned() } else { String::new() };
+        option = if word.starts_with('-') && !word.contains('=') { word } else { "" };
     }
-    plain(&line.join(" "))
+    flat(&line.join(" "))
 }
 
-/// An address without what its query may keep secret.
-fn address(url: &str) -> String {
-    let Some((place, query)) = url.split_once('?') else { return plain(url) };
+/// A text without the secrets in it: the name and password of an address, and what follows a `=` or `:` behind a name
+/// that tells of one.
+fn masked(text: &str) -> String {
+    let text = without_user(text);
+    for (at, _) in text.match_indices(['=', ':']) {
+        let name = text[..at].rsplit(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))).next();
+        let rest = text[at + 1..].trim_start_matches(['/', ' ', '"', '\'']);
+        let word = rest.split_whitespace().next().unwrap_or_default();
+        let name = name.unwrap_or_default();
+        if looks_secret(name, rest) || looks_secret(name, word) {
+            let blank = if text[at + 1..].starts_with(' ') { " " } else { "" };
+            return format!("{}{blank}{HIDDEN}", &text[..=at]);
+        }
+    }
+    let bare = |word: &str| if looks_secret("", word) { HIDDEN.to_owned() } else { word.to_owned() };
+    text.split(' ').map(bare).collect::<Vec<_>>().join(" ")
+}
+
+/// A text without the names and passwords of the addresses in it.
+fn without_user(text: &str) -> String {
+    let mut pieces = text.split("://");
+    let mut shown = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let end = piece.find(|c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#')).unwrap_or(piece.len());
+        let host = piece[..end].rfind('@');
+        shown.push_str("://");
+        shown.push_str(if host.is_some() { HIDDEN } else { "" });
+        shown.push_str(&piece[host.unwrap_or_default()..]);
+    }
+    shown
+}
+
+/// An address without what its query may keep secret, and without a name and password.
+pub(crate) fn address(url: &str) -> String {
+    let url = without_user(url);
+    let Some((place, query)) = url.split_once('?') else { return flat(&url) };
     let shown: Vec<String> = query
         .split('&')
         .map(|pair| match pair.split_once('=') {
@@ -65,7 +100,7 @@ fn address(url: &str) -> String {
             _ => pair.to_owned(),
         })
         .collect();
-    plain(&format!("{place}?{}", shown.join("&")))
+    flat(&format!("{place}?{}", shown.join("&")))
 }
 
 /// A variable or a header, and the variables of this machine its value comes from: none if it is written in the file.
@@ -148,6 +183,24 @@ mod tests {
         assert_eq!(line("server sk-0123456789abcdef01"), "server …");
         assert_eq!(line("server --token ${TOKEN}"), "server --token '${TOKEN}'");
         assert_eq!(address("https://x.test/mcp?a=b&api_key=0123456789"), "https://x.test/mcp?a=b&api_key=…");
+        assert_eq!(address("https://me:s3cr3t@x.test/mcp"), "https://…@x.test/mcp");
+    }
+
+    #[test]
+    fn secrets_are_found_behind_equals_signs_and_colons() {
+        let line = |words: &[&str]| command_line(words.iter().copied());
+        assert_eq!(line(&["docker", "-e", "API_TOKEN=0123456789", "img"]), "docker -e API_TOKEN=… img");
+        assert_eq!(line(&["env", "API_TOKEN=0123456789", "server"]), "env API_TOKEN=… server");
+        assert_eq!(line(&["x", "--env=API_TOKEN=0123456789"]), "x --env=API_TOKEN=…");
+        assert_eq!(line(&["x", "--header", "Authorization: Bearer 0123456789"]), "x --header 'Authorization: …'");
+        assert_eq!(line(&["x", "--header=X-Api-Key:0123456789"]), "x --header=X-Api-Key:…");
+        assert_eq!(line(&["sh", "-c", "TOKEN=0123456789 run ${X}"]), "sh -c TOKEN=…");
+        assert_eq!(line(&["x", "postgres://me:s3cr3t@db/x"]), "x postgres://…@db/x");
+        assert_eq!(line(&["x", "--dsn=postgres://me:s3cr3t@db/x"]), "x --dsn=postgres://…@db/x");
+        assert_eq!(line(&["x", "https://a.test/?token=0123456789&b=c"]), "x 'https://a.test/?token=…'");
+        assert_eq!(line(&["x", "say sk-0123456789abcdef01"]), "x 'say …'");
+        assert_eq!(line(&["uvx", "--from", "git+https://a.test/b@v1", "b"]), "uvx --from git+https://a.test/b@v1 b");
+        assert_eq!(line(&["x", "a\nb\u{1b}"]), "x 'a\\nb\\u{1b}'");
     }
 
     #[test]

@@ -24,6 +24,12 @@ const MOST_TOKENS: &str = "MAX_MCP_OUTPUT_TOKENS";
 
 /// What the configuration says may be called: the rules of all scopes, and the mode of the highest that has one.
 pub(crate) fn policy(setup: &Setup) -> Result<Policy, Misuse> {
+    // A file that cannot be understood may hold the rule, or the hook, that matters.
+    let ruling = |scope: &Scope| matches!(scope, Scope::Enterprise | Scope::Local | Scope::User);
+    if let Some((scope, file)) = setup.loaded.lost.iter().find(|(scope, _)| ruling(scope)) {
+        let what = format!("{}: the rules and hooks of the {scope} scope cannot be read", file.display());
+        return Err(servers::misuse(what, Some("mend it; nothing is called while a rule cannot be read")));
+    }
     let mut policy = Policy::default();
     let mut mode = None;
     for setting in said(&setup.loaded.policy) {

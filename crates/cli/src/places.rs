@@ -23,8 +23,10 @@ const DIGEST: usize = 8;
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
     pub(crate) home: Option<PathBuf>,
-    /// The organisation's files, which may or may not exist.
-    pub(crate) enterprise: Vec<PathBuf>,
+    /// The organisation's file, which may or may not exist.
+    pub(crate) enterprise: PathBuf,
+    /// Files that somebody names as the organisation's.
+    pub(crate) named_enterprise: Vec<PathBuf>,
     pub(crate) user: Option<PathBuf>,
     pub(crate) local: Option<PathBuf>,
     pub(crate) project: ProjectFile,
@@ -63,7 +65,8 @@ impl Places {
         let local = roots.state.as_ref().map(|state| state.join("projects").join(digest(&project.root)).join(NAME));
         Ok(Self {
             home,
-            enterprise: enterprise(moved.as_deref())?,
+            enterprise: PathBuf::from(MANAGED),
+            named_enterprise: named_enterprise(moved.as_deref())?,
             user: roots.config.map(|folder| folder.join(NAME)),
             local,
             project,
@@ -105,12 +108,16 @@ fn moved_root(globals: &Globals) -> Result<Option<PathBuf>, Misuse> {
     absolute.map_err(|error| Misuse { what: format!("--config-root is no folder's name: {error}"), hint: None })
 }
 
-fn enterprise(moved: Option<&Path>) -> Result<Vec<PathBuf>, Misuse> {
-    let mut files = vec![PathBuf::from(MANAGED)];
-    files.extend(moved.map(|root| root.join(MANAGED_NAME)));
+fn named_enterprise(moved: Option<&Path>) -> Result<Vec<PathBuf>, Misuse> {
+    let mut files: Vec<PathBuf> = moved.map(|root| root.join(MANAGED_NAME)).into_iter().collect();
     if let Some(named) = exactly("WHARF_MANAGED_CONFIG").filter(|named| !named.is_empty()).map(PathBuf::from) {
         // Whoever names a file with rules wants them to hold: without it nothing is done.
-        if let Err(error) = std::fs::File::open(&named) {
+        // A pipe would be waited for, and is empty the second time.
+        let open = |found: std::fs::Metadata| {
+            if found.is_file() { std::fs::File::open(&named) } else { Err(std::io::Error::other("it is no file")) }
+        };
+        let found = named.metadata().and_then(open);
+        if let Err(error) = found {
             let what = format!("WHARF_MANAGED_CONFIG names `{}`, which cannot be read: {error}", named.display());
             return Err(Misuse {
                 what,

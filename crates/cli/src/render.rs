@@ -289,7 +289,7 @@ pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     }
     table.set_header(head.iter().map(|title| title.to_uppercase()));
     for row in rows {
-        table.add_row(row);
+        table.add_row(row.iter().map(|cell| plain(cell)));
     }
     let last = head.len().saturating_sub(1);
     for (index, column) in table.column_iter_mut().enumerate() {
@@ -352,6 +352,11 @@ pub(crate) fn plain(text: &str) -> String {
         c => c.to_string(),
     };
     text.replace("\r\n", "\n").chars().map(visible).collect()
+}
+
+/// The same in one line: ends of lines and tabs are made visible, too.
+pub(crate) fn flat(text: &str) -> String {
+    plain(text).replace('\n', "\\n").replace('\t', "\\t")
 }
 
 /// The characters that turn text around, so that it reads as something else.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wharf::fleet::config::{Launch, Remote};
+use wharf::fleet::config::{Launch, Remote, check_url};
 use wharf::fleet::{Reach, Scope, Server};
 use wharf::{Protocol, Secret, ServerName, UnknownProtocol};
 
@@ -119,6 +119,11 @@ fn parse(text: &str) -> Result<Server, Misuse> {
     };
     let name = name.parse::<ServerName>().map_err(|error| misuse(error.to_string(), example))?;
     if let Some(reach) = url(&name, reached)? {
+        if let Reach::Http(at) | Reach::Sse(at) | Reach::WebSocket(at) = &reach {
+            // As for servers in a file: rules compare addresses, and some cannot be compared.
+            check_url(&at.url)
+                .map_err(|(why, hint)| misuse(format!("the server `{name}` has a URL that {why}"), hint))?;
+        }
         return Ok(Server::new(name, Scope::Dynamic, reach));
     }
     if looks_like_an_address(reached) {
@@ -222,6 +227,9 @@ mod tests {
             "old=sse+http://127.0.0.1:3001/sse",
             "socket=WSS://example.com/ws",
             "odd=ftp://example.com",
+            "up=https://example.com/ok/../secret",
+            "number=http://2130706433/mcp",
+            "user=http://user:secret@127.0.0.1/mcp",
             "curl=curl https://example.com",
             "bare=localhost:8000/mcp",
             "slash=http:/user:secret@127.0.0.1/mcp",
@@ -242,6 +250,9 @@ mod tests {
         old: sse http://127.0.0.1:3001/sse
         socket: ws wss://example.com/ws
         the server `odd` has a URL with the scheme `ftp`
+        the server `up` has a URL that has `.` or `..` as a part of its path
+        the server `number` has a URL that has a host that is a number in disguise
+        the server `user` has a URL that has a name or password in it
         curl: "curl" ["https://example.com"]
         the server `bare` has an address without a scheme
         the server `slash` has an address without a scheme

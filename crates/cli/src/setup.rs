@@ -6,12 +6,12 @@
 mod cloud;
 mod follow;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use wharf::fleet::config::{
-    Approvals, ApprovalsError, Configured, DisabledBy, Loaded, Problem, Remote, Severity, Sources, Standing, Variables,
-    load,
+    Approvals, ApprovalsError, Configured, DisabledBy, Loaded, Problem, Remote, Rules, Severity, Sources, Standing,
+    Variables, Watched, load,
 };
 use wharf::fleet::dispatch::{Asker, host};
 use wharf::fleet::{Enlisted, Fleet, FleetOptions, Hold, Outfit, Reach, Reconnection, Scope, Server};
@@ -35,9 +35,21 @@ pub(crate) struct Setup {
     pub(crate) session: SessionOptions,
     /// Where all this was found.
     sources: Sources,
+    /// The same files, as they were before they were read.
+    watched: Watched,
+    /// The rules as they were last read, for servers that are added while running.
+    rules: Arc<RwLock<Rules>>,
     globals: Globals,
     protocols: Protocols,
     gates: Gates,
+}
+
+/// Why a server cannot be reached, which is known without trying.
+enum Unusable {
+    /// What the environment says about the network makes no sense.
+    Surroundings(Misuse),
+    /// What is said about the server makes no sense.
+    Server(Misuse),
 }
 
 /// Which servers are wanted.
@@ -98,17 +110,17 @@ impl Setup {
         let (session, odd) = limits::session(globals, &places)?;
         let dynamic = servers::dynamic(globals)?;
         let sources = sources(&places, dynamic, globals.only_mcp);
+        // Before they are read: what is changed from now on is noticed.
+        let watched = Watched::new(follow::files(&sources, &places));
         let variables = surroundings::variables();
         let (approvals, problem) = approvals(&places);
         let mut loaded = load(&sources, &variables, &approvals);
         loaded.problems.extend(problem);
-        if globals.only_mcp {
-            only_dynamic(&mut loaded);
-        }
         let warnings: Vec<String> = gates.warnings.iter().cloned().chain(odd).collect();
         let gates = Gates { warnings, ..gates };
         let globals = globals.clone();
-        Ok(Self { places, loaded, variables, session, sources, globals, protocols, gates })
+        let rules = Arc::new(RwLock::new(loaded.rules.clone()));
+        Ok(Self { places, loaded, variables, session, sources, watched, rules, globals, protocols, gates })
     }
 
     /// The names of all servers that can be asked for.
@@ -129,7 +141,8 @@ impl Setup {
                 found.server.name == server.name && !matches!(found.server.scope, Scope::Dynamic | Scope::Cloud)
             };
             let origin = servers.iter().find(configured).map(|found| found.server.origin.as_ref());
-            let broken = broken.iter().find(|broken| broken.name == server.name.as_str());
+            let broken =
+                broken.iter().find(|broken| broken.name == server.name.as_str() && broken.scope != Scope::Cloud);
             if let Some(origin) = origin.or_else(|| broken.map(|broken| Some(&broken.origin))) {
                 let place = origin.map(|origin| format!(", in {}:{}", origin.file.display(), origin.line));
                 let what = format!("--mcp {}: it is configured already{}", server.name, place.unwrap_or_default());
@@ -191,11 +204,19 @@ impl Setup {
         Ok(Fleet::open(self.checked(enlisted, Which::All)?, options))
     }
 
-    /// The servers with what the command line says about them, as far as they can be used.
+    /// The servers with what the command line says about them. What is wrong with the command line or the environment is
+    /// wrong usage; what is wrong with a server that is only configured costs that server.
     fn checked(&self, mut enlisted: Vec<Enlisted>, which: Which<'_>) -> Result<Vec<Enlisted>, Misuse> {
+        self.check_headers(&enlisted, which)?;
         self.dress(&mut enlisted, which)?;
-        for Enlisted { server, .. } in enlisted.iter().filter(|one| one.hold.is_none()) {
-            self.check_network(server)?;
+        for one in enlisted.iter_mut().filter(|one| one.hold.is_none()) {
+            match self.check_network(&one.server) {
+                Ok(()) => {}
+                Err(Unusable::Server(misuse)) if which == Which::All && one.server.scope != Scope::Dynamic => {
+                    one.hold = Some(Hold::Refused(misuse.what));
+                }
+                Err(Unusable::Server(misuse) | Unusable::Surroundings(misuse)) => return Err(misuse),
+            }
         }
         Ok(enlisted)
     }
@@ -210,6 +231,7 @@ impl Setup {
         if enlisted.is_empty() {
             return Ok(None);
         }
+        self.check_headers(&enlisted, which)?;
         self.dress(&mut enlisted, which)?;
         Ok(Some(Fleet::open(enlisted, self.fleet_options(How::Once))))
     }
@@ -235,7 +257,7 @@ impl Setup {
             }
             Standing::Disabled(by) => {
                 let hint = format!("switch it on: wharf enable {name}");
-                let hint = (*by != DisabledBy::List(Scope::Enterprise)).then_some(hint);
+                let hint = can_be_switched_on(found).then_some(hint);
                 Err(misuse(format!("the server `{name}` is switched off, {}", switched_off(*by)), hint.as_deref()))
             }
             Standing::Refused(reason) => Err(misuse(format!("the server `{name}` may not be used: {reason}"), None)),
@@ -249,23 +271,32 @@ impl Setup {
         }
     }
 
-    /// Gives the servers what the command line says about them. Headers and variables may be secret, so they go only to
-    /// servers that are named on it, and headers to one only.
-    fn dress(&self, enlisted: &mut [Enlisted], which: Which<'_>) -> Result<(), Misuse> {
-        let named = |server: &Server| which != Which::All || server.scope == Scope::Dynamic;
-        let (headers, variables) = (servers::headers(&self.globals)?, servers::variables(&self.globals)?);
+    /// Headers are for one server, and it has to be there to get them.
+    fn check_headers(&self, enlisted: &[Enlisted], which: Which<'_>) -> Result<(), Misuse> {
+        if servers::headers(&self.globals)?.is_empty() {
+            return Ok(());
+        }
+        let takes = |server: &Server| is_named(server, which) && is_remote(&server.reach);
         // Two names of one address are two servers here: which of them was meant is not known.
         let remote = match which {
-            Which::One(_) => enlisted.iter().filter(|one| is_remote(&one.server.reach)).count(),
-            Which::All => {
-                let servers = self.loaded.servers.iter().map(|found| &found.server);
-                servers.filter(|server| named(server) && is_remote(&server.reach)).count()
-            }
+            Which::One(_) => enlisted.iter().filter(|one| takes(&one.server)).count(),
+            Which::All => self.loaded.servers.iter().filter(|found| takes(&found.server)).count(),
         };
-        if !headers.is_empty() && remote != 1 {
+        if remote != 1 {
             let what = format!("--header is for one server at a URL, and there are {remote}");
             return Err(misuse(what, Some("name one server with --mcp NAME=URL, or call them one after the other")));
         }
+        if !enlisted.iter().any(|one| takes(&one.server)) {
+            let what = "--header is for a server that is not used: another one is configured at the same address";
+            return Err(misuse(what.to_owned(), Some("leave the configured ones out with --only-mcp")));
+        }
+        Ok(())
+    }
+
+    /// Gives the servers what the command line says about them. Headers and variables may be secret, so they go only to
+    /// servers that are named on it.
+    fn dress(&self, enlisted: &mut [Enlisted], which: Which<'_>) -> Result<(), Misuse> {
+        let (headers, variables) = (servers::headers(&self.globals)?, servers::variables(&self.globals)?);
         for Enlisted { server, .. } in enlisted {
             server.settings.protocol = self.protocols.of(&server.name).unwrap_or(server.settings.protocol);
             // What is said for this call counts more than what is written down.
@@ -275,7 +306,7 @@ impl Setup {
             if self.globals.connect_timeout.is_some() {
                 server.settings.connect_timeout = Some(self.session.deadlines.connect);
             }
-            if !named(server) {
+            if !is_named(server, which) {
                 continue;
             }
             server.settings.required = true;
@@ -296,12 +327,13 @@ impl Setup {
 
     /// Whether a server can be reached as it is written, as far as that can be said without trying: what is wrong in the
     /// environment or on the command line is wrong usage, and not a server's failure.
-    fn check_network(&self, server: &Server) -> Result<(), Misuse> {
+    fn check_network(&self, server: &Server) -> Result<(), Unusable> {
         let connect = server.settings.connect_timeout.unwrap_or(self.session.deadlines.connect);
         let options = |remote: &Remote| {
             let headers =
                 remote.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect();
-            Ok::<_, Misuse>(RemoteOptions { http: network::settings(connect, &remote.url)?, headers, helper: None })
+            let http = network::settings(connect, &remote.url).map_err(Unusable::Surroundings)?;
+            Ok::<_, Unusable>(RemoteOptions { http, headers, helper: None })
         };
         let checked = match &server.reach {
             Reach::Http(remote) => Http::new(&remote.url, options(remote)?).map(drop),
@@ -309,7 +341,7 @@ impl Setup {
             Reach::WebSocket(remote) => WebSocket::new(&remote.url, options(remote)?).map(drop),
             Reach::Stdio(_) | Reach::Managed(_) | Reach::Custom(..) => Ok(()),
         };
-        checked.map_err(|error| misuse(format!("{}: {error}", server.name), None))
+        checked.map_err(|error| Unusable::Server(misuse(format!("{}: {error}", server.name), None)))
     }
 
     fn fleet_options(&self, how: How) -> FleetOptions {
@@ -322,7 +354,7 @@ impl Setup {
             directory: std::env::current_dir().ok(),
             logs: self.places.cache.as_ref().map_or_else(std::env::temp_dir, |cache| cache.join("logs")),
         };
-        let rules = self.loaded.rules.clone();
+        let rules = Arc::clone(&self.rules);
         FleetOptions {
             local_gate: self.gates.local,
             remote_gate: self.gates.remote,
@@ -333,19 +365,22 @@ impl Setup {
                 How::Once => Reconnection::NONE,
                 How::Lasting => Reconnection::default(),
             },
-            permits: Arc::new(move |server| rules.permits(server)),
+            permits: Arc::new(move |server| rules.read().unwrap_or_else(PoisonError::into_inner).permits(server)),
             ..FleetOptions::default()
         }
     }
 }
 
 fn sources(places: &Places, dynamic: Vec<Server>, only_dynamic: bool) -> Sources {
-    let enterprise = places.enterprise.clone();
+    let enterprise = vec![places.enterprise.clone()];
+    let named_enterprise = places.named_enterprise.clone();
     if only_dynamic {
-        return Sources { enterprise, dynamic, ..Sources::default() };
+        // What the organisation says about them still holds.
+        return Sources { enterprise, named_enterprise, dynamic, only_dynamic, ..Sources::default() };
     }
     Sources {
         enterprise,
+        named_enterprise,
         local: places.local.clone(),
         user: places.user.clone(),
         project: Some(places.project.clone()),
@@ -367,31 +402,34 @@ fn approvals(places: &Places) -> (Approvals, Option<Problem>) {
     }
 }
 
-/// Leaves the servers of the command line; what the organisation says about them still holds.
-fn only_dynamic(loaded: &mut Loaded) {
-    loaded.servers.retain(|found| found.server.scope == Scope::Dynamic);
-    loaded.broken.clear();
-    let names: Vec<_> = loaded.servers.iter().map(|found| found.server.name.clone()).collect();
-    for found in &mut loaded.servers {
-        match &found.standing {
-            Standing::Duplicate { of } if !names.contains(of) => found.standing = Standing::Ready,
-            Standing::Shadowed { .. } => found.standing = Standing::Ready,
-            _ => {}
-        }
-    }
-}
-
 /// A server as the fleet gets it; none that is not used because another one is.
 fn enlist(found: &Configured) -> Option<Enlisted> {
     let reason = describe::reason(found).unwrap_or_default();
     let hold = match &found.standing {
         Standing::Ready => None,
         Standing::NeedsApproval(_) | Standing::ApprovalChanged(_) => Some(Hold::Approval(reason)),
-        Standing::Disabled(_) => Some(Hold::SwitchedOff(reason)),
+        Standing::Disabled(_) => Some(match found.lock {
+            Some(lock) => Hold::Locked(format!("{reason}, and {lock}")),
+            None => Hold::SwitchedOff(reason),
+        }),
         Standing::Refused(_) => Some(Hold::Refused(reason)),
         Standing::Shadowed { .. } | Standing::Duplicate { .. } => return None,
     };
     Some(Enlisted { server: found.server.clone(), hold })
+}
+
+/// Whether a server is meant by the command line itself.
+fn is_named(server: &Server, which: Which<'_>) -> bool {
+    which != Which::All || server.scope == Scope::Dynamic
+}
+
+/// Whether a person can switch a server on that is off: not what the organisation switched off.
+pub(crate) fn can_be_switched_on(found: &Configured) -> bool {
+    match found.standing {
+        Standing::Disabled(DisabledBy::Entry) => found.server.scope != Scope::Enterprise,
+        Standing::Disabled(DisabledBy::List(scope)) => scope != Scope::Enterprise,
+        _ => false,
+    }
 }
 
 /// Who switched a server off, in words.

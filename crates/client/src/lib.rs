@@ -27,6 +27,6 @@ pub use session::{CallOptions, Deadlines, OnLoss, Phase, ResultCache, ServerInfo
 pub use trace::{InvalidTrace, TraceContext};
 pub use transport::{
     Frame, HeaderCommand, Http, HttpSse, InProcess, Incoming, InvalidRemote, Keeper, LONGEST_MESSAGE, LastWords, Link,
-    OpenError, Outgoing, RemoteOptions, Stdio, Transport, WebSocket, session_loss,
+    OpenError, Outgoing, RemoteOptions, Stdio, Transport, WebSocket, is_reserved_header, session_loss,
 };
 pub use wharf_protocol::Outcome;

@@ -27,7 +27,7 @@ use wharf_io::{Exit, SpawnError};
 use crate::{AuthRequired, HttpStatus};
 
 pub(crate) use http::{Governor, parse_headers};
-pub use http::{HeaderCommand, Http, HttpSse, InvalidRemote, RemoteOptions, session_loss};
+pub use http::{HeaderCommand, Http, HttpSse, InvalidRemote, RemoteOptions, is_reserved_header, session_loss};
 pub use in_process::InProcess;
 pub(crate) use posts::{Heard, PostError, Posted, Posts, Reply};
 pub use stdio::Stdio;

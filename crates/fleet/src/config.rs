@@ -28,6 +28,7 @@ mod text;
 mod watch;
 mod written;
 
+pub use address::check_url;
 pub use approval::{Approval, Approvals, ApprovalsError};
 pub use danger::looks_secret;
 pub use edit::{EditError, Editor, Existing};
@@ -39,6 +40,6 @@ pub use load::{
 pub use problem::{Problem, Severity};
 pub use project::{ProjectFile, find_project, project_root};
 pub use rules::Rules;
-pub use server::{Launch, Manage, Origin, Reach, Remote, Scope, Server, Settings, ToolChoice};
+pub use server::{HeadersHelper, Launch, Manage, Origin, Reach, Remote, Scope, Server, Settings, ToolChoice};
 pub use watch::Watched;
 pub use written::{Change, Written};

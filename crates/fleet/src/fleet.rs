@@ -89,6 +89,8 @@ pub enum Hold {
     Approval(String),
     /// Somebody has said no; the words tell who.
     SwitchedOff(String),
+    /// The same of one that [`Fleet::enable`] does not switch on: it is not approved, or lacks something.
+    Locked(String),
     /// It is against the rules; the words tell which.
     Refused(String),
 }
@@ -323,7 +325,7 @@ impl Fleet {
     async fn order(&self, name: &ServerName, order: Order) -> Result<(), FleetError> {
         let found = self.inner.crew().members.get(name).cloned();
         let Mate { member, hold, .. } = found.ok_or_else(|| FleetError::Unknown(name.clone()))?;
-        if let Some(Hold::Approval(words) | Hold::Refused(words)) = hold {
+        if let Some(Hold::Approval(words) | Hold::Locked(words) | Hold::Refused(words)) = hold {
             return Err(FleetError::Held(name.clone(), words));
         }
         // Whoever waits from now on waits for what comes of this.
@@ -345,7 +347,8 @@ impl Fleet {
             let mut crew = self.inner.crew();
             let stays = |name: &ServerName, Mate { member, hold, .. }: &Mate| match wanted.get(name) {
                 Some(wanted) => wanted.server.same_as(&member.server) && wanted.hold == *hold,
-                None => member.server.scope == Scope::Dynamic,
+                // One that was added while running stays if the rules as they are now permit it.
+                None => member.server.scope == Scope::Dynamic && (self.inner.options.permits)(&member.server).is_ok(),
             };
             let leaving: Vec<ServerName> = crew
                 .members
@@ -465,7 +468,7 @@ impl Inner {
             Some(held) => {
                 let (state, reason) = match held.clone() {
                     Hold::Approval(words) => (State::Pending, Reason::Held(words)),
-                    Hold::SwitchedOff(words) => (State::Disabled, Reason::SwitchedOff(words)),
+                    Hold::SwitchedOff(words) | Hold::Locked(words) => (State::Disabled, Reason::SwitchedOff(words)),
                     Hold::Refused(words) => (State::Failed, Reason::Refused(words)),
                 };
                 member.publish(|status| {

@@ -1,10 +1,13 @@
 //! A local server that is reached over the network: started, waited for until it listens, and stopped.
 
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::fs::OFlags;
 use tokio::net::TcpStream;
 
 use crate::{Child, ChildSpec, Exit, Grace, SpawnError};
@@ -122,7 +125,7 @@ impl Managed {
         if answers(address).await {
             return Err(ManageError::Taken { name, address });
         }
-        let log = std::fs::File::create(&log_path);
+        let log = open_log(&log_path);
         let log = log.map_err(|source| ManageError::Log { name: name.clone(), log_path: log_path.clone(), source })?;
         let child = Child::spawn_logged(&spec.child, log).await;
         let child = child.map_err(|source| ManageError::Spawn { name: name.clone(), source })?;
@@ -151,6 +154,21 @@ impl Managed {
     }
 }
 
+/// A log that only its owner reads: what a server says may be secret. A link is not followed, so that nobody has another
+/// file written over.
+fn open_log(log_path: &Path) -> io::Result<File> {
+    if let Some(folder) = log_path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    let no_follow = OFlags::NOFOLLOW.bits().cast_signed();
+    let log = OpenOptions::new().write(true).create(true).mode(0o600).custom_flags(no_follow).open(log_path)?;
+    if log.metadata()?.is_file() {
+        log.set_permissions(Permissions::from_mode(0o600))?;
+        log.set_len(0)?;
+    }
+    Ok(log)
+}
+
 /// Ends several servers, the last one started first.
 pub async fn stop_all(mut servers: Vec<Managed>) -> Vec<(String, Exit)> {
     let mut ended = Vec::new();
@@ -174,4 +192,23 @@ async fn listening(address: SocketAddr, poll: Duration) {
 async fn answers(address: SocketAddr) -> bool {
     let connected = tokio::time::timeout(Duration::from_secs(1), TcpStream::connect(address)).await;
     matches!(connected, Ok(Ok(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_for_its_owner_and_never_behind_a_link() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("cache/logs/x.log");
+        open_log(&log).expect("a log in a folder that was not there");
+        let mode = |path: &Path| path.metadata().expect("it is there").permissions().mode() & 0o777;
+        assert_eq!((mode(&log), mode(log.parent().expect("a folder"))), (0o600, 0o700));
+        let (theirs, link) = (folder.path().join("theirs"), folder.path().join("link.log"));
+        std::fs::write(&theirs, "precious").expect("a file");
+        std::os::unix::fs::symlink(&theirs, &link).expect("a link");
+        assert!(open_log(&link).is_err());
+        assert_eq!(std::fs::read_to_string(&theirs).expect("it is there"), "precious");
+    }
 }

@@ -15,6 +15,9 @@ use crate::servers::{self, Misuse, Protocols, looks_like_an_address, misuse};
 use crate::setup::Setup;
 use crate::writing::{self, Trouble};
 
+/// The longest entry that is read; a file with a longer one could not be read again.
+const LONGEST_ENTRY: u64 = 1 << 20;
+
 pub(crate) async fn run(globals: &Globals, add: Add) -> Exit {
     let (globals, add) = match with_late_options(globals.clone(), add) {
         Ok(both) => both,
@@ -52,8 +55,11 @@ pub(crate) async fn run_json(globals: &Globals, add: AddJson) -> Exit {
 
 fn from_stdin() -> Result<String, Misuse> {
     let mut text = String::new();
-    let read = std::io::stdin().read_to_string(&mut text);
+    let read = std::io::stdin().take(LONGEST_ENTRY + 1).read_to_string(&mut text);
     read.map_err(|error| misuse(format!("stdin cannot be read: {error}"), None))?;
+    if text.len() as u64 > LONGEST_ENTRY {
+        return Err(misuse(format!("the entry is longer than {LONGEST_ENTRY} bytes"), None));
+    }
     Ok(text)
 }
 

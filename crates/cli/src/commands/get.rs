@@ -111,8 +111,8 @@ async fn show_broken(globals: &Globals, setup: &Setup, broken: &Broken) -> Exit 
 
 fn in_words(shown: &Shown<'_>, status: Option<&Status>) -> String {
     let row = &shown.server;
-    let mut lines = vec![render::plain(&row.name)];
-    let mut say = |key: &str, value: &str| lines.push(format!("  {key:<10} {}", render::plain(value)));
+    let mut lines = vec![render::flat(&row.name)];
+    let mut say = |key: &str, value: &str| lines.push(format!("  {key:<10} {}", render::flat(value)));
     let place = |row: &Row| {
         row.origin.as_ref().map_or_else(String::new, |origin| format!(", {}:{}", origin.file.display(), origin.line))
     };

@@ -1,6 +1,7 @@
 //! `wharf import`: the servers of another host.
 
-use std::path::PathBuf;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -9,11 +10,15 @@ use wharf::fleet::config::{Editor, Existing, Severity};
 use wharf::fleet::import::{self, Folders, Host, Imported};
 
 use crate::args::{Globals, Import};
+use crate::describe;
 use crate::exit::Exit;
 use crate::render;
 use crate::servers::{Misuse, misuse};
 use crate::setup::Setup;
 use crate::writing::{self, Trouble};
+
+/// The longest file that is read. Some hosts keep everything they know in one.
+const LONGEST: u64 = 64 << 20;
 
 /// What `--json` shows.
 #[derive(Serialize)]
@@ -36,6 +41,8 @@ struct Taken {
     name: String,
     /// What it is called there.
     original: String,
+    /// Its command or address, without secrets.
+    target: String,
     notes: Vec<String>,
 }
 
@@ -59,8 +66,9 @@ pub(crate) async fn run(globals: &Globals, import: Import) -> Exit {
 fn take_over(globals: &Globals, import: &Import) -> Result<Shown, Trouble> {
     let host: Host = import.host.parse().map_err(|error| misuse(error, None))?;
     let setup = Setup::read(globals)?;
-    let (from, imported) = read(host, import, &setup)?;
     let scope = import.scope.into();
+    let (from, mut imported) = read(host, import, &setup)?;
+    imported.notes.extend(left_alone(host, import, &setup));
     let file = setup.places.of(scope)?.to_owned();
     let mut editor = Editor::open(&file, scope)?;
     let mut skipped: Vec<Skipped> =
@@ -78,7 +86,8 @@ fn take_over(globals: &Globals, import: &Import) -> Result<Shown, Trouble> {
             Ok(read) => {
                 let odd = read.problems.iter().filter(|problem| problem.severity != Severity::Note);
                 let notes = server.notes.into_iter().chain(odd.map(|problem| problem.message.clone())).collect();
-                taken.push(Taken { name: name.to_string(), original: server.original, notes });
+                let target = describe::target(&read.written, &read.server.reach);
+                taken.push(Taken { name: name.to_string(), original: server.original, target, notes });
             }
             Err(trouble) => skipped.push(Skipped { name: server.original, reason: why(trouble) }),
         }
@@ -108,12 +117,12 @@ fn read(host: Host, import: &Import, setup: &Setup) -> Result<(Vec<PathBuf>, Imp
     let project = &setup.places.project;
     let from = match &import.from {
         Some(file) => vec![file.clone()],
-        None => usual(host, setup)?,
+        None => usual(host, import, setup)?,
     };
     let mut all = Imported::default();
     for file in &from {
-        let text = std::fs::read_to_string(file)
-            .map_err(|error| misuse(format!("{} cannot be read: {error}", file.display()), None))?;
+        let text =
+            text_of(file).map_err(|error| misuse(format!("{} cannot be read: {error}", file.display()), None))?;
         let read = import::read(host, &text, Some(&project.root));
         let imported = read.map_err(|error| misuse(format!("{}: {error}", file.display()), None))?;
         for server in imported.servers {
@@ -129,20 +138,56 @@ fn read(host: Host, import: &Import, setup: &Setup) -> Result<(Vec<PathBuf>, Imp
     Ok((from, all))
 }
 
+/// The text of a file, if it is one: a pipe would be waited for.
+fn text_of(file: &Path) -> io::Result<String> {
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    let mut text = String::new();
+    std::fs::File::open(file)?.take(LONGEST + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LONGEST {
+        return Err(io::Error::other(format!("it is longer than {LONGEST} bytes")));
+    }
+    Ok(text)
+}
+
+/// The host's file in the project. Whoever wrote it is not the one who imports: what is in it has to be approved, so it
+/// is brought over into the project's own scope only.
+fn of_project(host: Host, setup: &Setup) -> Vec<PathBuf> {
+    let (nowhere, project) = (Path::new(""), &setup.places.project);
+    let folders = Folders { home: nowhere, config: nowhere, project: Some(&project.root) };
+    let files = import::default_files(host, &folders).into_iter();
+    files.filter(|file| file.starts_with(&project.root) && *file != project.file).collect()
+}
+
+/// What is said about the project's files where they are not read.
+fn left_alone(host: Host, import: &Import, setup: &Setup) -> Option<String> {
+    let is_asked = import.from.is_some() || Scope::from(import.scope) == Scope::Project;
+    let found = of_project(host, setup).into_iter().find(|file| !is_asked && file.exists())?;
+    Some(format!(
+        "{} was left alone: it is the project's; `-s project` brings it over, to be approved",
+        found.display()
+    ))
+}
+
 /// Where the host keeps its servers. A project's `.mcp.json` is ours as well, so there is nothing to bring over.
-fn usual(host: Host, setup: &Setup) -> Result<Vec<PathBuf>, Misuse> {
+fn usual(host: Host, import: &Import, setup: &Setup) -> Result<Vec<PathBuf>, Misuse> {
     let places = &setup.places;
     let (home, config) =
         places.home.as_deref().zip(places.config.as_deref()).ok_or_else(|| {
             misuse("there is no home folder to look in".to_owned(), Some("name a file with --from FILE"))
         })?;
-    let folders = Folders { home, config, project: Some(&places.project.root) };
-    let files: Vec<PathBuf> =
-        import::default_files(host, &folders).into_iter().filter(|file| *file != places.project.file).collect();
+    let for_project = Scope::from(import.scope) == Scope::Project;
+    let project = if for_project { of_project(host, setup) } else { Vec::new() };
+    let own = import::default_files(host, &Folders { home, config, project: None });
+    let files: Vec<PathBuf> = project.into_iter().chain(own).collect();
     let found: Vec<PathBuf> = files.iter().filter(|file| file.exists()).cloned().collect();
     if found.is_empty() {
         let looked: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-        let hint = format!("looked for {}; name another with --from FILE", looked.join(", "));
+        let mut hint = format!("looked for {}; name another with --from FILE", looked.join(", "));
+        if let Some(note) = left_alone(host, import, setup) {
+            hint = format!("{hint}; {note}");
+        }
         return Err(misuse(format!("no configuration of {host} was found"), Some(&hint)));
     }
     Ok(found)
@@ -162,13 +207,14 @@ async fn tell(shown: &Shown, globals: &Globals) -> Exit {
     }
     let took = |server: &Taken| {
         let word = if *dry_run { "new" } else { "added" };
-        vec![server.name.clone(), word.to_owned(), render::plain(&server.notes.join("; "))]
+        vec![server.name.clone(), word.to_owned(), server.target.clone(), render::flat(&server.notes.join("; "))]
     };
-    let left =
-        |server: &Skipped| vec![render::plain(&server.name), "skipped".to_owned(), render::plain(&server.reason)];
+    let left = |server: &Skipped| {
+        vec![render::flat(&server.name), "skipped".to_owned(), String::new(), render::flat(&server.reason)]
+    };
     let rows: Vec<Vec<String>> = taken.iter().map(took).chain(skipped.iter().map(left)).collect();
     if rows.is_empty() {
         return Exit::Done;
     }
-    render::out(render::table(&["server", "", "notes"], rows)).await
+    render::out(render::table(&["server", "", "is", "notes"], rows)).await
 }

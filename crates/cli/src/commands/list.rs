@@ -97,7 +97,7 @@ async fn show(globals: &Globals, setup: &Setup, list: &List, statuses: &BTreeMap
         let said = row.reason.clone().filter(|_| !list.no_connect || !is_plain);
         let what = said.or_else(|| row.target.clone()).unwrap_or_default();
         let transport = row.transport.unwrap_or("–").to_owned();
-        vec![row.name.clone(), row.scope.to_string(), transport, state, tools, first_line(&what)]
+        vec![render::flat(&row.name), row.scope.to_string(), transport, state, tools, first_line(&what)]
     };
     let mut table: Vec<Vec<String>> = rows.iter().map(line).collect();
     let mut head = head.to_vec();
@@ -111,7 +111,7 @@ async fn show(globals: &Globals, setup: &Setup, list: &List, statuses: &BTreeMap
 }
 
 fn first_line(text: &str) -> String {
-    render::plain(text.lines().next().unwrap_or_default())
+    render::flat(text.lines().next().unwrap_or_default())
 }
 
 /// A state with its sign, so that the eye finds it.
@@ -153,7 +153,7 @@ pub(crate) fn row(found: &Configured, status: Option<&Status>) -> Row {
         tools: status.map_or(0, |status| status.tools),
         required: status.map_or(server.settings.required, |status| status.required),
         standing: found.standing.as_str(),
-        target: Some(describe::target(found)),
+        target: Some(describe::target(&found.written, &server.reach)),
         origin: server.origin.clone(),
     }
 }

@@ -6,26 +6,41 @@ use wharf::fleet::config::{Approvals, Editor};
 
 use crate::args::{Globals, Place, Remove};
 use crate::exit::Exit;
+use crate::places::Places;
 use crate::render;
 use crate::servers::{instead_of, misuse};
 use crate::setup::Setup;
 use crate::writing::Trouble;
 
 pub(crate) async fn run(globals: &Globals, remove: Remove) -> Exit {
-    let (scope, file) = match removed(globals, &remove) {
+    let Removed { scope, file, approval } = match removed(globals, &remove) {
         Ok(removed) => removed,
         Err(trouble) => return trouble.tell(),
     };
+    let mut exit = Exit::Done;
     if globals.json {
-        return render::json(&json!({ "version": 1, "name": remove.name, "scope": scope, "file": file })).await;
-    }
-    if !globals.quiet {
+        exit = render::json(&json!({ "version": 1, "name": remove.name, "scope": scope, "file": file })).await;
+    } else if !globals.quiet {
         render::note(&format!("removed `{}` from the {scope} scope, in {}", remove.name, file.display()));
     }
-    Exit::Done
+    match approval {
+        Ok(()) => exit,
+        Err(trouble) => {
+            render::warning("the server is gone, but its approval could not be forgotten");
+            exit.max(trouble.tell())
+        }
+    }
 }
 
-fn removed(globals: &Globals, remove: &Remove) -> Result<(Scope, std::path::PathBuf), Trouble> {
+/// What was done.
+struct Removed {
+    scope: Scope,
+    file: std::path::PathBuf,
+    /// Whether its approval is forgotten; what is added again is looked at again.
+    approval: Result<(), Trouble>,
+}
+
+fn removed(globals: &Globals, remove: &Remove) -> Result<Removed, Trouble> {
     let setup = Setup::read(globals)?;
     let (name, places) = (&remove.name, &setup.places);
     let scope = match remove.scope {
@@ -36,29 +51,37 @@ fn removed(globals: &Globals, remove: &Remove) -> Result<(Scope, std::path::Path
     let mut editor = Editor::open(&file, scope)?;
     editor.remove(name)?;
     editor.save()?;
-    if let (Scope::Project, Some(approvals)) = (scope, &places.approvals) {
-        // What is added again is looked at again.
-        let mut approvals = Approvals::load(approvals)?;
-        if approvals.revoke(&places.project.root, name) {
-            approvals.save()?;
-        }
+    let approval = if scope == Scope::Project { forget(places, name) } else { Ok(()) };
+    Ok(Removed { scope, file, approval })
+}
+
+fn forget(places: &Places, name: &str) -> Result<(), Trouble> {
+    let Some(file) = &places.approvals else { return Ok(()) };
+    let mut approvals = Approvals::load(file)?;
+    if approvals.revoke(&places.project.root, name) {
+        approvals.save()?;
     }
-    Ok((scope, file))
+    Ok(())
 }
 
 /// The one scope whose file has the server.
 fn only_scope(setup: &Setup, name: &str) -> Result<Scope, Trouble> {
     let mut scopes: Vec<Scope> = Vec::new();
+    let mut unreadable = None;
     for place in [Place::Local, Place::User, Place::Project] {
         let scope = Scope::from(place);
         let Ok(file) = setup.places.of(scope) else { continue };
-        if file.exists() && Editor::open(file, scope)?.names().iter().any(|other| other == name) {
-            scopes.push(scope);
+        // One file that cannot be understood does not stand in the way of another.
+        match Editor::open(file, scope) {
+            Ok(editor) if editor.names().iter().any(|other| other == name) => scopes.push(scope),
+            Ok(_) => {}
+            Err(error) => unreadable = Some(error),
         }
     }
-    match &scopes[..] {
-        [scope] => Ok(*scope),
-        [] => {
+    match (&scopes[..], unreadable) {
+        ([scope], _) => Ok(*scope),
+        ([], Some(error)) => Err(error.into()),
+        ([], None) => {
             let elsewhere = setup.loaded.servers.iter().find(|found| found.server.name.as_str() == name);
             Err(match elsewhere {
                 Some(found) => {
@@ -69,7 +92,7 @@ fn only_scope(setup: &Setup, name: &str) -> Result<Scope, Trouble> {
             }
             .into())
         }
-        several => {
+        (several, _) => {
             let names: Vec<&str> = several.iter().map(|scope| scope.as_str()).collect();
             let hint = format!("say which: wharf remove {name} -s {}", names[0]);
             let what = format!("the server `{name}` is in several scopes: {}", names.join(", "));

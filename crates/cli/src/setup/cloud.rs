@@ -27,7 +27,9 @@ impl Setup {
             }
             Err(reason) => {
                 let message = format!("the provider's servers are missing: {reason}");
-                self.loaded.problems.push(Problem::of_file(Severity::Warning, url, message));
+                // What its query may keep secret is not shown.
+                let place = url.split(['?', '#']).next().unwrap_or_default();
+                self.loaded.problems.push(Problem::of_file(Severity::Warning, place, message));
             }
         }
     }

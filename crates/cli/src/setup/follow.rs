@@ -1,11 +1,12 @@
 //! Files that are edited while a fleet is at work.
 
+use std::sync::PoisonError;
 use std::time::Duration;
 
-use wharf::fleet::config::{Sources, Watched, load};
-use wharf::fleet::{Enlisted, Fleet};
+use wharf::fleet::config::{Loaded, Rules, Sources, load};
+use wharf::fleet::{Enlisted, Fleet, Hold, Scope};
 
-use super::{Setup, Which, approvals, enlist};
+use super::{Setup, Unusable, Which, approvals, enlist};
 use crate::places::Places;
 use crate::render;
 
@@ -19,31 +20,88 @@ impl Setup {
         if self.globals.only_mcp {
             return;
         }
-        let mut watched = Watched::new(files(&self.sources, &self.places));
         let mut setup = self;
-        fleet.follow(EVERY, move || if watched.changed() { setup.read_again() } else { None });
+        fleet.follow(EVERY, move || if setup.watched.changed() { Some(setup.read_again()) } else { None });
     }
 
-    fn read_again(&mut self) -> Option<Vec<Enlisted>> {
+    fn read_again(&mut self) -> Vec<Enlisted> {
         let (approvals, problem) = approvals(&self.places);
         let loaded = load(&self.sources, &self.variables, &approvals);
         let errors = loaded.problems.iter().filter(|problem| problem.is_error()).chain(&problem);
         errors.for_each(render::problem);
-        self.loaded = loaded;
-        let enlisted = self.loaded.servers.iter().filter_map(enlist).collect();
-        match self.checked(enlisted, Which::All) {
-            Ok(enlisted) => Some(enlisted),
-            Err(misuse) => {
-                // What was there before goes on.
-                render::misuse(&misuse);
-                None
+        let mut enlisted = self.taken_over(loaded);
+        if let Err(misuse) = self.dress(&mut enlisted, Which::All) {
+            render::misuse(&misuse);
+        }
+        for one in enlisted.iter_mut().filter(|one| one.hold.is_none()) {
+            // One that cannot be used keeps nobody else from being.
+            if let Err(Unusable::Server(misuse) | Unusable::Surroundings(misuse)) = self.check_network(&one.server) {
+                one.hold = Some(Hold::Refused(misuse.what));
             }
         }
+        enlisted
+    }
+
+    /// The servers as they are now. While somebody's file cannot be understood, those of before go on, unless a rule
+    /// forbids them now: a comma that is missing for a minute must not end what is at work, nor drop a person's rules.
+    fn taken_over(&mut self, loaded: Loaded) -> Vec<Enlisted> {
+        let hold_to = |rules: Rules| *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
+        let is_lost = loaded.lost.iter().any(|(scope, _)| *scope != Scope::Enterprise);
+        if !is_lost {
+            hold_to(loaded.rules.clone());
+            self.loaded = loaded;
+            return self.loaded.servers.iter().filter_map(enlist).collect();
+        }
+        hold_to(self.loaded.rules.and(&loaded.rules));
+        let mut enlisted: Vec<Enlisted> = self.loaded.servers.iter().filter_map(enlist).collect();
+        for one in enlisted.iter_mut().filter(|one| one.hold.is_none()) {
+            one.hold = loaded.rules.permits(&one.server).err().map(Hold::Refused);
+        }
+        enlisted
     }
 }
 
-fn files(sources: &Sources, places: &Places) -> Vec<std::path::PathBuf> {
+/// Every file that is read.
+pub(super) fn files(sources: &Sources, places: &Places) -> Vec<std::path::PathBuf> {
     let project = sources.project.as_ref().map(|project| project.file.clone());
     let single = [&sources.local, &sources.user, &places.approvals];
-    sources.enterprise.iter().cloned().chain(single.into_iter().flatten().cloned()).chain(project).collect()
+    let enterprise = sources.enterprise.iter().chain(&sources.named_enterprise).cloned();
+    enterprise.chain(single.into_iter().flatten().cloned()).chain(project).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Globals;
+
+    /// Who is enlisted, and what holds them back.
+    fn told(enlisted: &[Enlisted]) -> String {
+        let one = |one: &Enlisted| match &one.hold {
+            None => one.server.name.to_string(),
+            Some(hold) => format!("{} {}", one.server.name, format!("{hold:?}").split('(').next().unwrap_or_default()),
+        };
+        enlisted.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_again_leaves_what_was_there_and_stricter_rules_still_hold() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("a file");
+        let root = Some(folder.path().to_owned());
+        std::fs::create_dir(folder.path().join("project")).expect("a folder");
+        let globals = Globals { config_root: root, project: Some(folder.path().join("project")), ..Globals::default() };
+        write("mcp.json", r#"{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}}"#);
+        let mut setup = Setup::from_files(&globals).expect("it can be read");
+        assert!(!setup.watched.changed());
+        // What changed since it was read is noticed, though nobody followed it yet.
+        write("mcp.json", r#"{"mcpServers": {"a": {"command": "a"}"#);
+        assert!(setup.watched.changed());
+        assert_eq!(told(&setup.read_again()), "a, b");
+        write("managed-mcp.json", r#"{"deniedMcpServers": [{"serverName": "b"}]}"#);
+        assert_eq!(told(&setup.read_again()), "a, b Refused");
+        write("mcp.json", r#"{"mcpServers": {"b": {"command": "b"}, "c": {"command": "c"}}}"#);
+        assert_eq!(told(&setup.read_again()), "b Refused, c");
+        let rules = setup.rules.read().expect("nobody else has it");
+        assert!(setup.loaded.servers.iter().any(|found| rules.permits(&found.server).is_err()));
+    }
 }

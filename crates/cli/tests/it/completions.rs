@@ -51,3 +51,11 @@ fn commands_scopes_transports_and_protocols_are_offered() {
     assert_eq!(offered(&person, "wharf tools --protocol "), ["auto", "legacy", "modern"]);
     assert_eq!(offered(&person, "wharf import c"), ["claude-code", "claude-desktop", "cursor", "codex"]);
 }
+
+#[test]
+fn a_shell_is_offered_only_words_that_mean_nothing_to_it() {
+    let person = Person::new().with(PROJECT, "good", &good()).with(PROJECT, "$(id)", &good());
+    assert_eq!(offered(&person, "wharf get "), ["good"]);
+    person.write("home/.cache/wharf/tools.json", r#"{"good": ["fine", "$(id)", "a;b", "a b"]}"#);
+    assert_eq!(offered(&person, "wharf call good "), ["fine"]);
+}

@@ -22,6 +22,7 @@ mod protocol;
 mod readme;
 mod remote;
 mod run;
+mod safety;
 mod tools;
 mod world;
 

@@ -205,11 +205,17 @@ fn shown(url: &str) -> String {
     }
 }
 
+/// Whether only the client itself sets a header, so that nobody else may.
+pub fn is_reserved_header(name: &str) -> bool {
+    let name = name.trim().to_ascii_lowercase();
+    headers::OURS.contains(&name.as_str()) || name.starts_with("mcp-param-")
+}
+
 /// A header's name and value from text.
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), InvalidRemote> {
     let invalid = |reason| InvalidRemote::Header { name: name.to_owned(), reason };
     let parsed: HeaderName = name.trim().parse().map_err(|_| invalid("its name is none"))?;
-    if headers::OURS.contains(&parsed.as_str()) || parsed.as_str().starts_with("mcp-param-") {
+    if is_reserved_header(parsed.as_str()) {
         return Err(invalid("it is set by the client itself"));
     }
     let mut value =

@@ -13,7 +13,7 @@ use crate::{json, legacy, told};
 /// A helper that runs this line of shell, in an environment where `RUNS` names a file.
 fn helper(line: &str, runs: &Path) -> HeaderCommand {
     let environment = Environment::default().with("PATH", "/usr/bin:/bin").with("RUNS", runs);
-    HeaderCommand { command: "/bin/sh".into(), args: vec!["-c".into(), line.into()], environment }
+    HeaderCommand { command: "/bin/sh".into(), args: vec!["-c".into(), line.into()], environment, directory: None }
 }
 
 fn session(server: &HttpScripted, helper: HeaderCommand) -> Session {

@@ -4,6 +4,7 @@
 //! that is not what this wrote approves nothing and is never written over.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,7 @@ use super::written::{Change, Written};
 const VERSION: u32 = 1;
 
 /// What a person has to see before a project's server is started.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Approval {
     /// The server.
@@ -32,13 +33,13 @@ pub struct Approval {
     pub hash: String,
     /// What would be run, quoted as a shell would need it, with control characters written out.
     pub command_line: Option<String>,
-    /// Where it would run.
+    /// Where it would run, and the command for its headers.
     pub cwd: Option<String>,
-    /// Variables it would get, as written; what looks like a secret is not shown.
+    /// Variables it would get, as written and in full: what looks like a secret may be a command.
     pub env: Vec<(String, String)>,
     /// Where it would connect.
     pub url: Option<String>,
-    /// Headers it would get, as written; what looks like a secret is not shown.
+    /// Headers it would get, as written and in full.
     pub headers: Vec<(String, String)>,
     /// A command that would be run for more headers.
     pub headers_helper: Option<String>,
@@ -53,7 +54,7 @@ pub struct Approval {
 }
 
 /// Everything that has been approved, by project and server.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Approvals {
     /// `None` where nothing can be approved.
     file: Option<PathBuf>,
@@ -100,6 +101,20 @@ pub(super) enum Verdict {
     Approved,
     Unseen,
     Changed(Vec<Change>),
+}
+
+/// Without what is to be seen: that is for whoever approves, and not for a log.
+impl std::fmt::Debug for Approval {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Approval({} in {:?}, {})", self.name, self.root, self.hash)
+    }
+}
+
+/// Without what was approved, which may hold secrets.
+impl std::fmt::Debug for Approvals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Approvals({:?} with {} projects)", self.file, self.projects.len())
+    }
 }
 
 impl Approvals {
@@ -165,6 +180,10 @@ impl Approvals {
         };
         let stored = Stored { version: VERSION, projects: self.projects.clone() };
         let text = serde_json::to_string_pretty(&stored).map_err(|error| io(&file, error.into()))? + "\n";
+        if text.len() as u64 > text::LONGEST {
+            let why = format!("they would be longer than {} bytes", text::LONGEST);
+            return Err(io(&file, std::io::Error::other(why)));
+        }
         match store::replace(&file, self.seen.as_deref().map(str::as_bytes), text.as_bytes(), Readers::Owner) {
             Ok(()) => {
                 self.seen = Some(text);
@@ -176,9 +195,16 @@ impl Approvals {
     }
 }
 
-/// A project is known by where it really is.
+/// A project is known by where it really is. A path that is no text is written in hexadecimal, so that no two are one.
 fn key(root: &Path) -> String {
-    root.canonicalize().unwrap_or_else(|_| root.to_owned()).to_string_lossy().into_owned()
+    let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+    match root.to_str() {
+        Some(text) => text.to_owned(),
+        None => root.as_os_str().as_encoded_bytes().iter().fold("bytes:".to_owned(), |mut key, byte| {
+            let _ = write!(key, "{byte:02x}");
+            key
+        }),
+    }
 }
 
 /// Fails with the line and the reason.
@@ -211,7 +237,7 @@ impl Approval {
             root: root.to_owned(),
             hash: written.hash(),
             command_line: written.text("command").map(|command| quoted(&argv(command, written))),
-            cwd: written.text("cwd").map(visible),
+            cwd: folder(root, written),
             env: pairs(written.get("env")),
             url: written.text("url").map(visible),
             headers: pairs(written.get("headers")),
@@ -224,6 +250,17 @@ impl Approval {
             dangers: dangers(written),
             changes,
         }
+    }
+}
+
+/// The folder that a process would run in; none if nothing is run.
+fn folder(root: &Path, written: &Written) -> Option<String> {
+    written.get("command").or_else(|| written.get("headersHelper"))?;
+    match written.text("cwd").filter(|_| written.get("command").is_some()) {
+        // What a variable stands for may be a whole path.
+        Some(cwd) if cwd.starts_with("${") => Some(visible(cwd)),
+        Some(cwd) => Some(visible(&root.join(cwd).to_string_lossy())),
+        None => Some(visible(&root.to_string_lossy())),
     }
 }
 
@@ -252,7 +289,7 @@ fn quoted(words: &[String]) -> String {
 
 fn pairs(object: Option<&Value>) -> Vec<(String, String)> {
     let fields = object.and_then(Value::as_object).into_iter().flatten();
-    fields.filter_map(|(name, value)| Some((visible(name), danger::masked(name, value.as_str()?)))).collect()
+    fields.filter_map(|(name, value)| Some((visible(name), visible(value.as_str()?)))).collect()
 }
 
 /// What deserves a second look.
@@ -262,6 +299,9 @@ fn dangers(written: &Written) -> Vec<String> {
         let argv = argv(command, written);
         if danger::runs_a_shell(command, &argv[1..]) {
             dangers.push("hands a text to a shell, which can do anything you can".to_owned());
+        }
+        if danger::runs_a_text(command, &argv[1..]) {
+            dangers.push("runs a program that stands in its arguments".to_owned());
         }
         if let Some(package) = danger::unpinned(command, &argv[1..]) {
             dangers.push(format!("fetches `{}` in whatever version is the newest", visible(package)));
@@ -285,6 +325,9 @@ fn dangers(written: &Written) -> Vec<String> {
         for (name, value) in written.get(group).and_then(Value::as_object).into_iter().flatten() {
             if danger::loads_code(name) && group == "env" {
                 dangers.push(format!("sets {name}, which decides what code is loaded"));
+            }
+            if danger::moves_settings(name) && group == "env" {
+                dangers.push(format!("sets {}, which decides where programs find their settings", visible(name)));
             }
             if danger::looks_secret(name, value.as_str().unwrap_or_default()) {
                 dangers.push(format!("has a secret in plain sight: {group}.{}", visible(name)));

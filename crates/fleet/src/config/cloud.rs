@@ -25,7 +25,11 @@ pub async fn fetch(url: &str, settings: HttpSettings) -> Result<CloudText, Strin
         return Err("its address has to begin with https://".to_owned());
     }
     match tokio::time::timeout(LIMIT, ask(uri, settings)).await {
-        Ok(answer) => Ok(CloudText { from: url.to_owned(), text: answer? }),
+        Ok(answer) => {
+            // Where it is shown, what its query may keep secret is not.
+            let from = url.split(['?', '#']).next().unwrap_or_default().to_owned();
+            Ok(CloudText { from, text: answer? })
+        }
         Err(_) => Err(format!("it did not answer within {} s", LIMIT.as_secs())),
     }
 }
@@ -81,7 +85,7 @@ mod tests {
     #[tokio::test]
     async fn an_answer_is_taken_as_it_is_unless_it_is_none_or_too_long() {
         let url = answers("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}".to_owned());
-        let fetched = fetch(&url, HttpSettings::default()).await.expect("an answer");
+        let fetched = fetch(&format!("{url}?key=s3cr3t"), HttpSettings::default()).await.expect("an answer");
         assert_eq!(fetched, CloudText { from: url, text: "{}".to_owned() });
         let url = answers("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n".to_owned());
         assert_eq!(refused(&url).await, "it answered with the status 503");

@@ -1,24 +1,38 @@
 //! What makes an entry dangerous to run: shells, variables that load code, secrets in plain sight, moving versions.
 
 /// Variables that make a program load code or find another program, whatever the program is.
-const LOADERS: [&str; 16] = [
+const LOADERS: [&str; 27] = [
     "BASH_ENV",
+    "DOTNET_STARTUP_HOOKS",
     "ENV",
     "GCONV_PATH",
+    "GIT_ASKPASS",
+    "GIT_EXEC_PATH",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_PROXY_COMMAND",
+    "GIT_SSH",
     "GIT_SSH_COMMAND",
     "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS",
     "LD_AUDIT",
     "LD_LIBRARY_PATH",
     "LD_PRELOAD",
     "NODE_OPTIONS",
     "NODE_PATH",
     "PATH",
+    "PERL5DB",
+    "PERL5LIB",
     "PERL5OPT",
     "PYTHONHOME",
     "PYTHONPATH",
     "PYTHONSTARTUP",
+    "RUBYLIB",
     "RUBYOPT",
+    "_JAVA_OPTIONS",
 ];
+
+/// Variables that make programs find other settings, and with them other code.
+const SETTINGS: [&str; 4] = ["HOME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME"];
 
 /// Programs that run a text they are given.
 const SHELLS: [&str; 12] =
@@ -27,7 +41,36 @@ const SHELLS: [&str; 12] =
 /// Whether a variable makes programs load code from elsewhere.
 pub(crate) fn loads_code(variable: &str) -> bool {
     let variable = variable.to_ascii_uppercase();
-    variable.starts_with("DYLD_") || LOADERS.contains(&variable.as_str())
+    let group = ["DYLD_", "GIT_CONFIG"].iter().any(|group| variable.starts_with(group));
+    group || LOADERS.contains(&variable.as_str())
+}
+
+/// Whether a variable makes programs find other settings.
+pub(crate) fn moves_settings(variable: &str) -> bool {
+    let variable = variable.to_ascii_uppercase();
+    variable.starts_with("NPM_CONFIG_") || SETTINGS.contains(&variable.as_str())
+}
+
+/// Whether a command hands an interpreter a text to run.
+pub(crate) fn runs_a_text(command: &str, args: &[String]) -> bool {
+    let program = program(command).to_ascii_lowercase();
+    // `python3.12` is python.
+    let program = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let options: &[&str] = match program {
+        "node" | "nodejs" | "bun" => &["-e", "--eval", "-p", "--print", "-pe"],
+        "deno" => &["eval"],
+        "python" | "pypy" => &["-c"],
+        "perl" | "ruby" => &["-e"],
+        "php" => &["-r"],
+        "npx" | "npm" | "pnpx" => &["-c", "--call"],
+        "env" => &["-s", "--split-string"],
+        _ => return false,
+    };
+    args.iter().any(|arg| {
+        let arg = arg.to_ascii_lowercase();
+        let joined = |option: &&&str| arg.strip_prefix(**option).is_some_and(|rest| rest.starts_with('='));
+        options.contains(&arg.as_str()) || options.iter().any(|option| joined(&option))
+    })
 }
 
 /// Whether a command hands a text to a shell.
@@ -105,15 +148,6 @@ pub fn looks_secret(name: &str, value: &str) -> bool {
     name.split('_').any(tells) && value.len() >= 8 && !value.starts_with(['/', '.', '~'])
 }
 
-/// A value as it may be shown: in full, unless it looks like a secret.
-pub(crate) fn masked(name: &str, value: &str) -> String {
-    if looks_secret(name, value) {
-        format!("(looks like a secret, {} characters)", value.chars().count())
-    } else {
-        super::problem::visible(value)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,6 +169,16 @@ mod tests {
             assert!(runs_a_shell(command, &args(rest)), "{command} {rest}");
         }
         assert!(!runs_a_shell("node", &args("-c server.js")));
+        for (command, rest) in [
+            ("/usr/bin/node", "--eval=1"),
+            ("python3.12", "-c 1"),
+            ("npx", "-y -c id"),
+            ("env", "-S id"),
+            ("perl", "-e 1"),
+        ] {
+            assert!(runs_a_text(command, &args(rest)), "{command} {rest}");
+        }
+        assert!(!runs_a_text("node", &args("server.js")) && !runs_a_text("python", &args("-m server")));
         assert!(!runs_a_shell("bash", &args("server.sh")));
     }
 
@@ -155,13 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn secrets_in_plain_sight_are_not_shown() {
-        assert_eq!(masked("GITHUB_TOKEN", "abcdefghij"), "(looks like a secret, 10 characters)");
-        assert_eq!(masked("Authorization", "Bearer sk-12345678901234567890"), "(looks like a secret, 30 characters)");
-        assert_eq!(masked("X-Api-Key", "0123456789"), "(looks like a secret, 10 characters)");
-        assert_eq!(masked("GITHUB_TOKEN", "${GITHUB_TOKEN}"), "${GITHUB_TOKEN}");
-        assert_eq!(masked("TOKEN_FILE", "/run/secrets/token"), "/run/secrets/token");
-        assert_eq!(masked("MODE", "production"), "production");
-        assert_eq!(masked("MONKEY", "bananabanana"), "bananabanana");
+    fn secrets_in_plain_sight_are_known() {
+        assert!(looks_secret("GITHUB_TOKEN", "abcdefghij"));
+        assert!(looks_secret("Authorization", "Bearer sk-12345678901234567890"));
+        assert!(looks_secret("X-Api-Key", "0123456789"));
+        assert!(!looks_secret("GITHUB_TOKEN", "${GITHUB_TOKEN}"));
+        assert!(!looks_secret("TOKEN_FILE", "/run/secrets/token"));
+        assert!(!looks_secret("MODE", "production"));
+        assert!(!looks_secret("MONKEY", "bananabanana"));
     }
 }

@@ -91,13 +91,20 @@ impl Deciding<'_> {
         decided.broken.push(Broken { name: entry.name.clone(), scope, origin: entry.origin.clone(), problems });
     }
 
-    fn server(&self, decided: &mut Decided, server: Server, written: Written, is_incomplete: bool) {
+    fn server(&self, decided: &mut Decided, mut server: Server, written: Written, is_incomplete: bool) {
         let standing = self.standing(decided, &server, &written, is_incomplete);
         let warning = match &standing {
             Standing::Refused(reason) => Some(format!("is not used: {reason}")),
             Standing::Shadowed { by } => Some(format!("is not used: the {by} scope has a server of the same name")),
             Standing::Duplicate { of } => Some(format!("is not used: it is the same server as `{of}`")),
             Standing::Ready | Standing::NeedsApproval(_) | Standing::ApprovalChanged(_) | Standing::Disabled(_) => None,
+        };
+        // What a list switches on is on, whatever its entry says.
+        server.settings.enabled |=
+            matches!(standing, Standing::Ready | Standing::NeedsApproval(_) | Standing::ApprovalChanged(_));
+        let lock = match standing {
+            Standing::Disabled(by) => self.lock(&server, &written, (by, is_incomplete)),
+            _ => None,
         };
         decided.problems.extend(warning.map(|message| about(&server, Severity::Warning, message)));
         decided.owners.entry(server.name.as_str().to_owned()).or_insert(server.scope);
@@ -106,7 +113,30 @@ impl Deciding<'_> {
             let reach = server.reach.clone();
             decided.used.push(Used { name: server.name.clone(), scope: server.scope, signature, reach });
         }
-        decided.servers.push(Configured { server, standing, written });
+        decided.servers.push(Configured { server, standing, written, lock });
+    }
+
+    /// Why a server that is switched off may not be switched on for a while.
+    fn lock(
+        &self,
+        server: &Server,
+        written: &Written,
+        (by, is_incomplete): (DisabledBy, bool),
+    ) -> Option<&'static str> {
+        let by_organisation = match by {
+            DisabledBy::Entry => server.scope == Scope::Enterprise,
+            DisabledBy::List(scope) => scope == Scope::Enterprise,
+        };
+        let approved = |root: &Path| matches!(self.approved(root, server, written), Standing::Ready);
+        if by_organisation {
+            Some("the organisation has the last word")
+        } else if is_incomplete {
+            Some("a variable that it names is not set")
+        } else if server.scope == Scope::Project && !self.root.is_some_and(approved) {
+            Some("nobody approved it as it is written")
+        } else {
+            None
+        }
     }
 
     fn standing(&self, decided: &mut Decided, server: &Server, written: &Written, is_incomplete: bool) -> Standing {

@@ -4,11 +4,13 @@ mod cut;
 
 use std::path::{Path, PathBuf};
 
-use jsonc_parser::cst::{CstInputValue, CstNode, CstObject, CstRootNode};
+use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstRootNode};
 use serde_json::Value;
 use wharf_protocol::ServerName;
 
+use super::file::stays_inside;
 use super::problem::{Problem, Severity};
+use super::project::ProjectFile;
 use super::server::Scope;
 use super::store::{self, NotWritten, Readers};
 use super::text::{self, At, Document};
@@ -22,6 +24,7 @@ const MARK: char = '\u{feff}';
 #[derive(Debug)]
 pub struct Editor {
     file: PathBuf,
+    scope: Scope,
     readers: Readers,
     /// What the file held when it was opened.
     seen: Option<String>,
@@ -78,13 +81,14 @@ impl Editor {
     /// project's.
     pub fn open(file: &Path, scope: Scope) -> Result<Self, EditError> {
         let unreadable = EditError::Unreadable;
+        stays(file, scope).map_err(unreadable)?;
         let seen = text::read(file).map_err(unreadable)?;
         let text = seen.clone().unwrap_or_default();
         let document = Document::parse(file, &text).map_err(unreadable)?;
         is_editable(&document).map_err(unreadable)?;
         let text = text.strip_prefix(MARK).unwrap_or(&text).to_owned();
         let readers = if scope == Scope::Project { Readers::Usual } else { Readers::Owner };
-        Ok(Self { file: file.to_owned(), readers, seen, text })
+        Ok(Self { file: file.to_owned(), scope, readers, seen, text })
     }
 
     /// The names of the servers in it.
@@ -153,7 +157,9 @@ impl Editor {
             self.text = left;
         }
         let list = |root: &CstRootNode, key: &str| root.object_value().and_then(|root| root.array_value(key));
-        if list(&self.tree()?, out_of).is_some_and(|list| list.children_exclude_trivia_and_tokens().is_empty()) {
+        // A list with nothing in it goes, unless somebody wrote a comment there.
+        let blank = |list: CstArray| list.to_string().trim_matches(['[', ']']).trim().is_empty();
+        if list(&self.tree()?, out_of).is_some_and(blank) {
             self.text = cut::key(&self.text, &[], out_of).unwrap_or_else(|| self.text.clone());
         }
         let root = self.tree()?;
@@ -179,6 +185,11 @@ impl Editor {
         if self.seen.as_ref() == Some(&text) {
             return Ok(());
         }
+        if text.len() as u64 > text::LONGEST {
+            let source = std::io::Error::other(format!("it would be longer than {} bytes", text::LONGEST));
+            return Err(EditError::Io { file: self.file, source });
+        }
+        stays(&self.file, self.scope).map_err(EditError::Unreadable)?;
         let seen = self.seen.as_deref().map(str::as_bytes);
         match store::replace(&self.file, seen, text.as_bytes(), self.readers) {
             Ok(()) => Ok(()),
@@ -196,6 +207,14 @@ impl Editor {
 
     fn missing(&self, name: &str) -> EditError {
         EditError::Missing { name: name.to_owned(), file: self.file.clone() }
+    }
+}
+
+/// A project's file that is a link out of the project is no more written than it is read: it would be somebody else's.
+fn stays(file: &Path, scope: Scope) -> Result<(), Box<Problem>> {
+    match file.parent().filter(|_| scope == Scope::Project) {
+        Some(root) => stays_inside(&ProjectFile { root: root.to_owned(), file: file.to_owned() }),
+        None => Ok(()),
     }
 }
 

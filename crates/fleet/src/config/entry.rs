@@ -107,11 +107,12 @@ impl<'a> Reading<'a> {
     fn server(&mut self) -> Option<(Server, Written)> {
         if !self.at.is_object() {
             let problem = self.at.wrong_type("an object with `command` or `url`");
-            let hint = self.at.text().map(|text| super::simple::convert_one(text).to_string());
-            self.problems.push(match hint {
-                Some(entry) => problem.with_hint(format!("write {entry}")),
-                None => problem,
-            });
+            let hint = match self.at.text() {
+                Some(text) if text.contains("://") => "write it as {\"url\": …}",
+                Some(_) => "write it as {\"command\": …, \"args\": […]}",
+                None => "write {\"command\": …} or {\"url\": …}",
+            };
+            self.problems.push(problem.with_hint(hint));
             return None;
         }
         for repeated in self.at.repeated() {
@@ -136,7 +137,9 @@ impl<'a> Reading<'a> {
         if text.is_none() {
             let problem = at.wrong_type("a text");
             self.problems.push(match &at.node.kind {
-                Kind::Number(_) | Kind::Bool(_) => problem.with_hint(format!("write \"{}\"", at.node.to_value())),
+                Kind::Bool(value) => problem.with_hint(format!("write \"{value}\"")),
+                // Without the number itself, which may be a secret.
+                Kind::Number(_) => problem.with_hint("put it into quotes"),
                 _ => problem,
             });
         }
@@ -148,10 +151,8 @@ impl<'a> Reading<'a> {
         if !at.is_list() {
             let problem = at.wrong_type("a list of texts");
             self.problems.push(match at.text() {
-                Some(text) => {
-                    let words: Vec<&str> = text.split_whitespace().collect();
-                    problem.with_hint(format!("write {}", serde_json::json!(words)))
-                }
+                // Without the words themselves, one of which may be a secret.
+                Some(_) => problem.with_hint("write each word as an item of its own: [\"…\", \"…\"]"),
                 None => problem,
             });
         }

@@ -6,6 +6,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+/// How much is shown of something that is no variable.
+const LONGEST_SHOWN: usize = 12;
+
 /// The variables that texts of a configuration may name. Their values are never shown.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Variables(BTreeMap<String, String>);
@@ -15,7 +18,8 @@ pub struct Variables(BTreeMap<String, String>);
 pub(crate) enum Unexpanded {
     /// Names a variable that is not set, and no default.
     Unset(String),
-    /// Has a `${` without a `}`, or something between them that is no name.
+    /// Has a `${` without a `}`, or something between them that is no name. Only its beginning is kept: it may be a part
+    /// of a secret.
     Malformed(String),
 }
 
@@ -39,7 +43,7 @@ impl Variables {
                     (None, None) if self.0.contains_key(name) => {}
                     (None, None) => return Err(Unexpanded::Unset(name.to_owned())),
                 },
-                Part::Malformed(found) => return Err(Unexpanded::Malformed(found.to_owned())),
+                Part::Malformed(found) => return Err(Unexpanded::Malformed(beginning(found))),
             }
         }
         Ok(expanded)
@@ -83,6 +87,16 @@ fn parts(text: &str) -> Vec<Part<'_>> {
     }
     parts.push(Part::Plain(rest));
     parts
+}
+
+/// What is shown of something that is no variable: what a name could begin with, and no more.
+fn beginning(found: &str) -> String {
+    let inner = found.strip_prefix("${").unwrap_or(found);
+    if inner.starts_with("input:") {
+        return "${input:…".to_owned();
+    }
+    let word = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+    format!("${{{}…", inner.chars().take_while(word).take(LONGEST_SHOWN).collect::<String>())
 }
 
 fn is_name(name: &str) -> bool {
@@ -143,10 +157,11 @@ mod tests {
     #[test]
     fn what_cannot_be_expanded_is_named() {
         check("${TOKEN}", Err(Unexpanded::Unset("TOKEN".into())));
-        check("x${HOST", Err(Unexpanded::Malformed("${HOST".into())));
-        check("${}", Err(Unexpanded::Malformed("${}".into())));
-        check("${input:token}", Err(Unexpanded::Malformed("${input:token}".into())));
-        check("${1}", Err(Unexpanded::Malformed("${1}".into())));
+        check("x${HOST", Err(Unexpanded::Malformed("${HOST…".into())));
+        check("${}", Err(Unexpanded::Malformed("${…".into())));
+        check("${input:token}", Err(Unexpanded::Malformed("${input:…".into())));
+        check("${1}", Err(Unexpanded::Malformed("${1…".into())));
+        check("pa${ss-w0rd", Err(Unexpanded::Malformed("${ss…".into())));
     }
 
     proptest! {

@@ -1,8 +1,9 @@
 //! One configuration file: its servers, and everything else it says.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::entry::keys::nearest;
+use super::entry::keys::{brief, nearest};
 use super::entry::{self, Context, Entry};
 use super::expand::Variables;
 use super::load::Setting;
@@ -33,6 +34,8 @@ const OTHERS: [&str; 6] = ["$schema", "inputs", "version", "name", "description"
 pub(super) struct Content {
     pub(super) entries: Vec<Entry>,
     pub(super) problems: Vec<Problem>,
+    /// The file, if it is there and cannot be understood.
+    pub(super) lost: Option<PathBuf>,
     pub(super) list: Option<List>,
     pub(super) exclusive: Option<Exclusive>,
     pub(super) policy: Option<Setting>,
@@ -66,7 +69,8 @@ pub(super) fn read_project(project: &ProjectFile, variables: &Variables) -> Cont
     read(&project.file, Scope::Project, variables, Some(&project.root))
 }
 
-fn stays_inside(project: &ProjectFile) -> Result<(), Box<Problem>> {
+/// Whether a project's file is in the project, also behind a link.
+pub(super) fn stays_inside(project: &ProjectFile) -> Result<(), Box<Problem>> {
     let Ok(file) = project.file.canonicalize() else { return Ok(()) };
     let root = project.root.canonicalize().unwrap_or_else(|_| project.root.clone());
     if file.starts_with(&root) {
@@ -88,7 +92,7 @@ impl Content {
     /// A file that cannot be read costs its servers. What an organisation may have said in it is assumed.
     fn lost(file: &Path, scope: Scope, problem: Problem) -> Self {
         let exclusive = (scope == Scope::Enterprise).then(|| Exclusive::Unknown(file.to_owned()));
-        Self { problems: vec![problem], exclusive, ..Self::default() }
+        Self { problems: vec![problem], lost: Some(file.to_owned()), exclusive, ..Self::default() }
     }
 }
 
@@ -153,15 +157,17 @@ impl Reader<'_> {
             self.content.problems.push(at.wrong_type("an object of servers"));
             return;
         }
+        let mut places: HashMap<&str, usize> = HashMap::new();
         for (name, entry) in at.fields() {
-            let earlier = self.content.entries.iter_mut().find(|other| other.name == name);
+            let earlier = places.get(name).and_then(|place| self.content.entries.get_mut(*place));
             let Some(earlier) = earlier else {
+                places.insert(name, self.content.entries.len());
                 let entry = entry::read(name, &entry, self.context);
                 self.content.entries.push(entry);
                 continue;
             };
             // Which of the two is meant would be a guess, and programs guess differently.
-            let message = format!("there is a server `{name}` already, in line {}", earlier.origin.line);
+            let message = format!("there is a server `{}` already, in line {}", brief(name), earlier.origin.line);
             earlier.found = None;
             earlier.problems.push(entry.error(message).with_hint("rename or remove one of them").of_server(name));
         }
@@ -234,7 +240,7 @@ impl Reader<'_> {
                 self.content.problems.push(item.wrong_type("a name"));
                 continue;
             };
-            let problem = item.note(format!("there is no server `{name}`"));
+            let problem = item.note(format!("there is no server `{}`", brief(name)));
             let named = Named { name: name.to_owned(), problem };
             let list = if key == SWITCHES[0] { &mut self.content.disabled } else { &mut self.content.enabled };
             list.push(named);
@@ -244,7 +250,7 @@ impl Reader<'_> {
     fn unknown(&mut self, key: &str, at: &At<'_>) {
         let known: Vec<&'static str> = [SERVERS].into_iter().chain(RULES).chain(HANDED_ON).chain(SWITCHES).collect();
         let near = nearest(key, &known);
-        let problem = at.warning(format!("`{key}` is no key of a configuration"));
+        let problem = at.warning(format!("`{}` is no key of a configuration", brief(key)));
         let is_entry = ["command", "url"].iter().any(|key| at.field(key).is_some());
         let problem = match near {
             Some(known) => problem.with_hint(format!("did you mean `{known}`?")),

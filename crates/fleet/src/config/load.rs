@@ -23,6 +23,9 @@ use super::written::Written;
 pub struct Sources {
     /// The organisation's files; they add up.
     pub enterprise: Vec<PathBuf>,
+    /// Files that somebody names as the organisation's. They are, where it has none of its own; where it has, they only
+    /// restrict: nobody gives servers of their own the organisation's name.
+    pub named_enterprise: Vec<PathBuf>,
     /// This person's file for this project.
     pub local: Option<PathBuf>,
     /// This person's file.
@@ -35,6 +38,8 @@ pub struct Sources {
     pub cloud: Option<CloudText>,
     /// Which scope decides, the highest first.
     pub order: Vec<Scope>,
+    /// Whether only the dynamic servers are meant. What the files say about servers still holds for them.
+    pub only_dynamic: bool,
 }
 
 /// What a provider sent: a file as any other.
@@ -59,6 +64,8 @@ pub struct Loaded {
     pub rules: Rules,
     /// Whether servers of a provider may be used.
     pub cloud_allowed: bool,
+    /// The files that are there and could not be understood, by scope: what else they say is not known either.
+    pub lost: Vec<(Scope, PathBuf)>,
     /// What the files say about policy.
     pub policy: Vec<Setting>,
     /// What the files say about hooks.
@@ -76,6 +83,8 @@ pub struct Configured {
     pub standing: Standing,
     /// Its entry before variables; what is approved.
     pub written: Written,
+    /// Why one that is switched off may not be started either, if somebody switches it on for a while.
+    pub lock: Option<&'static str>,
 }
 
 /// Whether a server is used, and if not, why.
@@ -126,7 +135,7 @@ pub struct Broken {
 }
 
 /// A value that is handed on unread.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, PartialEq, Serialize)]
 pub struct Setting {
     /// Whose it is.
     pub scope: Scope,
@@ -134,6 +143,13 @@ pub struct Setting {
     pub origin: Origin,
     /// The value.
     pub value: Value,
+}
+
+/// Without the value, which may be a secret.
+impl std::fmt::Debug for Setting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Setting({} {:?})", self.scope, self.origin)
+    }
 }
 
 /// One server that was read by itself.
@@ -151,12 +167,14 @@ impl Default for Sources {
     fn default() -> Self {
         Self {
             enterprise: Vec::new(),
+            named_enterprise: Vec::new(),
             local: None,
             user: None,
             project: None,
             dynamic: Vec::new(),
             cloud: None,
             order: Scope::ALL.to_vec(),
+            only_dynamic: false,
         }
     }
 }
@@ -176,7 +194,9 @@ impl Loaded {
 
     /// The entry of that name that cannot be understood, where it is the one that decides.
     pub fn find_broken(&self, name: &str) -> Option<&Broken> {
-        self.broken.iter().find(|found| found.name == name)
+        // A lower scope takes nobody's server away by breaking one of that name.
+        let decides = self.find(name).is_none();
+        self.broken.iter().find(|found| found.name == name && decides)
     }
 
     /// Problems because of which something is not used.
@@ -202,7 +222,7 @@ impl Standing {
 
 /// Whether a provider may be asked for servers: not if the organisation has a file. Looks at nothing else.
 pub fn cloud_allowed(sources: &Sources) -> bool {
-    !sources.enterprise.iter().any(|file| exists(file))
+    !sources.enterprise.iter().chain(&sources.named_enterprise).any(|file| exists(file))
 }
 
 /// Whether there is a file, or something that may be one: what cannot be looked at counts.
@@ -221,6 +241,11 @@ pub fn load(sources: &Sources, variables: &Variables, approvals: &Approvals) -> 
     for enterprise in &sources.enterprise {
         contents.push((Scope::Enterprise, file::read(enterprise, Scope::Enterprise, variables, None)));
     }
+    let has_own = sources.enterprise.iter().any(|file| exists(file));
+    for named in &sources.named_enterprise {
+        let content = file::read(named, Scope::Enterprise, variables, None);
+        contents.push((Scope::Enterprise, if has_own { only_rules(content) } else { content }));
+    }
     if let Some(local) = &sources.local {
         contents.push((Scope::Local, file::read(local, Scope::Local, variables, root)));
     }
@@ -234,6 +259,11 @@ pub fn load(sources: &Sources, variables: &Variables, approvals: &Approvals) -> 
     if let Some(cloud) = &sources.cloud {
         contents.push((Scope::Cloud, from_cloud(cloud, cloud_allowed)));
     }
+    if sources.only_dynamic {
+        for (_, content) in &mut contents {
+            content.entries.clear();
+        }
+    }
     let mut loaded = Loaded { cloud_allowed, ..gather(&mut contents) };
     let deciding = Deciding { order: &sources.order, contents: &contents, root, approvals, rules: &loaded.rules };
     let decided = deciding.decide(&sources.dynamic);
@@ -241,6 +271,21 @@ pub fn load(sources: &Sources, variables: &Variables, approvals: &Approvals) -> 
     loaded.broken = decided.broken;
     loaded.problems.extend(decided.problems);
     loaded
+}
+
+/// What a file says that somebody names beside the organisation's own: it takes away and adds nothing.
+fn only_rules(mut content: Content) -> Content {
+    for entry in content.entries.drain(..) {
+        let message = "is not used: the organisation has a file of its own, and only that one adds servers";
+        let problem = Problem::of_file(Severity::Warning, &entry.origin.file, message).of_server(&entry.name);
+        let path = format!("mcpServers.{}", entry.name);
+        content.problems.push(Problem { line: entry.origin.line, path, ..problem });
+    }
+    // What the organisation requires, whoever named the file does not forbid.
+    if let Some(list) = &mut content.list {
+        list.scope = None;
+    }
+    Content { cloud: None, ..content }
 }
 
 /// What a provider sent. Its texts are not expanded: it has no business with the variables of this machine.
@@ -287,11 +332,13 @@ fn gather(contents: &mut [(Scope, Content)]) -> Loaded {
         problems: Vec::new(),
         rules: Rules::default(),
         cloud_allowed: true,
+        lost: Vec::new(),
         policy: Vec::new(),
         hooks: Vec::new(),
         cloud: Vec::new(),
     };
-    for (_, content) in contents {
+    for (scope, content) in contents {
+        loaded.lost.extend(content.lost.take().map(|file| (*scope, file)));
         loaded.problems.append(&mut content.problems);
         loaded.policy.extend(content.policy.take());
         loaded.hooks.extend(content.hooks.take());

@@ -48,6 +48,15 @@ pub(super) enum Pattern {
     Name(String),
 }
 
+/// How addresses are compared with patterns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    /// As it is written: to be allowed.
+    Exact,
+    /// However a server may read it: to be denied.
+    Generous,
+}
+
 /// Host and path are matched apart, so that no `*` of a host reaches into a path: `https://*.example.com/*` does not
 /// match `https://evil.example/.example.com/`. A pattern without a path covers the whole host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +83,13 @@ impl Rules {
         }
         self.lists.iter().try_for_each(|list| list.permits(server))
     }
+
+    /// These and others: what either of them forbids is forbidden.
+    #[must_use]
+    pub fn and(&self, others: &Self) -> Self {
+        let lists = self.lists.iter().chain(&others.lists).cloned().collect();
+        Self { lists, exclusive: self.exclusive.clone().or_else(|| others.exclusive.clone()) }
+    }
 }
 
 impl List {
@@ -87,13 +103,33 @@ impl List {
         if self.broken {
             return Err(format!("the rules in {file} cannot be understood, so nothing is allowed"));
         }
-        if self.denied.iter().any(|pattern| pattern.matches(server)) {
+        if self.has_addresses() && address_of(server).is_some_and(|url| address::check_url(&url).is_err()) {
+            return Err(format!("its address cannot be compared with the rules in {file}"));
+        }
+        if self.denied.iter().any(|pattern| pattern.matches(server, Reading::Generous)) {
             return Err(format!("{file} denies it"));
         }
         match &self.allowed {
             Some(allowed) if !allows(allowed, server) => Err(format!("{file} does not allow it")),
             _ => Ok(()),
         }
+    }
+
+    fn has_addresses(&self) -> bool {
+        let patterns = self.denied.iter().chain(self.allowed.iter().flatten());
+        patterns.into_iter().any(|pattern| matches!(pattern, Pattern::Url(_)))
+    }
+}
+
+/// Where a server is found.
+fn address_of(server: &Server) -> Option<String> {
+    match &server.reach {
+        Reach::Http(remote) | Reach::Sse(remote) | Reach::WebSocket(remote) => Some(remote.url.clone()),
+        Reach::Managed(manage) => {
+            let host = std::net::SocketAddr::new(manage.host, manage.port);
+            Some(format!("http://{host}{}", manage.path))
+        }
+        Reach::Stdio(_) | Reach::Custom(..) => None,
     }
 }
 
@@ -106,22 +142,19 @@ fn allows(allowed: &[Pattern], server: &Server) -> bool {
         Reach::Custom(..) => false,
     };
     if allowed.iter().any(|pattern| decisive(&pattern)) {
-        allowed.iter().filter(decisive).any(|pattern| pattern.matches(server))
+        allowed.iter().filter(decisive).any(|pattern| pattern.matches(server, Reading::Exact))
     } else {
-        allowed.iter().any(|pattern| pattern.matches(server))
+        allowed.iter().any(|pattern| pattern.matches(server, Reading::Exact))
     }
 }
 
 impl Pattern {
-    fn matches(&self, server: &Server) -> bool {
+    fn matches(&self, server: &Server, reading: Reading) -> bool {
         match (self, &server.reach) {
             (Self::Name(name), _) => server.name.as_str() == name,
-            (Self::Url(pattern), Reach::Http(remote) | Reach::Sse(remote) | Reach::WebSocket(remote)) => {
-                address::parts(&remote.url).is_some_and(|url| pattern.matches(&url))
-            }
-            (Self::Url(pattern), Reach::Managed(manage)) => {
-                let host = std::net::SocketAddr::new(manage.host, manage.port);
-                address::parts(&format!("http://{host}{}", manage.path)).is_some_and(|url| pattern.matches(&url))
+            (Self::Url(pattern), _) => {
+                let url = address_of(server).and_then(|url| address::parts(&url));
+                url.is_some_and(|url| pattern.matches(&url, reading))
             }
             (Self::Command(argv), Reach::Stdio(launch)) => same_argv(argv, launch),
             (Self::Command(argv), Reach::Managed(manage)) => same_argv(argv, &manage.launch),
@@ -159,7 +192,13 @@ impl UrlPattern {
             Some(slash) => (&rest[..slash], Some(rest[slash..].trim_end_matches('/').to_owned())),
             None => (rest, None),
         };
-        let mut host = host.to_ascii_lowercase();
+        let host = host.to_ascii_lowercase();
+        // What is behind the last `:` is the port, unless it belongs to an address in brackets.
+        let (name, port) = match host.rsplit_once(':').filter(|(_, port)| !port.contains(']')) {
+            Some((name, port)) => (name, format!(":{port}")),
+            None => (host.as_str(), String::new()),
+        };
+        let mut host = format!("{}{port}", address::normal_host(name));
         let usual = match scheme.as_deref() {
             Some("https" | "wss") => ":443",
             Some("http" | "ws") => ":80",
@@ -171,12 +210,19 @@ impl UrlPattern {
         Self { scheme, host, path }
     }
 
-    fn matches(&self, url: &Parts) -> bool {
+    fn matches(&self, url: &Parts, reading: Reading) -> bool {
         self.scheme.as_ref().is_none_or(|scheme| glob(scheme, &url.scheme))
-            && glob(&self.host, &url.host)
+            && (glob(&self.host, &url.host) || glob(&self.host, &url.with_port))
             && self.path.as_ref().is_none_or(|path| {
                 // `/*` covers the root as well, whose slash is not kept.
-                glob(path, &url.path) || glob(path, &format!("{}/", url.path))
+                let covers = |path: &str, written: &String| glob(path, written) || glob(path, &format!("{written}/"));
+                match reading {
+                    Reading::Exact => covers(path, &url.path),
+                    Reading::Generous => {
+                        let plain = address::plain_path(path);
+                        url.paths().iter().any(|written| covers(path, written) || covers(&plain, written))
+                    }
+                }
             })
     }
 }
@@ -223,7 +269,8 @@ mod tests {
 
     #[test]
     fn a_star_in_a_host_stays_in_the_host() {
-        let matches = |pattern: &str, url: &str| UrlPattern::read(pattern).matches(&address::parts(url).unwrap());
+        let matches =
+            |pattern: &str, url: &str| UrlPattern::read(pattern).matches(&address::parts(url).unwrap(), Reading::Exact);
         assert!(matches("https://*.example.com/*", "https://a.example.com/mcp"));
         assert!(matches("https://*.example.com/*", "https://a.example.com"));
         assert!(!matches("https://*.example.com/*", "https://evil.test/.example.com/"));
@@ -233,6 +280,31 @@ mod tests {
         assert!(matches("https://Example.com:443/mcp/", "https://example.com/mcp"));
         assert!(matches("*", "wss://anything:1/x"));
         assert!(!matches("https://example.com/mcp", "https://example.com/mcp2"));
+    }
+
+    #[test]
+    fn what_is_denied_is_denied_however_it_is_written() {
+        let denied = |pattern: &str, url: &str| {
+            UrlPattern::read(pattern).matches(&address::parts(url).unwrap(), Reading::Generous)
+        };
+        for url in [
+            "https://h.example/mcp",
+            "https://h.example/mcp?x=1",
+            "https://h.example/%6dcp",
+            "https://h.example//mcp",
+            "https://H.example.:443/mcp//?x",
+        ] {
+            for pattern in
+                ["https://h.example/mcp", "h.example:*/mcp", "https://h.example./%6Dcp", "h.example:443//mcp"]
+            {
+                assert!(denied(pattern, url), "{pattern} {url}");
+            }
+        }
+        assert!(!denied("https://h.example/mcp", "https://h.example/mcp2?/mcp"));
+        for url in ["http://[::1]:80/x", "http://[0:0:0:0:0:0:0:1]/x", "http://[0::0001]/x"] {
+            assert!(denied("http://[::1]", url) && denied("[0:0::1]:*", url), "{url}");
+        }
+        assert!(denied("http://127.0.0.1:*", "http://[::ffff:127.0.0.1]/x"));
     }
 
     proptest! {

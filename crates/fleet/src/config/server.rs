@@ -73,7 +73,7 @@ pub enum Reach {
 }
 
 /// A process to start.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Launch {
     /// The program.
     pub command: String,
@@ -86,14 +86,23 @@ pub struct Launch {
 }
 
 /// A server at an address.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Remote {
     /// The address.
     pub url: String,
     /// What is sent with every request.
     pub headers: Vec<(String, Secret)>,
     /// A command that prints more headers, as a JSON object.
-    pub headers_helper: Option<Vec<String>>,
+    pub headers_helper: Option<HeadersHelper>,
+}
+
+/// A command that prints headers.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HeadersHelper {
+    /// The program and its arguments.
+    pub words: Vec<String>,
+    /// Where it runs; where the host runs if absent.
+    pub cwd: Option<PathBuf>,
 }
 
 /// A local server that is started, waited for until it listens, and stopped.
@@ -231,6 +240,31 @@ impl PartialEq for Reach {
             (Self::Custom(a, _), Self::Custom(b, _)) => a == b,
             _ => false,
         }
+    }
+}
+
+/// Without its arguments, which may hold what variables held.
+impl fmt::Debug for Launch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { command, args, env, cwd } = self;
+        let (args, env) = (args.len(), env.keys());
+        write!(f, "Launch({command:?} with {args} arguments and {:?}, in {cwd:?})", env.collect::<Vec<_>>())
+    }
+}
+
+/// Without the query of its address and the values of its headers.
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        let place = self.url.split(['?', '#']).next().unwrap_or_default();
+        write!(f, "Remote({place:?} with {names:?} and {:?})", self.headers_helper)
+    }
+}
+
+/// Without its arguments.
+impl fmt::Debug for HeadersHelper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HeadersHelper({:?})", self.words.first())
     }
 }
 

@@ -88,16 +88,19 @@ fn check(name: &str, entry: &Value) -> Result<(), String> {
     if fields.get("args").is_some_and(|args| !is_texts(args)) {
         return Err("has `args` that are no list of texts".into());
     }
-    match (kind, url, command) {
+    // As entries of a file are read.
+    let known = kind.map(|kind| kind.to_ascii_lowercase().replace(['-', '_'], ""));
+    let written = kind.unwrap_or_default();
+    match (known.as_deref(), url, command) {
         (_, Some(_), Some(_)) => Err("has both `command` and `url`".into()),
         (None | Some("stdio"), None, Some(_)) => Ok(()),
         (Some("stdio"), _, None) => Err("has the type `stdio` but no `command`".into()),
-        (Some(kind @ ("http" | "streamable-http" | "sse")), Some(url), None) => reachable(kind, url, Family::Http),
-        (Some(kind @ ("ws" | "websocket")), Some(url), None) => reachable(kind, url, Family::WebSocket),
-        (Some(kind @ ("http" | "streamable-http" | "sse" | "ws" | "websocket")), None, _) => {
-            Err(format!("has the type `{kind}` but no URL configured"))
+        (Some("http" | "streamablehttp" | "sse"), Some(url), None) => reachable(written, url, Family::Http),
+        (Some("ws" | "websocket"), Some(url), None) => reachable(written, url, Family::WebSocket),
+        (Some("http" | "streamablehttp" | "sse" | "ws" | "websocket"), None, _) => {
+            Err(format!("has the type `{written}` but no URL configured"))
         }
-        (Some(kind), _, _) => Err(format!("has the type `{kind}`, which there is not")),
+        (Some(_), _, _) => Err(format!("has the type `{written}`, which there is not")),
         (None, Some(_), None) => Err("has a `url` but no `type`".into()),
         (None, None, None) => Err("has neither `url` nor `command`".into()),
     }

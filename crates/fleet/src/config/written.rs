@@ -1,22 +1,28 @@
 //! An entry as it was written, before variables: what a person approves, and what is compared with it later.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::danger::masked;
 use super::problem::visible;
 
 /// What an entry says about how its server is run and what its tools may do, in one canonical form.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Written(Map<String, Value>);
 
-/// One difference between what was approved and what is written now. Secrets are not shown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// Without values, which may be secrets.
+impl fmt::Debug for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Written({:?})", self.0.keys().collect::<Vec<_>>())
+    }
+}
+
+/// One difference between what was approved and what is written now, in full: whoever approves has to see it.
+#[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// What differs, such as `args[1]`.
     pub what: String,
@@ -24,6 +30,13 @@ pub struct Change {
     pub approved: Option<String>,
     /// What is written now; `None` if it is gone.
     pub now: Option<String>,
+}
+
+/// Without values, which may be secrets.
+impl fmt::Debug for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Change({})", self.what)
+    }
 }
 
 impl Written {
@@ -60,8 +73,8 @@ impl Written {
         let differs = |name: &&&String| before.get(**name) != after.get(**name);
         let change = |name: &String| Change {
             what: visible(name),
-            approved: before.get(name).map(|value| shown(name, value)),
-            now: after.get(name).map(|value| shown(name, value)),
+            approved: before.get(name).map(shown),
+            now: after.get(name).map(shown),
         };
         names.iter().filter(differs).map(|name| change(name)).collect()
     }
@@ -90,10 +103,9 @@ fn collect(path: &str, value: &Value, leaves: &mut BTreeMap<String, Value>) {
     }
 }
 
-fn shown(path: &str, value: &Value) -> String {
-    let name = path.rsplit('.').next().unwrap_or(path);
+fn shown(value: &Value) -> String {
     match value {
-        Value::String(text) => masked(name, text),
+        Value::String(text) => visible(text),
         other => visible(&other.to_string()),
     }
 }

@@ -90,10 +90,11 @@ impl Outfit {
 
     fn remote(&self, remote: &Remote, connect: Duration) -> Result<RemoteOptions, String> {
         let headers = remote.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned()));
-        let helper = remote.headers_helper.as_ref().and_then(|words| {
-            let (command, args) = words.split_first()?;
+        let helper = remote.headers_helper.as_ref().and_then(|helper| {
+            let (command, args) = helper.words.split_first()?;
             let environment = self.environment.clone();
-            Some(HeaderCommand { command: command.clone(), args: args.to_vec(), environment })
+            let directory = helper.cwd.clone().or_else(|| self.directory.clone());
+            Some(HeaderCommand { command: command.clone(), args: args.to_vec(), environment, directory })
         });
         Ok(RemoteOptions { http: (self.network)(&remote.url, connect)?, headers: headers.collect(), helper })
     }

@@ -124,7 +124,7 @@ async fn a_catalog_does_not_change_under_whoever_holds_it() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_switched_off_held_or_refused_is_never_spoken_to_and_says_why() {
-    let servers = [(); 4].map(|()| Scripted::new(Script::good()));
+    let servers = [(); 5].map(|()| Scripted::new(Script::good()));
     let held = |text, server, hold| Enlisted { server: in_memory(text, server), hold: Some(hold) };
     let mut off = in_memory("off", &servers[0]);
     off.settings.enabled = false;
@@ -133,6 +133,7 @@ async fn what_is_switched_off_held_or_refused_is_never_spoken_to_and_says_why() 
             off.into(),
             held("unasked", &servers[1], Hold::Approval("needs approval".into())),
             held("forbidden", &servers[2], Hold::Refused("it is on the deny list".into())),
+            held("locked", &servers[4], Hold::Locked("switched off, and nobody approved it".into())),
             held("silenced", &servers[3], Hold::SwitchedOff("`wharf disable` switched it off".into())),
         ],
         FleetOptions::default(),
@@ -140,11 +141,13 @@ async fn what_is_switched_off_held_or_refused_is_never_spoken_to_and_says_why() 
     assert!(fleet.settled(LONG).await);
     insta::assert_snapshot!(told(&fleet), @"
     forbidden failed 0: it is on the deny list
+    locked disabled 0: switched off, and nobody approved it
     off disabled 0: its configuration switches it off
     silenced disabled 0: `wharf disable` switched it off
     unasked pending 0: needs approval
     ");
     assert!(fleet.enable(&name("forbidden")).await.is_err());
+    assert!(matches!(fleet.enable(&name("locked")).await, Err(FleetError::Held(..))));
     assert!(fleet.retry(&name("unasked")).await.is_err());
     assert!(fleet.prompts().await.is_empty() && fleet.resources().await.is_empty());
     assert_eq!(servers.iter().map(Scripted::connections).sum::<u64>(), 0);
@@ -179,6 +182,23 @@ async fn the_rules_hold_for_servers_that_are_added_while_running() {
     let fleet = Fleet::open([], FleetOptions { permits, ..FleetOptions::default() });
     let refused = fleet.add(in_memory("bad", &Scripted::new(Script::good()))).unwrap_err().to_string();
     assert_eq!(refused, "the server `bad` may not be used: it is on the deny list");
+    assert!(fleet.statuses().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_was_added_goes_when_the_rules_do_not_permit_it_any_more() {
+    let strict = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let rule = Arc::clone(&strict);
+    let permits = Arc::new(move |_: &Server| {
+        let is_strict = rule.load(std::sync::atomic::Ordering::Relaxed);
+        if is_strict { Err("nothing is allowed any more".to_owned()) } else { Ok(()) }
+    });
+    let fleet = Fleet::open([], FleetOptions { permits, ..FleetOptions::default() });
+    fleet.add(in_memory("added", &Scripted::new(Script::good()))).unwrap();
+    fleet.apply([]).await;
+    assert_eq!(fleet.statuses().len(), 1);
+    strict.store(true, std::sync::atomic::Ordering::Relaxed);
+    fleet.apply([]).await;
     assert!(fleet.statuses().is_empty());
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use wharf::fleet::Reach;
-use wharf::fleet::config::{Configured, DisabledBy, Launch, Problem, Severity, Standing};
+use wharf::fleet::config::{Configured, Launch, Problem, Severity, Standing};
 use wharf::fleet::{Scope, State};
 
 use super::Looked;
@@ -11,7 +11,7 @@ use super::finding::{Class, Finding, Verdict};
 use super::program::{self, Program};
 use crate::exit::Exit;
 use crate::network;
-use crate::setup::{Setup, Which, switched_off};
+use crate::setup::{Setup, Which, can_be_switched_on, switched_off};
 use crate::surroundings;
 
 /// What is wrong with the files, as far as it concerns these servers.
@@ -54,7 +54,7 @@ pub(super) fn standing(found: &Configured, is_wanted: bool) -> Vec<Finding> {
         Standing::ApprovalChanged(_) => held("it has changed since you approved it; it was not started"),
         Standing::Disabled(by) => {
             let message = format!("it is switched off, {}; it was not started", switched_off(*by));
-            let fix = (*by != DisabledBy::List(Scope::Enterprise)).then(|| format!("wharf enable {name}"));
+            let fix = can_be_switched_on(found).then(|| format!("wharf enable {name}"));
             let verdict = if is_wanted {
                 Class::Start.advice(name, "scope", message)
             } else {

@@ -41,6 +41,8 @@ pub struct HeaderCommand {
     pub args: Vec<String>,
     /// What it may see of the environment.
     pub environment: Environment,
+    /// Where it runs; where the host runs if absent.
+    pub directory: Option<std::path::PathBuf>,
 }
 
 #[derive(Clone)]
@@ -114,9 +116,9 @@ impl Helped {
     }
 
     async fn run(&self) -> Result<HeaderMap, String> {
-        let HeaderCommand { command, args, environment } = self.helper.clone();
+        let HeaderCommand { command, args, environment, directory } = self.helper.clone();
         let args = args.into_iter().map(Into::into).collect();
-        let spec = ChildSpec { command: command.into(), args, environment, cwd: None, watcher: None };
+        let spec = ChildSpec { command: command.into(), args, environment, cwd: directory, watcher: None };
         let (child, pipes) = Child::spawn(&spec).await.map_err(|error| format!("cannot be run: {error}"))?;
         drop(pipes.stdin);
         let mut said = String::new();

@@ -4,6 +4,9 @@ use super::super::problem::Severity;
 use super::super::server::Scope;
 use super::Reading;
 
+/// Longer words are no slip of the finger, and are not shown in full.
+const LONGEST_WORD: usize = 64;
+
 /// The keys that mean something here.
 pub(crate) const OURS: [&str; 26] = [
     "type",
@@ -103,7 +106,7 @@ pub(super) fn check(reading: &mut Reading<'_>) {
         } else if let Some((_, severity, text)) = OTHERS.iter().find(|(other, ..)| *other == key) {
             at.problem(*severity, *text)
         } else {
-            let problem = at.warning(format!("`{key}` is no key of a server"));
+            let problem = at.warning(format!("`{}` is no key of a server", brief(key)));
             match meant(key, &OURS) {
                 Some(ours) => problem.with_hint(format!("did you mean `{ours}`?")),
                 None => problem,
@@ -119,8 +122,20 @@ fn meant(key: &str, ours: &[&'static str]) -> Option<&'static str> {
     known.or_else(|| nearest(key, ours))
 }
 
+/// As much of a word as a message has room for.
+pub(crate) fn brief(word: &str) -> String {
+    match word.char_indices().nth(LONGEST_WORD) {
+        Some((end, _)) => format!("{}…", &word[..end]),
+        None => word.to_owned(),
+    }
+}
+
 /// The nearest of some words, if one is near enough to be a slip of the finger.
 pub(crate) fn nearest(word: &str, known: &[&'static str]) -> Option<&'static str> {
+    // Comparing takes time in proportion to the length, and nobody meant one of ours by so long a word.
+    if word.len() > LONGEST_WORD {
+        return None;
+    }
     let plain = |word: &str| word.to_ascii_lowercase().replace(['_', '-'], "");
     let wanted = plain(word);
     let near = |candidate: &&'static str| (strsim::damerau_levenshtein(&wanted, &plain(candidate)), *candidate);

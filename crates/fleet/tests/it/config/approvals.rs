@@ -3,7 +3,7 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use wharf_fleet::config::{Approval, Approvals, ApprovalsError, ProjectFile, Severity, Standing, load};
+use wharf_fleet::config::{Approval, Approvals, ApprovalsError, ProjectFile, Reach, Severity, Standing, load};
 
 use super::{Machine, mode, one};
 
@@ -39,10 +39,10 @@ fn an_approval_shows_exactly_what_would_be_run() {
     ));
     let approval = approval(&machine);
     assert_snapshot!(approval.command_line.unwrap(), @r#"npx -y @a/b 'two words' "it's" $'line\nbreak' $'\u{1b}[2J'"#);
-    assert_eq!(approval.cwd.as_deref(), Some("sub"));
+    assert_eq!(machine.anonymous(&approval.cwd.unwrap()), "project/sub");
     let env: Vec<_> = approval.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
     assert_snapshot!(env.join("\n"), @r"
-    API_KEY=(looks like a secret, 14 characters)
+    API_KEY=literal-secret
     MODE=${HOST:-x}
     TOKEN=${GH}
     ");
@@ -76,7 +76,8 @@ fn a_remote_server_shows_where_it_would_connect() {
     let approval = approval(&machine);
     assert_eq!(approval.url.as_deref(), Some("https://a.example/${T}"));
     assert_eq!(approval.headers[0].1, "Bearer ${T}");
-    assert!(approval.headers[1].1.contains("looks like a secret"));
+    assert_eq!(approval.headers[1].1, "0123456789");
+    assert_eq!(machine.anonymous(&format!("{}/", approval.cwd.as_deref().unwrap())), "project/");
     assert_eq!(approval.headers_helper.as_deref(), Some("/bin/h 'a b'"));
     assert_eq!(approval.reads, ["T"]);
     assert!(!serde_json::to_string(&approval).unwrap().contains("s3cr3t"));
@@ -213,4 +214,79 @@ fn approvals_are_for_their_owner_only_and_are_not_lost_to_a_race() {
     second.approve(&machine.root(), &"y".parse().unwrap(), &found.written);
     assert!(matches!(second.save(), Err(ApprovalsError::Raced(_))));
     assert_eq!(machine.list(), "project x ready");
+}
+
+#[test]
+fn a_value_that_looks_secret_is_shown_to_whoever_approves_it() {
+    let entry = |token: &str| format!(r#"{{"command": "x", "env": {{"INIT_TOKEN": "{token}"}}}}"#);
+    let machine = Machine::new().project(&one(&entry("require('evil')")));
+    assert_eq!(approval(&machine).env, [("INIT_TOKEN".to_owned(), "require('evil')".to_owned())]);
+    machine.approve_all();
+    rewrite(&machine, &entry("require('worse')\\nx"));
+    let change = &approval(&machine).changes[0];
+    assert_eq!(change.approved.as_deref(), Some("require('evil')"));
+    assert_eq!(change.now.as_deref(), Some(r"require('worse')\nx"));
+    // Nobody sees it in a log.
+    let logged = format!("{:?} {:?}", machine.load(), machine.approvals());
+    assert!(!logged.contains("evil") && !logged.contains("worse"), "{logged}");
+}
+
+#[test]
+fn a_server_of_a_project_runs_in_its_root_wherever_the_host_runs() {
+    let machine = Machine::new().project(
+        r#"{"mcpServers": {"a": {"command": "node", "args": ["./s.js"]}, "b": {"command": "node", "manage": {}},
+            "c": {"url": "https://c.example", "headersHelper": "node ./h.js"}}}"#,
+    );
+    let cwd = |reach: &Reach| match reach {
+        Reach::Stdio(launch) => launch.cwd.clone(),
+        Reach::Managed(manage) => manage.launch.cwd.clone(),
+        Reach::Http(remote) => remote.headers_helper.clone().unwrap().cwd,
+        other => panic!("{other:?}"),
+    };
+    for found in &machine.load().servers {
+        assert_eq!(cwd(&found.server.reach), Some(machine.root()), "{}", found.server.name);
+        let Standing::NeedsApproval(approval) = &found.standing else { panic!() };
+        assert_eq!(approval.cwd.as_deref(), machine.root().to_str(), "{}", found.server.name);
+    }
+}
+
+#[test]
+fn dangers_that_hide_in_variables_and_arguments_are_told() {
+    let machine = Machine::new().project(&one(
+        r#"{"command": "python3", "args": ["-c", "x\u3164"], "env": {"HOME": "/tmp", "npm_config_registry": "https://x"}}"#,
+    ));
+    assert_snapshot!(approval(&machine).dangers.join("\n"), @r"
+    runs a program that stands in its arguments
+    has characters that cannot be seen
+    sets HOME, which decides where programs find their settings
+    sets npm_config_registry, which decides where programs find their settings
+    ");
+    for name in ["PERL5LIB", "_JAVA_OPTIONS", "GIT_CONFIG_COUNT", "DOTNET_STARTUP_HOOKS", "rubylib"] {
+        rewrite(&machine, &format!(r#"{{"command": "x", "env": {{"{name}": "y"}}}}"#));
+        assert_eq!(machine.list(), "project x broken", "{name}");
+    }
+}
+
+#[test]
+fn approvals_that_nobody_could_read_again_are_not_written() {
+    let machine = Machine::new().project(&one(&format!(r#"{{"command": "{}"}}"#, "x".repeat(600_000))));
+    let found = &machine.load().servers[0];
+    let mut approvals = machine.approvals();
+    approvals.approve(&machine.root(), &found.server.name, &found.written);
+    approvals.save().unwrap();
+    approvals.approve(&machine.path("other"), &found.server.name, &found.written);
+    assert!(approvals.save().unwrap_err().to_string().contains("longer than 1048576 bytes"));
+    assert_eq!(machine.list(), "project x ready");
+}
+
+#[test]
+fn two_projects_whose_paths_are_no_text_are_two() {
+    use std::os::unix::ffi::OsStrExt;
+    let machine = Machine::new().project(&one(r#"{"command": "node"}"#));
+    let found = &machine.load().servers[0];
+    let root = |name: &[u8]| machine.folder.path().join(std::ffi::OsStr::from_bytes(name));
+    let mut approvals = machine.approvals();
+    approvals.approve(&root(b"p\xff"), &found.server.name, &found.written);
+    assert!(approvals.is_approved(&root(b"p\xff"), &found.server.name, &found.written));
+    assert!(!approvals.is_approved(&root(b"p\xfe"), &found.server.name, &found.written));
 }

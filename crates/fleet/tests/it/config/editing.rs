@@ -234,3 +234,36 @@ proptest! {
         prop_assert!(editor.text().starts_with(&text[..before]) && editor.text().ends_with(&text[after..]));
     }
 }
+
+#[test]
+fn a_project_file_that_leads_out_of_the_project_is_not_written() {
+    let machine = Machine::new().write("theirs.json", "{}");
+    let link = machine.path("project/.mcp.json");
+    std::os::unix::fs::symlink("../theirs.json", &link).unwrap();
+    let refused = Editor::open(&link, Scope::Project).unwrap_err().to_string();
+    assert!(refused.contains("which is outside of the project"), "{refused}");
+    // Also if it became one in between.
+    fs::remove_file(&link).unwrap();
+    let mut editor = Editor::open(&link, Scope::Project).unwrap();
+    editor.add(&"x".parse().unwrap(), &json!({"command": "x"}), Existing::Refuse).unwrap();
+    std::os::unix::fs::symlink("../theirs.json", &link).unwrap();
+    assert!(editor.save().is_err());
+    assert_eq!(fs::read_to_string(machine.path("theirs.json")).unwrap(), "{}");
+}
+
+#[test]
+fn a_file_that_nobody_could_read_again_is_not_written() {
+    let machine = Machine::new();
+    let mut editor = Editor::open(&machine.path("user.json"), Scope::User).unwrap();
+    editor.add(&"x".parse().unwrap(), &json!({"command": "x".repeat(1 << 20)}), Existing::Refuse).unwrap();
+    assert!(editor.save().unwrap_err().to_string().contains("longer than 1048576 bytes"));
+    assert!(!machine.path("user.json").exists());
+}
+
+#[test]
+fn a_comment_in_a_list_that_becomes_empty_stays() {
+    let machine = Machine::new().local("{\n  \"disabledServers\": [\n    // too slow\n    \"x\"\n  ]\n}\n");
+    let mut editor = Editor::open(&machine.path("local.json"), Scope::Local).unwrap();
+    editor.enable(&"x".parse().unwrap()).unwrap();
+    assert!(editor.text().contains("// too slow"), "{}", editor.text());
+}

@@ -85,7 +85,7 @@ fn headers_and_a_helper_go_with_a_url() {
         r#"{"url": "https://a", "headers": {"Authorization": "Bearer ${TOKEN}"}, "headersHelper": "/bin/h 'a b' ${HOST}"}"#,
     );
     assert_eq!(remote.headers, [("Authorization".to_owned(), Secret::new("Bearer s3cr3t"))]);
-    assert_eq!(remote.headers_helper.unwrap(), ["/bin/h", "a b", "example.com"]);
+    assert_eq!(remote.headers_helper.unwrap().words, ["/bin/h", "a b", "example.com"]);
 }
 
 #[test]
@@ -194,15 +194,15 @@ fn a_server_that_is_nowhere_is_an_error() {
 fn wrong_types_say_what_is_wanted() {
     check(
         r#""https://a""#,
-        r#"error: x: is a text, but has to be an object with `command` or `url`; write {"type":"http","url":"https://a"}"#,
+        r#"error: x: is a text, but has to be an object with `command` or `url`; write it as {"url": …}"#,
     );
     check(
         r#"{"command": "x", "args": "-y pkg"}"#,
-        r#"error: x.args: is a text, but has to be a list of texts; write ["-y","pkg"]"#,
+        r#"error: x.args: is a text, but has to be a list of texts; write each word as an item of its own: ["…", "…"]"#,
     );
     check(
         r#"{"command": "x", "args": ["-p", 80]}"#,
-        r#"error: x.args[1]: is a number, but has to be a text; write "80""#,
+        "error: x.args[1]: is a number, but has to be a text; put it into quotes",
     );
     check(
         r#"{"command": "x", "env": {"DEBUG": true}}"#,
@@ -215,7 +215,7 @@ fn wrong_types_say_what_is_wanted() {
     );
     check(
         r#"{"command": "npx -y pkg"}"#,
-        r#"error: x.command: has blanks in it, but is the name of one program; write "command": "npx", "args": ["-y","pkg"]"#,
+        r#"error: x.command: has blanks in it, but is the name of one program; write "command": "npx", and the other words as the list "args""#,
     );
 }
 
@@ -306,11 +306,11 @@ fn a_variable_that_is_not_set_costs_the_server_and_says_how_to_set_it() {
     );
     check(
         r#"{"command": "x", "args": ["${input:key}"]}"#,
-        "error: x.args[0]: `${input:key}` asks a question, which only an editor can; take it from a variable: `${NAME}`",
+        "error: x.args[0]: `${input:…` asks a question, which only an editor can; take it from a variable: `${NAME}`",
     );
     check(
         r#"{"command": "x", "args": ["${A"]}"#,
-        "error: x.args[0]: `${A` is no variable; write `${NAME}` or `${NAME:-default}`, or `$${` for a plain `${`",
+        "error: x.args[0]: `${A…` is no variable; write `${NAME}` or `${NAME:-default}`, or `$${` for a plain `${`",
     );
     check(r#"{"command": "x", "args": ["${NOWHERE:-y}"]}"#, "");
     // Nobody is harmed while it is switched off.
@@ -397,4 +397,50 @@ fn a_relative_folder_is_one_of_the_project() {
     let loaded = machine.load();
     let Reach::Stdio(launch) = &loaded.servers[0].server.reach else { panic!() };
     assert_eq!(launch.cwd, Some(machine.root().join("sub")));
+}
+
+#[test]
+fn no_message_shows_what_a_variable_holds_or_what_may_be_a_secret() {
+    let said = |entry: &str| said(entry, Scope::User);
+    let fetched = said(r#"{"command": "npx", "args": ["-y", "${TOKEN}"]}"#);
+    assert!(fetched.contains("fetches `${TOKEN}`") && !fetched.contains("s3cr3t"), "{fetched}");
+    for entry in [
+        r#"{"command": "x", "env": {"P": "pa${ss-w0rd"}}"#,
+        r#"{"command": "x", "args": "--token pass-w0rd"}"#,
+        r#"{"command": "x", "args": [731731]}"#,
+        r#"{"command": "x --token pass-w0rd"}"#,
+        r#""x --token pass-w0rd""#,
+        r#"{"url": "ftp://a/?key=pass-w0rd"}"#,
+    ] {
+        let told = said(entry);
+        assert!(!told.is_empty() && !told.contains("w0rd") && !told.contains("731731"), "{told}");
+    }
+}
+
+#[test]
+fn a_header_that_is_always_set_here_costs_that_server_only() {
+    check(
+        r#"{"url": "https://a", "headers": {"content-type": "x", "Accept": "y", "Mcp-Session-Id": "z", "X": "fine"}}"#,
+        "error: x.headers.content-type: is a header that is always set here, and cannot be another one; remove it\n\
+         error: x.headers.Accept: is a header that is always set here, and cannot be another one; remove it\n\
+         error: x.headers.Mcp-Session-Id: is a header that is always set here, and cannot be another one; remove it",
+    );
+}
+
+#[test]
+fn a_path_with_a_drive_is_no_whole_path_here_and_managed_servers_listen_here() {
+    assert!(said(r#"{"command": "C:/evil"}"#, Scope::Project).contains("which a project may not start"));
+    for host in ["10.0.0.1", "8.8.8.8", "example.com"] {
+        let told = said(&format!(r#"{{"command": "x", "manage": {{"host": "{host}"}}}}"#), Scope::User);
+        assert!(told.contains("is no address of this machine"), "{told}");
+    }
+    for host in ["127.0.0.2", "::1", "0.0.0.0", "localhost"] {
+        check(&format!(r#"{{"command": "x", "manage": {{"host": "{host}"}}}}"#), "");
+    }
+}
+
+#[test]
+fn a_long_word_is_neither_compared_nor_repeated() {
+    let told = said(&format!(r#"{{"command": "x", "{}": 1}}"#, "k".repeat(5000)), Scope::User);
+    assert!(told.contains(&format!("`{}…` is no key", "k".repeat(64))), "{told}");
 }

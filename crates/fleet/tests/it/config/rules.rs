@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
-use wharf_fleet::config::{Scope, Severity, Standing, read_server};
+use wharf_fleet::config::{Reach, Remote, Scope, Server, Severity, Standing, read_server};
 
 use super::{Machine, list};
 
@@ -147,5 +147,81 @@ proptest! {
         }
         let machine = machine.write(denier, &deny.to_string());
         prop_assert!(!ready(&machine).iter().any(|name| name == denied), "{}", list(&machine.load()));
+    }
+}
+
+#[test]
+fn what_is_denied_by_address_is_denied_however_it_is_written() {
+    let denies = r#"{"deniedMcpServers": [{"serverUrl": "https://evil.example/mcp"}, {"serverUrl": "http://127.0.0.1:*"},
+        {"serverUrl": "http://[::1]:*"}]}"#;
+    let rules = with_rules(denies).load().rules;
+    for url in [
+        "https://evil.example/mcp?x=1",
+        "https://evil.example/%6Dcp",
+        "https://evil.example//mcp/",
+        "https://evil.example./mcp",
+        "http://127.0.0.1/x",
+        "http://[::ffff:7f00:1]/x",
+        "http://[0:0::1]:9/x",
+        // What cannot be compared is not used.
+        "http://127.1/x",
+        "http://2130706433/x",
+        "https://fine.example/%2e%2e/mcp",
+    ] {
+        let remote = Remote { url: url.into(), headers: Vec::new(), headers_helper: None };
+        let server = Server::new("new".parse().unwrap(), Scope::Dynamic, Reach::Http(remote));
+        assert!(rules.permits(&server).is_err(), "{url}");
+    }
+}
+
+#[test]
+fn an_entry_that_is_off_is_not_past_the_checks_of_its_address() {
+    let url = "https://good.example/ok/../secret?${X:-}";
+    let machine = with_rules(r#"{"allowedMcpServers": [{"serverUrl": "https://good.example/ok/*"}]}"#)
+        .user(&format!(r#"{{"mcpServers": {{"x": {{"url": "{url}$${{", "enabled": false}}}}}}"#));
+    assert_eq!(machine.list(), "user x broken");
+}
+
+#[test]
+fn a_file_that_somebody_names_as_the_organisations_adds_no_servers_to_its_own() {
+    let named = r#"{"mcpServers": {"mine": {"command": "m"}}, "deniedMcpServers": [{"serverName": "may"}, {"serverName": "must"}]}"#;
+    let own = r#""mcpServers": {"may": {"command": "a"}, "must": {"command": "b", "required": true}}"#;
+    let with = |enterprise: Option<&str>| {
+        let mut machine = Machine::new().write("named.json", named).user(THREE);
+        machine.sources.named_enterprise = vec![machine.path("named.json")];
+        match enterprise {
+            Some(text) => machine.enterprise(text),
+            None => machine,
+        }
+    };
+    // Where there is no other, it is the organisation's.
+    assert_eq!(ready(&with(None)), ["mine", "cmd", "net", "bad"]);
+    let machine = with(Some(&format!(r#"{{"exclusive": true, {own}}}"#)));
+    assert_eq!(ready(&machine), ["must"]);
+    let told = machine.problems(Severity::Warning);
+    assert!(
+        told.contains("named.json:1: mcpServers.mine: is not used: the organisation has a file of its own"),
+        "{told}"
+    );
+    // A file that cannot be understood is one as well.
+    assert_eq!(ready(&with(Some("{"))), [""; 0]);
+    // It still takes away.
+    assert_eq!(ready(&with(Some(&format!("{{{own}}}")))), ["must", "cmd", "net", "bad"]);
+}
+
+#[test]
+fn servers_of_this_run_only_are_bound_by_every_rule_whatever_they_are_called() {
+    for enterprise in [
+        r#"{"exclusive": true, "mcpServers": {"x": {"command": "own"}}}"#,
+        r#"{"deniedMcpServers": [{"serverCommand": ["evil"]}], "mcpServers": {"x": {"command": "own"}}}"#,
+        r#"{"deniedMcpServers": [{"serverCommand": ["evil"]}], "mcpServers": {"x": {}}}"#,
+        r#"{"disabledServers": ["x"], "mcpServers": {"x": {"command": "own"}}}"#,
+    ] {
+        let mut machine = Machine::new().enterprise(enterprise);
+        machine.sources.only_dynamic = true;
+        machine.sources.dynamic =
+            vec![read_server("x", r#"{"command": "evil"}"#, Scope::Dynamic, &machine.variables).unwrap().server];
+        let loaded = machine.load();
+        assert_eq!((loaded.servers.len(), loaded.broken.len(), loaded.ready().count()), (1, 0, 0), "{enterprise}");
     }
 }

@@ -279,3 +279,44 @@ proptest! {
         prop_assert_eq!(list(&mixed), machine.list());
     }
 }
+
+#[test]
+fn a_broken_entry_of_a_lower_scope_takes_nobodys_server_away() {
+    let machine = Machine::new().user(&one(r#"{"command": "good"}"#)).project(&one("{}"));
+    let loaded = machine.load();
+    assert_eq!(loaded.find("x").unwrap().server.scope, Scope::User);
+    assert!(loaded.find_broken("x").is_none() && loaded.broken.len() == 1);
+}
+
+#[test]
+fn what_is_switched_off_and_may_not_run_stays_locked() {
+    let off = r#"{"command": "x", "enabled": false}"#;
+    let lock = |machine: &Machine| machine.load().find("x").unwrap().lock;
+    let machine = Machine::new().project(&one(off));
+    assert_eq!(
+        (machine.list().as_str(), lock(&machine)),
+        ("project x disabled", Some("nobody approved it as it is written"))
+    );
+    machine.approve_all();
+    assert_eq!((machine.list().as_str(), lock(&machine)), ("project x disabled", None));
+    let machine = Machine::new().user(&one(r#"{"command": "x", "args": ["${UNSET}"], "enabled": false}"#));
+    assert_eq!(lock(&machine), Some("a variable that it names is not set"));
+    assert_eq!(lock(&Machine::new().enterprise(&one(off))), Some("the organisation has the last word"));
+    assert_eq!(lock(&Machine::new().user(&one(off))), None);
+}
+
+#[test]
+fn what_a_list_switches_on_is_on() {
+    let machine =
+        Machine::new().user(&one(r#"{"command": "x", "enabled": false}"#)).local(r#"{"enabledServers": ["x"]}"#);
+    let loaded = machine.load();
+    assert!(loaded.ready().all(|server| server.settings.enabled) && loaded.ready().count() == 1);
+}
+
+#[test]
+fn a_file_that_cannot_be_understood_is_told_with_its_scope() {
+    let machine = Machine::new().user("{").local("{}").project("[]");
+    let lost: Vec<Scope> = machine.load().lost.iter().map(|(scope, _)| *scope).collect();
+    assert_eq!(lost, [Scope::User, Scope::Project]);
+    assert!(Machine::new().user("{}").load().lost.is_empty());
+}

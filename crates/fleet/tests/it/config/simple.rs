@@ -37,6 +37,8 @@ fn what_is_written_out_stays_as_it_is() {
 fn every_server_that_cannot_be_used_is_listed() {
     let bad = json!({
         "ok": {"command": "x"},
+        "loud": {"type": "HTTP", "url": "https://a"},
+        "long": {"type": "streamable_http", "url": "https://a"},
         "no-url": {"type": "http"},
         "no-type": {"url": "https://a"},
         "no-command": {"type": "stdio"},

@@ -28,13 +28,19 @@ pub(super) fn read<'a>(reading: &mut Reading<'a>, command_at: &At<'a>) -> Option
     let env = env(reading);
     let cwd = cwd(reading);
     let launch = Launch { command: command?, args: args?, env, cwd };
-    let mut notes = Vec::new();
-    if let Some(package) = danger::unpinned(&launch.command, &launch.args) {
-        let note = command_at.note(format!("fetches `{package}` in whatever version is the newest"));
-        notes.push(note.with_hint(format!("name a version: `{}@1.2.3`", package.trim_end_matches("@latest"))));
-    }
-    reading.problems.append(&mut notes);
+    unpinned(reading, command_at);
     Some(launch)
+}
+
+/// Notes a package that is fetched in any version, by what is written: what a variable holds is not shown.
+fn unpinned<'a>(reading: &mut Reading<'a>, command_at: &At<'a>) {
+    let args = reading.at.field("args").into_iter().flat_map(|args| args.items());
+    let args: Vec<String> = args.filter_map(|arg| arg.text().map(str::to_owned)).collect();
+    if let Some(package) = danger::unpinned(command_at.text().unwrap_or_default(), &args) {
+        let note = command_at.note(format!("fetches `{package}` in whatever version is the newest"));
+        let hint = format!("name a version: `{}@1.2.3`", package.trim_end_matches("@latest"));
+        reading.problems.push(note.with_hint(hint));
+    }
 }
 
 fn command<'a>(reading: &mut Reading<'a>, at: &At<'a>) -> Option<String> {
@@ -45,8 +51,8 @@ fn command<'a>(reading: &mut Reading<'a>, at: &At<'a>) -> Option<String> {
         return None;
     }
     if written.contains(char::is_whitespace) && !written.contains(['/', '\\']) && !written.contains("${") {
-        let entry = super::super::super::simple::convert_one(written);
-        let hint = format!("write \"command\": {}, \"args\": {}", entry["command"], entry["args"]);
+        let program = written.split_whitespace().next().unwrap_or_default();
+        let hint = format!("write \"command\": \"{program}\", and the other words as the list \"args\"");
         reading.error(at, "has blanks in it, but is the name of one program", hint);
         return None;
     }
@@ -72,11 +78,9 @@ pub(super) fn is_findable(reading: &mut Reading<'_>, at: &At<'_>, command: &str)
     true
 }
 
+/// As this system has it: `C:/x` is a relative path where drives are none.
 fn is_absolute(path: &str) -> bool {
-    let bytes = path.as_bytes();
-    let has_drive =
-        bytes.len() > 2 && bytes[0].is_ascii_alphabetic() && bytes[1] == b':' && matches!(bytes[2], b'/' | b'\\');
-    Path::new(path).is_absolute() || has_drive
+    Path::new(path).is_absolute()
 }
 
 fn args(reading: &mut Reading<'_>) -> Option<Vec<String>> {
@@ -128,10 +132,16 @@ pub(super) fn secret(reading: &mut Reading<'_>, at: &At<'_>, name: &str, text: &
 }
 
 fn cwd(reading: &mut Reading<'_>) -> Option<PathBuf> {
-    let at = reading.at.field("cwd")?;
+    let Some(at) = reading.at.field("cwd") else { return home(reading) };
     let text = reading.text(&at)?;
     let folder = reading.expanded(&at, text, Care::Strict)?;
     folder_of(reading, &at, &folder)
+}
+
+/// Where a project's processes run that are not told where: in its root, and not in whatever folder somebody happens to
+/// be, which may hold anything.
+pub(super) fn home(reading: &Reading<'_>) -> Option<PathBuf> {
+    reading.context.base.filter(|_| reading.context.scope == Scope::Project).map(Path::to_owned)
 }
 
 /// A folder or file, relative to the project where there is one.
@@ -198,8 +208,8 @@ fn host<'a>(reading: &mut Reading<'a>, at: Option<At<'a>>) -> Option<IpAddr> {
         _ => match host.parse::<IpAddr>() {
             // What listens everywhere is reached here.
             Ok(host) if host.is_unspecified() => Some(Ipv4Addr::LOCALHOST.into()),
-            Ok(host) => Some(host),
-            Err(_) => {
+            Ok(host) if host.is_loopback() => Some(host),
+            Ok(_) | Err(_) => {
                 reading.error(&at, format!("`{host}` is no address of this machine"), "write 127.0.0.1");
                 None
             }

@@ -4,7 +4,7 @@ use http::{HeaderName, HeaderValue};
 use wharf_protocol::Secret;
 
 use super::super::super::address::{self, Family};
-use super::super::super::server::Remote;
+use super::super::super::server::{HeadersHelper, Remote};
 use super::super::super::text::At;
 use super::super::{Care, Reading};
 use super::launch;
@@ -23,12 +23,13 @@ fn url<'a>(reading: &mut Reading<'a>, at: &At<'a>, family: Family) -> Option<Str
         return None;
     }
     let url = reading.expanded(at, written, Care::Strict)?;
-    if reading.is_off && url.contains("${") {
+    // It names a variable that is not set, so it is no address yet, and is not run.
+    if reading.is_incomplete {
         return Some(url);
     }
     if let Err(unusable) = address::check(&url, family) {
         // Only what is written is shown: a variable may hold anything.
-        let problem = at.error(format!("`{}` {}", without_user(written), unusable.why));
+        let problem = at.error(format!("`{}` {}", place(written), unusable.why));
         reading.problems.push(match unusable.hint {
             Some(hint) => problem.with_hint(hint),
             None => problem,
@@ -38,13 +39,15 @@ fn url<'a>(reading: &mut Reading<'a>, at: &At<'a>, family: Family) -> Option<Str
     Some(url)
 }
 
-/// An address without the name and password it may have.
-fn without_user(url: &str) -> String {
+/// An address without the name and password it may have, and without its query.
+fn place(url: &str) -> String {
+    let (url, rest) = url.split_at(url.find(['?', '#']).unwrap_or(url.len()));
+    let mark = if rest.is_empty() { "" } else { "?…" };
     let after_scheme = url.find("://").map_or(0, |at| at + 3);
     let authority = url[after_scheme..].split(['/', '?', '#']).next().unwrap_or_default();
     match authority.rfind('@') {
-        Some(at) => format!("{}…{}", &url[..after_scheme], &url[after_scheme + at..]),
-        None => url.to_owned(),
+        Some(at) => format!("{}…{}{mark}", &url[..after_scheme], &url[after_scheme + at..]),
+        None => format!("{url}{mark}"),
     }
 }
 
@@ -55,6 +58,10 @@ pub(super) fn headers(reading: &mut Reading<'_>) -> Vec<(String, Secret)> {
     for (name, at, text) in reading.named_texts(&at) {
         if HeaderName::from_bytes(name.as_bytes()).is_err() {
             reading.error(&at, "is no name of a header", "use letters, digits and `-`");
+            continue;
+        }
+        if wharf_client::is_reserved_header(name) {
+            reading.error(&at, "is a header that is always set here, and cannot be another one", "remove it");
             continue;
         }
         if headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
@@ -73,7 +80,7 @@ pub(super) fn headers(reading: &mut Reading<'_>) -> Vec<(String, Secret)> {
 }
 
 /// A command that prints headers: a list of words, or one text that is split as a shell would, and never run by one.
-fn helper(reading: &mut Reading<'_>) -> Option<Vec<String>> {
+fn helper(reading: &mut Reading<'_>) -> Option<HeadersHelper> {
     let at = reading.at.field("headersHelper")?;
     let words: Vec<String> = match at.text() {
         Some(line) => {
@@ -89,7 +96,10 @@ fn helper(reading: &mut Reading<'_>) -> Option<Vec<String>> {
     let words: Option<Vec<String>> = words.iter().map(|word| reading.expanded(&at, word, Care::Argument)).collect();
     let words = words?;
     match words.first() {
-        Some(program) if !program.is_empty() => launch::is_findable(reading, &at, program).then_some(words.clone()),
+        Some(program) if !program.is_empty() => {
+            let cwd = launch::home(reading);
+            launch::is_findable(reading, &at, program).then_some(HeadersHelper { words, cwd })
+        }
         _ => {
             reading.error(&at, "names no program", "write the command that prints the headers, or remove it");
             None
