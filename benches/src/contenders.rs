@@ -147,6 +147,10 @@ impl Wharf {
         assert!(!output.content[0].as_text().expect("text").is_empty());
     }
 
+    pub(crate) async fn list(&self) {
+        self.0.list_tools().await.expect("x");
+    }
+
     /// A call of any tool, and what went wrong with it.
     pub(crate) async fn failure(&self, tool: &str) -> String {
         let result = self.0.call(tool, &Json::from(serde_json::json!({}))).await;

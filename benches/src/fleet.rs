@@ -100,6 +100,118 @@ async fn calls() -> bool {
     met
 }
 
+pub(crate) async fn probe() {
+    let session = Wharf::over_stdio().await;
+    let listed = Wharf::over_stdio().await;
+    listed.list().await;
+    let fleet = open(local().take(1)).await;
+    let plain = Turn { catalog: fleet.catalog(), dispatcher: Arc::default() };
+    let traced = Turn {
+        catalog: fleet.catalog(),
+        dispatcher: Arc::new(Dispatcher::default().with_trace(Arc::<Count>::default())),
+    };
+    let inner = fleet.session(&name("local", 0)).expect("one");
+    let arguments = Json::from(serde_json::json!({"text": "hello"}));
+    for _ in 0..4 {
+        let a = time(sequential(async || session.call("small").await)).await;
+        let b = time(sequential(async || listed.call("small").await)).await;
+        let c = time(sequential(async || call(&plain).await)).await;
+        let d = time(sequential(async || call(&traced).await)).await;
+        let e = time(sequential(async || {
+            inner.call("small", &arguments).await.expect("x");
+        }))
+        .await;
+        let f = time(sequential(async || {
+            let mut p = |_| ();
+            inner
+                .call_with(
+                    "small",
+                    &arguments,
+                    wharf::CallOptions { progress: Some(&mut p), admitted: true, ..Default::default() },
+                )
+                .await
+                .expect("x");
+        }))
+        .await;
+        println!("bare {a:?} listed {b:?} plain {c:?} traced {d:?} inner {e:?} inner+progress {f:?}");
+    }
+    for _ in 0..3 {
+        let mut took = Vec::new();
+        for protocol in [wharf::Protocol::Auto, wharf::Protocol::Legacy] {
+            took.push(
+                time(async {
+                    for _ in 0..20 {
+                        let stdio = wharf::Stdio::new(program(), ["serve"], wharf::Environment::default());
+                        let options = wharf::SessionOptions { protocol, ..Default::default() };
+                        let session = wharf::Session::new("x".parse().expect("x"), stdio, wharf::NoHost, options);
+                        session.connect().await.expect("x");
+                        std::mem::forget(session);
+                    }
+                })
+                .await
+                    / 20,
+            );
+        }
+        took.push(
+            time(async {
+                for _ in 0..20 {
+                    std::mem::forget(rmcp_over_stdio().await);
+                }
+            })
+            .await
+                / 20,
+        );
+        took.push(
+            time(async {
+                for _ in 0..20 {
+                    std::mem::forget(tokio::process::Command::new("/bin/true").spawn().expect("x").wait().await);
+                }
+            })
+            .await
+                / 20,
+        );
+        println!("connect auto, legacy, rmcp, /bin/true: {took:?}");
+    }
+    let server = Server::start().await;
+    for _ in 0..4 {
+        let l = time(async {
+            open(local()).await.close().await;
+        })
+        .await;
+        let r = time(async {
+            open(remote(&server.url(), REMOTE)).await.close().await;
+        })
+        .await;
+        let rl = time(async {
+            let gate = Arc::new(Semaphore::new(3));
+            let mut t = JoinSet::new();
+            for _ in 0..LOCAL {
+                let g = Arc::clone(&gate);
+                t.spawn(async move {
+                    let _p = g.acquire().await;
+                    rmcp_over_stdio().await
+                });
+            }
+            drop(t.join_all().await);
+        })
+        .await;
+        let rr = time(async {
+            let gate = Arc::new(Semaphore::new(20));
+            let mut t = JoinSet::new();
+            for _ in 0..REMOTE {
+                let (g, u) = (Arc::clone(&gate), server.url());
+                t.spawn(async move {
+                    let _p = g.acquire().await;
+                    rmcp_over_http(&u).await
+                });
+            }
+            drop(t.join_all().await);
+        })
+        .await;
+        println!("wharf local {l:?} remote {r:?}; rmcp local {rl:?} remote {rr:?}");
+    }
+}
+
 async fn time(work: impl Future<Output = ()>) -> Duration {
     let began = Instant::now();
     work.await;

@@ -14,6 +14,12 @@ pub trait Item: Sized {
 
     /// What the item is called by; no two items of a list may share it.
     fn key(&self) -> &str;
+
+    /// The same with no text for models longer than `limit` characters, where there is such a text.
+    #[must_use]
+    fn shortened(self, _limit: usize) -> Self {
+        self
+    }
 }
 
 /// The items of a whole list, over all its pages.
@@ -64,6 +70,11 @@ impl<T> Listed<T> {
 impl<T: Item> Listed<T> {
     /// Adds the items of one page.
     pub fn add_page(&mut self, page: &[Json]) {
+        self.add_page_shortened(page, usize::MAX);
+    }
+
+    /// The same, with each item shortened before the next one is read: what is thrown away of one makes room for the other.
+    pub fn add_page_shortened(&mut self, page: &[Json], limit: usize) {
         let mut seen: HashSet<String> = self.items.iter().map(|item| item.key().to_owned()).collect();
         for json in page {
             let position = self.items.len() + self.quarantined.len();
@@ -71,7 +82,7 @@ impl<T: Item> Listed<T> {
                 if seen.insert(item.key().to_owned()) { Ok(item) } else { Err("is listed a second time".to_owned()) }
             });
             match read {
-                Ok(item) => self.items.push(Arc::new(item)),
+                Ok(item) => self.items.push(Arc::new(item.shortened(limit))),
                 Err(reason) => self.quarantined.push(Quarantined::new(position, reason, json)),
             }
         }

@@ -87,13 +87,8 @@ impl Tool {
 }
 
 impl Listed<Tool> {
-    /// Cuts descriptions that are longer than `limit` characters, also of tools that were set aside.
+    /// Cuts descriptions that are longer than `limit` characters, of tools that were set aside.
     pub fn cut_descriptions(&mut self, limit: usize) {
-        for tool in &mut self.items {
-            if let Some(shorter) = tool.with_shorter_description(limit) {
-                *tool = Arc::new(shorter);
-            }
-        }
         for tool in &mut self.quarantined {
             if let Some(shorter) = with_shorter_description(&tool.raw, limit) {
                 tool.raw = shorter;
@@ -136,6 +131,10 @@ impl Item for Tool {
 
     fn key(&self) -> &str {
         &self.name
+    }
+
+    fn shortened(self, limit: usize) -> Self {
+        self.with_shorter_description(limit).unwrap_or(self)
     }
 }
 
@@ -217,7 +216,10 @@ mod tests {
         let schema = r#"{ "type":"object","properties":{"x":{"description":"kept as it is"}} }"#;
         let tool =
             |name: &str| format!(r#"{{"description":"{long}","name":"{name}","inputSchema":{schema}, "x": 1.0}}"#);
-        let mut listed = list(&[&tool("t"), &tool("t"), r#"{"name":"short","description":"12","inputSchema":{}}"#]);
+        let tools = [&tool("t"), &tool("t"), r#"{"name":"short","description":"12","inputSchema":{}}"#];
+        let page = tools.map(|text| Json::parse(text).unwrap());
+        let mut listed = Listed::default();
+        listed.add_page_shortened(&page, 10);
         listed.cut_descriptions(10);
         let [cut, short] = &listed.items[..] else { panic!("{listed:?}") };
         assert_eq!(cut.description.as_deref(), Some("ééé… [cut]"));

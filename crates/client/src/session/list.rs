@@ -174,7 +174,8 @@ impl Session {
             }
             let fields = Fields::of(&page).map_err(malformed)?;
             let items = fields.items(key).map_err(malformed)?;
-            listed.add_page(&items.ok_or_else(|| malformed(format!("has no `{key}`")))?);
+            let longest = self.inner.options.longest_description.unwrap_or(usize::MAX);
+            listed.add_page_shortened(&items.ok_or_else(|| malformed(format!("has no `{key}`")))?, longest);
             let Some(next) = fields.text("nextCursor").map_err(malformed)? else { return Ok((listed, terms)) };
             if !cursors.insert(next.clone()) {
                 listed.notes.push(format!("the server repeated the cursor {next:?}; the list ends there"));

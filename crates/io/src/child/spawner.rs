@@ -1,13 +1,15 @@
-//! The two threads behind every child: one that spawns, one that reaps.
+//! The threads behind every child: a few that spawn, one that reaps.
 //!
 //! On Linux the parent-death signal is sent when the *thread* that spawned a child ends. Worker threads of a runtime
-//! come and go, so all children are spawned from one thread that lives as long as the process.
+//! come and go, so all children are spawned from threads that live as long as the process. There is more than one because
+//! a spawn waits until the new program has been loaded, and others need not wait for that.
 
 use std::fmt;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -15,7 +17,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{Exit, GroupWatcher};
 
-/// Spawns that may wait for the thread.
+/// The threads that spawn: as many as a host usually starts servers at a time.
+const SPAWNERS: usize = 3;
+/// Spawns that may wait for one of them.
 const SPAWNS: usize = 64;
 /// Killed processes that may wait to be reaped.
 const REAPS: usize = 1024;
@@ -98,11 +102,13 @@ impl Drop for Leader {
 
 /// Spawns `command` as the leader of a new process group that dies with us.
 pub(super) async fn spawn(mut command: Command, watcher: Option<Arc<dyn GroupWatcher>>) -> io::Result<Leader> {
-    static SPAWNER: OnceLock<mpsc::Sender<Job>> = OnceLock::new();
+    static THREADS: [OnceLock<mpsc::Sender<Job>>; SPAWNERS] = [const { OnceLock::new() }; SPAWNERS];
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let spawner = &THREADS[NEXT.fetch_add(1, Ordering::Relaxed) % SPAWNERS];
     command.process_group(0);
     die_with_parent(&mut command);
     let (answer, spawned) = oneshot::channel();
-    let jobs = thread(&SPAWNER, "wharf-spawner", SPAWNS, |mut job: Job| {
+    let jobs = thread(spawner, "wharf-spawner", SPAWNS, |mut job: Job| {
         // If whoever asked is gone, the leader is dropped on its way and so killed.
         let _ = job.answer.send(job.command.spawn().map(|process| Leader::new(process, job.watcher)));
     })?;
