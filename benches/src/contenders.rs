@@ -147,8 +147,9 @@ impl Wharf {
         assert!(!output.content[0].as_text().expect("text").is_empty());
     }
 
+    /// Lists the tools.
     pub(crate) async fn list(&self) {
-        self.0.list_tools().await.expect("x");
+        self.0.list_tools().await.expect("a list");
     }
 
     /// A call of any tool, and what went wrong with it.

@@ -41,7 +41,6 @@ fn main() -> ExitCode {
         Some("hold-wharf") => runtime().block_on(fleet::hold(false)),
         Some("hold-rmcp") => runtime().block_on(fleet::hold(true)),
         Some("hold-long") => runtime().block_on(fleet::hold_long()),
-        Some("probe") => runtime().block_on(fleet::probe()),
         Some("fleet") => return verdict(runtime().block_on(fleet::compare())),
         Some("stdio") => return verdict(runtime().block_on(stdio())),
         Some("http") => return verdict(runtime().block_on(http())),

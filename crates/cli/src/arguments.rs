@@ -7,11 +7,11 @@ use wharf::{Json, Tool, schema_accepts};
 use crate::servers::Misuse;
 
 /// Reads one JSON object, or `key=value` pairs with the tool's schema to say what each value is.
-pub(crate) fn read(words: &[String], tool: Option<&Tool>) -> Result<Json, Misuse> {
+pub(crate) fn read(words: &[String], schema: Option<&Json>) -> Result<Json, Misuse> {
     match words {
         [] => Ok(Json::from(Value::Object(Map::new()))),
         [word] if word.trim_start().starts_with(['{', '[']) => json(word),
-        pairs => pairs_of(pairs, tool),
+        pairs => pairs_of(pairs, schema),
     }
 }
 
@@ -23,8 +23,8 @@ pub(crate) fn json(text: &str) -> Result<Json, Misuse> {
     if json.is_object() { Ok(json) } else { Err(Misuse { what: "the arguments are JSON but no object".into(), hint }) }
 }
 
-fn pairs_of(words: &[String], tool: Option<&Tool>) -> Result<Json, Misuse> {
-    let schema = tool.and_then(|tool| tool.input_schema.to_value().ok()).unwrap_or_default();
+fn pairs_of(words: &[String], schema: Option<&Json>) -> Result<Json, Misuse> {
+    let schema = schema.and_then(|schema| schema.to_value().ok()).unwrap_or_default();
     let typed = |(key, text)| (key, value(text, &schema["properties"][key]));
     let arguments: Vec<(&str, Json)> = pairs(words)?.into_iter().map(typed).collect();
     let written = Json::of(&Object(&arguments));
@@ -78,7 +78,7 @@ mod tests {
         let tool = r#"{"name":"t","inputSchema":{"properties":{"s":{"type":"string"},"n":{"type":"integer"},"l":{"type":"array"},"o":{"anyOf":[{"type":"string"},{"type":"null"}]}}}}"#;
         let tool = Tool::from_json(&Json::parse(tool).unwrap()).unwrap();
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        match read(&words, Some(&tool)) {
+        match read(&words, Some(&tool.input_schema)) {
             Ok(json) => json.to_string(),
             Err(misuse) => misuse.what,
         }

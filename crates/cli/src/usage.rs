@@ -6,37 +6,30 @@ use wharf::fleet::Entry;
 
 /// For example `add takes a: integer, b: integer, note: string (optional)`.
 pub(crate) fn sentence(tool: &Tool) -> String {
-    of(tool, &[])
+    told(tool, &listed(&tool.input_schema.to_value().unwrap_or_default()))
 }
 
 /// The same for a tool in a catalog: without the arguments that the configuration sets.
 pub(crate) fn taken_by(entry: &Entry) -> String {
-    match &entry.bound().collect::<Vec<_>>()[..] {
-        [] => sentence(&entry.tool),
-        bound => of(&entry.tool, bound),
-    }
+    told(&entry.tool, &offered(entry))
 }
 
 /// What a model is told that a tool takes, for example `a: integer, b: integer, note: string (optional)`.
 pub(crate) fn offered(entry: &Entry) -> String {
-    listed(&entry.input_schema.to_value().unwrap_or_default(), &[])
+    listed(&entry.input_schema.to_value().unwrap_or_default())
 }
 
-fn of(tool: &Tool, without: &[&str]) -> String {
-    match listed(&tool.input_schema.to_value().unwrap_or_default(), without) {
-        taken if taken.is_empty() => format!("{} takes no arguments", tool.name),
-        taken => format!("{} takes {taken}", tool.name),
-    }
+fn told(tool: &Tool, taken: &str) -> String {
+    if taken.is_empty() { format!("{} takes no arguments", tool.name) } else { format!("{} takes {taken}", tool.name) }
 }
 
-fn listed(schema: &Value, without: &[&str]) -> String {
+fn listed(schema: &Value) -> String {
     let required = |name: &str| schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name));
     let one = |(name, schema): (&String, &Value)| {
         let optional = if required(name) { "" } else { " (optional)" };
         format!("{name}: {}{optional}", kind(schema))
     };
-    let all = schema["properties"].as_object().into_iter().flatten();
-    let taken: Vec<String> = all.filter(|(name, _)| !without.contains(&name.as_str())).map(one).collect();
+    let taken: Vec<String> = schema["properties"].as_object().into_iter().flatten().map(one).collect();
     taken.join(", ")
 }
 
@@ -65,9 +58,9 @@ mod tests {
     fn types_choices_and_alternatives_are_told() {
         let schema = json!({"required": ["a"], "properties": {
             "a": {"type": "integer"}, "b": {"enum": ["+", "-"]}, "c": {"anyOf": [{"type": "string"}, {"type": "null"}]},
-            "d": {"type": ["array", "null"]}, "e": {}, "f": {"type": "string"}}});
+            "d": {"type": ["array", "null"]}, "e": {}}});
         let expected = "a: integer, b: \"+\" | \"-\" (optional), c: string | null (optional), \
             d: array | null (optional), e: any (optional)";
-        assert_eq!(listed(&schema, &["f"]), expected);
+        assert_eq!(listed(&schema), expected);
     }
 }

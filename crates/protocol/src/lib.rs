@@ -30,4 +30,4 @@ pub use secret::Secret;
 pub use tool::{Hints, Tool};
 pub use tool_result::{ImageFormat, ImageSource, ResultContent, Status, ToolResult};
 pub use tools::{BoxFuture, CallFailed, Offered, Outcome, ToolCall, Tools};
-pub use trace::{ToolTrace, TraceEvent, TraceSink, TraceStep};
+pub use trace::{ToolTrace, TraceEvent, TraceFailure, TraceSink, TraceStep};

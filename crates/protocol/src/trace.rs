@@ -59,10 +59,19 @@ pub struct ToolTrace {
     pub output: Option<Json>,
     /// Whether what it is shown is an error.
     pub is_error: bool,
-    /// Why there is no answer, and whether the call may have run.
-    pub failed: Option<(String, Outcome)>,
+    /// Why there is no answer, where there is none.
+    pub failed: Option<TraceFailure>,
     /// How long it took, in milliseconds, with hooks and questions.
     pub millis: u64,
+}
+
+/// A call without an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TraceFailure {
+    /// Why.
+    pub reason: String,
+    /// Whether it may have run.
+    pub outcome: Outcome,
 }
 
 /// A decision or a change on the way of a call.

@@ -57,6 +57,6 @@ pub use wharf_io::{
 pub use wharf_protocol::{
     CallFailed, Content, ContentKind, Hints, ImageFormat, ImageSource, InvalidName, Item, Json, Listed, Offered,
     Prompt, Quarantined, Resource, ResourceBody, ResourceTemplate, ResultContent, Secret, ServerName,
-    Status as ResultStatus, Tool, ToolCall, ToolOutput, ToolRef, ToolResult, ToolTrace, Tools, TraceEvent, TraceSink,
-    TraceStep, schema_accepts,
+    Status as ResultStatus, Tool, ToolCall, ToolOutput, ToolRef, ToolResult, ToolTrace, Tools, TraceEvent,
+    TraceFailure, TraceSink, TraceStep, schema_accepts,
 };

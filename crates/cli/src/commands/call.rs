@@ -82,7 +82,7 @@ async fn choose(globals: &Globals, call: &Call, fleet: &Fleet, given: Option<Jso
     let wanted = |entry: &&Arc<Entry>| *entry.tool.name == *call.tool;
     let chosen = catalog.entries().iter().find(wanted).or_else(|| catalog.get(&call.tool)).cloned();
     let checked = chosen.ok_or_else(|| no_such_tool(call, &catalog, &listed)).and_then(|entry| {
-        let arguments = given.map_or_else(|| arguments::read(&call.arguments, Some(&entry.tool)), Ok)?;
+        let arguments = given.map_or_else(|| arguments::read(&call.arguments, Some(&entry.input_schema)), Ok)?;
         Ok((entry, arguments))
     });
     let (entry, arguments) = checked.map_err(|misuse| misused(&misuse))?;

@@ -16,7 +16,8 @@ use crate::asker::whoever_is_there;
 use crate::dispatcher::{dispatcher, policy};
 use crate::exit::Exit;
 use crate::interrupt::guarded;
-use crate::render::{self, Transient};
+use crate::live::Live;
+use crate::render;
 use crate::scripted::Turns;
 use crate::servers::{Misuse, misuse};
 use crate::setup::{How, Setup};
@@ -148,16 +149,25 @@ async fn converse(
 
 /// Waits for the servers that are needed, and a little for the others.
 async fn wait(globals: &Globals, run: &Run, fleet: &Fleet) -> Result<(), Vec<Status>> {
-    let mut doing = Transient::new(globals.quiet);
-    doing.show("connecting");
-    fleet.needed(run.strict, PATIENCE).await?;
-    fleet.settled(GRACE).await;
-    drop(doing);
+    // Whoever is needed is waited for; the others have a little time to be there for the first turn.
+    let waiting = async {
+        fleet.needed(run.strict, PATIENCE).await?;
+        fleet.settled(GRACE).await;
+        Ok::<_, Vec<Status>>(())
+    };
+    let shown = Live::watch(fleet, globals.quiet);
+    tokio::pin!(waiting, shown);
+    let waited = tokio::select! {
+        waited = &mut waiting => waited,
+        () = &mut shown => waiting.await,
+    };
+    waited?;
     if !globals.quiet {
         let absent = |status: &Status| !matches!(status.state, State::Connected | State::Disabled);
         for status in fleet.statuses().iter().filter(|status| absent(status)) {
             let reason = status.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-            render::warning(&format!("{} is {} and has no tools{reason}", status.name, status.state));
+            let again = if status.next_try.is_some() { "; it is tried again meanwhile" } else { "" };
+            render::warning(&format!("{} is not there, and has no tools{reason}{again}", status.name));
         }
     }
     Ok(())
@@ -287,7 +297,7 @@ impl ShownCall {
         if self.is_error {
             render::warning(&format!("{}: {text}", self.name));
         } else {
-            render::note(&format!("← {text}"));
+            render::note(&format!("← {}: {text}", self.name));
         }
     }
 }

@@ -21,7 +21,20 @@ impl Setup {
             return;
         }
         let mut setup = self;
-        fleet.follow(EVERY, move || if setup.watched.changed() { Some(setup.read_again()) } else { None });
+        let mut before: Vec<Enlisted> = setup.loaded.servers.iter().filter_map(enlist).collect();
+        // As the fleet has them; what is wrong with the command line was told when it was opened.
+        let _ = setup.dress(&mut before, Which::All);
+        fleet.follow(EVERY, move || {
+            if !setup.watched.changed() {
+                return None;
+            }
+            let now = setup.read_again();
+            if !setup.globals.quiet {
+                changes(&before, &now).iter().for_each(|change| render::note(change));
+            }
+            before.clone_from(&now);
+            Some(now)
+        });
     }
 
     fn read_again(&mut self) -> Vec<Enlisted> {
@@ -61,6 +74,28 @@ impl Setup {
     }
 }
 
+/// What has become of whom, in words.
+fn changes(before: &[Enlisted], now: &[Enlisted]) -> Vec<String> {
+    let find =
+        |among: &[Enlisted], one: &Enlisted| among.iter().find(|other| other.server.name == one.server.name).cloned();
+    let held = |one: &Enlisted| match &one.hold {
+        Some(Hold::Approval(words) | Hold::SwitchedOff(words) | Hold::Refused(words) | Hold::Locked(words)) => {
+            format!(", and is not used: {words}")
+        }
+        None => String::new(),
+    };
+    let came_or_changed = now.iter().filter_map(|one| match find(before, one) {
+        None => Some(format!("{} was added{}", one.server.name, held(one))),
+        Some(was) if !was.server.same_as(&one.server) => Some(format!("{} was changed{}", one.server.name, held(one))),
+        Some(was) if was.hold != one.hold && one.hold.is_none() => Some(format!("{} may be used now", one.server.name)),
+        Some(was) if was.hold != one.hold => Some(format!("{} is another now{}", one.server.name, held(one))),
+        Some(_) => None,
+    });
+    let went =
+        before.iter().filter(|one| find(now, one).is_none()).map(|one| format!("{} was removed", one.server.name));
+    came_or_changed.chain(went).collect()
+}
+
 /// Every file that is read.
 pub(super) fn files(sources: &Sources, places: &Places) -> Vec<std::path::PathBuf> {
     let project = sources.project.as_ref().map(|project| project.file.clone());
@@ -97,10 +132,15 @@ mod tests {
         write("mcp.json", r#"{"mcpServers": {"a": {"command": "a"}"#);
         assert!(setup.watched.changed());
         assert_eq!(told(&setup.read_again()), "a, b");
+        let ready: Vec<Enlisted> = setup.loaded.servers.iter().filter_map(enlist).collect();
         write("managed-mcp.json", r#"{"deniedMcpServers": [{"serverName": "b"}]}"#);
         assert_eq!(told(&setup.read_again()), "a, b Refused");
         write("mcp.json", r#"{"mcpServers": {"b": {"command": "b"}, "c": {"command": "c"}}}"#);
-        assert_eq!(told(&setup.read_again()), "b Refused, c");
+        let now = setup.read_again();
+        assert_eq!(told(&now), "b Refused, c");
+        let changed = changes(&ready, &now);
+        assert!(changed[0].starts_with("b is another now, and is not used: "), "{changed:?}");
+        assert_eq!(changed[1..], ["c was added", "a was removed"]);
         let rules = setup.rules.read().expect("nobody else has it");
         assert!(setup.loaded.servers.iter().any(|found| rules.permits(&found.server).is_err()));
     }

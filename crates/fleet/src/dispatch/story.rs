@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 use wharf_client::Progress;
-use wharf_protocol::{CallFailed, Json, Outcome, ToolCall, ToolOutput, ToolTrace, TraceEvent, TraceSink, TraceStep};
+use wharf_protocol::{
+    CallFailed, Json, Outcome, ToolCall, ToolOutput, ToolTrace, TraceEvent, TraceFailure, TraceSink, TraceStep,
+};
 
 use crate::catalog::Entry;
 
@@ -70,13 +72,15 @@ impl<'a> Story<'a> {
         let Some(told) = self.0.take() else { return };
         match result {
             Ok(output) => told.finish(Some(output), None),
-            Err(failed) => told.finish(None, Some((failed.reason.clone(), failed.outcome))),
+            Err(CallFailed { reason, outcome, .. }) => {
+                told.finish(None, Some(TraceFailure { reason: reason.clone(), outcome: *outcome }));
+            }
         }
     }
 }
 
 impl Told<'_> {
-    fn finish(self, output: Option<&ToolOutput>, failed: Option<(String, Outcome)>) {
+    fn finish(self, output: Option<&ToolOutput>, failed: Option<TraceFailure>) {
         let millis = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.sink.record(TraceEvent::ToolFinished(Box::new(ToolTrace {
             id: self.call.id.clone(),
@@ -86,7 +90,7 @@ impl Told<'_> {
             sent: self.sent,
             steps: self.steps,
             output: output.map(|output| output.raw.clone()),
-            is_error: output.is_some_and(|output| output.is_error),
+            is_error: output.is_none_or(|output| output.is_error),
             failed,
             millis,
         })));
@@ -98,7 +102,8 @@ impl Drop for Story<'_> {
     fn drop(&mut self) {
         if let Some(told) = self.0.take() {
             let outcome = told.so_far;
-            told.finish(None, Some(("nobody waits for the call any more".to_owned(), outcome)));
+            let reason = "nobody waits for the call any more".to_owned();
+            told.finish(None, Some(TraceFailure { reason, outcome }));
         }
     }
 }

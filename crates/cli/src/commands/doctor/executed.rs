@@ -94,7 +94,7 @@ pub(super) async fn call(looked: &Looked<'_>, wanted: &str, words: &[String]) ->
         let problem = Class::Execution.problem(name, "call", Exit::Usage, format!("there is no tool `{wanted}`"));
         return vec![problem.mended_by(fix)];
     };
-    match arguments::read(words, Some(tool)) {
+    match arguments::read(words, Some(&tool.input_schema)) {
         Ok(arguments) => vec![called(&session, tool, &arguments).await],
         Err(misuse) => {
             vec![Class::Execution.problem(name, "call", Exit::Usage, misuse.what).mended_by(misuse.hint)]
