@@ -13,7 +13,7 @@ use wharf::fleet::{Dispatcher, Enlisted, Fleet, FleetOptions, LOCAL_GATE, Policy
 use wharf::{Json, ServerName, ToolCall, Tools, TraceEvent, TraceSink};
 
 use crate::contenders::{Server, Wharf, program, rmcp_over_http, rmcp_over_stdio};
-use crate::measure::{median, peak_memory_of, resident_memory};
+use crate::measure::{cpu_time, median, peak_memory_of, resident_memory};
 
 /// Calls in a row, in one round.
 const SEQUENTIAL: usize = 4_000;
@@ -36,11 +36,16 @@ const LONG: Duration = Duration::from_secs(120);
 #[expect(clippy::print_stdout, reason = "printing is what this program is for")]
 pub(crate) async fn compare() -> bool {
     let through = calls().await;
-    let (wharf, rmcp) = connecting().await;
-    let ratio = wharf.as_secs_f64() / rmcp.as_secs_f64();
-    let [wharf, rmcp] = [wharf, rmcp].map(|time| format!("{:.0} ms", time.as_secs_f64() * 1e3));
-    println!("connecting {LOCAL} stdio and {REMOTE} HTTP servers: wharf {wharf}, rmcp {rmcp}");
-    println!("the one ÷ the other: {ratio:.2} (bar: ≤ 1.1, aim: ≤ 1.0)");
+    let mut ratio = 0.0;
+    for (locals, remotes) in [(LOCAL, 0), (0, REMOTE), (LOCAL, REMOTE)] {
+        let [wharf, own, rmcp, its] = connecting(locals, remotes).await;
+        ratio = wharf.as_secs_f64() / rmcp.as_secs_f64();
+        let [wharf, own, rmcp, its] = [wharf, own, rmcp, its].map(|time| format!("{:.0}", time.as_secs_f64() * 1e3));
+        println!(
+            "connecting {locals} stdio and {remotes} HTTP servers: wharf {wharf} ms ({own} of CPU), rmcp {rmcp} ms ({its})"
+        );
+        println!("the one ÷ the other: {ratio:.2} (bar for all together: ≤ 1.1, aim: ≤ 1.0)");
+    }
     let [wharf, rmcp] = ["hold-wharf", "hold-rmcp"].map(kibibytes);
     let held = wharf / rmcp;
     println!(
@@ -174,25 +179,25 @@ fn kibibytes(run: &str) -> f64 {
     })
 }
 
-/// How long each takes until every server is connected and its tools are listed: Wharf, and rmcp behind the same gates.
-async fn connecting() -> (Duration, Duration) {
+/// How long each takes until every server is connected and its tools are listed, and how much of that is its own work:
+/// Wharf, and rmcp behind the same gates.
+async fn connecting(locals: usize, remotes: usize) -> [Duration; 4] {
     let server = Server::start().await;
-    let (mut wharf, mut rmcp) = (Vec::new(), Vec::new());
+    let mut took = [const { Vec::new() }; 4];
     for round in 0..=ROUNDS {
-        let began = Instant::now();
-        let fleet = open(local().chain(remote(&server.url(), REMOTE))).await;
-        let ours = began.elapsed();
+        let (began, cpu) = (Instant::now(), cpu_time());
+        let fleet = open(local().take(locals).chain(remote(&server.url(), remotes))).await;
+        let ours = [began.elapsed(), cpu_time().saturating_sub(cpu)];
         fleet.close().await;
-        let began = Instant::now();
-        let others = all_of_rmcp(&server.url()).await;
-        let theirs = began.elapsed();
+        let (began, cpu) = (Instant::now(), cpu_time());
+        let others = all_of_rmcp(locals, remotes, &server.url()).await;
+        let theirs = [began.elapsed(), cpu_time().saturating_sub(cpu)];
         drop(others);
         if round > 0 {
-            wharf.push(ours);
-            rmcp.push(theirs);
+            took.iter_mut().zip(ours.into_iter().chain(theirs)).for_each(|(all, one)| all.push(one));
         }
     }
-    (median(wharf.into_iter()), median(rmcp.into_iter()))
+    took.map(|times| median(times.into_iter()))
 }
 
 fn local() -> impl Iterator<Item = Configured> {
@@ -222,17 +227,17 @@ async fn open(servers: impl Iterator<Item = Configured>) -> Fleet {
     fleet
 }
 
-async fn all_of_rmcp(url: &str) -> Vec<crate::contenders::Listed> {
+async fn all_of_rmcp(locals: usize, remotes: usize, url: &str) -> Vec<crate::contenders::Listed> {
     let (local, remote) = (Arc::new(Semaphore::new(LOCAL_GATE)), Arc::new(Semaphore::new(REMOTE_GATE)));
     let mut tasks = JoinSet::new();
-    for _ in 0..LOCAL {
+    for _ in 0..locals {
         let gate = Arc::clone(&local);
         tasks.spawn(async move {
             let _turn = gate.acquire().await;
             rmcp_over_stdio().await
         });
     }
-    for _ in 0..REMOTE {
+    for _ in 0..remotes {
         let (gate, url) = (Arc::clone(&remote), url.to_owned());
         tasks.spawn(async move {
             let _turn = gate.acquire().await;

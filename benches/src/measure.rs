@@ -46,7 +46,7 @@ pub(crate) fn median(times: impl Iterator<Item = Duration>) -> Duration {
 }
 
 /// The CPU time of this process, from the system's own account of it in nanoseconds for each thread.
-fn cpu_time() -> Duration {
+pub(crate) fn cpu_time() -> Duration {
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let nanos = threads.filter_map(|thread| {
         let stat = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;

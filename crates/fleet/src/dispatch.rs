@@ -144,7 +144,8 @@ impl Dispatcher {
         tracing::Span::current().record("server", entry.server.as_ref().map(ServerName::as_str));
         let mut arguments = fit(entry, &call.arguments, story).map_err(|fault| Stop::misfit(entry, fault))?;
         let mut seen = entry.seen(&arguments);
-        let tool = as_it_is(entry, story).await?;
+        let changed = as_it_is(entry, story).await?;
+        let tool = changed.as_ref().unwrap_or(&entry.tool);
 
         let (mut wish, mut notes) = (Wish::Nothing, Vec::new());
         for hook in &self.hooks {
@@ -183,9 +184,9 @@ impl Dispatcher {
             }
         }
 
-        self.permit(Planned { entry, tool: &tool, seen: &seen }, wish, story).await?;
+        self.permit(Planned { entry, tool, seen: &seen }, wish, story).await?;
         story.goes_out(&seen);
-        let (output, mut cause) = self.ask_callee(entry, &arguments, story).await?;
+        let (output, mut cause) = self.ask_callee((entry, tool), &arguments, story).await?;
         story.came_back();
         let mut output = self.capped(entry, output, story).await;
 
@@ -272,17 +273,23 @@ impl Dispatcher {
         Ok(())
     }
 
-    async fn ask_callee(&self, entry: &Entry, arguments: &Json, story: &mut Story<'_>) -> Result<Answered, Stop> {
+    /// Calls the tool that was looked at before hooks and people took their time. Where it is another by now, or lives on
+    /// another session, the callee does not call it, and it is looked at once more.
+    async fn ask_callee(
+        &self,
+        (entry, tool): (&Entry, &Arc<Tool>),
+        arguments: &Json,
+        story: &mut Story<'_>,
+    ) -> Result<Answered, Stop> {
         let (began, total) = (Instant::now(), entry.settings.timeout.or(self.total));
-        // Hooks and people take their time, and what they agreed to has to be what is called.
-        let tool = as_it_is(entry, story).await?;
-        let error = match self.call_once(entry, &tool, arguments, (total, story)).await {
+        let error = match self.call_once(entry, tool, arguments, (total, story)).await {
             Ok(output) => return Ok((output, None)),
             // It did not run. On the next session the tool may be another, or gone.
             Err(error) if matches!(error.kind, CallErrorKind::SessionLost { .. }) => {
-                let tool = as_it_is(entry, story).await?;
-                let left = total.map(|total| total.saturating_sub(began.elapsed()));
-                match self.call_once(entry, &tool, arguments, (left, story)).await {
+                let changed = as_it_is(entry, story).await?;
+                let (tool, left) =
+                    (changed.as_ref().unwrap_or(&entry.tool), total.map(|total| total.saturating_sub(began.elapsed())));
+                match self.call_once(entry, tool, arguments, (left, story)).await {
                     Ok(output) => return Ok((output, None)),
                     Err(error) => error,
                 }
@@ -362,20 +369,20 @@ fn fit(entry: &Entry, written: &Json, story: &mut Story<'_>) -> Result<Json, Fau
     Ok(fitted.arguments)
 }
 
-/// The tool as it is now, if a call that was made for what the model was told still means the same.
-async fn as_it_is(entry: &Entry, story: &mut Story<'_>) -> Result<Arc<Tool>, Stop> {
+/// What the tool has become, if it has, where a call that was made for what the model was told still means the same.
+async fn as_it_is(entry: &Entry, story: &mut Story<'_>) -> Result<Option<Arc<Tool>>, Stop> {
     let standing = match entry.callee.glance(&entry.tool) {
         Some(standing) => standing,
         None => entry.callee.look(&entry.tool).await,
     };
     match standing {
-        Standing::Same | Standing::Unknown => Ok(Arc::clone(&entry.tool)),
+        Standing::Same | Standing::Unknown => Ok(None),
         Standing::Gone => {
             story.step(|| TraceStep::Drifted { what: "it is gone".to_owned(), called: false });
             Err(Stop::refused(words::gone(entry), "its server does not offer it any more"))
         }
         Standing::Changed(new) => match drift(&entry.tool, &new) {
-            Drift::Harmless(_) => Ok(new),
+            Drift::Harmless(_) => Ok(Some(new)),
             Drift::Breaking(what) => {
                 let words = words::drifted(entry, &new, &what);
                 story.step(|| TraceStep::Drifted { what: what.clone(), called: false });

@@ -312,13 +312,15 @@ impl Member {
         arguments: &Json,
         options: &mut CallOptions<'_>,
     ) -> Result<ToolOutput, CallError> {
-        let Some(known) = self.known() else { return Err(self.unavailable()) };
-        if !matches!(known.compare(tool), Standing::Same) {
+        // Read without counting references: every call of every task comes by here.
+        let known = self.known.load();
+        let known = known.as_ref().map(|known| (known.generation, matches!(known.compare(tool), Standing::Same)));
+        let Some((generation, is_same)) = known else { return Err(self.unavailable()) };
+        if !is_same {
             let message = "its tools are others now".to_owned();
             let kind = CallErrorKind::SessionLost { code: SESSION_TERMINATED, message };
             return Err(CallError { server: self.server.name.clone(), kind, evidence: Evidence::default() });
         }
-        let generation = known.generation;
         let this = CallOptions {
             total: options.total,
             idle: options.idle,

@@ -217,7 +217,10 @@ async fn a_call_that_nobody_waits_for_any_more_has_an_end_too() {
     assert!(futures_util::poll!(&mut waiting).is_pending());
     drop(waiting);
     let last = heard.lines();
-    assert!(last.ends_with(r#""failed":["nobody waits for the call any more","unknown"]}"#), "{last}");
+    assert!(
+        last.ends_with(r#""failed":{"reason":"nobody waits for the call any more","outcome":"unknown"}}"#),
+        "{last}"
+    );
 }
 
 #[tokio::test]
