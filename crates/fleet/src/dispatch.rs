@@ -238,7 +238,7 @@ impl Dispatcher {
             Then::Ask if !forced && self.is_approved(planned) => {
                 story.step(|| TraceStep::Allowed { by: "an earlier answer".to_owned() });
             }
-            Then::Ask => self.ask(planned, by.into_owned(), story).await?,
+            Then::Ask => Box::pin(self.ask(planned, by.into_owned(), story)).await?,
         }
         Ok(())
     }
@@ -284,12 +284,14 @@ impl Dispatcher {
         let (began, total) = (Instant::now(), entry.settings.timeout.or(self.total));
         let error = match self.call_once(entry, tool, arguments, (total, story)).await {
             Ok(output) => return Ok((output, None)),
-            // It did not run. On the next session the tool may be another, or gone.
             Err(error) if matches!(error.kind, CallErrorKind::SessionLost { .. }) => {
-                let changed = as_it_is(entry, story).await?;
-                let (tool, left) =
-                    (changed.as_ref().unwrap_or(&entry.tool), total.map(|total| total.saturating_sub(began.elapsed())));
-                match self.call_once(entry, tool, arguments, (left, story)).await {
+                // It did not run. On the next session the tool may be another, or gone.
+                let again = Box::pin(async {
+                    let changed = as_it_is(entry, story).await?;
+                    let left = total.map(|total| total.saturating_sub(began.elapsed()));
+                    Ok(self.call_once(entry, changed.as_ref().unwrap_or(&entry.tool), arguments, (left, story)).await)
+                });
+                match again.await? {
                     Ok(output) => return Ok((output, None)),
                     Err(error) => error,
                 }
@@ -334,7 +336,10 @@ impl Dispatcher {
     async fn capped(&self, entry: &Entry, output: ToolOutput, story: &mut Story<'_>) -> ToolOutput {
         let Some(tokens) = self.most_tokens else { return output };
         let limit = output::limit(entry, tokens);
-        let (output, steps) = output::capped(output, limit, self.spill.as_ref()).await;
+        if output::fits(&output, limit) {
+            return output;
+        }
+        let (output, steps) = Box::pin(output::capped(output, limit, self.spill.as_ref())).await;
         for step in steps {
             story.step(|| step);
         }

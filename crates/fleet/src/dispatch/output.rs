@@ -17,6 +17,12 @@ pub(super) fn limit(entry: &Entry, tokens: usize) -> usize {
     entry.most_characters.unwrap_or_else(set)
 }
 
+/// Whether an output is certainly short enough: every character takes a byte at least, so most need no counting.
+pub(super) fn fits(output: &ToolOutput, limit: usize) -> bool {
+    let text: usize = output.content.iter().filter_map(text_of).map(str::len).sum();
+    text <= limit && output.structured.as_ref().is_none_or(|structured| structured.as_str().len() <= limit)
+}
+
 /// The output as a model can take it, and what was done for that. Images and whatever else is no text stay.
 pub(super) async fn capped(output: ToolOutput, limit: usize, spill: Option<&Spill>) -> (ToolOutput, Vec<TraceStep>) {
     let mut steps = Vec::new();
@@ -30,10 +36,6 @@ async fn cap_text(
     spill: Option<&Spill>,
     steps: &mut Vec<TraceStep>,
 ) -> ToolOutput {
-    // Every character takes a byte at least, so most outputs need no counting.
-    if output.content.iter().filter_map(text_of).map(str::len).sum::<usize>() <= limit {
-        return output;
-    }
     let from: usize = output.content.iter().filter_map(text_of).map(|text| text.chars().count()).sum();
     if from <= limit {
         return output;

@@ -282,22 +282,11 @@ impl Callee for Member {
         mut options: CallOptions<'a>,
     ) -> BoxFuture<'a, Result<ToolOutput, CallError>> {
         Box::pin(async move {
-            let (began, total) = (Instant::now(), options.total.or(self.total));
-            let error = match self.call_once(tool, arguments, &mut options).await {
-                Err(error) if may_repeat(tool, &error) => error,
-                result => return result,
-            };
-            // What the tool is like on the new session decides whether it may be called there at all. All attempts together
-            // have the time of one.
-            let left = || total.map(|total| total.saturating_sub(began.elapsed()));
-            let looking = tokio::time::timeout(left().unwrap_or(Duration::MAX), self.look(tool));
-            if !matches!(looking.await, Ok(Standing::Same)) {
-                return Err(error);
-            }
-            options.total = left();
+            let began = Instant::now();
             match self.call_once(tool, arguments, &mut options).await {
-                // The second did not run, and the first may have.
-                Err(last) if last.outcome() == Outcome::NotRun && error.outcome() == Outcome::Unknown => Err(error),
+                Err(error) if may_repeat(tool, &error) => {
+                    Box::pin(self.call_again(tool, arguments, options, (began, error))).await
+                }
                 result => result,
             }
         })
@@ -305,6 +294,29 @@ impl Callee for Member {
 }
 
 impl Member {
+    /// Makes a call once more that failed with `error`, if the tool is still the same on the session there is then. All
+    /// attempts together have the time of one.
+    async fn call_again(
+        &self,
+        tool: &Arc<Tool>,
+        arguments: &Json,
+        mut options: CallOptions<'_>,
+        (began, error): (Instant, CallError),
+    ) -> Result<ToolOutput, CallError> {
+        let total = options.total.or(self.total);
+        let left = || total.map(|total| total.saturating_sub(began.elapsed()));
+        let looking = tokio::time::timeout(left().unwrap_or(Duration::MAX), self.look(tool));
+        if !matches!(looking.await, Ok(Standing::Same)) {
+            return Err(error);
+        }
+        options.total = left();
+        match self.call_once(tool, arguments, &mut options).await {
+            // The second did not run, and the first may have.
+            Err(last) if last.outcome() == Outcome::NotRun && error.outcome() == Outcome::Unknown => Err(error),
+            result => result,
+        }
+    }
+
     /// Calls a tool on the very session that it was listed on, if it is still the very tool that was looked at.
     async fn call_once(
         &self,
