@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 use std::sync::mpsc::sync_channel;
 
 use tokio::runtime::{Handle, Runtime, RuntimeFlavor};
-use wharf_client::Session;
-use wharf_protocol::{Json, ToolResult};
+use wharf_client::{CallError, Session};
+use wharf_protocol::{Json, Listed, Tool, ToolResult};
 
 use crate::gather::{self, DescribeError, OVERALL_LIMIT};
 
@@ -74,6 +74,15 @@ impl Portal {
         })
     }
 
+    /// The tools of a server.
+    ///
+    /// # Panics
+    /// If the runtime is shut down meanwhile.
+    pub fn list_tools(&self, session: &Session) -> Result<Listed<Tool>, CallError> {
+        let session = session.clone();
+        self.run(async move { session.list_tools().await }).expect("the runtime lives as long as the call")
+    }
+
     /// Names and descriptions of the tools of `sessions`, only those in `filter` if there is one. Each server has 30
     /// seconds, all together have 45.
     ///
@@ -111,6 +120,7 @@ mod tests {
 
     fn works(portal: &Portal) {
         let session = session();
+        assert_eq!(portal.list_tools(&session).expect("tools").items.len(), 2);
         let sum = portal.use_tool(&session, "tool-123", "add", &Json::from(json!({"x": 1, "a": 10, "b": 20})));
         assert_eq!((sum.status, sum.tool_use_id.as_str()), (Status::Success, "tool-123"));
         assert_eq!(serde_json::to_value(&sum.content).expect("JSON"), json!([{"text": "30"}]));
