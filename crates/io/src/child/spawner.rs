@@ -104,11 +104,11 @@ impl Drop for Leader {
 pub(super) async fn spawn(mut command: Command, watcher: Option<Arc<dyn GroupWatcher>>) -> io::Result<Leader> {
     static THREADS: [OnceLock<mpsc::Sender<Job>>; SPAWNERS] = [const { OnceLock::new() }; SPAWNERS];
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let spawner = &THREADS[NEXT.fetch_add(1, Ordering::Relaxed) % SPAWNERS];
+    let cell = &THREADS[NEXT.fetch_add(1, Ordering::Relaxed) % SPAWNERS];
     command.process_group(0);
     die_with_parent(&mut command);
     let (answer, spawned) = oneshot::channel();
-    let jobs = thread(spawner, "wharf-spawner", SPAWNS, |mut job: Job| {
+    let jobs = thread(cell, "wharf-spawner", SPAWNS, |mut job: Job| {
         // If whoever asked is gone, the leader is dropped on its way and so killed.
         let _ = job.answer.send(job.command.spawn().map(|process| Leader::new(process, job.watcher)));
     })?;
