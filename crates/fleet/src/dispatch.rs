@@ -144,8 +144,8 @@ impl Dispatcher {
         tracing::Span::current().record("server", entry.server.as_ref().map(ServerName::as_str));
         let mut arguments = fit(entry, &call.arguments, story).map_err(|fault| Stop::misfit(entry, fault))?;
         let mut seen = entry.seen(&arguments);
-        let changed = as_it_is(entry, story).await?;
-        let tool = changed.as_ref().unwrap_or(&entry.tool);
+        let newer = as_it_is(entry, story).await?;
+        let tool = newer.as_ref().unwrap_or(&entry.tool);
 
         let (mut wish, mut notes) = (Wish::Nothing, Vec::new());
         for hook in &self.hooks {
@@ -287,9 +287,9 @@ impl Dispatcher {
             Err(error) if matches!(error.kind, CallErrorKind::SessionLost { .. }) => {
                 // It did not run. On the next session the tool may be another, or gone.
                 let again = Box::pin(async {
-                    let changed = as_it_is(entry, story).await?;
+                    let newer = as_it_is(entry, story).await?;
                     let left = total.map(|total| total.saturating_sub(began.elapsed()));
-                    Ok(self.call_once(entry, changed.as_ref().unwrap_or(&entry.tool), arguments, (left, story)).await)
+                    Ok(self.call_once(entry, newer.as_ref().unwrap_or(&entry.tool), arguments, (left, story)).await)
                 });
                 match again.await? {
                     Ok(output) => return Ok((output, None)),
