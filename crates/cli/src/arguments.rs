@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
-use wharf::{Json, Tool, schema_accepts};
+use wharf::{Json, schema_accepts};
 
 use crate::servers::Misuse;
 

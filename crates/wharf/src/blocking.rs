@@ -78,9 +78,10 @@ impl Portal {
     ///
     /// # Panics
     /// If the runtime is shut down meanwhile.
-    pub fn list_tools(&self, session: &Session) -> Result<Listed<Tool>, CallError> {
+    pub fn list_tools(&self, session: &Session) -> Result<Listed<Tool>, Box<CallError>> {
         let session = session.clone();
-        self.run(async move { session.list_tools().await }).expect("the runtime lives as long as the call")
+        self.run(async move { session.list_tools().await.map_err(Box::new) })
+            .expect("the runtime lives as long as the call")
     }
 
     /// Names and descriptions of the tools of `sessions`, only those in `filter` if there is one. Each server has 30

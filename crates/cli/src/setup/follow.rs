@@ -30,7 +30,9 @@ impl Setup {
             }
             let now = setup.read_again();
             if !setup.globals.quiet {
-                changes(&before, &now).iter().for_each(|change| render::note(change));
+                for change in changes(&before, &now) {
+                    render::note(&change);
+                }
             }
             before.clone_from(&now);
             Some(now)
