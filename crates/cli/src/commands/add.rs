@@ -67,13 +67,13 @@ async fn put(globals: &Globals, (name, entry): (&ServerName, &Value), scope: Sco
     let put = || {
         let setup = Setup::read(globals)?;
         let read = writing::check(&setup, name.as_str(), &entry.to_string(), scope)?;
-        let file = writing::write(&setup.places, scope, (name, entry), force)?;
+        let (file, replaced) = writing::write(&setup.places, scope, (name, entry), force)?;
         let wanted = |problem: &&Problem| match problem.severity {
             Severity::Note => globals.verbose,
             _ => !globals.quiet,
         };
         read.problems.iter().filter(wanted).for_each(render::problem);
-        writing::outcome(globals, &read.server, file)
+        writing::outcome(globals, &read, file, replaced)
     };
     match put() {
         Ok(outcome) => {
@@ -149,7 +149,14 @@ fn whole(number: Value) -> Value {
 /// How a server at an address is reached; `None` if it is a command.
 fn remote(name: &ServerName, add: &Add) -> Result<Option<(&'static str, String)>, Misuse> {
     let target = &add.target[0];
-    let reach = if add.transport == Some(Kind::Stdio) { None } else { servers::url(name, target)? };
+    if add.transport == Some(Kind::Stdio) {
+        if target.contains("://") || looks_like_an_address(target) {
+            let hint = "leave -t out for a server at a URL";
+            return Err(misuse(format!("-t stdio wants a command, and `{target}` is an address"), Some(hint)));
+        }
+        return Ok(None);
+    }
+    let reach = servers::url(name, target)?;
     let (by_looks, url) = match &reach {
         Some(Reach::Http(remote)) => ("http", remote.url.clone()),
         Some(Reach::Sse(remote)) => ("sse", remote.url.clone()),

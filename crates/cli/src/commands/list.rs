@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::interrupt::guarded;
 use crate::live::Live;
 use crate::servers::Misuse;
-use crate::setup::{How, Setup, Which};
+use crate::setup::{How, Setup, Which, switched_off};
 use crate::{describe, remembered, render};
 
 /// What `--json` shows.
@@ -53,9 +53,11 @@ pub(crate) async fn run(globals: &Globals, list: List) -> Exit {
 async fn listed(globals: &Globals, list: &List) -> Result<Exit, Misuse> {
     let setup = Setup::load_quietly(globals).await?;
     setup.tell_those(|problem| !is_in_the_list(problem));
+    setup.tell_rules();
+    let missing = if setup.missing(false).is_empty() { Exit::Done } else { Exit::Usage };
     let any = setup.loaded.servers.iter().any(|found| !matches!(found.standing, Standing::Shadowed { .. }));
     if list.no_connect || !any {
-        return Ok(show(globals, &setup, list, &BTreeMap::new()).await);
+        return Ok(show(globals, &setup, list, &BTreeMap::new()).await.max(missing));
     }
     let fleet = setup.open(Which::All, How::Once)?;
     let exit = guarded(&fleet, async {
@@ -65,7 +67,7 @@ async fn listed(globals: &Globals, list: &List) -> Result<Exit, Misuse> {
             fleet.statuses().into_iter().map(|status| (status.name.to_string(), status)).collect();
         let written = show(globals, &setup, list, &statuses).await;
         let required = statuses.values().filter(|status| status.required && status.state != State::Disabled);
-        required.map(Exit::from).max().unwrap_or(Exit::Done).max(written)
+        required.map(Exit::from).max().unwrap_or(Exit::Done).max(written).max(missing)
     });
     Ok(exit.await)
 }
@@ -168,19 +170,36 @@ fn without_trying(standing: &Standing) -> State {
 
 /// A server whose entry cannot be understood.
 pub(crate) fn broken(broken: &Broken) -> Row {
-    let error = broken.problems.iter().find(|problem| problem.is_error());
+    let (state, reason) = match broken.disabled {
+        Some(by) => (State::Disabled, Some(format!("switched off {}", switched_off(by)))),
+        None => (State::Failed, why(broken)),
+    };
     Row {
         name: broken.name.clone(),
         scope: broken.scope,
         transport: None,
-        state: State::Failed,
-        reason: error.map(|problem| format!("{}: {}", last_key(problem), problem.message)),
+        state,
+        reason,
         tools: 0,
-        required: false,
-        standing: "broken",
+        required: broken.required,
+        standing: if broken.disabled.is_some() { "disabled" } else { "broken" },
         target: None,
         origin: Some(broken.origin.clone()),
     }
+}
+
+/// What is wrong with an entry, in a line.
+pub(crate) fn why(broken: &Broken) -> Option<String> {
+    let problem = broken.problems.iter().find(|problem| problem.is_error())?;
+    let key = last_key(problem);
+    // What names the key itself needs no key before it.
+    let said = if problem.message.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|word| word == key) {
+        problem.message.clone()
+    } else {
+        format!("{key}: {}", problem.message)
+    };
+    let meant = problem.hint.as_ref().filter(|hint| hint.starts_with("did you mean"));
+    Some(meant.map_or_else(|| said.clone(), |hint| format!("{said}; {hint}")))
 }
 
 /// The key a problem is about, without the way to it.

@@ -71,7 +71,7 @@ fn it_is_told_where_it_was_written_and_what_came_of_it() {
     insta::assert_snapshot!(person.screen(&same), @r#"
     exit 0
     --- stdout
-    {"version":1,"name":"z","scope":"user","transport":"stdio","file":"/home/.config/wharf/mcp.json","standing":"duplicate","reason":"it is the same server as `x`","hides":[],"approved":false}
+    {"version":1,"name":"z","scope":"user","transport":"stdio","file":"/home/.config/wharf/mcp.json","replaced":false,"standing":"duplicate","reason":"it is the same server as `x`","hides":[],"approved":false}
     --- stderr
     added `z` (stdio) to the user scope, in /home/.config/wharf/mcp.json
     warning: `z` is not used: it is the same server as `x`
