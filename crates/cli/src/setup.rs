@@ -5,6 +5,8 @@
 
 mod cloud;
 mod follow;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;

@@ -67,7 +67,12 @@ pub(crate) async fn run(globals: &Globals, context: Context) -> Exit {
             for status in fleet.statuses().iter().filter(|status| fleet.session(&status.name).is_none()) {
                 render::status(status, globals);
             }
-            render::out(text(&costs, window, globals.verbose || context.server.is_some())).await
+            // Of servers that are not there nothing is known, and that has been told.
+            if costs.iter().any(|cost| cost.is_there) {
+                render::out(text(&costs, window, globals.verbose || context.server.is_some())).await
+            } else {
+                Exit::Done
+            }
         };
         let total = total(&costs);
         if total.saturating_mul(100) > window.saturating_mul(MUCH) && !globals.quiet {

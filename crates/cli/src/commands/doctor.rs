@@ -7,7 +7,6 @@ mod configured;
 mod executed;
 mod finding;
 mod offered;
-mod program;
 mod reached;
 mod shown;
 

@@ -156,3 +156,84 @@ fn a_misspelt_key_is_the_reason_that_is_listed() {
     assert!(ran.out.contains("`commnad` is no key of a server; did you mean `command`?"), "{}", ran.out);
     assert!(!ran.err.contains("stands there without"), "{}", ran.err);
 }
+
+#[test]
+fn what_died_or_was_left_out_is_listed_with_its_last_words_and_how_to_approve_is_said_once() {
+    let dying = json!({"command": "sh", "args": ["-c", "echo first >&2; echo no database >&2; exit 3"]});
+    let mut demo = good();
+    demo["excludeTools"] = json!(["now"]);
+    let person = Person::new().with(USER, "dying", &dying).with(USER, "demo", &demo);
+    let person = person.with(PROJECT, "one", &json!({"command": "a"}));
+    let person = person.with(PROJECT, "two", &json!({"command": "b"}));
+    insta::assert_snapshot!(person.screen(&person.run(&["list"])), @"
+    exit 0
+    --- stdout
+    SERVER  SCOPE    TRANSPORT  STATE        TOOLS           DETAILS
+    dying   user     stdio      ✗ failed                     the server exited with status 3 before it was ready: no database
+    demo    user     stdio      ✓ connected  4 (1 left out)  WHARF __demo-server
+    one     project  stdio      · pending                    needs approval
+    two     project  stdio      · pending                    needs approval
+    --- stderr
+    hint: look at them, and approve them: wharf approve --all
+    ");
+    let told = person.run(&["tools"]).err;
+    assert!(
+        told.contains(
+            "dying: failed: the server exited with status 3 before it was ready; its last words: no database"
+        )
+    );
+    let coloured = person.run(&["list", "--color", "always"]).out;
+    assert!(
+        coloured.contains("\u{1b}[32m✓ connected\u{1b}[0m") && coloured.contains("✗ failed\u{1b}[0m"),
+        "{coloured:?}"
+    );
+    let coloured = person.run(&["doctor", "demo", "--color", "always"]).out;
+    assert!(coloured.contains("  \u{1b}[32m✓\u{1b}[0m start and scope"), "{coloured:?}");
+    // Nothing is known of a server that is not there.
+    assert_eq!(person.run(&["context", "dying"]).out, "");
+}
+
+#[test]
+fn what_a_configured_server_asks_for_belongs_into_its_entry() {
+    let locked = crate::remote::refuse(401, &[("www-authenticate", "Bearer realm=\"x\"")], "");
+    let remote = crate::remote::remote(wharf_testkit::Script::good().on("initialize", [locked]));
+    let person = Person::new().with(USER, "locked", &json!({"url": remote.url()}));
+    let told = person.run(&["tools"]).err;
+    let wanted = r#""headers": {"Authorization": "Bearer ${NAME}"}"#;
+    assert!(told.contains(wanted) && told.contains("wharf get locked") && !told.contains("-H"), "{told}");
+    let told = person.screen(&person.run(&["doctor"]));
+    assert!(told.contains("its entry (/home/.config/wharf/mcp.json:3)") && told.contains(wanted), "{told}");
+    let told = Person::new().run(&["tools", "--mcp", &format!("locked={}", remote.url())]).err;
+    assert!(told.contains("-H 'Authorization: Bearer …'"), "{told}");
+}
+
+#[test]
+fn what_is_added_is_looked_at() {
+    let person = Person::new();
+    let ran = person.run(&["add", "z", "example.com/mcp"]);
+    assert!(ran.code == 2 && ran.err.contains("did you mean https://example.com/mcp?"), "{}", ran.err);
+    let ran = person.run(&["add", "z", "no-such-program"]);
+    assert!(ran.code == 0 && ran.err.contains("the command `no-such-program` was not found"), "{}", ran.err);
+    let ran = person.run(&["add", "-t", "streamable-http", "web", "https://example.com/mcp"]);
+    assert!(ran.code == 0 && ran.err.contains("added `web` (http)"), "{}", ran.err);
+    let secret = "Authorization: Bearer sk-12345678901234567890";
+    let ran = person.run(&["add", "-s", "project", "secret", "https://example.org/mcp", "-H", secret]);
+    assert!(ran.err.contains("take it from a variable: `Bearer ${TOKEN}`"), "{}", ran.err);
+    let ran = person.run(&["list", "--timeout", "x"]);
+    assert!(ran.code == 2 && ran.err.contains("it is a number of seconds"), "{}", ran.err);
+}
+
+#[test]
+fn messages_on_a_terminal_break_between_words() {
+    let person = Person::new();
+    let command = format!("stty cols 40; {} call somebody something", env!("CARGO_BIN_EXE_wharf"));
+    let mut script = std::process::Command::new("script");
+    script.args(["--quiet", "--return", "--command", &command, "/dev/null"]).stdin(std::process::Stdio::null());
+    script.current_dir(person.path("project")).env("HOME", person.path("home")).env("TERM", "dumb");
+    let seen = String::from_utf8(script.output().unwrap().stdout).unwrap();
+    let lines: Vec<&str> = seen.lines().map(str::trim_end).collect();
+    assert_eq!(
+        lines,
+        ["error: there is no server `somebody`", "hint: there are no servers at all;", "  `wharf add` adds one"]
+    );
+}

@@ -8,10 +8,10 @@ use wharf::fleet::{Scope, State};
 
 use super::Looked;
 use super::finding::{Class, Finding, Verdict};
-use super::program::{self, Program};
 use crate::dispatcher;
 use crate::exit::Exit;
 use crate::network;
+use crate::program::{self, Program};
 use crate::setup::{Setup, Which, can_be_switched_on, switched_off};
 use crate::surroundings;
 
