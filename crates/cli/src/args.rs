@@ -51,10 +51,10 @@ pub(crate) struct Globals {
     #[arg(long, global = true)]
     pub(crate) only_mcp: bool,
     /// How long one call may take in all, in seconds [default: 600]
-    #[arg(long, global = true, value_name = "SECONDS")]
+    #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) timeout: Option<f64>,
     /// How long a server may take to start, in seconds [default: 30]
-    #[arg(long, global = true, value_name = "SECONDS")]
+    #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) connect_timeout: Option<f64>,
     /// The project's folder [default: the nearest one with a .mcp.json, or the repository's root]
     #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
@@ -71,6 +71,10 @@ pub(crate) struct Globals {
     /// Say nothing but data and errors
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, &'static str> {
+    text.parse().map_err(|_| "it is a number of seconds, for example 30 or 2.5")
 }
 
 /// The names belong to who speaks them.
@@ -193,10 +197,12 @@ pub(crate) enum Kind {
     /// A command, over its stdin and stdout
     Stdio,
     /// Streamable HTTP
+    #[value(aliases = ["streamable-http", "streamable_http", "streamableHttp"])]
     Http,
     /// The older HTTP with a long stream of events
     Sse,
     /// WebSocket
+    #[value(alias = "websocket")]
     Ws,
 }
 

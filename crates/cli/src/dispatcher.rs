@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use wharf::fleet::config::Setting;
+use wharf::fleet::config::{Problem, Setting, Severity};
 use wharf::fleet::dispatch::{
-    Answer, Approval, Asked, Asker, HookSurroundings, NoAsker, Policy, Question, USUAL_LIMIT, command_hooks,
+    Answer, Approval, Asked, Asker, HookSurroundings, NoAsker, Policy, Question, Rule, USUAL_LIMIT, command_hooks,
 };
 use wharf::fleet::{Dispatcher, Scope};
 use wharf::{Abilities, BoxFuture, GroupWatcher};
@@ -16,11 +16,15 @@ use crate::args::Globals;
 use crate::guard::Guard;
 use crate::servers::Misuse;
 use crate::setup::Setup;
+use crate::suggest::nearest;
 use crate::surroundings::{self, variable};
 use crate::{render, servers};
 
 /// The variable with the longest output of a tool that a model gets, in tokens.
 const MOST_TOKENS: &str = "MAX_MCP_OUTPUT_TOKENS";
+
+const UNREAD_RULE: &str = "nothing is called while a rule cannot be read";
+const UNREAD_HOOK: &str = "nothing is called while a hook cannot be read";
 
 /// What the configuration says may be called: the rules of all scopes, and the mode of the highest that has one.
 pub(crate) fn policy(setup: &Setup) -> Result<Policy, Misuse> {
@@ -33,10 +37,13 @@ pub(crate) fn policy(setup: &Setup) -> Result<Policy, Misuse> {
     let mut policy = Policy::default();
     let mut mode = None;
     for setting in said(&setup.loaded.policy) {
-        let read: Policy = serde_json::from_value(setting.value.clone()).map_err(|error| {
+        let read = rules(setting).map_err(|error| {
             let what = format!("{}: the policy cannot be used: {error}", place(setting));
-            servers::misuse(what, Some("nothing is called while a rule cannot be read"))
+            servers::misuse(what, Some(UNREAD_RULE))
         })?;
+        if setup.is_verbose() {
+            strangers(setup, setting, &read).iter().for_each(render::problem);
+        }
         mode = mode.or_else(|| setting.value.get("mode").map(|_| read.mode));
         policy.rules.extend(read.rules);
     }
@@ -53,7 +60,7 @@ pub(crate) fn dispatcher(globals: &Globals, setup: &Setup, policy: Policy) -> Re
         let surroundings = surroundings.get_or_insert_with(hook_surroundings);
         let read = command_hooks(&setting.value, surroundings).map_err(|error| {
             let what = format!("{}: the hooks cannot be used: {error}", place(setting));
-            servers::misuse(what, Some("nothing is called while a hook cannot be read"))
+            servers::misuse(what, Some(UNREAD_HOOK))
         })?;
         for note in read.notes.iter().filter(|_| globals.verbose) {
             render::note(&format!("{}: {note}", place(setting)));
@@ -61,6 +68,52 @@ pub(crate) fn dispatcher(globals: &Globals, setup: &Setup, policy: Policy) -> Re
         dispatcher = read.hooks.into_iter().fold(dispatcher, Dispatcher::with_hook);
     }
     Ok(dispatcher)
+}
+
+/// What is wrong with rules and hooks: those that cannot be read, and rules for servers that nobody configured.
+pub(crate) fn problems(setup: &Setup) -> Vec<Problem> {
+    let unread = |setting: &Setting, key: &str, error: String, hint: &str| {
+        let problem = about(setting, key, Severity::Error, format!("cannot be used: {error}"));
+        problem.with_hint(hint)
+    };
+    let mut problems = Vec::new();
+    for setting in said(&setup.loaded.policy) {
+        match rules(setting) {
+            Ok(policy) => problems.extend(strangers(setup, setting, &policy)),
+            Err(error) => problems.push(unread(setting, "policy", error.to_string(), UNREAD_RULE)),
+        }
+    }
+    for setting in said(&setup.loaded.hooks) {
+        if let Err(error) = command_hooks(&setting.value, &HookSurroundings::default()) {
+            problems.push(unread(setting, "hooks", error.to_string(), UNREAD_HOOK));
+        }
+    }
+    problems
+}
+
+fn rules(setting: &Setting) -> serde_json::Result<Policy> {
+    serde_json::from_value(setting.value.clone())
+}
+
+/// Rules that name a server which is not configured: perhaps it is misspelt, and then they rule nothing.
+fn strangers(setup: &Setup, setting: &Setting, policy: &Policy) -> Vec<Problem> {
+    let names = setup.names();
+    let strange =
+        policy.rules.iter().flat_map(|rule| rule.when.strangers(&names).into_iter().map(move |name| (rule, name)));
+    let told = |(rule, name): (&Rule, &str)| {
+        let message = format!("the rule `{}` names the server `{name}`, which is not configured", rule.when);
+        let problem = about(setting, "policy", Severity::Warning, message);
+        match nearest(name, names.iter().copied()) {
+            Some(near) => problem.with_hint(format!("did you mean `{near}`?")),
+            None => problem,
+        }
+    };
+    strange.map(told).collect()
+}
+
+fn about(setting: &Setting, key: &str, severity: Severity, message: String) -> Problem {
+    let problem = Problem::of_file(severity, &setting.origin.file, message);
+    Problem { line: setting.origin.line, path: key.to_owned(), ..problem }
 }
 
 /// Says yes: for commands that are themselves what a person wants done.

@@ -17,6 +17,7 @@ mod lint;
 mod live;
 mod network;
 mod places;
+mod program;
 mod remembered;
 mod render;
 mod scripted;
@@ -26,6 +27,7 @@ mod suggest;
 mod surroundings;
 mod usage;
 mod visit;
+mod wrap;
 mod writing;
 
 use std::process::ExitCode;

@@ -5,21 +5,25 @@ use std::io::{IsTerminal as _, Write as _};
 use anstyle::{AnsiColor, Style};
 use comfy_table::{ContentArrangement, Table, presets};
 use rustix::termios::tcgetwinsize;
-use wharf::fleet::config::{Problem, Severity};
+use wharf::fleet::Scope;
+use wharf::fleet::config::{Origin, Problem, Severity};
 use wharf::{CallError, CallErrorKind, ConnectErrorKind, Evidence, Session, SpawnError, Status, fleet};
 
 use crate::args::Globals;
 use crate::exit::Exit;
 use crate::servers::Misuse;
 
-const RED: Style = AnsiColor::Red.on_default().bold();
-const YELLOW: Style = AnsiColor::Yellow.on_default().bold();
+pub(crate) const GREEN: Style = AnsiColor::Green.on_default();
+pub(crate) const RED: Style = AnsiColor::Red.on_default().bold();
+pub(crate) const YELLOW: Style = AnsiColor::Yellow.on_default().bold();
 const CYAN: Style = AnsiColor::Cyan.on_default().bold();
 const BOLD: Style = Style::new().bold();
-const DIM: Style = Style::new().dimmed();
+pub(crate) const DIM: Style = Style::new().dimmed();
 
 /// How many of the server's last lines are shown.
 const QUOTED: usize = 10;
+/// How much of its very last line is shown where there is room for one only.
+const LAST_WORDS: usize = 100;
 
 /// Writes text and a line feed to stdout, and tells whether that worked. A reader that has gone away is no error of
 /// ours. The writing happens elsewhere: a pipe that nobody reads must not keep us from hearing Ctrl-C.
@@ -47,6 +51,27 @@ fn err(text: &str) {
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 
+/// A text behind a word, in lines that a terminal has room for.
+fn fitting(text: &str, word: &str) -> String {
+    let text = plain(text);
+    match error_width() {
+        Some(width) => crate::wrap::message(&text, word.len(), width),
+        None => text,
+    }
+}
+
+/// How wide the terminal is, if stderr is one.
+fn error_width() -> Option<usize> {
+    let size = tcgetwinsize(std::io::stderr()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|width| *width > 0)
+}
+
+/// A text for stdout in a colour, if colours are wanted there.
+pub(crate) fn painted(text: &str, style: Style) -> String {
+    let is_wanted = anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never;
+    if is_wanted && !text.is_empty() { format!("{style}{text}{style:#}") } else { text.to_owned() }
+}
+
 /// Writes one JSON value to stdout, with every part of it that came from a server as it came.
 pub(crate) async fn json(value: &impl serde::Serialize) -> Exit {
     match serde_json::to_string(value) {
@@ -60,7 +85,7 @@ pub(crate) async fn json(value: &impl serde::Serialize) -> Exit {
 
 /// An error, what the server said before it, and what can be done.
 pub(crate) fn error(what: &str, said: &[String], hint: Option<&str>) {
-    err(&format!("{RED}error:{RED:#} {}", plain(what)));
+    err(&format!("{RED}error:{RED:#} {}", fitting(what, "error: ")));
     quote(said);
     if let Some(told) = hint {
         self::hint(told);
@@ -76,12 +101,12 @@ fn quote(said: &[String]) {
 
 /// Something that is odd but stops nobody.
 pub(crate) fn warning(what: &str) {
-    err(&format!("{YELLOW}warning:{YELLOW:#} {}", plain(what)));
+    err(&format!("{YELLOW}warning:{YELLOW:#} {}", fitting(what, "warning: ")));
 }
 
 /// Something worth knowing.
 pub(crate) fn note(what: &str) {
-    err(&format!("{DIM}{}{DIM:#}", plain(what)));
+    err(&format!("{DIM}{}{DIM:#}", fitting(what, "")));
 }
 
 /// The beginning of something in several lines.
@@ -122,7 +147,7 @@ pub(crate) fn problem(problem: &Problem) {
 
 /// What can be done.
 pub(crate) fn hint(hint: &str) {
-    err(&format!("{CYAN}hint:{CYAN:#} {}", plain(hint)));
+    err(&format!("{CYAN}hint:{CYAN:#} {}", fitting(hint, "hint: ")));
 }
 
 /// Why a server of a fleet is not connected: an error if it is needed, a warning if it is not, and nothing if nobody
@@ -130,8 +155,9 @@ pub(crate) fn hint(hint: &str) {
 pub(crate) fn status(status: &fleet::Status, globals: &Globals) {
     let fleet::Status { name, state, transport, required, .. } = status;
     let reason = status.reason.as_ref().map(ToString::to_string).unwrap_or_default();
+    let of_entry = |error: &CallError| advice_for_entry(error, status.scope, None);
     match status.error() {
-        Some(error) if *required => call_error(error, None, *transport != "stdio"),
+        Some(error) if *required => call_error(error, of_entry(error), *transport != "stdio"),
         None if *state == fleet::State::Disabled => {
             if globals.verbose {
                 note(&format!("{name}: {reason}"));
@@ -141,11 +167,13 @@ pub(crate) fn status(status: &fleet::Status, globals: &Globals) {
         _ if globals.quiet => {}
         None => warning(&format!("{name}: {state}: {reason}")),
         Some(error) => {
-            warning(&format!("{name}: {state}: {reason}"));
+            let last = last_words(error).filter(|_| !globals.verbose);
+            let last = last.map(|words| format!("; its last words: {words}")).unwrap_or_default();
+            warning(&format!("{name}: {state}: {reason}{last}"));
             if globals.verbose {
                 quote(&said(error));
             }
-            if let Some(told) = advice(error, *transport != "stdio") {
+            if let Some(told) = of_entry(error).or_else(|| advice(error, *transport != "stdio")) {
                 hint(&told);
             }
         }
@@ -156,6 +184,30 @@ pub(crate) fn status(status: &fleet::Status, globals: &Globals) {
 pub(crate) fn call_error(failed: &CallError, hint: Option<String>, remote: bool) {
     let hint = hint.or_else(|| advice(failed, remote));
     error(&format!("{}: {}", failed.server, failed.kind), &said(failed), hint.as_deref());
+}
+
+/// The last line a server wrote before it failed, cut.
+pub(crate) fn last_words(failed: &CallError) -> Option<String> {
+    let line = failed.evidence.stderr.iter().rev().find(|line| !line.trim().is_empty())?;
+    Some(brief(line, LAST_WORDS))
+}
+
+/// What can be done about a server that does not let us in, where it has an entry: what is sent belongs there.
+pub(crate) fn advice_for_entry(failed: &CallError, scope: Scope, origin: Option<&Origin>) -> Option<String> {
+    let CallErrorKind::Connect(kind) = &failed.kind else { return None };
+    let wants = match kind {
+        ConnectErrorKind::Auth(_) => "\"headers\": {\"Authorization\": \"Bearer ${NAME}\"}",
+        ConnectErrorKind::Http(status) if status.status == 403 => "\"headers\": {\"HEADER\": \"${NAME}\"}",
+        _ => return None,
+    };
+    if matches!(scope, Scope::Dynamic | Scope::Cloud) {
+        return None;
+    }
+    let place = match origin {
+        Some(origin) => format!("{}:{}", origin.file.display(), origin.line),
+        None => format!("`wharf get {}` tells where it is", failed.server),
+    };
+    Some(format!("put what it asks for into its entry ({place}): {wants}; if you did, it was not accepted"))
 }
 
 /// The last that a server said before things went wrong.
@@ -297,6 +349,22 @@ pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     }
     let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
     lines.join("\n")
+}
+
+/// A table with the cells of one column in colours, where they are wanted. `next` is the title of the column behind it.
+pub(crate) fn coloured(table: &str, (title, next): (&str, &str), style: impl Fn(&str) -> Option<Style>) -> String {
+    let head = table.lines().next().unwrap_or_default();
+    let place = |title: &str| head.find(&title.to_uppercase()).map(|at| head[..at].chars().count());
+    let (Some(from), Some(to)) = (place(title), place(next)) else { return table.to_owned() };
+    let line = |line: &str| {
+        let cell: String = line.chars().skip(from).take(to.saturating_sub(from)).collect();
+        let words = cell.trim_end();
+        let Some(style) = style(words) else { return line.to_owned() };
+        let before: String = line.chars().take(from).collect();
+        let after: String = line.chars().skip(from + words.chars().count()).collect();
+        format!("{before}{}{after}", painted(words, style))
+    };
+    table.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// One line on a terminal that says what is going on, and is gone when it is over.

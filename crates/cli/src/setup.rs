@@ -5,13 +5,15 @@
 
 mod cloud;
 mod follow;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use wharf::fleet::config::{
-    Approvals, ApprovalsError, Configured, DisabledBy, Loaded, Problem, Remote, Rules, Severity, Sources, Standing,
-    Variables, Watched, load,
+    Approvals, ApprovalsError, Broken, Configured, DisabledBy, Loaded, Problem, Remote, Rules, Severity, Sources,
+    Standing, Variables, Watched, load,
 };
 use wharf::fleet::dispatch::{Asker, host};
 use wharf::fleet::{Enlisted, Fleet, FleetOptions, Hold, Outfit, Reach, Reconnection, Scope, Server};
@@ -22,7 +24,7 @@ use crate::guard::Guard;
 use crate::limits::{self, Gates};
 use crate::places::Places;
 use crate::servers::{self, Misuse, Protocols, instead_of, is_remote, misuse};
-use crate::{describe, network, render, surroundings};
+use crate::{describe, dispatcher, network, render, surroundings};
 
 /// How long is waited for servers in all. Each has deadlines of its own; this only says that there is an end.
 pub(crate) const LONGEST: Duration = Duration::from_secs(60 * 60);
@@ -178,6 +180,31 @@ impl Setup {
         }
     }
 
+    /// Whether somebody wants to know more.
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.globals.verbose
+    }
+
+    /// Tells what is wrong with rules and hooks, for commands that do without them.
+    pub(crate) fn tell_rules(&self) {
+        let wanted = |problem: &&Problem| problem.is_error() || self.globals.verbose;
+        dispatcher::problems(self).iter().filter(wanted).for_each(render::problem);
+    }
+
+    /// What is needed and cannot be had, since it cannot even be understood: entries that say so themselves; if it is
+    /// `strict`, every entry and every file.
+    pub(crate) fn missing(&self, strict: bool) -> Vec<Misuse> {
+        let needed = |broken: &&Broken| {
+            let decides = self.loaded.find_broken(&broken.name) == Some(*broken);
+            decides && broken.disabled.is_none() && (strict || broken.required)
+        };
+        let entries = self.loaded.broken.iter().filter(needed).map(unusable);
+        let files = self.loaded.lost.iter().filter(|_| strict).map(|(scope, file)| {
+            misuse(format!("{}: the servers of the {scope} scope cannot be read", file.display()), None)
+        });
+        entries.chain(files).collect()
+    }
+
     /// A fleet of all servers that may be connected, or of the one that is wanted. Those that may not are in it too, and
     /// say why.
     pub(crate) fn open(&self, which: Which<'_>, how: How) -> Result<Fleet, Misuse> {
@@ -239,9 +266,8 @@ impl Setup {
     /// The server a name stands for, if it can be used; if not, why not, and what to do.
     fn wanted(&self, name: &str) -> Result<Server, Misuse> {
         if let Some(broken) = self.loaded.find_broken(name) {
-            let place = format!("{}:{}", broken.origin.file.display(), broken.origin.line);
-            // What is wrong with it has been told already.
-            return Err(misuse(format!("the server `{name}` cannot be used as it is written in {place}"), None));
+            let off = |by| misuse(format!("the server `{name}` is switched off, {}", switched_off(by)), None);
+            return Err(broken.disabled.map_or_else(|| unusable(broken), off));
         }
         let Some(found) = self.loaded.find(name) else {
             return Err(misuse(format!("there is no server `{name}`"), Some(&instead_of(name, &self.names()))));
@@ -416,6 +442,15 @@ fn enlist(found: &Configured) -> Option<Enlisted> {
         Standing::Shadowed { .. } | Standing::Duplicate { .. } => return None,
     };
     Some(Enlisted { server: found.server.clone(), hold })
+}
+
+/// A server whose entry cannot be understood. What is wrong with it has been told already.
+fn unusable(broken: &Broken) -> Misuse {
+    let Broken { name, origin, .. } = broken;
+    misuse(
+        format!("the server `{name}` cannot be used as it is written in {}:{}", origin.file.display(), origin.line),
+        None,
+    )
 }
 
 /// Whether a server is meant by the command line itself.

@@ -15,6 +15,9 @@ use crate::{remembered, render};
 pub(crate) async fn visit(globals: &Globals, which: Which<'_>, work: impl AsyncFnOnce(&Fleet) -> Exit) -> Exit {
     let opened = async {
         let setup = Setup::load_for(globals, which).await?;
+        if which == Which::All {
+            setup.tell_rules();
+        }
         let fleet = setup.open(which, How::Once)?;
         Ok((setup, fleet))
     };
@@ -25,7 +28,8 @@ pub(crate) async fn visit(globals: &Globals, which: Which<'_>, work: impl AsyncF
     guarded(&fleet, async {
         Live::watch(&fleet, globals.quiet).await;
         remembered::keep(&setup.places, &fleet);
-        work(&fleet).await
+        let missing = which == Which::All && !setup.missing(false).is_empty();
+        work(&fleet).await.max(if missing { Exit::Usage } else { Exit::Done })
     })
     .await
 }

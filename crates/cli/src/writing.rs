@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use serde_json::Value;
+use wharf::fleet::Scope;
 use wharf::fleet::config::{
     Approvals, ApprovalsError, Configured, EditError, Editor, Existing, Problem, ReadServer, Standing, Written,
-    read_server,
+    read_server_to_keep,
 };
-use wharf::fleet::{Scope, Server};
 use wharf::{InvalidName, ServerName};
 
 use crate::args::Globals;
@@ -78,27 +78,28 @@ impl Trouble {
     }
 }
 
-/// Reads an entry as loading would, and looks whether it may be used.
+/// Reads an entry as loading would, and looks whether it may be used. A variable that is not set now may be by then.
 pub(crate) fn check(setup: &Setup, name: &str, entry: &str, scope: Scope) -> Result<ReadServer, Trouble> {
-    let read = read_server(name, entry, scope, &setup.variables).map_err(Trouble::Problems)?;
+    let read = read_server_to_keep(name, entry, scope, &setup.variables).map_err(Trouble::Problems)?;
     match setup.loaded.rules.permits(&read.server) {
         Ok(()) => Ok(read),
         Err(reason) => Err(misuse(format!("the server `{name}` may not be used: {reason}"), None).into()),
     }
 }
 
-/// Writes a server into the file of a scope, and says which file that is.
+/// Writes a server into the file of a scope, and says which file that is, and whether one of that name stood there.
 pub(crate) fn write(
     places: &Places,
     scope: Scope,
     (name, entry): (&ServerName, &Value),
     force: bool,
-) -> Result<PathBuf, Trouble> {
+) -> Result<(PathBuf, bool), Trouble> {
     let file = places.of(scope)?;
     let mut editor = Editor::open(file, scope)?;
+    let replaced = editor.names().iter().any(|other| other == name.as_str());
     editor.add(name, entry, if force { Existing::Replace } else { Existing::Refuse })?;
     editor.save()?;
-    Ok(file.to_owned())
+    Ok((file.to_owned(), replaced))
 }
 
 /// Notes that servers of this project are approved as they are written.
@@ -122,6 +123,8 @@ pub(crate) struct Outcome {
     scope: Scope,
     transport: &'static str,
     file: PathBuf,
+    /// Whether another one of that name stood there.
+    replaced: bool,
     /// Whether it is used now, and if not, why.
     standing: &'static str,
     reason: Option<String>,
@@ -133,7 +136,8 @@ pub(crate) struct Outcome {
 
 /// Looks what became of a server that was just written. One that somebody writes into a project's file is approved by
 /// the same hand.
-pub(crate) fn outcome(globals: &Globals, server: &Server, file: PathBuf) -> Result<Outcome, Trouble> {
+pub(crate) fn outcome(globals: &Globals, read: &ReadServer, file: PathBuf, replaced: bool) -> Result<Outcome, Trouble> {
+    let ReadServer { server, written, .. } = read;
     let scope = server.scope;
     let mut setup = Setup::read(globals)?;
     let mine = |found: &&Configured| found.server.name == server.name && found.server.scope == scope;
@@ -144,8 +148,10 @@ pub(crate) fn outcome(globals: &Globals, server: &Server, file: PathBuf) -> Resu
         .find(mine)
         .filter(|found| matches!(found.standing, Standing::NeedsApproval(_) | Standing::ApprovalChanged(_)));
     let mut approved = false;
-    if let Some(found) = waiting {
-        approve(&setup.places, [(&found.server.name, &found.written)])?;
+    let broken = setup.loaded.broken.iter().find(|broken| broken.name == server.name.as_str() && broken.scope == scope);
+    let is_broken = broken.is_some();
+    if waiting.is_some() || (is_broken && scope == Scope::Project) {
+        approve(&setup.places, [(&server.name, written)])?;
         approved = true;
         setup = Setup::read(globals)?;
     }
@@ -159,7 +165,13 @@ pub(crate) fn outcome(globals: &Globals, server: &Server, file: PathBuf) -> Resu
         scope,
         transport: server.reach.transport(),
         file,
-        standing: found.map_or("ready", |found| found.standing.as_str()),
+        replaced,
+        standing: match found {
+            Some(found) => found.standing.as_str(),
+            // What it lacks has been told already.
+            None if is_broken => "broken",
+            None => "ready",
+        },
         reason: found.and_then(describe::reason),
         hides: servers.iter().filter(hidden).map(|found| found.server.scope).collect(),
         approved,
@@ -173,7 +185,12 @@ impl Outcome {
             return;
         }
         let Self { name, scope, transport, file, .. } = self;
-        render::note(&format!("added `{name}` ({transport}) to the {scope} scope, in {}", file.display()));
+        let file = file.display();
+        render::note(&if self.replaced {
+            format!("replaced `{name}` ({transport}) in the {scope} scope, in {file}")
+        } else {
+            format!("added `{name}` ({transport}) to the {scope} scope, in {file}")
+        });
         if self.approved {
             render::note("it is approved for you; everybody else is asked first");
         }

@@ -35,7 +35,7 @@ pub use edit::{EditError, Editor, Existing};
 pub use expand::Variables;
 pub use load::{
     Broken, CloudText, Configured, DisabledBy, Loaded, ReadServer, Setting, Sources, Standing, cloud_allowed, load,
-    read_server,
+    read_server, read_server_to_keep,
 };
 pub use problem::{Problem, Severity};
 pub use project::{ProjectFile, find_project, project_root};

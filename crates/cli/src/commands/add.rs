@@ -6,14 +6,15 @@ use clap::Parser as _;
 use serde_json::{Map, Value, json};
 use wharf::ServerName;
 use wharf::fleet::config::{Problem, Severity};
-use wharf::fleet::{Reach, Scope};
+use wharf::fleet::{Reach, Scope, Server};
 
 use crate::args::{Add, AddJson, AfterUrl, Globals, Kind};
 use crate::exit::Exit;
-use crate::render;
+use crate::program::{self, Program};
 use crate::servers::{self, Misuse, Protocols, looks_like_an_address, misuse};
 use crate::setup::Setup;
 use crate::writing::{self, Trouble};
+use crate::{render, surroundings};
 
 /// The longest entry that is read; a file with a longer one could not be read again.
 const LONGEST_ENTRY: u64 = 1 << 20;
@@ -67,13 +68,16 @@ async fn put(globals: &Globals, (name, entry): (&ServerName, &Value), scope: Sco
     let put = || {
         let setup = Setup::read(globals)?;
         let read = writing::check(&setup, name.as_str(), &entry.to_string(), scope)?;
-        let file = writing::write(&setup.places, scope, (name, entry), force)?;
+        let (file, replaced) = writing::write(&setup.places, scope, (name, entry), force)?;
         let wanted = |problem: &&Problem| match problem.severity {
             Severity::Note => globals.verbose,
             _ => !globals.quiet,
         };
         read.problems.iter().filter(wanted).for_each(render::problem);
-        writing::outcome(globals, &read.server, file)
+        if !globals.quiet {
+            warn_if_absent(&read.server);
+        }
+        writing::outcome(globals, &read, file, replaced)
     };
     match put() {
         Ok(outcome) => {
@@ -149,7 +153,14 @@ fn whole(number: Value) -> Value {
 /// How a server at an address is reached; `None` if it is a command.
 fn remote(name: &ServerName, add: &Add) -> Result<Option<(&'static str, String)>, Misuse> {
     let target = &add.target[0];
-    let reach = if add.transport == Some(Kind::Stdio) { None } else { servers::url(name, target)? };
+    if add.transport == Some(Kind::Stdio) {
+        if target.contains("://") || looks_like_an_address(target) {
+            let hint = "leave -t out for a server at a URL";
+            return Err(misuse(format!("-t stdio wants a command, and `{target}` is an address"), Some(hint)));
+        }
+        return Ok(None);
+    }
+    let reach = servers::url(name, target)?;
     let (by_looks, url) = match &reach {
         Some(Reach::Http(remote)) => ("http", remote.url.clone()),
         Some(Reach::Sse(remote)) => ("sse", remote.url.clone()),
@@ -157,6 +168,10 @@ fn remote(name: &ServerName, add: &Add) -> Result<Option<(&'static str, String)>
         _ if matches!(add.transport, Some(Kind::Http | Kind::Sse | Kind::Ws)) || looks_like_an_address(target) => {
             let hint = "an address begins with https:// or http://, for example http://127.0.0.1:8000/mcp";
             return Err(misuse(format!("`{target}` is no URL"), Some(hint)));
+        }
+        _ if looks_like_a_host(target) => {
+            let hint = format!("did you mean https://{target}? With -t stdio it is taken for a command");
+            return Err(misuse(format!("`{target}` is neither a URL nor a program that is there"), Some(&hint)));
         }
         _ => return Ok(None),
     };
@@ -167,6 +182,33 @@ fn remote(name: &ServerName, add: &Add) -> Result<Option<(&'static str, String)>
         Some(Kind::Stdio) | None => by_looks,
     };
     Ok(Some((kind, url)))
+}
+
+/// Whether a command that is not there is more likely an address without its scheme: `example.com/mcp`.
+fn looks_like_a_host(target: &str) -> bool {
+    let Some((host, _)) = target.split_once('/') else { return false };
+    let is_part =
+        |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let ending = host.rsplit('.').next().unwrap_or_default();
+    let is_ending = ending.len() > 1 && ending.bytes().all(|byte| byte.is_ascii_alphabetic());
+    host.contains('.') && host.split('.').all(is_part) && is_ending && !std::path::Path::new(target).exists()
+}
+
+/// Says so if a command is not there yet.
+fn warn_if_absent(server: &Server) {
+    let Reach::Stdio(launch) = &server.reach else { return };
+    // What waits for a variable cannot be looked for.
+    if launch.command.contains("${") || launch.env.contains_key("PATH") {
+        return;
+    }
+    let environment = surroundings::shared();
+    let path: Option<std::ffi::OsString> = environment.get("PATH").map(Into::into);
+    let here = || std::env::current_dir().unwrap_or_else(|_| "/".into());
+    let folder = launch.cwd.clone().unwrap_or_else(here);
+    if program::find(&launch.command, path.as_deref(), &folder) == Program::Missing {
+        render::warning(&format!("the command `{}` was not found", launch.command));
+        render::hint(&program::remedy(&launch.command, path.as_deref()));
+    }
 }
 
 fn command(add: &Add, globals: &Globals) -> Result<Map<String, Value>, Misuse> {

@@ -102,11 +102,12 @@ fn waiting<'a>(
         match found.map(|found| (found, wanted(found))) {
             Some((found, Some(approval))) => waiting.push((found, approval)),
             Some((found, None)) => not_waiting(globals, found)?,
-            None if setup.loaded.find_broken(name).is_some() => {
-                let hint = format!("see what is wrong with it: wharf get {name}");
-                return Err(misuse(format!("the entry of `{name}` cannot be understood"), Some(&hint)));
-            }
             None => {
+                if let Some(broken) = setup.loaded.find_broken(name) {
+                    let why = super::list::why(broken).unwrap_or_default();
+                    let hint = format!("mend it first; all that is wrong with it: wharf get {name}");
+                    return Err(misuse(format!("`{name}` cannot be used as it is written: {why}"), Some(&hint)));
+                }
                 let hint = instead_of(name, &setup.names());
                 return Err(misuse(format!("there is no server `{name}`"), Some(&hint)));
             }

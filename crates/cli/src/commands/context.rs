@@ -67,7 +67,12 @@ pub(crate) async fn run(globals: &Globals, context: Context) -> Exit {
             for status in fleet.statuses().iter().filter(|status| fleet.session(&status.name).is_none()) {
                 render::status(status, globals);
             }
-            render::out(text(&costs, window, globals.verbose || context.server.is_some())).await
+            // Of servers that are not there nothing is known, and that has been told.
+            if costs.iter().any(|cost| cost.is_there) {
+                render::out(text(&costs, window, globals.verbose || context.server.is_some())).await
+            } else {
+                Exit::Done
+            }
         };
         let total = total(&costs);
         if total.saturating_mul(100) > window.saturating_mul(MUCH) && !globals.quiet {
@@ -162,9 +167,9 @@ fn grouped(number: u64) -> String {
     digits.chars().enumerate().map(group).collect()
 }
 
-/// For example `23.1 %`, rounded down.
+/// For example `23.1 %`, rounded.
 fn share(tokens: u64, window: u64) -> String {
-    let tenths = tokens.saturating_mul(1000) / window;
+    let tenths = tokens.saturating_mul(1000).saturating_add(window / 2) / window;
     format!("{}.{} %", tenths / 10, tenths % 10)
 }
 
@@ -227,6 +232,6 @@ mod tests {
     #[test]
     fn large_numbers_can_be_read() {
         assert_eq!([0, 999, 1_000, 46_120, 1_234_567].map(grouped), ["0", "999", "1,000", "46,120", "1,234,567"]);
-        assert_eq!([share(0, 200_000), share(46_120, 200_000), share(5, 1)], ["0.0 %", "23.0 %", "500.0 %"]);
+        assert_eq!([share(0, 200_000), share(46_120, 200_000), share(5, 1)], ["0.0 %", "23.1 %", "500.0 %"]);
     }
 }

@@ -7,7 +7,6 @@ mod configured;
 mod executed;
 mod finding;
 mod offered;
-mod program;
 mod reached;
 mod shown;
 
@@ -21,6 +20,7 @@ use wharf::fleet::config::{Configured, Standing};
 use wharf::fleet::{Fleet, Reason, Status};
 
 use crate::args::Globals;
+use crate::dispatcher;
 use crate::exit::Exit;
 use crate::interrupt::guarded;
 use crate::render::{self, Transient};
@@ -94,7 +94,8 @@ async fn open(globals: &Globals, which: Which<'_>) -> Result<(Setup, Option<Flee
         return Err(misuse(format!("there is no server `{name}`"), Some(&instead_of(name, &setup.names()))));
     }
     let fleet = setup.open_as_is(which)?;
-    if fleet.is_none() && setup.loaded.problems.is_empty() {
+    let is_fine = setup.loaded.problems.is_empty() && dispatcher::problems(&setup).is_empty();
+    if fleet.is_none() && is_fine {
         // There is nothing to look at, and there are words for that.
         setup.open(which, How::Once)?;
     }

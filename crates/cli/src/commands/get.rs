@@ -45,8 +45,8 @@ async fn got(globals: &Globals, get: &Get) -> Result<Exit, Misuse> {
     let which = Which::One(&get.name);
     let setup = Setup::load_for(globals, which).await?;
     if let Some(broken) = setup.loaded.find_broken(&get.name) {
-        show_broken(globals, &setup, broken).await;
-        return Ok(Exit::Usage);
+        let written = show_broken(globals, &setup, broken).await;
+        return Ok(if broken.disabled.is_some() { written } else { Exit::Usage });
     }
     let Some(found) = setup.loaded.find(&get.name) else {
         let hint = instead_of(&get.name, &setup.names());
@@ -80,7 +80,8 @@ fn problems<'a>(setup: &'a Setup, name: &str) -> Vec<&'a Problem> {
 }
 
 async fn show(globals: &Globals, setup: &Setup, found: &Configured, status: Option<&Status>) -> Exit {
-    let row = list::row(found, status);
+    // Connecting to this one server makes it needed; what is shown is what its entry says.
+    let row = Row { required: found.server.settings.required, ..list::row(found, status) };
     let name = row.name.clone();
     let shown = Shown {
         version: 1,

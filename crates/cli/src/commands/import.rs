@@ -57,10 +57,9 @@ pub(crate) async fn run(globals: &Globals, import: Import) -> Exit {
         Ok(shown) => shown,
         Err(trouble) => return trouble.tell(),
     };
-    if globals.json {
-        return render::json(&shown).await;
-    }
-    tell(&shown, globals).await
+    let exit = if shown.taken.is_empty() && !shown.skipped.is_empty() { Exit::Failed } else { Exit::Done };
+    let written = if globals.json { render::json(&shown).await } else { tell(&shown, globals).await };
+    exit.max(written)
 }
 
 fn take_over(globals: &Globals, import: &Import) -> Result<Shown, Trouble> {
@@ -85,7 +84,9 @@ fn take_over(globals: &Globals, import: &Import) -> Result<Shown, Trouble> {
         match added {
             Ok(read) => {
                 let odd = read.problems.iter().filter(|problem| problem.severity != Severity::Note);
-                let notes = server.notes.into_iter().chain(odd.map(|problem| problem.message.clone())).collect();
+                let off = (!read.server.settings.enabled).then(|| "switched off, as it is there".to_owned());
+                let notes =
+                    off.into_iter().chain(server.notes).chain(odd.map(|problem| problem.message.clone())).collect();
                 let target = describe::target(&read.written, &read.server.reach);
                 taken.push(Taken { name: name.to_string(), original: server.original, target, notes });
             }

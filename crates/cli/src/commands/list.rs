@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use anstyle::Style;
 use serde::Serialize;
 use wharf::fleet::config::{Broken, Configured, Origin, Problem, Severity, Standing};
-use wharf::fleet::{Reason, Scope, State, Status};
+use wharf::fleet::{Fleet, Reason, Scope, State, Status};
 
 use crate::args::{Globals, List};
 use crate::exit::Exit;
 use crate::interrupt::guarded;
 use crate::live::Live;
 use crate::servers::Misuse;
-use crate::setup::{How, Setup, Which};
+use crate::setup::{How, Setup, Which, switched_off};
 use crate::{describe, remembered, render};
 
 /// What `--json` shows.
@@ -20,6 +21,12 @@ struct Shown<'a> {
     version: u32,
     servers: Vec<Row>,
     problems: Vec<&'a Problem>,
+}
+
+/// A server that was connected, or tried to be.
+struct Tried {
+    status: Status,
+    left_out: usize,
 }
 
 /// One server, used or not.
@@ -38,6 +45,12 @@ pub(crate) struct Row {
     /// Its command or address, without secrets.
     pub(crate) target: Option<String>,
     pub(crate) origin: Option<Origin>,
+    /// The last line of one that failed; `tools --json` has all of them.
+    #[serde(skip)]
+    pub(crate) last_words: Option<String>,
+    /// How many of its tools are not offered.
+    #[serde(skip)]
+    pub(crate) left_out: usize,
 }
 
 pub(crate) async fn run(globals: &Globals, list: List) -> Exit {
@@ -53,21 +66,33 @@ pub(crate) async fn run(globals: &Globals, list: List) -> Exit {
 async fn listed(globals: &Globals, list: &List) -> Result<Exit, Misuse> {
     let setup = Setup::load_quietly(globals).await?;
     setup.tell_those(|problem| !is_in_the_list(problem));
+    setup.tell_rules();
+    let missing = if setup.missing(false).is_empty() { Exit::Done } else { Exit::Usage };
     let any = setup.loaded.servers.iter().any(|found| !matches!(found.standing, Standing::Shadowed { .. }));
     if list.no_connect || !any {
-        return Ok(show(globals, &setup, list, &BTreeMap::new()).await);
+        return Ok(show(globals, &setup, list, &BTreeMap::new()).await.max(missing));
     }
     let fleet = setup.open(Which::All, How::Once)?;
     let exit = guarded(&fleet, async {
         Live::watch(&fleet, globals.quiet).await;
         remembered::keep(&setup.places, &fleet);
-        let statuses: BTreeMap<String, Status> =
-            fleet.statuses().into_iter().map(|status| (status.name.to_string(), status)).collect();
-        let written = show(globals, &setup, list, &statuses).await;
-        let required = statuses.values().filter(|status| status.required && status.state != State::Disabled);
-        required.map(Exit::from).max().unwrap_or(Exit::Done).max(written)
+        let counted = |status: Status| (status.name.to_string(), Tried { left_out: left_out(&fleet, &status), status });
+        let tried: BTreeMap<String, Tried> = fleet.statuses().into_iter().map(counted).collect();
+        let written = show(globals, &setup, list, &tried).await;
+        let required = tried
+            .values()
+            .map(|tried| &tried.status)
+            .filter(|status| status.required && status.state != State::Disabled);
+        required.map(Exit::from).max().unwrap_or(Exit::Done).max(written).max(missing)
     });
     Ok(exit.await)
+}
+
+/// How many of a server's tools are not offered: left out by the configuration, or since they cannot be used.
+fn left_out(fleet: &Fleet, status: &Status) -> usize {
+    let listed = fleet.listed(&status.name);
+    let all = listed.map_or(0, |listed| listed.items.len() + listed.quarantined.len());
+    all.saturating_sub(status.tools)
 }
 
 /// Whether the list itself tells it already.
@@ -75,8 +100,8 @@ fn is_in_the_list(problem: &Problem) -> bool {
     problem.server.is_some() && problem.severity == Severity::Warning && problem.message.starts_with("is not used: ")
 }
 
-async fn show(globals: &Globals, setup: &Setup, list: &List, statuses: &BTreeMap<String, Status>) -> Exit {
-    let rows = rows(setup, statuses);
+async fn show(globals: &Globals, setup: &Setup, list: &List, tried: &BTreeMap<String, Tried>) -> Exit {
+    let rows = rows(setup, tried);
     if globals.json {
         let problems = setup.loaded.problems.iter().collect();
         return render::json(&Shown { version: 1, servers: rows, problems }).await;
@@ -88,13 +113,18 @@ async fn show(globals: &Globals, setup: &Setup, list: &List, statuses: &BTreeMap
         }
         return Exit::Done;
     }
-    let head = ["server", "scope", "transport", if list.no_connect { "standing" } else { "state" }, "tools", ""];
+    let title = if list.no_connect { "standing" } else { "state" };
+    let head = ["server", "scope", "transport", title, "tools", "details"];
     let line = |row: &Row| {
         let state = if list.no_connect { row.standing.to_owned() } else { marked(row.state) };
-        let tools = if row.state == State::Connected { row.tools.to_string() } else { String::new() };
+        let tools = match (row.state, row.left_out) {
+            (State::Connected, 0) => row.tools.to_string(),
+            (State::Connected, left_out) => format!("{} ({left_out} left out)", row.tools),
+            _ => String::new(),
+        };
         // Where the standing says it all, what the server is says more.
         let is_plain = matches!(row.standing, "ready" | "needs approval" | "changed since it was approved");
-        let said = row.reason.clone().filter(|_| !list.no_connect || !is_plain);
+        let said = row.in_short().filter(|_| !list.no_connect || !is_plain);
         let what = said.or_else(|| row.target.clone()).unwrap_or_default();
         let transport = row.transport.unwrap_or("–").to_owned();
         vec![render::flat(&row.name), row.scope.to_string(), transport, state, tools, first_line(&what)]
@@ -107,7 +137,50 @@ async fn show(globals: &Globals, setup: &Setup, list: &List, statuses: &BTreeMap
             row.remove(4);
         }
     }
-    render::out(render::table(&head, table)).await
+    let next = if list.no_connect { "details" } else { "tools" };
+    let shown = render::coloured(&render::table(&head, table), (title, next), style);
+    let written = render::out(shown).await;
+    if !globals.quiet {
+        hint_approval(&rows);
+    }
+    written
+}
+
+/// How those are approved that wait for it, once for all of them.
+fn hint_approval(rows: &[Row]) {
+    let waiting: Vec<&Row> = rows.iter().filter(|row| row.waits()).collect();
+    match &waiting[..] {
+        [] => {}
+        [one] => render::hint(&format!("look at it, and approve it: wharf approve {}", one.name)),
+        _ => render::hint("look at them, and approve them: wharf approve --all"),
+    }
+}
+
+/// The colour of a state or a standing.
+fn style(cell: &str) -> Option<Style> {
+    Some(match cell.trim_start_matches(|c: char| !c.is_alphabetic()).trim() {
+        "connected" | "ready" => render::GREEN,
+        "failed" | "broken" | "refused" => render::RED,
+        "needs-auth" | "needs approval" | "changed since it was approved" => render::YELLOW,
+        "pending" | "disabled" | "shadowed" | "duplicate" => render::DIM,
+        _ => return None,
+    })
+}
+
+impl Row {
+    /// Whether a person has to approve of it first.
+    fn waits(&self) -> bool {
+        matches!(self.standing, "needs approval" | "changed since it was approved")
+    }
+
+    /// Why it is in its state, for a table: how to approve it is said below, and a server that died has last words.
+    fn in_short(&self) -> Option<String> {
+        if self.waits() {
+            return Some(self.standing.to_owned());
+        }
+        let reason = self.reason.as_ref().map(|reason| first_line(reason))?;
+        Some(self.last_words.as_ref().map_or_else(|| reason.clone(), |words| format!("{reason}: {words}")))
+    }
 }
 
 fn first_line(text: &str) -> String {
@@ -127,9 +200,14 @@ pub(crate) fn marked(state: State) -> String {
 }
 
 /// Every server there is, the highest scope first. Those that were not tried have the state they would begin with.
-fn rows(setup: &Setup, statuses: &BTreeMap<String, Status>) -> Vec<Row> {
+fn rows(setup: &Setup, tried: &BTreeMap<String, Tried>) -> Vec<Row> {
     let loaded = &setup.loaded;
-    let configured = loaded.servers.iter().map(|found| row(found, statuses.get(found.server.name.as_str())));
+    let configured = loaded.servers.iter().map(|found| {
+        let tried = tried.get(found.server.name.as_str());
+        let row = row(found, tried.map(|tried| &tried.status));
+        let left_out = tried.filter(|_| row.state == State::Connected).map_or(0, |tried| tried.left_out);
+        Row { left_out, ..row }
+    });
     let mut rows: Vec<Row> = configured.chain(loaded.broken.iter().map(broken)).collect();
     rows.sort_by_key(|row| row.scope);
     rows
@@ -155,6 +233,8 @@ pub(crate) fn row(found: &Configured, status: Option<&Status>) -> Row {
         standing: found.standing.as_str(),
         target: Some(describe::target(&found.written, &server.reach)),
         origin: server.origin.clone(),
+        last_words: status.and_then(Status::error).and_then(render::last_words),
+        left_out: 0,
     }
 }
 
@@ -168,19 +248,38 @@ fn without_trying(standing: &Standing) -> State {
 
 /// A server whose entry cannot be understood.
 pub(crate) fn broken(broken: &Broken) -> Row {
-    let error = broken.problems.iter().find(|problem| problem.is_error());
+    let (state, reason) = match broken.disabled {
+        Some(by) => (State::Disabled, Some(format!("switched off {}", switched_off(by)))),
+        None => (State::Failed, why(broken)),
+    };
     Row {
         name: broken.name.clone(),
         scope: broken.scope,
         transport: None,
-        state: State::Failed,
-        reason: error.map(|problem| format!("{}: {}", last_key(problem), problem.message)),
+        state,
+        reason,
         tools: 0,
-        required: false,
-        standing: "broken",
+        required: broken.required,
+        standing: if broken.disabled.is_some() { "disabled" } else { "broken" },
         target: None,
         origin: Some(broken.origin.clone()),
+        last_words: None,
+        left_out: 0,
     }
+}
+
+/// What is wrong with an entry, in a line.
+pub(crate) fn why(broken: &Broken) -> Option<String> {
+    let problem = broken.problems.iter().find(|problem| problem.is_error())?;
+    let key = last_key(problem);
+    // What names the key itself needs no key before it.
+    let said = if problem.message.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|word| word == key) {
+        problem.message.clone()
+    } else {
+        format!("{key}: {}", problem.message)
+    };
+    let meant = problem.hint.as_ref().filter(|hint| hint.starts_with("did you mean"));
+    Some(meant.map_or_else(|| said.clone(), |hint| format!("{said}; {hint}")))
 }
 
 /// The key a problem is about, without the way to it.

@@ -5,6 +5,7 @@ use wharf::ServerName;
 use wharf::fleet::Scope;
 use wharf::fleet::config::Editor;
 
+use super::list;
 use crate::args::{Globals, Named};
 use crate::describe;
 use crate::exit::Exit;
@@ -60,6 +61,8 @@ fn switched(globals: &Globals, name: &str, switch: Switch) -> Result<(&'static s
     let setup = Setup::read(globals)?;
     Ok(match setup.loaded.find(name) {
         Some(found) => (found.standing.as_str(), describe::reason(found)),
-        None => ("broken", Some("its entry cannot be understood".to_owned())),
+        None => {
+            setup.loaded.find_broken(name).map(list::broken).map_or(("broken", None), |row| (row.standing, row.reason))
+        }
     })
 }

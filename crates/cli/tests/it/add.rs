@@ -55,6 +55,8 @@ fn it_is_told_where_it_was_written_and_what_came_of_it() {
     exit 0
     --- stdout
     --- stderr
+    warning: the command `srv` was not found
+    hint: install it, or write its path in full; servers see the PATH that this program sees
     added `x` (stdio) to the local scope, in /home/.local/state/wharf/projects/PROJECT/mcp.json
     it takes the place of the one in the user scope
     ");
@@ -62,6 +64,8 @@ fn it_is_told_where_it_was_written_and_what_came_of_it() {
     exit 0
     --- stdout
     --- stderr
+    warning: the command `other` was not found
+    hint: install it, or write its path in full; servers see the PATH that this program sees
     added `x` (stdio) to the project scope, in /project/.mcp.json
     warning: `x` is not used: the local scope has a server of the same name
     ");
@@ -71,8 +75,10 @@ fn it_is_told_where_it_was_written_and_what_came_of_it() {
     insta::assert_snapshot!(person.screen(&same), @r#"
     exit 0
     --- stdout
-    {"version":1,"name":"z","scope":"user","transport":"stdio","file":"/home/.config/wharf/mcp.json","standing":"duplicate","reason":"it is the same server as `x`","hides":[],"approved":false}
+    {"version":1,"name":"z","scope":"user","transport":"stdio","file":"/home/.config/wharf/mcp.json","replaced":false,"standing":"duplicate","reason":"it is the same server as `x`","hides":[],"approved":false}
     --- stderr
+    warning: the command `srv` was not found
+    hint: install it, or write its path in full; servers see the PATH that this program sees
     added `z` (stdio) to the user scope, in /home/.config/wharf/mcp.json
     warning: `z` is not used: it is the same server as `x`
     "#);
@@ -88,6 +94,8 @@ fn what_somebody_adds_to_a_project_is_approved_for_them_alone() {
     --- stderr
     warning: x.env.TOKEN: looks like a secret in plain sight
     hint: take it from a variable: `${TOKEN}`
+    warning: the command `srv` was not found
+    hint: install it, or write its path in full; servers see the PATH that this program sees
     added `x` (stdio) to the project scope, in /project/.mcp.json
     it is approved for you; everybody else is asked first
     ");

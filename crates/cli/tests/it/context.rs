@@ -18,9 +18,9 @@ fn servers_and_tools_are_told_with_the_most_expensive_first() {
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
     insta::assert_snapshot!(ran.out, @"
     SERVER  TOOLS  TOKENS  SHARE
-    large       3     507  0.2 %
+    large       3     507  0.3 %
     small       2      85  0.0 %
-    total       5     592  0.2 %
+    total       5     592  0.3 %
 
     The most expensive tools:
     SERVER  TOOL   TOKENS  DESCRIPTION  ARGUMENTS
@@ -40,8 +40,8 @@ fn one_server_is_told_tool_by_tool_and_so_is_every_server_with_v() {
     let one = world.run(&["context", "one"]);
     insta::assert_snapshot!(one.out, @"
     SERVER  TOOLS  TOKENS  SHARE
-    one         3     507  0.2 %
-    total       3     507  0.2 %
+    one         3     507  0.3 %
+    total       3     507  0.3 %
 
     SERVER  TOOL   TOKENS  DESCRIPTION  ARGUMENTS
     one     essay     422          397          9

@@ -23,6 +23,7 @@ mod readme;
 mod remote;
 mod run;
 mod safety;
+mod slips;
 mod tools;
 mod world;
 

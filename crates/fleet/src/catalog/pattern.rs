@@ -34,6 +34,31 @@ impl Pattern {
         Self(text)
     }
 
+    /// As it is written, with every `.*` as `*`.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The server that a pattern for full names begins with, as far as it says where its name ends.
+    pub fn server(&self) -> Option<&str> {
+        let named = self.0.strip_prefix(PREFIX)?;
+        let literal = named.split('*').next().unwrap_or_default();
+        let server = literal.split("__").next().filter(|server| !server.is_empty())?;
+        Some(server)
+    }
+
+    /// Whether a pattern for full names can fit a tool of this server.
+    pub fn is_of(&self, server: &str) -> bool {
+        let Some(named) = self.0.strip_prefix(PREFIX) else { return true };
+        let literal = named.split('*').next().unwrap_or_default();
+        let is_of = |server: &str| {
+            let rest = literal.strip_prefix(server);
+            let is_open = !self.is_exact() && server.starts_with(literal);
+            is_open || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("__"))
+        };
+        is_of(server) || is_of(&plain(server))
+    }
+
     /// Whether it stands for itself only.
     pub fn is_exact(&self) -> bool {
         !self.0.contains('*')

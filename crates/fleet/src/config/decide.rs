@@ -87,8 +87,14 @@ impl Deciding<'_> {
             return;
         }
         decided.owners.entry(entry.name.clone()).or_insert(scope);
-        let problems = entry.problems.clone();
-        decided.broken.push(Broken { name: entry.name.clone(), scope, origin: entry.origin.clone(), problems });
+        decided.broken.push(Broken {
+            name: entry.name.clone(),
+            scope,
+            origin: entry.origin.clone(),
+            problems: entry.problems.clone(),
+            required: entry.required,
+            disabled: self.broken_off(scope, entry),
+        });
     }
 
     fn server(&self, decided: &mut Decided, mut server: Server, written: Written, is_incomplete: bool) {
@@ -190,6 +196,17 @@ impl Deciding<'_> {
             Some((false, scope)) => Some(DisabledBy::List(scope)),
             Some((true, _)) if !is_enterprise => None,
             _ => (!server.settings.enabled).then_some(DisabledBy::Entry),
+        }
+    }
+
+    /// Who switched an entry off that cannot be understood.
+    fn broken_off(&self, scope: Scope, entry: &Entry) -> Option<DisabledBy> {
+        let is_enterprise = scope == Scope::Enterprise;
+        match self.switched(&entry.name) {
+            Some((false, _)) if is_enterprise && entry.required && entry.enabled => None,
+            Some((false, by)) => Some(DisabledBy::List(by)),
+            Some((true, _)) if !is_enterprise => None,
+            _ => (!entry.enabled).then_some(DisabledBy::Entry),
         }
     }
 

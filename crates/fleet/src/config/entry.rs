@@ -27,6 +27,8 @@ pub(crate) struct Context<'a> {
     pub(crate) variables: &'a Variables,
     /// The project's folder, which relative folders are relative to.
     pub(crate) base: Option<&'a Path>,
+    /// Whether the entry is only to be written down: what a variable holds by then is not known yet.
+    pub(crate) to_keep: bool,
 }
 
 /// What came of an entry.
@@ -40,16 +42,26 @@ pub(crate) struct Entry {
     pub(crate) problems: Vec<Problem>,
     /// Whether variables were left in it, since it is switched off. It must not be run like that.
     pub(crate) is_incomplete: bool,
+    /// What it says about being needed and being on, also where the rest cannot be understood.
+    pub(crate) required: bool,
+    pub(crate) enabled: bool,
 }
 
 /// Reads the entry of a name.
 pub(crate) fn read(name: &str, at: &At<'_>, context: Context<'_>) -> Entry {
     let origin = Origin { file: at.file().to_owned(), line: at.line() };
-    let mut reading = Reading { at: at.clone(), context, problems: Vec::new(), is_off: false, is_incomplete: false };
+    let mut reading = Reading {
+        at: at.clone(),
+        context,
+        problems: Vec::new(),
+        is_off: false,
+        is_incomplete: false,
+        is_required: false,
+    };
     let parsed = reading.name(name);
     // Nobody means a name as long as a page, and every problem would repeat it.
     let found = if name.len() > LONGEST_NAME { None } else { reading.server() };
-    let is_incomplete = reading.is_incomplete;
+    let Reading { is_incomplete, is_required: required, is_off, .. } = reading;
     let mut problems = reading.problems;
     for problem in &mut problems {
         problem.server = Some(name.to_owned());
@@ -62,7 +74,7 @@ pub(crate) fn read(name: &str, at: &At<'_>, context: Context<'_>) -> Entry {
         }
         _ => None,
     };
-    Entry { name: name.to_owned(), origin, found, problems, is_incomplete }
+    Entry { name: name.to_owned(), origin, found, problems, is_incomplete, required, enabled: !is_off }
 }
 
 /// How much of what the eye does not see a text may have.
@@ -85,6 +97,8 @@ struct Reading<'a> {
     is_off: bool,
     /// Whether variables were left as they are written.
     is_incomplete: bool,
+    /// Whether the entry says that it is needed.
+    is_required: bool,
 }
 
 impl<'a> Reading<'a> {
@@ -121,6 +135,7 @@ impl<'a> Reading<'a> {
         keys::check(self);
         let settings = settings::read(self);
         self.is_off = !settings.enabled;
+        self.is_required = settings.required;
         let (reach, written) = reach::read(self)?;
         // The name is put in by whoever knows that it is one.
         let nameless: ServerName = "unnamed".parse().ok()?;
@@ -199,6 +214,12 @@ impl<'a> Reading<'a> {
 
     fn unexpanded(&mut self, at: &At<'_>, text: &str, unexpanded: Unexpanded) -> Option<String> {
         let problem = match unexpanded {
+            Unexpanded::Unset(name) if self.context.to_keep && name != "IFS" => {
+                let message = format!("the variable {name} is not set now; the server will not start until it is");
+                self.problems.push(at.warning(message));
+                self.is_incomplete = true;
+                return Some(text.to_owned());
+            }
             Unexpanded::Unset(name) if self.is_off => {
                 self.problems.push(at.warning(format!("the variable {name} is not set")));
                 self.is_incomplete = true;

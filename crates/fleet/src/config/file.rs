@@ -26,6 +26,8 @@ const SWITCHES: [&str; 2] = ["disabledServers", "enabledServers"];
 /// How other hosts let a project past a person.
 const APPROVALS: [&str; 6] =
     ["enableAllProjectMcpServers", "enabledMcpjsonServers", "disabledMcpjsonServers", "approved", "approvals", "trust"];
+/// What other hosts call rules for calls.
+const PERMISSIONS: &str = "permissions";
 /// Keys of other hosts that harm nobody.
 const OTHERS: [&str; 6] = ["$schema", "inputs", "version", "name", "description", "$comment"];
 
@@ -56,7 +58,7 @@ pub(super) struct Named {
 pub(super) fn read(file: &Path, scope: Scope, variables: &Variables, base: Option<&Path>) -> Content {
     match text::read(file) {
         Ok(None) => Content::default(),
-        Ok(Some(text)) => parse(file, &text, Context { scope, variables, base }),
+        Ok(Some(text)) => parse(file, &text, Context { scope, variables, base, to_keep: false }),
         Err(problem) => Content::lost(file, scope, *problem),
     }
 }
@@ -132,6 +134,11 @@ impl Reader<'_> {
                 self.warn(at, "is ignored here: it belongs into your own configuration");
             }
             _ if RULES.contains(&key) => self.rule(key, at),
+            PERMISSIONS => {
+                let problem = at.warning("is not applied: nothing in it is allowed or forbidden because of it");
+                let hint = "rules for calls are written in `policy`: {\"policy\": {\"deny\": [\"mcp__SERVER__TOOL\"]}}";
+                self.content.problems.push(problem.with_hint(hint));
+            }
             "policy" => self.content.policy = Some(self.setting(at)),
             "hooks" => self.content.hooks = Some(self.setting(at)),
             "cloud" => self.cloud(at),

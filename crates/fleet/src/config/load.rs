@@ -132,6 +132,10 @@ pub struct Broken {
     pub origin: Origin,
     /// Why.
     pub problems: Vec<Problem>,
+    /// Whether it says that it is needed, as far as it can be read.
+    pub required: bool,
+    /// Who switched it off, if anybody did: then what is wrong with it troubles nobody.
+    pub disabled: Option<DisabledBy>,
 }
 
 /// A value that is handed on unread.
@@ -270,6 +274,12 @@ pub fn load(sources: &Sources, variables: &Variables, approvals: &Approvals) -> 
     loaded.servers = decided.servers;
     loaded.broken = decided.broken;
     loaded.problems.extend(decided.problems);
+    for broken in loaded.broken.iter().filter(|broken| broken.disabled.is_some()) {
+        let of_it = |problem: &&mut Problem| {
+            problem.server.as_ref() == Some(&broken.name) && problem.file == broken.origin.file
+        };
+        loaded.problems.iter_mut().filter(of_it).for_each(|problem| problem.severity = Severity::Note);
+    }
     loaded
 }
 
@@ -296,8 +306,8 @@ fn from_cloud(cloud: &CloudText, is_allowed: bool) -> Content {
         return Content { problems: vec![Problem::of_file(Severity::Warning, file, message)], ..Content::default() };
     }
     let nothing = Variables::none();
-    let content = file::parse(file, &cloud.text, Context { scope: Scope::Cloud, variables: &nothing, base: None });
-    without_processes(content)
+    let context = Context { scope: Scope::Cloud, variables: &nothing, base: None, to_keep: false };
+    without_processes(file::parse(file, &cloud.text, context))
 }
 
 /// A provider says where to connect, never what to start: that would be its code on this machine, unseen.
@@ -353,9 +363,24 @@ fn gather(contents: &mut [(Scope, Content)]) -> Loaded {
 ///
 /// Problems are in no file: they begin with the path of the key.
 pub fn read_server(name: &str, text: &str, scope: Scope, variables: &Variables) -> Result<ReadServer, Vec<Problem>> {
+    read_alone(name, text, Context { scope, variables, base: None, to_keep: false })
+}
+
+/// The same for one that is only written down: a variable that is not set now is a warning. Such a server must not be
+/// run as it is returned.
+pub fn read_server_to_keep(
+    name: &str,
+    text: &str,
+    scope: Scope,
+    variables: &Variables,
+) -> Result<ReadServer, Vec<Problem>> {
+    read_alone(name, text, Context { scope, variables, base: None, to_keep: true })
+}
+
+fn read_alone(name: &str, text: &str, context: Context<'_>) -> Result<ReadServer, Vec<Problem>> {
     let document = Document::parse(Path::new(""), text).map_err(|problem| vec![problem.of_server(name)])?;
     let root = document.root();
-    let entry = entry::read(name, &root.named(name), Context { scope, variables, base: None });
+    let entry = entry::read(name, &root.named(name), context);
     match entry.found {
         Some((server, written)) => {
             let server = Server { origin: None, ..server };

@@ -20,6 +20,7 @@ use wharf_protocol::{Json, ServerName, ToolOutput};
 
 use super::condition::Condition;
 use super::hooks::{After, Before, CallView, Hook};
+use crate::catalog::nearest;
 use verdict::Verdict;
 
 /// How long a hook may take where it does not say otherwise.
@@ -30,6 +31,18 @@ const MOST_SAID: u64 = 1024 * 1024;
 const LONGEST_REASON: usize = 2000;
 /// The status that blocks.
 const BLOCKS: i32 = 2;
+
+/// Events of other hosts that have nothing to do with calls.
+const ELSEWHERE: [&str; 8] = [
+    "SessionStart",
+    "SessionEnd",
+    "UserPromptSubmit",
+    "Notification",
+    "Stop",
+    "SubagentStart",
+    "SubagentStop",
+    "PreCompact",
+];
 
 /// What commands run in.
 #[derive(Clone, Default)]
@@ -79,7 +92,8 @@ pub struct CommandHooks {
 }
 
 /// Reads hooks in the shape other hosts have them: `{"PreToolUse":[{"matcher":"…","hooks":[{"type":"command","command":
-/// "…"}]}],"PostToolUse":[…]}`. Events that this host does not have are passed over with a note.
+/// "…"}]}],"PostToolUse":[…]}`. Events of other hosts that are not about calls are passed over with a note; one that nobody
+/// has may be a misspelt one, and is an error.
 pub fn command_hooks(config: &Value, surroundings: &HookSurroundings) -> Result<CommandHooks, InvalidHooks> {
     let Value::Object(events) = config else { return Err(invalid("hooks", &"they are no object of events")) };
     let mut all = CommandHooks { hooks: Vec::new(), notes: Vec::new() };
@@ -87,9 +101,14 @@ pub fn command_hooks(config: &Value, surroundings: &HookSurroundings) -> Result<
         let event = match name.as_str() {
             "PreToolUse" => Event::PreToolUse,
             "PostToolUse" => Event::PostToolUse,
-            other => {
+            other if ELSEWHERE.contains(&other) => {
                 all.notes.push(format!("hooks for `{other}` are passed over: there is no such event here"));
                 continue;
+            }
+            other => {
+                let meant = nearest(other, ["PreToolUse", "PostToolUse"].into_iter());
+                let meant = meant.map(|event| format!("; did you mean `{event}`?")).unwrap_or_default();
+                return Err(invalid(other, &format!("there is no such event{meant}")));
             }
         };
         let Value::Array(groups) = groups else { return Err(invalid(name, &"it is no list of matchers")) };
@@ -124,6 +143,7 @@ struct Told<'a> {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object with `matcher` and `hooks`")]
 struct Group {
     #[serde(default)]
     matcher: Condition,
@@ -131,7 +151,7 @@ struct Group {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", expecting = "an object with `type` and `command`")]
 struct Written {
     r#type: String,
     #[serde(default)]

@@ -92,6 +92,25 @@ impl Condition {
         self.holds_for(&Facts::new(entry, arguments))
     }
 
+    /// The servers it names, as they are written, of which there is none among these.
+    pub fn strangers(&self, servers: &[&str]) -> Vec<&str> {
+        let mut strangers = Vec::new();
+        for Term { test, .. } in self.terms.iter().filter(|term| !term.negated) {
+            match test {
+                Test::Server(patterns) => {
+                    let is_strange = |pattern: &&Pattern| !servers.iter().any(|server| pattern.fits(server));
+                    strangers.extend(patterns.iter().filter(is_strange).map(Pattern::as_str));
+                }
+                Test::Name(patterns) => {
+                    let is_strange = |pattern: &&Pattern| !servers.iter().any(|server| pattern.is_of(server));
+                    strangers.extend(patterns.iter().filter(is_strange).filter_map(Pattern::server));
+                }
+                Test::Hint(_) | Test::Argument(..) => {}
+            }
+        }
+        strangers
+    }
+
     pub(crate) fn holds_for(&self, facts: &Facts<'_>) -> bool {
         self.terms.iter().all(|term| term.test.holds(facts) != term.negated)
     }

@@ -16,7 +16,7 @@ pub struct Policy {
 
 /// One rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with `when` and `then`")]
 pub struct Rule {
     /// Which calls it is about.
     pub when: Condition,
@@ -116,7 +116,7 @@ impl Mode {
 
 /// As people write it: rules one by one, or conditions by what they mean.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "an object with `mode`, `allow`, `ask`, `deny` and `rules`")]
 #[derive(Default)]
 struct Written {
     mode: Mode,

@@ -250,3 +250,19 @@ async fn what_a_server_asks_goes_to_the_same_person() {
     assert_eq!(person.asked()[0], "true elicits: how many?");
     assert!(person.asked()[1].starts_with("true samples: "));
 }
+
+#[test]
+fn a_condition_tells_which_servers_it_names_that_are_not_there() {
+    let strangers = |text: &str| {
+        let condition: Condition = text.parse().unwrap();
+        condition.strangers(&["git", "my.docs", "a__b"]).join(" ")
+    };
+    assert_eq!(strangers("mcp__gti__* server:git"), "gti");
+    assert_eq!(strangers("mcp__gti|mcp__git|server"), "gti");
+    assert_eq!(strangers("server:mail|doc*"), "mail doc*");
+    // These may all fit something.
+    for text in ["", "*", "mcp__*", "mcp__g*", "mcp__my_docs__x", "mcp__a__b__*", "search", "!mcp__gti__*", "server:*"]
+    {
+        assert_eq!(strangers(text), "", "{text}");
+    }
+}

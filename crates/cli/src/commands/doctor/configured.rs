@@ -8,9 +8,10 @@ use wharf::fleet::{Scope, State};
 
 use super::Looked;
 use super::finding::{Class, Finding, Verdict};
-use super::program::{self, Program};
+use crate::dispatcher;
 use crate::exit::Exit;
 use crate::network;
+use crate::program::{self, Program};
 use crate::setup::{Setup, Which, can_be_switched_on, switched_off};
 use crate::surroundings;
 
@@ -31,7 +32,8 @@ pub(super) fn problems(setup: &Setup, which: Which<'_>) -> Vec<Finding> {
         Finding { class: Class::Start, server, check: "configuration", verdict, message, fix, said: Vec::new() }
     };
     let refused = |problem: &&Problem| setup.loaded.servers.iter().any(|found| is_refusal(found, problem));
-    setup.loaded.problems.iter().filter(concerns).filter(|problem| !refused(problem)).map(told).collect()
+    let rules = dispatcher::problems(setup);
+    setup.loaded.problems.iter().chain(&rules).filter(concerns).filter(|problem| !refused(problem)).map(told).collect()
 }
 
 /// Whether a problem only says once more that a server may not be used.

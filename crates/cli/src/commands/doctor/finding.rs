@@ -1,8 +1,10 @@
 //! What is found: in which class, how bad it is, and how to mend it.
 
+use anstyle::Style;
 use serde::{Serialize, Serializer};
 
 use crate::exit::Exit;
+use crate::render;
 
 /// What a finding is about, in the order in which things go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,6 +85,14 @@ impl Verdict {
             Self::Fine => "ok",
             Self::Advice => "advice",
             Self::Problem(_) => "problem",
+        }
+    }
+
+    pub(super) fn style(self) -> Style {
+        match self {
+            Self::Fine => render::GREEN,
+            Self::Advice => render::YELLOW,
+            Self::Problem(_) => render::RED,
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Uri;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
-use wharf::fleet::{Reach, State};
+use wharf::fleet::{Reach, Server, State};
 use wharf::{CallError, CallErrorKind, ConnectErrorKind, Evidence};
 
 use super::Looked;
@@ -100,12 +100,11 @@ fn failure(error: &CallError, kind: &ConnectErrorKind, looked: &Looked<'_>) -> F
         _ if class == Class::Start => "start",
         _ => "handshake",
     };
+    let Server { scope, origin, .. } = &looked.found.server;
+    let fix = render::advice_for_entry(error, *scope, origin.as_ref()).or_else(|| render::advice(error, is_remote));
     let mut said = last_lines(stderr);
     said.extend(noise.iter().map(|line| format!("stdout │ {line}")));
-    class
-        .problem(name, check, Exit::from(kind), error.kind.to_string())
-        .mended_by(render::advice(error, is_remote))
-        .quoting(said)
+    class.problem(name, check, Exit::from(kind), error.kind.to_string()).mended_by(fix).quoting(said)
 }
 
 /// The last lines of a server, as they are quoted.

@@ -7,6 +7,7 @@ use crate::args::Globals;
 use crate::exit::Exit;
 use crate::render;
 use crate::setup::Setup;
+use crate::wrap::wrapped;
 
 /// Where the words of a finding begin: after its mark and its class.
 const INDENT: usize = 21;
@@ -73,39 +74,17 @@ fn is_told(finding: &Finding, globals: &Globals) -> bool {
 
 fn told(finding: &Finding, globals: &Globals, width: usize) -> Vec<String> {
     let room = width.saturating_sub(INDENT).max(NARROWEST);
-    let mut words: Vec<String> = wrapped(&finding.message, room);
+    let mut words: Vec<String> = wrapped(&render::plain(&finding.message), room);
     words.extend(finding.said.iter().map(|line| render::brief(line, if globals.verbose { usize::MAX } else { room })));
     if let Some(fix) = &finding.fix {
-        words.extend(wrapped(&format!("fix: {fix}"), room));
+        words.extend(wrapped(&render::plain(&format!("fix: {fix}")), room));
     }
-    let head = format!("  {} {:<width$}", finding.verdict.mark(), finding.class.as_str(), width = INDENT - 4);
+    let mark = render::painted(&finding.verdict.mark().to_string(), finding.verdict.style());
+    let head = format!("  {mark} {:<width$}", finding.class.as_str(), width = INDENT - 4);
     let line = |(index, words): (usize, String)| {
         if index == 0 { format!("{head}{words}") } else { format!("{:INDENT$}{words}", "") }
     };
     words.into_iter().enumerate().map(line).collect()
-}
-
-/// A text in lines that are no longer than that, unless a word is.
-fn wrapped(text: &str, longest: usize) -> Vec<String> {
-    let text = render::plain(text);
-    let mut lines: Vec<String> = vec![String::new()];
-    let mut length = 0;
-    for word in text.split_whitespace() {
-        let more = word.chars().count();
-        if length > 0 && length + 1 + more > longest {
-            lines.push(String::new());
-            length = 0;
-        }
-        if let Some(line) = lines.last_mut() {
-            if length > 0 {
-                line.push(' ');
-                length += 1;
-            }
-            line.push_str(word);
-            length += more;
-        }
-    }
-    lines
 }
 
 fn summary(findings: &[Finding]) -> String {
@@ -133,17 +112,5 @@ struct Shown<'a> {
 impl<'a> Shown<'a> {
     fn new(findings: &'a [Finding], exit: Exit) -> Self {
         Self { version: 1, ok: exit == Exit::Done, exit: exit as u8, findings }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_words_are_kept_whole_and_everything_else_fits() {
-        let lines = wrapped("a path /which/is/far/too/long/for/this and more of it", 12);
-        assert_eq!(lines, ["a path", "/which/is/far/too/long/for/this", "and more of", "it"]);
-        assert_eq!(wrapped("red \u{1b}[31m", 40), ["red \\u{1b}[31m"]);
     }
 }

@@ -38,7 +38,10 @@ fn content(scope: Scope) -> impl Strategy<Value = (Scope, Content)> {
             list(on)
         );
         let variables = Variables::none();
-        (scope, file::parse(Path::new("f"), &text, Context { scope, variables: &variables, base: None }))
+        (
+            scope,
+            file::parse(Path::new("f"), &text, Context { scope, variables: &variables, base: None, to_keep: false }),
+        )
     })
 }
 

@@ -6,6 +6,7 @@ mod remote;
 use serde_json::Value;
 
 use super::super::address::Family;
+use super::super::problem::Severity;
 use super::super::server::Reach;
 use super::super::text::At;
 use super::super::written::Written;
@@ -139,6 +140,12 @@ fn contradiction(reading: &mut Reading<'_>, hint: &str) {
 }
 
 fn nowhere(reading: &mut Reading<'_>, wanted: Option<Kind>) {
+    // A slip of the finger in the one key that matters is the reason, and not what follows from it.
+    let slips = ["command", "url"].map(|key| Some(format!("did you mean `{key}`?")));
+    if let Some(slip) = reading.problems.iter_mut().find(|problem| slips.contains(&problem.hint)) {
+        slip.severity = Severity::Error;
+        return;
+    }
     let at = reading.at.clone();
     if let Some(args) = at.field("args") {
         reading.error(&args, "stands there without `command`", "add the `command`");

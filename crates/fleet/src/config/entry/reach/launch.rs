@@ -124,10 +124,12 @@ fn loading(reading: &mut Reading<'_>, at: &At<'_>, name: &str) {
 pub(super) fn secret(reading: &mut Reading<'_>, at: &At<'_>, name: &str, text: &str) {
     if danger::looks_secret(name, text) {
         let severity = if reading.context.scope == Scope::Project { Severity::Warning } else { Severity::Note };
+        let scheme = ["Bearer ", "Basic "].into_iter().find(|scheme| text.starts_with(scheme)).unwrap_or_default();
+        let name = if scheme.is_empty() { name } else { "TOKEN" };
         let variable: String =
             name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
         let problem = at.problem(severity, "looks like a secret in plain sight");
-        reading.problems.push(problem.with_hint(format!("take it from a variable: `${{{variable}}}`")));
+        reading.problems.push(problem.with_hint(format!("take it from a variable: `{scheme}${{{variable}}}`")));
     }
 }
 

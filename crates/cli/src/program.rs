@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// What became of looking for a command.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Program {
+pub(crate) enum Program {
     /// It is here.
     At(PathBuf),
     /// It is here, and what should run it is not.
@@ -22,7 +22,7 @@ pub(super) enum Program {
 const FIRST_LINE: u64 = 256;
 
 /// Looks for a command in the folders of `path`; one with a `/` in it is looked for from `folder`.
-pub(super) fn find(command: &str, path: Option<&OsStr>, folder: &Path) -> Program {
+pub(crate) fn find(command: &str, path: Option<&OsStr>, folder: &Path) -> Program {
     let candidates: Vec<PathBuf> = if command.contains('/') {
         vec![folder.join(command)]
     } else {
@@ -58,7 +58,7 @@ fn interpreter(file: &Path) -> Option<String> {
 }
 
 /// How to come by a command that is nowhere.
-pub(super) fn remedy(command: &str, path: Option<&OsStr>) -> String {
+pub(crate) fn remedy(command: &str, path: Option<&OsStr>) -> String {
     let name = command.rsplit('/').next().unwrap_or(command);
     let known = match name {
         "npx" | "npm" | "node" => "install Node.js, which brings `node`, `npm` and `npx`: https://nodejs.org",
