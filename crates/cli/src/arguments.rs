@@ -72,7 +72,7 @@ fn value(text: &str, schema: &Value) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wharf::Item as _;
+    use wharf::{Item as _, Tool};
 
     fn told(words: &[&str]) -> String {
         let tool = r#"{"name":"t","inputSchema":{"properties":{"s":{"type":"string"},"n":{"type":"integer"},"l":{"type":"array"},"o":{"anyOf":[{"type":"string"},{"type":"null"}]}}}}"#;

@@ -51,6 +51,9 @@ pub(crate) async fn run(globals: &Globals, run: Run) -> Exit {
     let prepared = async {
         let turns = Turns::read(&scripted(&run.model)?)?;
         let setup = Setup::load(globals).await?;
+        if let Some(missing) = setup.missing(run.strict).into_iter().next() {
+            return Err(missing);
+        }
         let mut policy = policy(&setup)?;
         for text in &run.allow {
             policy.rules.push(allowed(text)?);

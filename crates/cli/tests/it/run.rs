@@ -120,6 +120,10 @@ fn a_run_that_needs_a_server_does_not_begin_without_it() {
     assert!(loose.err.contains("broken is not there, and has no tools"), "{}", loose.err);
     let strict = person.run(&["run", "-m", "scripted:turns.yaml", "--strict", "go"]);
     assert_eq!((strict.code, strict.out.as_str()), (4, ""));
+    let torn = Person::new().with(USER, "torn", &json!({"commnad": "x", "required": true}));
+    torn.write("project/turns.yaml", "- text: hello\n");
+    let needed = torn.run(&["run", "-m", "scripted:turns.yaml", "go"]);
+    assert!(needed.code == 2 && needed.out.is_empty() && needed.err.contains("torn"), "{}", needed.err);
     let nobody = Person::new();
     nobody.write("project/turns.yaml", "- text: hello\n");
     let alone = nobody.run(&["run", "-m", "scripted:turns.yaml", "go"]);
