@@ -51,7 +51,8 @@ fn rules_and_hooks_that_cannot_be_read_are_a_problem_for_the_doctor_and_in_lists
     0 servers: 0 ok, 0 pieces of advice, 2 problems
     --- stderr
     "#);
-    assert!(person.run(&["list"]).err.contains("policy: cannot be used"));
+    let listed = person.run(&["list", "--json"]);
+    assert!(listed.err.contains("policy: cannot be used") && listed.out.contains("cannot be used"), "{}", listed.out);
 }
 
 #[test]
