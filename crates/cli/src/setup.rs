@@ -185,6 +185,11 @@ impl Setup {
         self.globals.verbose
     }
 
+    /// Whether the configured servers were left out.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.globals.only_mcp
+    }
+
     /// Tells what is wrong with rules and hooks, for commands that do without them.
     pub(crate) fn tell_rules(&self) {
         let wanted = |problem: &&Problem| problem.is_error() || self.globals.verbose;

@@ -13,7 +13,7 @@ use crate::interrupt::guarded;
 use crate::live::Live;
 use crate::servers::Misuse;
 use crate::setup::{How, Setup, Which, switched_off};
-use crate::{describe, remembered, render};
+use crate::{describe, dispatcher, remembered, render};
 
 /// What `--json` shows.
 #[derive(Serialize)]
@@ -103,7 +103,8 @@ fn is_in_the_list(problem: &Problem) -> bool {
 async fn show(globals: &Globals, setup: &Setup, list: &List, tried: &BTreeMap<String, Tried>) -> Exit {
     let rows = rows(setup, tried);
     if globals.json {
-        let problems = setup.loaded.problems.iter().collect();
+        let rules = dispatcher::problems(setup);
+        let problems = setup.loaded.problems.iter().chain(&rules).collect();
         return render::json(&Shown { version: 1, servers: rows, problems }).await;
     }
     if rows.is_empty() {

@@ -51,7 +51,8 @@ fn rules_and_hooks_that_cannot_be_read_are_a_problem_for_the_doctor_and_in_lists
     0 servers: 0 ok, 0 pieces of advice, 2 problems
     --- stderr
     "#);
-    assert!(person.run(&["list"]).err.contains("policy: cannot be used"));
+    let listed = person.run(&["list", "--json"]);
+    assert!(listed.err.contains("policy: cannot be used") && listed.out.contains("cannot be used"), "{}", listed.out);
 }
 
 #[test]
@@ -104,6 +105,8 @@ fn what_waits_for_a_variable_is_written_and_the_variable_is_named() {
     assert!(crate::ran(later).out.contains("ready"));
     let ran = person.run(&["add", "-s", "user", "web", "https://${NO_HOST}/mcp"]);
     assert!(ran.code == 0 && ran.err.contains("NO_HOST is not set now"), "{}", ran.err);
+    let ran = person.run(&["add", "-s", "project", "tool", "${NO_FOLDER}/bin/tool"]);
+    assert!(ran.code == 0 && ran.err.contains("NO_FOLDER is not set now"), "{}", ran.err);
     // Elsewhere it is said what is the matter.
     assert!(person.run(&["approve", "gh"]).err.contains("the variable GH_TOKEN is not set"));
     let out = person.run(&["list"]).out;

@@ -65,7 +65,9 @@ pub(super) fn is_findable(reading: &mut Reading<'_>, at: &At<'_>, command: &str)
         reading.error(at, "`~` means nothing without a shell", "write `${HOME}/…`");
         return false;
     }
-    let is_relative = command.contains(['/', '\\']) && !is_absolute(command);
+    // Where a variable begins it that is not set, nobody knows yet; it is not run like that.
+    let is_open = reading.is_incomplete && command.starts_with("${");
+    let is_relative = command.contains(['/', '\\']) && !is_absolute(command) && !is_open;
     if is_relative && reading.context.scope == Scope::Project {
         let hint = "name a program that is installed, or start it by one, such as `node` with `./server.js`";
         reading.error(at, "is a program in whatever folder the host runs in, which a project may not start", hint);
