@@ -1,6 +1,7 @@
 //! `wharf run`: a model over the tools of the fleet. So far the model is a script; what it is given is what any model
 //! will be given, and its calls go the way all calls go.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -36,8 +37,8 @@ pub(crate) struct Run {
     #[arg(long)]
     strict: bool,
     /// The most turns there may be
-    #[arg(long, value_name = "N", default_value_t = 25)]
-    max_turns: usize,
+    #[arg(long, value_name = "N", default_value_t = NonZeroUsize::new(25).expect("it is not zero"))]
+    max_turns: NonZeroUsize,
     /// Calls that need not be asked about, for example `mcp__git__*` or `server:git !hint:destructive`. May be given
     /// several times
     #[arg(long, value_name = "CONDITION")]
@@ -110,7 +111,7 @@ async fn converse(
         return missing.iter().map(Exit::from).max().unwrap_or(Exit::Unreachable);
     }
     let (mut said, mut answer) = (Vec::new(), None);
-    for (number, canned) in turns.iter().enumerate().take(run.max_turns) {
+    for (number, canned) in turns.iter().enumerate().take(run.max_turns.get()) {
         // What is offered may change between turns, never inside one.
         let turn = Turn { catalog: fleet.catalog(), dispatcher: Arc::clone(dispatcher) };
         let calls = canned.calls(number + 1);
@@ -127,7 +128,7 @@ async fn converse(
         answer = shown.calls.is_empty().then(|| canned.text.clone());
         said.push(shown);
     }
-    let limit_reached = turns.len() > run.max_turns;
+    let limit_reached = turns.len() > run.max_turns.get();
     let exit = if answer.is_some() && !limit_reached { Exit::Done } else { Exit::Failed };
     let written = if globals.json {
         let servers = fleet.statuses().iter().map(ShownServer::new).collect();
