@@ -159,11 +159,11 @@ async fn wait(globals: &Globals, run: &Run, fleet: &Fleet) -> Result<(), Vec<Sta
         fleet.settled(GRACE).await;
         Ok::<_, Vec<Status>>(())
     };
-    let shown = Live::watch(fleet, globals.quiet);
-    tokio::pin!(waiting, shown);
+    tokio::pin!(waiting);
+    // What is shown is gone when the waiting is over, before anything else is said.
     let waited = tokio::select! {
         waited = &mut waiting => waited,
-        () = &mut shown => waiting.await,
+        () = Live::watch(fleet, globals.quiet) => waiting.await,
     };
     waited?;
     if !globals.quiet {

@@ -3,7 +3,7 @@
 use super::*;
 
 fn shown(host: Host, text: &str) -> String {
-    shown_in(host, text, Some(Path::new("/work/shop")))
+    shown_in(host, text, Some(Path::new("/home/me/shop")))
 }
 
 fn shown_in(host: Host, text: &str, project: Option<&Path>) -> String {
@@ -32,10 +32,10 @@ fn claude_code_has_a_persons_servers_and_those_of_every_project() {
             "in-page": {"type": "sdk", "name": "x"}
         },
         "projects": {
-            "/work/shop": {"allowedTools": [], "disabledMcpServers": ["memory"], "mcpServers": {
+            "/home/me/shop": {"allowedTools": [], "disabledMcpServers": ["memory"], "mcpServers": {
                 "github": {"type": "stdio", "command": "docker", "args": ["run", "-e", "GITHUB_TOKEN", "ghcr.io/github/github-mcp-server"], "env": {"GITHUB_TOKEN": "${GITHUB_TOKEN}"}}
             }},
-            "/work/other": {"mcpServers": {"db": {"command": "db"}}}
+            "/home/me/other": {"mcpServers": {"db": {"command": "db"}}}
         }
     }"#;
     insta::assert_snapshot!(shown(Host::ClaudeCode, file), @r#"
@@ -90,7 +90,7 @@ fn cursor_has_words_for_folders_and_variables() {
         "remote": {"url": "https://mcp.example.com/mcp", "headers": {"Authorization": "Bearer ${env:TOKEN}"}, "auth": {"CLIENT_ID": "a"}, "disabled": true}
     }}"#;
     insta::assert_snapshot!(shown(Host::Cursor, file), @r#"
-    local {"type":"stdio","command":"/work/shop/.venv/bin/python","args":["shop","${HOME}/x/y","$${config:theme}"],"env":{"API_KEY":"${SHOP_API_KEY}"}}
+    local {"type":"stdio","command":"/home/me/shop/.venv/bin/python","args":["shop","${HOME}/x/y","$${config:theme}"],"env":{"API_KEY":"${SHOP_API_KEY}"}}
       - `${config:theme}` means nothing here, and is plain text now
       - `envFile` was left out: put its variables into `env`
     remote {"type":"http","url":"https://mcp.example.com/mcp","headers":{"Authorization":"Bearer ${TOKEN}"},"enabled":false}
@@ -245,17 +245,17 @@ fn a_nest_without_end_is_an_error_and_no_overflow() {
 #[test]
 fn every_host_has_its_places() {
     let folders =
-        Folders { home: Path::new("~"), config: Path::new("~/.config"), project: Some(Path::new("/work/shop")) };
+        Folders { home: Path::new("~"), config: Path::new("~/.config"), project: Some(Path::new("/home/me/shop")) };
     let line = |host: Host| {
         let files: Vec<String> = default_files(host, &folders).iter().map(|file| file.display().to_string()).collect();
         format!("{host}: {}", files.join(", "))
     };
     insta::assert_snapshot!(Host::ALL.map(line).join("\n"), @"
-    claude-code: /work/shop/.mcp.json, ~/.claude.json
+    claude-code: /home/me/shop/.mcp.json, ~/.claude.json
     claude-desktop: ~/.config/Claude/claude_desktop_config.json, ~/Library/Application Support/Claude/claude_desktop_config.json
-    cursor: /work/shop/.cursor/mcp.json, ~/.cursor/mcp.json
-    vscode: /work/shop/.vscode/mcp.json, ~/.config/Code/User/mcp.json, ~/.config/Code/User/settings.json, ~/Library/Application Support/Code/User/mcp.json, ~/Library/Application Support/Code/User/settings.json
-    codex: /work/shop/.codex/config.toml, ~/.codex/config.toml
+    cursor: /home/me/shop/.cursor/mcp.json, ~/.cursor/mcp.json
+    vscode: /home/me/shop/.vscode/mcp.json, ~/.config/Code/User/mcp.json, ~/.config/Code/User/settings.json, ~/Library/Application Support/Code/User/mcp.json, ~/Library/Application Support/Code/User/settings.json
+    codex: /home/me/shop/.codex/config.toml, ~/.codex/config.toml
     ");
     assert!(Host::ALL.iter().all(|host| host.as_str().parse() == Ok(*host)));
     assert_eq!(
