@@ -61,7 +61,7 @@ async fn three_that_cost_a_process_are_connected_at_the_same_time_unless_told_ot
 #[tokio::test]
 async fn twenty_that_cost_a_connection_are_connected_at_the_same_time() {
     // Each server answers its greeting late enough for all that may come to be there.
-    let hold = [Step::Wait(400), Step::Normally];
+    let hold = [Step::Wait(1000), Step::Normally];
     let server = HttpScripted::new(Script::good().on("initialize", hold));
     let listening = server.listen().await;
     let url = format!("http://{}/mcp", listening.address());
