@@ -24,7 +24,7 @@ mod server;
 mod signature;
 pub mod simple;
 mod store;
-mod text;
+pub(crate) mod text;
 mod watch;
 mod written;
 

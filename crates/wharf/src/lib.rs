@@ -24,6 +24,11 @@
 //! Programs without a runtime use [`blocking`]; whoever writes servers uses [`server`]; [`factories`] makes the
 //! tools of an agent from its definition.
 
+/// What the guide for programs shows compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/fleet.md")]
+struct FleetGuide;
+
 pub mod blocking;
 pub mod factories;
 mod gather;

@@ -1,26 +1,15 @@
 //! JSON as editors write it: with comments, and a comma too many.
 
 use jsonc_parser::ast::Value as Ast;
-use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
+use jsonc_parser::{CollectOptions, parse_to_ast};
 use serde_json::{Map, Value};
 
 use super::ImportError;
+use crate::config::text::options;
 
 /// The object that a file holds, its fields in their order.
 pub(super) fn parse(text: &str) -> Result<Map<String, Value>, ImportError> {
-    let options = ParseOptions {
-        allow_comments: true,
-        allow_trailing_commas: true,
-        allow_loose_object_property_names: false,
-        allow_missing_commas: false,
-        allow_single_quoted_strings: false,
-        allow_hexadecimal_numbers: false,
-        allow_unary_plus_numbers: false,
-        allow_bare_decimal_point_numbers: false,
-        allow_non_finite_numbers: false,
-        allow_extended_string_escapes: false,
-    };
-    let parsed = parse_to_ast(text, &CollectOptions::default(), &options).map_err(|error| {
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &options()).map_err(|error| {
         let (line, reason) = (error.line_display(), error.kind().to_string());
         ImportError::Unreadable { format: "JSON", line, reason }
     })?;
