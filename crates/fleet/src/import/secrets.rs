@@ -2,12 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// How keys of well-known services begin.
-const BEGINNINGS: [&str; 13] =
-    ["sk-", "sk_", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "AIza", "hf_", "npm_"];
-/// What secrets are called.
-const CALLED: [&str; 9] =
-    ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "API_KEY", "APIKEY", "API-KEY", "AUTHORIZATION", "PRIVATE_KEY"];
+use crate::config::looks_secret;
 
 /// Names the places of an entry that seem to hold a secret, and how to keep it out of the file.
 pub(super) fn notes(entry: &Map<String, Value>) -> Vec<String> {
@@ -15,7 +10,7 @@ pub(super) fn notes(entry: &Map<String, Value>) -> Vec<String> {
     for group in ["env", "headers"] {
         for (name, value) in entry.get(group).and_then(Value::as_object).into_iter().flatten() {
             let text = value.as_str().unwrap_or_default();
-            if is_secret(name, text) {
+            if looks_secret(name, text) {
                 let scheme = text.split_once(' ').map(|(scheme, _)| format!("{scheme} ")).unwrap_or_default();
                 let scheme = if group == "headers" { scheme } else { String::new() };
                 let better = format!("{scheme}${{{}}}", variable(name));
@@ -27,29 +22,19 @@ pub(super) fn notes(entry: &Map<String, Value>) -> Vec<String> {
         let text = value.as_str().unwrap_or_default();
         // An option may name what it holds.
         let (name, text) = text.split_once('=').unwrap_or(("", text));
-        if is_secret(name, text) {
+        if looks_secret(name, text) {
             notes.push("`args` holds a secret, which other users of this machine can see; use `env`".to_owned());
             break;
         }
     }
     let url = entry.get("url").and_then(Value::as_str).unwrap_or_default();
     let query = url.split_once('?').map_or("", |(_, query)| query);
-    let with_secret = |pair: &str| pair.split_once('=').is_some_and(|(name, value)| is_secret(name, value));
+    let with_secret = |pair: &str| pair.split_once('=').is_some_and(|(name, value)| looks_secret(name, value));
     let person = url.split_once("://").and_then(|(_, rest)| rest.split(['/', '?', '#']).next()?.split_once('@'));
     if query.split('&').any(with_secret) || person.is_some_and(|(person, _)| !person.contains("${")) {
         notes.push("`url` holds a secret; send it as a header, or as `${VAR}`".to_owned());
     }
     notes
-}
-
-fn is_secret(name: &str, text: &str) -> bool {
-    if text.contains("${") || text.chars().count() < 8 {
-        return false;
-    }
-    let name = name.to_ascii_uppercase();
-    let bare = text.split_once(' ').map_or(text, |(_, rest)| rest);
-    let is_path = text.starts_with(['/', '~', '.']);
-    BEGINNINGS.iter().any(|start| bare.starts_with(start)) || (!is_path && CALLED.iter().any(|it| name.contains(it)))
 }
 
 /// A name as variables have them.
