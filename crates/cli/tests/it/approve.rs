@@ -1,6 +1,6 @@
 //! `wharf approve`.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
@@ -100,14 +100,9 @@ fn on_a_terminal_a_person_is_asked_and_silence_is_a_no() {
     let person = project();
     let answered = |answer: &str| {
         let command = format!("{} approve demo", env!("CARGO_BIN_EXE_wharf"));
-        let mut script = Command::new("script");
-        script.args(["--quiet", "--return", "--command", &command, "/dev/null"]).stdin(Stdio::piped());
-        script
-            .env("SECRET", "s3cr3t")
-            .env("HOME", person.path("home"))
-            .current_dir(person.path("project"))
-            .stdout(Stdio::piped());
-        let mut child = script.spawn().unwrap();
+        let mut script = crate::on_terminal(&command);
+        script.env("HOME", person.path("home")).current_dir(person.path("project"));
+        let mut child = script.stdin(Stdio::piped()).spawn().unwrap();
         std::io::Write::write_all(&mut child.stdin.take().unwrap(), answer.as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap())

@@ -77,11 +77,8 @@ fn what_a_terminal_would_act_on_never_reaches_it_and_a_pipe_gets_what_was_sent()
         piped.out
     );
     assert_eq!(piped.err, "warning: s: block 3 of the result: it is of the unknown type `hologram`\n");
-    // `script` runs a command on a terminal of its own.
     let command = format!("{} call s mixed --mcp '{}'", env!("CARGO_BIN_EXE_wharf"), server.mcp());
-    let mut script = std::process::Command::new("script");
-    script.args(["--quiet", "--return", "--command", &command, "/dev/null"]).stdin(std::process::Stdio::null());
-    let seen = String::from_utf8(script.output().unwrap().stdout).unwrap();
+    let seen = String::from_utf8(crate::on_terminal(&command).output().unwrap().stdout).unwrap();
     assert!(seen.contains(r"bell \u{7} and \u{1b}]52;c;aGk=\u{7}"), "{seen:?}");
 }
 

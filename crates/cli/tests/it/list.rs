@@ -112,18 +112,17 @@ fn a_server_that_cannot_be_used_is_shown_with_the_reason() {
 fn a_terminal_sees_the_servers_while_they_connect_and_nothing_is_left_of_it() {
     let slow = crate::Server::new(&Script::good().at_start([wharf_testkit::Step::Wait(700)]));
     let command = format!("{} list --mcp '{}' --protocol legacy", env!("CARGO_BIN_EXE_wharf"), slow.mcp());
-    let mut script = std::process::Command::new("script");
-    script.args(["--quiet", "--return", "--command", &command, "/dev/null"]).stdin(std::process::Stdio::null());
-    script.env("TERM", "xterm").env("HOME", slow.path()).env_remove("NO_COLOR");
-    let seen = String::from_utf8(script.output().unwrap().stdout).unwrap();
+    let seen_on = |terminal: &str| {
+        let mut script = crate::on_terminal(&command);
+        script.env("TERM", terminal).env("HOME", slow.path());
+        String::from_utf8(script.output().unwrap().stdout).unwrap()
+    };
+    let seen = seen_on("xterm");
     assert!(seen.contains("\u{1b}[?25l") && seen.contains("connecting, 0 s"), "{seen:?}");
     // The last thing before the answer takes the line away and brings the cursor back.
     let (_, answer) = seen.rsplit_once("\u{1b}[1A\r\u{1b}[J\u{1b}[?25h").unwrap();
     assert!(answer.starts_with("SERVER"), "{answer:?}");
-    let mut dumb = std::process::Command::new("script");
-    dumb.args(["--quiet", "--return", "--command", &command, "/dev/null"]).stdin(std::process::Stdio::null());
-    dumb.env("TERM", "dumb").env("HOME", slow.path());
-    assert!(!String::from_utf8(dumb.output().unwrap().stdout).unwrap().contains('\u{1b}'));
+    assert!(!seen_on("dumb").contains('\u{1b}'));
     let piped = ran(crate::wharf(&["list", "--mcp", &slow.mcp()]));
     assert_eq!(piped.err, "");
 }

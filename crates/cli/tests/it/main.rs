@@ -41,6 +41,15 @@ fn wharf(arguments: &[&str]) -> Command {
     command
 }
 
+/// A line of the shell on a terminal of its own, in an environment as bare as that of `wharf`. What it shows is on stdout.
+fn on_terminal(line: &str) -> Command {
+    let mut script = Command::new("script");
+    script.args(["--quiet", "--return", "--command", line, "/dev/null"]).env_clear();
+    script.env("PATH", "/usr/bin:/bin").env("TERM", "xterm").env("SECRET", "s3cr3t").stdin(Stdio::null());
+    script.stdout(Stdio::piped());
+    script
+}
+
 /// A scripted server for `--mcp`, in a folder of its own; `$` in its texts stands for that folder.
 struct Server {
     folder: tempfile::TempDir,

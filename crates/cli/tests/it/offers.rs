@@ -1,7 +1,5 @@
 //! `wharf prompts`, `prompt`, `resources` and `read`.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
 use wharf_testkit::{Script, Step};
 
@@ -238,9 +236,6 @@ fn servers_that_are_not_there_end_these_commands_as_they_end_a_call() {
 
 /// What a command writes to a terminal.
 fn on_terminal(server: &Server, arguments: &str) -> String {
-    // `script` runs a command on a terminal of its own.
     let command = format!("{} {arguments} --mcp '{}'", env!("CARGO_BIN_EXE_wharf"), server.mcp());
-    let mut script = Command::new("script");
-    script.args(["--quiet", "--return", "--command", &command, "/dev/null"]).stdin(std::process::Stdio::null());
-    String::from_utf8(script.output().unwrap().stdout).unwrap()
+    String::from_utf8(crate::on_terminal(&command).output().unwrap().stdout).unwrap()
 }

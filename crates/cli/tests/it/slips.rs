@@ -230,8 +230,7 @@ fn what_is_added_is_looked_at() {
 fn messages_on_a_terminal_break_between_words() {
     let person = Person::new();
     let command = format!("stty cols 40; {} call somebody something", env!("CARGO_BIN_EXE_wharf"));
-    let mut script = std::process::Command::new("script");
-    script.args(["--quiet", "--return", "--command", &command, "/dev/null"]).stdin(std::process::Stdio::null());
+    let mut script = crate::on_terminal(&command);
     script.current_dir(person.path("project")).env("HOME", person.path("home")).env("TERM", "dumb");
     let seen = String::from_utf8(script.output().unwrap().stdout).unwrap();
     let lines: Vec<&str> = seen.lines().map(str::trim_end).collect();
