@@ -15,10 +15,13 @@ use wharf::{Json, ServerName, ToolCall, Tools, TraceEvent, TraceSink};
 use crate::contenders::{Server, Wharf, program, rmcp_over_http, rmcp_over_stdio};
 use crate::measure::{cpu_time, median, peak_memory_of, resident_memory};
 
-/// Calls in a row, in one round.
-const SEQUENTIAL: usize = 4_000;
-/// Calls in one round with 32 under way.
-const CROWD: usize = 40_000;
+/// Calls in a row, until it is the other's turn.
+const SEQUENTIAL: usize = 250;
+/// Calls with 32 under way, until it is the other's turn.
+const CROWD: usize = 3_200;
+/// How often each has its turn. Turns are short and their order changes, because what came before a turn (a machine that
+/// had a rest, and one that did not) makes more of a difference than what is measured.
+const TURNS: usize = 96;
 /// How many are under way.
 const IN_FLIGHT: usize = 32;
 /// Servers in processes of their own.
@@ -85,15 +88,19 @@ async fn calls() -> bool {
         async move { call(&*turn).await }
     };
     let mut times = [const { Vec::new() }; 4];
-    for round in 0..=ROUNDS {
-        let took = [
-            time(sequential(async || session.call("small").await)).await,
-            time(sequential(async || call(&*turn).await)).await,
-            time(crowd(crowd_session.clone())).await,
-            time(crowd(crowd_turn.clone())).await,
-        ];
-        if round > 0 {
-            times.iter_mut().zip(took).for_each(|(times, took)| times.push(took));
+    for step in 0..2 * TURNS {
+        // One, the other, the other, the one.
+        if matches!(step % 4, 0 | 3) {
+            times[0].push(time(sequential(async || session.call("small").await)).await);
+        } else {
+            times[1].push(time(sequential(async || call(&*turn).await)).await);
+        }
+    }
+    for step in 0..2 * TURNS {
+        if matches!(step % 4, 0 | 3) {
+            times[2].push(time(crowd(crowd_session.clone())).await);
+        } else {
+            times[3].push(time(crowd(crowd_turn.clone())).await);
         }
     }
     fleet.close().await;
@@ -142,7 +149,7 @@ where
 
 async fn call(tools: &dyn Tools) {
     let arguments = Json::from(serde_json::json!({"text": "hello"}));
-    let call = ToolCall { id: "call".to_owned(), name: "mcp__local-0__small".to_owned(), arguments };
+    let call = ToolCall { id: "call".into(), name: "mcp__local-0__small".into(), arguments };
     let output = tools.call(&call).await.expect("an answer");
     assert!(!output.content[0].as_text().expect("text").is_empty());
 }

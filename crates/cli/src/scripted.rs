@@ -97,8 +97,8 @@ impl Turn {
     /// The calls of this turn, the `number`th, as a model would make them.
     pub(crate) fn calls(&self, number: usize) -> Vec<ToolCall> {
         let call = |(position, call): (usize, &Call)| ToolCall {
-            id: call.id.clone().unwrap_or_else(|| format!("call_{number}_{}", position + 1)),
-            name: call.name.clone(),
+            id: call.id.clone().unwrap_or_else(|| format!("call_{number}_{}", position + 1)).into(),
+            name: call.name.as_str().into(),
             arguments: Value::Object(call.arguments.clone()).into(),
         };
         self.tools.iter().enumerate().map(call).collect()
@@ -118,7 +118,7 @@ mod tests {
             let turns = parse(text).unwrap();
             assert_eq!(turns.len(), 2);
             let calls = turns[0].calls(1);
-            assert_eq!((calls[0].id.as_str(), calls[0].name.as_str()), ("call_1_1", "mcp__c__add"));
+            assert_eq!((&*calls[0].id, &*calls[0].name), ("call_1_1", "mcp__c__add"));
             assert_eq!(calls[0].arguments.as_str(), r#"{"a":1,"note":"2"}"#);
         }
     }

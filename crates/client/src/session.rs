@@ -50,7 +50,6 @@ use attempt::Parts;
 use beliefs::Beliefs;
 use discover::{Discovered, discover};
 use manner::{Request, Speaker, Wishes};
-use rounds::Round;
 
 /// Counts the sessions of this process.
 static SESSIONS: AtomicU64 = AtomicU64::new(1);
@@ -347,7 +346,7 @@ impl Live {
     /// Asks whether the server is there, by what its era has for that.
     async fn ping(&self, limits: Limits) -> Result<Json, CallErrorKind> {
         let method = if self.speaker.is_modern() { "server/discover" } else { "ping" };
-        let answer = self.speaker.send(&mut Request::new(method, &json!({}), limits), &Round::default()).await;
+        let answer = self.speaker.send(&mut Request::new(method, &json!({}), limits), None).await;
         answer.map_err(|kind| match kind {
             CallErrorKind::Server { code, message, .. } if self.wire.renews() && session_loss(code, &message) => {
                 CallErrorKind::SessionLost { code, message }

@@ -14,6 +14,7 @@ mod outbox;
 mod questions;
 mod queue;
 mod reader;
+mod steps;
 mod waiting;
 
 use std::collections::HashMap;
@@ -40,6 +41,7 @@ use out::Out;
 pub(crate) use questions::Question;
 use queue::Queue;
 use reader::Reader;
+pub(crate) use steps::Steps;
 use waiting::{Answered, Waiting};
 
 /// Requests that may be under way on one connection; further ones wait for their turn.
@@ -50,8 +52,6 @@ const CONNECTIONS: usize = 256;
 const POSTS: usize = 4 * IN_FLIGHT;
 /// The same where only those requests are posted about whose answers the reader brings.
 const FEW_POSTS: usize = 4 * CONNECTIONS;
-/// Progress messages that may wait for one caller; more are dropped.
-const PROGRESS: usize = 256;
 /// How long the reader may take to see the end of a connection that is being closed.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// How long a server may take to accept what is no request, where it has to say that it does.
@@ -161,7 +161,8 @@ enum Post {
 /// Who waits for an answer.
 struct Waiter {
     answer: oneshot::Sender<Result<Json, Failure>>,
-    progress: Option<mpsc::Sender<Progress>>,
+    /// Whether anybody wants to hear of progress.
+    follows: bool,
     heard: Arc<Heard>,
     /// Until when it is waited for an answer that may have come already, unrecognised, and as what.
     suspected: Option<(Instant, Arc<str>)>,
@@ -265,76 +266,73 @@ impl Line {
     /// Sends a request and waits for its answer. Dropping the future cancels the request on the wire.
     ///
     /// `params` is given the request's id, which is also its progress token.
-    pub(crate) async fn request<P: Serialize>(
-        &self,
-        asked: Asked<'_>,
+    pub(crate) fn request<'a, P: Serialize>(
+        &'a self,
+        asked: Asked<'a>,
         params: impl FnOnce(u64) -> P,
-    ) -> Result<Json, CallErrorKind> {
+    ) -> impl Future<Output = Result<Json, CallErrorKind>> {
+        // Taken apart here and not in the future, which would keep both the whole and its parts.
         let Asked { method, mut limits, headers, on_progress } = asked;
-        let shared = &*self.shared;
-        let _permit = if let Ok(permit) = shared.permits.try_acquire() {
-            permit
-        } else {
-            let asked = Instant::now();
-            let permit = tokio::time::timeout(limits.shortest(), shared.permits.acquire()).await;
-            // Waiting for one's turn is part of the whole.
-            limits.total = limits.total.map(|total| total.saturating_sub(asked.elapsed()));
-            permit.ok().and_then(Result::ok).ok_or(CallErrorKind::Busy)?
-        };
-        if shared.ending.get().is_some() || shared.closing.get().is_some() {
-            return Err(CallErrorKind::Connect(self.not_sent()));
-        }
-        let id = shared.next_id.fetch_add(1, Ordering::Relaxed);
-        let (answer, receiver) = oneshot::channel();
-        let heard = Arc::new(Heard { at: AtomicU64::new(shared.running_time()), ..Heard::default() });
-        let (progress, on_progress) = match on_progress {
-            Some(on_progress) => {
-                let (sender, receiver) = mpsc::channel(PROGRESS);
-                (Some(sender), Some((receiver, on_progress)))
+        async move {
+            let shared = &*self.shared;
+            let _permit = if let Ok(permit) = shared.permits.try_acquire() {
+                permit
+            } else {
+                let asked = Instant::now();
+                let permit = tokio::time::timeout(limits.shortest(), shared.permits.acquire()).await;
+                // Waiting for one's turn is part of the whole.
+                limits.total = limits.total.map(|total| total.saturating_sub(asked.elapsed()));
+                permit.ok().and_then(Result::ok).ok_or(CallErrorKind::Busy)?
+            };
+            if shared.ending.get().is_some() || shared.closing.get().is_some() {
+                return Err(CallErrorKind::Connect(self.not_sent()));
             }
-            None => (None, None),
-        };
-        let waiter = Waiter { answer, progress, heard: Arc::clone(&heard), suspected: None };
-        match &shared.out {
-            Out::Pipe(_) => shared.posts.push(Post::Expect(id, waiter)).map_err(|_| CallErrorKind::Busy)?,
-            Out::Posts(_) => drop(shared.fresh().insert(id, waiter)),
-        }
-        // From here on the request counts as under way: if we are dropped, the server is told.
-        let handshake = method == "initialize";
-        let greeting = handshake || method == "server/discover";
-        let hangs_up = self.takes_headers() && shared.stateless.load(Ordering::Relaxed);
-        let mut in_flight = InFlight { shared, id, forgotten: false, answered: false, cancels: !greeting && !hangs_up };
-        let message = write(Some(id), method, Some(params(id)));
-        let posting = match &shared.out {
-            Out::Pipe(outbox) => {
-                outbox.post(message).map_err(|_| CallErrorKind::Busy)?;
-                None
+            let id = shared.next_id.fetch_add(1, Ordering::Relaxed);
+            let (answer, receiver) = oneshot::channel();
+            let heard = Arc::new(Heard { at: AtomicU64::new(shared.running_time()), ..Heard::default() });
+            let waiter = Waiter { answer, follows: on_progress.is_some(), heard: Arc::clone(&heard), suspected: None };
+            match &shared.out {
+                Out::Pipe(_) => shared.posts.push(Post::Expect(id, waiter)).map_err(|_| CallErrorKind::Busy)?,
+                Out::Posts(_) => drop(shared.fresh().insert(id, waiter)),
             }
-            Out::Posts(lanes) => {
-                Some(lanes.request(Posted { id, method, message, handshake, headers, heard: Arc::clone(&heard) }))
+            // From here on the request counts as under way: if we are dropped, the server is told.
+            let handshake = method == "initialize";
+            let greeting = handshake || method == "server/discover";
+            let hangs_up = self.takes_headers() && shared.stateless.load(Ordering::Relaxed);
+            let mut in_flight =
+                InFlight { shared, id, forgotten: false, answered: false, cancels: !greeting && !hangs_up };
+            let message = write(Some(id), method, Some(params(id)));
+            let posting = match &shared.out {
+                Out::Pipe(outbox) => {
+                    outbox.post(message).map_err(|_| CallErrorKind::Busy)?;
+                    None
+                }
+                Out::Posts(lanes) => {
+                    Some(lanes.request(Posted { id, method, message, handshake, headers, heard: Arc::clone(&heard) }))
+                }
+            };
+            // Either the reader finds our post when it ends, or we find its ending here.
+            fence(Ordering::SeqCst);
+            // Only a request that begins no session, and that the server has not begun to work on, can have met with a lost one.
+            let mut begun = greeting;
+            let answer = if shared.ending.get().is_some() {
+                Err(Failure::Ended)
+            } else if shared.closing.get().is_some() {
+                Err(Failure::Closed)
+            } else {
+                let mut waiting = Waiting::new(shared, receiver, heard, limits, posting);
+                let Answered { answer, by_reader, progressed } = waiting.answer(on_progress).await?;
+                in_flight.forgotten = by_reader;
+                // What an old server makes of the question of a modern client is no loss.
+                begun = greeting || progressed;
+                answer
+            };
+            in_flight.answered = !matches!(answer, Err(Failure::Unanswered(_) | Failure::Post(PostError::Lost(_))));
+            if answer.is_ok() && !greeting {
+                shared.useful.store(true, Ordering::Relaxed);
             }
-        };
-        // Either the reader finds our post when it ends, or we find its ending here.
-        fence(Ordering::SeqCst);
-        // Only a request that begins no session, and that the server has not begun to work on, can have met with a lost one.
-        let mut begun = greeting;
-        let answer = if shared.ending.get().is_some() {
-            Err(Failure::Ended)
-        } else if shared.closing.get().is_some() {
-            Err(Failure::Closed)
-        } else {
-            let waiting = Waiting::new(shared, receiver, heard, limits, posting);
-            let Answered { answer, by_reader, progressed } = waiting.answer(on_progress).await?;
-            in_flight.forgotten = by_reader;
-            // What an old server makes of the question of a modern client is no loss.
-            begun = greeting || progressed;
-            answer
-        };
-        in_flight.answered = !matches!(answer, Err(Failure::Unanswered(_) | Failure::Post(PostError::Lost(_))));
-        if answer.is_ok() && !greeting {
-            shared.useful.store(true, Ordering::Relaxed);
+            answer.map_err(|failure| self.no_result(failure, begun))
         }
-        answer.map_err(|failure| self.no_result(failure, begun))
     }
 
     /// Whether the connection has been of any use beyond its handshake.

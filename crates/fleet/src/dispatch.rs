@@ -124,7 +124,7 @@ impl Dispatcher {
         catalog: &Catalog,
         call: &ToolCall,
     ) -> (Result<ToolOutput, CallFailed>, Option<Cause>) {
-        let span = tracing::info_span!("call", server = tracing::field::Empty, tool = call.name, call = call.id);
+        let span = tracing::info_span!("call", server = tracing::field::Empty, tool = &*call.name, call = &*call.id);
         let mut story = Story::begin(self.trace.as_deref(), call);
         let (result, cause) = match self.carry_out(catalog, call, &mut story).instrument(span).await {
             Ok((output, cause)) => (Ok(output), cause),
@@ -135,7 +135,12 @@ impl Dispatcher {
         (result, cause)
     }
 
-    async fn carry_out(&self, catalog: &Catalog, call: &ToolCall, story: &mut Story<'_>) -> Result<Answered, Stop> {
+    async fn carry_out<'a>(
+        &self,
+        catalog: &'a Catalog,
+        call: &ToolCall,
+        story: &mut Story<'a>,
+    ) -> Result<Answered, Stop> {
         let Some(entry) = catalog.get(&call.name) else {
             story.step(|| TraceStep::NotOffered);
             return Err(Stop::Refused(words::not_offered(catalog, &call.name), Cause::NotOffered));
@@ -186,9 +191,11 @@ impl Dispatcher {
 
         self.permit(Planned { entry, tool, seen: &seen }, wish, story).await?;
         story.goes_out(&seen);
-        let (output, mut cause) = self.ask_callee((entry, tool), &arguments, story).await?;
+        let (mut output, mut cause) = self.ask_callee((entry, tool), &arguments, story).await?;
         story.came_back();
-        let mut output = self.capped(entry, output, story).await;
+        if let Some(limit) = self.exceeded(entry, &output) {
+            output = Box::pin(self.capped(output, limit, story)).await;
+        }
 
         for hook in &self.hooks {
             if !hook.condition().holds(entry, &seen) {
@@ -201,7 +208,10 @@ impl Dispatcher {
                 After::Replace(replaced) => {
                     cause = None;
                     story.step(|| TraceStep::Replaced { by: by() });
-                    output = self.capped(entry, replaced, story).await;
+                    output = replaced;
+                    if let Some(limit) = self.exceeded(entry, &output) {
+                        output = Box::pin(self.capped(output, limit, story)).await;
+                    }
                 }
                 After::Block(reason) => {
                     output = ToolOutput::error(words::withheld(entry, &reason));
@@ -281,23 +291,33 @@ impl Dispatcher {
         arguments: &Json,
         story: &mut Story<'_>,
     ) -> Result<Answered, Stop> {
-        let (began, total) = (Instant::now(), entry.settings.timeout.or(self.total));
+        let total = entry.settings.timeout.or(self.total);
+        let ends = total.and_then(|total| Instant::now().checked_add(total));
         let error = match self.call_once(entry, tool, arguments, (total, story)).await {
             Ok(output) => return Ok((output, None)),
-            Err(error) if matches!(error.kind, CallErrorKind::SessionLost { .. }) => {
-                // It did not run. On the next session the tool may be another, or gone.
-                let again = Box::pin(async {
-                    let newer = as_it_is(entry, story).await?;
-                    let left = total.map(|total| total.saturating_sub(began.elapsed()));
-                    Ok(self.call_once(entry, newer.as_ref().unwrap_or(&entry.tool), arguments, (left, story)).await)
-                });
-                match again.await? {
-                    Ok(output) => return Ok((output, None)),
-                    Err(error) => error,
-                }
-            }
             Err(error) => error,
         };
+        // Hardly any call comes here, and none should be as large as those that do.
+        Box::pin(self.not_answered(entry, arguments, (ends, story), error)).await
+    }
+
+    /// What becomes of a call that failed with `error`.
+    async fn not_answered(
+        &self,
+        entry: &Entry,
+        arguments: &Json,
+        (ends, story): (Option<Instant>, &mut Story<'_>),
+        mut error: CallError,
+    ) -> Result<Answered, Stop> {
+        if matches!(error.kind, CallErrorKind::SessionLost { .. }) {
+            // It did not run. On the next session the tool may be another, or gone.
+            let newer = as_it_is(entry, story).await?;
+            let left = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
+            match self.call_once(entry, newer.as_ref().unwrap_or(&entry.tool), arguments, (left, story)).await {
+                Ok(output) => return Ok((output, None)),
+                Err(another) => error = another,
+            }
+        }
         match &error.kind {
             CallErrorKind::Output { fault, .. } => story.step(|| TraceStep::OutputMisfit { fault: fault.to_string() }),
             CallErrorKind::Arguments { fault, .. } => story.step(|| TraceStep::Misfit { fault: fault.to_string() }),
@@ -333,13 +353,14 @@ impl Dispatcher {
         entry.callee.call(tool, arguments, options).await
     }
 
-    async fn capped(&self, entry: &Entry, output: ToolOutput, story: &mut Story<'_>) -> ToolOutput {
-        let Some(tokens) = self.most_tokens else { return output };
-        let limit = output::limit(entry, tokens);
-        if output::fits(&output, limit) {
-            return output;
-        }
-        let (output, steps) = Box::pin(output::capped(output, limit, self.spill.as_ref())).await;
+    /// The limit that an output may exceed, if it may.
+    fn exceeded(&self, entry: &Entry, output: &ToolOutput) -> Option<usize> {
+        let limit = output::limit(entry, self.most_tokens?);
+        (!output::fits(output, limit)).then_some(limit)
+    }
+
+    async fn capped(&self, output: ToolOutput, limit: usize, story: &mut Story<'_>) -> ToolOutput {
+        let (output, steps) = output::capped(output, limit, self.spill.as_ref()).await;
         for step in steps {
             story.step(|| step);
         }

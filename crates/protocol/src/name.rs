@@ -53,6 +53,12 @@ fn describe(character: char) -> String {
 }
 
 impl ServerName {
+    /// The same name in memory of its own, which nobody else counts references to.
+    #[must_use]
+    pub fn copied(&self) -> Self {
+        Self(Arc::from(&*self.0))
+    }
+
     /// The name as it was written.
     pub fn as_str(&self) -> &str {
         &self.0

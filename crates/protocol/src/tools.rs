@@ -37,9 +37,9 @@ pub struct Offered {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ToolCall {
     /// The model's id for it.
-    pub id: String,
+    pub id: Arc<str>,
     /// The name of an offered tool.
-    pub name: String,
+    pub name: Arc<str>,
     /// The arguments.
     pub arguments: Json,
 }

@@ -19,16 +19,16 @@ pub enum TraceEvent {
     /// A call began.
     ToolStarted {
         /// The model's id for the call.
-        id: String,
+        id: Arc<str>,
         /// The name the model called.
-        name: String,
+        name: Arc<str>,
         /// The arguments as the model wrote them.
         arguments: Json,
     },
     /// A call has come further.
     ToolProgress {
         /// The model's id for the call.
-        id: String,
+        id: Arc<str>,
         /// How much is done.
         progress: f64,
         /// Of how much, if that is known.
@@ -44,9 +44,9 @@ pub enum TraceEvent {
 #[derive(Clone, Debug, Serialize)]
 pub struct ToolTrace {
     /// The model's id for the call.
-    pub id: String,
+    pub id: Arc<str>,
     /// The name the model called.
-    pub name: String,
+    pub name: Arc<str>,
     /// The server, for a tool that lives on one.
     pub server: Option<ServerName>,
     /// The tool's own name, if there is such a tool.

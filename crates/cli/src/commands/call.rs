@@ -95,7 +95,7 @@ async fn choose(globals: &Globals, call: &Call, fleet: &Fleet, given: Option<Jso
 async fn call_tool(globals: &Globals, call: &Call, chosen: &Chosen, by: (&Dispatcher, &Doing)) -> Exit {
     let (Chosen { catalog, entry, arguments, remote }, (dispatcher, doing)) = (chosen, by);
     doing.show(&format!("calling {}", entry.tool.name));
-    let made = ToolCall { id: "call".to_owned(), name: entry.name.to_string(), arguments: arguments.clone() };
+    let made = ToolCall { id: "call".into(), name: Arc::clone(&entry.name), arguments: arguments.clone() };
     let (result, cause) = dispatcher.call_explained(catalog, &made).await;
     doing.clear();
     doing.tell(&call.server, globals);

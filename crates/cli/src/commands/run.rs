@@ -221,7 +221,7 @@ struct Recorder(Mutex<Vec<ToolTrace>>);
 impl Recorder {
     fn take(&self, id: &str) -> Option<ToolTrace> {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let position = told.iter().position(|trace| trace.id == id)?;
+        let position = told.iter().position(|trace| *trace.id == *id)?;
         Some(told.remove(position))
     }
 }
@@ -258,8 +258,8 @@ struct ShownTurn {
 
 #[derive(Serialize)]
 struct ShownCall {
-    id: String,
-    name: String,
+    id: Arc<str>,
+    name: Arc<str>,
     arguments: Json,
     is_error: bool,
     /// What the model reads.

@@ -10,11 +10,12 @@ use tokio::time::Instant;
 use wharf_protocol::{Hints, Json, ToolOutput, ToolResult};
 
 use super::headers::Marked;
-use super::manner::{Request, Welcome};
+use super::manner::{Request, Welcome, shared};
 use super::rounds::Budget;
 use super::{Live, Session};
 use crate::era::HEADER_MISMATCH;
 use crate::transport::parse_headers;
+use crate::wire::NEVER;
 use crate::{CallError, CallErrorKind, ConnectErrorKind, Evidence, Fault, Outcome, Progress, TraceContext};
 
 /// How long a result waits for the list that it is checked against; then it is passed on unchecked.
@@ -52,6 +53,13 @@ pub enum OnLoss {
     Report,
 }
 
+/// A call that may have to be sent more than once.
+struct Call<'a, 'o> {
+    tool: &'a str,
+    arguments: &'a Json,
+    options: &'a mut CallOptions<'o>,
+}
+
 #[derive(Serialize)]
 struct CallParams<'a> {
     name: &'a str,
@@ -73,25 +81,47 @@ impl Session {
         arguments: &Json,
         mut options: CallOptions<'_>,
     ) -> Result<ToolOutput, CallError> {
-        let mut live = self.on(options.generation).await?;
-        let began = Instant::now();
-        let total = self.inner.limits(&options).total;
+        self.call_by(tool, arguments, &mut options).await
+    }
+
+    /// The same for one who may have to call again, and keeps the options: their total is what is left of it.
+    pub async fn call_by(
+        &self,
+        tool: &str,
+        arguments: &Json,
+        options: &mut CallOptions<'_>,
+    ) -> Result<ToolOutput, CallError> {
+        let live = self.on(options.generation).await?;
+        let ends = self.inner.limits(options).total.map(|total| Instant::now() + total.min(NEVER));
         let mended = if options.admitted {
             None
         } else {
             admit(&live, tool, arguments).map_err(|kind| self.inner.call_error(&live, kind))?
         };
-        let arguments = mended.as_ref().unwrap_or(arguments);
+        let mut call = Call { tool, arguments: mended.as_ref().unwrap_or(arguments), options };
+        let error = match self.call_once(&live, &mut call).await {
+            Ok(output) => return Ok(output),
+            Err(error) => error,
+        };
+        // Hardly any call comes here, and none should be as large as those that do.
+        Box::pin(self.call_again(live, &mut call, ends, error)).await
+    }
+
+    /// Sends a call that has failed with `error` again, as often as it may be.
+    async fn call_again(
+        &self,
+        mut live: Arc<Live>,
+        call: &mut Call<'_, '_>,
+        ends: Option<Instant>,
+        mut error: CallError,
+    ) -> Result<ToolOutput, CallError> {
+        let tool = call.tool;
         // A lost session and a lost connection are different things, and each has its own allowance.
         let (mut sessions, mut repetitions) = (self.inner.options.session_retries, 1_u32);
         let mut unknown = None;
         loop {
-            let error = match self.call_once(&live, tool, arguments, &mut options).await {
-                Ok(output) => return Ok(output),
-                Err(error) => error,
-            };
             let lost = self.inner.has_lost(&live, &error);
-            let again = if options.on_loss == OnLoss::Report && error.outcome() == Outcome::NotRun {
+            let again = if call.options.on_loss == OnLoss::Report && error.outcome() == Outcome::NotRun {
                 None
             } else if lost {
                 sessions.checked_sub(1).inspect(|left| sessions = *left)
@@ -101,7 +131,7 @@ impl Session {
                 None
             };
             // All attempts together have the time of one.
-            let left = total.map(|total| total.saturating_sub(began.elapsed()));
+            let left = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
             if again.is_none() || left.is_some_and(|left| left.is_zero()) {
                 return Err(first_unknown(unknown, error));
             }
@@ -109,17 +139,29 @@ impl Session {
             if error.outcome() == Outcome::Unknown {
                 unknown = Some(error);
             }
-            live = match self.on(options.generation).await {
+            live = match self.on(call.options.generation).await {
                 Ok(live) => live,
                 Err(error) => return Err(first_unknown(unknown, error)),
             };
-            options.total = total.map(|total| total.saturating_sub(began.elapsed()));
+            call.options.total = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
+            error = match self.call_once(&live, call).await {
+                Ok(output) => return Ok(output),
+                Err(error) => error,
+            };
         }
     }
 
     /// The connection a call is made on: any, or only that of one generation. Whoever wants that one does not want another
     /// to be opened, least of all on a session that was closed meanwhile.
     async fn on(&self, generation: Option<u64>) -> Result<Arc<Live>, CallError> {
+        let fits = |live: &Arc<Live>| generation.is_none_or(|generation| live.number == generation);
+        match self.inner.up().filter(fits) {
+            Some(live) if !live.doubtful.load(Ordering::Relaxed) => Ok(live),
+            _ => Box::pin(self.found(generation)).await,
+        }
+    }
+
+    async fn found(&self, generation: Option<u64>) -> Result<Arc<Live>, CallError> {
         let Some(generation) = generation else { return Ok(self.inner.ready().await?) };
         let is_it = |live: &Arc<Live>| live.number == generation;
         if let Some(live) = self.inner.up().filter(is_it)
@@ -140,59 +182,44 @@ impl Session {
         }
     }
 
-    async fn call_once(
-        &self,
-        live: &Live,
-        tool: &str,
-        arguments: &Json,
-        options: &mut CallOptions<'_>,
-    ) -> Result<ToolOutput, CallError> {
+    async fn call_once(&self, live: &Live, call: &mut Call<'_, '_>) -> Result<ToolOutput, CallError> {
         let fail = |kind| self.inner.call_error(live, kind);
-        let result = self.send_call(live, tool, arguments, options).await.map_err(fail)?;
+        let result = self.send_call(live, call).await.map_err(fail)?;
 
         let output = ToolOutput::from_json(&result)
             .map_err(|reason| fail(CallErrorKind::Malformed(format!("the result {reason}"))))?;
         if !output.is_error
-            && let Err(fault) = self.check_output(live, tool, &output).await
+            && let Err(fault) = self.check_output(live, call.tool, &output).await
         {
-            let (tool, output) = (tool.to_owned(), Box::new(output));
+            let (tool, output) = (call.tool.to_owned(), Box::new(output));
             return Err(fail(CallErrorKind::Output { tool, fault, output }));
         }
         Ok(output)
     }
 
-    async fn send_call(
-        &self,
-        live: &Live,
-        tool: &str,
-        arguments: &Json,
-        options: &mut CallOptions<'_>,
-    ) -> Result<Json, CallErrorKind> {
-        let own = match &options.headers[..] {
-            [] => HeaderMap::new(),
-            headers => parse_headers(headers).map_err(CallErrorKind::Headers)?,
-        };
+    async fn send_call(&self, live: &Live, call: &mut Call<'_, '_>) -> Result<Json, CallErrorKind> {
+        let Call { tool, arguments, options } = call;
         let (params, limits) = (CallParams { name: tool, arguments }, self.inner.limits(options));
         let budget = Budget::new(live, limits);
+        let age = live.beliefs.tools.age();
         let mut request = Request::new("tools/call", &params, limits).about(tool);
+        request.headers = with_own(&options.headers, live.headers_for(tool, arguments))?;
         request.progress = options.progress.as_mut().map_or(Welcome::Noted, |progress| Welcome::Heard(&mut **progress));
         request.trace = options.trace.as_ref();
-        let mut afresh = None;
-        loop {
-            let age = live.beliefs.tools.age();
-            request.headers.clone_from(&own);
-            request.headers.extend(afresh.clone().unwrap_or_else(|| live.headers_for(tool, arguments)));
-            match self.complete(live, &mut request, &budget).await {
-                // The tool has become another one since it was listed; the call did not run.
-                Err(CallErrorKind::Server { code: HEADER_MISMATCH, .. })
-                    if live.speaker.is_modern() && afresh.is_none() && !request.begun =>
-                {
-                    let listing = Box::pin(self.headers_afresh(live, (tool, arguments), age));
-                    afresh = Some(budget.within(listing).await?.map_err(|error| error.kind)?);
-                }
-                result => return result,
-            }
+        // In a box, as a caller often has to put this whole future into one: two small ones are cheaper than a large one.
+        let result = Box::pin(self.complete(live, &mut request, &budget)).await;
+        let mismatch = matches!(&result, Err(CallErrorKind::Server { code: HEADER_MISMATCH, .. }));
+        if !(mismatch && live.speaker.is_modern() && !request.begun) {
+            return result;
         }
+        // The tool has become another one since it was listed; the call did not run.
+        Box::pin(async {
+            let listing = self.headers_afresh(live, (tool, arguments), age);
+            let afresh = budget.within(listing).await?.map_err(|error| error.kind)?;
+            request.headers = with_own(&options.headers, afresh)?;
+            self.complete(live, &mut request, &budget).await
+        })
+        .await
     }
 
     /// The headers that a call needs by a list that is newer than what was known before: one is fetched for all who need it.
@@ -233,6 +260,16 @@ impl Session {
             None => Ok(()),
         }
     }
+}
+
+/// The headers of a call: the caller's own, and those that the tool needs.
+fn with_own(own: &[(String, String)], needed: HeaderMap) -> Result<Option<Arc<HeaderMap>>, CallErrorKind> {
+    if own.is_empty() {
+        return Ok(shared(needed));
+    }
+    let mut headers = parse_headers(own).map_err(CallErrorKind::Headers)?;
+    headers.extend(needed);
+    Ok(shared(headers))
 }
 
 impl Live {

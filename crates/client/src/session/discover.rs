@@ -6,7 +6,6 @@ use serde_json::json;
 use wharf_protocol::{Fields, Json};
 
 use super::manner::{Introduction, Manner, Request, Speaker, Wishes};
-use super::rounds::Round;
 use super::{ServerInfo, SessionOptions, handshake};
 use crate::era::{HEADER_MISMATCH, LEGACY, MISSING_CAPABILITY, MODERN, UNSUPPORTED_VERSION, revisions, supported};
 use crate::wire::{Limits, Line};
@@ -41,7 +40,7 @@ pub(super) async fn discover(
         let (line, wishes) = (line.clone(), Arc::clone(&wishes));
         let speaker = Speaker { line, manner, wishes };
         let params = json!({});
-        let answer = speaker.send(&mut Request::new("server/discover", &params, limits), &Round::default()).await;
+        let answer = speaker.send(&mut Request::new("server/discover", &params, limits), None).await;
         let answer = answer.map_err(|kind| handshake::ended(&speaker.line, kind));
         let supported = match &answer {
             Ok(result) => revisions(result, "supportedVersions"),

@@ -15,7 +15,6 @@ use wharf_protocol::{Fields, Json};
 
 use super::beliefs::Beliefs;
 use super::manner::{Request, Speaker};
-use super::rounds::Round;
 use crate::era::METHOD_NOT_FOUND;
 use crate::transport::Governor;
 use crate::wire::{Limits, NEVER};
@@ -341,7 +340,7 @@ fn listen(speaker: Speaker, beliefs: Arc<Beliefs>, wanted: Wanted) -> Listening 
             (Params { notifications: wanted }, Limits { idle: NEVER, total: None, first_byte: FIRST_BYTE });
         let mut request = Request::new("subscriptions/listen", &params, limits);
         request.id = Some(&beliefs.followed.asking);
-        speaker.send(&mut request, &Round::default()).await
+        speaker.send(&mut request, None).await
     }
     .boxed()
 }

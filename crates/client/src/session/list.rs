@@ -11,7 +11,7 @@ use wharf_protocol::{Fields, Item, Json, Listed, Prompt, Resource, ResourceTempl
 use super::cache::{Shelf, Terms, Ticket};
 use super::headers::Marked;
 use super::manner::Request;
-use super::rounds::{Budget, Came, Round};
+use super::rounds::{Budget, Came};
 use super::{CallOptions, Live, Session};
 use crate::{CallError, CallErrorKind};
 
@@ -165,7 +165,7 @@ impl Session {
         for _ in 0..self.inner.options.most_pages {
             let params = cursor.as_ref().map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
             let mut request = Request::new(method, &params, limits);
-            let page = live.speaker.send(&mut request, &Round::default()).await.map_err(fail)?;
+            let page = live.speaker.send(&mut request, None).await.map_err(fail)?;
             let good = Terms::of(&page);
             terms = Some(terms.map_or(good, |terms| terms.and(good)));
             let malformed = |reason| fail(CallErrorKind::Malformed(format!("the list {reason}")));

@@ -118,8 +118,8 @@ pub(super) struct Request<'a, P> {
     /// What it is about, for requests that have to say so in a header.
     pub(super) about: Option<&'a str>,
     pub(super) limits: Limits,
-    /// Headers for this request alone.
-    pub(super) headers: HeaderMap,
+    /// Headers for this request alone, if there are any.
+    pub(super) headers: Option<Arc<HeaderMap>>,
     /// Whether progress is welcome, and who hears of it.
     pub(super) progress: Welcome<'a>,
     pub(super) trace: Option<&'a TraceContext>,
@@ -146,7 +146,7 @@ impl<'a, P> Request<'a, P> {
             params,
             about: None,
             limits,
-            headers: HeaderMap::new(),
+            headers: None,
             progress: Welcome::Unwelcome,
             trace: None,
             meta: None,
@@ -166,7 +166,7 @@ struct Params<'a, P> {
     #[serde(flatten)]
     own: &'a P,
     #[serde(flatten)]
-    round: &'a Round,
+    round: Option<&'a Round>,
     #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
     meta: Meta<'a>,
 }
@@ -201,11 +201,13 @@ impl Speaker {
     }
 
     /// Sends a request and waits for its answer. It can be sent again, in another round or on another connection.
-    pub(super) async fn send<P: Serialize>(
-        &self,
-        request: &mut Request<'_, P>,
-        round: &Round,
-    ) -> Result<Json, CallErrorKind> {
+    ///
+    /// What is put together for it is no part of what is returned, so that waiting for many takes little.
+    pub(super) fn send<'a, P: Serialize>(
+        &'a self,
+        request: &'a mut Request<'_, P>,
+        round: Option<&'a Round>,
+    ) -> impl Future<Output = Result<Json, CallErrorKind>> {
         let tracked = !matches!(request.progress, Welcome::Unwelcome);
         let on_progress = match &mut request.progress {
             Welcome::Heard(listener) => Some(&mut **listener as OnProgress<'_>),
@@ -216,18 +218,17 @@ impl Speaker {
             && self.line.takes_headers()
             && let Some(about) = request.about
         {
-            headers.insert(headers::NAME, headers::encoded(about));
+            Arc::make_mut(headers.get_or_insert_default()).insert(headers::NAME, headers::encoded(about));
         }
-        let headers = (!headers.is_empty()).then(|| Arc::new(headers));
         let asked = Asked { method: request.method, limits: request.limits, headers, on_progress };
         let (params, trace, own, noted) = (request.params, request.trace, request.meta, request.id);
-        let made = |id| {
+        let made = move |id| {
             if let Some(noted) = noted {
                 noted.store(id, Ordering::Release);
             }
             Params { own: params, round, meta: self.meta(tracked.then_some(id), trace, own) }
         };
-        self.line.request(asked, made).await
+        self.line.request(asked, made)
     }
 
     fn meta<'a>(
@@ -249,6 +250,11 @@ impl Speaker {
             },
         }
     }
+}
+
+/// Headers in the form of a request's, where none at all is the usual case.
+pub(super) fn shared(headers: HeaderMap) -> Option<Arc<HeaderMap>> {
+    (!headers.is_empty()).then(|| Arc::new(headers))
 }
 
 /// An object whose fields are written as they were read.

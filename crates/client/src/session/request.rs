@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 use serde::Serialize;
 use wharf_protocol::Json;
 
-use super::manner::{Object, Request};
+use super::manner::{Object, Request, shared};
 use super::rounds::{Budget, Round};
 use super::{CallOptions, Live, Session};
 use crate::wire::Asked;
@@ -64,9 +64,9 @@ impl Session {
         request.about = about.as_deref().filter(|_| named);
         request.meta = meta.as_ref();
         if let ("tools/call", Some(tool), Some(arguments)) = (method, request.about, params.get("arguments")) {
-            request.headers = live.headers_for(tool, arguments);
+            request.headers = shared(live.headers_for(tool, arguments));
         }
-        self.complete_from(live, &mut request, &Budget::new(live, limits), round).await
+        self.complete_from(live, &mut request, &Budget::new(live, limits), Some(Box::new(round))).await
     }
 
     /// Sends any notification; over HTTP, until the server has taken it.

@@ -87,13 +87,13 @@ impl Needed {
 
 impl Session {
     /// Sends a request, answers what the server needs on the way, and returns the result.
-    pub(super) async fn complete<P: Serialize + Sync>(
-        &self,
-        live: &Live,
-        request: &mut Request<'_, P>,
-        budget: &Budget,
-    ) -> Result<Json, CallErrorKind> {
-        self.complete_from(live, request, budget, Round::default()).await
+    pub(super) fn complete<'a, P: Serialize + Sync>(
+        &'a self,
+        live: &'a Live,
+        request: &'a mut Request<'_, P>,
+        budget: &'a Budget,
+    ) -> impl Future<Output = Result<Json, CallErrorKind>> {
+        self.complete_from(live, request, budget, None)
     }
 
     /// The same, beginning with this round.
@@ -102,13 +102,13 @@ impl Session {
         live: &Live,
         request: &mut Request<'_, P>,
         budget: &Budget,
-        mut round: Round,
+        mut round: Option<Box<Round>>,
     ) -> Result<Json, CallErrorKind> {
         let mut rounds = Rounds::default();
         loop {
             request.limits = budget.left()?;
             let begun = request.begun;
-            let sent = live.speaker.send(request, &round).await.map_err(|kind| budget.exceeded(kind));
+            let sent = live.speaker.send(request, round.as_deref()).await.map_err(|kind| budget.exceeded(kind));
             let result = sent.map_err(|kind| if begun { kind.once_begun() } else { kind })?;
             if !live.speaker.is_modern() {
                 return Ok(result);
@@ -120,7 +120,7 @@ impl Session {
                 Came::Complete => return Ok(result),
                 // Hardly any call comes here, and none should be as large as those that do.
                 Came::InputRequired(needed) => {
-                    round = self.unless_closed(Box::pin(rounds.next(self, live, needed))).await?;
+                    round = Some(Box::new(self.unless_closed(Box::pin(rounds.next(self, live, needed))).await?));
                 }
                 Came::Task => {
                     let following = Box::pin(self.follow_task(live, &result, request, budget));

@@ -10,7 +10,6 @@ use serde_json::json;
 
 use super::following::follow;
 use super::manner::{Request, Speaker, Wishes};
-use super::rounds::Round;
 use super::{CallOptions, Live, Session, SessionOptions};
 use crate::wire::Limits;
 use crate::{CallError, CallErrorKind, Deadline, LogLevel};
@@ -72,7 +71,7 @@ impl Session {
                 }
                 let (params, limits) = (json!({ "level": level }), self.inner.limits(&CallOptions::default()));
                 let mut request = Request::new("logging/setLevel", &params, limits);
-                let told = live.speaker.send(&mut request, &Round::default()).await;
+                let told = live.speaker.send(&mut request, None).await;
                 told.map(drop).map_err(|kind| self.inner.call_error(&live, kind))
             }
             .boxed()
@@ -84,7 +83,7 @@ impl Session {
 
     async fn about_resource(&self, live: &Live, method: &'static str, uri: &str) -> Result<(), CallErrorKind> {
         let (params, limits) = (json!({ "uri": uri }), self.inner.limits(&CallOptions::default()));
-        live.speaker.send(&mut Request::new(method, &params, limits), &Round::default()).await.map(drop)
+        live.speaker.send(&mut Request::new(method, &params, limits), None).await.map(drop)
     }
 }
 
@@ -141,7 +140,7 @@ async fn wish_again(speaker: Speaker, limit: Duration) {
     let resources = resources.into_iter().map(|uri| ("resources/subscribe", json!({ "uri": uri })));
     for (method, params) in level.into_iter().chain(resources) {
         let limits = Limits { idle: limit, total: Some(limit), first_byte: limit };
-        if let Err(error) = speaker.send(&mut Request::new(method, &params, limits), &Round::default()).await {
+        if let Err(error) = speaker.send(&mut Request::new(method, &params, limits), None).await {
             tracing::warn!(method, %error, "a server that was connected anew does not do what it did before");
         }
     }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use wharf_protocol::{Fields, Json};
 
 use super::manner::{Object, Request, Speaker, Welcome};
-use super::rounds::{Budget, Needed, Round};
+use super::rounds::{Budget, Needed};
 use super::{Inner, Live, Session};
 use crate::restarts::jittered;
 use crate::wire::Limits;
@@ -105,7 +105,7 @@ impl Session {
                     answered.extend(needed.requests.0.iter().map(|(key, _)| key.clone()));
                     if !needed.requests.0.is_empty() {
                         let answers = self.answer(live, needed.requests).await?;
-                        let about = About { id: &id, headers: &request.headers };
+                        let about = About { id: &id, headers: request.headers.as_ref() };
                         self.update_task(about, answers, budget).await?;
                     }
                 }
@@ -125,7 +125,7 @@ impl Session {
                 return Err(CallErrorKind::Timeout { deadline: Deadline::Total, after: LONGEST });
             }
             tokio::time::sleep(jittered(task.poll).min(left)).await;
-            let (params, about) = (json!({ "taskId": id }), About { id: &id, headers: &request.headers });
+            let (params, about) = (json!({ "taskId": id }), About { id: &id, headers: request.headers.as_ref() });
             let asked = self.ask_about_task("tasks/get", about, &params, budget.left()?);
             let polled = budget.within(asked).await?.map_err(CallErrorKind::once_begun)?;
             task = Task::read(&polled).map_err(malformed)?;
@@ -157,8 +157,8 @@ impl Session {
             let asked = self.in_session(|live| {
                 async move {
                     let mut request = Request::new(method, params, limits).about(about.id);
-                    request.headers.clone_from(about.headers);
-                    let answer = live.speaker.send(&mut request, &Round::default()).await;
+                    request.headers = about.headers.cloned();
+                    let answer = live.speaker.send(&mut request, None).await;
                     answer.map_err(|kind| self.inner.call_error(&live, kind))
                 }
                 .boxed()
@@ -183,19 +183,19 @@ impl Session {
 #[derive(Clone, Copy)]
 struct About<'a> {
     id: &'a str,
-    headers: &'a HeaderMap,
+    headers: Option<&'a Arc<HeaderMap>>,
 }
 
 /// Tells the server, when it is dropped, that a task is no longer wanted.
 struct Unwanted {
     session: Weak<Inner>,
     speaker: Speaker,
-    headers: HeaderMap,
+    headers: Option<Arc<HeaderMap>>,
     id: Option<String>,
 }
 
 impl Unwanted {
-    fn new(session: &Session, live: &Live, id: &str, headers: HeaderMap) -> Self {
+    fn new(session: &Session, live: &Live, id: &str, headers: Option<Arc<HeaderMap>>) -> Self {
         session.inner.awaited.send_modify(|awaited| *awaited += 1);
         let (session, speaker) = (Arc::downgrade(&session.inner), live.speaker.clone());
         Self { session, speaker, headers, id: Some(id.to_owned()) }
@@ -220,13 +220,13 @@ impl Unwanted {
     fn cancel(&mut self, session: &Inner, id: String, runtime: &tokio::runtime::Handle) {
         // The task does not depend on the connection it was made on.
         let speaker = session.up().map_or_else(|| self.speaker.clone(), |live| live.speaker.clone());
-        let headers = std::mem::take(&mut self.headers);
+        let headers = self.headers.take();
         let cancelling = async move {
             let limits = Limits { idle: CANCEL_LIMIT, total: Some(CANCEL_LIMIT), first_byte: CANCEL_LIMIT };
             let params = json!({ "taskId": id });
             let mut request = Request::new("tasks/cancel", &params, limits).about(&id);
             request.headers = headers;
-            let _ = speaker.send(&mut request, &Round::default()).await;
+            let _ = speaker.send(&mut request, None).await;
         };
         let mut farewells = session.farewells();
         while farewells.try_join_next().is_some() {}

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use http::HeaderMap;
 use wharf_protocol::Json;
 
-use crate::wire::RpcError;
+use crate::wire::{RpcError, Steps};
 use crate::{AuthRequired, HttpStatus};
 
 /// Sends messages, each by itself.
@@ -61,6 +61,8 @@ pub(crate) struct Heard {
     pub(crate) begun: AtomicBool,
     /// Whether the server has reported progress.
     pub(crate) progressed: AtomicBool,
+    /// What it reported, for the caller who follows it.
+    pub(crate) steps: Steps,
 }
 
 impl Heard {

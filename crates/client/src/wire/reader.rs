@@ -413,13 +413,13 @@ impl Reader {
         waiter.heard.at.store(self.shared.running_time(), Ordering::Relaxed);
         waiter.heard.progressed.store(true, Ordering::Relaxed);
         waiter.suspected = None;
-        if let Some(progress) = &waiter.progress {
+        if waiter.follows {
             let step = Progress {
                 progress: fields.number("progress").ok().flatten().unwrap_or_default(),
                 total: fields.number("total").ok().flatten(),
                 message: fields.text("message").ok().flatten(),
             };
-            if progress.try_send(step).is_err() {
+            if !waiter.heard.steps.add(step) {
                 Counters::add(&self.shared.counters.lost_notices);
             }
         }

@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use wharf_protocol::Json;
 
 use super::{Counters, Failure, Limits, NEVER, OnProgress, Shared};
 use crate::transport::{Heard, PostError, Reply};
-use crate::{CallErrorKind, Deadline, Progress};
+use crate::{CallErrorKind, Deadline};
 
 /// How long an answer may still come after a request was merely accepted.
 const AFTERTHOUGHT: Duration = Duration::from_secs(5);
@@ -53,10 +53,7 @@ impl<'a> Waiting<'a> {
         Self { shared, receiver, heard, limits, posting, accepted: None, begins }
     }
 
-    pub(super) async fn answer(
-        mut self,
-        mut on_progress: Option<(mpsc::Receiver<Progress>, OnProgress<'_>)>,
-    ) -> Result<Answered, CallErrorKind> {
+    pub(super) async fn answer(&mut self, mut on_progress: Option<OnProgress<'_>>) -> Result<Answered, CallErrorKind> {
         let began = Duration::from_millis(self.heard.at.load(Ordering::Relaxed));
         let alarm = tokio::time::sleep(self.left(began).0);
         tokio::pin!(alarm);
@@ -80,20 +77,20 @@ impl<'a> Waiting<'a> {
                     alarm.as_mut().reset(Instant::now() + left);
                     None
                 }
-                Some(step) = next(&mut on_progress) => {
-                    if let Some((_, on_progress)) = &mut on_progress {
+                step = self.heard.steps.next(), if on_progress.is_some() => {
+                    if let Some(on_progress) = &mut on_progress {
                         on_progress(step);
                     }
                     None
                 }
             };
             if let Some((answer, by_reader)) = answered {
-                if let Some((progress, on_progress)) = &mut on_progress {
-                    while let Ok(step) = progress.try_recv() {
+                let progressed = self.heard.progressed.load(Ordering::Relaxed);
+                if progressed && let Some(on_progress) = &mut on_progress {
+                    while let Some(step) = self.heard.steps.take() {
                         on_progress(step);
                     }
                 }
-                let progressed = self.heard.progressed.load(Ordering::Relaxed);
                 return Ok(Answered { answer, by_reader, progressed });
             }
         }
@@ -150,12 +147,5 @@ async fn posted(posting: &mut Option<Posting<'_>>) -> Result<Reply, PostError> {
     match posting {
         Some(posting) => posting.await,
         None => std::future::pending().await,
-    }
-}
-
-async fn next(on_progress: &mut Option<(mpsc::Receiver<Progress>, OnProgress<'_>)>) -> Option<Progress> {
-    match on_progress {
-        Some((receiver, _)) => receiver.recv().await,
-        None => None,
     }
 }

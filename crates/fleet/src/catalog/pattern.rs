@@ -81,7 +81,11 @@ impl Pattern {
             let plain_name = || !server.as_str().contains("__") && self.0 == full(named, server);
             return self.0 == named.visible || self.is_whole(server) || plain_name();
         }
-        self.keeps_to(server) && (self.fits(named.visible) || self.fits(&full(named, server)))
+        let fits_full = || match full(named, server) {
+            Cow::Borrowed(_) => false, // It is the visible one.
+            Cow::Owned(full) => self.fits(&full),
+        };
+        self.keeps_to(server) && (self.fits(named.visible) || fits_full())
     }
 
     /// Whether it names a whole server.
@@ -117,9 +121,14 @@ fn full<'a>(named: &Named<'a>, server: &ServerName) -> Cow<'a, str> {
 /// two lengths.
 fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
-    let (mut p, mut t, mut star) = (0, 0, None);
+    let literal = pattern.iter().position(|byte| *byte == b'*').unwrap_or(pattern.len());
+    if !text.starts_with(&pattern[..literal]) {
+        return false;
+    }
+    let (mut p, mut t, mut star) = (literal, literal, None);
     while t < text.len() {
         match pattern.get(p) {
+            Some(b'*') if p + 1 == pattern.len() => return true,
             Some(b'*') => {
                 star = Some((p + 1, t));
                 p += 1;

@@ -16,12 +16,12 @@ pub trait Hook: Send + Sync {
 
     /// Before the call is made.
     fn before<'a>(&'a self, _call: &'a CallView<'a>) -> BoxFuture<'a, Before> {
-        Box::pin(std::future::ready(Before::proceed()))
+        Box::pin(async { Before::proceed() })
     }
 
     /// After the tool has answered, and before the model sees the answer.
     fn after<'a>(&'a self, _call: &'a CallView<'a>, _output: &'a ToolOutput) -> BoxFuture<'a, After> {
-        Box::pin(std::future::ready(After::Keep))
+        Box::pin(async { After::Keep })
     }
 }
 

@@ -17,7 +17,7 @@ struct Told<'a> {
     sink: &'a dyn TraceSink,
     call: &'a ToolCall,
     began: Instant,
-    entry: Option<Arc<Entry>>,
+    entry: Option<&'a Entry>,
     sent: Option<Json>,
     steps: Vec<TraceStep>,
     /// Whether the call would have run if it was given up now.
@@ -33,9 +33,9 @@ impl<'a> Story<'a> {
         Self(Some(Told { sink, call, began, entry: None, sent: None, steps: Vec::new(), so_far }))
     }
 
-    pub(super) fn is_about(&mut self, entry: &Arc<Entry>) {
+    pub(super) fn is_about(&mut self, entry: &'a Entry) {
         if let Some(told) = &mut self.0 {
-            told.entry = Some(Arc::clone(entry));
+            told.entry = Some(entry);
         }
     }
 
@@ -85,8 +85,9 @@ impl Told<'_> {
         self.sink.record(TraceEvent::ToolFinished(Box::new(ToolTrace {
             id: self.call.id.clone(),
             name: self.call.name.clone(),
-            server: self.entry.as_ref().and_then(|entry| entry.server.clone()),
-            tool: self.entry.as_ref().map(|entry| Arc::clone(&entry.tool.name)),
+            // Copies: tasks that count references to the same names all the time keep each other waiting.
+            server: self.entry.and_then(|entry| Some(entry.server.as_ref()?.copied())),
+            tool: self.entry.map(|entry| Arc::from(&*entry.tool.name)),
             sent: self.sent,
             steps: self.steps,
             output: output.map(|output| output.raw.clone()),

@@ -12,8 +12,7 @@ use arc_swap::ArcSwapOption;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use wharf_client::{
-    BoxFuture, CallError, CallErrorKind, CallOptions, ConnectErrorKind, Evidence, OnLoss, Outcome, Progress,
-    ServerInfo, Session,
+    BoxFuture, CallError, CallErrorKind, CallOptions, ConnectErrorKind, Evidence, OnLoss, Outcome, ServerInfo, Session,
 };
 use wharf_protocol::{Json, Listed, Tool, ToolOutput};
 
@@ -81,6 +80,8 @@ pub(super) struct Known {
     /// The session they were listed on.
     generation: u64,
     by_name: HashMap<Arc<str>, Arc<Tool>>,
+    /// Where in memory each of them is, in order.
+    places: Vec<usize>,
 }
 
 impl Bell {
@@ -103,6 +104,11 @@ impl Bell {
     /// The server has lost this session.
     fn outlive(&self, generation: u64) {
         self.outlived.fetch_max(generation, Ordering::AcqRel);
+    }
+
+    /// Whether the session of that number, and with it all that was listed on it, is gone.
+    fn outlives(&self, generation: u64) -> bool {
+        generation <= self.outlived.load(Ordering::Acquire)
     }
 
     /// How often it has rung; to be taken before a list is asked for.
@@ -129,9 +135,13 @@ impl Bell {
 impl Known {
     /// What has become of a tool that was listed before.
     fn compare(&self, tool: &Arc<Tool>) -> Standing {
+        // Nearly always it is the very one, which is quickly said.
+        if self.places.binary_search(&Arc::as_ptr(tool).addr()).is_ok() {
+            return Standing::Same;
+        }
         match self.by_name.get(&tool.name) {
             None => Standing::Gone,
-            Some(now) if Arc::ptr_eq(now, tool) || now.raw.as_str() == tool.raw.as_str() => Standing::Same,
+            Some(now) if now.raw.as_str() == tool.raw.as_str() => Standing::Same,
             Some(now) => Standing::Changed(Arc::clone(now)),
         }
     }
@@ -193,7 +203,9 @@ impl Member {
             callee: Arc::clone(self) as Arc<dyn Callee>,
         });
         let by_name = tools.items.iter().map(|tool| (Arc::clone(&tool.name), Arc::clone(tool))).collect();
-        self.known.store(Some(Arc::new(Known { tools, generation: info.generation, by_name })));
+        let mut places: Vec<usize> = tools.items.iter().map(|tool| Arc::as_ptr(tool).addr()).collect();
+        places.sort_unstable();
+        self.known.store(Some(Arc::new(Known { tools, generation: info.generation, by_name, places })));
         stocked
     }
 
@@ -222,8 +234,7 @@ impl Member {
 
     /// Whether what is known has to be fetched anew before anybody may go by it.
     pub(super) fn is_outdated(&self) -> bool {
-        let outlived = self.bell.outlived.load(Ordering::Acquire);
-        self.bell.is_rung() || self.known.load().as_ref().is_some_and(|known| known.generation <= outlived)
+        self.bell.is_rung() || self.known.load().as_ref().is_some_and(|known| self.bell.outlives(known.generation))
     }
 
     fn unavailable(&self) -> CallError {
@@ -253,7 +264,7 @@ impl Callee for Member {
     fn glance(&self, tool: &Arc<Tool>) -> Option<Standing> {
         let known = self.known.load();
         match known.as_ref() {
-            Some(known) if !self.is_outdated() => Some(known.compare(tool)),
+            Some(known) if !self.bell.is_rung() && !self.bell.outlives(known.generation) => Some(known.compare(tool)),
             _ => None,
         }
     }
@@ -282,13 +293,12 @@ impl Callee for Member {
         mut options: CallOptions<'a>,
     ) -> BoxFuture<'a, Result<ToolOutput, CallError>> {
         Box::pin(async move {
-            let began = Instant::now();
-            match self.call_once(tool, arguments, &mut options).await {
-                Err(error) if may_repeat(tool, &error) => {
-                    Box::pin(self.call_again(tool, arguments, options, (began, error))).await
-                }
-                result => result,
-            }
+            let ends = options.total.or(self.total).and_then(|total| Instant::now().checked_add(total));
+            let error = match self.call_once(tool, arguments, &mut options).await {
+                Err(error) if may_repeat(tool, &error) => error,
+                result => return result,
+            };
+            Box::pin(self.call_again(tool, arguments, options, (ends, error))).await
         })
     }
 }
@@ -301,10 +311,9 @@ impl Member {
         tool: &Arc<Tool>,
         arguments: &Json,
         mut options: CallOptions<'_>,
-        (began, error): (Instant, CallError),
+        (ends, error): (Option<Instant>, CallError),
     ) -> Result<ToolOutput, CallError> {
-        let total = options.total.or(self.total);
-        let left = || total.map(|total| total.saturating_sub(began.elapsed()));
+        let left = || ends.map(|ends| ends.saturating_duration_since(Instant::now()));
         let looking = tokio::time::timeout(left().unwrap_or(Duration::MAX), self.look(tool));
         if !matches!(looking.await, Ok(Standing::Same)) {
             return Err(error);
@@ -317,6 +326,14 @@ impl Member {
         }
     }
 
+    /// On which session the tools were listed, and whether this one is among them as it was.
+    ///
+    /// Read without counting references: every call of every task comes by here, and none holds on to it while it waits.
+    fn now(&self, tool: &Arc<Tool>) -> Option<(u64, bool)> {
+        let known = self.known.load();
+        known.as_ref().map(|known| (known.generation, matches!(known.compare(tool), Standing::Same)))
+    }
+
     /// Calls a tool on the very session that it was listed on, if it is still the very tool that was looked at.
     async fn call_once(
         &self,
@@ -324,26 +341,14 @@ impl Member {
         arguments: &Json,
         options: &mut CallOptions<'_>,
     ) -> Result<ToolOutput, CallError> {
-        // Read without counting references: every call of every task comes by here.
-        let known = self.known.load();
-        let known = known.as_ref().map(|known| (known.generation, matches!(known.compare(tool), Standing::Same)));
-        let Some((generation, is_same)) = known else { return Err(self.unavailable()) };
+        let Some((generation, is_same)) = self.now(tool) else { return Err(self.unavailable()) };
         if !is_same {
             let message = "its tools are others now".to_owned();
             let kind = CallErrorKind::SessionLost { code: SESSION_TERMINATED, message };
             return Err(CallError { server: self.server.name.clone(), kind, evidence: Evidence::default() });
         }
-        let this = CallOptions {
-            total: options.total,
-            idle: options.idle,
-            headers: options.headers.clone(),
-            trace: options.trace.clone(),
-            progress: options.progress.as_mut().map(|progress| &mut **progress as &mut (dyn FnMut(Progress) + Send)),
-            admitted: options.admitted,
-            on_loss: OnLoss::Report,
-            generation: Some(generation),
-        };
-        let result = self.session.call_with(&tool.name, arguments, this).await;
+        (options.on_loss, options.generation) = (OnLoss::Report, Some(generation));
+        let result = self.session.call_by(&tool.name, arguments, options).await;
         match result.as_ref().map_err(|error| &error.kind) {
             // Its tools may be others on the next session.
             Err(CallErrorKind::SessionLost { .. }) => self.bell.outlive(generation),

@@ -160,7 +160,7 @@ pub(crate) fn condition(text: &str) -> Condition {
 }
 
 pub(crate) fn call(name: &str, arguments: Value) -> ToolCall {
-    ToolCall { id: "call-1".to_owned(), name: name.to_owned(), arguments: arguments.into() }
+    ToolCall { id: "call-1".into(), name: name.into(), arguments: arguments.into() }
 }
 
 /// What the model reads, marked where it is an error.

@@ -139,7 +139,7 @@ async fn many_callers_of_a_lost_session_cost_one_greeting_and_one_list_and_each_
     server.wipe();
     let call = |number: i64| {
         let arguments = Json::from(json!({"a": number, "b": 0}));
-        ToolCall { id: number.to_string(), name: "mcp__remote__add".into(), arguments }
+        ToolCall { id: number.to_string().into(), name: "mcp__remote__add".into(), arguments }
     };
     let calls: Vec<ToolCall> = (0..64).map(call).collect();
     let answers = soon(futures_util::future::join_all(calls.iter().map(|call| turn.call(call)))).await;
