@@ -29,7 +29,9 @@ const LOCAL: usize = 30;
 /// Servers behind HTTP.
 const REMOTE: usize = 50;
 /// How often each contender connects all of them.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 9;
+/// The pause between one contender and the other.
+const REST: Duration = Duration::from_millis(300);
 /// What may be resident of descriptions that are far too long, in MiB, with the connection they came over.
 const MOST_LONG: f64 = 10.0;
 /// The longest anything here may take.
@@ -196,10 +198,13 @@ async fn connecting(locals: usize, remotes: usize) -> [Duration; 4] {
         let fleet = open(local().take(locals).chain(remote(&server.url(), remotes))).await;
         let ours = [began.elapsed(), cpu_time().saturating_sub(cpu)];
         fleet.close().await;
+        tokio::time::sleep(REST).await;
         let (began, cpu) = (Instant::now(), cpu_time());
         let others = all_of_rmcp(locals, remotes, &server.url()).await;
         let theirs = [began.elapsed(), cpu_time().saturating_sub(cpu)];
         drop(others);
+        // Processes that are dropped take a while to end, and would take it from whoever comes next.
+        tokio::time::sleep(REST).await;
         if round > 0 {
             took.iter_mut().zip(ours.into_iter().chain(theirs)).for_each(|(all, one)| all.push(one));
         }
@@ -207,17 +212,19 @@ async fn connecting(locals: usize, remotes: usize) -> [Duration; 4] {
     took.map(|times| median(times.into_iter()))
 }
 
+/// Every one is another server, of which nobody knows yet which era it speaks.
 fn local() -> impl Iterator<Item = Configured> {
     (0..LOCAL).map(|number| {
         let command = program().to_string_lossy().into_owned();
-        let launch = Launch { command, args: vec!["serve".to_owned()], env: [].into(), cwd: None };
+        let args = ["serve", "0", "160", &number.to_string()].map(str::to_owned).into();
+        let launch = Launch { command, args, env: [].into(), cwd: None };
         Configured::new(name("local", number), Scope::User, Reach::Stdio(launch))
     })
 }
 
 fn remote(url: &str, many: usize) -> impl Iterator<Item = Configured> {
     (0..many).map(move |number| {
-        let remote = Remote { url: url.to_owned(), headers: Vec::new(), headers_helper: None };
+        let remote = Remote { url: format!("{url}?{number}"), headers: Vec::new(), headers_helper: None };
         Configured::new(name("remote", number), Scope::User, Reach::Http(remote))
     })
 }

@@ -23,6 +23,11 @@ fn answer(message: &str, large: &str, output: &mut impl Write) {
         let info = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"bench","version":"1"}}"#;
         let _ = writeln!(output, r#"{{"jsonrpc":"2.0","id":{id},"result":{info}}}"#);
         return;
+    } else if message.contains("\"server/discover\"") {
+        // What a server says that has never heard of it.
+        let error = r#"{"code":-32601,"message":"Method not found"}"#;
+        let _ = writeln!(output, r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#);
+        return;
     } else if message.contains("\"tools/list\"") {
         let _ = writeln!(output, r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[{}]}}}}"#, tools());
         return;

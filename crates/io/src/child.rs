@@ -4,16 +4,18 @@
 //! The sweep happens before the leader is reaped: until then its id cannot belong to anybody else.
 
 mod exit;
+mod launch;
 mod spawner;
+#[cfg(target_os = "linux")]
+mod start;
 mod stderr;
 
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -24,6 +26,7 @@ use tokio::task::JoinSet;
 use crate::Environment;
 pub use exit::Exit;
 use exit::ExitWatch;
+use launch::Launch;
 use spawner::Leader;
 pub use stderr::LastLines;
 
@@ -132,31 +135,30 @@ pub struct Pipes {
 impl Child {
     /// Starts a process with piped stdin and stdout; its stderr is drained into a bounded ring.
     pub async fn spawn(spec: &ChildSpec) -> Result<(Self, Pipes), SpawnError> {
-        let mut command = spec.command()?;
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut leader = spec.start(command).await?;
+        let failed = |error| SpawnError::new(spec, error);
+        spec.check_directory()?;
+        let (launch, ends) = Launch::piped(spec).map_err(failed)?;
+        let leader = spawner::spawn(launch, spec.watcher.clone()).await.map_err(failed)?;
         // On an error, for example out of descriptors half-way, dropping the leader kills what was started.
         let piped = || {
-            let (stdin, stdout, stderr) = leader.take_pipes()?;
-            widen(&stdin);
-            widen(&stdout);
+            widen(&ends.stdin);
+            widen(&ends.stdout);
             let pipes = Pipes {
-                stdin: pipe::Sender::from_owned_fd(OwnedFd::from(stdin))?,
-                stdout: pipe::Receiver::from_owned_fd(OwnedFd::from(stdout))?,
+                stdin: pipe::Sender::from_owned_fd(ends.stdin)?,
+                stdout: pipe::Receiver::from_owned_fd(ends.stdout)?,
             };
-            let stderr = pipe::Receiver::from_owned_fd(OwnedFd::from(stderr))?;
-            Ok((Self::adopt(leader, Some(stderr))?, pipes))
+            Ok((Self::adopt(leader, Some(pipe::Receiver::from_owned_fd(ends.stderr)?))?, pipes))
         };
-        piped().map_err(|error| SpawnError::new(spec, error))
+        piped().map_err(failed)
     }
 
     /// Starts a process without input whose stdout and stderr go to a file.
     pub async fn spawn_logged(spec: &ChildSpec, log: File) -> Result<Self, SpawnError> {
-        let mut command = spec.command()?;
-        let logs = log.try_clone().map(|copy| (log, copy)).map_err(|error| SpawnError::new(spec, error))?;
-        command.stdin(Stdio::null()).stdout(logs.0).stderr(logs.1);
-        let leader = spec.start(command).await?;
-        Self::adopt(leader, None).map_err(|error| SpawnError::new(spec, error))
+        let failed = |error| SpawnError::new(spec, error);
+        spec.check_directory()?;
+        let launch = Launch::logged(spec, log).map_err(failed)?;
+        let leader = spawner::spawn(launch, spec.watcher.clone()).await.map_err(failed)?;
+        Self::adopt(leader, None).map_err(failed)
     }
 
     fn adopt(leader: Leader, source: Option<pipe::Receiver>) -> io::Result<Self> {
@@ -249,21 +251,12 @@ impl Child {
 }
 
 impl ChildSpec {
-    fn command(&self) -> Result<Command, SpawnError> {
-        let mut command = Command::new(&self.command);
-        command.args(&self.args).env_clear().envs(self.environment.iter());
-        if let Some(cwd) = &self.cwd {
-            // The system's own error would not tell a missing directory from a missing program.
-            if !cwd.is_dir() {
-                return Err(SpawnError::NoDirectory(cwd.display().to_string()));
-            }
-            command.current_dir(cwd);
+    /// The system's own error would not tell a missing directory from a missing program.
+    fn check_directory(&self) -> Result<(), SpawnError> {
+        match &self.cwd {
+            Some(cwd) if !cwd.is_dir() => Err(SpawnError::NoDirectory(cwd.display().to_string())),
+            _ => Ok(()),
         }
-        Ok(command)
-    }
-
-    async fn start(&self, command: Command) -> Result<Leader, SpawnError> {
-        spawner::spawn(command, self.watcher.clone()).await.map_err(|error| SpawnError::new(self, error))
     }
 }
 

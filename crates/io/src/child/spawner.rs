@@ -6,15 +6,19 @@
 
 use std::fmt;
 use std::io;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 use tokio::sync::{mpsc, oneshot};
 
+use super::launch::Launch;
+#[cfg(target_os = "linux")]
+use super::start::start;
 use super::{Exit, GroupWatcher};
 
 /// The threads that spawn: as many as a host usually starts servers at a time.
@@ -25,7 +29,7 @@ const SPAWNS: usize = 64;
 const REAPS: usize = 1024;
 
 struct Job {
-    command: Command,
+    launch: Launch,
     watcher: Option<Arc<dyn GroupWatcher>>,
     answer: oneshot::Sender<io::Result<Leader>>,
 }
@@ -33,28 +37,17 @@ struct Job {
 /// The leader of a process group that has not been reaped. Dropping it, wherever that happens, kills the group.
 pub(super) struct Leader {
     pub(super) pid: Pid,
-    process: Option<Child>,
+    reaped: bool,
     watcher: Option<Arc<dyn GroupWatcher>>,
 }
 
 impl Leader {
-    fn new(process: Child, watcher: Option<Arc<dyn GroupWatcher>>) -> Self {
-        let pid = Pid::from_child(&process);
+    fn new(pid: Pid, watcher: Option<Arc<dyn GroupWatcher>>) -> Self {
         if let Some(watcher) = &watcher {
             // A watcher that panics must not end the thread that all children hang on.
             let _ = catch_unwind(AssertUnwindSafe(|| watcher.started(number(pid))));
         }
-        Self { pid, process: Some(process), watcher }
-    }
-
-    /// Stdin, stdout and stderr of a process that was started with all three as pipes.
-    pub(super) fn take_pipes(&mut self) -> io::Result<(ChildStdin, ChildStdout, ChildStderr)> {
-        let pipes = self
-            .process
-            .as_mut()
-            .and_then(|process| process.stdin.take().zip(process.stdout.take()).zip(process.stderr.take()));
-        let ((stdin, stdout), stderr) = pipes.ok_or_else(|| io::Error::other("the process has no pipes"))?;
-        Ok((stdin, stdout, stderr))
+        Self { pid, reaped: false, watcher }
     }
 
     /// Sends a signal to every process of the group.
@@ -68,8 +61,8 @@ impl Leader {
         self.signal(Signal::KILL);
         // Said before the reaping, while the id is still ours.
         self.tell_end();
-        let status = self.process.take().and_then(|mut process| process.wait().ok());
-        status.map_or(Exit::Unknown, Exit::from)
+        self.reaped = true;
+        collect(self.pid)
     }
 
     fn tell_end(&self) {
@@ -92,40 +85,39 @@ pub(super) fn number(pid: Pid) -> u32 {
 
 impl Drop for Leader {
     fn drop(&mut self) {
-        if let Some(process) = self.process.take() {
+        if !self.reaped {
             self.signal(Signal::KILL);
             self.tell_end();
-            reap(process);
+            reap(self.pid);
         }
     }
 }
 
-/// Spawns `command` as the leader of a new process group that dies with us.
-pub(super) async fn spawn(mut command: Command, watcher: Option<Arc<dyn GroupWatcher>>) -> io::Result<Leader> {
+/// Starts a program as the leader of a new process group that dies with us.
+pub(super) async fn spawn(launch: Launch, watcher: Option<Arc<dyn GroupWatcher>>) -> io::Result<Leader> {
     static THREADS: [OnceLock<mpsc::Sender<Job>>; SPAWNERS] = [const { OnceLock::new() }; SPAWNERS];
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let cell = &THREADS[NEXT.fetch_add(1, Ordering::Relaxed) % SPAWNERS];
-    command.process_group(0);
-    die_with_parent(&mut command);
     let (answer, spawned) = oneshot::channel();
-    let jobs = thread(cell, "wharf-spawner", SPAWNS, |mut job: Job| {
+    let jobs = thread(cell, "wharf-spawner", SPAWNS, |job: Job| {
+        let started = start(&job.launch).map(|pid| Leader::new(pid, job.watcher));
         // If whoever asked is gone, the leader is dropped on its way and so killed.
-        let _ = job.answer.send(job.command.spawn().map(|process| Leader::new(process, job.watcher)));
+        let _ = job.answer.send(started);
     })?;
     let gone = || io::Error::other("the spawning thread has ended");
-    jobs.send(Job { command, watcher, answer }).await.map_err(|_| gone())?;
+    jobs.send(Job { launch, watcher, answer }).await.map_err(|_| gone())?;
     spawned.await.map_err(|_| gone())?
 }
 
 /// Collects a process that has been killed, so that it does not stay a zombie.
-fn reap(child: Child) {
-    static REAPER: OnceLock<mpsc::Sender<Child>> = OnceLock::new();
-    let reaper = thread(&REAPER, "wharf-reaper", REAPS, |mut child: Child| {
-        let _ = child.wait();
+fn reap(pid: Pid) {
+    static REAPER: OnceLock<mpsc::Sender<Pid>> = OnceLock::new();
+    let reaper = thread(&REAPER, "wharf-reaper", REAPS, |pid: Pid| {
+        collect(pid);
     });
     // Without the thread, or with too many before it, the process stays a zombie until we end; it runs no more.
     if let Ok(reaper) = reaper {
-        let _ = reaper.try_send(child);
+        let _ = reaper.try_send(pid);
     }
 }
 
@@ -149,21 +141,27 @@ fn thread<T: Send + 'static>(
     Ok(cell.get_or_init(|| sender))
 }
 
-#[cfg(target_os = "linux")]
-fn die_with_parent(command: &mut Command) {
-    use rustix::process::{getpid, getppid, set_parent_process_death_signal};
-    let parent = getpid();
-    let ask_for_the_signal = move || {
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The parent may have died before the request was made.
-        let gone = || io::Error::from_raw_os_error(rustix::io::Errno::SRCH.raw_os_error());
-        if getppid() == Some(parent) { Ok(()) } else { Err(gone()) }
-    };
-    #[expect(unsafe_code, reason = "between fork and exec only these two system calls are made; neither allocates")]
-    unsafe {
-        command.pre_exec(ask_for_the_signal);
+/// Waits for a process that has ended, or is about to, and so lets its id go.
+fn collect(pid: Pid) -> Exit {
+    match retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty())) {
+        Ok(Some((_, status))) => Exit::from(ExitStatus::from_raw(status.as_raw())),
+        _ => Exit::Unknown,
     }
 }
 
+/// Where there is no parent-death signal, the system's own way is as good as any.
 #[cfg(not(target_os = "linux"))]
-fn die_with_parent(_command: &mut Command) {}
+fn start(launch: &Launch) -> io::Result<Pid> {
+    use std::os::unix::process::CommandExt as _;
+    let [input, output, errors] = &launch.streams;
+    let mut command = std::process::Command::new(&launch.program);
+    if let Some((name, arguments)) = launch.arguments.split_first() {
+        command.arg0(name).args(arguments);
+    }
+    command.env_clear().envs(launch.environment.iter().map(|(name, value)| (name, value))).process_group(0);
+    command.stdin(input.try_clone()?).stdout(output.try_clone()?).stderr(errors.try_clone()?);
+    if let Some(cwd) = &launch.cwd {
+        command.current_dir(cwd);
+    }
+    Ok(Pid::from_child(&command.spawn()?))
+}

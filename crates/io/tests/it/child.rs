@@ -1,5 +1,6 @@
 //! A child, its group, its end.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -118,6 +119,85 @@ async fn the_child_sees_the_environment_it_was_given_and_its_directory() {
     let expected = format!("PATH=/usr/bin:/bin TOKEN=a b;$(c) {}", directory.path().display());
     assert_eq!(first_line(&mut pipes).await, expected);
     child.exited().await;
+}
+
+/// Whatever the state of the process that starts it, a program finds signals as programs expect them, and dies with us.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_program_begins_with_signals_as_they_usually_are_and_dies_with_its_parent() {
+    let seen = r"import ctypes, os, re
+blocked = int(re.search(r'SigBlk:\s*(\w+)', open('/proc/self/status').read())[1], 16)
+signal = ctypes.c_int()
+ctypes.CDLL(None).prctl(2, ctypes.byref(signal))
+print(blocked, signal.value, os.getpgrp() == os.getpid())";
+    // Python ignores SIGPIPE for itself, so a shell is asked about that.
+    let python = ChildSpec { command: "python3".into(), args: vec!["-c".into(), seen.into()], ..sh("") };
+    let (child, mut pipes) = Child::spawn(&python).await.unwrap();
+    assert_eq!(first_line(&mut pipes).await, "0 9 True");
+    child.exited().await;
+    let (child, mut pipes) = Child::spawn(&sh("grep SigIgn /proc/self/status | cut -f2")).await.unwrap();
+    let ignored = u64::from_str_radix(&first_line(&mut pipes).await, 16).unwrap();
+    assert_eq!(ignored & (1 << 12), 0, "SIGPIPE is ignored");
+    child.exited().await;
+}
+
+#[tokio::test]
+async fn a_name_is_looked_up_in_the_path_of_the_child_and_a_path_in_its_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("tools")).unwrap();
+    for (name, mode) in [("tools/hello", 0o755), ("tools/locked", 0o644)] {
+        let file = folder.path().join(name);
+        std::fs::write(&file, "#!/bin/sh\necho $0\n").unwrap();
+        std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    }
+    let within = |command: &str, path: &str| ChildSpec {
+        command: command.into(),
+        environment: Environment::default().with("PATH", path),
+        cwd: Some(folder.path().to_owned()),
+        ..sh("")
+    };
+    let hello = folder.path().join("tools/hello");
+    for (command, path) in [("hello", "/nowhere:tools"), ("hello", hello.parent().unwrap().to_str().unwrap())] {
+        let (child, mut pipes) = Child::spawn(&within(command, path)).await.unwrap();
+        assert_eq!(first_line(&mut pipes).await, hello.to_str().unwrap());
+        child.exited().await;
+    }
+    let (child, mut pipes) = Child::spawn(&within("tools/hello", "/nowhere")).await.unwrap();
+    assert_eq!(first_line(&mut pipes).await, "tools/hello");
+    child.exited().await;
+    let refused = Child::spawn(&within("locked", "tools")).await.map(drop);
+    assert!(matches!(refused, Err(SpawnError::NotExecutable(_))), "{refused:?}");
+    let refused = Child::spawn(&within("tools", ".")).await.map(drop);
+    assert!(matches!(refused, Err(SpawnError::NotFound(_))), "{refused:?}");
+}
+
+/// A child shares our memory until it is a program of its own; nobody may notice.
+#[tokio::test]
+async fn many_children_start_while_everybody_works() {
+    let done = Arc::new(AtomicBool::new(false));
+    let stop = Arc::clone(&done);
+    let work = std::thread::spawn(move || {
+        let mut held: Vec<String> = Vec::new();
+        for round in (0_usize..).take_while(|_| !stop.load(Ordering::Relaxed)) {
+            held.push(round.to_string().repeat(round % 97));
+            if held.len() > 500 {
+                assert!(held.drain(..).all(|text| text.bytes().all(|byte| byte.is_ascii_digit())));
+            }
+        }
+    });
+    let mut children = tokio::task::JoinSet::new();
+    for number in 0..120 {
+        children.spawn(async move {
+            let (child, mut pipes) = Child::spawn(&sh(&format!("echo {number}"))).await.unwrap();
+            let said = first_number(&mut pipes).await;
+            let missing = ChildSpec { command: "/no/such/program".into(), ..sh("") };
+            assert!(matches!(Child::spawn(&missing).await, Err(SpawnError::NotFound(_))));
+            (said, child.exited().await) == (number, Exit::Status(0))
+        });
+    }
+    assert!(children.join_all().await.into_iter().all(|good| good));
+    done.store(true, Ordering::Relaxed);
+    work.join().unwrap();
 }
 
 #[tokio::test]
