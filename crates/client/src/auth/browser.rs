@@ -1,0 +1,1 @@
+//! Shows a person the page on which they sign in.
