@@ -364,7 +364,7 @@ impl Setup {
             let headers =
                 remote.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect();
             let http = network::settings(connect, &remote.url).map_err(Unusable::Surroundings)?;
-            Ok::<_, Unusable>(RemoteOptions { http, headers, helper: None })
+            Ok::<_, Unusable>(RemoteOptions { http, headers, ..RemoteOptions::default() })
         };
         let checked = match &server.reach {
             Reach::Http(remote) => Http::new(&remote.url, options(remote)?).map(drop),

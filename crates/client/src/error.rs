@@ -196,7 +196,9 @@ pub struct AuthRequired {
     /// The status.
     pub status: u16,
     /// What it asks for in `WWW-Authenticate`; many servers say nothing.
-    pub challenge: Option<String>,
+    pub challenge: Option<Box<str>>,
+    /// Why we could not sign in, where that was tried.
+    pub reason: Option<Box<str>>,
 }
 
 /// The code that a lost session has where the server gave none.
@@ -226,7 +228,11 @@ impl HttpStatus {
 
 impl AuthRequired {
     fn quoted(&self) -> String {
-        self.challenge.as_ref().map(|challenge| format!("; it asks for: {challenge}")).unwrap_or_default()
+        match (&self.reason, &self.challenge) {
+            (Some(reason), _) => format!("; {reason}"),
+            (None, Some(challenge)) => format!("; it asks for: {challenge}"),
+            (None, None) => String::new(),
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! schemas, ends every wait at a deadline, tells apart what failed and what may have run, and starts again after a
 //! crash. How a server is reached is a [`Transport`]; how the host answers what servers ask is a [`Host`].
 
-mod auth;
+pub mod auth;
 mod era;
 mod error;
 mod health;

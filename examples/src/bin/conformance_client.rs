@@ -11,19 +11,30 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use wharf::auth::{Authority, Client, MemoryStore, OAuth, OAuthOptions, Visit, Visitor};
 use wharf::{
-    Abilities, BoxFuture, Elicitation, ElicitationAnswer, Host, Http, Json, Refusal, RemoteOptions, Root, Session,
-    SessionOptions, Tool,
+    Abilities, BoxFuture, Elicitation, ElicitationAnswer, Host, Http, Json, Refusal, RemoteOptions, Root, Secret,
+    Session, SessionOptions, Tool,
 };
 
 /// How long the server may go on telling things after everything has been used.
 const AFTERWARDS: Duration = Duration::from_millis(300);
+
+/// Where the suite believes clients to describe themselves.
+const METADATA: &str = "https://conformance-test.local/client-metadata.json";
 
 /// What the suite says about a scenario in a variable.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Context {
     tool_calls: Vec<ToolCall>,
+    /// The client that the authorization server knows already.
+    #[serde(rename = "client_id")]
+    client_id: Option<String>,
+    #[serde(rename = "client_secret")]
+    client_secret: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -67,12 +78,62 @@ async fn main() -> Result<(), Box<dyn Error>> {
     #[expect(clippy::disallowed_methods, reason = "the suite speaks to its clients so")]
     let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
     let context: Context = serde_json::from_str(&context).unwrap_or_default();
-    let transport = Http::new(&url, RemoteOptions::default())?;
+    let transport =
+        Http::new(&url, RemoteOptions { authority: Some(authority(&url, &context)?), ..RemoteOptions::default() })?;
     let session = Session::new("judged".parse()?, transport, Agreeable, SessionOptions::default());
     let used = use_all(&session, &context).await;
     tokio::time::sleep(AFTERWARDS).await;
     session.close().await;
     used
+}
+
+/// Signs in as the suite wants it: the client it knows, if it names one, and a page that needs no person.
+fn authority(url: &str, context: &Context) -> Result<Arc<dyn Authority>, Box<dyn Error>> {
+    let client = context.client_id.as_deref().map(|id| match &context.client_secret {
+        Some(secret) => Client::with_secret(id, Secret::new(secret.as_str())),
+        None => Client { id: id.to_owned(), ..Client::default() },
+    });
+    let options = OAuthOptions {
+        client,
+        metadata_url: Some(METADATA.to_owned()),
+        visitor: Some(Arc::new(Nobody)),
+        ..OAuthOptions::new(Arc::<MemoryStore>::default())
+    };
+    Ok(Arc::new(OAuth::new(url, options)?))
+}
+
+/// Goes to pages on which nobody has to do anything.
+struct Nobody;
+
+impl Visitor for Nobody {
+    fn begin<'a>(&'a self, _before: Option<&'a str>) -> BoxFuture<'a, Result<Box<dyn Visit>, String>> {
+        Box::pin(std::future::ready(Ok(Box::new(Self) as Box<dyn Visit>)))
+    }
+}
+
+impl Visit for Nobody {
+    fn redirect_uri(&self) -> &'static str {
+        "http://127.0.0.1:3000/callback"
+    }
+
+    fn go(self: Box<Self>, url: String, _state: String) -> BoxFuture<'static, Result<String, String>> {
+        Box::pin(async move { visited(&url).await.map_err(|error| error.to_string()) })
+    }
+}
+
+/// Where a page sends whoever comes to it.
+async fn visited(url: &str) -> Result<String, Box<dyn Error>> {
+    let rest = url.strip_prefix("http://").ok_or("the suite speaks plain HTTP")?;
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let mut stream = TcpStream::connect(host).await?;
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").as_bytes()).await?;
+    let mut head = String::new();
+    stream.read_to_string(&mut head).await?;
+    let location = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("location").then(|| value.trim().to_owned())
+    });
+    location.ok_or_else(|| "the page sends nobody anywhere".into())
 }
 
 async fn use_all(session: &Session, context: &Context) -> Result<(), Box<dyn Error>> {

@@ -207,7 +207,7 @@ impl Budget {
     }
 
     /// The whole of it was too short, whichever part of it was the last.
-    fn exceeded(&self, kind: CallErrorKind) -> CallErrorKind {
+    pub(super) fn exceeded(&self, kind: CallErrorKind) -> CallErrorKind {
         match (kind, self.limits.total) {
             (CallErrorKind::Timeout { deadline: deadline @ Deadline::Total, .. }, Some(after)) => {
                 CallErrorKind::Timeout { deadline, after }

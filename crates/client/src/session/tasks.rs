@@ -127,7 +127,7 @@ impl Session {
             tokio::time::sleep(jittered(task.poll).min(left)).await;
             let (params, about) = (json!({ "taskId": id }), About { id: &id, headers: request.headers.as_ref() });
             let asked = self.ask_about_task("tasks/get", about, &params, budget.left()?);
-            let polled = budget.within(asked).await?.map_err(CallErrorKind::once_begun)?;
+            let polled = budget.within(asked).await?.map_err(|kind| budget.exceeded(kind).once_begun())?;
             task = Task::read(&polled).map_err(malformed)?;
         }
     }
@@ -141,7 +141,7 @@ impl Session {
         }
         let params = Params { task_id: about.id, input_responses: answers };
         let told = budget.within(self.ask_about_task("tasks/update", about, &params, budget.left()?)).await?;
-        told.map(drop).map_err(CallErrorKind::once_begun)
+        told.map(drop).map_err(|kind| budget.exceeded(kind).once_begun())
     }
 
     /// Asks something about a task, a few times where the server cannot be reached: asking twice does no harm.

@@ -22,13 +22,16 @@ use futures_util::future::BoxFuture;
 use wharf_io::{HttpClient, HttpSettings, InvalidSettings, port};
 
 use super::{Link, OpenError, Transport};
+use crate::auth::Authority;
 use exchange::Exchange;
 pub(crate) use governor::Governor;
 pub use headers::HeaderCommand;
 use headers::Headers;
+pub(in crate::transport) use headers::Tried;
 pub(crate) use headers::parse as parse_headers;
 pub use legacy::HttpSse;
 pub use loss::session_loss;
+pub(in crate::transport) use refusal::challenge;
 
 /// Messages from the server that may wait for the reader.
 const FRAMES: usize = 256;
@@ -48,6 +51,8 @@ pub struct RemoteOptions {
     pub headers: Vec<(String, String)>,
     /// A command that tells further headers.
     pub helper: Option<HeaderCommand>,
+    /// Who signs us in. Where the headers have an `Authorization`, that is sent instead.
+    pub authority: Option<Arc<dyn Authority>>,
 }
 
 /// Without the headers' values, which are often secrets.
@@ -58,6 +63,7 @@ impl fmt::Debug for RemoteOptions {
             .field("http", &self.http)
             .field("headers", &names)
             .field("helper", &self.helper)
+            .field("signs_in", &self.authority.is_some())
             .finish()
     }
 }
@@ -172,7 +178,7 @@ impl Remote {
             return Err(invalid("its port is none"));
         }
         options.http.check()?;
-        let headers = Headers::new(&options.headers, options.helper)?;
+        let headers = Headers::new(&options.headers, options.helper, options.authority)?;
         Ok(Self { url: parsed, settings: options.http, headers, client: Arc::default(), made: Arc::default() })
     }
 

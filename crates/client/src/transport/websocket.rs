@@ -21,7 +21,7 @@ use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use wharf_io::{Dialed, HttpError};
 
-use super::http::Remote;
+use super::http::{Remote, Tried, challenge};
 use super::{Frame, InvalidRemote, Keeper, LONGEST_MESSAGE, LastWords, Link, OpenError, RemoteOptions, Transport};
 use crate::{AuthRequired, HttpStatus};
 
@@ -67,9 +67,9 @@ impl Transport for WebSocket {
 
 async fn open(remote: &Remote) -> Result<Link, OpenError> {
     let reached = remote.reach()?;
-    let mut refreshed = false;
+    let mut tried = Tried::default();
     let socket = loop {
-        let (headers, said) = reached.headers.get().await.map_err(OpenError::Unusable)?;
+        let (headers, said) = reached.headers.get().await?;
         let mut request = Request::new(());
         *request.uri_mut() = reached.url.clone();
         *request.headers_mut() = headers;
@@ -94,11 +94,11 @@ async fn open(remote: &Remote) -> Result<Link, OpenError> {
             Ok((socket, _)) => break socket,
             Err(error) => {
                 let error = refused(error);
-                let stale = matches!(&error, OpenError::Auth(_) | OpenError::Http(HttpStatus { status: 403, .. }));
-                if refreshed || !stale || !reached.headers.refresh(said).await.map_err(OpenError::Unusable)? {
+                let required = if let OpenError::Auth(required) = &error { Some(required) } else { None };
+                let stale = required.is_some() || matches!(&error, OpenError::Http(HttpStatus { status: 403, .. }));
+                if !stale || !reached.headers.refresh(said, &mut tried, required).await? {
                     return Err(error);
                 }
-                refreshed = true;
             }
         }
     };
@@ -258,10 +258,9 @@ fn not_connected(error: &HttpError) -> OpenError {
 fn refused(error: Error) -> OpenError {
     let Error::Http(response) = error else { return OpenError::Other(error.to_string()) };
     let status = response.status().as_u16();
-    let challenge = response.headers().get(http::header::WWW_AUTHENTICATE);
-    let challenge = challenge.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let challenge = challenge(response.headers());
     if status == 401 || (status == 403 && challenge.is_some()) {
-        return OpenError::Auth(AuthRequired { status, challenge });
+        return OpenError::Auth(AuthRequired { status, challenge, reason: None });
     }
     let body = response.body().as_deref().map(|body| String::from_utf8_lossy(body).chars().take(1024).collect());
     OpenError::Http(HttpStatus { status, body: body.unwrap_or_default(), retry_after: None })

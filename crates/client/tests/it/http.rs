@@ -381,7 +381,7 @@ fn what_may_be_secret_is_not_shown() {
         wharf_io::Proxies { https: Some("http://user:s3cr3t@proxy.test".into()), ..wharf_io::Proxies::default() };
     let http = HttpSettings { proxies, ..HttpSettings::default() };
     let headers = vec![("Authorization".to_owned(), "Bearer s3cr3t".to_owned())];
-    let shown = format!("{:?}", RemoteOptions { http, headers, helper: None });
+    let shown = format!("{:?}", RemoteOptions { http, headers, ..RemoteOptions::default() });
     assert!(shown.contains("Authorization") && !shown.contains("s3cr3t"), "{shown}");
 }
 

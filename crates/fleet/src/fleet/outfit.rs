@@ -96,7 +96,12 @@ impl Outfit {
             let directory = helper.cwd.clone().or_else(|| self.directory.clone());
             Some(HeaderCommand { command: command.clone(), args: args.to_vec(), environment, directory })
         });
-        Ok(RemoteOptions { http: (self.network)(&remote.url, connect)?, headers: headers.collect(), helper })
+        Ok(RemoteOptions {
+            http: (self.network)(&remote.url, connect)?,
+            headers: headers.collect(),
+            helper,
+            authority: None,
+        })
     }
 
     /// What to start for a server that is managed.

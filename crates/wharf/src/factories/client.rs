@@ -51,7 +51,7 @@ impl McpClient {
     /// A client for the server at `url`.
     pub fn new(name: ServerName, url: &str, options: ClientOptions) -> Result<Self, InvalidRemote> {
         let ClientOptions { headers, timeout, max_retries, http } = options;
-        let transport = Http::new(url, RemoteOptions { http, headers, helper: None })?;
+        let transport = Http::new(url, RemoteOptions { http, headers, ..RemoteOptions::default() })?;
         let deadlines = Deadlines { total: Some(timeout), ..Deadlines::default() };
         let options = SessionOptions { deadlines, session_retries: max_retries, ..SessionOptions::default() };
         let session = Mutex::new(Some(Session::new(name.clone(), transport, NoHost, options)));

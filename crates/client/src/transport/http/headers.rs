@@ -1,17 +1,25 @@
-//! The headers of requests: those that never change, those a helper command tells, and those of one call.
+//! The headers of requests: those that never change, those a helper command tells, the token of a sign-in, and those of one
+//! call.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue};
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::Semaphore;
 use wharf_io::{Child, ChildSpec, Environment, Exit, Grace};
+use wharf_protocol::Secret;
 
 use super::{InvalidRemote, header};
+use crate::AuthRequired;
+use crate::auth::{Authority, OAuthError};
+use crate::transport::{OpenError, PostError};
 
 /// How long the helper may take.
 const HELPER_LIMIT: Duration = Duration::from_secs(10);
+/// How often one request is sent with another token: signed in, then good for more, and more.
+const MOST_TOKENS: u32 = 5;
 /// The most it may say.
 const MOST_SAID: u64 = 64 * 1024;
 
@@ -49,6 +57,59 @@ pub struct HeaderCommand {
 pub(in crate::transport) struct Headers {
     fixed: Arc<HeaderMap>,
     helped: Option<Arc<Helped>>,
+    authority: Option<Arc<dyn Authority>>,
+}
+
+/// Which headers a request had, for [`Headers::refresh`].
+#[derive(Clone, Copy, Default)]
+pub(in crate::transport) struct Said {
+    /// The number of the helper's saying they come from.
+    helper: u64,
+    token: u64,
+}
+
+/// How often other headers were got for one request.
+#[derive(Default)]
+pub(in crate::transport) struct Tried {
+    helper: bool,
+    tokens: u32,
+}
+
+/// Why there are no headers.
+pub(in crate::transport) enum NoHeaders {
+    /// There never will be.
+    Unusable(String),
+    /// Whoever gives them cannot be reached now.
+    Away(String),
+    /// Somebody has to sign in.
+    Auth(AuthRequired),
+}
+
+impl NoHeaders {
+    /// By why there is no token; `lasting` if that will not pass by itself.
+    fn new(error: &OAuthError, lasting: Self) -> Self {
+        if error.may_pass() { Self::Away(error.to_string()) } else { lasting }
+    }
+}
+
+impl From<NoHeaders> for PostError {
+    fn from(none: NoHeaders) -> Self {
+        match none {
+            NoHeaders::Unusable(reason) => Self::Unusable(reason),
+            NoHeaders::Away(reason) => Self::NotSent(reason),
+            NoHeaders::Auth(required) => Self::Auth(required),
+        }
+    }
+}
+
+impl From<NoHeaders> for OpenError {
+    fn from(none: NoHeaders) -> Self {
+        match none {
+            NoHeaders::Unusable(reason) => Self::Unusable(reason),
+            NoHeaders::Away(reason) => Self::Other(reason),
+            NoHeaders::Auth(required) => Self::Auth(required),
+        }
+    }
 }
 
 struct Helped {
@@ -59,9 +120,16 @@ struct Helped {
 }
 
 impl Headers {
-    pub(super) fn new(fixed: &[(String, String)], helper: Option<HeaderCommand>) -> Result<Self, InvalidRemote> {
+    pub(super) fn new(
+        fixed: &[(String, String)],
+        helper: Option<HeaderCommand>,
+        authority: Option<Arc<dyn Authority>>,
+    ) -> Result<Self, InvalidRemote> {
         let asked = |helper| Arc::new(Helped { helper, said: Mutex::default(), turn: Semaphore::new(1) });
-        Ok(Self { fixed: Arc::new(parse(fixed)?), helped: helper.map(asked) })
+        let fixed = parse(fixed)?;
+        // Whoever writes the header means it.
+        let authority = authority.filter(|_| !fixed.contains_key(AUTHORIZATION));
+        Ok(Self { fixed: Arc::new(fixed), helped: helper.map(asked), authority })
     }
 
     /// What tells these headers from others; the values are in it.
@@ -69,27 +137,56 @@ impl Headers {
         let said = self.helped.as_ref().map(|helped| helped.said());
         // Who the helper signs in may be another one each time it is asked.
         let said = said.map(|(number, said)| format!("{number} {:?}", said.as_deref().map(pairs)));
-        format!("{:?} {said:?}", pairs(&self.fixed))
+        let signed_in = self.authority.as_ref().map(|authority| authority.number());
+        format!("{:?} {said:?} {signed_in:?}", pairs(&self.fixed))
     }
 
-    /// All of them, and the number of the helper's saying they come from, for [`Headers::refresh`].
-    pub(in crate::transport) async fn get(&self) -> Result<(HeaderMap, u64), String> {
-        let mut all = (*self.fixed).clone();
-        let Some(helped) = &self.helped else { return Ok((all, 0)) };
-        let (number, said) = helped.said();
-        let (number, said) = match said {
-            Some(said) => (number, said),
-            None => helped.ask(number).await?,
-        };
-        all.extend((*said).clone());
-        Ok((all, number))
+    /// All of them, and which they are.
+    pub(in crate::transport) async fn get(&self) -> Result<(HeaderMap, Said), NoHeaders> {
+        let (mut all, mut which) = ((*self.fixed).clone(), Said::default());
+        if let Some(authority) = &self.authority {
+            let none = |error: OAuthError| NoHeaders::new(&error, NoHeaders::Unusable(error.to_string()));
+            let (token, number) = authority.token().await.map_err(none)?;
+            which.token = number;
+            if let Some(mut bearer) = token.and_then(|token| bearer(&token)) {
+                bearer.set_sensitive(true);
+                all.insert(AUTHORIZATION, bearer);
+            }
+        }
+        if let Some(helped) = &self.helped {
+            let (number, said) = helped.said();
+            let (number, said) = match said {
+                Some(said) => (number, said),
+                None => helped.ask(number).await.map_err(NoHeaders::Unusable)?,
+            };
+            which.helper = number;
+            all.extend((*said).clone());
+        }
+        Ok((all, which))
     }
 
-    /// Asks the helper again, unless somebody has since `number`; `false` if there is none.
-    pub(in crate::transport) async fn refresh(&self, number: u64) -> Result<bool, String> {
-        let Some(helped) = &self.helped else { return Ok(false) };
-        helped.ask(number).await?;
-        Ok(true)
+    /// Gets others than those, unless somebody has meanwhile: the helper is asked again, and the server's question who we
+    /// are is put to whoever signs us in. `false` if that is nobody.
+    pub(in crate::transport) async fn refresh(
+        &self,
+        said: Said,
+        tried: &mut Tried,
+        required: Option<&AuthRequired>,
+    ) -> Result<bool, NoHeaders> {
+        if let Some(helped) = self.helped.as_ref().filter(|_| !tried.helper) {
+            tried.helper = true;
+            helped.ask(said.helper).await.map_err(NoHeaders::Unusable)?;
+            return Ok(true);
+        }
+        let (Some(authority), Some(required)) = (&self.authority, required) else { return Ok(false) };
+        tried.tokens += 1;
+        if tried.tokens > MOST_TOKENS {
+            return Ok(false);
+        }
+        authority.refused(said.token, required).await.map_err(|error| {
+            let reason = Some(error.to_string().into());
+            NoHeaders::new(&error, NoHeaders::Auth(AuthRequired { reason, ..required.clone() }))
+        })
     }
 }
 
@@ -135,6 +232,10 @@ impl Helped {
             serde_json::from_str(&said).map_err(|_| "did not print one JSON object with texts in it".to_owned())?;
         parse(&pairs.into_iter().collect::<Vec<_>>()).map_err(|error| format!("said too much: {error}"))
     }
+}
+
+fn bearer(token: &Secret) -> Option<HeaderValue> {
+    HeaderValue::from_str(&format!("Bearer {}", token.expose())).ok()
 }
 
 /// Names and values, the secret ones too.

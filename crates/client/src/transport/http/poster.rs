@@ -9,6 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri};
 use wharf_io::{Body, HttpError};
 
 use super::Reached;
+use super::headers::{Said, Tried};
 use super::loss::session_loss;
 use super::refusal::{self, Meaning, Patience, Refusal};
 use crate::transport::PostError;
@@ -52,7 +53,7 @@ impl Reached {
     /// Posts a message until the server takes it or refuses it for good. What it asks to wait for, and headers that have
     /// become stale, are seen to here: in both cases it has done nothing with the message yet.
     pub(super) async fn post(&self, letter: Letter<'_>) -> Result<Met, PostError> {
-        let (mut patience, mut refreshed) = (Patience::default(), false);
+        let (mut patience, mut tried) = (Patience::default(), Tried::default());
         loop {
             let (mut headers, said) = self.with_own(letter.own).await?;
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -67,9 +68,7 @@ impl Reached {
                 return Ok(Met::Success(response));
             }
             let refusal = refusal::read(response, letter.session).await;
-            let stale = refusal.is_about_headers() && !refreshed;
-            if stale && self.headers.refresh(said).await.map_err(PostError::Unusable)? {
-                refreshed = true;
+            if refusal.is_about_headers() && self.headers.refresh(said, &mut tried, refusal.required()).await? {
                 continue;
             }
             if let Some(pause) = patience.pause(&refusal.status) {
@@ -109,7 +108,7 @@ impl Reached {
 
     /// Gets a stream of events, with fresh headers if the server does not take those there are.
     pub(super) async fn get_events(&self, own: &HeaderMap, session: bool) -> Result<Response<Body>, Refused> {
-        let mut refreshed = false;
+        let mut tried = Tried::default();
         loop {
             let (headers, said) = self.with_own(own).await.map_err(Refused::Unsent)?;
             let response = self.send(Method::GET, &self.url, headers, Bytes::new()).await.map_err(Refused::Unsent)?;
@@ -117,19 +116,20 @@ impl Reached {
                 return Ok(response);
             }
             let refusal = refusal::read(response, session).await;
-            let stale = refusal.is_about_headers() && !refreshed;
-            if !stale
-                || !self.headers.refresh(said).await.map_err(|reason| Refused::Unsent(PostError::Unusable(reason)))?
-            {
+            let refreshed = if refusal.is_about_headers() {
+                self.headers.refresh(said, &mut tried, refusal.required()).await
+            } else {
+                Ok(false)
+            };
+            if !refreshed.map_err(|none| Refused::Unsent(none.into()))? {
                 return Err(Refused::Answered(refusal));
             }
-            refreshed = true;
         }
     }
 
-    /// All headers, and which saying of the helper they hold.
-    pub(super) async fn with_own(&self, own: &HeaderMap) -> Result<(HeaderMap, u64), PostError> {
-        let (mut headers, said) = self.headers.get().await.map_err(PostError::Unusable)?;
+    /// All headers, and which they are.
+    pub(super) async fn with_own(&self, own: &HeaderMap) -> Result<(HeaderMap, Said), PostError> {
+        let (mut headers, said) = self.headers.get().await?;
         headers.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
         Ok((headers, said))
     }

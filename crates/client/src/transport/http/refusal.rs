@@ -39,6 +39,14 @@ impl Refusal {
         matches!(self.status.status, 401 | 403)
     }
 
+    /// What the server wants to know, if it wants to know who we are.
+    pub(super) fn required(&self) -> Option<&AuthRequired> {
+        match &self.meaning {
+            Meaning::Other(PostError::Auth(required)) => Some(required),
+            _ => None,
+        }
+    }
+
     /// As an error, for who has no use for an answer.
     pub(super) fn into_error(self, session: bool) -> PostError {
         match self.meaning {
@@ -61,16 +69,14 @@ pub(super) async fn read(response: Response<Body>, session: bool) -> Refusal {
         body = format!("it is at `{}`", String::from_utf8_lossy(location.as_bytes()));
     }
     let status = HttpStatus { status: head.status.as_u16(), body, retry_after: retry_after(&head.headers) };
-    let challenge = head.headers.get(WWW_AUTHENTICATE);
-    let challenge = challenge.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-    let meaning = meaning(&status, challenge, &text, session);
+    let meaning = meaning(&status, challenge(&head.headers), &text, session);
     Refusal { status, meaning }
 }
 
-fn meaning(refused: &HttpStatus, challenge: Option<String>, text: &str, session: bool) -> Meaning {
+fn meaning(refused: &HttpStatus, challenge: Option<Box<str>>, text: &str, session: bool) -> Meaning {
     let status = refused.status;
     if status == 401 || (status == 403 && challenge.is_some()) {
-        return Meaning::Other(PostError::Auth(AuthRequired { status, challenge }));
+        return Meaning::Other(PostError::Auth(AuthRequired { status, challenge, reason: None }));
     }
     let rpc = rpc_error(text);
     if status == 404 && session {
@@ -84,6 +90,12 @@ fn meaning(refused: &HttpStatus, challenge: Option<String>, text: &str, session:
         return Meaning::Other(PostError::SessionLost { code: TERMINATED, message: refused.body.clone() });
     }
     Meaning::Other(PostError::Status(refused.clone()))
+}
+
+/// What a server asks for, in one header or in several.
+pub(in crate::transport) fn challenge(headers: &HeaderMap) -> Option<Box<str>> {
+    let asked = headers.get_all(WWW_AUTHENTICATE).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+    asked.map(std::borrow::Cow::into_owned).reduce(|one, other| format!("{one}, {other}")).map(Into::into)
 }
 
 /// The error of the protocol in a content, if it is one.

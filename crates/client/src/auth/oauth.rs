@@ -1,0 +1,449 @@
+//! One server's sign-in: found in the store, made anew with a person's help, renewed before it ends, by one at a time.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use http::Uri;
+use tokio::sync::{OnceCell, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use wharf_io::{HttpClient, HttpSettings};
+use wharf_protocol::Secret;
+
+use super::authority::Authority;
+use super::challenge::Challenge;
+use super::discovery::{Explorer, Found, origin};
+use super::query::{form, query};
+use super::reach::{Nearness, guarded, nearness};
+use super::store::{Account, Client, SignIn, Store};
+use super::token::{Posts, Tokens};
+use super::visit::Visitor;
+use super::{OAuthError, browser, chance, now, registration};
+use crate::AuthRequired;
+
+/// A token is renewed so long before it ends.
+const EARLY: Duration = Duration::from_secs(30);
+/// How often in a row more is asked for because a server wants more.
+const MOST_STEPS: u32 = 2;
+/// Wishes that are further apart than this are not in a row.
+const A_ROW: Duration = Duration::from_secs(60);
+
+/// How one signs in to a server.
+#[derive(Clone)]
+pub struct OAuthOptions {
+    /// Where sign-ins are kept.
+    pub store: Arc<dyn Store>,
+    /// Whose they are, where one person is several.
+    pub profile: String,
+    /// What we call ourselves where we register.
+    pub client_name: String,
+    /// The client that the authorization server knows already.
+    pub client: Option<Client>,
+    /// Where we describe ourselves, for authorization servers that look there.
+    pub metadata_url: Option<String>,
+    /// What the token is to be good for, whatever the server says.
+    pub scopes: Option<Vec<String>>,
+    /// Who brings a person to the page to sign in on; without it, nobody signs in here.
+    pub visitor: Option<Arc<dyn Visitor>>,
+    /// How connections are made.
+    pub http: HttpSettings,
+}
+
+impl OAuthOptions {
+    /// Nothing but a store: sign-ins are used and renewed, and nobody signs in.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            profile: "default".to_owned(),
+            client_name: "Wharf".to_owned(),
+            client: None,
+            metadata_url: None,
+            scopes: None,
+            visitor: None,
+            http: HttpSettings::default(),
+        }
+    }
+}
+
+/// The sign-in of one server.
+#[derive(Clone)]
+pub struct OAuth {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    endpoint: Uri,
+    account: Account,
+    options: OAuthOptions,
+    /// How to reach what the server names.
+    reach: OnceCell<Result<(HttpClient, Nearness), OAuthError>>,
+    current: Mutex<Current>,
+    /// One at a time gets a token, for all who wait.
+    turn: Semaphore,
+    /// What must not end half-way because nobody waits for it any more.
+    tasks: Mutex<JoinSet<()>>,
+}
+
+#[derive(Clone, Default)]
+struct Current {
+    /// Counts the changes.
+    number: u64,
+    loaded: bool,
+    sign_in: Option<SignIn>,
+    /// How often in a row the server wanted more, and when it did last.
+    steps: u32,
+    stepped: Option<Instant>,
+}
+
+impl OAuth {
+    /// For the server at `endpoint`.
+    pub fn new(endpoint: &str, options: OAuthOptions) -> Result<Self, OAuthError> {
+        let unusable = || OAuthError::Endpoint(endpoint.to_owned());
+        let parsed: Uri = endpoint.parse().map_err(|_| unusable())?;
+        if parsed.host().is_none_or(str::is_empty) {
+            return Err(unusable());
+        }
+        let account = Account { endpoint: canonical(&parsed), profile: options.profile.clone() };
+        let inner = Inner {
+            endpoint: parsed,
+            account,
+            options,
+            reach: OnceCell::new(),
+            current: Mutex::default(),
+            turn: Semaphore::new(1),
+            tasks: Mutex::default(),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Signs in with a person's help, whether or not there is a sign-in. The challenge is what the server said, if it did.
+    pub async fn sign_in(&self, challenge: Option<&str>) -> Result<(), OAuthError> {
+        let challenge = challenge.map(Challenge::read).unwrap_or_default();
+        let _turn = self.inner.turn.acquire().await;
+        self.inner.load().await?;
+        self.inner.authorize(&challenge).await
+    }
+
+    /// Takes the tokens back and forgets them; `false` if there were none. What cannot be taken back is forgotten all the
+    /// same, and the error says so.
+    pub async fn sign_out(&self) -> Result<bool, OAuthError> {
+        let inner = &self.inner;
+        let _turn = inner.turn.acquire().await;
+        let kept = inner.options.store.remove(&inner.account).await?;
+        inner.adopt(None);
+        let Some(sign_in) = kept else { return Ok(false) };
+        if let Some(endpoint) = &sign_in.revocation_endpoint {
+            let (http, nearest) = inner.reach().await?;
+            let posts = Posts { http: &http, nearest, server: &inner.account.endpoint };
+            let token = sign_in.refresh.as_ref().unwrap_or(&sign_in.access);
+            posts.revoke(endpoint, &sign_in.client, token).await?;
+        }
+        Ok(true)
+    }
+}
+
+impl Authority for OAuth {
+    fn token(&self) -> BoxFuture<'_, Result<(Option<Secret>, u64), OAuthError>> {
+        Box::pin(async move {
+            let inner = &self.inner;
+            if !inner.current().loaded {
+                let _turn = inner.turn.acquire().await;
+                inner.load().await?;
+            }
+            let current = inner.snapshot();
+            let Some(sign_in) = &current.sign_in else { return Ok((None, current.number)) };
+            let left = sign_in.expires_at.map(|at| at.saturating_sub(now()));
+            if left.is_none_or(|left| left > EARLY.as_secs()) || sign_in.refresh.is_none() {
+                return Ok((Some(sign_in.access.clone()), current.number));
+            }
+            match self.renewed(current.number).await {
+                // It is good for a while yet.
+                Err(error) if error.may_pass() && left.is_some_and(|left| left > 0) => {
+                    tracing::debug!(%error, "a token could not be renewed before it ends");
+                }
+                renewed => renewed?,
+            }
+            let current = inner.snapshot();
+            Ok((current.sign_in.map(|sign_in| sign_in.access), current.number))
+        })
+    }
+
+    fn refused<'a>(&'a self, number: u64, required: &'a AuthRequired) -> BoxFuture<'a, Result<bool, OAuthError>> {
+        Box::pin(async move {
+            let inner = &self.inner;
+            let challenge = required.challenge.as_deref().map(Challenge::read).unwrap_or_default();
+            let current = inner.snapshot();
+            if current.number != number {
+                return Ok(current.sign_in.is_some());
+            }
+            let wants_more = required.status == 403 || challenge.wants_more();
+            if let Some(sign_in) = current.sign_in.as_ref().filter(|_| !wants_more) {
+                let (http, nearest) = inner.reach().await?;
+                let explorer = Explorer { http: &http, endpoint: &inner.endpoint, nearest };
+                // What one authorization server gave out is never shown to another.
+                let same = explorer.still_names(&challenge, &sign_in.issuer).await?;
+                if same && sign_in.refresh.is_some() {
+                    self.renewed(number).await?;
+                    if inner.current().sign_in.is_some() {
+                        return Ok(true);
+                    }
+                }
+            }
+            if inner.options.visitor.is_none() {
+                return Ok(false);
+            }
+            let _turn = inner.turn.acquire().await;
+            if inner.current().number != current.number && inner.current().sign_in.is_some() {
+                return Ok(true);
+            }
+            if wants_more && !inner.may_step_up() {
+                return Ok(false);
+            }
+            inner.authorize(&challenge).await?;
+            Ok(true)
+        })
+    }
+
+    fn number(&self) -> u64 {
+        self.inner.current().number
+    }
+}
+
+impl OAuth {
+    /// Renews the sign-in of that number, once for all who ask. It goes on when nobody waits for it any more: the old token
+    /// may be worth nothing as soon as the new one is on its way.
+    async fn renewed(&self, number: u64) -> Result<(), OAuthError> {
+        let (told, hears) = tokio::sync::oneshot::channel();
+        let inner = Arc::clone(&self.inner);
+        let renewing = async move {
+            let result = inner.renew(number).await;
+            let _ = told.send(result);
+        };
+        {
+            let mut tasks = self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+            while tasks.try_join_next().is_some() {}
+            tasks.spawn(renewing);
+        }
+        hears.await.unwrap_or_else(|_| Err(OAuthError::Nobody("the renewal was given up".to_owned())))
+    }
+}
+
+impl Inner {
+    fn current(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn snapshot(&self) -> Current {
+        self.current().clone()
+    }
+
+    fn adopt(&self, sign_in: Option<SignIn>) {
+        let mut current = self.current();
+        current.number += 1;
+        current.loaded = true;
+        current.sign_in = sign_in;
+    }
+
+    /// More may be asked for a few times in a row.
+    fn may_step_up(&self) -> bool {
+        let mut current = self.current();
+        if current.stepped.is_none_or(|stepped| stepped.elapsed() > A_ROW) {
+            current.steps = 0;
+        }
+        current.stepped = Some(Instant::now());
+        current.steps += 1;
+        current.steps <= MOST_STEPS
+    }
+
+    async fn load(&self) -> Result<(), OAuthError> {
+        if !self.current().loaded {
+            let kept = self.options.store.sign_in(&self.account).await?;
+            self.adopt(kept);
+        }
+        Ok(())
+    }
+
+    async fn reach(&self) -> Result<(HttpClient, Nearness), OAuthError> {
+        let reach = self.reach.get_or_init(|| async {
+            let nearest = nearness(&self.options.http, self.endpoint.host().unwrap_or_default()).await;
+            let client = HttpClient::new(guarded(&self.options.http, nearest));
+            let unusable = |reason: String| OAuthError::Unreachable { url: self.account.endpoint.clone(), reason };
+            client.map(|client| (client, nearest)).map_err(|error| unusable(error.to_string()))
+        });
+        reach.await.clone()
+    }
+
+    /// Gets a new token for the old one. Whoever comes later, here or in another process, finds the new one.
+    async fn renew(&self, number: u64) -> Result<(), OAuthError> {
+        let _turn = self.turn.acquire().await;
+        let current = self.snapshot();
+        if current.number != number {
+            return Ok(());
+        }
+        let _turn_of_all = self.options.store.turn(&self.account).await?;
+        let Some(kept) = self.options.store.sign_in(&self.account).await? else {
+            self.adopt(None);
+            return Ok(());
+        };
+        if current.sign_in.as_ref().is_none_or(|known| known.access != kept.access) {
+            self.adopt(Some(kept));
+            return Ok(());
+        }
+        let Some(refresh) = &kept.refresh else { return Ok(()) };
+        let (http, nearest) = self.reach().await?;
+        let posts = Posts { http: &http, nearest, server: &self.account.endpoint };
+        let mut parameters = vec![("grant_type", "refresh_token"), ("refresh_token", refresh.expose())];
+        parameters.extend(kept.resource.as_deref().map(|resource| ("resource", resource)));
+        match posts.tokens(&kept.token_endpoint, &kept.client, &parameters).await {
+            Ok(tokens) => {
+                let renewed = renewed_by(kept, tokens);
+                // Kept before it is used: what is used and not kept is lost with this process.
+                self.options.store.keep(&self.account, renewed.clone()).await?;
+                self.adopt(Some(renewed));
+                Ok(())
+            }
+            Err(OAuthError::Denied { error, .. })
+                if matches!(error.as_str(), "invalid_grant" | "invalid_client" | "unauthorized_client") =>
+            {
+                tracing::debug!(server = %self.account.endpoint, error, "the sign-in has ended");
+                self.options.store.remove(&self.account).await?;
+                self.adopt(None);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Signs in with a person's help.
+    async fn authorize(&self, challenge: &Challenge) -> Result<(), OAuthError> {
+        let Some(visitor) = &self.options.visitor else {
+            return Err(OAuthError::Nobody("there is nobody to ask".to_owned()));
+        };
+        let (http, nearest) = self.reach().await?;
+        let found = Explorer { http: &http, endpoint: &self.endpoint, nearest }.find(challenge).await?;
+        let issuer = &found.issuer;
+        let Some(page) = &issuer.authorization_endpoint else {
+            return Err(OAuthError::NoPage(issuer.name.clone()));
+        };
+        let known = self.options.store.client(&issuer.name, &self.options.profile).await?;
+        let before = known.as_ref().and_then(|known| known.redirect_uri.as_deref());
+        let visit = visitor.begin(before).await.map_err(OAuthError::Nobody)?;
+        let redirect_uri = visit.redirect_uri().to_owned();
+        let posts = Posts { http: &http, nearest, server: &self.account.endpoint };
+        let client = registration::client(&posts, &found, &self.options, &redirect_uri).await?;
+
+        let scopes = self.scopes(challenge, &found);
+        let resource = found.resource.as_ref().and_then(|resource| resource.name.clone());
+        let resource = resource.unwrap_or_else(|| self.account.endpoint.clone());
+        let (state, verifier) = (chance::random()?, chance::random()?);
+        let (proof, wanted) = (chance::challenge(&verifier), scopes.join(" "));
+        let mut parameters = vec![
+            ("response_type", "code"),
+            ("client_id", &client.id),
+            ("redirect_uri", &redirect_uri),
+            ("state", state.expose()),
+            ("code_challenge", &proof),
+            ("code_challenge_method", "S256"),
+            ("resource", &resource),
+        ];
+        if !scopes.is_empty() {
+            parameters.push(("scope", &wanted));
+        }
+        if scopes.iter().any(|scope| scope == "offline_access") {
+            // Without it, OpenID providers pass the wish over.
+            parameters.push(("prompt", "consent"));
+        }
+        let url = format!("{page}{}{}", if page.contains('?') { '&' } else { '?' }, form(&parameters));
+        browser::check(&url).map_err(|error| OAuthError::Refused {
+            server: self.account.endpoint.clone(),
+            url: page.clone(),
+            reason: error.to_string(),
+        })?;
+        let back = visit.go(url, state.expose().to_owned()).await.map_err(OAuthError::Nobody)?;
+        let code = code(&back, &state, &found)?;
+        let tokens = posts
+            .tokens(
+                &issuer.token_endpoint,
+                &client,
+                &[
+                    ("grant_type", "authorization_code"),
+                    ("code", code.expose()),
+                    ("redirect_uri", &redirect_uri),
+                    ("code_verifier", verifier.expose()),
+                    ("resource", &resource),
+                ],
+            )
+            .await?;
+        let sign_in = SignIn {
+            issuer: issuer.name.clone(),
+            client,
+            access: tokens.access,
+            refresh: tokens.refresh,
+            expires_at: tokens.expires_in.map(|seconds| now().saturating_add(seconds)),
+            scopes: tokens.scopes.unwrap_or_else(|| scopes.clone()),
+            asked: scopes,
+            resource: Some(resource),
+            token_endpoint: issuer.token_endpoint.clone(),
+            revocation_endpoint: issuer.revocation_endpoint.clone(),
+        };
+        self.options.store.keep(&self.account, sign_in.clone()).await?;
+        self.adopt(Some(sign_in));
+        Ok(())
+    }
+
+    /// What the token is to be good for: what was asked for before, what the server wants now, and being there when nobody
+    /// is, where that is on offer.
+    fn scopes(&self, challenge: &Challenge, found: &Found) -> Vec<String> {
+        let current = self.snapshot();
+        let before = current.sign_in.filter(|sign_in| sign_in.issuer == found.issuer.name);
+        let mut scopes = before.map(|sign_in| sign_in.asked).unwrap_or_default();
+        let offered = || found.resource.as_ref().and_then(|resource| resource.scopes_supported.clone());
+        let wanted = self.options.scopes.clone().or_else(|| challenge.scopes.clone());
+        scopes.extend(wanted.or_else(offered).unwrap_or_default());
+        if found.issuer.scopes_supported.iter().any(|scope| scope == "offline_access") {
+            scopes.push("offline_access".to_owned());
+        }
+        super::challenge::words(&scopes.join(" "))
+    }
+}
+
+/// The code that a person came back with.
+fn code(back: &str, state: &Secret, found: &Found) -> Result<Secret, OAuthError> {
+    let given = query(back);
+    let get = |name: &str| given.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+    if get("state") != Some(state.expose()) {
+        return Err(OAuthError::Forged("it came back for another sign-in (its state is not ours)"));
+    }
+    match get("iss") {
+        Some(iss) if iss != found.issuer.name => {
+            return Err(OAuthError::Forged("another authorization server answered than the one that was asked"));
+        }
+        None if found.issuer.says_iss => {
+            return Err(OAuthError::Forged("it does not say which authorization server answered"));
+        }
+        _ => {}
+    }
+    if let Some(error) = get("error") {
+        let (url, error) = (found.issuer.name.clone(), error.to_owned());
+        return Err(OAuthError::Denied { url, error, description: get("error_description").map(str::to_owned) });
+    }
+    get("code").map(Secret::new).ok_or(OAuthError::Forged("it came back without a code"))
+}
+
+fn renewed_by(kept: SignIn, tokens: Tokens) -> SignIn {
+    SignIn {
+        access: tokens.access,
+        // One that is not replaced stays good.
+        refresh: tokens.refresh.or(kept.refresh),
+        expires_at: tokens.expires_in.map(|seconds| now().saturating_add(seconds)),
+        scopes: tokens.scopes.unwrap_or(kept.scopes),
+        ..kept
+    }
+}
+
+/// A server's address as all who mean it write it.
+fn canonical(uri: &Uri) -> String {
+    let rest = uri.path_and_query().map_or("", |rest| rest.as_str());
+    format!("{}{}", origin(uri), if rest == "/" { "" } else { rest })
+}

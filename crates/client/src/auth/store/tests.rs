@@ -1,0 +1,353 @@
+//! What stores do, and what the file looks like.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use wharf_testkit::{eventually, soon};
+
+use super::file::LARGEST;
+use super::*;
+
+fn account(name: &str) -> Account {
+    Account { endpoint: format!("https://{name}.example/mcp"), profile: "default".to_owned() }
+}
+
+fn client() -> Client {
+    Client {
+        id: "client-1".to_owned(),
+        secret: Some(Secret::new("hush-client")),
+        secret_expires_at: Some(2_000_000_000),
+        token_endpoint_auth_method: "client_secret_basic".to_owned(),
+        redirect_uri: Some("http://127.0.0.1:3000/callback".to_owned()),
+    }
+}
+
+fn sign_in(access: &str) -> SignIn {
+    SignIn {
+        issuer: "https://issuer.example".to_owned(),
+        client: client(),
+        access: Secret::new(access),
+        refresh: Some(Secret::new("hush-refresh")),
+        expires_at: Some(1_900_000_000),
+        scopes: vec!["read".to_owned()],
+        asked: vec!["read".to_owned(), "write".to_owned()],
+        resource: Some("https://one.example/mcp".to_owned()),
+        token_endpoint: "https://issuer.example/token".to_owned(),
+        revocation_endpoint: Some("https://issuer.example/revoke".to_owned()),
+    }
+}
+
+/// The least an issuer can say.
+fn bare() -> SignIn {
+    let client =
+        Client { secret: None, secret_expires_at: None, token_endpoint_auth_method: "none".to_owned(), ..client() };
+    SignIn {
+        client,
+        refresh: None,
+        expires_at: None,
+        scopes: Vec::new(),
+        asked: Vec::new(),
+        resource: None,
+        revocation_endpoint: None,
+        ..sign_in("hush-bare")
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+fn parsed(store: &FileStore) -> Value {
+    serde_json::from_slice(&std::fs::read(store.file()).unwrap()).unwrap()
+}
+
+/// A store whose file says this.
+fn store_with(text: impl AsRef<[u8]>) -> (TempDir, FileStore) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FileStore::at(folder.path());
+    std::fs::write(store.file(), text).unwrap();
+    std::fs::set_permissions(store.file(), Permissions::from_mode(0o600)).unwrap();
+    (folder, store)
+}
+
+/// Expects that a file is neither read nor touched, and returns why.
+async fn refusal(store: &FileStore) -> String {
+    let before = std::fs::read(store.file()).unwrap();
+    let modified = std::fs::metadata(store.file()).unwrap().modified().unwrap();
+    let one = account("one");
+    let why = store.sign_in(&one).await.unwrap_err();
+    let others = [
+        store.keep(&one, sign_in("hush-new")).await.unwrap_err(),
+        store.remove(&one).await.unwrap_err(),
+        store.client("https://issuer.example", "default").await.unwrap_err(),
+        store.keep_client("https://issuer.example", "default", client()).await.unwrap_err(),
+        store.forget_client("https://issuer.example", "default").await.unwrap_err(),
+    ];
+    for other in others {
+        assert_eq!(other.to_string(), why.to_string());
+    }
+    assert!(!format!("{why} {why:?}").contains("hush"), "{why:?}");
+    assert_eq!(std::fs::read(store.file()).unwrap(), before);
+    assert_eq!(std::fs::metadata(store.file()).unwrap().modified().unwrap(), modified);
+    why.to_string().replace(&store.file().display().to_string(), "FILE")
+}
+
+/// What is expected of every store. Both are the same one.
+async fn keeps_what_it_is_given(store: &dyn Store, other: &dyn Store) {
+    let (one, two) = (account("one"), account("two"));
+    let work = Account { profile: "work".to_owned(), ..one.clone() };
+    assert_eq!(store.sign_in(&one).await.unwrap(), None);
+    assert_eq!(store.remove(&one).await.unwrap(), None);
+    store.keep(&one, sign_in("hush-1")).await.unwrap();
+    other.keep(&work, bare()).await.unwrap();
+    assert_eq!(other.sign_in(&one).await.unwrap(), Some(sign_in("hush-1")));
+    assert_eq!(store.sign_in(&work).await.unwrap(), Some(bare()));
+    assert_eq!(store.sign_in(&two).await.unwrap(), None);
+    other.keep(&one, sign_in("hush-2")).await.unwrap();
+    assert_eq!(store.sign_in(&one).await.unwrap(), Some(sign_in("hush-2")));
+
+    let issuer = "https://issuer.example";
+    store.keep_client(issuer, "default", client()).await.unwrap();
+    assert_eq!(other.remove(&one).await.unwrap(), Some(sign_in("hush-2")));
+    assert_eq!(store.sign_in(&one).await.unwrap(), None);
+    assert_eq!(store.sign_in(&work).await.unwrap(), Some(bare()));
+    // Who we are to the issuer outlives the sign-in.
+    assert_eq!(other.client(issuer, "default").await.unwrap(), Some(client()));
+    assert_eq!(other.client(issuer, "work").await.unwrap(), None);
+    assert_eq!(other.client("https://other.example", "default").await.unwrap(), None);
+    other.keep_client(issuer, "default", bare().client).await.unwrap();
+    assert_eq!(store.client(issuer, "default").await.unwrap(), Some(bare().client));
+    other.forget_client(issuer, "default").await.unwrap();
+    assert_eq!(store.client(issuer, "default").await.unwrap(), None);
+}
+
+/// What is expected of every store, under a paused clock. Both are the same one.
+async fn gives_turns_one_at_a_time(store: &dyn Store, other: &dyn Store) {
+    let (one, two) = (account("one"), account("two"));
+    let turn = store.turn(&one).await.unwrap();
+    assert!(timeout(Duration::from_secs(1), other.turn(&one)).await.is_err());
+    let _free = timeout(Duration::from_secs(1), other.turn(&two)).await.unwrap().unwrap();
+    // What is kept can be read and changed meanwhile: whoever renews a sign-in has to.
+    store.keep(&one, sign_in("hush-1")).await.unwrap();
+    assert_eq!(other.sign_in(&one).await.unwrap(), Some(sign_in("hush-1")));
+    let late = other.turn(&one).await.unwrap_err();
+    assert!(matches!(late, StoreError::Busy { waited, .. } if waited == Duration::from_secs(60)), "{late:?}");
+    drop(turn);
+    let _next = timeout(Duration::from_secs(1), other.turn(&one)).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn what_is_kept_is_there_for_all_who_share_the_store() {
+    let folder = tempfile::tempdir().unwrap();
+    keeps_what_it_is_given(&FileStore::at(folder.path()), &FileStore::at(folder.path())).await;
+    let store = MemoryStore::default();
+    keeps_what_it_is_given(&store, &store).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_at_a_time_renews_a_sign_in_and_other_accounts_do_not_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    eventually(gives_turns_one_at_a_time(&FileStore::at(folder.path()), &FileStore::at(folder.path()))).await;
+    let store = MemoryStore::default();
+    eventually(gives_turns_one_at_a_time(&store, &store)).await;
+}
+
+#[tokio::test]
+async fn secrets_are_in_the_file_and_in_nothing_that_is_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, memory) = (FileStore::at(folder.path()), MemoryStore::default());
+    file.keep(&account("one"), sign_in("hush-1")).await.unwrap();
+    memory.keep(&account("one"), sign_in("hush-1")).await.unwrap();
+    let written = std::fs::read_to_string(file.file()).unwrap();
+    for secret in ["hush-1", "hush-refresh", "hush-client"] {
+        assert_eq!(written.matches(secret).count(), 1, "{secret}");
+    }
+    let printed = format!("{file:?} {memory:?} {:?}", file.sign_in(&account("one")).await);
+    assert!(printed.contains("Secret(..)") && !printed.contains("hush"), "{printed}");
+}
+
+#[tokio::test]
+async fn the_folder_and_all_files_in_it_are_closed_to_others() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("deep/er");
+    let store = FileStore::at(&folder);
+    let _turn = store.turn(&account("one")).await.unwrap();
+    store.keep(&account("one"), sign_in("hush-1")).await.unwrap();
+    store.keep(&account("two"), sign_in("hush-2")).await.unwrap();
+    assert_eq!([mode(&root.path().join("deep")), mode(&folder)], [0o700, 0o700]);
+    let files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).collect();
+    // The file, its lock, and the lock of one account. Nothing is left of the writing.
+    assert_eq!(files.len(), 3, "{files:?}");
+    for file in files {
+        assert_eq!(mode(&file), 0o600, "{file:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_who_write_at_once_lose_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writers = JoinSet::new();
+    for number in 0..50 {
+        let store = FileStore::at(folder.path());
+        writers.spawn(async move {
+            let (account, sign_in) = (account(&number.to_string()), sign_in(&format!("hush-{number}")));
+            // On a slow disk so many have to try again.
+            while let Err(error) = store.keep(&account, sign_in.clone()).await {
+                assert!(matches!(error, StoreError::Busy { .. }), "{error:?}");
+            }
+        });
+    }
+    // Whoever reads meanwhile finds whole files.
+    let store = FileStore::at(folder.path());
+    while let Some(written) = soon(writers.join_next()).await {
+        written.unwrap();
+        store.sign_in(&account("0")).await.unwrap();
+    }
+    assert_eq!(parsed(&store)["accounts"].as_array().unwrap().len(), 50);
+    for number in 0..50 {
+        let kept = store.sign_in(&account(&number.to_string())).await.unwrap();
+        assert_eq!(kept, Some(sign_in(&format!("hush-{number}"))));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_never_let_go_ends_in_an_error_that_names_it() {
+    let (folder, store) = store_with(r#"{"version":1}"#);
+    let file = folder.path().join("credentials.lock");
+    let held = std::fs::File::create(&file).unwrap();
+    held.lock().unwrap();
+    let error = eventually(store.keep(&account("one"), sign_in("hush-1"))).await.unwrap_err();
+    let error = error.to_string().replace(&file.display().to_string(), "FILE");
+    insta::assert_snapshot!(error, @"FILE was in use for 10 s; try again when whoever uses it is done");
+    // Who only reads does not wait.
+    assert_eq!(store.sign_in(&account("one")).await.unwrap(), None);
+    drop(held);
+    store.keep(&account("one"), sign_in("hush-1")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_understood_is_refused_and_left_as_it_is() {
+    for text in ["", "{\"version\":1,\"hush\":\n\"hush\",,}", "[]", "{}", "{\"version\":\"hush\"}"] {
+        let (_folder, store) = store_with(text);
+        let why = refusal(&store).await;
+        assert!(why.starts_with("FILE is broken: it"), "{text}: {why}");
+    }
+    let (_folder, store) = store_with("{\"version\":1,\"hush\":\n\"hush\",,}");
+    insta::assert_snapshot!(refusal(&store).await, @"FILE is broken: it is no JSON at line 2, column 8; mend it, or move it away and sign in again");
+    let (_folder, store) = store_with(r#"{"version":1,"accounts":"hush"}"#);
+    insta::assert_snapshot!(refusal(&store).await, @"FILE is broken: `accounts` or `clients` is no list; mend it, or move it away and sign in again");
+    let (_folder, store) = store_with(" ".repeat(usize::try_from(LARGEST).unwrap() + 1));
+    insta::assert_snapshot!(refusal(&store).await, @"FILE is broken: it is larger than 4194304 bytes; mend it, or move it away and sign in again");
+    let (_folder, store) = store_with(r#"{"version":2,"accounts":{"https://one.example/mcp":"hush"}}"#);
+    insta::assert_snapshot!(refusal(&store).await, @"FILE is of format 2, and only 1 is known; upgrade, or move the file away and sign in again");
+}
+
+#[tokio::test]
+async fn a_file_that_others_can_read_is_refused_until_it_is_closed() {
+    let (_folder, store) = store_with(r#"{"version":1}"#);
+    for open in [0o640, 0o604, 0o620, 0o602] {
+        std::fs::set_permissions(store.file(), Permissions::from_mode(open)).unwrap();
+        assert_eq!(refusal(&store).await, "FILE is open to other users; close it with `chmod 600 'FILE'`");
+        assert_eq!(mode(&store.file()), open);
+    }
+    std::fs::set_permissions(store.file(), Permissions::from_mode(0o600)).unwrap();
+    store.keep(&account("one"), sign_in("hush-1")).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_no_file_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FileStore::at(folder.path());
+    std::fs::create_dir(store.file()).unwrap();
+    let error = store.keep(&account("one"), sign_in("hush-1")).await.unwrap_err();
+    assert!(matches!(error, StoreError::Broken { .. }), "{error:?}");
+    let store = FileStore::at(folder.path().join("credentials.lock/below"));
+    let error = store.sign_in(&account("one")).await.unwrap_err();
+    assert!(matches!(error, StoreError::Disk { action: "read", .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_entry_that_is_not_understood_harms_no_other_and_can_be_replaced() {
+    let (_folder, store) = store_with(
+        r#"{"version":1,"accounts":[7,{"endpoint":"https://one.example/mcp","profile":"default","access":["hush"]}]}"#,
+    );
+    store.keep(&account("two"), sign_in("hush-2")).await.unwrap();
+    let error = store.sign_in(&account("one")).await.unwrap_err();
+    assert!(!format!("{error:?}").contains("hush"), "{error:?}");
+    let error = error.to_string().replace(&store.file().display().to_string(), "FILE");
+    insta::assert_snapshot!(error, @"FILE is broken: its account entry for https://one.example/mcp is not understood; mend it, or move it away and sign in again");
+    assert!(store.remove(&account("one")).await.is_err());
+    store.keep(&account("one"), sign_in("hush-1")).await.unwrap();
+    assert_eq!(store.sign_in(&account("one")).await.unwrap(), Some(sign_in("hush-1")));
+    assert_eq!(store.sign_in(&account("two")).await.unwrap(), Some(sign_in("hush-2")));
+    assert_eq!(parsed(&store)["accounts"][0], 7);
+}
+
+#[tokio::test]
+async fn what_a_later_version_added_survives() {
+    let (_folder, store) = store_with("");
+    std::fs::remove_file(store.file()).unwrap();
+    let issuer = "https://issuer.example";
+    store.keep(&account("one"), sign_in("hush-1")).await.unwrap();
+    store.keep_client(issuer, "default", client()).await.unwrap();
+    let mut later = parsed(&store);
+    later["since"] = json!("later");
+    later["accounts"][0]["dpop"] = json!({ "key": [1, 2.5, null] });
+    later["accounts"][0]["client"]["jwks"] = json!("later");
+    later["clients"][0]["software"] = json!("later");
+    std::fs::write(store.file(), later.to_string()).unwrap();
+    // It can be read as well.
+    assert_eq!(store.sign_in(&account("one")).await.unwrap(), Some(sign_in("hush-1")));
+    assert_eq!(store.client(issuer, "default").await.unwrap(), Some(client()));
+    store.keep(&account("two"), bare()).await.unwrap();
+    store.keep_client(issuer, "work", client()).await.unwrap();
+    store.remove(&account("two")).await.unwrap();
+    store.forget_client(issuer, "work").await.unwrap();
+    assert_eq!(parsed(&store), later);
+}
+
+#[tokio::test]
+async fn a_write_that_died_half_way_harms_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FileStore::at(folder.path());
+    store.keep(&account("one"), sign_in("hush-1")).await.unwrap();
+    // By a process that had our id, and its files the names that ours would have next.
+    let left: Vec<_> = (0..1000)
+        .map(|number| folder.path().join(format!(".{}.{number}.credentials.json", std::process::id())))
+        .collect();
+    for file in &left {
+        std::fs::write(file, "{\"version\":1,").unwrap();
+    }
+    store.keep(&account("two"), sign_in("hush-2")).await.unwrap();
+    assert_eq!(store.sign_in(&account("one")).await.unwrap(), Some(sign_in("hush-1")));
+    assert_eq!(store.sign_in(&account("two")).await.unwrap(), Some(sign_in("hush-2")));
+    assert!(left.iter().all(|file| std::fs::read(file).unwrap() == b"{\"version\":1,"));
+}
+
+#[tokio::test]
+async fn a_file_that_is_full_takes_no_more_and_can_still_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FileStore::at(folder.path());
+    store.keep(&account("one"), sign_in("hush-1")).await.unwrap();
+    let long = "x".repeat(usize::try_from(LARGEST).unwrap());
+    let error = store.keep(&account("two"), sign_in(&long)).await.unwrap_err();
+    assert!(matches!(error, StoreError::Full { .. }));
+    assert_eq!(store.sign_in(&account("one")).await.unwrap(), Some(sign_in("hush-1")));
+}
+
+#[tokio::test]
+async fn nothing_is_written_when_nothing_changes() {
+    let (folder, store) = store_with(r#"{"version":1}"#);
+    store.remove(&account("one")).await.unwrap();
+    store.forget_client("https://issuer.example", "default").await.unwrap();
+    assert_eq!(std::fs::read(store.file()).unwrap(), br#"{"version":1}"#);
+    let empty = FileStore::at(folder.path().join("empty"));
+    assert_eq!(empty.sign_in(&account("one")).await.unwrap(), None);
+    assert!(!folder.path().join("empty").exists());
+}

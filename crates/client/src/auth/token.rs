@@ -1,0 +1,154 @@
+//! Asking an authorization server for tokens, and taking them back.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request};
+use serde::{Deserialize, Serialize};
+use wharf_io::HttpClient;
+use wharf_protocol::Secret;
+
+use super::OAuthError;
+use super::challenge::words;
+use super::discovery::{LIMIT, MOST_READ};
+use super::query::{encode, form};
+use super::reach::{Nearness, refusal};
+use super::store::Client;
+
+/// Posts to an authorization server.
+pub(super) struct Posts<'a> {
+    pub(super) http: &'a HttpClient,
+    pub(super) nearest: Nearness,
+    /// For whose sake, for errors.
+    pub(super) server: &'a str,
+}
+
+/// Tokens as they came.
+#[derive(Clone, Debug)]
+pub(super) struct Tokens {
+    pub(super) access: Secret,
+    pub(super) refresh: Option<Secret>,
+    /// How long the first is good, in seconds.
+    pub(super) expires_in: Option<u64>,
+    /// What it is good for, where that is not what was asked for.
+    pub(super) scopes: Option<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    access_token: String,
+    token_type: Option<String>,
+    expires_in: Option<serde_json::Value>,
+    refresh_token: Option<String>,
+    scope: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct Complaint {
+    #[serde(default)]
+    error: String,
+    error_description: Option<String>,
+}
+
+impl Posts<'_> {
+    /// Asks for tokens. The parameters say for what; who asks is added.
+    pub(super) async fn tokens(
+        &self,
+        endpoint: &str,
+        client: &Client,
+        parameters: &[(&str, &str)],
+    ) -> Result<Tokens, OAuthError> {
+        let content = self.form(endpoint, client, parameters).await?;
+        let malformed = |reason: &str| OAuthError::Malformed { url: endpoint.to_owned(), reason: reason.to_owned() };
+        // The content is full of secrets, so errors do not quote it.
+        let answer: Answer = serde_json::from_slice(&content).map_err(|_| malformed("it holds no access token"))?;
+        if answer.token_type.is_some_and(|kind| !kind.eq_ignore_ascii_case("bearer")) {
+            return Err(malformed("its token is not for bearers"));
+        }
+        if answer.access_token.is_empty() || HeaderValue::from_str(&answer.access_token).is_err() {
+            return Err(malformed("its access token cannot be sent"));
+        }
+        let seconds = |value: serde_json::Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
+        Ok(Tokens {
+            access: answer.access_token.into(),
+            refresh: answer.refresh_token.filter(|token| !token.is_empty()).map(Secret::from),
+            expires_in: answer.expires_in.and_then(seconds),
+            scopes: answer.scope.as_deref().map(words),
+        })
+    }
+
+    /// Takes a token back (RFC 7009).
+    pub(super) async fn revoke(&self, endpoint: &str, client: &Client, token: &Secret) -> Result<(), OAuthError> {
+        self.form(endpoint, client, &[("token", token.expose())]).await.map(drop)
+    }
+
+    /// Posts a form as a client that proves who it is.
+    async fn form(&self, endpoint: &str, client: &Client, parameters: &[(&str, &str)]) -> Result<Vec<u8>, OAuthError> {
+        let mut parameters = parameters.to_vec();
+        let secret = client.secret.as_ref().map_or("", Secret::expose);
+        let mut proof = None;
+        match client.token_endpoint_auth_method.as_str() {
+            "client_secret_basic" => {
+                let pair = format!("{}:{}", encode(&client.id), encode(secret));
+                proof = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(pair))).ok();
+            }
+            "client_secret_post" => parameters.extend([("client_id", &*client.id), ("client_secret", secret)]),
+            _ => parameters.push(("client_id", &client.id)),
+        }
+        let content = form(&parameters);
+        self.post(endpoint, "application/x-www-form-urlencoded", content.into(), proof).await
+    }
+
+    /// Posts an object and reads one.
+    pub(super) async fn json<T: for<'d> Deserialize<'d>>(
+        &self,
+        endpoint: &str,
+        object: &impl Serialize,
+    ) -> Result<T, OAuthError> {
+        let malformed = |reason: String| OAuthError::Malformed { url: endpoint.to_owned(), reason };
+        let content = serde_json::to_vec(object).map_err(|error| malformed(error.to_string()))?;
+        let content = self.post(endpoint, "application/json", content.into(), None).await?;
+        serde_json::from_slice(&content).map_err(|_| malformed("it is not what was asked for".to_owned()))
+    }
+
+    async fn post(
+        &self,
+        endpoint: &str,
+        kind: &'static str,
+        content: Bytes,
+        proof: Option<HeaderValue>,
+    ) -> Result<Vec<u8>, OAuthError> {
+        let refused =
+            |reason: String| OAuthError::Refused { server: self.server.to_owned(), url: endpoint.to_owned(), reason };
+        if let Some(reason) = refusal(endpoint, self.nearest) {
+            return Err(refused(reason));
+        }
+        let mut request = Request::new(content);
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = endpoint.parse().map_err(|_| refused("it cannot be read".to_owned()))?;
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
+        if let Some(mut proof) = proof {
+            proof.set_sensitive(true);
+            request.headers_mut().insert(AUTHORIZATION, proof);
+        }
+        let unreachable = |reason: String| OAuthError::Unreachable { url: endpoint.to_owned(), reason };
+        let posting = async {
+            let response = self.http.send(request).await.map_err(|error| unreachable(error.to_string()))?;
+            let (status, mut body) = (response.status(), response.into_body());
+            let content = body.read_all(MOST_READ).await.map_err(|error| unreachable(error.to_string()))?;
+            if status.is_success() {
+                return Ok(content);
+            }
+            let complaint: Complaint = serde_json::from_slice(&content).unwrap_or_default();
+            if complaint.error.is_empty() && (status.is_server_error() || status.as_u16() == 429) {
+                return Err(unreachable(format!("HTTP {}", status.as_u16())));
+            }
+            let error = if complaint.error.is_empty() { format!("HTTP {}", status.as_u16()) } else { complaint.error };
+            Err(OAuthError::Denied { url: endpoint.to_owned(), error, description: complaint.error_description })
+        };
+        let late = || unreachable(format!("no answer within {} s", LIMIT.as_secs()));
+        tokio::time::timeout(LIMIT, posting).await.unwrap_or_else(|_| Err(late()))
+    }
+}
