@@ -4,6 +4,7 @@
 //! refused. [`OAuth`] is the one that signs people in: it finds out who lets us in ([`discovery`]), who we are to them
 //! ([`registration`]), has a [`Visitor`] bring a person to their page, and keeps what comes of it in a [`Store`].
 
+mod assertion;
 mod authority;
 pub mod browser;
 mod callback;
@@ -11,6 +12,7 @@ mod challenge;
 mod chance;
 mod discovery;
 mod error;
+mod grant;
 mod oauth;
 mod query;
 mod reach;
@@ -19,10 +21,12 @@ mod store;
 mod token;
 mod visit;
 
+pub use assertion::SigningKey;
 pub use authority::Authority;
 pub use callback::{Callback, CallbackError};
 pub use challenge::Challenge;
 pub use error::OAuthError;
+pub use grant::{Enterprise, Grant, Vouching};
 pub use oauth::{OAuth, OAuthOptions};
 pub use store::{Account, Client, FileStore, MemoryStore, SignIn, Store, StoreError, Turn};
 pub use visit::{Visit, Visitor};

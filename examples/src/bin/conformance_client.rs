@@ -13,7 +13,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use wharf::auth::{Authority, Client, MemoryStore, OAuth, OAuthOptions, Visit, Visitor};
+use wharf::auth::{
+    Authority, Client, Enterprise, Grant, MemoryStore, OAuth, OAuthOptions, SigningKey, Visit, Visitor, Vouching,
+};
 use wharf::{
     Abilities, BoxFuture, Elicitation, ElicitationAnswer, Host, Http, Json, Refusal, RemoteOptions, Root, Secret,
     Session, SessionOptions, Tool,
@@ -35,6 +37,16 @@ struct Context {
     client_id: Option<String>,
     #[serde(rename = "client_secret")]
     client_secret: Option<String>,
+    #[serde(rename = "private_key_pem")]
+    private_key_pem: Option<String>,
+    #[serde(rename = "idp_client_id")]
+    idp_client_id: Option<String>,
+    #[serde(rename = "idp_token_endpoint")]
+    idp_token_endpoint: Option<String>,
+    #[serde(rename = "idp_id_token")]
+    idp_id_token: Option<String>,
+    #[serde(rename = "valid_jwt")]
+    valid_jwt: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -91,15 +103,41 @@ async fn main() -> Result<(), Box<dyn Error>> {
 fn authority(url: &str, context: &Context) -> Result<Arc<dyn Authority>, Box<dyn Error>> {
     let client = context.client_id.as_deref().map(|id| match &context.client_secret {
         Some(secret) => Client::with_secret(id, Secret::new(secret.as_str())),
+        None if context.private_key_pem.is_some() => Client::with_key(id),
         None => Client { id: id.to_owned(), ..Client::default() },
     });
+    let key = match &context.private_key_pem {
+        Some(pem) => Some(Arc::new(SigningKey::from_pem(&Secret::new(pem.as_str()), None)?)),
+        None => None,
+    };
     let options = OAuthOptions {
         client,
+        key,
+        grant: grant(context),
         metadata_url: Some(METADATA.to_owned()),
         visitor: Some(Arc::new(Nobody)),
         ..OAuthOptions::new(Arc::<MemoryStore>::default())
     };
     Ok(Arc::new(OAuth::new(url, options)?))
+}
+
+/// What the suite gives tokens for in a scenario, by what it tells about it.
+fn grant(context: &Context) -> Grant {
+    #[expect(clippy::disallowed_methods, reason = "the suite speaks to its clients so")]
+    let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
+    match (&context.idp_token_endpoint, &context.idp_id_token, &context.valid_jwt) {
+        (Some(token_endpoint), Some(id_token), _) => Grant::Enterprise(Enterprise {
+            token_endpoint: token_endpoint.clone(),
+            client: Client::public(context.idp_client_id.as_deref().unwrap_or_default()),
+            id_token: Secret::new(id_token.as_str()),
+        }),
+        (_, _, Some(word)) => {
+            let word = Secret::new(word.as_str());
+            Grant::Workload(Vouching::new(move |_| Box::pin(std::future::ready(Ok(word.clone())))))
+        }
+        _ if scenario.contains("client-credentials") => Grant::Client,
+        _ => Grant::Person,
+    }
 }
 
 /// Goes to pages on which nobody has to do anything.

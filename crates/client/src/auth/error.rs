@@ -78,6 +78,9 @@ pub enum OAuthError {
     /// The server's own address cannot be used.
     #[error("`{0}` is no address of a server that one can sign in to")]
     Endpoint(String),
+    /// A key cannot be used.
+    #[error("there is no usable key: it has to be a P-256 or RSA key in PEM that begins with BEGIN PRIVATE KEY")]
+    NoKey,
     /// The system has no random numbers.
     #[error("the system gives no random numbers")]
     NoChance,

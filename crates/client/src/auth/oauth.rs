@@ -11,9 +11,11 @@ use tokio::time::Instant;
 use wharf_io::{HttpClient, HttpSettings};
 use wharf_protocol::Secret;
 
+use super::assertion::SigningKey;
 use super::authority::Authority;
 use super::challenge::Challenge;
 use super::discovery::{Explorer, Found, origin};
+use super::grant::{Grant, Wanted};
 use super::query::{form, query};
 use super::reach::{Nearness, guarded, nearness};
 use super::store::{Account, Client, SignIn, Store};
@@ -44,6 +46,10 @@ pub struct OAuthOptions {
     pub metadata_url: Option<String>,
     /// What the token is to be good for, whatever the server says.
     pub scopes: Option<Vec<String>>,
+    /// With what we prove who we are, where that is a key (`private_key_jwt`).
+    pub key: Option<Arc<SigningKey>>,
+    /// What tokens are given for.
+    pub grant: Grant,
     /// Who brings a person to the page to sign in on; without it, nobody signs in here.
     pub visitor: Option<Arc<dyn Visitor>>,
     /// How connections are made.
@@ -60,6 +66,8 @@ impl OAuthOptions {
             client: None,
             metadata_url: None,
             scopes: None,
+            key: None,
+            grant: Grant::Person,
             visitor: None,
             http: HttpSettings::default(),
         }
@@ -135,7 +143,7 @@ impl OAuth {
         let Some(sign_in) = kept else { return Ok(false) };
         if let Some(endpoint) = &sign_in.revocation_endpoint {
             let (http, nearest) = inner.reach().await?;
-            let posts = Posts { http: &http, nearest, server: &inner.account.endpoint };
+            let posts = inner.posts(&http, nearest, &sign_in.issuer);
             let token = sign_in.refresh.as_ref().unwrap_or(&sign_in.access);
             posts.revoke(endpoint, &sign_in.client, token).await?;
         }
@@ -154,7 +162,8 @@ impl Authority for OAuth {
             let current = inner.snapshot();
             let Some(sign_in) = &current.sign_in else { return Ok((None, current.number)) };
             let left = sign_in.expires_at.map(|at| at.saturating_sub(now()));
-            if left.is_none_or(|left| left > EARLY.as_secs()) || sign_in.refresh.is_none() {
+            let renewable = sign_in.refresh.is_some() || !inner.options.grant.needs_person();
+            if left.is_none_or(|left| left > EARLY.as_secs()) || !renewable {
                 return Ok((Some(sign_in.access.clone()), current.number));
             }
             match self.renewed(current.number).await {
@@ -190,7 +199,7 @@ impl Authority for OAuth {
                     }
                 }
             }
-            if inner.options.visitor.is_none() {
+            if inner.options.visitor.is_none() && inner.options.grant.needs_person() {
                 return Ok(false);
             }
             let _turn = inner.turn.acquire().await;
@@ -290,9 +299,12 @@ impl Inner {
             self.adopt(Some(kept));
             return Ok(());
         }
+        if !self.options.grant.needs_person() {
+            return self.authorize(&Challenge::default()).await;
+        }
         let Some(refresh) = &kept.refresh else { return Ok(()) };
         let (http, nearest) = self.reach().await?;
-        let posts = Posts { http: &http, nearest, server: &self.account.endpoint };
+        let posts = self.posts(&http, nearest, &kept.issuer);
         let mut parameters = vec![("grant_type", "refresh_token"), ("refresh_token", refresh.expose())];
         parameters.extend(kept.resource.as_deref().map(|resource| ("resource", resource)));
         match posts.tokens(&kept.token_endpoint, &kept.client, &parameters).await {
@@ -315,66 +327,24 @@ impl Inner {
         }
     }
 
-    /// Signs in with a person's help.
+    fn posts<'a>(&'a self, http: &'a HttpClient, nearest: Nearness, issuer: &'a str) -> Posts<'a> {
+        Posts { http, nearest, server: &self.account.endpoint, key: self.options.key.as_deref(), issuer }
+    }
+
+    /// Gets a token: with a person's help, or without.
     async fn authorize(&self, challenge: &Challenge) -> Result<(), OAuthError> {
-        let Some(visitor) = &self.options.visitor else {
-            return Err(OAuthError::Nobody("there is nobody to ask".to_owned()));
-        };
         let (http, nearest) = self.reach().await?;
         let found = Explorer { http: &http, endpoint: &self.endpoint, nearest }.find(challenge).await?;
-        let issuer = &found.issuer;
-        let Some(page) = &issuer.authorization_endpoint else {
-            return Err(OAuthError::NoPage(issuer.name.clone()));
-        };
-        let known = self.options.store.client(&issuer.name, &self.options.profile).await?;
-        let before = known.as_ref().and_then(|known| known.redirect_uri.as_deref());
-        let visit = visitor.begin(before).await.map_err(OAuthError::Nobody)?;
-        let redirect_uri = visit.redirect_uri().to_owned();
-        let posts = Posts { http: &http, nearest, server: &self.account.endpoint };
-        let client = registration::client(&posts, &found, &self.options, &redirect_uri).await?;
-
+        let posts = self.posts(&http, nearest, &found.issuer.name);
         let scopes = self.scopes(challenge, &found);
         let resource = found.resource.as_ref().and_then(|resource| resource.name.clone());
         let resource = resource.unwrap_or_else(|| self.account.endpoint.clone());
-        let (state, verifier) = (chance::random()?, chance::random()?);
-        let (proof, wanted) = (chance::challenge(&verifier), scopes.join(" "));
-        let mut parameters = vec![
-            ("response_type", "code"),
-            ("client_id", &client.id),
-            ("redirect_uri", &redirect_uri),
-            ("state", state.expose()),
-            ("code_challenge", &proof),
-            ("code_challenge_method", "S256"),
-            ("resource", &resource),
-        ];
-        if !scopes.is_empty() {
-            parameters.push(("scope", &wanted));
-        }
-        if scopes.iter().any(|scope| scope == "offline_access") {
-            // Without it, OpenID providers pass the wish over.
-            parameters.push(("prompt", "consent"));
-        }
-        let url = format!("{page}{}{}", if page.contains('?') { '&' } else { '?' }, form(&parameters));
-        browser::check(&url).map_err(|error| OAuthError::Refused {
-            server: self.account.endpoint.clone(),
-            url: page.clone(),
-            reason: error.to_string(),
-        })?;
-        let back = visit.go(url, state.expose().to_owned()).await.map_err(OAuthError::Nobody)?;
-        let code = code(&back, &state, &found)?;
-        let tokens = posts
-            .tokens(
-                &issuer.token_endpoint,
-                &client,
-                &[
-                    ("grant_type", "authorization_code"),
-                    ("code", code.expose()),
-                    ("redirect_uri", &redirect_uri),
-                    ("code_verifier", verifier.expose()),
-                    ("resource", &resource),
-                ],
-            )
-            .await?;
+        let (client, tokens) = if self.options.grant.needs_person() {
+            self.by_person(&posts, &found, &scopes, &resource).await?
+        } else {
+            self.by_itself(&posts, &found, &scopes, &resource).await?
+        };
+        let issuer = &found.issuer;
         let sign_in = SignIn {
             issuer: issuer.name.clone(),
             client,
@@ -392,6 +362,86 @@ impl Inner {
         Ok(())
     }
 
+    /// As who we are, or by somebody's word for us.
+    async fn by_itself(
+        &self,
+        posts: &Posts<'_>,
+        found: &Found,
+        scopes: &[String],
+        resource: &str,
+    ) -> Result<(Client, Tokens), OAuthError> {
+        let issuer = &found.issuer;
+        let client = registration::client(posts, found, &self.options, "").await?;
+        let scope = scopes.join(" ");
+        let wanted =
+            Wanted { endpoint: &issuer.token_endpoint, issuer: &issuer.name, client: &client, resource, scope: &scope };
+        let tokens = self.options.grant.tokens(posts, &wanted).await?;
+        Ok((client, tokens))
+    }
+
+    /// By a person who signs in on a page.
+    async fn by_person(
+        &self,
+        posts: &Posts<'_>,
+        found: &Found,
+        scopes: &[String],
+        resource: &str,
+    ) -> Result<(Client, Tokens), OAuthError> {
+        let Some(visitor) = &self.options.visitor else {
+            return Err(OAuthError::Nobody("there is nobody to ask".to_owned()));
+        };
+        let issuer = &found.issuer;
+        let Some(page) = &issuer.authorization_endpoint else {
+            return Err(OAuthError::NoPage(issuer.name.clone()));
+        };
+        let known = self.options.store.client(&issuer.name, &self.options.profile).await?;
+        let before = known.as_ref().and_then(|known| known.redirect_uri.as_deref());
+        let visit = visitor.begin(before).await.map_err(OAuthError::Nobody)?;
+        let redirect_uri = visit.redirect_uri().to_owned();
+        let client = registration::client(posts, found, &self.options, &redirect_uri).await?;
+
+        let (state, verifier) = (chance::random()?, chance::random()?);
+        let (proof, wanted) = (chance::challenge(&verifier), scopes.join(" "));
+        let mut parameters = vec![
+            ("response_type", "code"),
+            ("client_id", &client.id),
+            ("redirect_uri", &redirect_uri),
+            ("state", state.expose()),
+            ("code_challenge", &proof),
+            ("code_challenge_method", "S256"),
+            ("resource", resource),
+        ];
+        if !scopes.is_empty() {
+            parameters.push(("scope", &wanted));
+        }
+        if scopes.iter().any(|scope| scope == "offline_access") {
+            // Without it, OpenID providers pass the wish over.
+            parameters.push(("prompt", "consent"));
+        }
+        let url = format!("{page}{}{}", if page.contains('?') { '&' } else { '?' }, form(&parameters));
+        browser::check(&url).map_err(|error| OAuthError::Refused {
+            server: self.account.endpoint.clone(),
+            url: page.clone(),
+            reason: error.to_string(),
+        })?;
+        let back = visit.go(url, state.expose().to_owned()).await.map_err(OAuthError::Nobody)?;
+        let code = code(&back, &state, found)?;
+        let tokens = posts
+            .tokens(
+                &issuer.token_endpoint,
+                &client,
+                &[
+                    ("grant_type", "authorization_code"),
+                    ("code", code.expose()),
+                    ("redirect_uri", &redirect_uri),
+                    ("code_verifier", verifier.expose()),
+                    ("resource", resource),
+                ],
+            )
+            .await?;
+        Ok((client, tokens))
+    }
+
     /// What the token is to be good for: what was asked for before, what the server wants now, and being there when nobody
     /// is, where that is on offer.
     fn scopes(&self, challenge: &Challenge, found: &Found) -> Vec<String> {
@@ -401,7 +451,8 @@ impl Inner {
         let offered = || found.resource.as_ref().and_then(|resource| resource.scopes_supported.clone());
         let wanted = self.options.scopes.clone().or_else(|| challenge.scopes.clone());
         scopes.extend(wanted.or_else(offered).unwrap_or_default());
-        if found.issuer.scopes_supported.iter().any(|scope| scope == "offline_access") {
+        let returns = self.options.grant.needs_person();
+        if returns && found.issuer.scopes_supported.iter().any(|scope| scope == "offline_access") {
             scopes.push("offline_access".to_owned());
         }
         super::challenge::words(&scopes.join(" "))

@@ -42,6 +42,11 @@ impl Client {
         Self { id: id.to_owned(), secret: Some(secret), ..Self::default() }
     }
 
+    /// One that proves who it is with a key.
+    pub fn with_key(id: &str) -> Self {
+        Self { id: id.to_owned(), token_endpoint_auth_method: "private_key_jwt".to_owned(), ..Self::default() }
+    }
+
     fn is_expired(&self) -> bool {
         self.secret_expires_at.is_some_and(|at| at <= now())
     }

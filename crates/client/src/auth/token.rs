@@ -10,11 +10,14 @@ use wharf_io::HttpClient;
 use wharf_protocol::Secret;
 
 use super::OAuthError;
+use super::assertion::SigningKey;
 use super::challenge::words;
 use super::discovery::{LIMIT, MOST_READ};
 use super::query::{encode, form};
 use super::reach::{Nearness, refusal};
 use super::store::Client;
+
+const CLIENT_ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
 /// Posts to an authorization server.
 pub(super) struct Posts<'a> {
@@ -22,6 +25,10 @@ pub(super) struct Posts<'a> {
     pub(super) nearest: Nearness,
     /// For whose sake, for errors.
     pub(super) server: &'a str,
+    /// With what we prove who we are, where that is a key.
+    pub(super) key: Option<&'a SigningKey>,
+    /// Whom that is made out to.
+    pub(super) issuer: &'a str,
 }
 
 /// Tokens as they came.
@@ -83,9 +90,30 @@ impl Posts<'_> {
         self.form(endpoint, client, &[("token", token.expose())]).await.map(drop)
     }
 
+    /// Exchanges a token for one of another kind, which nobody uses as it is (RFC 8693).
+    pub(super) async fn exchange(
+        &self,
+        endpoint: &str,
+        client: &Client,
+        parameters: &[(&str, &str)],
+    ) -> Result<Secret, OAuthError> {
+        let content = self.form(endpoint, client, parameters).await?;
+        let answer = serde_json::from_slice::<Answer>(&content);
+        let malformed = |_| OAuthError::Malformed { url: endpoint.to_owned(), reason: "it holds no token".to_owned() };
+        Ok(answer.map_err(malformed)?.access_token.into())
+    }
+
+    fn assertion(&self, client: &Client) -> Result<Secret, OAuthError> {
+        match (client.token_endpoint_auth_method.as_str(), self.key) {
+            ("private_key_jwt", Some(key)) => key.assertion(&client.id, self.issuer),
+            ("private_key_jwt", None) => Err(OAuthError::NoKey),
+            _ => Ok(Secret::default()),
+        }
+    }
+
     /// Posts a form as a client that proves who it is.
     async fn form(&self, endpoint: &str, client: &Client, parameters: &[(&str, &str)]) -> Result<Vec<u8>, OAuthError> {
-        let mut parameters = parameters.to_vec();
+        let (mut parameters, assertion) = (parameters.to_vec(), self.assertion(client)?);
         let secret = client.secret.as_ref().map_or("", Secret::expose);
         let mut proof = None;
         match client.token_endpoint_auth_method.as_str() {
@@ -94,6 +122,11 @@ impl Posts<'_> {
                 proof = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(pair))).ok();
             }
             "client_secret_post" => parameters.extend([("client_id", &*client.id), ("client_secret", secret)]),
+            "private_key_jwt" => parameters.extend([
+                ("client_id", &*client.id),
+                ("client_assertion_type", CLIENT_ASSERTION),
+                ("client_assertion", assertion.expose()),
+            ]),
             _ => parameters.push(("client_id", &client.id)),
         }
         let content = form(&parameters);
