@@ -16,6 +16,7 @@ mod grant;
 mod oauth;
 mod query;
 mod reach;
+mod refusals;
 mod registration;
 mod store;
 mod token;
@@ -28,6 +29,7 @@ pub use challenge::Challenge;
 pub use error::OAuthError;
 pub use grant::{Enterprise, Grant, Vouching};
 pub use oauth::{OAuth, OAuthOptions};
+pub use refusals::{Refusal, Refusals, USUAL_LIFE};
 pub use store::{Account, Client, FileStore, MemoryStore, SignIn, Store, StoreError, Turn};
 pub use visit::{Visit, Visitor};
 

@@ -19,6 +19,8 @@ use wharf_protocol::Secret;
 
 pub use error::StoreError;
 pub use file::FileStore;
+pub(super) use file::replace;
+pub(super) use lock::{lock, on_disk};
 pub use memory::MemoryStore;
 
 /// Whose sign-in it is.

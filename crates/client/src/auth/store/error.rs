@@ -63,7 +63,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    pub(super) fn disk(action: &'static str, file: &Path, source: io::Error) -> Self {
+    pub(in crate::auth) fn disk(action: &'static str, file: &Path, source: io::Error) -> Self {
         Self::Disk { action, file: file.to_owned(), source: Arc::new(source) }
     }
 

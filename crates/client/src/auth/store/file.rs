@@ -151,9 +151,9 @@ fn write(file: &Path, contents: &Contents) -> Result<(), StoreError> {
 }
 
 /// Whoever reads the file meanwhile sees all of the old or all of the new, and so does whoever comes after a crash.
-fn replace(file: &Path, text: &[u8]) -> io::Result<()> {
+pub(in crate::auth) fn replace(file: &Path, text: &[u8]) -> io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
-    let (own, mut begun) = begin(folder)?;
+    let (own, mut begun) = begin(file)?;
     begun
         .write_all(text)
         .and_then(|()| begun.sync_all())
@@ -167,10 +167,12 @@ fn replace(file: &Path, text: &[u8]) -> io::Result<()> {
 }
 
 /// A new file beside the others. It is closed to others from its first moment.
-fn begin(folder: &Path) -> io::Result<(PathBuf, File)> {
+fn begin(file: &Path) -> io::Result<(PathBuf, File)> {
+    let folder = file.parent().unwrap_or(Path::new("."));
+    let name = file.file_name().unwrap_or_default().display();
     loop {
         let number = BEGUN.fetch_add(1, Ordering::Relaxed);
-        let own = folder.join(format!(".{}.{number}.{FILE}", std::process::id()));
+        let own = folder.join(format!(".{}.{number}.{name}", std::process::id()));
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&own) {
             // Left behind by a process that died, and had the id that is ours now: in a container all have.
             Err(taken) if taken.kind() == io::ErrorKind::AlreadyExists => {}

@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 const DISK: Duration = Duration::from_secs(10);
 
 /// Waits for the lock. It is held until the file is dropped.
-pub(super) async fn lock(file: &Path, patience: Duration) -> Result<File, StoreError> {
+pub(in crate::auth) async fn lock(file: &Path, patience: Duration) -> Result<File, StoreError> {
     let end = Instant::now() + patience;
     loop {
         let own = file.to_owned();
@@ -46,7 +46,7 @@ fn try_lock(file: &Path) -> io::Result<Option<File>> {
 
 /// Does what may block, on a thread where it holds up nobody. Once begun it is not abandoned half-way, even if nobody
 /// waits for it any more.
-pub(super) async fn on_disk<T: Send + 'static>(
+pub(in crate::auth) async fn on_disk<T: Send + 'static>(
     action: &'static str,
     file: &Path,
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,

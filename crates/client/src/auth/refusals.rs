@@ -1,0 +1,221 @@
+//! Which servers wanted to know who we are a short while ago. They are not asked again so soon: nothing has changed, and
+//! every start of every program would ask them.
+//!
+//! A server is known by its address, what we showed it, and whose profile that was. Whoever signs in shows something else,
+//! so what was remembered is worth nothing from then on; it is forgotten all the same, and so it is with a sign-out.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::now;
+use super::store::{lock, on_disk, replace};
+use crate::era::digest;
+
+/// How long a refusal counts, if nobody says otherwise.
+pub const USUAL_LIFE: Duration = Duration::from_secs(15 * 60);
+/// How long the file is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The most that is remembered; the oldest is forgotten.
+const MOST: usize = 1000;
+/// The largest file that is read.
+const LARGEST: u64 = 1024 * 1024;
+const VERSION: u32 = 1;
+
+/// Remembers refusals, in memory and, if it has a file, for all processes. What cannot be remembered costs a request.
+#[derive(Debug)]
+pub struct Refusals {
+    file: Option<PathBuf>,
+    life: Duration,
+    known: Mutex<BTreeMap<String, Refused>>,
+}
+
+/// Who was refused where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The server's address.
+    pub endpoint: String,
+    /// Whose sign-ins are used.
+    pub profile: String,
+    /// What tells what we showed it from anything else. Only a digest of it is kept.
+    pub shown: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Refused {
+    /// A digest of address and profile.
+    whose: String,
+    /// When, in seconds since 1970.
+    at: u64,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Written {
+    version: u32,
+    refusals: BTreeMap<String, Refused>,
+}
+
+impl Default for Refusals {
+    fn default() -> Self {
+        Self { file: None, life: USUAL_LIFE, known: Mutex::default() }
+    }
+}
+
+impl Refusals {
+    /// Refusals that are remembered in this file.
+    pub fn kept_in(file: impl Into<PathBuf>) -> Self {
+        Self { file: Some(file.into()), ..Self::default() }
+    }
+
+    /// With another time for which they count.
+    #[must_use]
+    pub fn lasting(self, life: Duration) -> Self {
+        Self { life, ..self }
+    }
+
+    /// Whether this would be refused again.
+    pub async fn is_known(&self, refusal: &Refusal) -> bool {
+        let known = match self.file.clone() {
+            None => self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&refusal.key()).cloned(),
+            Some(file) => {
+                let (key, own) = (refusal.key(), file.clone());
+                let read = on_disk("read", &file, move || Ok(read(&own).refusals.remove(&key))).await;
+                read.unwrap_or_default()
+            }
+        };
+        // A clock that was set back does not make a refusal last for ever.
+        known.is_some_and(|known| now().checked_sub(known.at).is_some_and(|age| age < self.life.as_secs()))
+    }
+
+    /// It was refused now.
+    pub async fn note(&self, refusal: &Refusal) {
+        let (key, refused) = (refusal.key(), Refused { whose: whose(&refusal.endpoint, &refusal.profile), at: now() });
+        self.change(move |refusals| drop(refusals.insert(key, refused))).await;
+    }
+
+    /// Forgets whatever was shown to that server and refused.
+    pub async fn forget(&self, endpoint: &str, profile: &str) {
+        let whose = whose(endpoint, profile);
+        self.change(move |refusals| refusals.retain(|_, refused| refused.whose != whose)).await;
+    }
+
+    /// Changes what is remembered, here or in the file, one at a time in all processes.
+    async fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Refused>) + Send + 'static) {
+        let life = self.life.as_secs();
+        let change = move |refusals: &mut BTreeMap<String, Refused>| {
+            change(refusals);
+            refusals.retain(|_, refused| now().saturating_sub(refused.at) < life);
+            while refusals.len() > MOST {
+                let oldest = refusals.iter().min_by_key(|(_, refused)| refused.at).map(|(key, _)| key.clone());
+                refusals.remove(&oldest.unwrap_or_default());
+            }
+        };
+        let Some(file) = self.file.clone() else {
+            return change(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner));
+        };
+        let changing = async {
+            let held = lock(&file.with_extension("lock"), PATIENCE).await?;
+            let own = file.clone();
+            on_disk("write", &file, move || {
+                let _held = held;
+                let mut written = read(&own);
+                change(&mut written.refusals);
+                written.version = VERSION;
+                let text = serde_json::to_vec(&written).unwrap_or_default();
+                replace(&own, &text).map_err(|error| super::StoreError::disk("write", &own, error))
+            })
+            .await
+        };
+        if let Err(error) = changing.await {
+            tracing::debug!(%error, "who was refused cannot be remembered");
+        }
+    }
+}
+
+impl Refusal {
+    fn key(&self) -> String {
+        digest(&format!("{}\n{}\n{}", self.endpoint, self.profile, self.shown))
+    }
+}
+
+fn whose(endpoint: &str, profile: &str) -> String {
+    digest(&format!("{endpoint}\n{profile}"))
+}
+
+/// What is in the file; nothing where it cannot be understood.
+fn read(file: &Path) -> Written {
+    let mut text = Vec::new();
+    let regular = std::fs::metadata(file).is_ok_and(|found| found.is_file());
+    let opened = regular.then(|| std::fs::File::open(file).ok()).flatten();
+    let read = opened.and_then(|opened| opened.take(LARGEST).read_to_end(&mut text).ok());
+    let written = read.and_then(|_| serde_json::from_slice::<Written>(&text).ok());
+    written.filter(|written| written.version == VERSION).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn refusal(endpoint: &str, shown: &str) -> Refusal {
+        Refusal { endpoint: endpoint.to_owned(), profile: "default".to_owned(), shown: shown.to_owned() }
+    }
+
+    #[tokio::test]
+    async fn only_the_same_refusal_is_known_and_only_for_a_while() {
+        let folder = tempfile::tempdir().unwrap();
+        for refusals in [Refusals::default(), Refusals::kept_in(folder.path().join("deep/refusals.json"))] {
+            let one = refusal("https://a.example/mcp", "secret-1");
+            assert!(!refusals.is_known(&one).await);
+            refusals.note(&one).await;
+            assert!(refusals.is_known(&one).await);
+            assert!(!refusals.is_known(&refusal("https://b.example/mcp", "secret-1")).await);
+            assert!(!refusals.is_known(&refusal("https://a.example/mcp", "secret-2")).await);
+            let another = Refusal { profile: "work".to_owned(), ..one.clone() };
+            assert!(!refusals.is_known(&another).await);
+            refusals.note(&another).await;
+            refusals.forget("https://a.example/mcp", "default").await;
+            assert!(!refusals.is_known(&one).await && refusals.is_known(&another).await);
+        }
+        let text = std::fs::read_to_string(folder.path().join("deep/refusals.json")).unwrap();
+        assert!(!text.contains("secret") && !text.contains("example"), "{text}");
+        let brief = Refusals::default().lasting(Duration::ZERO);
+        brief.note(&refusal("x", "y")).await;
+        assert!(!brief.is_known(&refusal("x", "y")).await);
+    }
+
+    #[tokio::test]
+    async fn fifty_who_write_at_once_leave_fifty_entries() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = Arc::new(folder.path().join("refusals.json"));
+        let mut writers = tokio::task::JoinSet::new();
+        for number in 0..50 {
+            let file = Arc::clone(&file);
+            writers.spawn(async move {
+                Refusals::kept_in(&*file).note(&refusal(&format!("https://{number}.example"), "")).await;
+            });
+        }
+        writers.join_all().await;
+        let written: Written = serde_json::from_slice(&std::fs::read(&*file).unwrap()).unwrap();
+        assert_eq!(written.refusals.len(), 50);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_cannot_be_understood_is_written_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("refusals.json");
+        for odd in ["", "{", r#"{"version": 9, "refusals": {}}"#] {
+            std::fs::write(&file, odd).unwrap();
+            let refusals = Refusals::kept_in(&file);
+            let one = refusal("https://a.example", "");
+            assert!(!refusals.is_known(&one).await);
+            refusals.note(&one).await;
+            assert!(refusals.is_known(&one).await);
+        }
+    }
+}
