@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use wharf::fleet::config::{Launch, Reach, Remote, Scope, Server as Configured};
+use wharf::fleet::config::{Launch, OAuthSettings, Reach, Remote, Scope, Server as Configured};
 use wharf::fleet::dispatch::{Condition, Hook};
 use wharf::fleet::{Dispatcher, Enlisted, Fleet, FleetOptions, LOCAL_GATE, Policy, REMOTE_GATE, State, Turn};
 use wharf::{Json, ServerName, ToolCall, Tools, TraceEvent, TraceSink};
@@ -224,7 +224,12 @@ fn local() -> impl Iterator<Item = Configured> {
 
 fn remote(url: &str, many: usize) -> impl Iterator<Item = Configured> {
     (0..many).map(move |number| {
-        let remote = Remote { url: format!("{url}?{number}"), headers: Vec::new(), headers_helper: None };
+        let remote = Remote {
+            url: format!("{url}?{number}"),
+            headers: Vec::new(),
+            headers_helper: None,
+            oauth: OAuthSettings::default(),
+        };
         Configured::new(name("remote", number), Scope::User, Reach::Http(remote))
     })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wharf::fleet::config::{Launch, Remote, check_url};
+use wharf::fleet::config::{Launch, OAuthSettings, Remote, check_url};
 use wharf::fleet::{Reach, Scope, Server};
 use wharf::{Protocol, Secret, ServerName, UnknownProtocol};
 
@@ -174,7 +174,7 @@ pub(crate) fn url(name: &ServerName, text: &str) -> Result<Option<Reach>, Misuse
     let scheme = scheme.to_ascii_lowercase();
     let address = |scheme: &str| {
         let url = format!("{scheme}://{rest}");
-        Remote { url, headers: Vec::new(), headers_helper: None }
+        Remote { url, headers: Vec::new(), headers_helper: None, oauth: OAuthSettings::default() }
     };
     match scheme.as_str() {
         "http" | "https" => Ok(Some(Reach::Http(address(&scheme)))),

@@ -40,6 +40,8 @@ pub use load::{
 pub use problem::{Problem, Severity};
 pub use project::{ProjectFile, find_project, project_root};
 pub use rules::Rules;
-pub use server::{HeadersHelper, Launch, Manage, Origin, Reach, Remote, Scope, Server, Settings, ToolChoice};
+pub use server::{
+    HeadersHelper, Launch, Manage, OAuthSettings, Origin, Reach, Remote, Scope, Server, Settings, ToolChoice,
+};
 pub use watch::Watched;
 pub use written::{Change, Written};

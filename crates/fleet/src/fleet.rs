@@ -25,7 +25,7 @@ use wharf_client::{Host, NoHost, Session, SessionOptions};
 use wharf_protocol::{Listed, ServerName, Tool};
 
 pub use offers::{Command, Offer, OfferError};
-pub use outfit::{Network, Outfit};
+pub use outfit::{Network, Outfit, SignIns};
 pub use reconnection::Reconnection;
 pub use status::{Reason, State, Status};
 

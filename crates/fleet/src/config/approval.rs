@@ -321,7 +321,7 @@ fn dangers(written: &Written) -> Vec<String> {
     if written.get("headersHelper").is_some() {
         dangers.push("runs a command whenever it connects, to get headers".to_owned());
     }
-    for group in ["env", "headers"] {
+    for group in ["env", "headers", "oauth"] {
         for (name, value) in written.get(group).and_then(Value::as_object).into_iter().flatten() {
             if danger::loads_code(name) && group == "env" {
                 dangers.push(format!("sets {name}, which decides what code is loaded"));

@@ -94,6 +94,21 @@ pub struct Remote {
     pub headers: Vec<(String, Secret)>,
     /// A command that prints more headers, as a JSON object.
     pub headers_helper: Option<HeadersHelper>,
+    /// What is known beforehand about signing in to it.
+    pub oauth: OAuthSettings,
+}
+
+/// What is known beforehand about signing in to a server; what is not is found out, or agreed then.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OAuthSettings {
+    /// Who we are to whoever lets us in.
+    pub client_id: Option<String>,
+    /// What proves it.
+    pub client_secret: Option<Secret>,
+    /// The port that people come back to from the page they sign in on.
+    pub callback_port: Option<u16>,
+    /// What the token is to be good for, whatever the server says.
+    pub scopes: Option<Vec<String>>,
 }
 
 /// A command that prints headers.

@@ -4,14 +4,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use wharf_client::auth::Authority;
 use wharf_client::{HeaderCommand, Http, HttpSse, OpenError, RemoteOptions, Stdio, Transport, WebSocket};
 use wharf_io::{ChildSpec, Environment, GroupWatcher, HttpSettings, ManagedSpec};
 use wharf_protocol::Secret;
 
-use crate::config::{Launch, Manage, Reach, Remote, Server};
+use crate::config::{Launch, Manage, OAuthSettings, Reach, Remote, Server};
 
 /// Tells how connections to an address are made, within a time.
 pub type Network = Arc<dyn Fn(&str, Duration) -> Result<HttpSettings, String> + Send + Sync>;
+
+/// Tells who signs in to the server at an address, with what its entry says about that; `None` if nobody does.
+pub type SignIns = Arc<dyn Fn(&str, &OAuthSettings) -> Option<Arc<dyn Authority>> + Send + Sync>;
 
 /// Everything servers get from the host.
 #[derive(Clone)]
@@ -22,6 +26,8 @@ pub struct Outfit {
     pub watcher: Option<Arc<dyn GroupWatcher>>,
     /// How connections are made.
     pub network: Network,
+    /// Who signs in to servers at an address; nobody if absent.
+    pub sign_ins: Option<SignIns>,
     /// Where processes run that are not told where.
     pub directory: Option<PathBuf>,
     /// Where the output of managed servers goes that is not told where.
@@ -34,6 +40,7 @@ impl Default for Outfit {
             environment: Environment::default(),
             watcher: None,
             network: Arc::new(|_, connect| Ok(HttpSettings { connect, ..HttpSettings::default() })),
+            sign_ins: None,
             directory: None,
             logs: PathBuf::from("."),
         }
@@ -65,8 +72,12 @@ impl Outfit {
                 Arc::new(WebSocket::new(&remote.url, self.remote(remote, connect)?).map_err(|error| error.to_string())?)
             }
             Reach::Managed(manage) => {
-                let remote = Remote { url: url(manage), headers: manage.headers.clone(), headers_helper: None };
-                Arc::new(Http::new(&remote.url, self.remote(&remote, connect)?).map_err(|error| error.to_string())?)
+                let oauth = OAuthSettings::default();
+                let headers = manage.headers.clone();
+                let remote = Remote { url: url(manage), headers, headers_helper: None, oauth };
+                // Nobody signs in to what runs as a process of ours.
+                let options = RemoteOptions { authority: None, ..self.remote(&remote, connect)? };
+                Arc::new(Http::new(&remote.url, options).map_err(|error| error.to_string())?)
             }
             Reach::Custom(_, transport) => Arc::clone(transport),
         })
@@ -100,8 +111,17 @@ impl Outfit {
             http: (self.network)(&remote.url, connect)?,
             headers: headers.collect(),
             helper,
-            authority: None,
+            authority: self.authority(remote),
         })
+    }
+
+    /// Who signs in to a server, unless what is sent to it is settled already.
+    fn authority(&self, remote: &Remote) -> Option<Arc<dyn Authority>> {
+        let settled = remote.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+        if settled || remote.headers_helper.is_some() {
+            return None;
+        }
+        self.sign_ins.as_ref().and_then(|sign_ins| sign_ins(&remote.url, &remote.oauth))
     }
 
     /// What to start for a server that is managed.

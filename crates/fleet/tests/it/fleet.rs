@@ -6,13 +6,14 @@ mod gates;
 mod managed;
 mod many;
 mod processes;
+mod signed;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use wharf_client::{CallOptions, InProcess, Transport};
-use wharf_fleet::config::{Launch, Reach, Remote, Scope, Server};
+use wharf_fleet::config::{Launch, OAuthSettings, Reach, Remote, Scope, Server};
 use wharf_fleet::{Enlisted, Entry, Fleet, FleetError, FleetOptions, Hold, State};
 use wharf_protocol::{Json, ServerName, ToolOutput};
 use wharf_testkit::{HttpScripted, Listening, Script, Scripted, Step, eventually, scripted_server};
@@ -41,7 +42,8 @@ pub(crate) async fn over_http(text: &str, server: &HttpScripted) -> (Server, Lis
 }
 
 pub(crate) fn at(text: &str, url: &str) -> Server {
-    let remote = Remote { url: url.to_owned(), headers: Vec::new(), headers_helper: None };
+    let remote =
+        Remote { url: url.to_owned(), headers: Vec::new(), headers_helper: None, oauth: OAuthSettings::default() };
     Server::new(name(text), Scope::User, Reach::Http(remote))
 }
 

@@ -8,7 +8,7 @@ use super::Reading;
 const LONGEST_WORD: usize = 64;
 
 /// The keys that mean something here.
-pub(crate) const OURS: [&str; 26] = [
+pub(crate) const OURS: [&str; 27] = [
     "type",
     "transportType",
     "transport",
@@ -21,6 +21,7 @@ pub(crate) const OURS: [&str; 26] = [
     "serverUrl",
     "headers",
     "headersHelper",
+    "oauth",
     "timeout",
     "connectTimeout",
     "enabled",
@@ -61,13 +62,12 @@ const WORDS: [&str; 15] = [
 ];
 
 /// Keys of other hosts that mean something there.
-const OTHERS: [(&str, Severity, &str); 11] = [
+const OTHERS: [(&str, Severity, &str); 10] = [
     (
         "alwaysLoad",
         Severity::Note,
         "is passed over: which tools are always shown is set for the model, not for a server",
     ),
-    ("oauth", Severity::Note, "is passed over: log in with `wharf login`"),
     ("auth", Severity::Warning, "is passed over: log in with `wharf login`, or send a header"),
     ("authProviderType", Severity::Warning, "is passed over: log in with `wharf login`, or send a header"),
     ("envFile", Severity::Warning, "is not read: put its variables into `env`"),

@@ -1,6 +1,7 @@
 //! How a server is reached: a command, a URL, or a command that is then reached at a URL.
 
 mod launch;
+mod oauth;
 mod remote;
 
 use serde_json::Value;
@@ -47,6 +48,7 @@ pub(super) fn read(reading: &mut Reading<'_>) -> Option<(Reach, Written)> {
         }
         (Some(command), None, Some(manage)) => {
             belongs_to_url(reading, &["headersHelper"]);
+            passed_over(reading);
             if !matches!(wanted, None | Some(Kind::Http)) {
                 contradiction(reading, "a server that is managed is reached by `http`");
             }
@@ -54,6 +56,7 @@ pub(super) fn read(reading: &mut Reading<'_>) -> Option<(Reach, Written)> {
         }
         (Some(command), None, None) => {
             belongs_to_url(reading, &["headers", "headersHelper"]);
+            passed_over(reading);
             if !matches!(wanted, None | Some(Kind::Stdio)) {
                 let hint = "leave it out, or add `manage` if the command starts a server that listens";
                 contradiction(reading, hint);
@@ -168,6 +171,13 @@ fn belongs_to_url(reading: &mut Reading<'_>, keys: &[&str]) {
     }
 }
 
+/// Other hosts write it beside a command as well, where it harms nobody.
+fn passed_over(reading: &mut Reading<'_>) {
+    if let Some(at) = reading.at.field("oauth") {
+        reading.problems.push(at.note("is passed over: one signs in to servers at a URL"));
+    }
+}
+
 /// Keys that mean nothing beside a URL.
 fn belongs_to_command(reading: &mut Reading<'_>) {
     if let Some(at) = reading.at.field("args").filter(|at| at.items().next().is_some() || !at.is_list()) {
@@ -183,13 +193,14 @@ fn belongs_to_command(reading: &mut Reading<'_>) {
 
 /// What a person approves: all that says what is run, what it can read, and what its tools are allowed.
 fn written(reading: &Reading<'_>, kind: Kind) -> Written {
-    const KEYS: [&str; 10] = [
+    const KEYS: [&str; 11] = [
         "command",
         "args",
         "env",
         "cwd",
         "headers",
         "headersHelper",
+        "oauth",
         "bindings",
         "tools",
         "includeTools",

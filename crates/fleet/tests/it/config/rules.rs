@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
-use wharf_fleet::config::{Reach, Remote, Scope, Server, Severity, Standing, read_server};
+use wharf_fleet::config::{OAuthSettings, Reach, Remote, Scope, Server, Severity, Standing, read_server};
 
 use super::{Machine, list};
 
@@ -168,7 +168,8 @@ fn what_is_denied_by_address_is_denied_however_it_is_written() {
         "http://2130706433/x",
         "https://fine.example/%2e%2e/mcp",
     ] {
-        let remote = Remote { url: url.into(), headers: Vec::new(), headers_helper: None };
+        let remote =
+            Remote { url: url.into(), headers: Vec::new(), headers_helper: None, oauth: OAuthSettings::default() };
         let server = Server::new("new".parse().unwrap(), Scope::Dynamic, Reach::Http(remote));
         assert!(rules.permits(&server).is_err(), "{url}");
     }

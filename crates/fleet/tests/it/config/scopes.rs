@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use insta::assert_snapshot;
 use proptest::prelude::*;
 use wharf_fleet::config::{
-    Approvals, DisabledBy, Launch, Reach, Remote, Scope, Server, Severity, Sources, Standing, Variables, cloud_allowed,
-    load,
+    Approvals, DisabledBy, Launch, OAuthSettings, Reach, Remote, Scope, Server, Severity, Sources, Standing, Variables,
+    cloud_allowed, load,
 };
 use wharf_protocol::Secret;
 
@@ -27,7 +27,7 @@ fn everywhere() -> Machine {
 }
 
 fn remote(name: &str, url: &str) -> Server {
-    let remote = Remote { url: url.into(), headers: Vec::new(), headers_helper: None };
+    let remote = Remote { url: url.into(), headers: Vec::new(), headers_helper: None, oauth: OAuthSettings::default() };
     Server::new(name.parse().unwrap(), Scope::Dynamic, Reach::Http(remote))
 }
 
@@ -211,7 +211,7 @@ fn servers() -> impl Strategy<Value = Vec<Server>> {
         (0..3u8, 0..2u8).prop_map(|(host, key)| {
             let headers = vec![("K".to_owned(), Secret::new(key.to_string()))];
             let url = format!("https://h{host}.example{}", if key == 0 { "" } else { "/" });
-            Reach::Http(Remote { url, headers, headers_helper: None })
+            Reach::Http(Remote { url, headers, headers_helper: None, oauth: OAuthSettings::default() })
         }),
         (0..3u8).prop_map(|arg| {
             let args = vec![arg.to_string()];

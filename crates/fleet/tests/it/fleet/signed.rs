@@ -1,0 +1,59 @@
+//! Who signs in to which server.
+
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::BoxFuture;
+use wharf_client::AuthRequired;
+use wharf_client::auth::{Authority, OAuthError};
+use wharf_fleet::config::OAuthSettings;
+use wharf_fleet::{Enlisted, Fleet, FleetOptions, Outfit, Reach, Server};
+use wharf_protocol::Secret;
+use wharf_testkit::{HttpScripted, Script, soon};
+
+use super::over_http;
+
+/// Always the same token.
+struct Token;
+
+impl Authority for Token {
+    fn token(&self) -> BoxFuture<'_, Result<(Option<Secret>, u64), OAuthError>> {
+        Box::pin(async { Ok((Some(Secret::new("t0k3n")), 1)) })
+    }
+
+    fn refused<'a>(&'a self, _: u64, _: &'a AuthRequired) -> BoxFuture<'a, Result<bool, OAuthError>> {
+        Box::pin(async { Ok(false) })
+    }
+
+    fn number(&self) -> u64 {
+        1
+    }
+}
+
+#[tokio::test]
+async fn a_server_at_a_url_is_signed_in_to_unless_it_has_a_header_for_that() {
+    let servers = [HttpScripted::new(Script::good()), HttpScripted::new(Script::good())];
+    let (mut plain, _one) = over_http("plain", &servers[0]).await;
+    let (mut fixed, _two) = over_http("fixed", &servers[1]).await;
+    let remote = |server: &mut Server, change: &dyn Fn(&mut wharf_fleet::config::Remote)| match &mut server.reach {
+        Reach::Http(remote) => change(remote),
+        _ => panic!("{server:?}"),
+    };
+    remote(&mut plain, &|remote| {
+        remote.oauth = OAuthSettings { client_id: Some("me".to_owned()), ..OAuthSettings::default() };
+    });
+    remote(&mut fixed, &|remote| remote.headers = vec![("authorization".to_owned(), Secret::new("Bearer mine"))]);
+    let asked: Arc<Mutex<Vec<(String, Option<String>)>>> = Arc::default();
+    let asks = Arc::clone(&asked);
+    let sign_ins = move |url: &str, oauth: &OAuthSettings| {
+        asks.lock().unwrap().push((url.to_owned(), oauth.client_id.clone()));
+        Some(Arc::new(Token) as Arc<dyn Authority>)
+    };
+    let outfit = Outfit { sign_ins: Some(Arc::new(sign_ins)), ..Outfit::default() };
+    let fleet = Fleet::open([plain, fixed].map(Enlisted::from), FleetOptions { outfit, ..FleetOptions::default() });
+    soon(fleet.settled(std::time::Duration::from_secs(10))).await;
+    let sent = |server: &HttpScripted| server.requests()[0].headers["authorization"].to_str().unwrap().to_owned();
+    assert_eq!(servers.each_ref().map(sent), ["Bearer t0k3n", "Bearer mine"]);
+    let asked = asked.lock().unwrap().clone();
+    assert!(asked.len() == 1 && asked[0].1.as_deref() == Some("me"), "{asked:?}");
+    fleet.close().await;
+}
