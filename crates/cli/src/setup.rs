@@ -382,6 +382,7 @@ impl Setup {
             watcher: Some(watcher),
             network: Arc::new(|url, connect| network::settings(connect, url).map_err(|misuse| misuse.what)),
             sign_ins: None,
+            refusals: None,
             // Said, so that what is remembered of a relative command is remembered of it here.
             directory: std::env::current_dir().ok(),
             logs: self.places.cache.as_ref().map_or_else(std::env::temp_dir, |cache| cache.join("logs")),

@@ -488,6 +488,7 @@ impl Inner {
             reconnection: self.options.reconnection,
             failures: 0,
             managed: None,
+            wanted: false,
         };
         while crew.tasks.try_join_next().is_some() {}
         crew.tasks.spawn(connection.run(first));

@@ -30,6 +30,8 @@ const VERSION: u32 = 1;
 #[derive(Debug)]
 pub struct Refusals {
     file: Option<PathBuf>,
+    /// Whose sign-ins are used.
+    profile: String,
     life: Duration,
     known: Mutex<BTreeMap<String, Refused>>,
 }
@@ -39,8 +41,6 @@ pub struct Refusals {
 pub struct Refusal {
     /// The server's address.
     pub endpoint: String,
-    /// Whose sign-ins are used.
-    pub profile: String,
     /// What tells what we showed it from anything else. Only a digest of it is kept.
     pub shown: String,
 }
@@ -61,7 +61,7 @@ struct Written {
 
 impl Default for Refusals {
     fn default() -> Self {
-        Self { file: None, life: USUAL_LIFE, known: Mutex::default() }
+        Self { file: None, profile: "default".to_owned(), life: USUAL_LIFE, known: Mutex::default() }
     }
 }
 
@@ -69,6 +69,12 @@ impl Refusals {
     /// Refusals that are remembered in this file.
     pub fn kept_in(file: impl Into<PathBuf>) -> Self {
         Self { file: Some(file.into()), ..Self::default() }
+    }
+
+    /// Those of another profile.
+    #[must_use]
+    pub fn of(self, profile: &str) -> Self {
+        Self { profile: profile.to_owned(), ..self }
     }
 
     /// With another time for which they count.
@@ -80,9 +86,9 @@ impl Refusals {
     /// Whether this would be refused again.
     pub async fn is_known(&self, refusal: &Refusal) -> bool {
         let known = match self.file.clone() {
-            None => self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&refusal.key()).cloned(),
+            None => self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&self.key(refusal)).cloned(),
             Some(file) => {
-                let (key, own) = (refusal.key(), file.clone());
+                let (key, own) = (self.key(refusal), file.clone());
                 let read = on_disk("read", &file, move || Ok(read(&own).refusals.remove(&key))).await;
                 read.unwrap_or_default()
             }
@@ -93,13 +99,13 @@ impl Refusals {
 
     /// It was refused now.
     pub async fn note(&self, refusal: &Refusal) {
-        let (key, refused) = (refusal.key(), Refused { whose: whose(&refusal.endpoint, &refusal.profile), at: now() });
+        let (key, refused) = (self.key(refusal), Refused { whose: self.whose(&refusal.endpoint), at: now() });
         self.change(move |refusals| drop(refusals.insert(key, refused))).await;
     }
 
     /// Forgets whatever was shown to that server and refused.
-    pub async fn forget(&self, endpoint: &str, profile: &str) {
-        let whose = whose(endpoint, profile);
+    pub async fn forget(&self, endpoint: &str) {
+        let whose = self.whose(endpoint);
         self.change(move |refusals| refusals.retain(|_, refused| refused.whose != whose)).await;
     }
 
@@ -136,14 +142,14 @@ impl Refusals {
     }
 }
 
-impl Refusal {
-    fn key(&self) -> String {
-        digest(&format!("{}\n{}\n{}", self.endpoint, self.profile, self.shown))
+impl Refusals {
+    fn key(&self, refusal: &Refusal) -> String {
+        digest(&format!("{}\n{}\n{}", refusal.endpoint, self.profile, refusal.shown))
     }
-}
 
-fn whose(endpoint: &str, profile: &str) -> String {
-    digest(&format!("{endpoint}\n{profile}"))
+    fn whose(&self, endpoint: &str) -> String {
+        digest(&format!("{endpoint}\n{}", self.profile))
+    }
 }
 
 /// What is in the file; nothing where it cannot be understood.
@@ -163,7 +169,7 @@ mod tests {
     use super::*;
 
     fn refusal(endpoint: &str, shown: &str) -> Refusal {
-        Refusal { endpoint: endpoint.to_owned(), profile: "default".to_owned(), shown: shown.to_owned() }
+        Refusal { endpoint: endpoint.to_owned(), shown: shown.to_owned() }
     }
 
     #[tokio::test]
@@ -176,11 +182,13 @@ mod tests {
             assert!(refusals.is_known(&one).await);
             assert!(!refusals.is_known(&refusal("https://b.example/mcp", "secret-1")).await);
             assert!(!refusals.is_known(&refusal("https://a.example/mcp", "secret-2")).await);
-            let another = Refusal { profile: "work".to_owned(), ..one.clone() };
-            assert!(!refusals.is_known(&another).await);
-            refusals.note(&another).await;
-            refusals.forget("https://a.example/mcp", "default").await;
-            assert!(!refusals.is_known(&one).await && refusals.is_known(&another).await);
+            refusals.note(&refusal("https://a.example/mcp", "secret-3")).await;
+            refusals.note(&refusal("https://b.example/mcp", "")).await;
+            refusals.forget("https://a.example/mcp").await;
+            assert!(!refusals.is_known(&one).await);
+            assert!(refusals.is_known(&refusal("https://b.example/mcp", "")).await);
+            let others = refusals.of("work");
+            assert!(!others.is_known(&refusal("https://b.example/mcp", "")).await);
         }
         let text = std::fs::read_to_string(folder.path().join("deep/refusals.json")).unwrap();
         assert!(!text.contains("secret") && !text.contains("example"), "{text}");

@@ -11,8 +11,10 @@ use futures_util::FutureExt as _;
 use futures_util::future::OptionFuture;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
+use wharf_client::auth::{Refusal, Refusals};
 use wharf_client::{
-    BoxFuture, CallError, CallErrorKind, ConnectErrorKind, Evidence, ServerInfo, Session, Status as SessionStatus,
+    AuthRequired, BoxFuture, CallError, CallErrorKind, ConnectErrorKind, Evidence, ServerInfo, Session,
+    Status as SessionStatus,
 };
 use wharf_io::{ManageError, Managed};
 use wharf_protocol::{Fields, Listed, Tool};
@@ -46,6 +48,8 @@ pub(super) struct Connection {
     pub(super) failures: u32,
     /// The process of a managed server.
     pub(super) managed: Option<Managed>,
+    /// Somebody wants the next attempt to be made, whatever is remembered.
+    pub(super) wanted: bool,
 }
 
 /// Who a server is, and its tools.
@@ -120,7 +124,10 @@ impl Connection {
     async fn rest(&mut self) -> Stage {
         loop {
             match self.orders.recv().await {
-                Some(Order::Enable | Order::Retry) => return Stage::Connect,
+                Some(Order::Enable | Order::Retry) => {
+                    self.wanted = true;
+                    return Stage::Connect;
+                }
                 Some(Order::Check) => {}
                 Some(order) => return self.let_go(order).await,
                 None => return Stage::Over,
@@ -148,9 +155,16 @@ impl Connection {
         });
         let (gate, member) = (Arc::clone(&self.gate), Arc::clone(&self.member));
         let (outfit, managed) = (Arc::clone(&self.outfit), self.managed.take());
+        let wanted = std::mem::take(&mut self.wanted);
         let mut connecting = Box::pin(async move {
             let turn = gate.acquire().await;
             member.publish(|status| status.reason = Some(Reason::Connecting));
+            let refusable = refusable(&member, &outfit).await;
+            if let (false, Some((refusals, refusal))) = (wanted, &refusable)
+                && refusals.is_known(refusal).await
+            {
+                return (managed, Err(refused(&member)));
+            }
             let (managed, started) = start(&member, &outfit, managed).await;
             // It is there; what is left costs the others nothing, and may take its time.
             drop(turn);
@@ -158,6 +172,15 @@ impl Connection {
                 Ok(()) => greet(&member).await,
                 Err(error) => Err(error),
             };
+            if let Some((refusals, refusal)) = refusable {
+                match &greeted {
+                    Err(CallError { kind: CallErrorKind::Connect(ConnectErrorKind::Auth(_)), .. }) => {
+                        refusals.note(&refusal).await;
+                    }
+                    Ok(_) if wanted => refusals.forget(&refusal.endpoint).await,
+                    _ => {}
+                }
+            }
             (managed, greeted)
         });
         loop {
@@ -382,6 +405,21 @@ impl Connection {
         let server = self.member.server.name.clone();
         CallError { server, kind: CallErrorKind::Connect(kind), evidence: Evidence::default() }
     }
+}
+
+/// Where refusals are remembered, and what would be refused now.
+async fn refusable(member: &Member, outfit: &Outfit) -> Option<(Arc<Refusals>, Refusal)> {
+    let refusals = outfit.refusals.clone()?;
+    let refusal = tokio::time::timeout(member.connect, outfit.refusable(&member.server)).await.ok()??;
+    Some((refusals, refusal))
+}
+
+/// What is said of a server that is not asked, because it has just refused us.
+fn refused(member: &Member) -> CallError {
+    let reason = Some("it has wanted so since a short while ago, and was not asked again".into());
+    let kind = ConnectErrorKind::Auth(AuthRequired { status: 401, challenge: None, reason });
+    let (server, kind) = (member.server.name.clone(), CallErrorKind::Connect(kind));
+    CallError { server, kind, evidence: Evidence::default() }
 }
 
 /// Starts what has to be started, and greets. The process of a managed server is handed back whatever happens.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use wharf_client::auth::Authority;
+use wharf_client::auth::{Authority, Refusal, Refusals};
 use wharf_client::{HeaderCommand, Http, HttpSse, OpenError, RemoteOptions, Stdio, Transport, WebSocket};
 use wharf_io::{ChildSpec, Environment, GroupWatcher, HttpSettings, ManagedSpec};
 use wharf_protocol::Secret;
@@ -28,6 +28,8 @@ pub struct Outfit {
     pub network: Network,
     /// Who signs in to servers at an address; nobody if absent.
     pub sign_ins: Option<SignIns>,
+    /// Who was refused where a short while ago, and is not to try again so soon; nobody remembers if absent.
+    pub refusals: Option<Arc<Refusals>>,
     /// Where processes run that are not told where.
     pub directory: Option<PathBuf>,
     /// Where the output of managed servers goes that is not told where.
@@ -41,6 +43,7 @@ impl Default for Outfit {
             watcher: None,
             network: Arc::new(|_, connect| Ok(HttpSettings { connect, ..HttpSettings::default() })),
             sign_ins: None,
+            refusals: None,
             directory: None,
             logs: PathBuf::from("."),
         }
@@ -122,6 +125,21 @@ impl Outfit {
             return None;
         }
         self.sign_ins.as_ref().and_then(|sign_ins| sign_ins(&remote.url, &remote.oauth))
+    }
+
+    /// What a server would refuse if it refused us now. Where a helper signs us in, nobody knows before.
+    pub(super) async fn refusable(&self, server: &Server) -> Option<Refusal> {
+        let (Reach::Http(remote) | Reach::Sse(remote) | Reach::WebSocket(remote)) = &server.reach else { return None };
+        if remote.headers_helper.is_some() {
+            return None;
+        }
+        let token = match self.authority(remote) {
+            Some(authority) => authority.token().await.ok()?.0,
+            None => None,
+        };
+        let shown = remote.headers.iter().map(|(name, value)| format!("{name}: {}", value.expose()));
+        let shown: Vec<_> = shown.chain(token.map(|token| token.expose().to_owned())).collect();
+        Some(Refusal { endpoint: remote.url.clone(), shown: shown.join("\n") })
     }
 
     /// What to start for a server that is managed.

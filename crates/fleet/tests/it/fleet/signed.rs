@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
 use wharf_client::AuthRequired;
-use wharf_client::auth::{Authority, OAuthError};
+use wharf_client::auth::{Authority, OAuthError, Refusals};
 use wharf_fleet::config::OAuthSettings;
-use wharf_fleet::{Enlisted, Fleet, FleetOptions, Outfit, Reach, Server};
+use wharf_fleet::{Enlisted, Fleet, FleetOptions, Outfit, Reach, Server, State};
 use wharf_protocol::Secret;
-use wharf_testkit::{HttpScripted, Script, soon};
+use wharf_testkit::{HttpScripted, Script, Step, soon};
 
 use super::over_http;
 
@@ -42,7 +42,7 @@ async fn a_server_at_a_url_is_signed_in_to_unless_it_has_a_header_for_that() {
         remote.oauth = OAuthSettings { client_id: Some("me".to_owned()), ..OAuthSettings::default() };
     });
     remote(&mut fixed, &|remote| remote.headers = vec![("authorization".to_owned(), Secret::new("Bearer mine"))]);
-    let asked: Arc<Mutex<Vec<(String, Option<String>)>>> = Arc::default();
+    let asked = Arc::new(Mutex::new(Vec::<(String, Option<String>)>::new()));
     let asks = Arc::clone(&asked);
     let sign_ins = move |url: &str, oauth: &OAuthSettings| {
         asks.lock().unwrap().push((url.to_owned(), oauth.client_id.clone()));
@@ -56,4 +56,51 @@ async fn a_server_at_a_url_is_signed_in_to_unless_it_has_a_header_for_that() {
     let asked = asked.lock().unwrap().clone();
     assert!(asked.len() == 1 && asked[0].1.as_deref() == Some("me"), "{asked:?}");
     fleet.close().await;
+}
+
+/// A server that wants to know who we are is left alone for a while by all who would show it the same, unless a person
+/// wants it to be asked.
+#[tokio::test]
+async fn a_server_that_refused_us_is_not_asked_again_so_soon() {
+    let refuse = Step::Http { status: 401, headers: Vec::new(), body: String::new() };
+    let server = HttpScripted::new(Script::good().on("initialize", [refuse.clone()]).on("server/discover", [refuse]));
+    let (plain, _listening) = over_http("plain", &server).await;
+    let folder = tempfile::tempdir().unwrap();
+    let open = |server: &Server, file: &str| {
+        let refusals = Some(Arc::new(Refusals::kept_in(folder.path().join(file))));
+        let outfit = Outfit { refusals, ..Outfit::default() };
+        Fleet::open([server.clone().into()], FleetOptions { outfit, ..FleetOptions::default() })
+    };
+    let state = async |fleet: &Fleet| {
+        soon(fleet.settled(std::time::Duration::from_secs(10))).await;
+        fleet.statuses()[0].state
+    };
+    let first = open(&plain, "refusals.json");
+    assert_eq!(state(&first).await, State::NeedsAuth);
+    first.close().await;
+    let asked = server.requests().len();
+
+    let second = open(&plain, "refusals.json");
+    assert_eq!((state(&second).await, server.requests().len()), (State::NeedsAuth, asked));
+    let status = &second.statuses()[0];
+    assert!(status.reason.as_ref().unwrap().to_string().contains("was not asked again"), "{status:?}");
+    // Somebody wants to know.
+    second.retry(&plain.name).await.unwrap();
+    wharf_testkit::until(async || server.requests().len() > asked).await;
+    second.close().await;
+
+    let asked = server.requests().len();
+    let mut other = plain.clone();
+    if let Reach::Http(remote) = &mut other.reach {
+        remote.headers = vec![("authorization".to_owned(), Secret::new("Bearer new"))];
+    }
+    let third = open(&other, "refusals.json");
+    assert_eq!(state(&third).await, State::NeedsAuth);
+    assert!(server.requests().len() > asked, "other credentials were not tried");
+    third.close().await;
+    let asked = server.requests().len();
+    let fourth = open(&plain, "of another profile.json");
+    assert_eq!(state(&fourth).await, State::NeedsAuth);
+    assert!(server.requests().len() > asked);
+    fourth.close().await;
 }
