@@ -1,8 +1,8 @@
 //! Signing in to servers: OAuth 2.1 as MCP uses it, from the first refusal to a token that renews itself.
 //!
 //! A transport asks its [`Authority`] for the token of every request, and tells it what the server said to a request it
-//! refused. [`OAuth`] is the one that signs people in: it finds out who lets us in ([`discovery`]), who we are to them
-//! ([`registration`]), has a [`Visitor`] bring a person to their page, and keeps what comes of it in a [`Store`].
+//! refused. [`OAuth`] is the one that signs people in: it finds out who lets us in (`discovery`), who we are to them
+//! (`registration`), has a [`Visitor`] bring a person to their page, and keeps what comes of it in a [`Store`].
 
 mod assertion;
 mod authority;

@@ -24,10 +24,13 @@
 //! Programs without a runtime use [`blocking`]; whoever writes servers uses [`server`]; [`factories`] makes the
 //! tools of an agent from its definition.
 
-/// What the guide for programs shows compiles.
+/// What the guides for programs show compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/fleet.md")]
 struct FleetGuide;
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/signing-in.md")]
+struct SigningInGuide;
 
 pub mod blocking;
 pub mod factories;
