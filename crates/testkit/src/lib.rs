@@ -3,13 +3,15 @@
 //! A [`Script`] says what the server offers and how it answers; [`Scripted`] serves it in memory, the binary
 //! `scripted-server` serves the same script as a child process, and [`HttpScripted`] serves it over HTTP. The wire
 //! format is the true one. An [`EvilPeer`] stands before any server and ruins what it says. The binary `rmcp-server` is
-//! no script but a server on rmcp, to be talked to as any other peer.
+//! no script but a server on rmcp, to be talked to as any other peer. A [`provider`] lets people sign in, and guards a
+//! server.
 
 mod evil;
 mod http;
 mod log;
 mod modern;
 mod process;
+pub mod provider;
 mod rules;
 mod script;
 mod serve;

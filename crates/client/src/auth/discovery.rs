@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::ACCEPT;
 use http::{HeaderValue, Request, Uri};
-use serde::Deserialize;
-use wharf_io::HttpClient;
+use serde::{Deserialize, Deserializer};
+use wharf_io::{HttpClient, HttpError};
 
 use super::OAuthError;
 use super::challenge::Challenge;
@@ -23,6 +23,7 @@ pub(super) const LIMIT: Duration = Duration::from_secs(20);
 pub(super) struct Resource {
     #[serde(rename = "resource")]
     pub(super) name: Option<String>,
+    #[serde(deserialize_with = "if_any")]
     authorization_servers: Vec<String>,
     pub(super) scopes_supported: Option<Vec<String>>,
 }
@@ -37,11 +38,14 @@ pub(super) struct Issuer {
     pub(super) token_endpoint: String,
     pub(super) registration_endpoint: Option<String>,
     pub(super) revocation_endpoint: Option<String>,
+    #[serde(deserialize_with = "if_any")]
     pub(super) scopes_supported: Vec<String>,
     pub(super) token_endpoint_auth_methods_supported: Option<Vec<String>>,
+    #[serde(deserialize_with = "if_any")]
     code_challenge_methods_supported: Vec<String>,
+    #[serde(deserialize_with = "if_any")]
     pub(super) client_id_metadata_document_supported: bool,
-    #[serde(rename = "authorization_response_iss_parameter_supported")]
+    #[serde(rename = "authorization_response_iss_parameter_supported", deserialize_with = "if_any")]
     pub(super) says_iss: bool,
 }
 
@@ -80,7 +84,7 @@ impl Explorer<'_> {
     /// Whether the server still names this issuer; also where it says nothing.
     pub(super) async fn still_names(&self, challenge: &Challenge, issuer: &str) -> Result<bool, OAuthError> {
         let named = self.resource(challenge).await?.map(|resource| resource.authorization_servers).unwrap_or_default();
-        Ok(named.is_empty() || named.iter().any(|named| named == issuer))
+        Ok(named.is_empty() || named.iter().any(|named| is_same(named, issuer)))
     }
 
     async fn resource(&self, challenge: &Challenge) -> Result<Option<Resource>, OAuthError> {
@@ -116,7 +120,7 @@ impl Explorer<'_> {
         }
         for place in places {
             let Some(found) = self.get::<Issuer>(&place).await? else { continue };
-            if found.name.trim_end_matches('/') != issuer.trim_end_matches('/') {
+            if !is_same(&found.name, issuer) {
                 let (claimed, issuer) = (found.name, issuer.to_owned());
                 return Err(OAuthError::OtherIssuer { claimed, issuer });
             }
@@ -153,7 +157,10 @@ impl Explorer<'_> {
         *request.uri_mut() = url.parse().map_err(|_| self.refused(url, "it cannot be read"))?;
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
         let reading = async {
-            let response = self.http.send(request).await.map_err(|error| unreachable(error.to_string()))?;
+            let response = self.http.send(request).await.map_err(|error| match error {
+                HttpError::Redirected(_) => self.refused(url, &error.to_string()),
+                error => unreachable(error.to_string()),
+            })?;
             let (status, mut body) = (response.status(), response.into_body());
             if status.is_server_error() {
                 return Err(unreachable(format!("HTTP {}", status.as_u16())));
@@ -182,6 +189,16 @@ impl Issuer {
             ..Self::default()
         }
     }
+}
+
+/// Whether two names are of one issuer. Many do not care about the slash at their end.
+fn is_same(one: &str, other: &str) -> bool {
+    one.trim_end_matches('/') == other.trim_end_matches('/')
+}
+
+/// What is said to be nothing is not said.
+fn if_any<'d, D: Deserializer<'d>, T: Default + Deserialize<'d>>(from: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
 /// Scheme, host and port.

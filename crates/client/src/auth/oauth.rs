@@ -18,7 +18,7 @@ use super::discovery::{Explorer, Found, origin};
 use super::grant::{Grant, Wanted};
 use super::query::{form, query};
 use super::reach::{Nearness, guarded, nearness};
-use super::store::{Account, Client, SignIn, Store};
+use super::store::{Account, Client, SignIn, Store, Turn};
 use super::token::{Posts, Tokens};
 use super::visit::Visitor;
 use super::{OAuthError, browser, chance, now, registration};
@@ -26,6 +26,8 @@ use crate::AuthRequired;
 
 /// A token is renewed so long before it ends.
 const EARLY: Duration = Duration::from_secs(30);
+/// What an authorization server says of a sign-in that is over; the last is GitHub's word for the first.
+const ENDED: [&str; 4] = ["invalid_grant", "invalid_client", "unauthorized_client", "bad_refresh_token"];
 /// How often in a row more is asked for because a server wants more.
 const MOST_STEPS: u32 = 2;
 /// Wishes that are further apart than this are not in a row.
@@ -99,6 +101,10 @@ struct Current {
     number: u64,
     loaded: bool,
     sign_in: Option<SignIn>,
+    /// What is in the store in its place, where it could not be kept.
+    unkept: Option<SignIn>,
+    /// Why a person who was asked last did not sign in.
+    failed: Option<OAuthError>,
     /// How often in a row the server wanted more, and when it did last.
     steps: u32,
     stepped: Option<Instant>,
@@ -130,7 +136,7 @@ impl OAuth {
         let challenge = challenge.map(Challenge::read).unwrap_or_default();
         let _turn = self.inner.turn.acquire().await;
         self.inner.load().await?;
-        self.inner.authorize(&challenge).await
+        self.inner.ask(&challenge).await
     }
 
     /// Takes the tokens back and forgets them; `false` if there were none. What cannot be taken back is forgotten all the
@@ -138,6 +144,8 @@ impl OAuth {
     pub async fn sign_out(&self) -> Result<bool, OAuthError> {
         let inner = &self.inner;
         let _turn = inner.turn.acquire().await;
+        // Whoever renews it just now would keep it again.
+        let _turn_of_all = inner.options.store.turn(&inner.account).await?;
         let kept = inner.options.store.remove(&inner.account).await?;
         inner.adopt(None);
         let Some(sign_in) = kept else { return Ok(false) };
@@ -158,6 +166,9 @@ impl Authority for OAuth {
             if !inner.current().loaded {
                 let _turn = inner.turn.acquire().await;
                 inner.load().await?;
+            }
+            if inner.current().unkept.is_some() {
+                inner.keep_again().await;
             }
             let current = inner.snapshot();
             let Some(sign_in) = &current.sign_in else { return Ok((None, current.number)) };
@@ -182,11 +193,13 @@ impl Authority for OAuth {
         Box::pin(async move {
             let inner = &self.inner;
             let challenge = required.challenge.as_deref().map(Challenge::read).unwrap_or_default();
-            let current = inner.snapshot();
-            if current.number != number {
-                return Ok(current.sign_in.is_some());
-            }
             let wants_more = required.status == 403 || challenge.wants_more();
+            let current = inner.snapshot();
+            if current.number != number
+                && let Some(decided) = current.since()
+            {
+                return decided;
+            }
             if let Some(sign_in) = current.sign_in.as_ref().filter(|_| !wants_more) {
                 let (http, nearest) = inner.reach().await?;
                 let explorer = Explorer { http: &http, endpoint: &inner.endpoint, nearest };
@@ -199,17 +212,21 @@ impl Authority for OAuth {
                     }
                 }
             }
-            if inner.options.visitor.is_none() && inner.options.grant.needs_person() {
-                return Ok(false);
-            }
             let _turn = inner.turn.acquire().await;
-            if inner.current().number != current.number && inner.current().sign_in.is_some() {
+            let waited = inner.snapshot();
+            if waited.number != current.number
+                && let Some(decided) = waited.since()
+            {
+                return decided;
+            }
+            if inner.finds_another().await? {
                 return Ok(true);
             }
-            if wants_more && !inner.may_step_up() {
+            let nobody = inner.options.visitor.is_none() && inner.options.grant.needs_person();
+            if nobody || (wants_more && !inner.may_step_up()) {
                 return Ok(false);
             }
-            inner.authorize(&challenge).await?;
+            inner.ask(&challenge).await?;
             Ok(true)
         })
     }
@@ -238,6 +255,17 @@ impl OAuth {
     }
 }
 
+impl Current {
+    /// What whoever did not get on with the sign-in before this one can be told, if that is known yet.
+    fn since(&self) -> Option<Result<bool, OAuthError>> {
+        match &self.failed {
+            // A person is not asked once for each who waits.
+            Some(error) => Some(Err(error.clone())),
+            None => self.sign_in.is_some().then_some(Ok(true)),
+        }
+    }
+}
+
 impl Inner {
     fn current(&self) -> MutexGuard<'_, Current> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
@@ -252,6 +280,37 @@ impl Inner {
         current.number += 1;
         current.loaded = true;
         current.sign_in = sign_in;
+        (current.unkept, current.failed) = (None, None);
+    }
+
+    /// Whether somebody else has signed in meanwhile, maybe in another process. It is adopted.
+    async fn finds_another(&self) -> Result<bool, OAuthError> {
+        let Some(kept) = self.options.store.sign_in(&self.account).await? else { return Ok(false) };
+        let current = self.snapshot();
+        let known = current.sign_in.iter().chain(&current.unkept).any(|known| known.access == kept.access);
+        if !known {
+            self.adopt(Some(kept));
+        }
+        Ok(!known)
+    }
+
+    /// Tries once more to keep what could not be kept, unless another has been kept since.
+    async fn keep_again(&self) {
+        let _turn = self.turn.acquire().await;
+        let current = self.snapshot();
+        let (Some(sign_in), Some(unkept)) = (current.sign_in, current.unkept) else { return };
+        let keeping = async {
+            let store = &self.options.store;
+            let _turn_of_all = store.turn(&self.account).await?;
+            if store.sign_in(&self.account).await?.as_ref() == Some(&unkept) {
+                store.keep(&self.account, sign_in).await?;
+            }
+            Ok::<_, OAuthError>(())
+        };
+        match keeping.await {
+            Ok(()) => self.current().unkept = None,
+            Err(error) => tracing::warn!(server = %self.account.endpoint, %error, "a sign-in cannot be kept"),
+        }
     }
 
     /// More may be asked for a few times in a row.
@@ -290,17 +349,23 @@ impl Inner {
         if current.number != number {
             return Ok(());
         }
+        if !self.options.grant.needs_person() {
+            return self.authorize(&Challenge::default()).await;
+        }
         let _turn_of_all = self.options.store.turn(&self.account).await?;
-        let Some(kept) = self.options.store.sign_in(&self.account).await? else {
+        let Some(mut kept) = self.options.store.sign_in(&self.account).await? else {
             self.adopt(None);
             return Ok(());
         };
-        if current.sign_in.as_ref().is_none_or(|known| known.access != kept.access) {
-            self.adopt(Some(kept));
-            return Ok(());
-        }
-        if !self.options.grant.needs_person() {
-            return self.authorize(&Challenge::default()).await;
+        let behind = kept.clone();
+        if let Some(newer) = current.sign_in.clone().filter(|_| current.unkept.as_ref() == Some(&kept)) {
+            kept = newer;
+        } else if current.sign_in.as_ref().is_none_or(|known| known.access != kept.access) {
+            let ended = kept.expires_at.is_some_and(|at| at <= now());
+            self.adopt(Some(kept.clone()));
+            if !ended {
+                return Ok(());
+            }
         }
         let Some(refresh) = &kept.refresh else { return Ok(()) };
         let (http, nearest) = self.reach().await?;
@@ -310,15 +375,19 @@ impl Inner {
         match posts.tokens(&kept.token_endpoint, &kept.client, &parameters).await {
             Ok(tokens) => {
                 let renewed = renewed_by(kept, tokens);
-                // Kept before it is used: what is used and not kept is lost with this process.
-                self.options.store.keep(&self.account, renewed.clone()).await?;
+                // Kept before it is used: what is used and not kept is lost with this process. Where it cannot be kept, it
+                // is used all the same: what is kept may be worth nothing any more.
+                let keeping = self.options.store.keep(&self.account, renewed.clone()).await;
                 self.adopt(Some(renewed));
+                if let Err(error) = keeping {
+                    tracing::warn!(server = %self.account.endpoint, %error, "a sign-in cannot be kept");
+                    self.current().unkept = Some(behind);
+                }
                 Ok(())
             }
-            Err(OAuthError::Denied { error, .. })
-                if matches!(error.as_str(), "invalid_grant" | "invalid_client" | "unauthorized_client") =>
-            {
+            Err(OAuthError::Denied { error, .. }) if ENDED.contains(&error.as_str()) => {
                 tracing::debug!(server = %self.account.endpoint, error, "the sign-in has ended");
+                self.forget_client_after(&error, &kept.issuer).await?;
                 self.options.store.remove(&self.account).await?;
                 self.adopt(None);
                 Ok(())
@@ -331,6 +400,25 @@ impl Inner {
         Posts { http, nearest, server: &self.account.endpoint, key: self.options.key.as_deref(), issuer }
     }
 
+    /// An issuer that does not know us any more will know us when we have registered again.
+    async fn forget_client_after(&self, error: &str, issuer: &str) -> Result<(), OAuthError> {
+        if error == "invalid_client" {
+            self.options.store.forget_client(issuer, &self.options.profile).await?;
+        }
+        Ok(())
+    }
+
+    /// Gets a token, and remembers if that failed: for all who wait.
+    async fn ask(&self, challenge: &Challenge) -> Result<(), OAuthError> {
+        let result = self.authorize(challenge).await;
+        if let Err(error) = &result {
+            let mut current = self.current();
+            current.number += 1;
+            current.failed = Some(error.clone());
+        }
+        result
+    }
+
     /// Gets a token: with a person's help, or without.
     async fn authorize(&self, challenge: &Challenge) -> Result<(), OAuthError> {
         let (http, nearest) = self.reach().await?;
@@ -339,7 +427,9 @@ impl Inner {
         let scopes = self.scopes(challenge, &found);
         let resource = found.resource.as_ref().and_then(|resource| resource.name.clone());
         let resource = resource.unwrap_or_else(|| self.account.endpoint.clone());
-        let (client, tokens) = if self.options.grant.needs_person() {
+        self.keep_secret_from(&found.issuer.name)?;
+        // Whoever renews the sign-in before this one is done with it by then.
+        let (client, tokens, _turn_of_all) = if self.options.grant.needs_person() {
             self.by_person(&posts, &found, &scopes, &resource).await?
         } else {
             self.by_itself(&posts, &found, &scopes, &resource).await?
@@ -369,14 +459,25 @@ impl Inner {
         found: &Found,
         scopes: &[String],
         resource: &str,
-    ) -> Result<(Client, Tokens), OAuthError> {
+    ) -> Result<(Client, Tokens, Turn), OAuthError> {
         let issuer = &found.issuer;
         let client = registration::client(posts, found, &self.options, "").await?;
         let scope = scopes.join(" ");
         let wanted =
             Wanted { endpoint: &issuer.token_endpoint, issuer: &issuer.name, client: &client, resource, scope: &scope };
+        let turn = self.options.store.turn(&self.account).await?;
         let tokens = self.options.grant.tokens(posts, &wanted).await?;
-        Ok((client, tokens))
+        Ok((client, tokens, turn))
+    }
+
+    /// A server that names another authorization server than before might be after the secret that the one before knows.
+    fn keep_secret_from(&self, issuer: &str) -> Result<(), OAuthError> {
+        let before = self.snapshot().sign_in.map(|sign_in| sign_in.issuer).filter(|before| before != issuer);
+        let secret = self.options.client.as_ref().is_some_and(|client| client.secret.is_some());
+        let Some(before) = before.filter(|_| secret) else { return Ok(()) };
+        let reason = format!("the client's secret belongs to {before}; sign out first if it is the same there");
+        let (server, url) = (self.account.endpoint.clone(), issuer.to_owned());
+        Err(OAuthError::Refused { server, url, reason })
     }
 
     /// By a person who signs in on a page.
@@ -386,7 +487,7 @@ impl Inner {
         found: &Found,
         scopes: &[String],
         resource: &str,
-    ) -> Result<(Client, Tokens), OAuthError> {
+    ) -> Result<(Client, Tokens, Turn), OAuthError> {
         let Some(visitor) = &self.options.visitor else {
             return Err(OAuthError::Nobody("there is nobody to ask".to_owned()));
         };
@@ -426,6 +527,7 @@ impl Inner {
         })?;
         let back = visit.go(url, state.expose().to_owned()).await.map_err(OAuthError::Nobody)?;
         let code = code(&back, &state, found)?;
+        let turn = self.options.store.turn(&self.account).await?;
         let tokens = posts
             .tokens(
                 &issuer.token_endpoint,
@@ -438,8 +540,11 @@ impl Inner {
                     ("resource", resource),
                 ],
             )
-            .await?;
-        Ok((client, tokens))
+            .await;
+        if let Err(OAuthError::Denied { error, .. }) = &tokens {
+            self.forget_client_after(error, &issuer.name).await?;
+        }
+        Ok((client, tokens?, turn))
     }
 
     /// What the token is to be good for: what was asked for before, what the server wants now, and being there when nobody

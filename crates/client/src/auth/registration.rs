@@ -26,8 +26,7 @@ struct Wanted<'a> {
 struct Registered {
     client_id: String,
     client_secret: Option<String>,
-    #[serde(default)]
-    client_secret_expires_at: u64,
+    client_secret_expires_at: Option<u64>,
     token_endpoint_auth_method: Option<String>,
 }
 
@@ -108,7 +107,7 @@ async fn register(
     Ok(Client {
         id: registered.client_id,
         secret: registered.client_secret.map(Secret::from),
-        secret_expires_at: Some(registered.client_secret_expires_at).filter(|at| *at > 0),
+        secret_expires_at: registered.client_secret_expires_at.filter(|at| *at > 0),
         token_endpoint_auth_method: method,
         redirect_uri: Some(redirect_uri.to_owned()),
     })

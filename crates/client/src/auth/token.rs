@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request};
 use serde::{Deserialize, Serialize};
-use wharf_io::HttpClient;
+use wharf_io::{HttpClient, HttpError};
 use wharf_protocol::Secret;
 
 use super::OAuthError;
@@ -18,6 +18,21 @@ use super::reach::{Nearness, refusal};
 use super::store::Client;
 
 const CLIENT_ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+/// The parameters that nobody else may see.
+const SECRET: [&str; 8] = [
+    "code",
+    "code_verifier",
+    "refresh_token",
+    "client_secret",
+    "token",
+    "assertion",
+    "client_assertion",
+    "subject_token",
+];
+/// What an authorization server says of trouble that is its own.
+const PASSING: [&str; 3] = ["server_error", "temporarily_unavailable", "slow_down"];
+/// How much of an authorization server's words an error shows.
+const MOST_WORDS: usize = 200;
 
 /// Posts to an authorization server.
 pub(super) struct Posts<'a> {
@@ -130,7 +145,19 @@ impl Posts<'_> {
             _ => parameters.push(("client_id", &client.id)),
         }
         let content = form(&parameters);
-        self.post(endpoint, "application/x-www-form-urlencoded", content.into(), proof).await
+        let shown = proof.clone();
+        let answered = self.post(endpoint, "application/x-www-form-urlencoded", content.into(), proof).await;
+        answered.map_err(|error| match error {
+            // Some quote what they were sent.
+            OAuthError::Denied { url, error, description } => {
+                let shown = shown.as_ref().and_then(|proof| proof.to_str().ok()?.strip_prefix("Basic "));
+                let secrets = parameters.iter().filter(|(name, _)| SECRET.contains(name)).map(|(_, secret)| *secret);
+                let secrets: Vec<&str> = secrets.chain([secret]).chain(shown).collect();
+                let description = description.map(|words| without(&secrets, &words));
+                OAuthError::Denied { url, error: without(&secrets, &error), description }
+            }
+            other => other,
+        })
     }
 
     /// Posts an object and reads one.
@@ -168,14 +195,19 @@ impl Posts<'_> {
         }
         let unreachable = |reason: String| OAuthError::Unreachable { url: endpoint.to_owned(), reason };
         let posting = async {
-            let response = self.http.send(request).await.map_err(|error| unreachable(error.to_string()))?;
+            let response = self.http.send(request).await.map_err(|error| match error {
+                HttpError::Redirected(_) => refused(error.to_string()),
+                error => unreachable(error.to_string()),
+            })?;
             let (status, mut body) = (response.status(), response.into_body());
             let content = body.read_all(MOST_READ).await.map_err(|error| unreachable(error.to_string()))?;
-            if status.is_success() {
+            let complaint: Complaint = serde_json::from_slice(&content).unwrap_or_default();
+            // Some say no with a good status.
+            if status.is_success() && complaint.error.is_empty() {
                 return Ok(content);
             }
-            let complaint: Complaint = serde_json::from_slice(&content).unwrap_or_default();
-            if complaint.error.is_empty() && (status.is_server_error() || status.as_u16() == 429) {
+            let passing = PASSING.contains(&complaint.error.as_str());
+            if passing || status.is_server_error() || matches!(status.as_u16(), 408 | 429) {
                 return Err(unreachable(format!("HTTP {}", status.as_u16())));
             }
             let error = if complaint.error.is_empty() { format!("HTTP {}", status.as_u16()) } else { complaint.error };
@@ -184,4 +216,15 @@ impl Posts<'_> {
         let late = || unreachable(format!("no answer within {} s", LIMIT.as_secs()));
         tokio::time::timeout(LIMIT, posting).await.unwrap_or_else(|_| Err(late()))
     }
+}
+
+/// Somebody else's words without our secrets in them, on one line and not too many.
+fn without(secrets: &[&str], words: &str) -> String {
+    let mut words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
+        for spelling in [(*secret).to_owned(), encode(secret)] {
+            words = words.replace(&spelling, "…");
+        }
+    }
+    words.chars().filter(|letter| !letter.is_control()).take(MOST_WORDS).collect()
 }

@@ -1,0 +1,98 @@
+//! What is asked of people: more where a server wants more, once for all who wait, and not again and again.
+
+use std::sync::atomic::Ordering;
+
+use futures_util::future::join_all;
+use wharf_client::CallErrorKind;
+use wharf_client::auth::OAuth;
+use wharf_testkit::provider::Manners;
+use wharf_testkit::soon;
+
+use super::{Scene, look};
+use crate::{none, told};
+
+fn tools(tools: &[(&str, &str)]) -> impl FnOnce(&mut Manners) {
+    let tools = tools.iter().map(|(tool, scope)| ((*tool).to_owned(), (*scope).to_owned())).collect();
+    move |manners| manners.scopes_of_tools = tools
+}
+
+#[tokio::test]
+async fn a_server_that_wants_more_gets_it_and_what_there_was_is_not_lost() {
+    let scene = Scene::with(tools(&[("write", "write"), ("admin", "admin")])).await;
+    let session = scene.session();
+    assert_eq!(told(look(&session).await), "done with read");
+    assert_eq!(told(soon(session.call("write", &none())).await), "done with read write");
+    assert_eq!(scene.person.asked("scope").as_deref(), Some("read write"));
+    assert_eq!(told(soon(session.call("admin", &none())).await), "done with read write admin");
+    assert_eq!(scene.person.visits(), 3);
+    // A later process knows what was asked for before.
+    let oauth = OAuth::new(&scene.provider.url(), scene.options()).unwrap();
+    soon(oauth.sign_in(None)).await.unwrap();
+    assert_eq!(scene.person.asked("scope").as_deref(), Some("read write admin"));
+}
+
+#[tokio::test]
+async fn a_server_that_never_has_enough_does_not_keep_a_person_busy() {
+    let scene = Scene::with(tools(&[("write", "write")])).await;
+    scene.provider.mend(|manners| manners.grants_all = false);
+    let session = scene.session();
+    assert_eq!(told(look(&session).await), "done with read");
+    for _ in 0..3 {
+        let error = soon(session.call("write", &none())).await.unwrap_err();
+        assert!(matches!(&error.kind, CallErrorKind::Connect(kind) if kind.to_string().contains("403")), "{error}");
+    }
+    assert_eq!(scene.person.visits(), 3);
+    assert_eq!(told(look(&session).await), "done with read");
+}
+
+#[tokio::test]
+async fn all_who_wait_for_a_sign_in_share_it() {
+    let scene = Scene::new().await;
+    let session = scene.session();
+    look(&session).await.unwrap();
+    scene.provider.revoke_all();
+    let calls = join_all((0..64).map(|_| look(&session))).await;
+    assert!(calls.into_iter().all(|call| told(call) == "done with read"));
+    assert_eq!(scene.person.visits(), 2);
+}
+
+#[tokio::test]
+async fn all_who_wait_for_a_sign_in_that_fails_share_that_too() {
+    let scene = Scene::new().await;
+    let session = scene.session();
+    look(&session).await.unwrap();
+    scene.provider.revoke_all();
+    scene.provider.mend(|manners| manners.denies = Some("access_denied".to_owned()));
+    let calls = join_all((0..64).map(|_| look(&session))).await;
+    assert!(calls.into_iter().all(|call| told(call).contains("access_denied")));
+    assert_eq!(scene.person.visits(), 2);
+    // Whoever comes later may try again.
+    scene.provider.mend(|manners| manners.denies = None);
+    assert_eq!(told(look(&session).await), "done with read");
+}
+
+#[tokio::test]
+async fn who_has_signed_out_is_signed_out_at_the_provider_too() {
+    let scene = Scene::new().await;
+    look(&scene.session()).await.unwrap();
+    let oauth = OAuth::new(&scene.provider.url(), scene.options()).unwrap();
+    assert!(soon(oauth.sign_out()).await.unwrap());
+    assert!(!soon(oauth.sign_out()).await.unwrap());
+    assert_eq!(scene.provider.requests_to("/revoke").len(), 1);
+    let error = look(&scene.session_with(scene.without_person())).await.unwrap_err();
+    assert!(error.to_string().contains("wants authorization"), "{error}");
+}
+
+#[tokio::test]
+async fn a_sign_in_that_another_process_made_is_found_when_it_is_needed() {
+    let scene = Scene::new().await;
+    let session = scene.session_with(scene.without_person());
+    assert!(look(&session).await.is_err());
+    soon(OAuth::new(&scene.provider.url(), scene.options()).unwrap().sign_in(None)).await.unwrap();
+    assert_eq!(told(look(&session).await), "done with read");
+    // Also when the old one has ended.
+    scene.provider.revoke_all();
+    soon(OAuth::new(&scene.provider.url(), scene.options()).unwrap().sign_in(None)).await.unwrap();
+    assert_eq!(told(look(&session).await), "done with read");
+    assert_eq!(scene.person.visits.load(Ordering::Relaxed), 2);
+}
