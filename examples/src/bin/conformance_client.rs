@@ -21,6 +21,9 @@ use wharf::{
     Session, SessionOptions, Tool,
 };
 
+/// How long the stream on which the server speaks by itself may take. The suite takes whichever stream is opened after one
+/// that it has broken for the one that goes on with it.
+const FIRST: Duration = Duration::from_millis(300);
 /// How long the server may go on telling things after everything has been used.
 const AFTERWARDS: Duration = Duration::from_millis(300);
 
@@ -176,6 +179,7 @@ async fn visited(url: &str) -> Result<String, Box<dyn Error>> {
 
 async fn use_all(session: &Session, context: &Context) -> Result<(), Box<dyn Error>> {
     let has = session.connect().await?.capabilities.to_value()?;
+    tokio::time::sleep(FIRST).await;
     let tools = session.list_tools().await?.items;
     let wanted = context.tool_calls.iter().map(|call| (call.name.clone(), call.arguments.clone()));
     let calls: Vec<_> = match &context.tool_calls[..] {
