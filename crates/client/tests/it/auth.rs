@@ -2,6 +2,11 @@
 
 mod discovery;
 mod people;
+mod processes;
+mod refused;
+mod renewal;
+mod secrecy;
+mod sharing;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
