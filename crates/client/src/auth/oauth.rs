@@ -13,7 +13,7 @@ use wharf_protocol::Secret;
 
 use super::authority::Authority;
 use super::challenge::Challenge;
-use super::discovery::{Explorer, Found, origin};
+use super::discovery::{Explorer, Found, Issuer, origin};
 use super::query::{form, query};
 use super::reach::{Nearness, guarded, nearness};
 use super::store::{Account, Client, SignIn, Store};
@@ -79,7 +79,7 @@ struct Inner {
     account: Account,
     options: OAuthOptions,
     /// How to reach what the server names.
-    reach: OnceCell<Result<(HttpClient, Nearness), OAuthError>>,
+    reach: OnceCell<(HttpClient, Nearness)>,
     current: Mutex<Current>,
     /// One at a time gets a token, for all who wait.
     turn: Semaphore,
@@ -100,6 +100,17 @@ struct Current {
     /// How often in a row the server wanted more, and when it did last.
     steps: u32,
     stepped: Option<Instant>,
+}
+
+/// What a person came back with, and what it goes with.
+struct Permit {
+    issuer: Issuer,
+    client: Client,
+    scopes: Vec<String>,
+    resource: String,
+    redirect_uri: String,
+    verifier: Secret,
+    code: Secret,
 }
 
 impl OAuth {
@@ -128,7 +139,7 @@ impl OAuth {
         let challenge = challenge.map(Challenge::read).unwrap_or_default();
         let _turn = self.inner.turn.acquire().await;
         self.inner.load().await?;
-        self.inner.ask(&challenge).await
+        self.ask(&challenge).await
     }
 
     /// Takes the tokens back and forgets them; `false` if there were none. What cannot be taken back is forgotten all the
@@ -216,7 +227,7 @@ impl Authority for OAuth {
             if inner.options.visitor.is_none() || (wants_more && !inner.may_step_up()) {
                 return Ok(false);
             }
-            inner.ask(&challenge).await?;
+            self.ask(&challenge).await?;
             Ok(true)
         })
     }
@@ -227,21 +238,43 @@ impl Authority for OAuth {
 }
 
 impl OAuth {
-    /// Renews the sign-in of that number, once for all who ask. It goes on when nobody waits for it any more: the old token
-    /// may be worth nothing as soon as the new one is on its way.
+    /// Renews the sign-in of that number, once for all who ask.
     async fn renewed(&self, number: u64) -> Result<(), OAuthError> {
-        let (told, hears) = tokio::sync::oneshot::channel();
         let inner = Arc::clone(&self.inner);
-        let renewing = async move {
-            let result = inner.renew(number).await;
-            let _ = told.send(result);
+        self.to_its_end(async move { inner.renew(number).await }).await
+    }
+
+    /// Signs in with a person's help, and remembers if that failed: for all who wait.
+    async fn ask(&self, challenge: &Challenge) -> Result<(), OAuthError> {
+        let inner = Arc::clone(&self.inner);
+        let asking = async {
+            let permit = self.inner.visit(challenge).await?;
+            self.to_its_end(async move { inner.redeem(permit).await }).await
         };
+        let result = asking.await;
+        if let Err(error) = &result {
+            let mut current = self.inner.current();
+            current.number += 1;
+            current.failed = Some(error.clone());
+        }
+        result
+    }
+
+    /// Does something that goes on when nobody waits for it any more: what is good for one use may be used up as soon as
+    /// it is on its way, and what comes in its place must be kept.
+    async fn to_its_end(
+        &self,
+        work: impl Future<Output = Result<(), OAuthError>> + Send + 'static,
+    ) -> Result<(), OAuthError> {
+        let (told, hears) = tokio::sync::oneshot::channel();
         {
             let mut tasks = self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner);
             while tasks.try_join_next().is_some() {}
-            tasks.spawn(renewing);
+            tasks.spawn(async move {
+                let _ = told.send(work.await);
+            });
         }
-        hears.await.unwrap_or_else(|_| Err(OAuthError::Nobody("the renewal was given up".to_owned())))
+        hears.await.unwrap_or_else(|_| Err(OAuthError::Nobody("it was given up".to_owned())))
     }
 }
 
@@ -323,13 +356,14 @@ impl Inner {
     }
 
     async fn reach(&self) -> Result<(HttpClient, Nearness), OAuthError> {
-        let reach = self.reach.get_or_init(|| async {
-            let nearest = nearness(&self.options.http, self.endpoint.host().unwrap_or_default()).await;
+        let unusable = |reason: String| OAuthError::Unreachable { url: self.account.endpoint.clone(), reason };
+        let reach = self.reach.get_or_try_init(|| async {
+            let host = self.endpoint.host().unwrap_or_default();
+            let nearest = nearness(&self.options.http, host).await.map_err(|error| unusable(error.to_string()))?;
             let client = HttpClient::new(guarded(&self.options.http, nearest));
-            let unusable = |reason: String| OAuthError::Unreachable { url: self.account.endpoint.clone(), reason };
             client.map(|client| (client, nearest)).map_err(|error| unusable(error.to_string()))
         });
-        reach.await.clone()
+        reach.await.cloned()
     }
 
     /// Gets a new token for the old one. Whoever comes later, here or in another process, finds the new one.
@@ -391,18 +425,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Signs in with a person's help, and remembers if that failed: for all who wait.
-    async fn ask(&self, challenge: &Challenge) -> Result<(), OAuthError> {
-        let result = self.authorize(challenge).await;
-        if let Err(error) = &result {
-            let mut current = self.current();
-            current.number += 1;
-            current.failed = Some(error.clone());
-        }
-        result
-    }
-
-    async fn authorize(&self, challenge: &Challenge) -> Result<(), OAuthError> {
+    /// Has a person sign in, and come back with what can be exchanged for tokens.
+    async fn visit(&self, challenge: &Challenge) -> Result<Permit, OAuthError> {
         let Some(visitor) = &self.options.visitor else {
             return Err(OAuthError::Nobody("there is nobody to ask".to_owned()));
         };
@@ -457,27 +481,30 @@ impl Inner {
         })?;
         let back = visit.go(url, state.expose().to_owned()).await.map_err(OAuthError::Nobody)?;
         let code = code(&back, &state, &found)?;
+        Ok(Permit { issuer: found.issuer, client, scopes, resource, redirect_uri, verifier, code })
+    }
+
+    /// Exchanges what a person came back with for tokens.
+    async fn redeem(&self, permit: Permit) -> Result<(), OAuthError> {
+        let Permit { issuer, client, scopes, resource, redirect_uri, verifier, code } = permit;
+        let (http, nearest) = self.reach().await?;
+        let posts = Posts { http: &http, nearest, server: &self.account.endpoint };
+        let parameters = [
+            ("grant_type", "authorization_code"),
+            ("code", code.expose()),
+            ("redirect_uri", &redirect_uri),
+            ("code_verifier", verifier.expose()),
+            ("resource", &resource),
+        ];
         // Whoever renews the sign-in before this one must be done with it.
         let _turn_of_all = self.options.store.turn(&self.account).await?;
-        let tokens = posts
-            .tokens(
-                &issuer.token_endpoint,
-                &client,
-                &[
-                    ("grant_type", "authorization_code"),
-                    ("code", code.expose()),
-                    ("redirect_uri", &redirect_uri),
-                    ("code_verifier", verifier.expose()),
-                    ("resource", &resource),
-                ],
-            )
-            .await;
+        let tokens = posts.tokens(&issuer.token_endpoint, &client, &parameters).await;
         if let Err(OAuthError::Denied { error, .. }) = &tokens {
             self.forget_client_after(error, &issuer.name).await?;
         }
         let tokens = tokens?;
         let sign_in = SignIn {
-            issuer: issuer.name.clone(),
+            issuer: issuer.name,
             client,
             access: tokens.access,
             refresh: tokens.refresh,
@@ -485,8 +512,8 @@ impl Inner {
             scopes: tokens.scopes.unwrap_or_else(|| scopes.clone()),
             asked: scopes,
             resource: Some(resource),
-            token_endpoint: issuer.token_endpoint.clone(),
-            revocation_endpoint: issuer.revocation_endpoint.clone(),
+            token_endpoint: issuer.token_endpoint,
+            revocation_endpoint: issuer.revocation_endpoint,
         };
         self.options.store.keep(&self.account, sign_in.clone()).await?;
         self.adopt(Some(sign_in));
