@@ -70,8 +70,8 @@ pub struct Manners {
 pub enum Document {
     /// A description.
     Json(Value),
-    /// The way to another place.
-    Redirect(String),
+    /// The way to another place, with this status.
+    Redirect(u16, String),
     /// Whatever this is, with this status.
     Raw(u16, String),
 }
@@ -248,6 +248,11 @@ impl Provider {
     /// How often a refresh token came that was used before, and was not taken any more.
     pub fn reuses(&self) -> usize {
         self.grants().reuses
+    }
+
+    /// How often one came that was used before, and was taken once more.
+    pub fn second_uses(&self) -> usize {
+        self.grants().second_uses
     }
 
     /// All it gave out or was sent that nobody else may see.

@@ -14,11 +14,11 @@ use wharf_protocol::Secret;
 use super::assertion::SigningKey;
 use super::authority::Authority;
 use super::challenge::Challenge;
-use super::discovery::{Explorer, Found, origin};
+use super::discovery::{Explorer, Found, Issuer, origin};
 use super::grant::{Grant, Wanted};
 use super::query::{form, query};
 use super::reach::{Nearness, guarded, nearness};
-use super::store::{Account, Client, SignIn, Store, Turn};
+use super::store::{Account, Client, SignIn, Store};
 use super::token::{Posts, Tokens};
 use super::visit::Visitor;
 use super::{OAuthError, browser, chance, now, registration};
@@ -87,7 +87,7 @@ struct Inner {
     account: Account,
     options: OAuthOptions,
     /// How to reach what the server names.
-    reach: OnceCell<Result<(HttpClient, Nearness), OAuthError>>,
+    reach: OnceCell<(HttpClient, Nearness)>,
     current: Mutex<Current>,
     /// One at a time gets a token, for all who wait.
     turn: Semaphore,
@@ -108,6 +108,17 @@ struct Current {
     /// How often in a row the server wanted more, and when it did last.
     steps: u32,
     stepped: Option<Instant>,
+}
+
+/// What a person came back with, and what it goes with.
+struct Permit {
+    issuer: Issuer,
+    client: Client,
+    scopes: Vec<String>,
+    resource: String,
+    redirect_uri: String,
+    verifier: Secret,
+    code: Secret,
 }
 
 impl OAuth {
@@ -136,7 +147,7 @@ impl OAuth {
         let challenge = challenge.map(Challenge::read).unwrap_or_default();
         let _turn = self.inner.turn.acquire().await;
         self.inner.load().await?;
-        self.inner.ask(&challenge).await
+        self.ask(&challenge).await
     }
 
     /// Takes the tokens back and forgets them; `false` if there were none. What cannot be taken back is forgotten all the
@@ -226,7 +237,7 @@ impl Authority for OAuth {
             if nobody || (wants_more && !inner.may_step_up()) {
                 return Ok(false);
             }
-            inner.ask(&challenge).await?;
+            self.ask(&challenge).await?;
             Ok(true)
         })
     }
@@ -237,21 +248,47 @@ impl Authority for OAuth {
 }
 
 impl OAuth {
-    /// Renews the sign-in of that number, once for all who ask. It goes on when nobody waits for it any more: the old token
-    /// may be worth nothing as soon as the new one is on its way.
+    /// Renews the sign-in of that number, once for all who ask.
     async fn renewed(&self, number: u64) -> Result<(), OAuthError> {
-        let (told, hears) = tokio::sync::oneshot::channel();
         let inner = Arc::clone(&self.inner);
-        let renewing = async move {
-            let result = inner.renew(number).await;
-            let _ = told.send(result);
+        self.to_its_end(async move { inner.renew(number).await }).await
+    }
+
+    /// Signs in, with a person's help or without, and remembers if that failed: for all who wait.
+    async fn ask(&self, challenge: &Challenge) -> Result<(), OAuthError> {
+        let inner = Arc::clone(&self.inner);
+        let asking = async {
+            if !inner.options.grant.needs_person() {
+                let challenge = challenge.clone();
+                return self.to_its_end(async move { inner.by_itself(&challenge).await }).await;
+            }
+            let permit = self.inner.visit(challenge).await?;
+            self.to_its_end(async move { inner.redeem(permit).await }).await
         };
+        let result = asking.await;
+        if let Err(error) = &result {
+            let mut current = self.inner.current();
+            current.number += 1;
+            current.failed = Some(error.clone());
+        }
+        result
+    }
+
+    /// Does something that goes on when nobody waits for it any more: what is good for one use may be used up as soon as
+    /// it is on its way, and what comes in its place must be kept.
+    async fn to_its_end(
+        &self,
+        work: impl Future<Output = Result<(), OAuthError>> + Send + 'static,
+    ) -> Result<(), OAuthError> {
+        let (told, hears) = tokio::sync::oneshot::channel();
         {
             let mut tasks = self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner);
             while tasks.try_join_next().is_some() {}
-            tasks.spawn(renewing);
+            tasks.spawn(async move {
+                let _ = told.send(work.await);
+            });
         }
-        hears.await.unwrap_or_else(|_| Err(OAuthError::Nobody("the renewal was given up".to_owned())))
+        hears.await.unwrap_or_else(|_| Err(OAuthError::Nobody("it was given up".to_owned())))
     }
 }
 
@@ -333,13 +370,14 @@ impl Inner {
     }
 
     async fn reach(&self) -> Result<(HttpClient, Nearness), OAuthError> {
-        let reach = self.reach.get_or_init(|| async {
-            let nearest = nearness(&self.options.http, self.endpoint.host().unwrap_or_default()).await;
+        let unusable = |reason: String| OAuthError::Unreachable { url: self.account.endpoint.clone(), reason };
+        let reach = self.reach.get_or_try_init(|| async {
+            let host = self.endpoint.host().unwrap_or_default();
+            let nearest = nearness(&self.options.http, host).await.map_err(|error| unusable(error.to_string()))?;
             let client = HttpClient::new(guarded(&self.options.http, nearest));
-            let unusable = |reason: String| OAuthError::Unreachable { url: self.account.endpoint.clone(), reason };
             client.map(|client| (client, nearest)).map_err(|error| unusable(error.to_string()))
         });
-        reach.await.clone()
+        reach.await.cloned()
     }
 
     /// Gets a new token for the old one. Whoever comes later, here or in another process, finds the new one.
@@ -350,7 +388,7 @@ impl Inner {
             return Ok(());
         }
         if !self.options.grant.needs_person() {
-            return self.authorize(&Challenge::default()).await;
+            return self.by_itself(&Challenge::default()).await;
         }
         let _turn_of_all = self.options.store.turn(&self.account).await?;
         let Some(mut kept) = self.options.store.sign_in(&self.account).await? else {
@@ -396,10 +434,6 @@ impl Inner {
         }
     }
 
-    fn posts<'a>(&'a self, http: &'a HttpClient, nearest: Nearness, issuer: &'a str) -> Posts<'a> {
-        Posts { http, nearest, server: &self.account.endpoint, key: self.options.key.as_deref(), issuer }
-    }
-
     /// An issuer that does not know us any more will know us when we have registered again.
     async fn forget_client_after(&self, error: &str, issuer: &str) -> Result<(), OAuthError> {
         if error == "invalid_client" {
@@ -408,99 +442,26 @@ impl Inner {
         Ok(())
     }
 
-    /// Gets a token, and remembers if that failed: for all who wait.
-    async fn ask(&self, challenge: &Challenge) -> Result<(), OAuthError> {
-        let result = self.authorize(challenge).await;
-        if let Err(error) = &result {
-            let mut current = self.current();
-            current.number += 1;
-            current.failed = Some(error.clone());
-        }
-        result
-    }
-
-    /// Gets a token: with a person's help, or without.
-    async fn authorize(&self, challenge: &Challenge) -> Result<(), OAuthError> {
-        let (http, nearest) = self.reach().await?;
-        let found = Explorer { http: &http, endpoint: &self.endpoint, nearest }.find(challenge).await?;
-        let posts = self.posts(&http, nearest, &found.issuer.name);
-        let scopes = self.scopes(challenge, &found);
-        let resource = found.resource.as_ref().and_then(|resource| resource.name.clone());
-        let resource = resource.unwrap_or_else(|| self.account.endpoint.clone());
-        self.keep_secret_from(&found.issuer.name)?;
-        // Whoever renews the sign-in before this one is done with it by then.
-        let (client, tokens, _turn_of_all) = if self.options.grant.needs_person() {
-            self.by_person(&posts, &found, &scopes, &resource).await?
-        } else {
-            self.by_itself(&posts, &found, &scopes, &resource).await?
-        };
-        let issuer = &found.issuer;
-        let sign_in = SignIn {
-            issuer: issuer.name.clone(),
-            client,
-            access: tokens.access,
-            refresh: tokens.refresh,
-            expires_at: tokens.expires_in.map(|seconds| now().saturating_add(seconds)),
-            scopes: tokens.scopes.unwrap_or_else(|| scopes.clone()),
-            asked: scopes,
-            resource: Some(resource),
-            token_endpoint: issuer.token_endpoint.clone(),
-            revocation_endpoint: issuer.revocation_endpoint.clone(),
-        };
-        self.options.store.keep(&self.account, sign_in.clone()).await?;
-        self.adopt(Some(sign_in));
-        Ok(())
-    }
-
-    /// As who we are, or by somebody's word for us.
-    async fn by_itself(
-        &self,
-        posts: &Posts<'_>,
-        found: &Found,
-        scopes: &[String],
-        resource: &str,
-    ) -> Result<(Client, Tokens, Turn), OAuthError> {
-        let issuer = &found.issuer;
-        let client = registration::client(posts, found, &self.options, "").await?;
-        let scope = scopes.join(" ");
-        let wanted =
-            Wanted { endpoint: &issuer.token_endpoint, issuer: &issuer.name, client: &client, resource, scope: &scope };
-        let turn = self.options.store.turn(&self.account).await?;
-        let tokens = self.options.grant.tokens(posts, &wanted).await?;
-        Ok((client, tokens, turn))
-    }
-
-    /// A server that names another authorization server than before might be after the secret that the one before knows.
-    fn keep_secret_from(&self, issuer: &str) -> Result<(), OAuthError> {
-        let before = self.snapshot().sign_in.map(|sign_in| sign_in.issuer).filter(|before| before != issuer);
-        let secret = self.options.client.as_ref().is_some_and(|client| client.secret.is_some());
-        let Some(before) = before.filter(|_| secret) else { return Ok(()) };
-        let reason = format!("the client's secret belongs to {before}; sign out first if it is the same there");
-        let (server, url) = (self.account.endpoint.clone(), issuer.to_owned());
-        Err(OAuthError::Refused { server, url, reason })
-    }
-
-    /// By a person who signs in on a page.
-    async fn by_person(
-        &self,
-        posts: &Posts<'_>,
-        found: &Found,
-        scopes: &[String],
-        resource: &str,
-    ) -> Result<(Client, Tokens, Turn), OAuthError> {
+    /// Has a person sign in, and come back with what can be exchanged for tokens.
+    async fn visit(&self, challenge: &Challenge) -> Result<Permit, OAuthError> {
         let Some(visitor) = &self.options.visitor else {
             return Err(OAuthError::Nobody("there is nobody to ask".to_owned()));
         };
+        let (http, nearest) = self.reach().await?;
+        let found = Explorer { http: &http, endpoint: &self.endpoint, nearest }.find(challenge).await?;
         let issuer = &found.issuer;
         let Some(page) = &issuer.authorization_endpoint else {
             return Err(OAuthError::NoPage(issuer.name.clone()));
         };
+        self.keep_secret_from(&issuer.name)?;
         let known = self.options.store.client(&issuer.name, &self.options.profile).await?;
         let before = known.as_ref().and_then(|known| known.redirect_uri.as_deref());
         let visit = visitor.begin(before).await.map_err(OAuthError::Nobody)?;
         let redirect_uri = visit.redirect_uri().to_owned();
-        let client = registration::client(posts, found, &self.options, &redirect_uri).await?;
+        let posts = self.posts(&http, nearest, &issuer.name);
+        let client = registration::client(&posts, &found, &self.options, &redirect_uri).await?;
 
+        let (scopes, resource) = (self.scopes(challenge, &found), self.resource(&found));
         let (state, verifier) = (chance::random()?, chance::random()?);
         let (proof, wanted) = (chance::challenge(&verifier), scopes.join(" "));
         let mut parameters = vec![
@@ -510,7 +471,7 @@ impl Inner {
             ("state", state.expose()),
             ("code_challenge", &proof),
             ("code_challenge_method", "S256"),
-            ("resource", resource),
+            ("resource", &resource),
         ];
         if !scopes.is_empty() {
             parameters.push(("scope", &wanted));
@@ -526,25 +487,95 @@ impl Inner {
             reason: error.to_string(),
         })?;
         let back = visit.go(url, state.expose().to_owned()).await.map_err(OAuthError::Nobody)?;
-        let code = code(&back, &state, found)?;
-        let turn = self.options.store.turn(&self.account).await?;
-        let tokens = posts
-            .tokens(
-                &issuer.token_endpoint,
-                &client,
-                &[
-                    ("grant_type", "authorization_code"),
-                    ("code", code.expose()),
-                    ("redirect_uri", &redirect_uri),
-                    ("code_verifier", verifier.expose()),
-                    ("resource", resource),
-                ],
-            )
-            .await;
+        let code = code(&back, &state, &found)?;
+        Ok(Permit { issuer: found.issuer, client, scopes, resource, redirect_uri, verifier, code })
+    }
+
+    /// Exchanges what a person came back with for tokens.
+    async fn redeem(&self, permit: Permit) -> Result<(), OAuthError> {
+        let Permit { issuer, client, scopes, resource, redirect_uri, verifier, code } = permit;
+        let (http, nearest) = self.reach().await?;
+        let posts = self.posts(&http, nearest, &issuer.name);
+        let parameters = [
+            ("grant_type", "authorization_code"),
+            ("code", code.expose()),
+            ("redirect_uri", &redirect_uri),
+            ("code_verifier", verifier.expose()),
+            ("resource", &resource),
+        ];
+        // Whoever renews the sign-in before this one must be done with it.
+        let _turn_of_all = self.options.store.turn(&self.account).await?;
+        let tokens = posts.tokens(&issuer.token_endpoint, &client, &parameters).await;
         if let Err(OAuthError::Denied { error, .. }) = &tokens {
             self.forget_client_after(error, &issuer.name).await?;
         }
-        Ok((client, tokens?, turn))
+        self.received(tokens?, (issuer, client), scopes, resource).await
+    }
+
+    /// Gets a token as who we are, or by somebody's word for us.
+    async fn by_itself(&self, challenge: &Challenge) -> Result<(), OAuthError> {
+        let (http, nearest) = self.reach().await?;
+        let found = Explorer { http: &http, endpoint: &self.endpoint, nearest }.find(challenge).await?;
+        let issuer = &found.issuer;
+        self.keep_secret_from(&issuer.name)?;
+        let posts = self.posts(&http, nearest, &issuer.name);
+        let client = registration::client(&posts, &found, &self.options, "").await?;
+        let (scopes, resource) = (self.scopes(challenge, &found), self.resource(&found));
+        let wanted = Wanted {
+            endpoint: &issuer.token_endpoint,
+            issuer: &issuer.name,
+            client: &client,
+            resource: &resource,
+            scope: &scopes.join(" "),
+        };
+        let _turn_of_all = self.options.store.turn(&self.account).await?;
+        let tokens = self.options.grant.tokens(&posts, &wanted).await?;
+        self.received(tokens, (found.issuer, client), scopes, resource).await
+    }
+
+    /// Keeps tokens that have come, and uses them from now on.
+    async fn received(
+        &self,
+        tokens: Tokens,
+        (issuer, client): (Issuer, Client),
+        scopes: Vec<String>,
+        resource: String,
+    ) -> Result<(), OAuthError> {
+        let sign_in = SignIn {
+            issuer: issuer.name,
+            client,
+            access: tokens.access,
+            refresh: tokens.refresh,
+            expires_at: tokens.expires_in.map(|seconds| now().saturating_add(seconds)),
+            scopes: tokens.scopes.unwrap_or_else(|| scopes.clone()),
+            asked: scopes,
+            resource: Some(resource),
+            token_endpoint: issuer.token_endpoint,
+            revocation_endpoint: issuer.revocation_endpoint,
+        };
+        self.options.store.keep(&self.account, sign_in.clone()).await?;
+        self.adopt(Some(sign_in));
+        Ok(())
+    }
+
+    fn posts<'a>(&'a self, http: &'a HttpClient, nearest: Nearness, issuer: &'a str) -> Posts<'a> {
+        Posts { http, nearest, server: &self.account.endpoint, key: self.options.key.as_deref(), issuer }
+    }
+
+    /// A server that names another authorization server than before might be after the secret that the one before knows.
+    fn keep_secret_from(&self, issuer: &str) -> Result<(), OAuthError> {
+        let before = self.snapshot().sign_in.map(|sign_in| sign_in.issuer).filter(|before| before != issuer);
+        let secret = self.options.client.as_ref().is_some_and(|client| client.secret.is_some());
+        let Some(before) = before.filter(|_| secret) else { return Ok(()) };
+        let reason = format!("the client's secret belongs to {before}; sign out first if it is the same there");
+        let (server, url) = (self.account.endpoint.clone(), issuer.to_owned());
+        Err(OAuthError::Refused { server, url, reason })
+    }
+
+    /// What the token is for: the server as it calls itself.
+    fn resource(&self, found: &Found) -> String {
+        let named = found.resource.as_ref().and_then(|resource| resource.name.clone());
+        named.unwrap_or_else(|| self.account.endpoint.clone())
     }
 
     /// What the token is to be good for: what was asked for before, what the server wants now, and being there when nobody

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use http::Uri;
-use wharf_io::{HttpSettings, Resolve, Way};
+use wharf_io::{HttpSettings, Proxies, Resolve, Way};
 
 /// How far away an address is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,23 +79,38 @@ fn of_v6(address: Ipv6Addr) -> Nearness {
 pub(super) fn guarded(settings: &HttpSettings, nearest: Nearness) -> HttpSettings {
     let mut guarded = settings.clone();
     if let Way::Tcp(names) = &settings.way {
-        guarded.way = Way::Tcp(Some(Arc::new(Guarded { names: names.clone(), nearest })));
+        let proxies = proxies(&settings.proxies);
+        guarded.way = Way::Tcp(Some(Arc::new(Guarded { names: names.clone(), nearest, proxies })));
     }
     guarded
 }
 
+/// The hosts of proxies. Whoever set us up chose them, so they may be anywhere.
+fn proxies(proxies: &Proxies) -> Vec<String> {
+    let host = |proxy: &String| {
+        let address = proxy.trim();
+        let whole = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
+        whole.parse::<Uri>().ok()?.host().map(str::to_ascii_lowercase)
+    };
+    [&proxies.http, &proxies.https, &proxies.all].into_iter().flatten().filter_map(host).collect()
+}
+
 /// How near a server is, by its address or by what its name stands for now.
-pub(super) async fn nearness(settings: &HttpSettings, host: &str) -> Nearness {
+pub(super) async fn nearness(settings: &HttpSettings, host: &str) -> io::Result<Nearness> {
     if let Some(written) = Nearness::written(host) {
-        return written;
+        return Ok(written);
     }
     let names = match &settings.way {
         Way::Tcp(names) => names.clone(),
         // Whoever makes streams of its own knows what is at the other end.
-        Way::Unix(_) | Way::Dial(_) => return Nearness::Here,
+        Way::Unix(_) | Way::Dial(_) => return Ok(Nearness::Here),
     };
-    let found = resolve(names, host.to_owned()).await.unwrap_or_default();
-    found.into_iter().map(Nearness::of).min().unwrap_or(Nearness::Public)
+    let found = match resolve(names, host.to_owned()).await {
+        // Behind a proxy it is the proxy that knows names.
+        Err(_) if !proxies(&settings.proxies).is_empty() => Vec::new(),
+        found => found?,
+    };
+    Ok(found.into_iter().map(Nearness::of).min().unwrap_or(Nearness::Public))
 }
 
 /// Why an address that a server names is not used.
@@ -119,6 +134,7 @@ pub(super) fn refusal(url: &str, nearest: Nearness) -> Option<String> {
 struct Guarded {
     names: Option<Arc<dyn Resolve>>,
     nearest: Nearness,
+    proxies: Vec<String>,
 }
 
 impl Resolve for Guarded {
@@ -126,8 +142,9 @@ impl Resolve for Guarded {
         let (guarded, name) = (self.clone(), name.to_owned());
         Box::pin(async move {
             let found = resolve(guarded.names, name.clone()).await?;
-            let allowed: Vec<_> =
-                found.into_iter().filter(|address| Nearness::of(*address) <= guarded.nearest).collect();
+            let is_proxy = guarded.proxies.contains(&name.to_ascii_lowercase());
+            let may = |address: &IpAddr| is_proxy || Nearness::of(*address) <= guarded.nearest;
+            let allowed: Vec<_> = found.into_iter().filter(may).collect();
             if allowed.is_empty() {
                 return Err(io::Error::other(format!("`{name}` leads into a private network, which is refused")));
             }
@@ -232,6 +249,33 @@ mod tests {
             let error = client.send(request).await.unwrap_err().to_string();
             assert!(error.contains("private network"), "{url}: {error}");
         }
-        assert_eq!(nearness(&settings, "innocent.example").await, Nearness::Here);
+        assert_eq!(nearness(&settings, "innocent.example").await.unwrap(), Nearness::Here);
+    }
+
+    #[tokio::test]
+    async fn a_proxy_may_be_in_a_private_network_and_only_the_proxy() {
+        let liar: Arc<dyn Resolve> = Arc::new(Liar([10, 0, 0, 1].into()));
+        let proxies = Proxies { https: Some("Proxy.corp:3128".to_owned()), ..Proxies::default() };
+        let settings = HttpSettings { way: Way::Tcp(Some(liar)), proxies, ..HttpSettings::default() };
+        let Way::Tcp(Some(names)) = guarded(&settings, Nearness::Public).way else { panic!("names are looked up") };
+        assert_eq!(names.resolve("proxy.corp").await.unwrap(), [IpAddr::from([10, 0, 0, 1])]);
+        assert!(names.resolve("other.corp").await.is_err());
+    }
+
+    /// Knows nobody.
+    struct Ignorant;
+
+    impl Resolve for Ignorant {
+        fn resolve(&self, _name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+            Box::pin(async { Err(io::ErrorKind::NotFound.into()) })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_whose_name_stands_for_nothing_now_is_not_taken_for_one_that_is_far_away() {
+        let settings = HttpSettings::default().resolving(Ignorant);
+        assert!(nearness(&settings, "server.corp").await.is_err());
+        let proxies = Proxies { all: Some("socks5://proxy.corp".to_owned()), ..Proxies::default() };
+        assert_eq!(nearness(&HttpSettings { proxies, ..settings }, "server.corp").await.unwrap(), Nearness::Public);
     }
 }

@@ -2,6 +2,11 @@
 
 mod discovery;
 mod people;
+mod processes;
+mod refused;
+mod renewal;
+mod secrecy;
+mod sharing;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -115,6 +120,14 @@ impl Scene {
     /// What a call in a new session comes to.
     async fn call(&self) -> String {
         told(look(&self.session()).await)
+    }
+
+    /// A call in a session of somebody who signed in before, and whose tokens have ended.
+    async fn signed_in(&self, options: OAuthOptions) -> Session {
+        assert_eq!(self.call().await, "done with read");
+        let session = self.session_with(options);
+        assert_eq!(told(look(&session).await), "done with read");
+        session
     }
 }
 

@@ -1,6 +1,7 @@
 //! Clients, codes and tokens, and who may have which.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -9,6 +10,9 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::{Manners, Registers, SCOPE};
+
+/// Counts secrets, so that no two are the same, not even of two providers.
+static MADE: AtomicU64 = AtomicU64::new(0);
 
 /// Names and values of a form.
 pub(super) type Form = BTreeMap<String, String>;
@@ -21,9 +25,10 @@ pub(super) struct Grants {
     refresh: HashMap<String, Refresh>,
     /// Whether the sign-in of that number has ended.
     ended: Vec<bool>,
-    made: u64,
+    clients_made: u64,
     pub(super) renewals: usize,
     pub(super) reuses: usize,
+    pub(super) second_uses: usize,
     pub(super) secrets: Vec<String>,
 }
 
@@ -78,7 +83,8 @@ impl Grants {
 
     /// Registers a client, or takes one that describes itself at an address.
     pub(super) fn register(&mut self, wanted: &Value, manners: &Manners) -> Value {
-        let id = self.name("client");
+        self.clients_made += 1;
+        let id = format!("client-{:05}", self.clients_made);
         let (secret, method) = match manners.registers {
             Registers::Public => (None, "none"),
             Registers::Secret(method) => (Some(self.secret("client-secret")), method),
@@ -157,6 +163,7 @@ impl Grants {
             self.ended[known.family] = true;
             return Err(Complaint(400, "invalid_grant"));
         }
+        self.second_uses += usize::from(manners.rotates && known.used.is_some());
         known.used = known.used.or(Some(now));
         let (family, scope) = (known.family, known.scope.clone());
         self.renewals += 1;
@@ -209,13 +216,8 @@ impl Grants {
         if known.secret == secret && known.method == method { Ok(id) } else { Err(unknown()) }
     }
 
-    fn name(&mut self, kind: &str) -> String {
-        self.made += 1;
-        format!("{kind}-{:05}", self.made)
-    }
-
     fn secret(&mut self, kind: &str) -> String {
-        let secret = self.name(&format!("SECRET-{kind}"));
+        let secret = format!("SECRET-{kind}-{:05}", MADE.fetch_add(1, Ordering::Relaxed));
         self.secrets.push(secret.clone());
         secret
     }

@@ -67,7 +67,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>, connection: u64
     if let Some(document) = manners.documents.get(head.uri.path()) {
         return Ok(match document {
             Document::Json(object) => whole(200, &[JSON], shared.here(&object.to_string())),
-            Document::Redirect(to) => whole(302, &[("location", &shared.here(to))], String::new()),
+            Document::Redirect(status, to) => whole(*status, &[("location", &shared.here(to))], String::new()),
             Document::Raw(status, content) => whole(*status, &[], shared.here(content)),
         });
     }

@@ -121,7 +121,8 @@ async fn a_page_that_says_sorry_with_a_good_status_is_no_description() {
 #[tokio::test]
 async fn a_description_may_move_within_its_origin() {
     let moved = |manners: &mut Manners| {
-        let document = manners.documents.insert(RESOURCE.to_owned(), Document::Redirect("/moved".to_owned())).unwrap();
+        let document =
+            manners.documents.insert(RESOURCE.to_owned(), Document::Redirect(302, "/moved".to_owned())).unwrap();
         manners.documents.insert("/moved".to_owned(), document);
     };
     check(moved, &["/mcp", RESOURCE, "/moved", ISSUER, "/register", "/authorize", "/token", "/mcp"]).await;

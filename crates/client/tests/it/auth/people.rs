@@ -1,12 +1,13 @@
 //! What is asked of people: more where a server wants more, once for all who wait, and not again and again.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use wharf_client::CallErrorKind;
-use wharf_client::auth::OAuth;
-use wharf_testkit::provider::Manners;
-use wharf_testkit::soon;
+use wharf_client::auth::{Account, OAuth};
+use wharf_testkit::provider::{Manners, Trouble};
+use wharf_testkit::{soon, until};
 
 use super::{Scene, look};
 use crate::{none, told};
@@ -95,4 +96,18 @@ async fn a_sign_in_that_another_process_made_is_found_when_it_is_needed() {
     soon(OAuth::new(&scene.provider.url(), scene.options()).unwrap().sign_in(None)).await.unwrap();
     assert_eq!(told(look(&session).await), "done with read");
     assert_eq!(scene.person.visits.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test]
+async fn a_sign_in_is_completed_when_nobody_waits_for_it_any_more() {
+    let scene = Scene::with(|manners| manners.tokens = Trouble::Slow(Duration::from_millis(200))).await;
+    let oauth = OAuth::new(&scene.provider.url(), scene.options()).unwrap();
+    tokio::select! {
+        result = oauth.sign_in(None) => panic!("it waits for the provider: {result:?}"),
+        () = until(async || scene.provider.requests_to("/token").len() == 1) => {}
+    }
+    let account = Account { endpoint: scene.provider.url(), profile: "default".to_owned() };
+    until(async || scene.store.sign_in(&account).await.unwrap().is_some()).await;
+    assert_eq!(told(look(&scene.session_with(scene.without_person())).await), "done with read");
+    assert_eq!(scene.person.visits(), 1);
 }

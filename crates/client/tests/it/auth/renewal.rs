@@ -1,0 +1,192 @@
+//! Renewing tokens: in time, once for all who wait, and without losing anything when something goes wrong.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use wharf_client::{CallErrorKind, ConnectErrorKind, Outcome};
+use wharf_testkit::provider::Trouble;
+use wharf_testkit::{eventually, until};
+
+use super::{Scene, look};
+use crate::{none, told};
+
+#[tokio::test]
+async fn a_token_is_renewed_before_it_ends() {
+    let scene = Scene::with(|manners| manners.says_lifetime = Some(20)).await;
+    let session = scene.signed_in(scene.without_person()).await;
+    let before = scene.provider.renewals();
+    look(&session).await.unwrap();
+    assert_eq!(scene.provider.renewals(), before + 1);
+    // Nothing was ever refused but the very first request.
+    scene.provider.mend(|manners| manners.says_lifetime = Some(3600));
+    look(&session).await.unwrap();
+    let renewed = scene.provider.renewals();
+    look(&session).await.unwrap();
+    assert_eq!((scene.provider.renewals(), scene.person.visits()), (renewed, 1));
+}
+
+#[tokio::test]
+async fn a_token_that_is_no_longer_taken_is_renewed_and_the_call_is_made_again() {
+    for says_lifetime in [Some(3600), None] {
+        let scene = Scene::with(|manners| manners.says_lifetime = says_lifetime).await;
+        let session = scene.signed_in(scene.without_person()).await;
+        scene.provider.expire();
+        assert_eq!(told(look(&session).await), "done with read");
+        assert_eq!((scene.provider.renewals(), scene.person.visits()), (1, 1));
+    }
+}
+
+#[tokio::test]
+async fn an_issuer_with_a_slash_too_many_is_the_same_issuer() {
+    let scene = Scene::with(|manners| {
+        manners.change(wharf_testkit::provider::RESOURCE, "authorization_servers", serde_json::json!(["{origin}/"]));
+    });
+    let scene = scene.await;
+    let session = scene.signed_in(scene.without_person()).await;
+    scene.provider.expire();
+    assert_eq!(told(look(&session).await), "done with read");
+    assert_eq!((scene.provider.renewals(), scene.person.visits()), (1, 1));
+}
+
+#[tokio::test]
+async fn sixty_four_calls_with_a_token_that_has_ended_renew_it_once() {
+    let scene = Scene::new().await;
+    let session = scene.signed_in(scene.without_person()).await;
+    scene.provider.expire();
+    scene.provider.mend(|manners| manners.tokens = Trouble::Slow(Duration::from_millis(50)));
+    let calls = join_all((0..64).map(|_| look(&session))).await;
+    assert!(calls.into_iter().all(|call| told(call) == "done with read"));
+    assert_eq!((scene.provider.renewals(), scene.provider.reuses()), (1, 0));
+}
+
+#[tokio::test]
+async fn sixty_four_calls_with_a_token_that_is_known_to_have_ended_renew_it_once() {
+    let scene = Scene::with(|manners| manners.says_lifetime = Some(0)).await;
+    assert_eq!(scene.call().await, "done with read");
+    scene.provider.expire();
+    scene.provider.mend(|manners| {
+        manners.says_lifetime = Some(3600);
+        manners.tokens = Trouble::Slow(Duration::from_millis(50));
+    });
+    let before = scene.provider.renewals();
+    let session = scene.session_with(scene.without_person());
+    let calls = join_all((0..64).map(|_| look(&session))).await;
+    assert!(calls.into_iter().all(|call| told(call) == "done with read"));
+    assert_eq!((scene.provider.renewals(), scene.provider.reuses()), (before + 1, 0));
+}
+
+#[tokio::test]
+async fn a_renewal_goes_on_when_nobody_waits_for_it_any_more() {
+    let scene = Scene::new().await;
+    let session = scene.signed_in(scene.without_person()).await;
+    scene.provider.expire();
+    scene.provider.mend(|manners| manners.tokens = Trouble::Slow(Duration::from_millis(300)));
+    tokio::select! {
+        result = look(&session) => panic!("it waits for the provider: {result:?}"),
+        () = until(async || scene.provider.renewals() == 1) => {}
+    }
+    assert_eq!(told(look(&session).await), "done with read");
+    assert_eq!((scene.provider.renewals(), scene.provider.reuses(), scene.person.visits()), (1, 0, 1));
+    // The next process, too.
+    assert_eq!(told(look(&scene.session_with(scene.without_person())).await), "done with read");
+}
+
+#[tokio::test]
+async fn trouble_at_the_provider_fails_the_call_and_keeps_the_sign_in() {
+    for trouble in [
+        Trouble::Raw(500, String::new()),
+        Trouble::Raw(500, r#"{"error": "server_error"}"#.to_owned()),
+        Trouble::Raw(503, r#"{"error": "invalid_grant"}"#.to_owned()),
+        Trouble::Raw(502, "<html>".to_owned()),
+        Trouble::Raw(429, String::new()),
+        Trouble::Raw(400, r#"{"error": "temporarily_unavailable"}"#.to_owned()),
+        Trouble::Raw(200, "<html>".to_owned()),
+        Trouble::Raw(200, "{}".to_owned()),
+        Trouble::Raw(200, r#"{"access_token": 7}"#.to_owned()),
+        Trouble::Raw(200, r#"{"access_token": "", "token_type": "Bearer"}"#.to_owned()),
+        Trouble::Raw(200, r#"{"access_token": "a\nb", "token_type": "Bearer"}"#.to_owned()),
+        Trouble::Raw(200, r#"{"access_token": "x", "token_type": "mac"}"#.to_owned()),
+        Trouble::Raw(400, "<html>".to_owned()),
+        Trouble::Raw(400, r#"{"error": "invalid_request"}"#.to_owned()),
+    ] {
+        let scene = Scene::new().await;
+        let session = scene.signed_in(scene.without_person()).await;
+        scene.provider.expire();
+        scene.provider.mend(|manners| manners.tokens = trouble.clone());
+        let error = look(&session).await.unwrap_err();
+        assert_eq!(error.outcome(), Outcome::NotRun, "{trouble:?}: {error}");
+        if let Trouble::Raw(429 | 500.., _) = trouble {
+            let kind = &error.kind;
+            assert!(matches!(kind, CallErrorKind::Connect(ConnectErrorKind::Transport(_))), "{trouble:?}: {kind:?}");
+        }
+        scene.provider.mend(|manners| manners.tokens = Trouble::None);
+        assert_eq!(told(look(&session).await), "done with read", "{trouble:?}");
+        assert_eq!(scene.person.visits(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_is_away_fails_the_call_and_keeps_the_sign_in() {
+    let scene = Scene::with(|manners| manners.grace = Duration::from_secs(60)).await;
+    let session = scene.signed_in(scene.without_person()).await;
+    scene.provider.expire();
+    scene.provider.mend(|manners| manners.tokens = Trouble::HangUp);
+    let error = look(&session).await.unwrap_err();
+    assert_eq!(error.outcome(), Outcome::NotRun, "{error}");
+    scene.provider.mend(|manners| manners.tokens = Trouble::None);
+    assert_eq!(told(look(&session).await), "done with read");
+    assert_eq!(scene.person.visits(), 1);
+}
+
+#[tokio::test]
+async fn a_token_that_is_good_for_a_while_is_used_while_the_provider_is_in_trouble() {
+    let scene = Scene::with(|manners| manners.says_lifetime = Some(20)).await;
+    let session = scene.signed_in(scene.without_person()).await;
+    scene.provider.mend(|manners| manners.tokens = Trouble::Raw(500, String::new()));
+    assert_eq!(told(look(&session).await), "done with read");
+}
+
+#[tokio::test]
+async fn a_sign_in_that_the_provider_has_ended_has_ended() {
+    for error in ["invalid_grant", "unauthorized_client", "bad_refresh_token"] {
+        for status in [200, 400] {
+            let scene = Scene::new().await;
+            let session = scene.signed_in(scene.without_person()).await;
+            scene.provider.expire();
+            scene.provider.mend(|manners| manners.tokens = Trouble::Raw(status, format!(r#"{{"error": "{error}"}}"#)));
+            let refused = look(&session).await.unwrap_err();
+            let kind = &refused.kind;
+            assert!(matches!(kind, CallErrorKind::Connect(ConnectErrorKind::Auth(_))), "{kind:?}");
+            assert_eq!(refused.outcome(), Outcome::NotRun);
+            scene.provider.mend(|manners| manners.tokens = Trouble::None);
+            // It stays so until somebody signs in.
+            assert!(look(&session).await.is_err());
+            assert_eq!(scene.call().await, "done with read");
+            assert_eq!(scene.person.visits(), 2);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_does_not_rotate_is_renewed_with_the_same_token() {
+    let scene = Scene::with(|manners| manners.rotates = false).await;
+    let session = scene.signed_in(scene.without_person()).await;
+    for renewals in 1..4 {
+        scene.provider.expire();
+        assert_eq!(told(look(&session).await), "done with read");
+        assert_eq!(scene.provider.renewals(), renewals);
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_never_answers_is_not_waited_for_forever() {
+    let scene = Scene::with(|manners| manners.says_lifetime = Some(0)).await;
+    let session = scene.signed_in(scene.without_person()).await;
+    scene.provider.mend(|manners| manners.tokens = Trouble::Hang);
+    tokio::time::pause();
+    let error = eventually(session.call("look", &none())).await.unwrap_err();
+    assert_eq!(error.outcome(), Outcome::NotRun, "{error}");
+    tokio::time::resume();
+    scene.provider.mend(|manners| manners.tokens = Trouble::None);
+    assert_eq!(told(look(&session).await), "done with read");
+}

@@ -1,0 +1,110 @@
+//! No token, code, verifier, state or client secret is in a log, an error, or anything that can be printed.
+
+use std::fmt::{Debug, Write as _};
+use std::sync::{Arc, Mutex};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+use wharf_client::auth::{Account, Client, FileStore, OAuthOptions};
+use wharf_protocol::Secret;
+use wharf_testkit::provider::{Registers, Trouble};
+
+use super::{Scene, look};
+
+/// Writes down all that anybody says.
+#[derive(Clone, Default)]
+struct Everything(Arc<Mutex<String>>);
+
+impl Visit for Everything {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        writeln!(self.0.lock().unwrap(), "{field}={value:?}").unwrap();
+    }
+}
+
+impl Subscriber for Everything {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        span.record(&mut self.clone());
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, values: &Record<'_>) {
+        values.record(&mut self.clone());
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        event.record(&mut self.clone());
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[tokio::test]
+async fn nothing_that_can_be_read_has_a_secret_in_it() {
+    let said = Everything::default();
+    let _logging = tracing::subscriber::set_default(said.clone());
+    let folder = tempfile::tempdir().unwrap();
+    for method in ["client_secret_basic", "client_secret_post"] {
+        let scene = Scene::with(|manners| {
+            manners.registers = Registers::Secret(method);
+            manners.quotes = true;
+        });
+        let scene = Scene { store: Arc::new(FileStore::at(folder.path())), ..scene.await };
+        let session = scene.session();
+        let note = |what: &dyn Debug| writeln!(said.0.lock().unwrap(), "{what:?}").unwrap();
+        // All goes well; then a renewal does, and one does not; then nobody knows us any more, and the code is worth nothing.
+        look(&session).await.unwrap();
+        scene.provider.expire();
+        look(&session).await.unwrap();
+        scene.provider.expire();
+        for trouble in [Trouble::HangUp, Trouble::Raw(500, "{}".to_owned()), Trouble::Raw(200, "[".to_owned())] {
+            scene.provider.mend(|manners| manners.tokens = trouble);
+            let error = look(&session).await.unwrap_err();
+            note(&(&error, error.to_string()));
+        }
+        scene.provider.mend(|manners| manners.tokens = Trouble::None);
+        scene.provider.revoke_all();
+        let account = Account { endpoint: scene.provider.url(), profile: "default".to_owned() };
+        note(&scene.store.sign_in(&account).await.unwrap());
+        scene.provider.forget_clients();
+        look(&session).await.unwrap();
+        scene.provider.revoke_all();
+        scene.provider.know("known", Some("SECRET-of another"), method);
+        let client = Some(Client::with_secret("known", Secret::new("SECRET-known")));
+        let error = look(&scene.session_with(OAuthOptions { client, ..scene.options() })).await.unwrap_err();
+        note(&(&error, error.to_string()));
+        let said = said.0.lock().unwrap();
+        assert!(said.contains("invalid_client") && said.contains("the sign-in has ended"), "{said}");
+        for secret in scene.provider.secrets().iter().filter(|secret| secret.len() > 8) {
+            assert!(!said.contains(secret.as_str()), "{secret} in {said}");
+        }
+        assert!(!said.contains("SECRET"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_provider_quotes_does_not_get_into_errors() {
+    let scene = Scene::with(|manners| manners.quotes = true).await;
+    let known = Client::with_secret("known", Secret::new("a secret/with+signs"));
+    scene.provider.know("known", Some("another"), "client_secret_post");
+    for method in ["client_secret_basic", "client_secret_post"] {
+        let client = Some(Client { token_endpoint_auth_method: method.to_owned(), ..known.clone() });
+        let session = scene.session_with(OAuthOptions { client, ..scene.options() });
+        let error = format!("{:?}", look(&session).await.unwrap_err());
+        assert!(error.contains("invalid_client") && error.contains("grant_type"), "{error}");
+        for secret in ["a secret", "a%20secret", "SECRET", "a25vd24"] {
+            assert!(!error.contains(secret), "{secret}: {error}");
+        }
+        for secret in scene.provider.secrets() {
+            assert!(!error.contains(&secret), "{secret}: {error}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What several who share a store do to each other's sign-in, and what a store that fails does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join;
+use wharf_client::BoxFuture;
+use wharf_client::auth::{Account, Client, FileStore, MemoryStore, OAuth, SignIn, Store, StoreError, Turn};
+use wharf_testkit::provider::Trouble;
+use wharf_testkit::{soon, until};
+
+use super::{Scene, look};
+use crate::told;
+
+/// A store that cannot keep anything for a while.
+#[derive(Default)]
+struct Full {
+    inner: MemoryStore,
+    full: AtomicBool,
+}
+
+impl Store for Full {
+    fn sign_in(&self, account: &Account) -> BoxFuture<'_, Result<Option<SignIn>, StoreError>> {
+        self.inner.sign_in(account)
+    }
+
+    fn keep(&self, account: &Account, sign_in: SignIn) -> BoxFuture<'_, Result<(), StoreError>> {
+        if self.full.load(Ordering::Relaxed) {
+            return Box::pin(async { Err(StoreError::Full { file: "store".into(), largest: 0 }) });
+        }
+        self.inner.keep(account, sign_in)
+    }
+
+    fn remove(&self, account: &Account) -> BoxFuture<'_, Result<Option<SignIn>, StoreError>> {
+        self.inner.remove(account)
+    }
+
+    fn client(&self, issuer: &str, profile: &str) -> BoxFuture<'_, Result<Option<Client>, StoreError>> {
+        self.inner.client(issuer, profile)
+    }
+
+    fn keep_client(&self, issuer: &str, profile: &str, client: Client) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.keep_client(issuer, profile, client)
+    }
+
+    fn forget_client(&self, issuer: &str, profile: &str) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.forget_client(issuer, profile)
+    }
+
+    fn turn(&self, account: &Account) -> BoxFuture<'_, Result<Turn, StoreError>> {
+        self.inner.turn(account)
+    }
+}
+
+#[tokio::test]
+async fn tokens_that_cannot_be_kept_are_used_and_kept_when_that_works_again() {
+    let store = Arc::new(Full::default());
+    let scene = Scene { store: Arc::<Full>::clone(&store), ..Scene::new().await };
+    let session = scene.signed_in(scene.without_person()).await;
+    store.full.store(true, Ordering::Relaxed);
+    for _ in 0..2 {
+        scene.provider.expire();
+        assert_eq!(told(look(&session).await), "done with read");
+    }
+    assert_eq!((scene.provider.renewals(), scene.provider.reuses()), (2, 0));
+    store.full.store(false, Ordering::Relaxed);
+    assert_eq!(told(look(&session).await), "done with read");
+    // What the next process finds is the newest.
+    scene.provider.expire();
+    assert_eq!(told(look(&scene.session_with(scene.without_person())).await), "done with read");
+    assert_eq!((scene.provider.reuses(), scene.person.visits()), (0, 1));
+}
+
+#[tokio::test]
+async fn two_who_share_a_sign_in_renew_it_one_after_the_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let scene = Scene { store: Arc::new(FileStore::at(folder.path())), ..Scene::new().await };
+    let one = scene.signed_in(scene.without_person()).await;
+    let other = scene.session_with(scene.without_person());
+    look(&other).await.unwrap();
+    for renewals in 1..=10 {
+        scene.provider.expire();
+        let (one, other) = join(look(&one), look(&other)).await;
+        assert_eq!((told(one).as_str(), told(other).as_str()), ("done with read", "done with read"));
+        assert_eq!((scene.provider.renewals(), scene.provider.reuses()), (renewals, 0));
+    }
+    assert_eq!(scene.person.visits(), 1);
+}
+
+#[tokio::test]
+async fn a_token_that_another_has_renewed_and_that_has_ended_since_is_renewed_once_more() {
+    let scene = Scene::with(|manners| manners.says_lifetime = Some(0)).await;
+    let one = scene.signed_in(scene.without_person()).await;
+    let other = scene.session_with(scene.without_person());
+    look(&other).await.unwrap();
+    scene.provider.expire();
+    let refused = || scene.provider.requests_to("/mcp").len();
+    let before = refused();
+    assert_eq!(told(look(&one).await), "done with read");
+    assert_eq!(refused(), before + 1, "nothing was sent with a token that had ended");
+    assert_eq!(scene.provider.reuses(), 0);
+}
+
+/// Somebody else renews the sign-in, and while the provider takes its time this happens.
+async fn while_renewing(happens: impl AsyncFnOnce(&Scene)) -> Scene {
+    let folder = tempfile::tempdir().unwrap();
+    let scene = Scene { store: Arc::new(FileStore::at(folder.path())), ..Scene::new().await };
+    let session = scene.signed_in(scene.without_person()).await;
+    scene.provider.expire();
+    scene.provider.mend(|manners| manners.tokens = Trouble::Slow(Duration::from_millis(200)));
+    let then = async {
+        until(async || scene.provider.renewals() == 1).await;
+        scene.provider.mend(|manners| manners.tokens = Trouble::None);
+        happens(&scene).await;
+    };
+    let _ = join(look(&session), then).await;
+    // The folder must outlive what is asserted about it.
+    let after = look(&scene.session_with(scene.without_person())).await;
+    assert_eq!(after.is_ok(), scene.person.visits() == 2, "{after:?}");
+    scene
+}
+
+#[tokio::test]
+async fn who_signs_out_while_another_renews_is_signed_out() {
+    while_renewing(async |scene| {
+        let oauth = OAuth::new(&scene.provider.url(), scene.options()).unwrap();
+        assert!(soon(oauth.sign_out()).await.unwrap());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_signs_in_while_another_renews_is_signed_in() {
+    let scene = while_renewing(async |scene| {
+        scene.provider.revoke_all();
+        soon(OAuth::new(&scene.provider.url(), scene.options()).unwrap().sign_in(None)).await.unwrap();
+    })
+    .await;
+    assert_eq!(scene.person.visits(), 2);
+}
+
+#[tokio::test]
+async fn profiles_do_not_share_their_sign_ins() {
+    let scene = Scene::new().await;
+    look(&scene.session()).await.unwrap();
+    let work = wharf_client::auth::OAuthOptions { profile: "work".to_owned(), ..scene.without_person() };
+    assert!(look(&scene.session_with(work)).await.is_err());
+    assert_eq!(told(look(&scene.session_with(scene.without_person())).await), "done with read");
+}
