@@ -12,6 +12,7 @@ use super::Looked;
 use super::finding::{Class, Finding};
 use crate::exit::Exit;
 use crate::render;
+use crate::servers::has_own_header;
 
 /// How long looking up a name may take, and how long a port to answer.
 const STEP: Duration = Duration::from_secs(5);
@@ -100,8 +101,16 @@ fn failure(error: &CallError, kind: &ConnectErrorKind, looked: &Looked<'_>) -> F
         _ if class == Class::Start => "start",
         _ => "handshake",
     };
-    let Server { scope, origin, .. } = &looked.found.server;
-    let fix = render::advice_for_entry(error, *scope, origin.as_ref()).or_else(|| render::advice(error, is_remote));
+    let Server { scope, origin, reach, .. } = &looked.found.server;
+    let header = render::header_advice(error, *scope, origin.as_ref());
+    // Where a header is sent, a sign-in would not be.
+    let fix = match (kind, header) {
+        (ConnectErrorKind::Auth(_), Some(header)) if !has_own_header(reach) => {
+            Some(format!("{}; or {header}", render::sign_in(&looked.status.name, *scope)))
+        }
+        (_, Some(header)) => Some(header),
+        (_, None) => render::advice(error, is_remote),
+    };
     let mut said = last_lines(stderr);
     said.extend(noise.iter().map(|line| format!("stdout │ {line}")));
     class.problem(name, check, Exit::from(kind), error.kind.to_string()).mended_by(fix).quoting(said)
