@@ -71,12 +71,12 @@ impl Visit for Shown {
                 render::line(&format!(
                     "a browser is opened to sign in to {server}; if none appears, open this address:\n{url}"
                 ));
-                let opener = variable(&["BROWSER"]).and_then(|line| shlex::split(&line));
+                let wished = variable(&["BROWSER"]).and_then(|line| shlex::split(&line));
                 let environment = surroundings::of_the_desktop();
                 // The browser may be back before its opener has ended.
                 let opened = tokio::select! {
                     back = &mut came_back => return back,
-                    opened = browser::open(&url, opener.as_deref(), &environment) => opened,
+                    opened = browser::open(&url, wished.as_deref(), &environment) => opened,
                 };
                 match opened {
                     Ok(()) => return came_back.await,

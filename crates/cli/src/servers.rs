@@ -114,17 +114,20 @@ pub(crate) fn sends_authorization(globals: &Globals) -> bool {
 /// Whether what a server is sent about who we are is settled by its entry: then a sign-in would not be used.
 pub(crate) fn has_own_header(reach: &Reach) -> bool {
     let is_settled = |(name, _): &(String, Secret)| name.eq_ignore_ascii_case("authorization");
+    remote(reach).is_some_and(|remote| remote.headers_helper.is_some() || remote.headers.iter().any(is_settled))
+}
+
+/// A server that is at an address of its own.
+pub(crate) fn remote(reach: &Reach) -> Option<&Remote> {
     match reach {
-        Reach::Http(remote) | Reach::Sse(remote) | Reach::WebSocket(remote) => {
-            remote.headers_helper.is_some() || remote.headers.iter().any(is_settled)
-        }
-        Reach::Stdio(_) | Reach::Managed(_) | Reach::Custom(..) => false,
+        Reach::Http(remote) | Reach::Sse(remote) | Reach::WebSocket(remote) => Some(remote),
+        Reach::Stdio(_) | Reach::Managed(_) | Reach::Custom(..) => None,
     }
 }
 
 /// Whether something is at an address of its own, to which headers can be sent.
 pub(crate) fn is_remote(reach: &Reach) -> bool {
-    matches!(reach, Reach::Http(_) | Reach::Sse(_) | Reach::WebSocket(_))
+    remote(reach).is_some()
 }
 
 fn parse(text: &str) -> Result<Server, Misuse> {

@@ -5,16 +5,16 @@
 
 mod cloud;
 mod follow;
+mod signed;
 #[cfg(test)]
 mod tests;
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use wharf::auth::OAuthOptions;
 use wharf::fleet::config::{
-    Approvals, ApprovalsError, Broken, Configured, DisabledBy, Loaded, OAuthSettings, Problem, Remote, Rules, Severity,
-    Sources, Standing, Variables, Watched, load,
+    Approvals, ApprovalsError, Broken, Configured, DisabledBy, Loaded, Problem, Remote, Rules, Severity, Sources,
+    Standing, Variables, Watched, load,
 };
 use wharf::fleet::dispatch::{Asker, host};
 use wharf::fleet::{Enlisted, Fleet, FleetOptions, Hold, Outfit, Reach, Reconnection, Scope, Server};
@@ -303,38 +303,6 @@ impl Setup {
         }
     }
 
-    /// How one signs in to the server at a URL.
-    pub(crate) fn sign_in_options(&self, url: &str, known: &OAuthSettings) -> Result<OAuthOptions, Misuse> {
-        sign_ins::options(&self.places, self.session.deadlines.connect, url, known)
-    }
-
-    /// The server that somebody wants to sign in to, if it can be used and takes a sign-in.
-    pub(crate) fn signed_in_to(&self, name: &str) -> Result<Remote, Misuse> {
-        let wanted = Enlisted { server: self.wanted(name)?, hold: None };
-        // With what the command line says of it.
-        let dressed = self.checked(vec![wanted], Which::One(name))?;
-        let reach = dressed.first().map(|one| &one.server.reach);
-        let remote = reach.map_or_else(|| self.remote(name), |reach| at_a_url(name, reach))?;
-        if reach.is_some_and(servers::has_own_header) {
-            let what =
-                format!("the server `{name}` is sent a header of its own, in whose place no sign-in would be used");
-            let hint = "mend its `Authorization` header or its `headersHelper`, or remove it and sign in then";
-            return Err(misuse(what, Some(hint)));
-        }
-        Ok(remote)
-    }
-
-    /// The server of a name as it is at a URL, whether or not it can be used.
-    pub(crate) fn remote(&self, name: &str) -> Result<Remote, Misuse> {
-        if let Some(broken) = self.loaded.find_broken(name) {
-            return Err(unusable(broken));
-        }
-        let Some(found) = self.loaded.find(name) else {
-            return Err(misuse(format!("there is no server `{name}`"), Some(&instead_of(name, &self.names()))));
-        };
-        at_a_url(name, &found.server.reach)
-    }
-
     /// Headers are for one server, and it has to be there to get them.
     fn check_headers(&self, enlisted: &[Enlisted], which: Which<'_>) -> Result<(), Misuse> {
         if servers::headers(&self.globals)?.is_empty() {
@@ -481,17 +449,6 @@ fn enlist(found: &Configured) -> Option<Enlisted> {
         Standing::Shadowed { .. } | Standing::Duplicate { .. } => return None,
     };
     Some(Enlisted { server: found.server.clone(), hold })
-}
-
-/// Where a server is that one can sign in to.
-fn at_a_url(name: &str, reach: &Reach) -> Result<Remote, Misuse> {
-    match reach {
-        Reach::Http(remote) | Reach::Sse(remote) | Reach::WebSocket(remote) => Ok(remote.clone()),
-        Reach::Stdio(_) | Reach::Managed(_) | Reach::Custom(..) => {
-            let what = format!("the server `{name}` is started by a command; one signs in to servers at a URL");
-            Err(misuse(what, Some("such a server gets what it needs from its variables: `env` in its entry")))
-        }
-    }
 }
 
 /// A server whose entry cannot be understood. What is wrong with it has been told already.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wharf::auth::{Authority, Client, FileStore, OAuth, OAuthError, OAuthOptions};
+use wharf::fleet::SignIns;
 use wharf::fleet::config::{Configured, OAuthSettings, Remote};
-use wharf::fleet::{Reach, SignIns};
 
 use crate::network;
 use crate::places::{Places, homeless};
-use crate::servers::{Misuse, misuse};
+use crate::servers::{Misuse, misuse, remote};
 use crate::setup::Setup;
 
 /// Who signs in to servers, for a fleet; `None` where there is no place to keep anything.
@@ -49,10 +49,8 @@ pub(crate) fn of(url: &str, options: OAuthOptions) -> Result<OAuth, Misuse> {
 /// Forgets the sign-in of a server that is not configured any more, and has it taken back; `false` if there was none, or
 /// if another server has the same.
 pub(crate) async fn forget(setup: &Setup, gone: &Remote) -> Result<bool, OAuthError> {
-    let is_used = |found: &Configured| match &found.server.reach {
-        Reach::Http(remote) | Reach::Sse(remote) | Reach::WebSocket(remote) => is_shared(&remote.url, &gone.url),
-        Reach::Stdio(_) | Reach::Managed(_) | Reach::Custom(..) => false,
-    };
+    let is_used =
+        |found: &Configured| remote(&found.server.reach).is_some_and(|remote| is_shared(&remote.url, &gone.url));
     if setup.places.auth.is_none() || setup.loaded.servers.iter().any(is_used) {
         return Ok(false);
     }
@@ -76,5 +74,19 @@ fn endpoint(url: &str) -> String {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("ws") => format!("http://{rest}"),
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("wss") => format!("https://{rest}"),
         _ => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_place_has_one_sign_in_however_it_is_reached() {
+        assert!(is_shared("https://a.test/mcp", "https://A.test/mcp"));
+        assert!(is_shared("wss://a.test/mcp", "https://a.test/mcp"));
+        for other in ["http://a.test/mcp", "https://a.test/other", "https://b.test/mcp", "https://a.test/mcp?b"] {
+            assert!(!is_shared("https://a.test/mcp", other), "{other}");
+        }
     }
 }

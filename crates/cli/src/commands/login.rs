@@ -40,7 +40,7 @@ async fn signed_in(globals: &Globals, login: &Login) -> Result<Exit, Misuse> {
     let setup = Setup::load_for(globals, which).await?;
     let oauth = oauth(&setup, login)?;
     let (fleet, mut is_new) = (setup.open(which, How::Once)?, false);
-    let exit = guarded(&fleet, async {
+    let beginning = async {
         Live::watch(&fleet, globals.quiet).await;
         match begin(globals, login, &oauth, &fleet).await {
             Ok(()) => {
@@ -49,8 +49,8 @@ async fn signed_in(globals: &Globals, login: &Login) -> Result<Exit, Misuse> {
             }
             Err(exit) => exit,
         }
-    })
-    .await;
+    };
+    let exit = guarded(&fleet, Box::pin(beginning)).await;
     if !is_new || exit != Exit::Done {
         return Ok(exit);
     }

@@ -2,19 +2,19 @@
 
 use serde_json::json;
 use wharf::auth::OAuthError;
+use wharf::fleet::Scope;
 use wharf::fleet::config::{Approvals, Editor, Remote};
-use wharf::fleet::{Reach, Scope};
 
 use crate::args::{Globals, Place, Remove};
 use crate::exit::Exit;
 use crate::places::Places;
-use crate::servers::{instead_of, misuse};
+use crate::servers::{self, instead_of, misuse};
 use crate::setup::Setup;
 use crate::writing::Trouble;
 use crate::{render, sign_ins};
 
 pub(crate) async fn run(globals: &Globals, remove: Remove) -> Exit {
-    let Removed { scope, file, approval, remote } = match removed(globals, &remove) {
+    let Removed { scope, file, approval, was_at } = match removed(globals, &remove) {
         Ok(removed) => removed,
         Err(trouble) => return trouble.tell(),
     };
@@ -24,8 +24,8 @@ pub(crate) async fn run(globals: &Globals, remove: Remove) -> Exit {
     } else if !globals.quiet {
         render::note(&format!("removed `{}` from the {scope} scope, in {}", remove.name, file.display()));
     }
-    if let Some(remote) = remote {
-        forget_sign_in(globals, &remove.name, &remote).await;
+    if let Some(was_at) = was_at {
+        forget_sign_in(globals, &remove.name, &was_at).await;
     }
     match approval {
         Ok(()) => exit,
@@ -43,7 +43,7 @@ struct Removed {
     /// Whether its approval is forgotten; what is added again is looked at again.
     approval: Result<(), Trouble>,
     /// Where the server is, if it is at a URL.
-    remote: Option<Remote>,
+    was_at: Option<Remote>,
 }
 
 fn removed(globals: &Globals, remove: &Remove) -> Result<Removed, Trouble> {
@@ -56,23 +56,20 @@ fn removed(globals: &Globals, remove: &Remove) -> Result<Removed, Trouble> {
     let file = places.of(scope)?.to_owned();
     let here =
         setup.loaded.servers.iter().find(|found| found.server.name.as_str() == name && found.server.scope == scope);
-    let remote = here.and_then(|found| match &found.server.reach {
-        Reach::Http(remote) | Reach::Sse(remote) | Reach::WebSocket(remote) => Some(remote.clone()),
-        Reach::Stdio(_) | Reach::Managed(_) | Reach::Custom(..) => None,
-    });
+    let was_at = here.and_then(|found| servers::remote(&found.server.reach)).cloned();
     let mut editor = Editor::open(&file, scope)?;
     editor.remove(name)?;
     editor.save()?;
     let approval = if scope == Scope::Project { forget(places, name) } else { Ok(()) };
-    Ok(Removed { scope, file, approval, remote })
+    Ok(Removed { scope, file, approval, was_at })
 }
 
 /// Whoever is gone has no sign-in any more, unless another server is at the same address. The server is removed
 /// whatever comes of it.
-async fn forget_sign_in(globals: &Globals, name: &str, remote: &Remote) {
+async fn forget_sign_in(globals: &Globals, name: &str, gone: &Remote) {
     // As it is now.
     let Ok(setup) = Setup::read(globals) else { return };
-    match sign_ins::forget(&setup, remote).await {
+    match sign_ins::forget(&setup, gone).await {
         Ok(true) if !globals.quiet => render::note(&format!("signed out of {name}")),
         Ok(_) => {}
         Err(OAuthError::Store(error)) => render::warning(&format!("the sign-in could not be forgotten: {error}")),

@@ -107,7 +107,9 @@ async fn converse(
     (fleet, dispatcher, recorder): (&Fleet, &Arc<Dispatcher>, &Recorder),
 ) -> Exit {
     if let Err(missing) = wait(globals, run, fleet).await {
-        missing.iter().for_each(|status| not_there(status, globals));
+        for status in &missing {
+            not_there(status, globals);
+        }
         return missing.iter().map(Exit::from).max().unwrap_or(Exit::Unreachable);
     }
     let (mut said, mut answer) = (Vec::new(), None);

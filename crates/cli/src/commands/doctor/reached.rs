@@ -5,14 +5,14 @@ use std::time::Duration;
 use http::Uri;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
-use wharf::fleet::{Reach, Server, State};
+use wharf::fleet::{Server, State};
 use wharf::{CallError, CallErrorKind, ConnectErrorKind, Evidence};
 
 use super::Looked;
 use super::finding::{Class, Finding};
 use crate::exit::Exit;
 use crate::render;
-use crate::servers::has_own_header;
+use crate::servers::{self, has_own_header};
 
 /// How long looking up a name may take, and how long a port to answer.
 const STEP: Duration = Duration::from_secs(5);
@@ -30,7 +30,8 @@ pub(super) async fn connection(looked: &Looked<'_>, is_known: bool) -> Vec<Findi
     }
     let name = looked.status.name.as_str();
     let mut findings = Vec::new();
-    if let (Some(url), false) = (address(&looked.found.server.reach), error.to_string().contains("by proxy")) {
+    let url = servers::remote(&looked.found.server.reach).map(|remote| remote.url.as_str());
+    if let (Some(url), false) = (url, error.to_string().contains("by proxy")) {
         match kind {
             ConnectErrorKind::Transport(_) | ConnectErrorKind::Timeout(_) | ConnectErrorKind::Ended(_) => {
                 findings.extend(steps(name, url).await);
@@ -119,13 +120,6 @@ fn failure(error: &CallError, kind: &ConnectErrorKind, looked: &Looked<'_>) -> F
 /// The last lines of a server, as they are quoted.
 pub(super) fn last_lines(stderr: &[String]) -> Vec<String> {
     stderr[stderr.len().saturating_sub(QUOTED)..].iter().map(|line| format!("stderr │ {line}")).collect()
-}
-
-fn address(reach: &Reach) -> Option<&str> {
-    match reach {
-        Reach::Http(remote) | Reach::Sse(remote) | Reach::WebSocket(remote) => Some(&remote.url),
-        Reach::Stdio(_) | Reach::Managed(_) | Reach::Custom(..) => None,
-    }
 }
 
 /// How far one gets on the way to an address: its name, then its port.

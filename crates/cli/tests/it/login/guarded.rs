@@ -96,7 +96,7 @@ fn answer(mut stream: TcpStream, port: u16, state: &Mutex<State>) {
         respond(&request, port, &mut state)
     };
     let Response { status, headers, body } = response;
-    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let headers = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect::<Vec<_>>().concat();
     let length = body.len();
     let head = format!("HTTP/1.1 {status} x\r\n{headers}content-length: {length}\r\nconnection: close\r\n\r\n");
     let _ = stream.write_all(format!("{head}{body}").as_bytes());
@@ -239,15 +239,12 @@ fn decoded(text: &str) -> String {
     let (bytes, mut decoded, mut at) = (text.as_bytes(), Vec::new(), 0);
     while at < bytes.len() {
         let escaped = text.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
-        match escaped.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => {
-                decoded.push(byte);
-                at += 3;
-            }
-            None => {
-                decoded.push(if bytes[at] == b'+' { b' ' } else { bytes[at] });
-                at += 1;
-            }
+        if let Some(byte) = escaped.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            decoded.push(byte);
+            at += 3;
+        } else {
+            decoded.push(if bytes[at] == b'+' { b' ' } else { bytes[at] });
+            at += 1;
         }
     }
     String::from_utf8(decoded).unwrap()
