@@ -128,8 +128,8 @@ pub(crate) enum Command {
     Approve(Approve),
     /// Sign in to a server at a URL, with a browser
     #[command(
-        after_help = "The address to open is written to stderr, too. Where no browser can be opened, open it by hand; if the \
-        browser is on another machine, paste the address it ends at.\n\n\
+        after_help = "The address to open is written to stderr, too. Where no browser can be opened, open it by hand; \
+        if the browser is on another machine, paste the address it ends at.\n\n\
         Examples:\n  wharf login docs\n  wharf login docs --no-browser\n  wharf login docs --scope read --scope write"
     )]
     Login(Login),

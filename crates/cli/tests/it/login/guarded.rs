@@ -17,8 +17,10 @@ pub(crate) struct State {
     pub(crate) seen: Vec<(String, String)>,
     /// How people are sent back: with this error, if there is one.
     pub(crate) denies: Option<&'static str>,
-    /// Whether tokens are taken back when somebody asks for it.
+    /// Whether tokens stay good whoever asks to have them back.
     pub(crate) is_stubborn: bool,
+    /// How whoever asked for a token last proved who they are.
+    pub(crate) proof: Option<String>,
     /// The access tokens and refresh tokens that are good.
     good: BTreeSet<String>,
     refreshes: BTreeSet<String>,
@@ -75,6 +77,13 @@ impl Guarded {
     /// No access token is good any more.
     pub(crate) fn expire(&self) {
         self.state().good.clear();
+    }
+
+    /// What a person was last sent to the page with.
+    pub(crate) fn asked(&self) -> BTreeMap<String, String> {
+        let state = self.state();
+        let page = state.seen.iter().rev().find_map(|(line, _)| line.strip_prefix("GET /authorize?"));
+        form(page.unwrap())
     }
 
     /// How often this was asked for, with this in the body.
@@ -154,7 +163,10 @@ fn respond(request: &Request, port: u16, state: &mut State) -> Response {
             )
         }
         ("GET", "/authorize") => authorize(&origin, &form(query), state),
-        ("POST", "/token") => token(&form(&request.body), state),
+        ("POST", "/token") => {
+            state.proof = request.headers.get("authorization").cloned();
+            token(&form(&request.body), state)
+        }
         ("POST", "/revoke") if state.is_stubborn => json(503, &json!({"error": "temporarily_unavailable"})),
         ("POST", "/revoke") => {
             let token = form(&request.body)["token"].clone();
