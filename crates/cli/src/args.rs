@@ -126,6 +126,15 @@ pub(crate) enum Command {
         Examples:\n  wharf approve time\n  wharf approve --all --yes\n  wharf approve --reset"
     )]
     Approve(Approve),
+    /// Sign in to a server at a URL, with a browser
+    #[command(
+        after_help = "The address to open is written to stderr, too. Where no browser can be opened, open it by hand; \
+        if the browser is on another machine, paste the address it ends at.\n\n\
+        Examples:\n  wharf login docs\n  wharf login docs --no-browser\n  wharf login docs --scope read --scope write"
+    )]
+    Login(Login),
+    /// Take a sign-in back, and forget it
+    Logout(Named),
     /// List the tools of the servers; with -v, what they take
     #[command(
         after_help = "Examples:\n  wharf tools\n  wharf tools time\n  wharf tools --mcp 'time=uvx mcp-server-time'\n  \
@@ -321,6 +330,22 @@ pub(crate) struct Approve {
     /// Do not ask
     #[arg(short, long)]
     pub(crate) yes: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Login {
+    /// The server
+    #[arg(add = ArgValueCandidates::new(complete::servers))]
+    pub(crate) name: String,
+    /// Open no browser: the address can be opened anywhere
+    #[arg(long)]
+    pub(crate) no_browser: bool,
+    /// The port of this machine that the browser comes back to [default: what the entry says, or a free one]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) callback_port: Option<u16>,
+    /// What the sign-in is to be good for [default: what the entry or the server says]. May be given several times
+    #[arg(long, value_name = "SCOPE")]
+    pub(crate) scope: Vec<String>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -10,6 +10,8 @@ pub(crate) mod doctor;
 pub(crate) mod get;
 pub(crate) mod import;
 pub(crate) mod list;
+pub(crate) mod login;
+pub(crate) mod logout;
 mod offers;
 pub(crate) mod prompt;
 pub(crate) mod prompts;

@@ -29,7 +29,7 @@ pub(crate) struct Failure<'a> {
 }
 
 impl<'a> Subject<'a> {
-    fn of(server: &'a str) -> Self {
+    pub(crate) fn of(server: &'a str) -> Self {
         Self { version: 1, server, tool: None, prompt: None, uri: None }
     }
 

@@ -16,6 +16,7 @@ mod limits;
 mod lint;
 mod live;
 mod network;
+mod page;
 mod places;
 mod program;
 mod remembered;
@@ -23,6 +24,7 @@ mod render;
 mod scripted;
 mod servers;
 mod setup;
+mod sign_ins;
 mod suggest;
 mod surroundings;
 mod usage;
@@ -81,6 +83,8 @@ async fn run(args: Args) -> Exit {
         Command::Enable(named) => commands::switch::run(&globals, named, Switch::On).await,
         Command::Disable(named) => commands::switch::run(&globals, named, Switch::Off).await,
         Command::Approve(approve) => commands::approve::run(&globals, approve).await,
+        Command::Login(login) => commands::login::run(&globals, login).await,
+        Command::Logout(named) => commands::logout::run(&globals, named).await,
         Command::Tools(tools) => commands::tools::run(&globals, tools).await,
         Command::Call(call) => commands::call::run(&globals, call).await,
         Command::Run(run) => commands::run::run(&globals, run).await,

@@ -31,6 +31,8 @@ pub(crate) struct Places {
     pub(crate) local: Option<PathBuf>,
     pub(crate) project: ProjectFile,
     pub(crate) approvals: Option<PathBuf>,
+    /// The folder with the sign-ins.
+    pub(crate) auth: Option<PathBuf>,
     /// What can be lost without losing anything but time.
     pub(crate) cache: Option<PathBuf>,
     /// Where this person's programs keep their settings, for those of others.
@@ -70,7 +72,8 @@ impl Places {
             user: roots.config.map(|folder| folder.join(NAME)),
             local,
             project,
-            approvals: roots.state.map(|folder| folder.join("approvals.json")),
+            approvals: roots.state.as_ref().map(|folder| folder.join("approvals.json")),
+            auth: roots.state.map(|folder| folder.join("auth")),
             cache: roots.cache,
             config,
         })

@@ -7,11 +7,11 @@ use comfy_table::{ContentArrangement, Table, presets};
 use rustix::termios::tcgetwinsize;
 use wharf::fleet::Scope;
 use wharf::fleet::config::{Origin, Problem, Severity};
-use wharf::{CallError, CallErrorKind, ConnectErrorKind, Evidence, Session, SpawnError, Status, fleet};
+use wharf::{CallError, CallErrorKind, ConnectErrorKind, Evidence, ServerName, Session, SpawnError, Status, fleet};
 
 use crate::args::Globals;
 use crate::exit::Exit;
-use crate::servers::Misuse;
+use crate::servers::{Misuse, sends_authorization};
 
 pub(crate) const GREEN: Style = AnsiColor::Green.on_default();
 pub(crate) const RED: Style = AnsiColor::Red.on_default().bold();
@@ -155,7 +155,7 @@ pub(crate) fn hint(hint: &str) {
 pub(crate) fn status(status: &fleet::Status, globals: &Globals) {
     let fleet::Status { name, state, transport, required, .. } = status;
     let reason = status.reason.as_ref().map(ToString::to_string).unwrap_or_default();
-    let of_entry = |error: &CallError| advice_for_entry(error, status.scope, None);
+    let of_entry = |error: &CallError| advice_for(error, status.scope, globals);
     match status.error() {
         Some(error) if *required => call_error(error, of_entry(error), *transport != "stdio"),
         None if *state == fleet::State::Disabled => {
@@ -192,10 +192,33 @@ pub(crate) fn last_words(failed: &CallError) -> Option<String> {
     Some(brief(line, LAST_WORDS))
 }
 
-/// What can be done about a server that does not let us in, where it has an entry: what is sent belongs there.
-pub(crate) fn advice_for_entry(failed: &CallError, scope: Scope, origin: Option<&Origin>) -> Option<String> {
+/// How a person signs in to a server.
+pub(crate) fn sign_in(server: &ServerName, scope: Scope) -> String {
+    // One that is only on this command line has to be on that one, too.
+    let again = if scope == Scope::Dynamic { format!(" --mcp {server}=URL") } else { String::new() };
+    format!("sign in: wharf login {server}{again}")
+}
+
+/// What can be done about a server that does not let us in, by where it is configured.
+pub(crate) fn advice_for(failed: &CallError, scope: Scope, globals: &Globals) -> Option<String> {
+    match &failed.kind {
+        CallErrorKind::Connect(ConnectErrorKind::Auth(_)) if sends_authorization(globals) => {
+            Some("the header that was sent was not accepted".to_owned())
+        }
+        CallErrorKind::Connect(ConnectErrorKind::Auth(_)) => Some(sign_in(&failed.server, scope)),
+        _ => header_advice(failed, scope, None),
+    }
+}
+
+/// What to send to a server that does not let us in, where it has an entry: it belongs there.
+pub(crate) fn header_advice(failed: &CallError, scope: Scope, origin: Option<&Origin>) -> Option<String> {
     let CallErrorKind::Connect(kind) = &failed.kind else { return None };
     let wants = match kind {
+        ConnectErrorKind::Auth(_) if scope == Scope::Dynamic => {
+            return Some(
+                "send what it asks for: -H 'Authorization: Bearer …'; if you did, it was not accepted".to_owned(),
+            );
+        }
         ConnectErrorKind::Auth(_) => "\"headers\": {\"Authorization\": \"Bearer ${NAME}\"}",
         ConnectErrorKind::Http(status) if status.status == 403 => "\"headers\": {\"HEADER\": \"${NAME}\"}",
         _ => return None,
@@ -222,7 +245,7 @@ fn said(failed: &CallError) -> Vec<String> {
 
 /// What can be done about it.
 pub(crate) fn advice(failed: &CallError, remote: bool) -> Option<String> {
-    if remote { remote_hint(&failed.kind) } else { hint_for(&failed.kind, failed.evidence.noise.is_some()) }
+    if remote { remote_hint(failed) } else { hint_for(&failed.kind, failed.evidence.noise.is_some()) }
 }
 
 fn hint_for(kind: &CallErrorKind, noisy: bool) -> Option<String> {
@@ -281,12 +304,10 @@ fn is_about_protocol(reason: &str) -> bool {
 }
 
 /// The same for a server at an address.
-fn remote_hint(kind: &CallErrorKind) -> Option<String> {
-    let hint = match kind {
+fn remote_hint(failed: &CallError) -> Option<String> {
+    let hint = match &failed.kind {
         CallErrorKind::Connect(kind) => match kind {
-            ConnectErrorKind::Auth(_) => {
-                "send what it asks for: -H 'Authorization: Bearer …'; if you did, it was not accepted"
-            }
+            ConnectErrorKind::Auth(_) => return Some(format!("sign in: wharf login {}", failed.server)),
             ConnectErrorKind::Http(status) if (300..400).contains(&status.status) => "use the address it is at now",
             ConnectErrorKind::Http(status) if status.status == 403 => {
                 "it does not let us in; if it wants a header, send it: -H 'NAME: VALUE'"

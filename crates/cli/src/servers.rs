@@ -105,9 +105,29 @@ pub(crate) fn variables(globals: &Globals) -> Result<BTreeMap<String, Secret>, M
     globals.env.iter().map(one).collect()
 }
 
+/// Whether the command line says itself who we are.
+pub(crate) fn sends_authorization(globals: &Globals) -> bool {
+    let name = |header: &String| header.split_once(':').map(|(name, _)| name.trim().to_ascii_lowercase());
+    globals.header.iter().any(|header| name(header).as_deref() == Some("authorization"))
+}
+
+/// Whether what a server is sent about who we are is settled by its entry: then a sign-in would not be used.
+pub(crate) fn has_own_header(reach: &Reach) -> bool {
+    let is_settled = |(name, _): &(String, Secret)| name.eq_ignore_ascii_case("authorization");
+    remote(reach).is_some_and(|remote| remote.headers_helper.is_some() || remote.headers.iter().any(is_settled))
+}
+
+/// A server that is at an address of its own.
+pub(crate) fn remote(reach: &Reach) -> Option<&Remote> {
+    match reach {
+        Reach::Http(remote) | Reach::Sse(remote) | Reach::WebSocket(remote) => Some(remote),
+        Reach::Stdio(_) | Reach::Managed(_) | Reach::Custom(..) => None,
+    }
+}
+
 /// Whether something is at an address of its own, to which headers can be sent.
 pub(crate) fn is_remote(reach: &Reach) -> bool {
-    matches!(reach, Reach::Http(_) | Reach::Sse(_) | Reach::WebSocket(_))
+    remote(reach).is_some()
 }
 
 fn parse(text: &str) -> Result<Server, Misuse> {

@@ -5,6 +5,7 @@
 
 mod cloud;
 mod follow;
+mod signed;
 #[cfg(test)]
 mod tests;
 
@@ -24,7 +25,7 @@ use crate::guard::Guard;
 use crate::limits::{self, Gates};
 use crate::places::Places;
 use crate::servers::{self, Misuse, Protocols, instead_of, is_remote, misuse};
-use crate::{describe, dispatcher, network, render, surroundings};
+use crate::{describe, dispatcher, network, render, sign_ins, surroundings};
 
 /// How long is waited for servers in all. Each has deadlines of its own; this only says that there is an end.
 pub(crate) const LONGEST: Duration = Duration::from_secs(60 * 60);
@@ -381,7 +382,7 @@ impl Setup {
             environment: surroundings::shared(),
             watcher: Some(watcher),
             network: Arc::new(|url, connect| network::settings(connect, url).map_err(|misuse| misuse.what)),
-            sign_ins: None,
+            sign_ins: sign_ins::quietly(&self.places, self.session.deadlines.connect),
             refusals: None,
             // Said, so that what is remembered of a relative command is remembered of it here.
             directory: std::env::current_dir().ok(),

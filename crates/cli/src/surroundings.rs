@@ -29,6 +29,22 @@ pub(crate) fn shared() -> Environment {
     Environment::allowed_from(std::env::vars_os())
 }
 
+/// What a browser needs to find this person's screen and their settings, and nothing else.
+pub(crate) fn of_the_desktop() -> Environment {
+    const NEEDED: [&str; 8] = [
+        "PATH",
+        "HOME",
+        "DISPLAY",
+        "WAYLAND_DISPLAY",
+        "XDG_RUNTIME_DIR",
+        "DBUS_SESSION_BUS_ADDRESS",
+        "XAUTHORITY",
+        "LANG",
+    ];
+    let set = NEEDED.into_iter().filter_map(|name| Some((name, exactly(name)?)));
+    set.fold(Environment::default(), |environment, (name, value)| environment.with(name, value))
+}
+
 /// What `${VAR}` in a configuration may stand for: all of it that is text.
 #[expect(clippy::disallowed_methods, reason = "the cli is where the environment is read")]
 pub(crate) fn variables() -> Variables {

@@ -58,7 +58,8 @@ pub(crate) async fn only(fleet: &Fleet, globals: &Globals, subject: Subject<'_>)
         render::status(&status, globals);
         return Err(Exit::from(&status));
     };
-    Err(Failure { remote: status.transport != "stdio", error, hint: None }.told(globals, subject).await)
+    let hint = render::advice_for(error, status.scope, globals);
+    Err(Failure { remote: status.transport != "stdio", error, hint }.told(globals, subject).await)
 }
 
 /// How the program ends if a server that is needed is not connected. One that is switched off is not needed.

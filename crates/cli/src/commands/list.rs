@@ -11,7 +11,7 @@ use crate::args::{Globals, List};
 use crate::exit::Exit;
 use crate::interrupt::guarded;
 use crate::live::Live;
-use crate::servers::Misuse;
+use crate::servers::{Misuse, has_own_header};
 use crate::setup::{How, Setup, Which, switched_off};
 use crate::{describe, dispatcher, remembered, render};
 
@@ -51,6 +51,9 @@ pub(crate) struct Row {
     /// How many of its tools are not offered.
     #[serde(skip)]
     pub(crate) left_out: usize,
+    /// Whether a sign-in would be used.
+    #[serde(skip)]
+    pub(crate) signs_in: bool,
 }
 
 pub(crate) async fn run(globals: &Globals, list: List) -> Exit {
@@ -143,6 +146,7 @@ async fn show(globals: &Globals, setup: &Setup, list: &List, tried: &BTreeMap<St
     let written = render::out(shown).await;
     if !globals.quiet {
         hint_approval(&rows);
+        hint_login(&rows);
     }
     written
 }
@@ -155,6 +159,13 @@ fn hint_approval(rows: &[Row]) {
         [one] => render::hint(&format!("look at it, and approve it: wharf approve {}", one.name)),
         _ => render::hint("look at them, and approve them: wharf approve --all"),
     }
+}
+
+/// How one signs in to those that want it.
+fn hint_login(rows: &[Row]) {
+    let locked = rows.iter().filter(|row| row.state == State::NeedsAuth && row.signs_in);
+    let hints = locked.filter_map(|row| Some(render::sign_in(&row.name.parse().ok()?, row.scope)));
+    hints.for_each(|hint| render::hint(&hint));
 }
 
 /// The colour of a state or a standing.
@@ -236,6 +247,7 @@ pub(crate) fn row(found: &Configured, status: Option<&Status>) -> Row {
         origin: server.origin.clone(),
         last_words: status.and_then(Status::error).and_then(render::last_words),
         left_out: 0,
+        signs_in: !has_own_header(&server.reach),
     }
 }
 
@@ -266,6 +278,7 @@ pub(crate) fn broken(broken: &Broken) -> Row {
         origin: Some(broken.origin.clone()),
         last_words: None,
         left_out: 0,
+        signs_in: false,
     }
 }
 

@@ -30,7 +30,7 @@ impl<'a> ShownStanding<'a> {
 /// A connected server that gave no list: an error if the server is needed, a warning if it is not.
 pub(super) fn tell_failure(status: &Status, error: &CallError, globals: &Globals) -> Exit {
     if status.required {
-        render::call_error(error, None, status.transport != "stdio");
+        render::call_error(error, render::advice_for(error, status.scope, globals), status.transport != "stdio");
     } else if !globals.quiet {
         render::warning(&format!("{}: {}", status.name, error.kind));
     }

@@ -1,19 +1,20 @@
 //! `wharf remove`: a server out of a file.
 
 use serde_json::json;
+use wharf::auth::OAuthError;
 use wharf::fleet::Scope;
-use wharf::fleet::config::{Approvals, Editor};
+use wharf::fleet::config::{Approvals, Editor, Remote};
 
 use crate::args::{Globals, Place, Remove};
 use crate::exit::Exit;
 use crate::places::Places;
-use crate::render;
-use crate::servers::{instead_of, misuse};
+use crate::servers::{self, instead_of, misuse};
 use crate::setup::Setup;
 use crate::writing::Trouble;
+use crate::{render, sign_ins};
 
 pub(crate) async fn run(globals: &Globals, remove: Remove) -> Exit {
-    let Removed { scope, file, approval } = match removed(globals, &remove) {
+    let Removed { scope, file, approval, was_at } = match removed(globals, &remove) {
         Ok(removed) => removed,
         Err(trouble) => return trouble.tell(),
     };
@@ -22,6 +23,9 @@ pub(crate) async fn run(globals: &Globals, remove: Remove) -> Exit {
         exit = render::json(&json!({ "version": 1, "name": remove.name, "scope": scope, "file": file })).await;
     } else if !globals.quiet {
         render::note(&format!("removed `{}` from the {scope} scope, in {}", remove.name, file.display()));
+    }
+    if let Some(was_at) = was_at {
+        forget_sign_in(globals, &remove.name, &was_at).await;
     }
     match approval {
         Ok(()) => exit,
@@ -38,6 +42,8 @@ struct Removed {
     file: std::path::PathBuf,
     /// Whether its approval is forgotten; what is added again is looked at again.
     approval: Result<(), Trouble>,
+    /// Where the server is, if it is at a URL.
+    was_at: Option<Remote>,
 }
 
 fn removed(globals: &Globals, remove: &Remove) -> Result<Removed, Trouble> {
@@ -48,11 +54,27 @@ fn removed(globals: &Globals, remove: &Remove) -> Result<Removed, Trouble> {
         None => only_scope(&setup, name)?,
     };
     let file = places.of(scope)?.to_owned();
+    let here =
+        setup.loaded.servers.iter().find(|found| found.server.name.as_str() == name && found.server.scope == scope);
+    let was_at = here.and_then(|found| servers::remote(&found.server.reach)).cloned();
     let mut editor = Editor::open(&file, scope)?;
     editor.remove(name)?;
     editor.save()?;
     let approval = if scope == Scope::Project { forget(places, name) } else { Ok(()) };
-    Ok(Removed { scope, file, approval })
+    Ok(Removed { scope, file, approval, was_at })
+}
+
+/// Whoever is gone has no sign-in any more, unless another server is at the same address. The server is removed
+/// whatever comes of it.
+async fn forget_sign_in(globals: &Globals, name: &str, gone: &Remote) {
+    // As it is now.
+    let Ok(setup) = Setup::read(globals) else { return };
+    match sign_ins::forget(&setup, gone).await {
+        Ok(true) if !globals.quiet => render::note(&format!("signed out of {name}")),
+        Ok(_) => {}
+        Err(OAuthError::Store(error)) => render::warning(&format!("the sign-in could not be forgotten: {error}")),
+        Err(error) => render::warning(&format!("the sign-in was forgotten, but could not be revoked: {error}")),
+    }
 }
 
 fn forget(places: &Places, name: &str) -> Result<(), Trouble> {

@@ -107,7 +107,9 @@ async fn converse(
     (fleet, dispatcher, recorder): (&Fleet, &Arc<Dispatcher>, &Recorder),
 ) -> Exit {
     if let Err(missing) = wait(globals, run, fleet).await {
-        missing.iter().for_each(not_there);
+        for status in &missing {
+            not_there(status, globals);
+        }
         return missing.iter().map(Exit::from).max().unwrap_or(Exit::Unreachable);
     }
     let (mut said, mut answer) = (Vec::new(), None);
@@ -178,9 +180,10 @@ async fn wait(globals: &Globals, run: &Run, fleet: &Fleet) -> Result<(), Vec<Sta
 }
 
 /// Tells why a server that is needed is not there.
-fn not_there(status: &Status) {
+fn not_there(status: &Status, globals: &Globals) {
     if let Some(error) = status.error() {
-        return render::call_error(error, None, !matches!(status.transport, "stdio" | "sdk"));
+        let hint = render::advice_for(error, status.scope, globals);
+        return render::call_error(error, hint, !matches!(status.transport, "stdio" | "sdk"));
     }
     let reason = status.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     render::error(&format!("{} is {}{reason}", status.name, status.state), &[], None);

@@ -36,6 +36,8 @@ fn servers_and_tools_are_offered_without_starting_any() {
     assert_eq!(offered(&person, "wharf call gi"), ["github", "gitlab"]);
     assert_eq!(offered(&person, "wharf remove "), ["docs", "github", "gitlab"]);
     assert_eq!(offered(&person, "wharf approve d"), ["docs"]);
+    assert_eq!(offered(&person, "wharf login git"), ["github", "gitlab"]);
+    assert_eq!(offered(&person, "wharf logout d"), ["docs"]);
     assert!(offered(&person, "wharf call github ").is_empty());
     assert_eq!(person.run(&["tools", "github"]).code, 0);
     assert_eq!(offered(&person, "wharf call github c"), ["calculate", "crash"]);

@@ -13,6 +13,7 @@ mod doctor;
 mod ending;
 mod import;
 mod list;
+mod login;
 mod manage;
 mod misuse;
 mod offers;

@@ -225,7 +225,7 @@ fn servers_that_are_not_there_end_these_commands_as_they_end_a_call() {
         let broken = ran(wharf(&[command, &["--mcp", "s=sh -c 'echo no >&2; exit 3'"]].concat()));
         assert!(broken.code == 4 && broken.err.contains("stderr │ no"), "{command:?}: {}", broken.err);
         let locked = ran(wharf(&[command, &["--mcp", &locked]].concat()));
-        assert!(locked.code == 3 && locked.err.contains("hint: send what it asks for"), "{command:?}: {}", locked.err);
+        assert!(locked.code == 3 && locked.err.contains("hint: sign in: wharf login s"), "{command:?}: {}", locked.err);
         let unknown = ran(wharf(&[command, &["--mcp", "t=cmd", "--json"]].concat()));
         assert!(command.len() == 1 || unknown.code == 2, "{command:?}: {}", unknown.err);
     }

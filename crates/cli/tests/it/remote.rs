@@ -93,10 +93,12 @@ fn headers_that_make_no_sense_are_usage_errors_that_do_not_show_them() {
 }
 
 #[test]
-fn a_server_that_wants_authorization_has_its_own_exit_code_and_the_header_to_send() {
+fn a_server_that_wants_authorization_has_its_own_exit_code_and_the_command_to_sign_in() {
     let script = Script::good().on("initialize", [refuse(401, &[("www-authenticate", "Bearer realm=\"x\"")], "")]);
     let remote = remote(script);
     insta::assert_snapshot!(remote.screen(&remote.run(&["tools"])));
+    let sent = remote.run(&["tools", "-H", "authorization: Bearer t0k3n"]);
+    assert!(sent.code == 3 && sent.err.ends_with("hint: the header that was sent was not accepted\n"), "{}", sent.err);
 }
 
 #[test]

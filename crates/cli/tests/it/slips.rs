@@ -197,17 +197,26 @@ fn what_died_or_was_left_out_is_listed_with_its_last_words_and_how_to_approve_is
 }
 
 #[test]
-fn what_a_configured_server_asks_for_belongs_into_its_entry() {
+fn who_is_not_let_in_is_told_the_command_to_sign_in_and_the_doctor_knows_the_header_too() {
     let locked = crate::remote::refuse(401, &[("www-authenticate", "Bearer realm=\"x\"")], "");
     let remote = crate::remote::remote(wharf_testkit::Script::good().on("initialize", [locked]));
     let person = Person::new().with(USER, "locked", &json!({"url": remote.url()}));
     let told = person.run(&["tools"]).err;
     let wanted = r#""headers": {"Authorization": "Bearer ${NAME}"}"#;
-    assert!(told.contains(wanted) && told.contains("wharf get locked") && !told.contains("-H"), "{told}");
+    assert!(told.ends_with("hint: sign in: wharf login locked\n"), "{told}");
     let told = person.screen(&person.run(&["doctor"]));
+    assert!(told.contains("sign in: wharf login locked; or put what it asks for into its entry"), "{told}");
     assert!(told.contains("its entry (/home/.config/wharf/mcp.json:3)") && told.contains(wanted), "{told}");
-    let told = Person::new().run(&["tools", "--mcp", &format!("locked={}", remote.url())]).err;
-    assert!(told.contains("-H 'Authorization: Bearer …'"), "{told}");
+    let mcp = format!("locked={}", remote.url());
+    let told = Person::new().run(&["tools", "--mcp", &mcp]).err;
+    assert!(told.ends_with("hint: sign in: wharf login locked --mcp locked=URL\n"), "{told}");
+    let told = Person::new().run(&["doctor", "--mcp", &mcp]);
+    assert!((told.out + &told.err).contains("-H 'Authorization: Bearer …'"));
+    // A sign-in would not be used beside a header.
+    let entry = json!({"url": remote.url(), "headers": {"Authorization": "Bearer ${SECRET}"}});
+    let person = Person::new().with(USER, "locked", &entry);
+    let told = [person.run(&["doctor"]), person.run(&["list"])].map(|ran| ran.out + &ran.err).concat();
+    assert!(told.contains("put what it asks for into its entry") && !told.contains("wharf login"), "{told}");
 }
 
 #[test]

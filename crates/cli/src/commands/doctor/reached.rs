@@ -5,13 +5,14 @@ use std::time::Duration;
 use http::Uri;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
-use wharf::fleet::{Reach, Server, State};
+use wharf::fleet::{Server, State};
 use wharf::{CallError, CallErrorKind, ConnectErrorKind, Evidence};
 
 use super::Looked;
 use super::finding::{Class, Finding};
 use crate::exit::Exit;
 use crate::render;
+use crate::servers::{self, has_own_header};
 
 /// How long looking up a name may take, and how long a port to answer.
 const STEP: Duration = Duration::from_secs(5);
@@ -29,7 +30,8 @@ pub(super) async fn connection(looked: &Looked<'_>, is_known: bool) -> Vec<Findi
     }
     let name = looked.status.name.as_str();
     let mut findings = Vec::new();
-    if let (Some(url), false) = (address(&looked.found.server.reach), error.to_string().contains("by proxy")) {
+    let url = servers::remote(&looked.found.server.reach).map(|remote| remote.url.as_str());
+    if let (Some(url), false) = (url, error.to_string().contains("by proxy")) {
         match kind {
             ConnectErrorKind::Transport(_) | ConnectErrorKind::Timeout(_) | ConnectErrorKind::Ended(_) => {
                 findings.extend(steps(name, url).await);
@@ -100,8 +102,16 @@ fn failure(error: &CallError, kind: &ConnectErrorKind, looked: &Looked<'_>) -> F
         _ if class == Class::Start => "start",
         _ => "handshake",
     };
-    let Server { scope, origin, .. } = &looked.found.server;
-    let fix = render::advice_for_entry(error, *scope, origin.as_ref()).or_else(|| render::advice(error, is_remote));
+    let Server { scope, origin, reach, .. } = &looked.found.server;
+    let header = render::header_advice(error, *scope, origin.as_ref());
+    // Where a header is sent, a sign-in would not be.
+    let fix = match (kind, header) {
+        (ConnectErrorKind::Auth(_), Some(header)) if !has_own_header(reach) => {
+            Some(format!("{}; or {header}", render::sign_in(&looked.status.name, *scope)))
+        }
+        (_, Some(header)) => Some(header),
+        (_, None) => render::advice(error, is_remote),
+    };
     let mut said = last_lines(stderr);
     said.extend(noise.iter().map(|line| format!("stdout │ {line}")));
     class.problem(name, check, Exit::from(kind), error.kind.to_string()).mended_by(fix).quoting(said)
@@ -110,13 +120,6 @@ fn failure(error: &CallError, kind: &ConnectErrorKind, looked: &Looked<'_>) -> F
 /// The last lines of a server, as they are quoted.
 pub(super) fn last_lines(stderr: &[String]) -> Vec<String> {
     stderr[stderr.len().saturating_sub(QUOTED)..].iter().map(|line| format!("stderr │ {line}")).collect()
-}
-
-fn address(reach: &Reach) -> Option<&str> {
-    match reach {
-        Reach::Http(remote) | Reach::Sse(remote) | Reach::WebSocket(remote) => Some(&remote.url),
-        Reach::Stdio(_) | Reach::Managed(_) | Reach::Custom(..) => None,
-    }
 }
 
 /// How far one gets on the way to an address: its name, then its port.

@@ -1,0 +1,51 @@
+//! Servers that people sign in to.
+
+use wharf::auth::OAuthOptions;
+use wharf::fleet::config::{OAuthSettings, Remote};
+use wharf::fleet::{Enlisted, Reach};
+
+use super::{Setup, Which, unusable};
+use crate::servers::{self, Misuse, instead_of, misuse};
+use crate::sign_ins;
+
+impl Setup {
+    /// How one signs in to the server at a URL.
+    pub(crate) fn sign_in_options(&self, url: &str, known: &OAuthSettings) -> Result<OAuthOptions, Misuse> {
+        sign_ins::options(&self.places, self.session.deadlines.connect, url, known)
+    }
+
+    /// The server that somebody wants to sign in to, if it can be used and takes a sign-in.
+    pub(crate) fn signed_in_to(&self, name: &str) -> Result<Remote, Misuse> {
+        let wanted = Enlisted { server: self.wanted(name)?, hold: None };
+        // With what the command line says of it.
+        let dressed = self.checked(vec![wanted], Which::One(name))?;
+        let reach = dressed.first().map(|one| &one.server.reach);
+        let remote = reach.map_or_else(|| self.remote(name), |reach| at_a_url(name, reach))?;
+        if reach.is_some_and(servers::has_own_header) {
+            let what =
+                format!("the server `{name}` is sent a header of its own, in whose place no sign-in would be used");
+            let hint = "mend its `Authorization` header or its `headersHelper`, or remove it and sign in then";
+            return Err(misuse(what, Some(hint)));
+        }
+        Ok(remote)
+    }
+
+    /// The server of a name as it is at a URL, whether or not it can be used.
+    pub(crate) fn remote(&self, name: &str) -> Result<Remote, Misuse> {
+        if let Some(broken) = self.loaded.find_broken(name) {
+            return Err(unusable(broken));
+        }
+        let Some(found) = self.loaded.find(name) else {
+            return Err(misuse(format!("there is no server `{name}`"), Some(&instead_of(name, &self.names()))));
+        };
+        at_a_url(name, &found.server.reach)
+    }
+}
+
+/// Where a server is that one can sign in to.
+fn at_a_url(name: &str, reach: &Reach) -> Result<Remote, Misuse> {
+    servers::remote(reach).cloned().ok_or_else(|| {
+        let what = format!("the server `{name}` is started by a command; one signs in to servers at a URL");
+        misuse(what, Some("such a server gets what it needs from its variables: `env` in its entry"))
+    })
+}
