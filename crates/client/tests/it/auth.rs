@@ -15,7 +15,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use wharf_client::auth::{MemoryStore, OAuth, OAuthOptions, Store, Visit, Visitor};
 use wharf_client::{CallError, Http, NoHost, RemoteOptions, Session};
-use wharf_io::{HttpClient, HttpSettings};
+use wharf_io::{Body, HttpClient, HttpSettings};
 use wharf_testkit::provider::{Manners, Provider};
 use wharf_testkit::soon;
 
@@ -57,14 +57,19 @@ impl Visit for OneVisit {
             if let Some(back) = self.person.comes_back_to.lock().unwrap().clone() {
                 return Ok(back);
             }
-            let client = HttpClient::new(HttpSettings::default()).map_err(|error| error.to_string())?;
-            let mut request = http::Request::new(Bytes::new());
-            *request.uri_mut() = url.parse().map_err(|_| "no address".to_owned())?;
-            let response = client.send(request).await.map_err(|error| error.to_string())?;
+            let response = get(&url).await?;
             let location = response.headers().get("location").ok_or("the page is about an error")?;
             Ok(location.to_str().map_err(|_| "no text")?.to_owned())
         })
     }
+}
+
+/// What a browser gets to see, without following where it is sent.
+async fn get(url: &str) -> Result<http::Response<Body>, String> {
+    let client = HttpClient::new(HttpSettings::default()).map_err(|error| error.to_string())?;
+    let mut request = http::Request::new(Bytes::new());
+    *request.uri_mut() = url.parse().map_err(|_| "no address".to_owned())?;
+    client.send(request).await.map_err(|error| error.to_string())
 }
 
 impl Person {
