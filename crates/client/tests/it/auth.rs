@@ -10,6 +10,7 @@ mod sharing;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -32,6 +33,8 @@ struct Person {
     pages: Arc<Mutex<Vec<String>>>,
     /// What they come back to instead.
     comes_back_to: Arc<Mutex<Option<String>>>,
+    /// How long they think, by a clock that stands still otherwise.
+    thinks: Option<Duration>,
 }
 
 struct OneVisit {
@@ -54,6 +57,11 @@ impl Visit for OneVisit {
         self.person.visits.fetch_add(1, Ordering::Relaxed);
         self.person.pages.lock().unwrap().push(url.clone());
         Box::pin(async move {
+            if let Some(time) = self.person.thinks {
+                tokio::time::pause();
+                tokio::time::sleep(time).await;
+                tokio::time::resume();
+            }
             if let Some(back) = self.person.comes_back_to.lock().unwrap().clone() {
                 return Ok(back);
             }

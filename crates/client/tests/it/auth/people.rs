@@ -8,9 +8,9 @@ use futures_util::future::{join, join_all};
 use wharf_client::auth::{Account, Callback, OAuth, OAuthOptions, Visit, Visitor};
 use wharf_client::{BoxFuture, CallErrorKind};
 use wharf_testkit::provider::{Manners, Trouble};
-use wharf_testkit::{soon, until};
+use wharf_testkit::{eventually, soon, until};
 
-use super::{Scene, get, look};
+use super::{Person, Scene, get, look};
 use crate::{none, told};
 
 fn tools(tools: &[(&str, &str)]) -> impl FnOnce(&mut Manners) {
@@ -154,4 +154,16 @@ async fn a_browser_comes_back_to_where_it_is_waited_for() {
     let scene = Scene::new().await;
     let options = OAuthOptions { visitor: Some(Arc::new(Browser)), ..scene.options() };
     assert_eq!(told(look(&scene.session_with(options)).await), "done with read");
+}
+
+#[tokio::test]
+async fn a_person_who_takes_longer_than_the_call_waits_is_signed_in_for_the_next() {
+    let scene = Scene::new().await;
+    let person = Person { thinks: Some(Duration::from_secs(40)), ..Person::default() };
+    let scene = Scene { person, ..scene };
+    let session = scene.session();
+    let error = eventually(session.call("look", &none())).await.unwrap_err();
+    assert!(error.to_string().contains("not ready within"), "{error}");
+    assert_eq!(told(eventually(session.call("look", &none())).await), "done with read");
+    assert_eq!(scene.person.visits(), 1);
 }
