@@ -90,7 +90,7 @@ struct Inner {
     reach: OnceCell<(HttpClient, Nearness)>,
     current: Mutex<Current>,
     /// One at a time gets a token, for all who wait.
-    turn: Semaphore,
+    turn: Arc<Semaphore>,
     /// What must not end half-way because nobody waits for it any more.
     tasks: Mutex<JoinSet<()>>,
 }
@@ -136,7 +136,7 @@ impl OAuth {
             options,
             reach: OnceCell::new(),
             current: Mutex::default(),
-            turn: Semaphore::new(1),
+            turn: Arc::new(Semaphore::new(1)),
             tasks: Mutex::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -223,7 +223,7 @@ impl Authority for OAuth {
                     }
                 }
             }
-            let _turn = inner.turn.acquire().await;
+            let turn = Arc::clone(&inner.turn).acquire_owned().await;
             let waited = inner.snapshot();
             if waited.number != current.number
                 && let Some(decided) = waited.since()
@@ -237,7 +237,13 @@ impl Authority for OAuth {
             if nobody || (wants_more && !inner.may_step_up()) {
                 return Ok(false);
             }
-            self.ask(&challenge).await?;
+            // People take longer than calls wait. Who comes later finds that somebody is asked already, and what came of it.
+            let this = self.clone();
+            let asking = async move {
+                let _turn = turn;
+                this.ask(&challenge).await
+            };
+            self.to_its_end(asking).await?;
             Ok(true)
         })
     }

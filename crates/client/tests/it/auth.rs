@@ -10,12 +10,13 @@ mod sharing;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use wharf_client::auth::{MemoryStore, OAuth, OAuthOptions, Store, Visit, Visitor};
 use wharf_client::{CallError, Http, NoHost, RemoteOptions, Session};
-use wharf_io::{HttpClient, HttpSettings};
+use wharf_io::{Body, HttpClient, HttpSettings};
 use wharf_testkit::provider::{Manners, Provider};
 use wharf_testkit::soon;
 
@@ -32,6 +33,8 @@ struct Person {
     pages: Arc<Mutex<Vec<String>>>,
     /// What they come back to instead.
     comes_back_to: Arc<Mutex<Option<String>>>,
+    /// How long they think, by a clock that stands still otherwise.
+    thinks: Option<Duration>,
 }
 
 struct OneVisit {
@@ -54,17 +57,27 @@ impl Visit for OneVisit {
         self.person.visits.fetch_add(1, Ordering::Relaxed);
         self.person.pages.lock().unwrap().push(url.clone());
         Box::pin(async move {
+            if let Some(time) = self.person.thinks {
+                tokio::time::pause();
+                tokio::time::sleep(time).await;
+                tokio::time::resume();
+            }
             if let Some(back) = self.person.comes_back_to.lock().unwrap().clone() {
                 return Ok(back);
             }
-            let client = HttpClient::new(HttpSettings::default()).map_err(|error| error.to_string())?;
-            let mut request = http::Request::new(Bytes::new());
-            *request.uri_mut() = url.parse().map_err(|_| "no address".to_owned())?;
-            let response = client.send(request).await.map_err(|error| error.to_string())?;
+            let response = get(&url).await?;
             let location = response.headers().get("location").ok_or("the page is about an error")?;
             Ok(location.to_str().map_err(|_| "no text")?.to_owned())
         })
     }
+}
+
+/// What a browser gets to see, without following where it is sent.
+async fn get(url: &str) -> Result<http::Response<Body>, String> {
+    let client = HttpClient::new(HttpSettings::default()).map_err(|error| error.to_string())?;
+    let mut request = http::Request::new(Bytes::new());
+    *request.uri_mut() = url.parse().map_err(|_| "no address".to_owned())?;
+    client.send(request).await.map_err(|error| error.to_string())
 }
 
 impl Person {

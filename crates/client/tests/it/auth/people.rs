@@ -1,15 +1,16 @@
 //! What is asked of people: more where a server wants more, once for all who wait, and not again and again.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures_util::future::join_all;
-use wharf_client::CallErrorKind;
-use wharf_client::auth::{Account, OAuth};
+use futures_util::future::{join, join_all};
+use wharf_client::auth::{Account, Callback, OAuth, OAuthOptions, Visit, Visitor};
+use wharf_client::{BoxFuture, CallErrorKind};
 use wharf_testkit::provider::{Manners, Trouble};
-use wharf_testkit::{soon, until};
+use wharf_testkit::{eventually, soon, until};
 
-use super::{Scene, look};
+use super::{Person, Scene, get, look};
 use crate::{none, told};
 
 fn tools(tools: &[(&str, &str)]) -> impl FnOnce(&mut Manners) {
@@ -109,5 +110,60 @@ async fn a_sign_in_is_completed_when_nobody_waits_for_it_any_more() {
     let account = Account { endpoint: scene.provider.url(), profile: "default".to_owned() };
     until(async || scene.store.sign_in(&account).await.unwrap().is_some()).await;
     assert_eq!(told(look(&scene.session_with(scene.without_person())).await), "done with read");
+    assert_eq!(scene.person.visits(), 1);
+}
+
+/// A browser: it comes back to the listener by itself.
+struct Browser;
+
+struct Tab(Callback);
+
+impl Visitor for Browser {
+    fn begin<'a>(&'a self, _before: Option<&'a str>) -> BoxFuture<'a, Result<Box<dyn Visit>, String>> {
+        Box::pin(async {
+            let callback = Callback::listen(None).await.map_err(|error| error.to_string())?;
+            Ok(Box::new(Tab(callback)) as Box<dyn Visit>)
+        })
+    }
+}
+
+impl Visit for Tab {
+    fn redirect_uri(&self) -> &str {
+        self.0.redirect_uri()
+    }
+
+    fn go(self: Box<Self>, url: String, state: String) -> BoxFuture<'static, Result<String, String>> {
+        Box::pin(async move {
+            let coming_back = self.0.came_back(&state, Duration::from_secs(20));
+            let browsing = async {
+                let location = get(&url).await?.headers()["location"].to_str().unwrap_or_default().to_owned();
+                // Another page tries its luck first.
+                let other = location.replace(&state, "another-state");
+                let refused = get(&other).await?.status();
+                get(&location).await.map(|page| (refused, page.status()))
+            };
+            let (back, pages) = join(coming_back, browsing).await;
+            assert_eq!(pages.map(|(one, other)| (one.as_u16(), other.as_u16())), Ok((400, 200)));
+            back.map_err(|error| error.to_string())
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_browser_comes_back_to_where_it_is_waited_for() {
+    let scene = Scene::new().await;
+    let options = OAuthOptions { visitor: Some(Arc::new(Browser)), ..scene.options() };
+    assert_eq!(told(look(&scene.session_with(options)).await), "done with read");
+}
+
+#[tokio::test]
+async fn a_person_who_takes_longer_than_the_call_waits_is_signed_in_for_the_next() {
+    let scene = Scene::new().await;
+    let person = Person { thinks: Some(Duration::from_secs(40)), ..Person::default() };
+    let scene = Scene { person, ..scene };
+    let session = scene.session();
+    let error = eventually(session.call("look", &none())).await.unwrap_err();
+    assert!(error.to_string().contains("not ready within"), "{error}");
+    assert_eq!(told(eventually(session.call("look", &none())).await), "done with read");
     assert_eq!(scene.person.visits(), 1);
 }

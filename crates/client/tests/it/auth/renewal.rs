@@ -62,14 +62,12 @@ async fn sixty_four_calls_with_a_token_that_has_ended_renew_it_once() {
 #[tokio::test]
 async fn sixty_four_calls_with_a_token_that_is_known_to_have_ended_renew_it_once() {
     let scene = Scene::with(|manners| manners.says_lifetime = Some(0)).await;
-    assert_eq!(scene.call().await, "done with read");
-    scene.provider.expire();
+    let session = scene.signed_in(scene.without_person()).await;
     scene.provider.mend(|manners| {
         manners.says_lifetime = Some(3600);
         manners.tokens = Trouble::Slow(Duration::from_millis(50));
     });
     let before = scene.provider.renewals();
-    let session = scene.session_with(scene.without_person());
     let calls = join_all((0..64).map(|_| look(&session))).await;
     assert!(calls.into_iter().all(|call| told(call) == "done with read"));
     assert_eq!((scene.provider.renewals(), scene.provider.reuses()), (before + 1, 0));
@@ -189,4 +187,16 @@ async fn a_provider_that_never_answers_is_not_waited_for_forever() {
     tokio::time::resume();
     scene.provider.mend(|manners| manners.tokens = Trouble::None);
     assert_eq!(told(look(&session).await), "done with read");
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_token_does_not_have_us_renew_without_end() {
+    let scene = Scene::new().await;
+    let session = scene.signed_in(scene.options()).await;
+    scene.provider.expire();
+    scene.provider.mend(|manners| manners.lifetime = Duration::ZERO);
+    let error = look(&session).await.unwrap_err();
+    assert!(matches!(error.kind, CallErrorKind::Connect(ConnectErrorKind::Auth(_))), "{error}");
+    assert!((1..=5).contains(&scene.provider.renewals()), "{}", scene.provider.renewals());
+    assert_eq!((scene.provider.reuses(), scene.person.visits()), (0, 1));
 }

@@ -115,7 +115,9 @@ async fn while_renewing(happens: impl AsyncFnOnce(&Scene)) -> Scene {
         happens(&scene).await;
     };
     let _ = join(look(&session), then).await;
-    // The folder must outlive what is asserted about it.
+    let account = Account { endpoint: scene.provider.url(), profile: "default".to_owned() };
+    let kept = scene.store.sign_in(&account).await.unwrap();
+    assert_eq!(kept.is_some(), scene.person.visits() == 2, "{kept:?}");
     let after = look(&scene.session_with(scene.without_person())).await;
     assert_eq!(after.is_ok(), scene.person.visits() == 2, "{after:?}");
     scene
