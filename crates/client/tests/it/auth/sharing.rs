@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::join;
 use wharf_client::BoxFuture;
 use wharf_client::auth::{Account, Client, FileStore, MemoryStore, OAuth, SignIn, Store, StoreError, Turn};
-use wharf_testkit::provider::Trouble;
+use wharf_testkit::provider::{ISSUER, Trouble};
 use wharf_testkit::{soon, until};
 
 use super::{Scene, look};
@@ -105,7 +105,9 @@ async fn a_token_that_another_has_renewed_and_that_has_ended_since_is_renewed_on
 /// Somebody else renews the sign-in, and while the provider takes its time this happens.
 async fn while_renewing(happens: impl AsyncFnOnce(&Scene)) -> Scene {
     let folder = tempfile::tempdir().unwrap();
-    let scene = Scene { store: Arc::new(FileStore::at(folder.path())), ..Scene::new().await };
+    // What is only forgotten here must stay forgotten.
+    let scene = Scene::with(|manners| manners.change(ISSUER, "revocation_endpoint", None)).await;
+    let scene = Scene { store: Arc::new(FileStore::at(folder.path())), ..scene };
     let session = scene.signed_in(scene.without_person()).await;
     scene.provider.expire();
     scene.provider.mend(|manners| manners.tokens = Trouble::Slow(Duration::from_millis(200)));
