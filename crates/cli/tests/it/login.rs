@@ -284,7 +284,7 @@ fn what_cannot_be_taken_back_is_forgotten_all_the_same() {
     exit 1
     --- stdout
     --- stderr
-    error: docs: the token was removed here, but it could not be revoked: http://docs.test/revoke says no: temporarily_unavailable
+    error: docs: the token was removed here, but it could not be revoked: http://docs.test/revoke cannot be reached: HTTP 503
     hint: it is good until it ends; whoever gave it may let you revoke it
     ");
     assert_eq!(reader.run(&["tools"]).code, 3);

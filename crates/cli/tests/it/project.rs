@@ -66,7 +66,7 @@ impl Project {
     }
 
     fn json(&self, arguments: &[&str]) -> (i32, Value) {
-        let ran = self.person.run(&[arguments, &["--json", "--connect-timeout", "8"]].concat());
+        let ran = self.person.run(&[arguments, &["--json", "--connect-timeout", "15"]].concat());
         let value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}\n{}", ran.out, ran.err));
         (ran.code, value)
     }
@@ -115,7 +115,7 @@ fn every_command_says_the_right_thing_of_every_server() {
         server["reason"].as_str().unwrap().to_owned()
     };
     assert!(reason("broken").contains("exited with status 7"), "{}", reason("broken"));
-    assert!(reason("slow").contains("not ready within 8 s"), "{}", reason("slow"));
+    assert!(reason("slow").contains("not ready within 15 s"), "{}", reason("slow"));
     assert!(reason("twice").contains("command") && reason("twice").contains("url"), "{}", reason("twice"));
 
     let (code, tools) = project.json(&["tools"]);
@@ -127,14 +127,14 @@ fn every_command_says_the_right_thing_of_every_server() {
     let odd = server("odd")["offered"].as_array().unwrap().clone();
     assert_eq!(odd.iter().map(|tool| tool["tool"].as_str().unwrap()).collect::<Vec<_>>(), ["echo", "add"]);
 
-    let call = |arguments: &[&str]| project.person.run(&[&["call"], arguments, &["--connect-timeout", "8"]].concat());
+    let call = |arguments: &[&str]| project.person.run(&[&["call"], arguments, &["--connect-timeout", "15"]].concat());
     let time = call(&["time", "get_current_time", "timezone=UTC"]);
     assert!(time.code == 0 && time.out.contains("UTC"), "{}", time.err);
     let echo = call(&["everything", "mcp__everything__echo", "message=hello"]);
     assert!(echo.code == 0 && echo.out.contains("hello"), "{}", echo.err);
     let codes = [
         (call(&["broken", "echo", "text=x"]), 4, "cannot find its licence"),
-        (call(&["slow", "echo", "text=x"]), 4, "not ready within 8 s"),
+        (call(&["slow", "echo", "text=x"]), 4, "not ready within 15 s"),
         (call(&["locked", "echo", "text=x"]), 3, "authorization"),
         (call(&["twice", "echo", "text=x"]), 2, "stands beside `command`"),
         (call(&["odd", "bad"]), 2, "was left out"),
@@ -145,9 +145,9 @@ fn every_command_says_the_right_thing_of_every_server() {
         assert!(ran.code == code && ran.err.contains(words), "{} instead of {code}: {}", ran.code, ran.err);
     }
 
-    let doctor = project.person.run(&["doctor", "--connect-timeout", "8"]);
+    let doctor = project.person.run(&["doctor", "--connect-timeout", "15"]);
     assert_eq!(doctor.code, 4, "{}\n{}", doctor.out, doctor.err);
-    for words in ["cannot find its licence", "not ready within 8 s", "HTTP 401", "60000 characters", "bad"] {
+    for words in ["cannot find its licence", "not ready within 15 s", "HTTP 401", "60000 characters", "bad"] {
         assert!(doctor.out.contains(words) || doctor.err.contains(words), "{words}: {}\n{}", doctor.out, doctor.err);
     }
     assert_eq!(project.person.run(&["doctor", "time"]).code, 0);

@@ -17,22 +17,31 @@ use crate::told;
 /// Where another process finds the sign-in, whom it calls, and how often.
 const TASK: &str = "WHARF_TEST_SHARES_A_SIGN_IN";
 
-/// No test by itself: what another process does.
+/// What another process does. By itself, with nothing to do for others, it uses a sign-in of its own.
 #[tokio::test]
-#[ignore = "it is run by other tests, in a process of its own"]
-async fn as_another_process() {
+async fn a_sign_in_from_the_disk_is_used_and_renewed() {
     #[expect(clippy::disallowed_methods, reason = "there is no other way to tell a test something")]
-    let Ok(task) = std::env::var(TASK) else { return };
+    let Ok(task) = std::env::var(TASK) else {
+        let folder = tempfile::tempdir().unwrap();
+        let scene = scene(folder.path(), Duration::ZERO).await;
+        call_often(folder.path().to_str().unwrap(), &scene.provider.url(), 3).await;
+        assert_eq!((scene.provider.renewals() >= 3, scene.person.visits()), (true, 1));
+        return;
+    };
     let [folder, url, calls] = task.split('\n').collect::<Vec<_>>().try_into().unwrap();
+    call_often(folder, url, calls.parse().unwrap()).await;
+}
+
+async fn call_often(folder: &str, url: &str, calls: u32) {
     let session = session(url, OAuthOptions::new(Arc::new(FileStore::at(folder))));
-    for _ in 0..calls.parse::<u32>().unwrap() {
+    for _ in 0..calls {
         assert_eq!(told(look(&session).await), "done with read");
     }
 }
 
 fn another(folder: &Path, url: &str, calls: u32) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "auth::processes::as_another_process", "--ignored", "--nocapture"]);
+    command.args(["--exact", "auth::processes::a_sign_in_from_the_disk_is_used_and_renewed", "--nocapture"]);
     command.env(TASK, format!("{}\n{url}\n{calls}", folder.display()));
     command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
 }
