@@ -1,5 +1,8 @@
 //! One server's sign-in: found in the store, made anew with a person's help, renewed before it ends, by one at a time.
 
+mod renewing;
+mod signing;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,14 +17,13 @@ use wharf_protocol::Secret;
 use super::assertion::SigningKey;
 use super::authority::Authority;
 use super::challenge::Challenge;
-use super::discovery::{Explorer, Found, Issuer, origin};
-use super::grant::{Grant, Wanted};
-use super::query::{form, query};
+use super::discovery::{Explorer, origin};
+use super::grant::Grant;
 use super::reach::{Nearness, guarded, nearness};
 use super::store::{Account, Client, SignIn, Store};
-use super::token::{Posts, Tokens};
+use super::token::Posts;
 use super::visit::Visitor;
-use super::{OAuthError, browser, chance, now, registration};
+use super::{OAuthError, now};
 use crate::AuthRequired;
 
 /// A token is renewed so long before it ends.
@@ -108,17 +110,6 @@ struct Current {
     /// How often in a row the server wanted more, and when it did last.
     steps: u32,
     stepped: Option<Instant>,
-}
-
-/// What a person came back with, and what it goes with.
-struct Permit {
-    issuer: Issuer,
-    client: Client,
-    scopes: Vec<String>,
-    resource: String,
-    redirect_uri: String,
-    verifier: Secret,
-    code: Secret,
 }
 
 impl OAuth {
@@ -326,36 +317,6 @@ impl Inner {
         (current.unkept, current.failed) = (None, None);
     }
 
-    /// Whether somebody else has signed in meanwhile, maybe in another process. It is adopted.
-    async fn finds_another(&self) -> Result<bool, OAuthError> {
-        let Some(kept) = self.options.store.sign_in(&self.account).await? else { return Ok(false) };
-        let current = self.snapshot();
-        let known = current.sign_in.iter().chain(&current.unkept).any(|known| known.access == kept.access);
-        if !known {
-            self.adopt(Some(kept));
-        }
-        Ok(!known)
-    }
-
-    /// Tries once more to keep what could not be kept, unless another has been kept since.
-    async fn keep_again(&self) {
-        let _turn = self.turn.acquire().await;
-        let current = self.snapshot();
-        let (Some(sign_in), Some(unkept)) = (current.sign_in, current.unkept) else { return };
-        let keeping = async {
-            let store = &self.options.store;
-            let _turn_of_all = store.turn(&self.account).await?;
-            if store.sign_in(&self.account).await?.as_ref() == Some(&unkept) {
-                store.keep(&self.account, sign_in).await?;
-            }
-            Ok::<_, OAuthError>(())
-        };
-        match keeping.await {
-            Ok(()) => self.current().unkept = None,
-            Err(error) => tracing::warn!(server = %self.account.endpoint, %error, "a sign-in cannot be kept"),
-        }
-    }
-
     /// More may be asked for a few times in a row.
     fn may_step_up(&self) -> bool {
         let mut current = self.current();
@@ -386,252 +347,8 @@ impl Inner {
         reach.await.cloned()
     }
 
-    /// Gets a new token for the old one. Whoever comes later, here or in another process, finds the new one.
-    async fn renew(&self, number: u64) -> Result<(), OAuthError> {
-        let _turn = self.turn.acquire().await;
-        let current = self.snapshot();
-        if current.number != number {
-            return Ok(());
-        }
-        if !self.options.grant.needs_person() {
-            return self.by_itself(&Challenge::default()).await;
-        }
-        let _turn_of_all = self.options.store.turn(&self.account).await?;
-        let Some(mut kept) = self.options.store.sign_in(&self.account).await? else {
-            self.adopt(None);
-            return Ok(());
-        };
-        let behind = kept.clone();
-        if let Some(newer) = current.sign_in.clone().filter(|_| current.unkept.as_ref() == Some(&kept)) {
-            kept = newer;
-        } else if current.sign_in.as_ref().is_none_or(|known| known.access != kept.access) {
-            let ended = kept.expires_at.is_some_and(|at| at <= now());
-            self.adopt(Some(kept.clone()));
-            if !ended {
-                return Ok(());
-            }
-        }
-        let Some(refresh) = &kept.refresh else { return Ok(()) };
-        let (http, nearest) = self.reach().await?;
-        let posts = self.posts(&http, nearest, &kept.issuer);
-        let mut parameters = vec![("grant_type", "refresh_token"), ("refresh_token", refresh.expose())];
-        parameters.extend(kept.resource.as_deref().map(|resource| ("resource", resource)));
-        match posts.tokens(&kept.token_endpoint, &kept.client, &parameters).await {
-            Ok(tokens) => {
-                let renewed = renewed_by(kept, tokens);
-                // Kept before it is used: what is used and not kept is lost with this process. Where it cannot be kept, it
-                // is used all the same: what is kept may be worth nothing any more.
-                let keeping = self.options.store.keep(&self.account, renewed.clone()).await;
-                self.adopt(Some(renewed));
-                if let Err(error) = keeping {
-                    tracing::warn!(server = %self.account.endpoint, %error, "a sign-in cannot be kept");
-                    self.current().unkept = Some(behind);
-                }
-                Ok(())
-            }
-            Err(OAuthError::Denied { error, .. }) if ENDED.contains(&error.as_str()) => {
-                tracing::debug!(server = %self.account.endpoint, error, "the sign-in has ended");
-                self.forget_client_after(&error, &kept.issuer).await?;
-                self.options.store.remove(&self.account).await?;
-                self.adopt(None);
-                Ok(())
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// An issuer that does not know us any more will know us when we have registered again.
-    async fn forget_client_after(&self, error: &str, issuer: &str) -> Result<(), OAuthError> {
-        if error == "invalid_client" {
-            self.options.store.forget_client(issuer, &self.options.profile).await?;
-        }
-        Ok(())
-    }
-
-    /// Has a person sign in, and come back with what can be exchanged for tokens.
-    async fn visit(&self, challenge: &Challenge) -> Result<Permit, OAuthError> {
-        let Some(visitor) = &self.options.visitor else {
-            return Err(OAuthError::Nobody("there is nobody to ask".to_owned()));
-        };
-        let (http, nearest) = self.reach().await?;
-        let found = Explorer { http: &http, endpoint: &self.endpoint, nearest }.find(challenge).await?;
-        let issuer = &found.issuer;
-        let Some(page) = &issuer.authorization_endpoint else {
-            return Err(OAuthError::NoPage(issuer.name.clone()));
-        };
-        self.keep_secret_from(&issuer.name)?;
-        let known = self.options.store.client(&issuer.name, &self.options.profile).await?;
-        let before = known.as_ref().and_then(|known| known.redirect_uri.as_deref());
-        let visit = visitor.begin(before).await.map_err(OAuthError::Nobody)?;
-        let redirect_uri = visit.redirect_uri().to_owned();
-        let posts = self.posts(&http, nearest, &issuer.name);
-        let client = registration::client(&posts, &found, &self.options, &redirect_uri).await?;
-
-        let (scopes, resource) = (self.scopes(challenge, &found), self.resource(&found));
-        let (state, verifier) = (chance::random()?, chance::random()?);
-        let (proof, wanted) = (chance::challenge(&verifier), scopes.join(" "));
-        let mut parameters = vec![
-            ("response_type", "code"),
-            ("client_id", &client.id),
-            ("redirect_uri", &redirect_uri),
-            ("state", state.expose()),
-            ("code_challenge", &proof),
-            ("code_challenge_method", "S256"),
-            ("resource", &resource),
-        ];
-        if !scopes.is_empty() {
-            parameters.push(("scope", &wanted));
-        }
-        if scopes.iter().any(|scope| scope == "offline_access") {
-            // Without it, OpenID providers pass the wish over.
-            parameters.push(("prompt", "consent"));
-        }
-        let url = format!("{page}{}{}", if page.contains('?') { '&' } else { '?' }, form(&parameters));
-        browser::check(&url).map_err(|error| OAuthError::Refused {
-            server: self.account.endpoint.clone(),
-            url: page.clone(),
-            reason: error.to_string(),
-        })?;
-        let back = visit.go(url, state.expose().to_owned()).await.map_err(OAuthError::Nobody)?;
-        let code = code(&back, &state, &found)?;
-        Ok(Permit { issuer: found.issuer, client, scopes, resource, redirect_uri, verifier, code })
-    }
-
-    /// Exchanges what a person came back with for tokens.
-    async fn redeem(&self, permit: Permit) -> Result<(), OAuthError> {
-        let Permit { issuer, client, scopes, resource, redirect_uri, verifier, code } = permit;
-        let (http, nearest) = self.reach().await?;
-        let posts = self.posts(&http, nearest, &issuer.name);
-        let parameters = [
-            ("grant_type", "authorization_code"),
-            ("code", code.expose()),
-            ("redirect_uri", &redirect_uri),
-            ("code_verifier", verifier.expose()),
-            ("resource", &resource),
-        ];
-        // Whoever renews the sign-in before this one must be done with it.
-        let _turn_of_all = self.options.store.turn(&self.account).await?;
-        let tokens = posts.tokens(&issuer.token_endpoint, &client, &parameters).await;
-        if let Err(OAuthError::Denied { error, .. }) = &tokens {
-            self.forget_client_after(error, &issuer.name).await?;
-        }
-        self.received(tokens?, (issuer, client), scopes, resource).await
-    }
-
-    /// Gets a token as who we are, or by somebody's word for us.
-    async fn by_itself(&self, challenge: &Challenge) -> Result<(), OAuthError> {
-        let (http, nearest) = self.reach().await?;
-        let found = Explorer { http: &http, endpoint: &self.endpoint, nearest }.find(challenge).await?;
-        let issuer = &found.issuer;
-        self.keep_secret_from(&issuer.name)?;
-        let posts = self.posts(&http, nearest, &issuer.name);
-        let client = registration::client(&posts, &found, &self.options, "").await?;
-        let (scopes, resource) = (self.scopes(challenge, &found), self.resource(&found));
-        let wanted = Wanted {
-            endpoint: &issuer.token_endpoint,
-            issuer: &issuer.name,
-            client: &client,
-            resource: &resource,
-            scope: &scopes.join(" "),
-        };
-        let _turn_of_all = self.options.store.turn(&self.account).await?;
-        let tokens = self.options.grant.tokens(&posts, &wanted).await?;
-        self.received(tokens, (found.issuer, client), scopes, resource).await
-    }
-
-    /// Keeps tokens that have come, and uses them from now on.
-    async fn received(
-        &self,
-        tokens: Tokens,
-        (issuer, client): (Issuer, Client),
-        scopes: Vec<String>,
-        resource: String,
-    ) -> Result<(), OAuthError> {
-        let sign_in = SignIn {
-            issuer: issuer.name,
-            client,
-            access: tokens.access,
-            refresh: tokens.refresh,
-            expires_at: tokens.expires_in.map(|seconds| now().saturating_add(seconds)),
-            scopes: tokens.scopes.unwrap_or_else(|| scopes.clone()),
-            asked: scopes,
-            resource: Some(resource),
-            token_endpoint: issuer.token_endpoint,
-            revocation_endpoint: issuer.revocation_endpoint,
-        };
-        self.options.store.keep(&self.account, sign_in.clone()).await?;
-        self.adopt(Some(sign_in));
-        Ok(())
-    }
-
     fn posts<'a>(&'a self, http: &'a HttpClient, nearest: Nearness, issuer: &'a str) -> Posts<'a> {
         Posts { http, nearest, server: &self.account.endpoint, key: self.options.key.as_deref(), issuer }
-    }
-
-    /// A server that names another authorization server than before might be after the secret that the one before knows.
-    fn keep_secret_from(&self, issuer: &str) -> Result<(), OAuthError> {
-        let before = self.snapshot().sign_in.map(|sign_in| sign_in.issuer).filter(|before| before != issuer);
-        let secret = self.options.client.as_ref().is_some_and(|client| client.secret.is_some());
-        let Some(before) = before.filter(|_| secret) else { return Ok(()) };
-        let reason = format!("the client's secret belongs to {before}; sign out first if it is the same there");
-        let (server, url) = (self.account.endpoint.clone(), issuer.to_owned());
-        Err(OAuthError::Refused { server, url, reason })
-    }
-
-    /// What the token is for: the server as it calls itself.
-    fn resource(&self, found: &Found) -> String {
-        let named = found.resource.as_ref().and_then(|resource| resource.name.clone());
-        named.unwrap_or_else(|| self.account.endpoint.clone())
-    }
-
-    /// What the token is to be good for: what was asked for before, what the server wants now, and being there when nobody
-    /// is, where that is on offer.
-    fn scopes(&self, challenge: &Challenge, found: &Found) -> Vec<String> {
-        let current = self.snapshot();
-        let before = current.sign_in.filter(|sign_in| sign_in.issuer == found.issuer.name);
-        let mut scopes = before.map(|sign_in| sign_in.asked).unwrap_or_default();
-        let offered = || found.resource.as_ref().and_then(|resource| resource.scopes_supported.clone());
-        let wanted = self.options.scopes.clone().or_else(|| challenge.scopes.clone());
-        scopes.extend(wanted.or_else(offered).unwrap_or_default());
-        let returns = self.options.grant.needs_person();
-        if returns && found.issuer.scopes_supported.iter().any(|scope| scope == "offline_access") {
-            scopes.push("offline_access".to_owned());
-        }
-        super::challenge::words(&scopes.join(" "))
-    }
-}
-
-/// The code that a person came back with.
-fn code(back: &str, state: &Secret, found: &Found) -> Result<Secret, OAuthError> {
-    let given = query(back);
-    let get = |name: &str| given.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
-    if get("state") != Some(state.expose()) {
-        return Err(OAuthError::Forged("it came back for another sign-in (its state is not ours)"));
-    }
-    match get("iss") {
-        Some(iss) if iss != found.issuer.name => {
-            return Err(OAuthError::Forged("another authorization server answered than the one that was asked"));
-        }
-        None if found.issuer.says_iss => {
-            return Err(OAuthError::Forged("it does not say which authorization server answered"));
-        }
-        _ => {}
-    }
-    if let Some(error) = get("error") {
-        let (url, error) = (found.issuer.name.clone(), error.to_owned());
-        return Err(OAuthError::Denied { url, error, description: get("error_description").map(str::to_owned) });
-    }
-    get("code").map(Secret::new).ok_or(OAuthError::Forged("it came back without a code"))
-}
-
-fn renewed_by(kept: SignIn, tokens: Tokens) -> SignIn {
-    SignIn {
-        access: tokens.access,
-        // One that is not replaced stays good.
-        refresh: tokens.refresh.or(kept.refresh),
-        expires_at: tokens.expires_in.map(|seconds| now().saturating_add(seconds)),
-        scopes: tokens.scopes.unwrap_or(kept.scopes),
-        ..kept
     }
 }
 
