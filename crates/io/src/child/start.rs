@@ -77,7 +77,11 @@ pub(super) fn start(launch: &Launch) -> io::Result<Pid> {
         );
         let error = io::Error::last_os_error();
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, null_mut());
-        Pid::from_raw(pid).filter(|_| pid > 0).ok_or(error)?
+        // A negative number is none to rustix, which may panic over it; that would end the thread all children hang on.
+        if pid < 0 {
+            return Err(error);
+        }
+        Pid::from_raw(pid).ok_or(error)?
     };
     match needs.problem.load(Ordering::Relaxed) {
         0 => Ok(pid),
