@@ -7,6 +7,7 @@ use futures_util::future::BoxFuture;
 use wharf_protocol::Secret;
 
 use super::OAuthError;
+use super::discovery::LIMIT;
 use super::store::Client;
 use super::token::{Posts, Tokens};
 
@@ -86,7 +87,9 @@ impl Grant {
             Self::Person => return Err(OAuthError::Nobody("there is nobody to ask".to_owned())),
             Self::Client => parameters.push(("grant_type", "client_credentials")),
             Self::Workload(vouching) => {
-                assertion = (vouching.0)(wanted.issuer).await.map_err(OAuthError::Nobody)?;
+                let late = |_| OAuthError::Nobody("there was no word for us in time".to_owned());
+                let word = tokio::time::timeout(LIMIT, (vouching.0)(wanted.issuer)).await.map_err(late)?;
+                assertion = word.map_err(OAuthError::Nobody)?;
                 parameters.extend([("grant_type", JWT_BEARER), ("assertion", assertion.expose())]);
             }
             Self::Enterprise(enterprise) => {
@@ -112,4 +115,23 @@ async fn exchanged(posts: &Posts<'_>, enterprise: &Enterprise, wanted: &Wanted<'
         parameters.push(("scope", wanted.scope));
     }
     posts.exchange(&enterprise.token_endpoint, &enterprise.client, &parameters).await
+}
+
+#[cfg(test)]
+mod tests {
+    use wharf_io::{HttpClient, HttpSettings};
+
+    use super::*;
+    use crate::auth::reach::Nearness;
+
+    #[tokio::test(start_paused = true)]
+    async fn somebody_who_never_vouches_for_us_is_not_waited_for_without_end() {
+        let grant = Grant::Workload(Vouching::new(|_| Box::pin(std::future::pending())));
+        let (http, client) = (HttpClient::new(HttpSettings::default()).unwrap(), Client::public("me"));
+        let (issuer, endpoint) = ("https://as.example", "https://as.example/token");
+        let posts = Posts { http: &http, nearest: Nearness::Public, server: "s", key: None, issuer };
+        let wanted = Wanted { endpoint, issuer, client: &client, resource: "r", scope: "" };
+        let asked = tokio::time::timeout(2 * LIMIT, grant.tokens(&posts, &wanted)).await;
+        assert!(matches!(asked, Ok(Err(OAuthError::Nobody(_)))), "{asked:?}");
+    }
 }

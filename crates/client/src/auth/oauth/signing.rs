@@ -1,5 +1,7 @@
 //! How a sign-in comes about: with a person on a page, or with nobody.
 
+use std::time::Duration;
+
 use wharf_protocol::Secret;
 
 use super::Inner;
@@ -10,6 +12,9 @@ use crate::auth::query::{form, query};
 use crate::auth::store::{Client, SignIn};
 use crate::auth::token::Tokens;
 use crate::auth::{OAuthError, browser, chance, now, registration};
+
+/// How long a person may take. Nobody else can sign in meanwhile.
+const PATIENCE: Duration = Duration::from_secs(60 * 60);
 
 /// What a person came back with, and what it goes with.
 pub(super) struct Permit {
@@ -37,7 +42,7 @@ impl Inner {
         self.keep_secret_from(&issuer.name)?;
         let known = self.options.store.client(&issuer.name, &self.options.profile).await?;
         let before = known.as_ref().and_then(|known| known.redirect_uri.as_deref());
-        let visit = visitor.begin(before).await.map_err(OAuthError::Nobody)?;
+        let visit = in_time(visitor.begin(before)).await?;
         let redirect_uri = visit.redirect_uri().to_owned();
         let posts = self.posts(&http, nearest, &issuer.name);
         let client = registration::client(&posts, &found, &self.options, &redirect_uri).await?;
@@ -67,7 +72,7 @@ impl Inner {
             url: page.clone(),
             reason: error.to_string(),
         })?;
-        let back = visit.go(url, state.expose().to_owned()).await.map_err(OAuthError::Nobody)?;
+        let back = in_time(visit.go(url, state.expose().to_owned())).await?;
         let code = code(&back, &state, &found)?;
         Ok(Permit { issuer: found.issuer, client, scopes, resource, redirect_uri, verifier, code })
     }
@@ -193,4 +198,22 @@ fn code(back: &str, state: &Secret, found: &Found) -> Result<Secret, OAuthError>
         return Err(OAuthError::Denied { url, error, description: get("error_description").map(str::to_owned) });
     }
     get("code").map(Secret::new).ok_or(OAuthError::Forged("it came back without a code"))
+}
+
+/// What a person does, if they do it at all.
+async fn in_time<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, OAuthError> {
+    let late = || Err("they did not come back".to_owned());
+    tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(|_| late()).map_err(OAuthError::Nobody)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_person_who_never_comes_back_is_not_waited_for_without_end() {
+        let never = in_time(std::future::pending::<Result<(), String>>());
+        let waited = tokio::time::timeout(2 * PATIENCE, never).await;
+        assert!(matches!(waited, Ok(Err(OAuthError::Nobody(_)))), "{waited:?}");
+    }
 }
