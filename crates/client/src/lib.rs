@@ -24,7 +24,9 @@ pub use futures_util::future::BoxFuture;
 pub use health::Health;
 pub use host::{Abilities, Elicitation, ElicitationAnswer, Host, LogLevel, NoHost, Notice, Progress, Refusal, Root};
 pub use schema::{Fault, Schema};
-pub use session::{CallOptions, Deadlines, OnLoss, Phase, ResultCache, ServerInfo, Session, SessionOptions, Status};
+pub use session::{
+    CallOptions, Deadlines, OnLoss, Phase, ResultCache, SavedSession, ServerInfo, Session, SessionOptions, Status,
+};
 pub use trace::{InvalidTrace, TraceContext};
 pub use transport::{
     Frame, HeaderCommand, Http, HttpSse, InProcess, Incoming, InvalidRemote, Keeper, LONGEST_MESSAGE, LastWords, Link,

@@ -19,6 +19,7 @@ mod options;
 mod race;
 mod request;
 mod rounds;
+mod saved;
 mod subscribe;
 mod tasks;
 mod tools;
@@ -40,6 +41,7 @@ pub use cache::ResultCache;
 pub use call::{CallOptions, OnLoss};
 pub use handshake::ServerInfo;
 pub use options::{Deadlines, SessionOptions};
+pub use saved::SavedSession;
 
 use crate::health::Counters;
 use crate::restarts::{Decision, Restarts, jittered};
@@ -114,6 +116,8 @@ struct Inner {
     awaited: watch::Sender<usize>,
     /// One at a time may close.
     closing: Semaphore,
+    /// Whether the session that was to be taken up has been.
+    taken_up: AtomicBool,
 }
 
 /// A connection whose handshake is done.
@@ -180,6 +184,7 @@ impl Session {
             farewells: Mutex::default(),
             awaited: watch::Sender::default(),
             closing: Semaphore::new(1),
+            taken_up: AtomicBool::new(false),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -505,6 +510,8 @@ impl Inner {
             transport: Arc::clone(&self.transport),
             host: Arc::clone(&self.host),
             options: self.options.clone(),
+            // Once: what was lost is not taken up again.
+            resume: self.options.resume.clone().filter(|_| !self.taken_up.swap(true, Ordering::Relaxed)),
             counters: Arc::clone(&self.counters),
             wishes: Arc::clone(&self.wishes),
             endpoint: Arc::clone(&self.endpoint),

@@ -234,6 +234,11 @@ impl Wire {
         }
     }
 
+    /// Goes on with a session that the server keeps for us; `false` where there is no such thing.
+    pub(crate) fn resume(&self, session: &str, revision: &str) -> bool {
+        matches!(&self.shared.out, Out::Posts(lanes) if lanes.resume(session, revision))
+    }
+
     /// The id under which a remote server keeps our session.
     pub(crate) fn session_id(&self) -> Option<String> {
         self.keeper.session_id()

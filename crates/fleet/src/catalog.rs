@@ -25,7 +25,7 @@ pub use entry::{Entry, Metadata};
 pub use naming::{command_name, visible_name};
 pub use normalise::{Normalised, normalise};
 pub use own::{InvalidOwnTool, OwnTool};
-pub use pattern::{Named, Pattern};
+pub use pattern::{InvalidPattern, Named, Pattern};
 pub use shelf::{Note, Shelf, ShelfParts};
 pub(crate) use suggest::nearest;
 
@@ -144,6 +144,16 @@ impl Catalog {
         let unused = chooser.unused(&names).into_iter();
         chosen.notes.extend(unused.map(|words| Note { server: None, tool: None, words }));
         chosen
+    }
+
+    /// The tools that code of the host wants; what it is shown is what the model would be.
+    #[must_use]
+    pub fn keep(&self, wanted: impl Fn(&Entry) -> bool) -> Self {
+        let mut kept = Self { shelves: self.shelves.clone(), notes: self.notes.clone(), ..Self::default() };
+        for entry in self.entries.iter().filter(|entry| wanted(entry)) {
+            kept.add(Arc::clone(entry));
+        }
+        kept
     }
 
     /// The names that may have been meant by one that is none: those of tools with just this name of their own, or the

@@ -21,7 +21,7 @@ use futures_util::future::join_all;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
-use wharf_client::{Host, NoHost, Session, SessionOptions};
+use wharf_client::{Host, NoHost, SavedSession, Session, SessionOptions};
 use wharf_protocol::{Listed, ServerName, Tool};
 
 pub use offers::{Command, Offer, OfferError};
@@ -63,6 +63,8 @@ pub struct FleetOptions {
     pub outfit: Outfit,
     /// What holds for every session, unless a server has settings of its own.
     pub session: SessionOptions,
+    /// Sessions to go on with, which [`Fleet::leave`] has left with servers at the same addresses.
+    pub resume: Vec<Arc<SavedSession>>,
     /// Who answers what a server asks.
     pub hosts: Hosts,
     /// What happens to servers that fail.
@@ -158,6 +160,7 @@ impl Default for FleetOptions {
             remote_gate: REMOTE_GATE,
             outfit: Outfit::default(),
             session: SessionOptions::default(),
+            resume: Vec::new(),
             hosts: Arc::new(|_| Arc::new(NoHost)),
             reconnection: Reconnection::default(),
             own: Vec::new(),
@@ -398,6 +401,18 @@ impl Fleet {
 
     /// Ends all connections in good order. Nothing is connected again.
     pub async fn close(&self) {
+        self.end(|_| {}).await;
+    }
+
+    /// The same, but the sessions that remote servers keep are left with them, for another process to go on with: what is
+    /// returned goes into [`FleetOptions::resume`] there. Keep it as you keep passwords.
+    pub async fn leave(&self) -> Vec<SavedSession> {
+        let mut left = Vec::new();
+        self.end(|session| left.extend(session.set_aside())).await;
+        left
+    }
+
+    async fn end(&self, mut last: impl FnMut(&Session)) {
         self.inner.crew().closed = true;
         // Whoever is being let go of is let go of in good order; and whoever closes it too returns when it is closed.
         let _turn = self.inner.turn.acquire().await;
@@ -406,6 +421,9 @@ impl Fleet {
             (std::mem::take(&mut crew.members), std::mem::take(&mut crew.tasks))
         };
         self.inner.bump();
+        for mate in members.values() {
+            last(&mate.member.session);
+        }
         let is_managed = |mate: &&Mate| matches!(mate.member.server.reach, Reach::Managed(_));
         join_all(members.values().filter(|mate| !is_managed(mate)).map(|mate| stop(&mate.member))).await;
         // Managed ones may lean on each other: they end one after the other, the last one first.
@@ -505,6 +523,9 @@ impl Inner {
         options.deadlines.total = settings.timeout.or(options.deadlines.total);
         options.deadlines.connect = settings.connect_timeout.unwrap_or(options.deadlines.connect);
         options.longest_description = Some(LONGEST_DESCRIPTION);
+        if let Reach::Http(remote) = &server.reach {
+            options.resume = self.options.resume.iter().find(|saved| saved.endpoint() == remote.url).cloned();
+        }
         options
     }
 }

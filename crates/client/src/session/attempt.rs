@@ -14,7 +14,7 @@ use wharf_protocol::ServerName;
 use super::beliefs::Beliefs;
 use super::manner::{Manner, Speaker, Wishes};
 use super::negotiate::Negotiation;
-use super::{Inner, Live, Phase, ServerInfo, SessionOptions, Status};
+use super::{Inner, Live, Phase, SavedSession, ServerInfo, SessionOptions, Status};
 use crate::health::Counters;
 use crate::restarts::jittered;
 use crate::transport::{OpenError, Transport};
@@ -30,6 +30,8 @@ pub(super) struct Parts {
     pub(super) transport: Arc<dyn Transport>,
     pub(super) host: Arc<dyn Host>,
     pub(super) options: SessionOptions,
+    /// A session to go on with instead of beginning one.
+    pub(super) resume: Option<Arc<SavedSession>>,
     pub(super) counters: Arc<Counters>,
     pub(super) wishes: Arc<Wishes>,
     /// What the server is known by.

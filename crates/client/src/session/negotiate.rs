@@ -23,12 +23,12 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::time::Instant;
 
-use super::ServerInfo;
 use super::attempt::{Agreed, Opened, Parts};
 use super::discover::{Discovered, discover};
 use super::handshake::{NoHandshake, shake_hands};
 use super::manner::Manner;
 use super::race::{Event, Next, Race, Seat};
+use super::{SavedSession, ServerInfo};
 use crate::era::{UNSUPPORTED_VERSION, Verdict};
 use crate::transport::Transport;
 use crate::{ConnectError, ConnectErrorKind, Evidence, Protocol};
@@ -49,6 +49,9 @@ pub(super) struct Negotiation<'a> {
 impl Negotiation<'_> {
     pub(super) async fn run(&self) -> Result<Agreed, ConnectError> {
         let negotiating = async {
+            if let Some(agreed) = self.take_up().await? {
+                return Ok(agreed);
+            }
             match self.parts.options.protocol {
                 Protocol::Auto => self.auto().await,
                 Protocol::Legacy => match self.legacy(&*self.parts.transport).await {
@@ -62,6 +65,16 @@ impl Negotiation<'_> {
         let grace = Duration::from_secs(1);
         let late = || self.error(self.parts.late());
         tokio::time::timeout_at(self.until + grace, negotiating).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// Goes on with a session that was left with the server, where there is one.
+    async fn take_up(&self) -> Result<Option<Agreed>, ConnectError> {
+        let ours = |saved: &&Arc<SavedSession>| Some(saved.endpoint()) == self.parts.transport.identity().as_deref();
+        let saved = self.parts.resume.as_ref().filter(ours).filter(|_| self.parts.options.protocol != Protocol::Modern);
+        let Some((saved, info)) = saved.and_then(|saved| Some((saved, saved.info()?))) else { return Ok(None) };
+        let opened = self.open(&*self.parts.transport).await?;
+        let taken_up = opened.wire.resume(saved.id(), &info.revision);
+        Ok(taken_up.then_some(Agreed { opened, info, manner: Manner::Legacy }))
     }
 
     /// Goes by what is remembered, and finds out where that is nothing, or no longer true.

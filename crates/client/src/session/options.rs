@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::ResultCache;
+use super::{ResultCache, SavedSession};
 use crate::{Memory, Protocol};
 
 /// How a session behaves. It cannot be changed once the session is made.
@@ -29,6 +29,9 @@ pub struct SessionOptions {
     pub memory: Arc<Memory>,
     /// What servers let us keep for a while.
     pub cache: Arc<ResultCache>,
+    /// A session to go on with, which another process has left with the server. One of another server, or one that is
+    /// lost, is as good as none.
+    pub resume: Option<Arc<SavedSession>>,
     /// Extensions of the protocol that the host knows, by their ids, with its settings for them.
     pub extensions: Map<String, Value>,
 }
@@ -62,6 +65,7 @@ impl Default for SessionOptions {
             protocol: Protocol::Auto,
             memory: Arc::default(),
             cache: Arc::default(),
+            resume: None,
             extensions: Map::new(),
         }
     }

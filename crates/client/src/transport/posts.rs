@@ -23,6 +23,9 @@ pub(crate) trait Posts: Send + Sync + 'static {
     /// The server has answered the handshake and speaks this revision.
     fn greeted(&self, revision: &str);
 
+    /// Goes on with a session that the server keeps for us, in this revision; `false` if that cannot be.
+    fn resume(&self, session: &str, revision: &str) -> bool;
+
     /// From now on every request stands for itself, in this revision; with `None`, no longer.
     fn stand_alone(&self, revision: Option<&str>);
 

@@ -116,6 +116,10 @@ impl Lanes {
         self.posts.greeted(revision);
     }
 
+    pub(super) fn resume(&self, session: &str, revision: &str) -> bool {
+        self.posts.resume(session, revision)
+    }
+
     pub(super) fn renews(&self) -> bool {
         self.posts.renews()
     }

@@ -19,6 +19,7 @@ mod nginx;
 mod peers;
 mod peers_http;
 mod remote;
+mod resuming;
 mod session_loss;
 mod seven;
 mod simulated;

@@ -1,5 +1,6 @@
 //! Which tools are used and how they are described: filter, then override, then cap.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -20,13 +21,17 @@ pub(super) struct Chooser<'a> {
 
 struct Wanted<'a> {
     written: &'a str,
-    pattern: Pattern,
+    pattern: Cow<'a, Pattern>,
     fitted: bool,
 }
 
 impl<'a> Wanted<'a> {
-    fn new(written: &'a String) -> Self {
-        Self { written, pattern: Pattern::new(written), fitted: false }
+    fn filter(pattern: &'a Pattern) -> Self {
+        Self { written: pattern.as_str(), pattern: Cow::Borrowed(pattern), fitted: false }
+    }
+
+    fn described(written: &'a str) -> Self {
+        Self { written, pattern: Cow::Owned(Pattern::new(written)), fitted: false }
     }
 
     fn fits(&mut self, named: &Named<'_>) -> bool {
@@ -38,9 +43,9 @@ impl<'a> Wanted<'a> {
 
 impl<'a> Chooser<'a> {
     pub(super) fn new(choice: &'a ToolChoice) -> Self {
-        let wanted = |names: &'a Vec<String>| names.iter().map(Wanted::new).collect();
+        let wanted = |names: &'a Vec<Pattern>| names.iter().map(Wanted::filter).collect();
         let mut descriptions: Vec<_> =
-            choice.descriptions.iter().map(|(name, words)| (Wanted::new(name), words.as_str())).collect();
+            choice.descriptions.iter().map(|(name, words)| (Wanted::described(name), words.as_str())).collect();
         // A name says more than a pattern.
         descriptions.sort_by_key(|(wanted, _)| !wanted.pattern.is_exact());
         Self { allowed: choice.allowed.as_ref().map(wanted), rejected: wanted(&choice.rejected), descriptions }

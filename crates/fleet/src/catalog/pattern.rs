@@ -1,17 +1,35 @@
 //! Patterns for the names of tools, as filters, policies and hooks write them.
 //!
 //! `*` stands for any text, and so does `.*`, which people write who know regular expressions. A pattern fits a tool by
-//! its own name or by its full one. `mcp__github` alone means everything of that server.
+//! its own name or by its full one. `mcp__github` alone means everything of that server. Where names are chosen,
+//! `/…/` is a regular expression for whole names.
 
 use std::borrow::Cow;
 
+use regex::Regex;
 use wharf_protocol::ServerName;
 
 use super::naming::{PREFIX, plain};
 
 /// One pattern.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pattern(String);
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    text: String,
+    expression: Option<Regex>,
+}
+
+/// What stands between slashes and is no regular expression.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no regular expression: {reason}")]
+pub struct InvalidPattern {
+    /// As it is written.
+    pub text: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// The most memory one expression may take, compiled: a configuration may come from anybody.
+const LARGEST_EXPRESSION: usize = 1 << 20;
 
 /// The names of one tool, as patterns see them.
 #[derive(Clone, Copy, Debug)]
@@ -25,23 +43,42 @@ pub struct Named<'a> {
 }
 
 impl Pattern {
-    /// Reads a pattern; every text is one.
+    /// Reads a pattern with `*`; every text is one.
     pub fn new(text: &str) -> Self {
         let mut text = text.replace(".*", "*");
         while text.contains("**") {
             text = text.replace("**", "*");
         }
-        Self(text)
+        Self { text, expression: None }
     }
 
-    /// As it is written, with every `.*` as `*`.
+    /// Reads a pattern that may be a regular expression between slashes.
+    ///
+    /// # Errors
+    /// If what stands between slashes is no regular expression, or one that takes too much memory.
+    pub fn read(text: &str) -> Result<Self, InvalidPattern> {
+        let invalid = |reason: String| InvalidPattern { text: text.to_owned(), reason };
+        let Some(rest) = text.strip_prefix('/') else { return Ok(Self::new(text)) };
+        let Some(inner) = rest.strip_suffix('/').filter(|inner| !inner.is_empty()) else {
+            return Err(invalid("an expression stands between two slashes".to_owned()));
+        };
+        let whole = format!("^(?:{inner})$");
+        let compiled = regex::RegexBuilder::new(&whole).size_limit(LARGEST_EXPRESSION).build();
+        let expression = compiled.map_err(|error| {
+            let error = error.to_string();
+            invalid(error.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned())
+        })?;
+        Ok(Self { text: text.to_owned(), expression: Some(expression) })
+    }
+
+    /// As it is written, with every `.*` as `*` unless it is an expression.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     /// The server that a pattern for full names begins with, as far as it says where its name ends.
     pub fn server(&self) -> Option<&str> {
-        let named = self.0.strip_prefix(PREFIX)?;
+        let named = self.text.strip_prefix(PREFIX)?;
         let literal = named.split('*').next().unwrap_or_default();
         let server = literal.split("__").next().filter(|server| !server.is_empty())?;
         Some(server)
@@ -49,7 +86,7 @@ impl Pattern {
 
     /// Whether a pattern for full names can fit a tool of this server.
     pub fn is_of(&self, server: &str) -> bool {
-        let Some(named) = self.0.strip_prefix(PREFIX) else { return true };
+        let Some(named) = self.text.strip_prefix(PREFIX) else { return true };
         let literal = named.split('*').next().unwrap_or_default();
         let is_of = |server: &str| {
             let rest = literal.strip_prefix(server);
@@ -61,25 +98,28 @@ impl Pattern {
 
     /// Whether it stands for itself only.
     pub fn is_exact(&self) -> bool {
-        !self.0.contains('*')
+        self.expression.is_none() && !self.text.contains('*')
     }
 
     /// Whether it fits any text.
     pub fn fits(&self, text: &str) -> bool {
-        glob(&self.0, text)
+        match &self.expression {
+            Some(expression) => expression.is_match(text),
+            None => glob(&self.text, text),
+        }
     }
 
     /// Whether it fits a tool.
     pub fn fits_tool(&self, named: &Named<'_>) -> bool {
         let Some(server) = named.server else { return self.fits(named.tool) || self.fits(named.visible) };
         // A server may give its tool any name, that of another server's tool too; such a pattern is about full names.
-        if !self.0.starts_with(PREFIX) && self.fits(named.tool) {
+        if !self.begins_with_prefix() && self.fits(named.tool) {
             return true;
         }
         if self.is_exact() {
             // What can be read in two ways means only what is shown under it.
-            let plain_name = || !server.as_str().contains("__") && self.0 == full(named, server);
-            return self.0 == named.visible || self.is_whole(server) || plain_name();
+            let plain_name = || !server.as_str().contains("__") && self.text == full(named, server);
+            return self.text == named.visible || self.is_whole(server) || plain_name();
         }
         let fits_full = || match full(named, server) {
             Cow::Borrowed(_) => false, // It is the visible one.
@@ -88,16 +128,31 @@ impl Pattern {
         self.keeps_to(server) && (self.fits(named.visible) || fits_full())
     }
 
+    /// Whether it is about full names and nothing else.
+    fn begins_with_prefix(&self) -> bool {
+        let text = if self.expression.is_some() {
+            self.text.trim_start_matches(['/', '^', '(', '?', ':'])
+        } else {
+            &self.text
+        };
+        text.starts_with(PREFIX)
+    }
+
     /// Whether it names a whole server.
     fn is_whole(&self, server: &ServerName) -> bool {
-        let named = self.0.strip_prefix(PREFIX);
+        let named = self.text.strip_prefix(PREFIX);
         named.is_some_and(|named| named == server.as_str() || named == plain(server.as_str()))
     }
 
     /// `mcp__github__*` means the server `github` and not one that calls itself `github__evil`: where a pattern says
     /// where the server's name ends, it has to be this server's.
     fn keeps_to(&self, server: &ServerName) -> bool {
-        let literal = self.0.split('*').next().unwrap_or_default();
+        if self.expression.is_some() {
+            // It cannot be seen where in an expression a server's name ends. One with `__` in it has to be spelled out.
+            let says_more = self.text.matches("__").nth(1).is_some();
+            return !says_more || !server.as_str().contains("__") || self.text.contains(server.as_str());
+        }
+        let literal = self.text.split('*').next().unwrap_or_default();
         let Some(named) = literal.strip_prefix(PREFIX) else { return true };
         if !named.contains("__") {
             return true;
@@ -106,6 +161,15 @@ impl Pattern {
         after(server.as_str()) || after(&plain(server.as_str()))
     }
 }
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        // A text may be read in both ways.
+        self.text == other.text && self.expression.is_some() == other.expression.is_some()
+    }
+}
+
+impl Eq for Pattern {}
 
 /// The full name before it is cut or told from others by a digest.
 fn full<'a>(named: &Named<'a>, server: &ServerName) -> Cow<'a, str> {
@@ -155,7 +219,7 @@ mod tests {
     fn fits(pattern: &str, server: &str, tool: &str) -> bool {
         let server: ServerName = server.parse().unwrap();
         let visible = visible_name(&ToolRef { server: server.clone(), tool: tool.into() });
-        Pattern::new(pattern).fits_tool(&Named { visible: &visible, server: Some(&server), tool })
+        Pattern::read(pattern).unwrap().fits_tool(&Named { visible: &visible, server: Some(&server), tool })
     }
 
     #[test]
@@ -189,6 +253,34 @@ mod tests {
         let long = "a_tool_with_a_name_of_more_than_sixty_four_characters_in_all_its_glory";
         assert!(fits(&format!("mcp__github__{long}"), "github", long) && fits("mcp__github__a_tool*", "github", long));
         assert!(fits("mcp__files__read_file", "files", "read file") && fits("read file", "files", "read file"));
+    }
+
+    #[test]
+    fn an_expression_means_whole_names_and_no_server_slips_under_it() {
+        for pattern in ["/search|find/", "/s.{4}h/", "/mcp__git(hub|lab)__s.*/", "/(?i)SEARCH/", "/^mcp__.*$/", "/.*/"]
+        {
+            assert!(fits(pattern, "github", "search"), "{pattern}");
+        }
+        for pattern in ["/sea/", "/earch/", "/mcp__github/", "/mcp__(a|b)__.*/", "/Search/"] {
+            assert!(!fits(pattern, "github", "search"), "{pattern}");
+        }
+        assert!(!fits("/mcp__(github|gitlab)__.*/", "github__evil", "search"));
+        assert!(!fits("/mcp__github__delete/", "evil", "mcp__github__delete"));
+        assert!(!fits("/(?:mcp__github__delete)/", "evil", "mcp__github__delete"));
+        assert!(fits("/mcp__github__evil__.*/", "github__evil", "search"));
+        assert!(fits("/mcp__.*/", "github__evil", "search"));
+    }
+
+    #[test]
+    fn what_is_no_expression_is_said_to_be_none() {
+        let reason = |text| Pattern::read(text).unwrap_err().to_string();
+        insta::assert_snapshot!([reason("/a(b/"), reason("/*/"), reason("//"), reason("/a|b"), reason("/(a{1000}){1000}/")].join("\n"), @"
+        `/a(b/` is no regular expression: unclosed group
+        `/*/` is no regular expression: repetition operator missing expression
+        `//` is no regular expression: an expression stands between two slashes
+        `/a|b` is no regular expression: an expression stands between two slashes
+        `/(a{1000}){1000}/` is no regular expression: Compiled regex exceeds size limit of 1048576 bytes.
+        ");
     }
 
     #[test]

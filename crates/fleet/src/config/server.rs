@@ -13,6 +13,8 @@ use serde_json::{Map, Value};
 use wharf_client::{Protocol, Transport};
 use wharf_protocol::{Secret, ServerName};
 
+use crate::catalog::Pattern;
+
 /// Who configured a server. The first one listed wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -164,13 +166,14 @@ pub struct Settings {
     pub display_name: Option<String>,
 }
 
-/// Which tools are used, and how they are described. Names are bare or full, and may hold `*`.
+/// Which tools are used, and how they are described. Names are bare or full, and may hold `*`; where tools are chosen,
+/// they may be regular expressions between slashes too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolChoice {
     /// Only these; `None` means all, and an empty list means none.
-    pub allowed: Option<Vec<String>>,
+    pub allowed: Option<Vec<Pattern>>,
     /// Not these.
-    pub rejected: Vec<String>,
+    pub rejected: Vec<Pattern>,
     /// Other descriptions.
     pub descriptions: BTreeMap<String, String>,
 }

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `mcp__github__delete_*`, `search` | tools with this full name, or name of their own; `*` is any text |
 //! | `mcp__github` | every tool of that server |
+//! | `"/mcp__git(hub|lab)__.*/"` | tools whose whole name, or name of their own, fits a regular expression |
 //! | `server:git*` | tools of servers with this name |
 //! | `hint:destructive` | tools that say so; also `read-only`, `idempotent`, `open-world`, and `unknown` for those that say neither whether they destroy nor whether they only read |
 //! | `arg.path=/etc/*` | calls with this argument; `arg.options.force=true` looks inside objects |
@@ -217,12 +218,14 @@ impl Reader<'_> {
         if first.iter().any(|(_, piece)| piece.is_empty()) {
             return Err(self.fault(start, "an alternative is empty"));
         }
-        let patterns = || first.iter().map(|(_, piece)| Pattern::new(piece)).collect();
         let test = match head.as_deref() {
-            None => Test::Name(patterns()),
-            Some("server:") => Test::Server(patterns()),
+            None => Test::Name(self.patterns(&first)?),
+            Some("server:") => Test::Server(self.patterns(&first)?),
             Some("hint:") => Test::Hint(self.hints(&first)?),
-            Some(argument) => Test::Argument(argument.to_owned(), patterns()),
+            // A path may begin and end with a slash and be no expression.
+            Some(argument) => {
+                Test::Argument(argument.to_owned(), first.iter().map(|(_, piece)| Pattern::new(piece)).collect())
+            }
         };
         Ok(Term { negated, test })
     }
@@ -267,6 +270,17 @@ impl Reader<'_> {
             }
         }
         Ok((head, pieces))
+    }
+
+    fn patterns(&self, pieces: &[Piece]) -> Result<Vec<Pattern>, InvalidCondition> {
+        let pattern = |(at, piece): &Piece| {
+            Pattern::read(piece).map_err(|error| {
+                let cut = piece.len() == 1 || !piece.ends_with('/');
+                let hint = if cut { "; quotation marks hold blanks and bars together" } else { "" };
+                self.fault(*at, &format!("{error}{hint}"))
+            })
+        };
+        pieces.iter().map(pattern).collect()
     }
 
     fn hints(&self, pieces: &[Piece]) -> Result<Vec<Hint>, InvalidCondition> {

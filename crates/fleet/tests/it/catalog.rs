@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use wharf_fleet::Settings;
-use wharf_fleet::catalog::{Catalog, InvalidOwnTool, OwnTool, Shelf, ShelfParts};
+use wharf_fleet::catalog::{Catalog, InvalidOwnTool, OwnTool, Pattern, Shelf, ShelfParts};
 use wharf_fleet::config::ToolChoice;
 use wharf_protocol::ToolOutput;
 
@@ -20,7 +20,7 @@ fn three() -> Value {
 }
 
 fn choice(allowed: Option<&[&str]>, rejected: &[&str], descriptions: &[(&str, &str)]) -> ToolChoice {
-    let own = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let own = |names: &[&str]| names.iter().map(|name| Pattern::read(name).unwrap()).collect();
     let descriptions = descriptions.iter().map(|(name, words)| ((*name).to_owned(), (*words).to_owned()));
     ToolChoice { allowed: allowed.map(own), rejected: own(rejected), descriptions: descriptions.collect() }
 }
@@ -50,6 +50,16 @@ fn a_filter_takes_own_names_full_names_and_stars_and_what_is_rejected_goes_after
     assert_eq!(names(&filtered(all)), ["mcp__files__search", "mcp__files__read_file"]);
     assert_eq!(names(&filtered(choice(Some(&["*_file"]), &["write_file"], &[]))), ["mcp__files__read_file"]);
     assert_eq!(names(&filtered(choice(None, &["mcp__files"], &[]))), Vec::<&str>::new());
+    let expression = choice(Some(&["/(read|write)_file/"]), &["/mcp__files__w.+/"], &[]);
+    assert_eq!(names(&filtered(expression)), ["mcp__files__read_file"]);
+}
+
+#[test]
+fn code_chooses_by_what_the_model_would_be_shown() {
+    let catalog = filtered(choice(None, &["write_file"], &[("search", "finds things")]));
+    let kept = catalog.keep(|tool| &*tool.name == "mcp__files__search" && &*tool.description == "finds things");
+    assert_eq!(names(&kept), ["mcp__files__search"]);
+    assert!(kept.get("mcp__files__read_file").is_none() && catalog.get("mcp__files__read_file").is_some());
 }
 
 #[test]

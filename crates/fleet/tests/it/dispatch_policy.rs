@@ -77,6 +77,7 @@ fn all_terms_of_a_condition_must_hold() {
         "arg.deep.er=1",
         "arg.what=\"a b\"|ab",
         "!!delete_note",
+        "\"/(write|delete)_.*/\"",
     ] {
         assert!(holds(text, &entry, json!({"what": "ab", "deep": {"er": 1}})), "{text}");
     }
@@ -87,6 +88,8 @@ fn all_terms_of_a_condition_must_hold() {
         "hint:unknown",
         "arg.what=b*",
         "arg.none=*",
+        "arg.what=/ab/",
+        "/delete/",
         "mcp__note",
         "!arg.what=ab",
         "x|y",
@@ -98,7 +101,9 @@ fn all_terms_of_a_condition_must_hold() {
 #[test]
 fn a_text_that_is_no_condition_says_where_and_why() {
     let refusal = |text: &str| text.parse::<Condition>().unwrap_err().to_string();
-    let all = ["hint:dangerous", "a sever:x", "a arg.path", "arg.=x", "a \"b", "a||b", "server:"].map(refusal);
+    let all =
+        ["hint:dangerous", "a sever:x", "a arg.path", "arg.=x", "a \"b", "a||b", "server:", "x /a|b/", "\"/a(|b/\""]
+            .map(refusal);
     insta::assert_snapshot!(all.join("\n"), @r#"
     `hint:dangerous` is no condition: at character 6, there is no hint `dangerous`; there are destructive, read-only, idempotent, open-world, unknown
     `a sever:x` is no condition: at character 3, there is no `sever:`; did you mean `server:`?
@@ -107,6 +112,8 @@ fn a_text_that_is_no_condition_says_where_and_why() {
     `a "b` is no condition: at character 3, a quotation mark is never closed
     `a||b` is no condition: at character 1, an alternative is empty
     `server:` is no condition: at character 1, an alternative is empty
+    `x /a|b/` is no condition: at character 3, `/a` is no regular expression: an expression stands between two slashes; quotation marks hold blanks and bars together
+    `"/a(|b/"` is no condition: at character 1, `/a(|b/` is no regular expression: unclosed group
     "#);
     assert!(serde_json::from_str::<Condition>("\"hint:x\"").is_err());
 }

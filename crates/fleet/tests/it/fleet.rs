@@ -3,6 +3,7 @@
 mod changes;
 mod failing;
 mod gates;
+mod leaving;
 mod managed;
 mod many;
 mod processes;

@@ -263,6 +263,15 @@ impl Posts for Exchange {
         self.spoken.store(Arc::new(Spoken::new(session, HeaderValue::from_str(revision).ok())));
     }
 
+    fn resume(&self, session: &str, revision: &str) -> bool {
+        let (Ok(mut session), Ok(revision)) = (HeaderValue::from_str(session), HeaderValue::from_str(revision)) else {
+            return false;
+        };
+        session.set_sensitive(true);
+        self.spoken.store(Arc::new(Spoken::new(Some(session), Some(revision))));
+        true
+    }
+
     fn listen(&self) {
         self.spawn(listen(self.me.clone(), self.frames.clone()));
     }

@@ -146,6 +146,11 @@ impl Posts for LegacyPosts {
 
     fn greeted(&self, _revision: &str) {}
 
+    fn resume(&self, _session: &str, _revision: &str) -> bool {
+        // Its session is its stream of events.
+        false
+    }
+
     fn stand_alone(&self, _revision: Option<&str>) {}
 
     fn listen(&self) {}

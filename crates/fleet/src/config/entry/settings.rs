@@ -10,6 +10,7 @@ use super::super::server::{Settings, ToolChoice};
 use super::super::text::{At, Kind};
 use super::Reading;
 use super::keys::nearest;
+use crate::catalog::Pattern;
 
 /// Below this a time in milliseconds was meant in seconds.
 const SHORTEST: u64 = 1000;
@@ -143,8 +144,16 @@ fn from_object<'a>(reading: &mut Reading<'a>, at: &At<'a>, choice: &mut ToolChoi
     }
 }
 
-fn names<'a>(reading: &mut Reading<'a>, at: &At<'a>) -> Vec<String> {
-    reading.texts(at).into_iter().map(|(_, name)| name.to_owned()).collect()
+/// A filter that cannot be read costs the server: the tool it is about may be one that must not be used.
+fn names<'a>(reading: &mut Reading<'a>, at: &At<'a>) -> Vec<Pattern> {
+    let mut names = Vec::new();
+    for (at, name) in reading.texts(at) {
+        match Pattern::read(name) {
+            Ok(name) => names.push(name),
+            Err(error) => reading.problems.push(at.error(error.to_string())),
+        }
+    }
+    names
 }
 
 fn bindings(reading: &mut Reading<'_>) -> BTreeMap<String, serde_json::Map<String, Value>> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use insta::assert_snapshot;
+use wharf_fleet::catalog::Pattern;
 use wharf_fleet::config::{Launch, Manage, Reach, Remote, Scope, Server, Severity, Variables, read_server};
 use wharf_protocol::Secret;
 
@@ -152,8 +153,8 @@ fn everything_else_is_set_as_written() {
     assert!(!settings.enabled && settings.required);
     assert_eq!(settings.timeout, Some(Duration::from_secs(30)));
     assert_eq!(settings.connect_timeout, Some(Duration::from_secs(5)));
-    assert_eq!(settings.tools.allowed.unwrap(), ["a"]);
-    assert_eq!(settings.tools.rejected, ["b", "c"]);
+    assert_eq!(settings.tools.allowed.unwrap(), [Pattern::new("a")]);
+    assert_eq!(settings.tools.rejected, [Pattern::new("b"), Pattern::new("c")]);
     assert_eq!(settings.tools.descriptions["a"], "A");
     assert_eq!(settings.bindings["a"]["k"], 1);
     assert_eq!(settings.max_output_tokens, Some(10));
@@ -165,7 +166,15 @@ fn no_list_of_tools_means_all_and_an_empty_one_means_none() {
     assert_eq!(server(r#"{"command": "x"}"#).settings.tools.allowed, None);
     assert_eq!(server(r#"{"command": "x", "tools": {"allow": []}}"#).settings.tools.allowed, Some(vec![]));
     assert_eq!(server(r#"{"command": "x", "includeTools": []}"#).settings.tools.allowed, Some(vec![]));
-    assert_eq!(server(r#"{"command": "x", "tools": ["*"]}"#).settings.tools.allowed.unwrap(), ["*"]);
+    assert_eq!(server(r#"{"command": "x", "tools": ["*"]}"#).settings.tools.allowed.unwrap(), [Pattern::new("*")]);
+}
+
+#[test]
+fn a_filter_that_is_no_expression_costs_the_server_and_is_told_where_it_stands() {
+    let tools = server(r#"{"command": "x", "excludeTools": ["/write_(file|dir)/"]}"#).settings.tools;
+    assert_eq!(tools.rejected, [Pattern::read("/write_(file|dir)/").unwrap()]);
+    let said = said(r#"{"command": "x", "tools": {"deny": ["ok", "/write_(file/"]}}"#, Scope::User);
+    assert_eq!(said, "error: x.tools.deny[1]: `/write_(file/` is no regular expression: unclosed group");
 }
 
 #[test]

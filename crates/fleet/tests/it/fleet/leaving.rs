@@ -1,0 +1,35 @@
+//! A fleet that leaves its sessions with the servers, for another to go on with.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use wharf_fleet::{Enlisted, Fleet, FleetOptions};
+use wharf_testkit::{HttpScripted, Script, Scripted, soon};
+
+use super::{call, entry, in_memory, open, over_http};
+
+/// How often the server was told that its session is over.
+fn goodbyes(server: &HttpScripted) -> usize {
+    server.requests().iter().filter(|seen| seen.method == "DELETE").count()
+}
+
+#[tokio::test]
+async fn another_fleet_goes_on_with_the_sessions_that_one_has_left() {
+    let (server, other) = (HttpScripted::new(Script::good()), HttpScripted::new(Script::good()));
+    let (kept, _one) = over_http("kept", &server).await;
+    let (fresh, _two) = over_http("fresh", &other).await;
+    let fleet = open([kept.clone(), in_memory("local", &Scripted::new(Script::good()))]);
+    soon(fleet.settled(Duration::from_secs(10))).await;
+    let left = soon(fleet.leave()).await;
+    assert_eq!(left.len(), 1, "a local server keeps no session: {left:?}");
+    assert_eq!((goodbyes(&server), server.log().count("initialize")), (0, 1));
+
+    let resume = left.into_iter().map(Arc::new).collect();
+    let fleet = Fleet::open([kept, fresh].map(Enlisted::from), FleetOptions { resume, ..FleetOptions::default() });
+    soon(fleet.settled(Duration::from_secs(10))).await;
+    soon(call(&entry(&fleet, "mcp__kept__add"), json!({"a": 1, "b": 1}))).await.unwrap();
+    assert_eq!((server.log().count("initialize"), other.log().count("initialize")), (1, 1));
+    fleet.close().await;
+    assert_eq!(goodbyes(&server), 1);
+}
