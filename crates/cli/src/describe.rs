@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use wharf::Protocol;
+use wharf::fleet::catalog::Pattern;
 use wharf::fleet::config::{Configured, Launch, Standing, Written, looks_secret};
 use wharf::fleet::{Reach, Settings};
 
@@ -136,15 +137,15 @@ pub(crate) fn settings(found: &Configured) -> Map<String, Value> {
     let Settings { required, timeout, connect_timeout, protocol, tools, max_output_tokens, display_name, .. } =
         &found.server.settings;
     let milliseconds = |limit: &Option<Duration>| limit.map(|limit| json!(limit.as_millis()));
-    let several = |list: &[String]| (!list.is_empty()).then(|| json!(list));
+    let written = |patterns: &[Pattern]| patterns.iter().map(|pattern| json!(pattern.as_str())).collect::<Value>();
     let all = [
         ("title", display_name.as_ref().map(|name| json!(name))),
         ("required", required.then(|| json!(true))),
         ("timeout", milliseconds(timeout)),
         ("connectTimeout", milliseconds(connect_timeout)),
         ("protocol", (*protocol != Protocol::Auto).then(|| json!(protocol.to_string()))),
-        ("tools", tools.allowed.as_ref().map(|allowed| json!(allowed))),
-        ("excludeTools", several(&tools.rejected)),
+        ("tools", tools.allowed.as_deref().map(written)),
+        ("excludeTools", (!tools.rejected.is_empty()).then(|| written(&tools.rejected))),
         ("maxOutputTokens", max_output_tokens.map(|most| json!(most))),
     ];
     all.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
