@@ -1,7 +1,6 @@
 //! The fleet: what a call through it costs, how fast many servers are there, and how much memory they take.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -77,7 +76,7 @@ async fn calls() -> bool {
     let policy: Policy =
         serde_json::from_str(r#"{"deny": ["mcp__*__delete_*"], "allow": ["mcp__local-0__*"]}"#).expect("a policy");
     let dispatcher =
-        Dispatcher::new(policy).with_hook(Arc::new(Watcher(Condition::default()))).with_trace(Arc::<Count>::default());
+        Dispatcher::new(policy).with_hook(Arc::new(Watcher(Condition::default()))).with_trace(Arc::new(Listener));
     let turn = Arc::new(Turn { catalog: fleet.catalog(), dispatcher: Arc::new(dispatcher) });
     let one = session.clone();
     let crowd_session = move || {
@@ -169,13 +168,13 @@ impl Hook for Watcher {
     }
 }
 
-/// Hears everything and keeps nothing.
-#[derive(Default)]
-struct Count(AtomicU64);
+/// Hears everything and keeps nothing. It does not even count: what many tasks count together would cost more than the
+/// fleet does.
+struct Listener;
 
-impl TraceSink for Count {
-    fn record(&self, _event: TraceEvent) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+impl TraceSink for Listener {
+    fn record(&self, event: TraceEvent) {
+        std::hint::black_box(event);
     }
 }
 

@@ -181,33 +181,18 @@ fn full<'a>(named: &Named<'a>, server: &ServerName) -> Cow<'a, str> {
     Cow::Owned(format!("{PREFIX}{}__{}", plain(server), plain(tool)))
 }
 
-/// Whether a text fits a pattern with `*`. Goes back to the last `*` only, so it takes no longer than the product of the
-/// two lengths.
+/// Whether a text fits a pattern with `*`. What stands between two stars is looked for once, as far to the left as it is.
 fn glob(pattern: &str, text: &str) -> bool {
-    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
-    let literal = pattern.iter().position(|byte| *byte == b'*').unwrap_or(pattern.len());
-    if !text.starts_with(&pattern[..literal]) {
-        return false;
+    let Some((start, mut rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut left) = text.as_bytes().strip_prefix(start.as_bytes()) else { return false };
+    while let Some((piece, after)) = rest.split_once('*') {
+        let piece = piece.as_bytes();
+        let found = if piece.is_empty() { Some(0) } else { left.windows(piece.len()).position(|part| part == piece) };
+        let Some(at) = found else { return false };
+        left = &left[at + piece.len()..];
+        rest = after;
     }
-    let (mut p, mut t, mut star) = (literal, literal, None);
-    while t < text.len() {
-        match pattern.get(p) {
-            Some(b'*') if p + 1 == pattern.len() => return true,
-            Some(b'*') => {
-                star = Some((p + 1, t));
-                p += 1;
-            }
-            Some(byte) if *byte == text[t] => (p, t) = (p + 1, t + 1),
-            _ => match star {
-                Some((after, from)) => {
-                    star = Some((after, from + 1));
-                    (p, t) = (after, from + 1);
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[p..].iter().all(|byte| *byte == b'*')
+    left.ends_with(rest.as_bytes())
 }
 
 #[cfg(test)]
