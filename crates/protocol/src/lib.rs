@@ -1,4 +1,4 @@
-//! The words of Wharf: names, tools, content and results.
+//! The words of Wharf: names, tools, content, results and messages.
 //!
 //! What servers say is kept exactly as they said it ([`Json`]) and read leniently: an item that cannot be understood
 //! is set aside with its reason ([`Quarantined`]) and never takes its neighbours with it. Nothing here does IO.
@@ -8,6 +8,7 @@ mod cut;
 mod fields;
 mod json;
 mod listed;
+mod message;
 mod name;
 mod output;
 mod scan;
@@ -23,6 +24,7 @@ pub use cut::cut;
 pub use fields::{Fields, Items};
 pub use json::Json;
 pub use listed::{Item, Listed, Prompt, Quarantined, Resource, ResourceTemplate};
+pub use message::{Block, BlockKind, Message, Origin, Returned, Role, Usage};
 pub use name::{InvalidName, ServerName, ToolRef};
 pub use output::ToolOutput;
 pub use schema::schema_accepts;

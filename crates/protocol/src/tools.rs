@@ -34,7 +34,7 @@ pub struct Offered {
 }
 
 /// A call as a model wrote it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// The model's id for it.
     pub id: Arc<str>,

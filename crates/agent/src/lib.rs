@@ -1,0 +1,23 @@
+//! One run of an agent: the loop that decides, the driver that does, the models, the limits, and all that happened.
+//!
+//! [`Run`] never awaits. It says what is to be done next and is told what came of it, so it can be saved at any moment,
+//! read again, and tested without a clock. [`Agent`] does what it says, with any [`Model`] and any
+//! [`Tools`](wharf_protocol::Tools): a connection is nothing this crate has ever heard of.
+
+mod error;
+mod event;
+mod limits;
+mod metrics;
+mod model;
+mod result;
+mod run;
+mod trace;
+
+pub use error::{ModelError, ModelErrorKind};
+pub use event::{Delta, Event, EventSink};
+pub use limits::{ExitBehavior, Limit, Limits};
+pub use metrics::Metrics;
+pub use model::{Answer, Ask, AskOptions, Cache, Capabilities, Model, StopReason};
+pub use result::{AgentResult, ServerStatus, Stop};
+pub use run::{InvalidRun, Run, Step};
+pub use trace::{TraceCall, TraceMessage, TraceResult, TraceThinking, raw_trace, trace_messages};
