@@ -84,6 +84,11 @@ impl Places {
         Some(self.cache.as_ref()?.join("servers.json"))
     }
 
+    /// The file with who refused us a short while ago.
+    pub(crate) fn refusals(&self) -> Option<PathBuf> {
+        Some(self.cache.as_ref()?.join("refusals.json"))
+    }
+
     /// The file of a scope that people write to.
     pub(crate) fn of(&self, scope: Scope) -> Result<&Path, Misuse> {
         let file = match scope {

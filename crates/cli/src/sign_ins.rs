@@ -49,6 +49,7 @@ pub(crate) fn of(url: &str, options: OAuthOptions) -> Result<OAuth, Misuse> {
 /// Forgets the sign-in of a server that is not configured any more, and has it taken back; `false` if there was none, or
 /// if another server has the same.
 pub(crate) async fn forget(setup: &Setup, gone: &Remote) -> Result<bool, OAuthError> {
+    setup.forget_refusals(&gone.url).await;
     let is_used =
         |found: &Configured| remote(&found.server.reach).is_some_and(|remote| is_shared(&remote.url, &gone.url));
     if setup.places.auth.is_none() || setup.loaded.servers.iter().any(is_used) {

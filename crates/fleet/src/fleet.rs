@@ -67,6 +67,8 @@ pub struct FleetOptions {
     pub hosts: Hosts,
     /// What happens to servers that fail.
     pub reconnection: Reconnection,
+    /// Whether servers are asked at first whatever is remembered of their refusals: for people who want to know.
+    pub insists: bool,
     /// Tools of the host's own, which are in every catalog.
     pub own: Vec<Arc<Entry>>,
     /// Says whether a server may be used that is added while running.
@@ -160,6 +162,7 @@ impl Default for FleetOptions {
             session: SessionOptions::default(),
             hosts: Arc::new(|_| Arc::new(NoHost)),
             reconnection: Reconnection::default(),
+            insists: false,
             own: Vec::new(),
             permits: Arc::new(|_| Ok(())),
         }
@@ -488,7 +491,7 @@ impl Inner {
             reconnection: self.options.reconnection,
             failures: 0,
             managed: None,
-            wanted: false,
+            wanted: self.options.insists,
         };
         while crew.tasks.try_join_next().is_some() {}
         crew.tasks.spawn(connection.run(first));

@@ -1,6 +1,6 @@
 //! Servers that people sign in to.
 
-use wharf::auth::OAuthOptions;
+use wharf::auth::{OAuthOptions, Refusals};
 use wharf::fleet::config::{OAuthSettings, Remote};
 use wharf::fleet::{Enlisted, Reach};
 
@@ -12,6 +12,18 @@ impl Setup {
     /// How one signs in to the server at a URL.
     pub(crate) fn sign_in_options(&self, url: &str, known: &OAuthSettings) -> Result<OAuthOptions, Misuse> {
         sign_ins::options(&self.places, self.session.deadlines.connect, url, known)
+    }
+
+    /// Which servers refused us a short while ago; nobody remembers where there is no place to.
+    pub(crate) fn refusals(&self) -> Option<Refusals> {
+        self.places.refusals().map(Refusals::kept_in)
+    }
+
+    /// Has the server at a URL asked again, whatever was shown to it before.
+    pub(crate) async fn forget_refusals(&self, url: &str) {
+        if let Some(refusals) = self.refusals() {
+            refusals.forget(url).await;
+        }
     }
 
     /// The server that somebody wants to sign in to, if it can be used and takes a sign-in.

@@ -11,7 +11,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::OptionFuture;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
-use wharf_client::auth::{Refusal, Refusals};
+use wharf_client::auth::{Refusal, Refusals, Remembered};
 use wharf_client::{
     AuthRequired, BoxFuture, CallError, CallErrorKind, ConnectErrorKind, Evidence, ServerInfo, Session,
     Status as SessionStatus,
@@ -161,9 +161,9 @@ impl Connection {
             member.publish(|status| status.reason = Some(Reason::Connecting));
             let refusable = refusable(&member, &outfit).await;
             if let (false, Some((refusals, refusal))) = (wanted, &refusable)
-                && refusals.is_known(refusal).await
+                && let Some(remembered) = refusals.recall(refusal).await
             {
-                return (managed, Err(refused(&member)));
+                return (managed, Err(refused(&member, remembered)));
             }
             let (managed, started) = start(&member, &outfit, managed).await;
             // It is there; what is left costs the others nothing, and may take its time.
@@ -174,8 +174,8 @@ impl Connection {
             };
             if let Some((refusals, refusal)) = refusable {
                 match &greeted {
-                    Err(CallError { kind: CallErrorKind::Connect(ConnectErrorKind::Auth(_)), .. }) => {
-                        refusals.note(&refusal).await;
+                    Err(CallError { kind: CallErrorKind::Connect(ConnectErrorKind::Auth(required)), .. }) => {
+                        refusals.note(&refusal, required.status).await;
                     }
                     Ok(_) if wanted => refusals.forget(&refusal.endpoint).await,
                     _ => {}
@@ -415,9 +415,14 @@ async fn refusable(member: &Member, outfit: &Outfit) -> Option<(Arc<Refusals>, R
 }
 
 /// What is said of a server that is not asked, because it has just refused us.
-fn refused(member: &Member) -> CallError {
-    let reason = Some("it has wanted so since a short while ago, and was not asked again".into());
-    let kind = ConnectErrorKind::Auth(AuthRequired { status: 401, challenge: None, reason });
+fn refused(member: &Member, Remembered { status, ago, left }: Remembered) -> CallError {
+    let ago = match ago.as_secs() {
+        seconds @ ..60 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds / 60),
+    };
+    let left = left.as_secs().div_ceil(60);
+    let reason = format!("it said so {ago} ago, and was not asked again; without a sign-in it is asked in {left} min");
+    let kind = ConnectErrorKind::Auth(AuthRequired { status, challenge: None, reason: Some(reason.into()) });
     let (server, kind) = (member.server.name.clone(), CallErrorKind::Connect(kind));
     CallError { server, kind, evidence: Evidence::default() }
 }

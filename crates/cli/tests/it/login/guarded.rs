@@ -17,6 +17,8 @@ pub(crate) struct State {
     pub(crate) seen: Vec<(String, String)>,
     /// How people are sent back: with this error, if there is one.
     pub(crate) denies: Option<&'static str>,
+    /// Whether everybody is let in.
+    pub(crate) is_open: bool,
     /// Whether tokens stay good whoever asks to have them back.
     pub(crate) is_stubborn: bool,
     /// How whoever asked for a token last proved who they are.
@@ -214,7 +216,7 @@ fn token(asked: &BTreeMap<String, String>, state: &mut State) -> Response {
 
 fn mcp(origin: &str, request: &Request, state: &State) -> Response {
     let token = request.headers.get("authorization").and_then(|value| value.strip_prefix("Bearer "));
-    if !token.is_some_and(|token| state.good.contains(token)) {
+    if !state.is_open && !token.is_some_and(|token| state.good.contains(token)) {
         let metadata = format!("{origin}/.well-known/oauth-protected-resource/mcp");
         let challenge = format!("Bearer resource_metadata=\"{metadata}\"");
         return Response { status: 401, headers: vec![("www-authenticate", challenge)], body: String::new() };
