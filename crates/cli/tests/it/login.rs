@@ -1,5 +1,6 @@
 //! `wharf login` and `wharf logout`, with a browser that is a script, and sign-ins in every other command.
 
+mod chromium;
 mod guarded;
 mod refused;
 
