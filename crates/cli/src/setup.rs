@@ -21,6 +21,7 @@ use wharf::fleet::{Enlisted, Fleet, FleetOptions, Hold, Outfit, Reach, Reconnect
 use wharf::{GroupWatcher, Host, Http, HttpSse, Protocol, RemoteOptions, ServerName, SessionOptions, WebSocket};
 
 use crate::args::Globals;
+use crate::asker::is_anybody_there;
 use crate::guard::Guard;
 use crate::limits::{self, Gates};
 use crate::places::Places;
@@ -235,7 +236,8 @@ impl Setup {
         let hosts = Arc::new(move |name: &ServerName| {
             Arc::new(host(name.clone(), Arc::clone(&asker), |_| ())) as Arc<dyn Host>
         });
-        let options = FleetOptions { hosts, ..self.fleet_options(how) };
+        let signs_in = is_anybody_there().then(|| self.signs_in());
+        let options = FleetOptions { hosts, signs_in, ..self.fleet_options(how) };
         Ok(Fleet::open(self.checked(enlisted, Which::All)?, options))
     }
 

@@ -1,5 +1,6 @@
 //! `wharf login` and `wharf logout`, with a browser that is a script, and sign-ins in every other command.
 
+mod authenticate;
 mod chromium;
 mod guarded;
 mod refused;
@@ -37,8 +38,12 @@ impl Reader {
 
     fn wharf(&self, arguments: &[&str]) -> Command {
         let mut command = self.person.wharf(arguments);
-        command.env("BROWSER", format!("sh '{}' --new-window", self.person.path("browser").display()));
+        command.env("BROWSER", self.browser());
         command
+    }
+
+    fn browser(&self) -> String {
+        format!("sh '{}' --new-window", self.person.path("browser").display())
     }
 
     /// A run that tells nobody's secrets.

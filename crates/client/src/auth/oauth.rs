@@ -242,6 +242,14 @@ impl Authority for OAuth {
     fn number(&self) -> u64 {
         self.inner.current().number
     }
+
+    fn finds_another(&self) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            // Whoever has the turn will see for themselves.
+            let Ok(_turn) = self.inner.turn.try_acquire() else { return false };
+            self.inner.finds_another().await.unwrap_or(false)
+        })
+    }
 }
 
 impl OAuth {

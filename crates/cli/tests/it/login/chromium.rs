@@ -1,10 +1,10 @@
-//! One sign-in with nothing made up: a browser, an OpenID provider and an MCP server that other people wrote, all on the
+//! One sign-in with nothing made up: a browser, a provider (`oidc-provider`) and an MCP server that other people wrote, all on the
 //! loopback interface.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -72,12 +72,12 @@ impl Drop for Provider {
 
 /// Waits for something that comes in its time.
 fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let began = SystemTime::now();
+    let began = tokio::time::Instant::now();
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(began.elapsed().unwrap() < LIMIT, "{what} takes too long");
+        assert!(began.elapsed() < LIMIT, "{what} takes too long");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
