@@ -184,6 +184,11 @@ impl Setup {
         }
     }
 
+    /// What was said on the command line.
+    pub(crate) fn globals(&self) -> &Globals {
+        &self.globals
+    }
+
     /// Whether somebody wants to know more.
     pub(crate) fn is_verbose(&self) -> bool {
         self.globals.verbose

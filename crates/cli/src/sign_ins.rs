@@ -37,8 +37,16 @@ pub(crate) fn options(
         Some(secret) => Client::with_secret(id, secret.clone()),
         None => Client::public(id),
     });
-    let scopes = known.scopes.clone();
-    Ok(OAuthOptions { client, scopes, http, ..OAuthOptions::new(Arc::new(FileStore::at(folder))) })
+    let (scopes, issuer_metadata_url) = (known.scopes.clone(), known.metadata_url.clone());
+    let profile = places.profile.clone();
+    Ok(OAuthOptions {
+        client,
+        scopes,
+        issuer_metadata_url,
+        profile,
+        http,
+        ..OAuthOptions::new(Arc::new(FileStore::at(folder)))
+    })
 }
 
 /// The sign-in of the server at a URL.

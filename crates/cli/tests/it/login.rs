@@ -3,6 +3,7 @@
 mod authenticate;
 mod chromium;
 mod guarded;
+mod profiles;
 mod refused;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

@@ -17,6 +17,8 @@ pub(crate) struct State {
     pub(crate) seen: Vec<(String, String)>,
     /// How people are sent back: with this error, if there is one.
     pub(crate) denies: Option<&'static str>,
+    /// What tokens are for; the server beside it if absent.
+    pub(crate) resource: Option<String>,
     /// Whether everybody is let in.
     pub(crate) is_open: bool,
     /// Whether tokens stay good whoever asks to have them back.
@@ -184,7 +186,7 @@ fn respond(request: &Request, port: u16, state: &mut State) -> Response {
 /// A page on which everybody signs in at once.
 fn authorize(origin: &str, asked: &BTreeMap<String, String>, state: &mut State) -> Response {
     assert_eq!((asked["response_type"].as_str(), asked["code_challenge_method"].as_str()), ("code", "S256"));
-    assert_eq!(asked["resource"], format!("{origin}/mcp"));
+    assert_eq!(asked["resource"], state.resource.clone().unwrap_or_else(|| format!("{origin}/mcp")));
     state.given += 1;
     let code = format!("c0de-{}", state.given);
     let scope = asked.get("scope").cloned().unwrap_or_default();
