@@ -62,6 +62,9 @@ pub(crate) struct Globals {
     /// One folder for everything that is kept for this person [default: the usual folders]
     #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) config_root: Option<PathBuf>,
+    /// Which sign-ins are used, where you have several at one server [default: `WHARF_PROFILE`, or `default`]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
     /// Write JSON instead of text
     #[arg(long, global = true)]
     pub(crate) json: bool,

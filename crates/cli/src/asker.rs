@@ -15,13 +15,14 @@ pub(crate) struct Terminal {
     turn: Semaphore,
 }
 
+/// Whether there is a person at a terminal.
+pub(crate) fn is_anybody_there() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
 /// Whoever is there: a person if there is a terminal to ask at, and nobody otherwise.
 pub(crate) fn whoever_is_there() -> Arc<dyn Asker> {
-    if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
-        Arc::new(Terminal { turn: Semaphore::new(1) })
-    } else {
-        Arc::new(NoAsker)
-    }
+    if is_anybody_there() { Arc::new(Terminal { turn: Semaphore::new(1) }) } else { Arc::new(NoAsker) }
 }
 
 impl Asker for Terminal {

@@ -25,6 +25,8 @@ const MOST_TYPED: u64 = 256 * 1024;
 pub(crate) enum Opened {
     Here,
     ByHand,
+    /// The same as here, where what is typed belongs to others: nothing can be pasted.
+    Beside,
 }
 
 /// How a person is brought to the page of one server.
@@ -67,7 +69,9 @@ impl Visit for Shown {
             let redirect_uri = callback.redirect_uri().to_owned();
             let came_back = async { callback.came_back(&state, LIMIT).await.map_err(|late| late.to_string()) };
             tokio::pin!(came_back);
-            if opened == Opened::Here {
+            if opened == Opened::ByHand {
+                render::line(&format!("to sign in to {server}, open this address in a browser:\n{url}"));
+            } else {
                 render::line(&format!(
                     "a browser is opened to sign in to {server}; if none appears, open this address:\n{url}"
                 ));
@@ -82,8 +86,9 @@ impl Visit for Shown {
                     Ok(()) => return came_back.await,
                     Err(error) => render::warning(&format!("{error}; open the address by hand")),
                 }
-            } else {
-                render::line(&format!("to sign in to {server}, open this address in a browser:\n{url}"));
+            }
+            if opened == Opened::Beside {
+                return came_back.await;
             }
             render::line("if the browser cannot come back by itself, paste the address here that it ends at:");
             tokio::select! {

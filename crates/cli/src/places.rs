@@ -16,6 +16,9 @@ const MANAGED: &str = "/etc/wharf/managed-mcp.json";
 const MANAGED_NAME: &str = "managed-mcp.json";
 /// What the files of a person are called.
 const NAME: &str = "mcp.json";
+/// The profile of those who name none.
+const PROFILE: &str = "default";
+const LONGEST_PROFILE: usize = 64;
 /// How many bytes of a project's digest name its folder.
 const DIGEST: usize = 8;
 
@@ -33,6 +36,8 @@ pub(crate) struct Places {
     pub(crate) approvals: Option<PathBuf>,
     /// The folder with the sign-ins.
     pub(crate) auth: Option<PathBuf>,
+    /// Which of them are used, where one person is several.
+    pub(crate) profile: String,
     /// What can be lost without losing anything but time.
     pub(crate) cache: Option<PathBuf>,
     /// Where this person's programs keep their settings, for those of others.
@@ -74,6 +79,7 @@ impl Places {
             project,
             approvals: roots.state.as_ref().map(|folder| folder.join("approvals.json")),
             auth: roots.state.map(|folder| folder.join("auth")),
+            profile: profile(globals)?,
             cache: roots.cache,
             config,
         })
@@ -82,6 +88,11 @@ impl Places {
     /// The file with what is remembered of servers.
     pub(crate) fn memory(&self) -> Option<PathBuf> {
         Some(self.cache.as_ref()?.join("servers.json"))
+    }
+
+    /// The file with who refused us a short while ago.
+    pub(crate) fn refusals(&self) -> Option<PathBuf> {
+        Some(self.cache.as_ref()?.join("refusals.json"))
     }
 
     /// The file of a scope that people write to.
@@ -109,6 +120,18 @@ fn moved_root(globals: &Globals) -> Result<Option<PathBuf>, Misuse> {
     let named = globals.config_root.clone().or_else(|| variable(&["WHARF_CONFIG_ROOT"]).map(PathBuf::from));
     let absolute = named.map(std::path::absolute).transpose();
     absolute.map_err(|error| Misuse { what: format!("--config-root is no folder's name: {error}"), hint: None })
+}
+
+/// The profile that is named, or the usual one.
+fn profile(globals: &Globals) -> Result<String, Misuse> {
+    let named = globals.profile.clone().or_else(|| variable(&["WHARF_PROFILE"]));
+    let profile = named.unwrap_or_else(|| PROFILE.to_owned());
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    if (1..=LONGEST_PROFILE).contains(&profile.len()) && profile.bytes().all(is_plain) {
+        return Ok(profile);
+    }
+    let hint = format!("take 1 to {LONGEST_PROFILE} letters, digits, `_`, `.` and `-`, for example: --profile work");
+    Err(Misuse { what: "--profile, or WHARF_PROFILE, is no name".to_owned(), hint: Some(hint) })
 }
 
 fn named_enterprise(moved: Option<&Path>) -> Result<Vec<PathBuf>, Misuse> {

@@ -193,10 +193,11 @@ pub(crate) fn last_words(failed: &CallError) -> Option<String> {
 }
 
 /// How a person signs in to a server.
-pub(crate) fn sign_in(server: &ServerName, scope: Scope) -> String {
+pub(crate) fn sign_in(server: &ServerName, scope: Scope, globals: &Globals) -> String {
     // One that is only on this command line has to be on that one, too.
     let again = if scope == Scope::Dynamic { format!(" --mcp {server}=URL") } else { String::new() };
-    format!("sign in: wharf login {server}{again}")
+    let profile = globals.profile.as_ref().map(|profile| format!(" --profile {profile}")).unwrap_or_default();
+    format!("sign in: wharf login {server}{again}{profile}")
 }
 
 /// What can be done about a server that does not let us in, by where it is configured.
@@ -205,7 +206,7 @@ pub(crate) fn advice_for(failed: &CallError, scope: Scope, globals: &Globals) ->
         CallErrorKind::Connect(ConnectErrorKind::Auth(_)) if sends_authorization(globals) => {
             Some("the header that was sent was not accepted".to_owned())
         }
-        CallErrorKind::Connect(ConnectErrorKind::Auth(_)) => Some(sign_in(&failed.server, scope)),
+        CallErrorKind::Connect(ConnectErrorKind::Auth(_)) => Some(sign_in(&failed.server, scope, globals)),
         _ => header_advice(failed, scope, None),
     }
 }

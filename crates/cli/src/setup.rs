@@ -21,6 +21,7 @@ use wharf::fleet::{Enlisted, Fleet, FleetOptions, Hold, Outfit, Reach, Reconnect
 use wharf::{GroupWatcher, Host, Http, HttpSse, Protocol, RemoteOptions, ServerName, SessionOptions, WebSocket};
 
 use crate::args::Globals;
+use crate::asker::is_anybody_there;
 use crate::guard::Guard;
 use crate::limits::{self, Gates};
 use crate::places::Places;
@@ -67,6 +68,8 @@ pub(crate) enum Which<'a> {
 pub(crate) enum How {
     /// One answer, and then it is closed: nothing that failed is tried again.
     Once,
+    /// The same for somebody who wants to know how a server is doing now: whoever refused us is asked again.
+    Anew,
     /// As long as somebody needs it.
     Lasting,
 }
@@ -181,6 +184,11 @@ impl Setup {
         }
     }
 
+    /// What was said on the command line.
+    pub(crate) fn globals(&self) -> &Globals {
+        &self.globals
+    }
+
     /// Whether somebody wants to know more.
     pub(crate) fn is_verbose(&self) -> bool {
         self.globals.verbose
@@ -233,7 +241,8 @@ impl Setup {
         let hosts = Arc::new(move |name: &ServerName| {
             Arc::new(host(name.clone(), Arc::clone(&asker), |_| ())) as Arc<dyn Host>
         });
-        let options = FleetOptions { hosts, ..self.fleet_options(how) };
+        let signs_in = is_anybody_there().then(|| self.signs_in());
+        let options = FleetOptions { hosts, signs_in, ..self.fleet_options(how) };
         Ok(Fleet::open(self.checked(enlisted, Which::All)?, options))
     }
 
@@ -266,7 +275,7 @@ impl Setup {
         }
         self.check_headers(&enlisted, which)?;
         self.dress(&mut enlisted, which)?;
-        Ok(Some(Fleet::open(enlisted, self.fleet_options(How::Once))))
+        Ok(Some(Fleet::open(enlisted, self.fleet_options(How::Anew))))
     }
 
     /// The server a name stands for, if it can be used; if not, why not, and what to do.
@@ -383,7 +392,7 @@ impl Setup {
             watcher: Some(watcher),
             network: Arc::new(|url, connect| network::settings(connect, url).map_err(|misuse| misuse.what)),
             sign_ins: sign_ins::quietly(&self.places, self.session.deadlines.connect),
-            refusals: None,
+            refusals: self.refusals().map(Arc::new),
             // Said, so that what is remembered of a relative command is remembered of it here.
             directory: std::env::current_dir().ok(),
             logs: self.places.cache.as_ref().map_or_else(std::env::temp_dir, |cache| cache.join("logs")),
@@ -396,9 +405,10 @@ impl Setup {
             // What is said about the protocol is said of each server already.
             session: SessionOptions { protocol: Protocol::Auto, ..self.session.clone() },
             reconnection: match how {
-                How::Once => Reconnection::NONE,
+                How::Once | How::Anew => Reconnection::NONE,
                 How::Lasting => Reconnection::default(),
             },
+            insists: how == How::Anew,
             permits: Arc::new(move |server| rules.read().unwrap_or_else(PoisonError::into_inner).permits(server)),
             ..FleetOptions::default()
         }

@@ -37,8 +37,16 @@ pub(crate) fn options(
         Some(secret) => Client::with_secret(id, secret.clone()),
         None => Client::public(id),
     });
-    let scopes = known.scopes.clone();
-    Ok(OAuthOptions { client, scopes, http, ..OAuthOptions::new(Arc::new(FileStore::at(folder))) })
+    let (scopes, issuer_metadata_url) = (known.scopes.clone(), known.metadata_url.clone());
+    let profile = places.profile.clone();
+    Ok(OAuthOptions {
+        client,
+        scopes,
+        issuer_metadata_url,
+        profile,
+        http,
+        ..OAuthOptions::new(Arc::new(FileStore::at(folder)))
+    })
 }
 
 /// The sign-in of the server at a URL.
@@ -49,6 +57,7 @@ pub(crate) fn of(url: &str, options: OAuthOptions) -> Result<OAuth, Misuse> {
 /// Forgets the sign-in of a server that is not configured any more, and has it taken back; `false` if there was none, or
 /// if another server has the same.
 pub(crate) async fn forget(setup: &Setup, gone: &Remote) -> Result<bool, OAuthError> {
+    setup.forget_refusals(&gone.url).await;
     let is_used =
         |found: &Configured| remote(&found.server.reach).is_some_and(|remote| is_shared(&remote.url, &gone.url));
     if setup.places.auth.is_none() || setup.loaded.servers.iter().any(is_used) {

@@ -29,7 +29,7 @@ pub use challenge::Challenge;
 pub use error::OAuthError;
 pub use grant::{Enterprise, Grant, Vouching};
 pub use oauth::{OAuth, OAuthOptions};
-pub use refusals::{Refusal, Refusals, USUAL_LIFE};
+pub use refusals::{Refusal, Refusals, Remembered, USUAL_LIFE};
 pub use store::{Account, Client, FileStore, MemoryStore, SignIn, Store, StoreError, Turn};
 pub use visit::{Visit, Visitor};
 

@@ -4,6 +4,7 @@
 //! cost a connection. Whoever needs some of them waits for those; whoever needs their tools takes a [`Catalog`], which
 //! holds what is there at that moment.
 
+mod authenticate;
 mod clerk;
 mod connection;
 mod member;
@@ -24,6 +25,7 @@ use tokio::task::JoinSet;
 use wharf_client::{Host, NoHost, SavedSession, Session, SessionOptions};
 use wharf_protocol::{Listed, ServerName, Tool};
 
+pub use authenticate::{SignInWanted, SignsIn};
 pub use offers::{Command, Offer, OfferError};
 pub use outfit::{Network, Outfit, SignIns};
 pub use reconnection::Reconnection;
@@ -69,6 +71,10 @@ pub struct FleetOptions {
     pub hosts: Hosts,
     /// What happens to servers that fail.
     pub reconnection: Reconnection,
+    /// Whether servers are asked at first whatever is remembered of their refusals: for people who want to know.
+    pub insists: bool,
+    /// Who brings a person to a sign-in when the model asks for one; without it there is no tool `authenticate`.
+    pub signs_in: Option<SignsIn>,
     /// Tools of the host's own, which are in every catalog.
     pub own: Vec<Arc<Entry>>,
     /// Says whether a server may be used that is added while running.
@@ -130,6 +136,8 @@ struct Inner {
     turn: Semaphore,
     /// Tools of the host's own.
     own: Mutex<Vec<Arc<Entry>>>,
+    /// One at a time is brought to a sign-in.
+    signing: Semaphore,
 }
 
 /// Who is there. Everything in here changes at once.
@@ -163,6 +171,8 @@ impl Default for FleetOptions {
             resume: Vec::new(),
             hosts: Arc::new(|_| Arc::new(NoHost)),
             reconnection: Reconnection::default(),
+            insists: false,
+            signs_in: None,
             own: Vec::new(),
             permits: Arc::new(|_| Ok(())),
         }
@@ -188,6 +198,7 @@ impl Fleet {
             changed: watch::Sender::new(0),
             catalog: Mutex::default(),
             turn: Semaphore::new(1),
+            signing: Semaphore::new(1),
             own: Mutex::new(options.own.clone()),
             options,
         };
@@ -255,7 +266,8 @@ impl Fleet {
             return Arc::clone(catalog);
         }
         let shelves = self.inner.crew().members.values().filter_map(|mate| mate.shelf.load_full()).collect();
-        let own = self.inner.own.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut own = self.inner.own.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        own.extend(self.authenticate());
         let catalog = Arc::new(Catalog::new(shelves, own));
         *made = Some((now, Arc::clone(&catalog)));
         catalog
@@ -470,12 +482,13 @@ impl Inner {
         let (server, bell) = (Arc::new(server), Arc::<Bell>::default());
         let options = self.session_options(&server);
         let (connect, total) = (options.deadlines.connect, options.deadlines.total);
-        let transport = self.outfit.transport(&server, connect);
+        let authority = self.outfit.authority(&server);
+        let transport = self.outfit.transport(&server, connect, authority.clone());
         let host = Clerk { host: (self.options.hosts)(&server.name), bell: Arc::clone(&bell) };
         let session = Session::with_shared(server.name.clone(), transport, Arc::new(host), options);
         let gate = if server.reach.is_local() { &self.local } else { &self.remote };
         let changed = self.changed.clone();
-        let (member, orders) = Member::new(MemberParts { server, session, bell, connect, total, changed });
+        let (member, orders) = Member::new(MemberParts { server, session, authority, bell, connect, total, changed });
         let offered = Arc::default();
         let held = hold.clone().or_else(|| {
             let off = || Hold::SwitchedOff("its configuration switches it off".to_owned());
@@ -506,7 +519,7 @@ impl Inner {
             reconnection: self.options.reconnection,
             failures: 0,
             managed: None,
-            wanted: false,
+            wanted: self.options.insists,
         };
         while crew.tasks.try_join_next().is_some() {}
         crew.tasks.spawn(connection.run(first));

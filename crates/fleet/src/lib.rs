@@ -14,5 +14,5 @@ pub use config::{Reach, Scope, Server, Settings};
 pub use dispatch::{Dispatcher, Policy, Turn};
 pub use fleet::{
     Command, Enlisted, Fleet, FleetError, FleetOptions, Hold, Hosts, LOCAL_GATE, Network, Offer, OfferError, Outfit,
-    Permits, REMOTE_GATE, Reason, Reconnection, SignIns, State, Status,
+    Permits, REMOTE_GATE, Reason, Reconnection, SignInWanted, SignIns, SignsIn, State, Status,
 };

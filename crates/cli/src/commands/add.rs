@@ -108,6 +108,7 @@ fn with_late_options(mut globals: Globals, mut add: Add) -> Result<(Globals, Add
     globals.connect_timeout = late.globals.connect_timeout.or(globals.connect_timeout);
     globals.project = late.globals.project.or(globals.project);
     globals.config_root = late.globals.config_root.or(globals.config_root);
+    globals.profile = late.globals.profile.or(globals.profile);
     globals.json |= late.globals.json;
     globals.quiet |= late.globals.quiet;
     globals.verbose |= late.globals.verbose;

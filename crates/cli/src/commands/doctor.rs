@@ -53,6 +53,7 @@ struct Looked<'a> {
     found: &'a Configured,
     status: &'a Status,
     fleet: &'a Fleet,
+    globals: &'a Globals,
     /// How long it took until it was ready, or given up.
     took: Duration,
 }
@@ -140,7 +141,7 @@ async fn examine_all(
     let looked = statuses.iter().filter_map(|status| {
         let found = setup.loaded.find(status.name.as_str())?;
         let took = times.get(&status.name).copied().unwrap_or_default();
-        Some(Looked { found, status, fleet, took })
+        Some(Looked { found, status, fleet, globals: setup.globals(), took })
     });
     let examined = looked.map(async |looked| examine(setup, &looked, doctor).await);
     join_all(examined).await.into_iter().flatten().collect()

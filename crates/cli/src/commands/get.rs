@@ -55,7 +55,7 @@ async fn got(globals: &Globals, get: &Get) -> Result<Exit, Misuse> {
     if get.no_connect || found.standing != Standing::Ready {
         return Ok(show(globals, &setup, found, None).await);
     }
-    let fleet = setup.open(which, How::Once)?;
+    let fleet = setup.open(which, How::Anew)?;
     let exit = guarded(&fleet, async {
         Live::watch(&fleet, globals.quiet).await;
         remembered::keep(&setup.places, &fleet);

@@ -146,7 +146,7 @@ async fn show(globals: &Globals, setup: &Setup, list: &List, tried: &BTreeMap<St
     let written = render::out(shown).await;
     if !globals.quiet {
         hint_approval(&rows);
-        hint_login(&rows);
+        hint_login(&rows, globals);
     }
     written
 }
@@ -162,9 +162,9 @@ fn hint_approval(rows: &[Row]) {
 }
 
 /// How one signs in to those that want it.
-fn hint_login(rows: &[Row]) {
+fn hint_login(rows: &[Row], globals: &Globals) {
     let locked = rows.iter().filter(|row| row.state == State::NeedsAuth && row.signs_in);
-    let hints = locked.filter_map(|row| Some(render::sign_in(&row.name.parse().ok()?, row.scope)));
+    let hints = locked.filter_map(|row| Some(render::sign_in(&row.name.parse().ok()?, row.scope, globals)));
     hints.for_each(|hint| render::hint(&hint));
 }
 

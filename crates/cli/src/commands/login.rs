@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use wharf::auth::{Authority as _, OAuth, OAuthError, OAuthOptions};
+use wharf::fleet::config::Remote;
 use wharf::fleet::{Fleet, State, Status};
 use wharf::{CallErrorKind, ConnectErrorKind};
 
@@ -38,8 +39,9 @@ pub(crate) async fn run(globals: &Globals, login: Login) -> Exit {
 async fn signed_in(globals: &Globals, login: &Login) -> Result<Exit, Misuse> {
     let which = Which::One(&login.name);
     let setup = Setup::load_for(globals, which).await?;
-    let oauth = oauth(&setup, login)?;
-    let (fleet, mut is_new) = (setup.open(which, How::Once)?, false);
+    let remote = setup.signed_in_to(&login.name)?;
+    let oauth = oauth(&setup, login, &remote)?;
+    let (fleet, mut is_new) = (setup.open(which, How::Anew)?, false);
     let beginning = async {
         Live::watch(&fleet, globals.quiet).await;
         match begin(globals, login, &oauth, &fleet).await {
@@ -54,8 +56,10 @@ async fn signed_in(globals: &Globals, login: &Login) -> Result<Exit, Misuse> {
     if !is_new || exit != Exit::Done {
         return Ok(exit);
     }
+    // Every server there sees the new sign-in, and so does whoever shows it something else besides.
+    setup.forget_refusals(&remote.url).await;
     // Another one: the first has been told that there is no sign-in.
-    let fleet = setup.open(which, How::Once)?;
+    let fleet = setup.open(which, How::Anew)?;
     let exit = guarded(&fleet, async {
         Live::watch(&fleet, globals.quiet).await;
         remembered::keep(&setup.places, &fleet);
@@ -65,9 +69,8 @@ async fn signed_in(globals: &Globals, login: &Login) -> Result<Exit, Misuse> {
 }
 
 /// How this person signs in to this server.
-fn oauth(setup: &Setup, login: &Login) -> Result<OAuth, Misuse> {
+fn oauth(setup: &Setup, login: &Login, remote: &Remote) -> Result<OAuth, Misuse> {
     let Login { name, no_browser, callback_port, scope } = login;
-    let remote = setup.signed_in_to(name)?;
     let options = setup.sign_in_options(&remote.url, &remote.oauth)?;
     let opened = if *no_browser { Opened::ByHand } else { Opened::Here };
     let port = callback_port.or(remote.oauth.callback_port);

@@ -32,6 +32,7 @@ async fn signed_out(globals: &Globals, name: &str) -> Result<Exit, Misuse> {
     let remote = setup.remote(name)?;
     let oauth = sign_ins::of(&remote.url, setup.sign_in_options(&remote.url, &remote.oauth)?)?;
     let done = oauth.sign_out().await;
+    setup.forget_refusals(&remote.url).await;
     let (signed_out, exit) = match &done {
         Ok(true) => {
             tell(globals, &format!("signed out of {name}"));

@@ -1,10 +1,13 @@
 //! Servers that people sign in to.
 
-use wharf::auth::OAuthOptions;
+use std::sync::Arc;
+
+use wharf::auth::{OAuthOptions, Refusals};
 use wharf::fleet::config::{OAuthSettings, Remote};
-use wharf::fleet::{Enlisted, Reach};
+use wharf::fleet::{Enlisted, Reach, SignInWanted, SignsIn};
 
 use super::{Setup, Which, unusable};
+use crate::page::{Opened, Page};
 use crate::servers::{self, Misuse, instead_of, misuse};
 use crate::sign_ins;
 
@@ -12,6 +15,42 @@ impl Setup {
     /// How one signs in to the server at a URL.
     pub(crate) fn sign_in_options(&self, url: &str, known: &OAuthSettings) -> Result<OAuthOptions, Misuse> {
         sign_ins::options(&self.places, self.session.deadlines.connect, url, known)
+    }
+
+    /// Which servers refused us a short while ago; nobody remembers where there is no place to.
+    pub(crate) fn refusals(&self) -> Option<Refusals> {
+        Some(Refusals::kept_in(self.places.refusals()?).of(&self.places.profile))
+    }
+
+    /// Has the server at a URL asked again, whatever was shown to it before.
+    pub(crate) async fn forget_refusals(&self, url: &str) {
+        if let Some(refusals) = self.refusals() {
+            refusals.forget(url).await;
+        }
+    }
+
+    /// Brings the person at this terminal to a sign-in.
+    pub(super) fn signs_in(&self) -> SignsIn {
+        let (places, connect, refusals) = (self.places.clone(), self.session.deadlines.connect, self.refusals());
+        let refusals = refusals.map(Arc::new);
+        Arc::new(move |SignInWanted { server, challenge }| {
+            let (places, refusals) = (places.clone(), refusals.clone());
+            Box::pin(async move {
+                let said = |misuse: Misuse| misuse.what;
+                let remote = at_a_url(server.name.as_str(), &server.reach).map_err(said)?;
+                let options = sign_ins::options(&places, connect, &remote.url, &remote.oauth).map_err(said)?;
+                let port = remote.oauth.callback_port;
+                // Whatever is typed is for questions.
+                let visitor = Page { server: server.name.to_string(), opened: Opened::Beside, port };
+                let options = OAuthOptions { visitor: Some(Arc::new(visitor)), ..options };
+                let oauth = sign_ins::of(&remote.url, options).map_err(said)?;
+                oauth.sign_in(challenge.as_deref()).await.map_err(|error| error.to_string())?;
+                if let Some(refusals) = refusals {
+                    refusals.forget(&remote.url).await;
+                }
+                Ok(())
+            })
+        })
     }
 
     /// The server that somebody wants to sign in to, if it can be used and takes a sign-in.

@@ -1,6 +1,10 @@
 //! `wharf login` and `wharf logout`, with a browser that is a script, and sign-ins in every other command.
 
+mod authenticate;
+mod chromium;
 mod guarded;
+mod profiles;
+mod refused;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -35,8 +39,12 @@ impl Reader {
 
     fn wharf(&self, arguments: &[&str]) -> Command {
         let mut command = self.person.wharf(arguments);
-        command.env("BROWSER", format!("sh '{}' --new-window", self.person.path("browser").display()));
+        command.env("BROWSER", self.browser());
         command
+    }
+
+    fn browser(&self) -> String {
+        format!("sh '{}' --new-window", self.person.path("browser").display())
     }
 
     /// A run that tells nobody's secrets.
@@ -50,7 +58,7 @@ impl Reader {
         let text = self.person.screen(&ran);
         let url = self.server.url();
         text.lines()
-            .map(|line| if line.contains("/authorize?") { "URL" } else { line })
+            .map(|line| if line.contains("/authorize?") { "URL".to_owned() } else { timeless(line) })
             .collect::<Vec<_>>()
             .join("\n")
             .replace(&url, "http://docs.test/mcp")
@@ -73,6 +81,12 @@ impl Reader {
         }
         (child, err, address.trim().to_owned())
     }
+}
+
+/// A line without how long ago a server refused us.
+fn timeless(line: &str) -> String {
+    let said = line.split_once("it said so ").and_then(|(before, said)| Some((before, said.split_once(" s ago")?.1)));
+    said.map_or_else(|| line.to_owned(), |(before, after)| format!("{before}it said so N s ago{after}"))
 }
 
 fn discreet(ran: Ran) -> Ran {
@@ -106,20 +120,20 @@ fn who_has_signed_in_once_is_let_in_by_every_command() {
     --- stderr
     hint: sign in: wharf login docs
     "#);
-    insta::assert_snapshot!(reader.screen(&["tools"]), @r#"
+    insta::assert_snapshot!(reader.screen(&["tools"]), @"
     exit 3
     --- stdout
     --- stderr
-    error: docs: the server wants authorization (HTTP 401); it asks for: Bearer resource_metadata="http://docs.test/.well-known/oauth-protected-resource/mcp"
+    error: docs: the server wants authorization (HTTP 401); it said so N s ago, and was not asked again; without a sign-in it is asked in 15 min
     hint: sign in: wharf login docs
-    "#);
-    insta::assert_snapshot!(reader.screen(&["call", "docs", "answer"]), @r#"
+    ");
+    insta::assert_snapshot!(reader.screen(&["call", "docs", "answer"]), @"
     exit 3
     --- stdout
     --- stderr
-    error: docs: the server wants authorization (HTTP 401); it asks for: Bearer resource_metadata="http://docs.test/.well-known/oauth-protected-resource/mcp"
+    error: docs: the server wants authorization (HTTP 401); it said so N s ago, and was not asked again; without a sign-in it is asked in 15 min
     hint: sign in: wharf login docs
-    "#);
+    ");
     insta::assert_snapshot!(reader.screen(&["login", "docs"]), @r"
     exit 0
     --- stdout

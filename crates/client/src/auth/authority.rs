@@ -16,4 +16,10 @@ pub trait Authority: Send + Sync + 'static {
 
     /// The number of the token that the next request would have.
     fn number(&self) -> u64;
+
+    /// Whether somebody else has signed in since, maybe in another process: the next token is theirs. Nobody is asked
+    /// for that, and nothing is sent.
+    fn finds_another(&self) -> BoxFuture<'_, bool> {
+        Box::pin(std::future::ready(false))
+    }
 }

@@ -63,11 +63,16 @@ pub(super) struct Explorer<'a> {
     pub(super) endpoint: &'a Uri,
     /// What it names may be no nearer than this.
     pub(super) nearest: Nearness,
+    /// Where whoever lets us in describes themselves, where the host knows that better than the server.
+    pub(super) described_at: Option<&'a str>,
 }
 
 impl Explorer<'_> {
     /// Finds out who lets us in.
     pub(super) async fn find(&self, challenge: &Challenge) -> Result<Found, OAuthError> {
+        if let Some(place) = self.described_at {
+            return self.find_at(place, challenge).await;
+        }
         let resource = self.resource(challenge).await?;
         // Servers of the first revision with authorization are their own authorization servers.
         let named = resource.as_ref().and_then(|resource| resource.authorization_servers.first());
@@ -81,8 +86,27 @@ impl Explorer<'_> {
         Ok(Found { resource, issuer })
     }
 
-    /// Whether the server still names this issuer; also where it says nothing.
+    /// The same where the host knows where to look. What the server says about itself is of use, and can be done without.
+    async fn find_at(&self, place: &str, challenge: &Challenge) -> Result<Found, OAuthError> {
+        let resource = match self.resource(challenge).await {
+            Err(OAuthError::Unreachable { .. }) => None,
+            resource => resource?,
+        };
+        let issuer: Issuer = self.get(place).await?.ok_or_else(|| OAuthError::NoMetadata(place.to_owned()))?;
+        // Nobody describes others: what comes back, and what is kept, goes by the issuer's name.
+        let lives_there = |name: &str| Some(origin(&name.parse().ok()?) == origin(&place.parse().ok()?));
+        if lives_there(&issuer.name) != Some(true) {
+            return Err(OAuthError::OtherIssuer { claimed: issuer.name, issuer: place.to_owned() });
+        }
+        self.check(&issuer)?;
+        Ok(Found { resource, issuer })
+    }
+
+    /// Whether the server still names this issuer; also where it says nothing, or is not the one to say it.
     pub(super) async fn still_names(&self, challenge: &Challenge, issuer: &str) -> Result<bool, OAuthError> {
+        if self.described_at.is_some() {
+            return Ok(true);
+        }
         let named = self.resource(challenge).await?.map(|resource| resource.authorization_servers).unwrap_or_default();
         Ok(named.is_empty() || named.iter().any(|named| is_same(named, issuer)))
     }

@@ -48,6 +48,8 @@ pub struct OAuthOptions {
     pub client: Option<Client>,
     /// Where we describe ourselves, for authorization servers that look there.
     pub metadata_url: Option<String>,
+    /// Where the authorization server describes itself, where that is known better than the server tells it.
+    pub issuer_metadata_url: Option<String>,
     /// What the token is to be good for, whatever the server says.
     pub scopes: Option<Vec<String>>,
     /// With what we prove who we are, where that is a key (`private_key_jwt`).
@@ -69,6 +71,7 @@ impl OAuthOptions {
             client_name: "Wharf".to_owned(),
             client: None,
             metadata_url: None,
+            issuer_metadata_url: None,
             scopes: None,
             key: None,
             grant: Grant::Person,
@@ -204,7 +207,7 @@ impl Authority for OAuth {
             }
             if let Some(sign_in) = current.sign_in.as_ref().filter(|_| !wants_more) {
                 let (http, nearest) = inner.reach().await?;
-                let explorer = Explorer { http: &http, endpoint: &inner.endpoint, nearest };
+                let explorer = inner.explorer(&http, nearest);
                 // What one authorization server gave out is never shown to another.
                 let same = explorer.still_names(&challenge, &sign_in.issuer).await?;
                 if same && sign_in.refresh.is_some() {
@@ -241,6 +244,14 @@ impl Authority for OAuth {
 
     fn number(&self) -> u64 {
         self.inner.current().number
+    }
+
+    fn finds_another(&self) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            // Whoever has the turn will see for themselves.
+            let Ok(_turn) = self.inner.turn.try_acquire() else { return false };
+            self.inner.finds_another().await.unwrap_or(false)
+        })
     }
 }
 
@@ -345,6 +356,11 @@ impl Inner {
             client.map(|client| (client, nearest)).map_err(|error| unusable(error.to_string()))
         });
         reach.await.cloned()
+    }
+
+    fn explorer<'a>(&'a self, http: &'a HttpClient, nearest: Nearness) -> Explorer<'a> {
+        let described_at = self.options.issuer_metadata_url.as_deref();
+        Explorer { http, endpoint: &self.endpoint, nearest, described_at }
     }
 
     fn posts<'a>(&'a self, http: &'a HttpClient, nearest: Nearness, issuer: &'a str) -> Posts<'a> {

@@ -36,6 +36,17 @@ pub struct Refusals {
     known: Mutex<BTreeMap<String, Refused>>,
 }
 
+/// A refusal that still counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remembered {
+    /// What the server answered: 401 or 403.
+    pub status: u16,
+    /// How long ago that was.
+    pub ago: Duration,
+    /// For how long it still counts.
+    pub left: Duration,
+}
+
 /// Who was refused where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -51,6 +62,8 @@ struct Refused {
     whose: String,
     /// When, in seconds since 1970.
     at: u64,
+    /// What the server answered.
+    status: u16,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -83,8 +96,8 @@ impl Refusals {
         Self { life, ..self }
     }
 
-    /// Whether this would be refused again.
-    pub async fn is_known(&self, refusal: &Refusal) -> bool {
+    /// What is remembered of this refusal, if it would be refused again.
+    pub async fn recall(&self, refusal: &Refusal) -> Option<Remembered> {
         let known = match self.file.clone() {
             None => self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&self.key(refusal)).cloned(),
             Some(file) => {
@@ -93,19 +106,33 @@ impl Refusals {
                 read.unwrap_or_default()
             }
         };
+        let Refused { at, status, .. } = known?;
         // A clock that was set back does not make a refusal last for ever.
-        known.is_some_and(|known| now().checked_sub(known.at).is_some_and(|age| age < self.life.as_secs()))
+        let ago = Duration::from_secs(now().checked_sub(at)?);
+        let left = self.life.checked_sub(ago).filter(|left| !left.is_zero())?;
+        Some(Remembered { status, ago, left })
     }
 
-    /// It was refused now.
-    pub async fn note(&self, refusal: &Refusal) {
-        let (key, refused) = (self.key(refusal), Refused { whose: self.whose(&refusal.endpoint), at: now() });
+    /// It was refused now, with this status.
+    pub async fn note(&self, refusal: &Refusal, status: u16) {
+        let refused = Refused { whose: self.whose(&refusal.endpoint), at: now(), status };
+        let key = self.key(refusal);
         self.change(move |refusals| drop(refusals.insert(key, refused))).await;
     }
 
     /// Forgets whatever was shown to that server and refused.
     pub async fn forget(&self, endpoint: &str) {
         let whose = self.whose(endpoint);
+        if let Some(file) = self.file.clone() {
+            // Mostly there is nothing to forget, and then nothing is written.
+            let (own, looked_for) = (file.clone(), whose.clone());
+            let found = on_disk("read", &file, move || {
+                Ok(read(&own).refusals.values().any(|refused| refused.whose == looked_for))
+            });
+            if !found.await.unwrap_or(true) {
+                return;
+            }
+        }
         self.change(move |refusals| refusals.retain(|_, refused| refused.whose != whose)).await;
     }
 
@@ -177,24 +204,24 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for refusals in [Refusals::default(), Refusals::kept_in(folder.path().join("deep/refusals.json"))] {
             let one = refusal("https://a.example/mcp", "secret-1");
-            assert!(!refusals.is_known(&one).await);
-            refusals.note(&one).await;
-            assert!(refusals.is_known(&one).await);
-            assert!(!refusals.is_known(&refusal("https://b.example/mcp", "secret-1")).await);
-            assert!(!refusals.is_known(&refusal("https://a.example/mcp", "secret-2")).await);
-            refusals.note(&refusal("https://a.example/mcp", "secret-3")).await;
-            refusals.note(&refusal("https://b.example/mcp", "")).await;
+            assert_eq!(refusals.recall(&one).await, None);
+            refusals.note(&one, 401).await;
+            assert!(refusals.recall(&one).await.is_some());
+            assert_eq!(refusals.recall(&refusal("https://b.example/mcp", "secret-1")).await, None);
+            assert_eq!(refusals.recall(&refusal("https://a.example/mcp", "secret-2")).await, None);
+            refusals.note(&refusal("https://a.example/mcp", "secret-3"), 401).await;
+            refusals.note(&refusal("https://b.example/mcp", ""), 401).await;
             refusals.forget("https://a.example/mcp").await;
-            assert!(!refusals.is_known(&one).await);
-            assert!(refusals.is_known(&refusal("https://b.example/mcp", "")).await);
+            assert_eq!(refusals.recall(&one).await, None);
+            assert!(refusals.recall(&refusal("https://b.example/mcp", "")).await.is_some());
             let others = refusals.of("work");
-            assert!(!others.is_known(&refusal("https://b.example/mcp", "")).await);
+            assert_eq!(others.recall(&refusal("https://b.example/mcp", "")).await, None);
         }
         let text = std::fs::read_to_string(folder.path().join("deep/refusals.json")).unwrap();
         assert!(!text.contains("secret") && !text.contains("example"), "{text}");
         let brief = Refusals::default().lasting(Duration::ZERO);
-        brief.note(&refusal("x", "y")).await;
-        assert!(!brief.is_known(&refusal("x", "y")).await);
+        brief.note(&refusal("x", "y"), 401).await;
+        assert_eq!(brief.recall(&refusal("x", "y")).await, None);
     }
 
     #[tokio::test]
@@ -205,7 +232,7 @@ mod tests {
         for number in 0..50 {
             let file = Arc::clone(&file);
             writers.spawn(async move {
-                Refusals::kept_in(&*file).note(&refusal(&format!("https://{number}.example"), "")).await;
+                Refusals::kept_in(&*file).note(&refusal(&format!("https://{number}.example"), ""), 401).await;
             });
         }
         writers.join_all().await;
@@ -221,9 +248,9 @@ mod tests {
             std::fs::write(&file, odd).unwrap();
             let refusals = Refusals::kept_in(&file);
             let one = refusal("https://a.example", "");
-            assert!(!refusals.is_known(&one).await);
-            refusals.note(&one).await;
-            assert!(refusals.is_known(&one).await);
+            assert_eq!(refusals.recall(&one).await, None);
+            refusals.note(&one, 401).await;
+            assert!(refusals.recall(&one).await.is_some());
         }
     }
 }

@@ -25,6 +25,8 @@ pub struct OwnTool {
     pub hints: Hints,
     /// The longest output it asks for, in characters; as for all other tools if absent.
     pub most_characters: Option<usize>,
+    /// Whether a person is asked before every call, whatever the rules allow.
+    pub needs_person: bool,
 }
 
 /// Why a tool cannot be one of the host's own.
@@ -50,7 +52,7 @@ impl OwnTool {
     /// A tool that takes what `input_schema` says.
     pub fn new(name: impl Into<String>, description: impl Into<String>, input_schema: impl Into<Json>) -> Self {
         let (name, description, input_schema) = (name.into(), description.into(), input_schema.into());
-        Self { name, description, input_schema, hints: Hints::default(), most_characters: None }
+        Self { name, description, input_schema, hints: Hints::default(), most_characters: None, needs_person: false }
     }
 
     /// What it says about itself.
@@ -107,7 +109,7 @@ impl OwnTool {
             input_schema,
             settings: Arc::default(),
             most_characters: self.most_characters,
-            needs_person: false,
+            needs_person: self.needs_person,
             bound: None,
             checked_by: OnceLock::new(),
         }))

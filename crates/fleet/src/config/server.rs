@@ -111,6 +111,8 @@ pub struct OAuthSettings {
     pub callback_port: Option<u16>,
     /// What the token is to be good for, whatever the server says.
     pub scopes: Option<Vec<String>>,
+    /// Where whoever lets us in describes themselves, whatever the server says.
+    pub metadata_url: Option<String>,
 }
 
 /// A command that prints headers.

@@ -11,7 +11,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::OptionFuture;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
-use wharf_client::auth::{Refusal, Refusals};
+use wharf_client::auth::{Authority, Refusal, Refusals, Remembered};
 use wharf_client::{
     AuthRequired, BoxFuture, CallError, CallErrorKind, ConnectErrorKind, Evidence, ServerInfo, Session,
     Status as SessionStatus,
@@ -34,6 +34,8 @@ const COALESCE: Duration = Duration::from_millis(50);
 const BETWEEN_LISTS: Duration = Duration::from_secs(1);
 /// The first pause after a list that could not be fetched; it doubles up to the longest.
 const LIST_PAUSE: Duration = Duration::from_secs(5);
+/// How often is looked whether somebody has signed in to a server that wants it. It costs a look at a file.
+const SIGN_IN_LOOK: Duration = Duration::from_secs(1);
 const LONGEST_LIST_PAUSE: Duration = Duration::from_secs(60);
 
 pub(super) struct Connection {
@@ -122,8 +124,14 @@ impl Connection {
     }
 
     async fn rest(&mut self) -> Stage {
+        let wants_somebody = self.member.state() == State::NeedsAuth;
+        let authority = self.member.authority.clone().filter(|_| wants_somebody);
         loop {
-            match self.orders.recv().await {
+            let order = tokio::select! {
+                order = self.orders.recv() => order,
+                () = somebody_signs_in(authority.as_deref()) => Some(Order::Retry),
+            };
+            match order {
                 Some(Order::Enable | Order::Retry) => {
                     self.wanted = true;
                     return Stage::Connect;
@@ -161,9 +169,9 @@ impl Connection {
             member.publish(|status| status.reason = Some(Reason::Connecting));
             let refusable = refusable(&member, &outfit).await;
             if let (false, Some((refusals, refusal))) = (wanted, &refusable)
-                && refusals.is_known(refusal).await
+                && let Some(remembered) = refusals.recall(refusal).await
             {
-                return (managed, Err(refused(&member)));
+                return (managed, Err(refused(&member, remembered)));
             }
             let (managed, started) = start(&member, &outfit, managed).await;
             // It is there; what is left costs the others nothing, and may take its time.
@@ -174,8 +182,8 @@ impl Connection {
             };
             if let Some((refusals, refusal)) = refusable {
                 match &greeted {
-                    Err(CallError { kind: CallErrorKind::Connect(ConnectErrorKind::Auth(_)), .. }) => {
-                        refusals.note(&refusal).await;
+                    Err(CallError { kind: CallErrorKind::Connect(ConnectErrorKind::Auth(required)), .. }) => {
+                        refusals.note(&refusal, required.status).await;
                     }
                     Ok(_) if wanted => refusals.forget(&refusal.endpoint).await,
                     _ => {}
@@ -407,17 +415,34 @@ impl Connection {
     }
 }
 
+/// Completes when somebody has signed in, here or in another process; never where nobody does.
+async fn somebody_signs_in(authority: Option<&dyn Authority>) {
+    let Some(authority) = authority else { return std::future::pending().await };
+    loop {
+        tokio::time::sleep(SIGN_IN_LOOK).await;
+        if authority.finds_another().await {
+            return;
+        }
+    }
+}
+
 /// Where refusals are remembered, and what would be refused now.
 async fn refusable(member: &Member, outfit: &Outfit) -> Option<(Arc<Refusals>, Refusal)> {
     let refusals = outfit.refusals.clone()?;
-    let refusal = tokio::time::timeout(member.connect, outfit.refusable(&member.server)).await.ok()??;
+    let refusal = Outfit::refusable(&member.server, member.authority.as_deref());
+    let refusal = tokio::time::timeout(member.connect, refusal).await.ok()??;
     Some((refusals, refusal))
 }
 
 /// What is said of a server that is not asked, because it has just refused us.
-fn refused(member: &Member) -> CallError {
-    let reason = Some("it has wanted so since a short while ago, and was not asked again".into());
-    let kind = ConnectErrorKind::Auth(AuthRequired { status: 401, challenge: None, reason });
+fn refused(member: &Member, Remembered { status, ago, left }: Remembered) -> CallError {
+    let ago = match ago.as_secs() {
+        seconds @ ..60 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds / 60),
+    };
+    let left = left.as_secs().div_ceil(60);
+    let reason = format!("it said so {ago} ago, and was not asked again; without a sign-in it is asked in {left} min");
+    let kind = ConnectErrorKind::Auth(AuthRequired { status, challenge: None, reason: Some(reason.into()) });
     let (server, kind) = (member.server.name.clone(), CallErrorKind::Connect(kind));
     CallError { server, kind, evidence: Evidence::default() }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
+use wharf_client::auth::Authority;
 use wharf_client::{
     BoxFuture, CallError, CallErrorKind, CallOptions, ConnectErrorKind, Evidence, OnLoss, Outcome, ServerInfo, Session,
 };
@@ -49,6 +50,8 @@ pub(super) struct Member {
     pub(super) server: Arc<Server>,
     settings: Arc<Settings>,
     pub(super) session: Session,
+    /// Who signs in to it, if anybody does.
+    pub(super) authority: Option<Arc<dyn Authority>>,
     pub(super) status: watch::Sender<Status>,
     pub(super) orders: mpsc::Sender<Order>,
     /// The server said that its tools are others now, or it may have others after a new start.
@@ -149,7 +152,7 @@ impl Known {
 
 impl Member {
     pub(super) fn new(parts: MemberParts) -> (Arc<Self>, mpsc::Receiver<Order>) {
-        let MemberParts { server, session, bell, connect, total, changed } = parts;
+        let MemberParts { server, session, authority, bell, connect, total, changed } = parts;
         let (orders, receiver) = mpsc::channel(ORDERS);
         let status = Status {
             name: server.name.clone(),
@@ -169,7 +172,9 @@ impl Member {
         let status = watch::Sender::new(status);
         let known = ArcSwapOption::empty();
         let settings = Arc::new(server.settings.clone());
-        (Arc::new(Self { server, settings, session, status, orders, bell, known, connect, total, changed }), receiver)
+        let member =
+            Self { server, settings, session, authority, status, orders, bell, known, connect, total, changed };
+        (Arc::new(member), receiver)
     }
 
     /// Publishes how the server is doing. The time of a state is that of its beginning.
@@ -254,6 +259,7 @@ impl Member {
 pub(super) struct MemberParts {
     pub(super) server: Arc<Server>,
     pub(super) session: Session,
+    pub(super) authority: Option<Arc<dyn Authority>>,
     pub(super) bell: Arc<Bell>,
     pub(super) connect: Duration,
     pub(super) total: Option<Duration>,

@@ -52,8 +52,13 @@ impl Default for Outfit {
 
 impl Outfit {
     /// The way to a server. One that cannot be used as it is configured says so when it is opened.
-    pub(super) fn transport(&self, server: &Server, connect: Duration) -> Arc<dyn Transport> {
-        match self.try_transport(&server.reach, connect) {
+    pub(super) fn transport(
+        &self,
+        server: &Server,
+        connect: Duration,
+        authority: Option<Arc<dyn Authority>>,
+    ) -> Arc<dyn Transport> {
+        match self.try_transport(&server.reach, connect, authority) {
             Ok(transport) => transport,
             Err(reason) => Arc::new(move || {
                 let reason = reason.clone();
@@ -62,25 +67,29 @@ impl Outfit {
         }
     }
 
-    fn try_transport(&self, reach: &Reach, connect: Duration) -> Result<Arc<dyn Transport>, String> {
+    fn try_transport(
+        &self,
+        reach: &Reach,
+        connect: Duration,
+        authority: Option<Arc<dyn Authority>>,
+    ) -> Result<Arc<dyn Transport>, String> {
+        let options = |remote: &Remote| Ok::<_, String>(RemoteOptions { authority, ..self.remote(remote, connect)? });
         Ok(match reach {
             Reach::Stdio(launch) => Arc::new(self.stdio(launch)),
             Reach::Http(remote) => {
-                Arc::new(Http::new(&remote.url, self.remote(remote, connect)?).map_err(|error| error.to_string())?)
+                Arc::new(Http::new(&remote.url, options(remote)?).map_err(|error| error.to_string())?)
             }
             Reach::Sse(remote) => {
-                Arc::new(HttpSse::new(&remote.url, self.remote(remote, connect)?).map_err(|error| error.to_string())?)
+                Arc::new(HttpSse::new(&remote.url, options(remote)?).map_err(|error| error.to_string())?)
             }
             Reach::WebSocket(remote) => {
-                Arc::new(WebSocket::new(&remote.url, self.remote(remote, connect)?).map_err(|error| error.to_string())?)
+                Arc::new(WebSocket::new(&remote.url, options(remote)?).map_err(|error| error.to_string())?)
             }
             Reach::Managed(manage) => {
                 let oauth = OAuthSettings::default();
                 let headers = manage.headers.clone();
                 let remote = Remote { url: url(manage), headers, headers_helper: None, oauth };
-                // Nobody signs in to what runs as a process of ours.
-                let options = RemoteOptions { authority: None, ..self.remote(&remote, connect)? };
-                Arc::new(Http::new(&remote.url, options).map_err(|error| error.to_string())?)
+                Arc::new(Http::new(&remote.url, self.remote(&remote, connect)?).map_err(|error| error.to_string())?)
             }
             Reach::Custom(_, transport) => Arc::clone(transport),
         })
@@ -114,12 +123,14 @@ impl Outfit {
             http: (self.network)(&remote.url, connect)?,
             headers: headers.collect(),
             helper,
-            authority: self.authority(remote),
+            authority: None,
         })
     }
 
-    /// Who signs in to a server, unless what is sent to it is settled already.
-    fn authority(&self, remote: &Remote) -> Option<Arc<dyn Authority>> {
+    /// Who signs in to a server, unless what is sent to it is settled already. Nobody does to what runs as a process of
+    /// ours.
+    pub(super) fn authority(&self, server: &Server) -> Option<Arc<dyn Authority>> {
+        let (Reach::Http(remote) | Reach::Sse(remote) | Reach::WebSocket(remote)) = &server.reach else { return None };
         let settled = remote.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
         if settled || remote.headers_helper.is_some() {
             return None;
@@ -128,12 +139,12 @@ impl Outfit {
     }
 
     /// What a server would refuse if it refused us now. Where a helper signs us in, nobody knows before.
-    pub(super) async fn refusable(&self, server: &Server) -> Option<Refusal> {
+    pub(super) async fn refusable(server: &Server, authority: Option<&dyn Authority>) -> Option<Refusal> {
         let (Reach::Http(remote) | Reach::Sse(remote) | Reach::WebSocket(remote)) = &server.reach else { return None };
         if remote.headers_helper.is_some() {
             return None;
         }
-        let token = match self.authority(remote) {
+        let token = match authority {
             Some(authority) => authority.token().await.ok()?.0,
             None => None,
         };

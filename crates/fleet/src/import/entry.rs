@@ -8,8 +8,7 @@ use super::words::Words;
 const SHORTEST: f64 = 1000.0;
 
 /// Keys of hosts that have no meaning here, and what to do instead.
-const LEFT_OUT: [(&str, &str); 12] = [
-    ("oauth", "log in with `wharf login`"),
+const LEFT_OUT: [(&str, &str); 11] = [
     ("auth", "log in with `wharf login`, or send a header"),
     ("envFile", "put its variables into `env`"),
     ("sandbox", "servers are not put into a sandbox"),
@@ -22,6 +21,9 @@ const LEFT_OUT: [(&str, &str); 12] = [
     ("gallery", "it only says where the server was found"),
     ("version", "it only says where the server was found"),
 ];
+
+/// What other hosts know about signing in, too.
+const OAUTH: [&str; 5] = ["clientId", "clientSecret", "callbackPort", "scopes", "authServerMetadataUrl"];
 
 /// An entry in the making: what was read of the other one, and what there is to say about it.
 pub(super) struct Draft<'a> {
@@ -63,6 +65,7 @@ pub(super) fn convert(
             if let Some(helper) = draft.take("headersHelper") {
                 draft.put("headersHelper", helper.clone());
             }
+            draft.oauth(words);
         }
     }
     draft.milliseconds("timeout", "timeout", 1.0)?;
@@ -105,6 +108,23 @@ impl<'a> Draft<'a> {
             None if remote => Ok("http"),
             None => Err("has neither `command` nor `url`".to_owned()),
         }
+    }
+
+    /// What is known about signing in; the keys are the same where they mean the same.
+    fn oauth(&mut self, words: &Words<'_>) {
+        let Some(theirs) = self.take("oauth") else { return };
+        let mut ours = Map::new();
+        for (key, value) in theirs.as_object().into_iter().flatten() {
+            match value.as_str() {
+                _ if !OAUTH.contains(&key.as_str()) => {
+                    self.notes.push(format!("`oauth.{key}` was left out: it means nothing here"));
+                }
+                Some(text) => drop(ours.insert(key.clone(), words.text(text, &mut self.notes).into())),
+                None => drop(ours.insert(key.clone(), value.clone())),
+            }
+        }
+        self.put_some("oauth", (!ours.is_empty()).then_some(ours));
+        self.notes.push("sign-ins are not brought over: sign in with `wharf login`".to_owned());
     }
 
     pub(super) fn take(&mut self, key: &'static str) -> Option<&'a Value> {

@@ -7,7 +7,7 @@ use crate::config::looks_secret;
 /// Names the places of an entry that seem to hold a secret, and how to keep it out of the file.
 pub(super) fn notes(entry: &Map<String, Value>) -> Vec<String> {
     let mut notes = Vec::new();
-    for group in ["env", "headers"] {
+    for group in ["env", "headers", "oauth"] {
         for (name, value) in entry.get(group).and_then(Value::as_object).into_iter().flatten() {
             let text = value.as_str().unwrap_or_default();
             if looks_secret(name, text) {

@@ -28,7 +28,7 @@ fn claude_code_has_a_persons_servers_and_those_of_every_project() {
         "mcpServers": {
             "github": {"type": "http", "url": "https://api.githubcopilot.com/mcp/", "headers": {"Authorization": "Bearer ghp_0123456789abcdef"}},
             "memory": {"type": "stdio", "command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"], "env": {}},
-            "tracker": {"type": "sse", "url": "https://mcp.example.com/sse", "timeout": 90000, "oauth": {"clientId": "x"}},
+            "tracker": {"type": "sse", "url": "https://mcp.example.com/sse", "timeout": 90000, "oauth": {"clientId": "x", "clientSecret": "s3cr3t-0123456789abcdef", "callbackPort": 8090, "xaa": true}},
             "in-page": {"type": "sdk", "name": "x"}
         },
         "projects": {
@@ -41,8 +41,10 @@ fn claude_code_has_a_persons_servers_and_those_of_every_project() {
     insta::assert_snapshot!(shown(Host::ClaudeCode, file), @r#"
     github {"type":"stdio","command":"docker","args":["run","-e","GITHUB_TOKEN","ghcr.io/github/github-mcp-server"],"env":{"GITHUB_TOKEN":"${GITHUB_TOKEN}"}}
     memory {"type":"stdio","command":"npx","args":["-y","@modelcontextprotocol/server-memory"],"enabled":false}
-    tracker {"type":"sse","url":"https://mcp.example.com/sse","timeout":90000}
-      - `oauth` was left out: log in with `wharf login`
+    tracker {"type":"sse","url":"https://mcp.example.com/sse","oauth":{"clientId":"x","clientSecret":"s3cr3t-0123456789abcdef","callbackPort":8090},"timeout":90000}
+      - `oauth.xaa` was left out: it means nothing here
+      - sign-ins are not brought over: sign in with `wharf login`
+      - `oauth.clientSecret` holds a secret; `${CLIENTSECRET}` would keep it out of the file
     skipped github: is there for this project too, and that one was taken
     skipped in-page: its type `sdk` works only in that host
     note: another project has servers of its own; import them from there

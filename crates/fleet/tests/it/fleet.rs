@@ -1,5 +1,6 @@
 //! The fleet as its users see it.
 
+mod authenticate;
 mod changes;
 mod failing;
 mod gates;

@@ -107,7 +107,7 @@ fn failure(error: &CallError, kind: &ConnectErrorKind, looked: &Looked<'_>) -> F
     // Where a header is sent, a sign-in would not be.
     let fix = match (kind, header) {
         (ConnectErrorKind::Auth(_), Some(header)) if !has_own_header(reach) => {
-            Some(format!("{}; or {header}", render::sign_in(&looked.status.name, *scope)))
+            Some(format!("{}; or {header}", render::sign_in(&looked.status.name, *scope, looked.globals)))
         }
         (_, Some(header)) => Some(header),
         (_, None) => render::advice(error, is_remote),

@@ -17,6 +17,10 @@ pub(crate) struct State {
     pub(crate) seen: Vec<(String, String)>,
     /// How people are sent back: with this error, if there is one.
     pub(crate) denies: Option<&'static str>,
+    /// What tokens are for; the server beside it if absent.
+    pub(crate) resource: Option<String>,
+    /// Whether everybody is let in.
+    pub(crate) is_open: bool,
     /// Whether tokens stay good whoever asks to have them back.
     pub(crate) is_stubborn: bool,
     /// How whoever asked for a token last proved who they are.
@@ -182,7 +186,7 @@ fn respond(request: &Request, port: u16, state: &mut State) -> Response {
 /// A page on which everybody signs in at once.
 fn authorize(origin: &str, asked: &BTreeMap<String, String>, state: &mut State) -> Response {
     assert_eq!((asked["response_type"].as_str(), asked["code_challenge_method"].as_str()), ("code", "S256"));
-    assert_eq!(asked["resource"], format!("{origin}/mcp"));
+    assert_eq!(asked["resource"], state.resource.clone().unwrap_or_else(|| format!("{origin}/mcp")));
     state.given += 1;
     let code = format!("c0de-{}", state.given);
     let scope = asked.get("scope").cloned().unwrap_or_default();
@@ -214,7 +218,7 @@ fn token(asked: &BTreeMap<String, String>, state: &mut State) -> Response {
 
 fn mcp(origin: &str, request: &Request, state: &State) -> Response {
     let token = request.headers.get("authorization").and_then(|value| value.strip_prefix("Bearer "));
-    if !token.is_some_and(|token| state.good.contains(token)) {
+    if !state.is_open && !token.is_some_and(|token| state.good.contains(token)) {
         let metadata = format!("{origin}/.well-known/oauth-protected-resource/mcp");
         let challenge = format!("Bearer resource_metadata=\"{metadata}\"");
         return Response { status: 401, headers: vec![("www-authenticate", challenge)], body: String::new() };

@@ -6,7 +6,7 @@ use wharf_protocol::Secret;
 
 use super::Inner;
 use crate::auth::challenge::{Challenge, words};
-use crate::auth::discovery::{Explorer, Found, Issuer};
+use crate::auth::discovery::{Found, Issuer};
 use crate::auth::grant::Wanted;
 use crate::auth::query::{form, query};
 use crate::auth::store::{Client, SignIn};
@@ -34,7 +34,7 @@ impl Inner {
             return Err(OAuthError::Nobody("there is nobody to ask".to_owned()));
         };
         let (http, nearest) = self.reach().await?;
-        let found = Explorer { http: &http, endpoint: &self.endpoint, nearest }.find(challenge).await?;
+        let found = self.explorer(&http, nearest).find(challenge).await?;
         let issuer = &found.issuer;
         let Some(page) = &issuer.authorization_endpoint else {
             return Err(OAuthError::NoPage(issuer.name.clone()));
@@ -101,7 +101,7 @@ impl Inner {
     /// Gets a token as who we are, or by somebody's word for us.
     pub(super) async fn by_itself(&self, challenge: &Challenge) -> Result<(), OAuthError> {
         let (http, nearest) = self.reach().await?;
-        let found = Explorer { http: &http, endpoint: &self.endpoint, nearest }.find(challenge).await?;
+        let found = self.explorer(&http, nearest).find(challenge).await?;
         let issuer = &found.issuer;
         self.keep_secret_from(&issuer.name)?;
         let posts = self.posts(&http, nearest, &issuer.name);

@@ -232,3 +232,35 @@ async fn a_client_that_nobody_asks_signs_in_nobody() {
     assert!(error.to_string().contains("wants authorization"), "{error}");
     assert!(scene.provider.requests_to("/.well-known").is_empty());
 }
+
+#[tokio::test]
+async fn who_lets_us_in_is_looked_for_where_the_host_says() {
+    let place = "/odd/issuer";
+    let scene = Scene::with(|manners| {
+        // The server itself would lead elsewhere.
+        manners.change(RESOURCE, "authorization_servers", json!(["https://elsewhere.example"]));
+        let document = manners.documents.remove(ISSUER).unwrap();
+        manners.documents.insert(place.to_owned(), document);
+    })
+    .await;
+    let at = |place: &str| Some(format!("{}{place}", scene.provider.origin()));
+    let call = async |issuer_metadata_url: Option<String>| {
+        let options = OAuthOptions { issuer_metadata_url, ..scene.options() };
+        crate::told(super::look(&scene.session_with(options)).await)
+    };
+    assert_eq!(call(at(place)).await, "done with read");
+    assert_eq!(way(&scene), ["/mcp", RESOURCE, place, "/register", "/authorize", "/token", "/mcp"]);
+    // A token that ended is renewed there, too.
+    scene.provider.expire();
+    assert_eq!(call(at(place)).await, "done with read");
+    assert_eq!((scene.provider.renewals(), scene.person.visits()), (1, 1));
+    scene.provider.revoke_all();
+    let told = call(at("/nothing")).await;
+    assert!(told.contains("/nothing"), "{told}");
+    let told = call(Some("http://10.0.0.1/issuer".to_owned())).await;
+    assert!(told.contains("10.0.0.1"), "{told}");
+    scene.provider.mend(|manners| manners.change(place, "issuer", json!("https://elsewhere.example")));
+    let told = call(at(place)).await;
+    assert!(told.contains("https://elsewhere.example"), "{told}");
+    assert_eq!(scene.person.visits(), 1);
+}

@@ -98,18 +98,19 @@ fn what_is_known_about_signing_in_is_read() {
     .oauth;
     assert_eq!((oauth.client_id.as_deref(), oauth.client_secret.clone()), (Some("me"), Some(Secret::new("s3cr3t"))));
     assert_eq!((oauth.callback_port, oauth.scopes.clone().unwrap()), (Some(8090), vec!["read".into(), "write".into()]));
+    assert_eq!(oauth.metadata_url.as_deref(), Some("https://b/.well-known"));
     assert!(!format!("{oauth:?}").contains("s3cr3t"));
     assert_eq!(http(r#"{"url": "https://a", "oauth": {"scopes": ["a:b"]}}"#).oauth.scopes.unwrap(), ["a:b"]);
     assert_snapshot!(said(
         r#"{"url": "https://a", "oauth": {"clientid": "x", "clientSecret": 5, "callbackPort": 0, "scopes": ["a b", 1],
-            "authServerMetadataUrl": "https://b"}}"#, Scope::User), @r"
+            "authServerMetadataUrl": "b"}}"#, Scope::User), @r"
     note: x.oauth.clientid: is passed over: `clientid` is no key of `oauth`; did you mean `clientId`?
-    note: x.oauth.authServerMetadataUrl: is not used yet: who lets us in is found out from the server itself
     error: x.oauth.clientSecret: is a number, but has to be a text; put it into quotes
     error: x.oauth.clientSecret: stands there without `clientId`; add the `clientId` it belongs to
     error: x.oauth.callbackPort: 0 is no port; ports are 1 to 65535
     error: x.oauth.scopes[1]: is a number, but has to be a text; put it into quotes
     error: x.oauth.scopes[0]: has something in it that is no scope; write each scope as an item of its own
+    error: x.oauth.authServerMetadataUrl: is no URL: it has no scheme; begin it with `https://`
     ");
     check(r#"{"url": "https://a", "oauth": true}"#, "error: x.oauth: is true or false, but has to be an object");
     check(

@@ -2,6 +2,7 @@
 
 use wharf_protocol::Secret;
 
+use super::super::super::address::{Family, Unusable, check};
 use super::super::super::server::OAuthSettings;
 use super::super::super::text::At;
 use super::super::keys::{brief, nearest};
@@ -22,10 +23,6 @@ pub(super) fn read(reading: &mut Reading<'_>) -> OAuthSettings {
             None => note,
         });
     }
-    if let Some(field) = at.field("authServerMetadataUrl") {
-        let note = "is not used yet: who lets us in is found out from the server itself";
-        reading.problems.push(field.note(note));
-    }
     let client_id = text(reading, at.field("clientId"));
     let client_secret = at.field("clientSecret").and_then(|field| {
         let written = reading.text(&field)?;
@@ -37,7 +34,8 @@ pub(super) fn read(reading: &mut Reading<'_>) -> OAuthSettings {
     }
     let callback_port = port(reading, at.field("callbackPort"));
     let scopes = scopes(reading, at.field("scopes"));
-    OAuthSettings { client_id, client_secret, callback_port, scopes }
+    let metadata_url = place(reading, at.field("authServerMetadataUrl"));
+    OAuthSettings { client_id, client_secret, callback_port, scopes, metadata_url }
 }
 
 /// A text that has something in it.
@@ -50,6 +48,19 @@ fn text<'a>(reading: &mut Reading<'a>, at: Option<At<'a>>) -> Option<String> {
         return None;
     }
     Some(expanded)
+}
+
+/// An address that can be asked for a description.
+fn place<'a>(reading: &mut Reading<'a>, at: Option<At<'a>>) -> Option<String> {
+    let at = at?;
+    let url = text(reading, Some(at.clone()))?;
+    match check(&url, Family::Http) {
+        Ok(()) => Some(url),
+        Err(Unusable { why, hint }) => {
+            reading.error(&at, why, hint.unwrap_or("write where the authorization server describes itself"));
+            None
+        }
+    }
 }
 
 fn port<'a>(reading: &mut Reading<'a>, at: Option<At<'a>>) -> Option<u16> {

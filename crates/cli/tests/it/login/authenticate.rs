@@ -1,0 +1,64 @@
+//! A model that has the person at the terminal sign in.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::login::{CREDENTIALS, Reader, discreet};
+use crate::{done, on_terminal};
+
+const TURNS: &str = "- text: Let me ask.\n  tools: [{name: authenticate, arguments: {server: docs}}]\n\
+    - text: Now.\n  tools: [{name: mcp__docs__answer}]\n- text: That is all.\n";
+
+/// A person with a model that wants to use their server, and can do without.
+fn reader() -> (Reader, String) {
+    let reader = Reader::with(&serde_json::json!({}));
+    reader.person.write("turns.yaml", TURNS);
+    let model = format!("scripted:{}", reader.person.path("turns.yaml").display());
+    (reader, model)
+}
+
+#[test]
+fn a_model_has_the_person_sign_in_and_goes_on_with_the_tools() {
+    let (reader, model) = reader();
+    let line = format!("{} run -m {model} go", env!("CARGO_BIN_EXE_wharf"));
+    let answered = |answer: &str| {
+        let mut script = on_terminal(&line);
+        script.env("HOME", reader.person.path("home")).current_dir(reader.person.path("project"));
+        script.env("BROWSER", reader.browser());
+        let mut child = script.stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(answer.as_bytes()).unwrap();
+        discreet(done(&child.wait_with_output().unwrap())).out
+    };
+    let seen = answered("n\n");
+    assert!(
+        seen.contains("call authenticate with {\"server\":\"docs\"}? (the tool wants a person to be asked)"),
+        "{seen}"
+    );
+    assert!(!reader.person.path(CREDENTIALS).exists() && !seen.contains("a browser is opened"), "{seen}");
+
+    let seen = answered("y\n");
+    for words in [
+        "a browser is opened to sign in to docs",
+        "Signed in to `docs`. Its tools (2) can be called",
+        "42",
+        "That is all.",
+    ] {
+        assert!(seen.contains(words), "{words}: {seen}");
+    }
+    assert_eq!(reader.server.count("GET /authorize", ""), 1);
+    // What is there is not offered to be signed in to.
+    assert!(!answered("").contains("call authenticate with"));
+}
+
+#[test]
+fn where_nobody_is_there_nobody_is_asked_to_sign_in() {
+    let (reader, model) = reader();
+    let ran = reader.run(&["run", "-m", &model, "--json", "go"]);
+    let shown: Value = serde_json::from_str(&ran.out).unwrap();
+    let call = &shown["turns"][0]["calls"][0];
+    assert!(call["is_error"] == true && call["text"].as_str().unwrap().contains("no tool"), "{call:#}");
+    assert_eq!(shown["turns"][0]["offered"], 1, "only `read_output`");
+    assert_eq!(reader.server.count("GET /authorize", ""), 0);
+}

@@ -1,0 +1,192 @@
+//! Servers that a person signs in to while the fleet is at work: by a tool that the model calls, or elsewhere.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use wharf_client::Abilities;
+use wharf_client::auth::{Authority, MemoryStore, OAuth, OAuthOptions, Store, Visit, Visitor};
+use wharf_fleet::dispatch::{Answer, Approval, Asker, NoAsker, Question};
+use wharf_fleet::{Dispatcher, Fleet, FleetOptions, Outfit, Policy, Server, SignInWanted, State, Turn};
+use wharf_io::{HttpClient, HttpSettings};
+use wharf_protocol::{Json, ToolCall, ToolOutput, Tools as _};
+use wharf_testkit::provider::{Manners, Provider};
+use wharf_testkit::{soon, until};
+
+use super::{LONG, at};
+
+/// Somebody who goes where they are sent, after a while by a clock that stands still otherwise.
+#[derive(Clone)]
+struct Person {
+    thinks: Duration,
+}
+
+impl Visitor for Person {
+    fn begin<'a>(&'a self, _before: Option<&'a str>) -> BoxFuture<'a, Result<Box<dyn Visit>, String>> {
+        let visit: Box<dyn Visit> = Box::new(self.clone());
+        Box::pin(async move { Ok(visit) })
+    }
+}
+
+impl Visit for Person {
+    fn redirect_uri(&self) -> &'static str {
+        "http://127.0.0.1:1/callback"
+    }
+
+    fn go(self: Box<Self>, url: String, _state: String) -> BoxFuture<'static, Result<String, String>> {
+        Box::pin(async move {
+            if !self.thinks.is_zero() {
+                tokio::time::pause();
+                tokio::time::sleep(self.thinks).await;
+                tokio::time::resume();
+            }
+            let client = HttpClient::new(HttpSettings::default()).map_err(|error| error.to_string())?;
+            let mut request = http::Request::new(Vec::new().into());
+            *request.uri_mut() = url.parse().map_err(|_| "no address".to_owned())?;
+            let response = client.send(request).await.map_err(|error| error.to_string())?;
+            Ok(response.headers()["location"].to_str().map_err(|_| "no text")?.to_owned())
+        })
+    }
+}
+
+/// Somebody who says yes.
+struct Yes;
+
+impl Asker for Yes {
+    fn ask(&self, _question: Question) -> BoxFuture<'_, Answer> {
+        Box::pin(std::future::ready(Answer::Approval(Approval::Yes)))
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+    }
+}
+
+/// A server that wants a sign-in, and where sign-ins are kept.
+struct Scene {
+    provider: Provider,
+    store: Arc<dyn Store>,
+    thinks: Duration,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let provider = Provider::start(Manners::default()).await;
+        Self { provider, store: Arc::new(MemoryStore::default()), thinks: Duration::ZERO }
+    }
+
+    fn person(&self) -> OAuthOptions {
+        let person = Person { thinks: self.thinks };
+        OAuthOptions { visitor: Some(Arc::new(person)), ..OAuthOptions::new(Arc::clone(&self.store)) }
+    }
+
+    fn server(&self, text: &str) -> Server {
+        at(text, &self.provider.url())
+    }
+
+    /// A fleet whose connections bother nobody.
+    async fn open(&self, options: FleetOptions) -> Fleet {
+        let store = Arc::clone(&self.store);
+        let sign_ins = move |url: &str, _: &_| {
+            Some(Arc::new(OAuth::new(url, OAuthOptions::new(Arc::clone(&store))).unwrap()) as Arc<dyn Authority>)
+        };
+        let outfit = Outfit { sign_ins: Some(Arc::new(sign_ins)), ..Outfit::default() };
+        let fleet = Fleet::open([self.server("docs").into()], FleetOptions { outfit, ..options });
+        soon(fleet.settled(LONG)).await;
+        assert_eq!(fleet.statuses()[0].state, State::NeedsAuth, "{:?}", fleet.statuses());
+        fleet
+    }
+
+    /// The same with somebody who signs in when the model asks for it.
+    async fn with_person(&self) -> Fleet {
+        let person = self.person();
+        let signs_in = move |SignInWanted { server, challenge }: SignInWanted| {
+            assert_eq!(server.name.as_str(), "docs");
+            let wharf_fleet::Reach::Http(remote) = &server.reach else { panic!("{server:?}") };
+            let oauth = OAuth::new(&remote.url, person.clone()).unwrap();
+            Box::pin(async move {
+                assert!(challenge.unwrap().starts_with("Bearer"));
+                oauth.sign_in(None).await.map_err(|error| error.to_string())
+            }) as BoxFuture<'static, Result<(), String>>
+        };
+        self.open(FleetOptions { signs_in: Some(Arc::new(signs_in)), ..FleetOptions::default() }).await
+    }
+}
+
+fn offered(fleet: &Fleet) -> Vec<String> {
+    fleet.catalog().entries().iter().map(|entry| entry.name.to_string()).collect()
+}
+
+/// What the tool says in one turn.
+async fn authenticate(fleet: &Fleet, dispatcher: Dispatcher, server: &str) -> ToolOutput {
+    let turn = Turn { catalog: fleet.catalog(), dispatcher: Arc::new(dispatcher) };
+    let arguments: Json = json!({"server": server}).into();
+    let call = ToolCall { id: "1".into(), name: "authenticate".into(), arguments };
+    soon(turn.call(&call)).await.unwrap()
+}
+
+fn asking(asker: impl Asker + 'static) -> Dispatcher {
+    Dispatcher::new(Policy::permissive()).with_asker(Arc::new(asker)).with_limits(Some(Duration::from_secs(1)), None)
+}
+
+#[tokio::test]
+async fn a_model_has_a_person_sign_in_and_the_tools_are_there_in_the_next_turn() {
+    let mut scene = Scene::new().await;
+    // Longer than a call may take.
+    scene.thinks = Duration::from_secs(5);
+    let fleet = scene.with_person().await;
+    assert_eq!(offered(&fleet), ["authenticate"]);
+    let entry = Arc::clone(&fleet.catalog().entries()[0]);
+    let schema: Value = entry.input_schema.to_value().unwrap();
+    assert_eq!(schema["properties"]["server"]["enum"], json!(["docs"]));
+    assert!(entry.server.is_none() && entry.description.contains("(`docs`)"), "{}", entry.description);
+
+    let said = authenticate(&fleet, asking(Yes), "docs").await;
+    assert_eq!(said.text(), "Signed in to `docs`. Its tools (1) can be called from the next turn on.");
+    assert!(!said.is_error);
+    assert_eq!(offered(&fleet), ["mcp__docs__look"]);
+    let turn = Turn { catalog: fleet.catalog(), dispatcher: Arc::new(Dispatcher::new(Policy::permissive())) };
+    let call = ToolCall { id: "2".into(), name: "mcp__docs__look".into(), arguments: json!({}).into() };
+    assert_eq!(soon(turn.call(&call)).await.unwrap().text(), "done with read");
+    fleet.close().await;
+}
+
+#[tokio::test]
+async fn nobody_is_brought_to_a_sign_in_without_being_asked() {
+    let scene = Scene::new().await;
+    let fleet = scene.with_person().await;
+    let said = authenticate(&fleet, asking(NoAsker), "docs").await;
+    assert!(said.is_error && said.text().contains("nobody can be asked"), "{}", said.text());
+    assert!(scene.provider.requests_to("/authorize").is_empty());
+    // Who wants no such tool has none.
+    let fleet = scene.open(FleetOptions::default()).await;
+    assert_eq!(offered(&fleet), Vec::<String>::new());
+    fleet.close().await;
+}
+
+#[tokio::test]
+async fn a_sign_in_that_fails_is_told_to_the_model() {
+    let scene = Scene::new().await;
+    let signs_in = |_| Box::pin(async { Err("the window was closed".to_owned()) }) as BoxFuture<'static, _>;
+    let fleet = scene.open(FleetOptions { signs_in: Some(Arc::new(signs_in)), ..FleetOptions::default() }).await;
+    let said = authenticate(&fleet, asking(Yes), "docs").await;
+    assert_eq!(said.text(), "Nobody has signed in to `docs`: the window was closed");
+    assert!(said.is_error);
+    assert_eq!(offered(&fleet), ["authenticate"]);
+    fleet.close().await;
+}
+
+/// As another process would.
+#[tokio::test]
+async fn a_sign_in_that_somebody_makes_elsewhere_is_noticed() {
+    let scene = Scene::new().await;
+    let fleet = scene.open(FleetOptions::default()).await;
+    let asked = scene.provider.requests_to("/mcp").len();
+    soon(OAuth::new(&scene.provider.url(), scene.person()).unwrap().sign_in(None)).await.unwrap();
+    until(async || fleet.statuses()[0].state == State::Connected).await;
+    assert_eq!(offered(&fleet), ["mcp__docs__look"]);
+    // What is not there is not asked for again and again.
+    assert!(scene.provider.requests_to("/mcp").len() > asked);
+    fleet.close().await;
+}
