@@ -4,15 +4,20 @@
 //! read again, and tested without a clock. [`Agent`] does what it says, with any [`Model`] and any
 //! [`Tools`](wharf_protocol::Tools): a connection is nothing this crate has ever heard of.
 
+mod chance;
+mod driver;
 mod error;
 mod event;
 mod limits;
 mod metrics;
+pub mod middleware;
 mod model;
 mod result;
 mod run;
+mod scripted;
 mod trace;
 
+pub use driver::{Agent, AgentError, Checkpoint, CheckpointFile, NoTools, Turns};
 pub use error::{ModelError, ModelErrorKind};
 pub use event::{Delta, Event, EventSink};
 pub use limits::{ExitBehavior, Limit, Limits};
@@ -20,4 +25,5 @@ pub use metrics::Metrics;
 pub use model::{Answer, Ask, AskOptions, Cache, Capabilities, Model, StopReason};
 pub use result::{AgentResult, ServerStatus, Stop};
 pub use run::{InvalidRun, Run, Step};
+pub use scripted::Scripted;
 pub use trace::{TraceCall, TraceMessage, TraceResult, TraceThinking, raw_trace, trace_messages};

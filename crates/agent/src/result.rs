@@ -54,6 +54,8 @@ pub enum Stop {
     Cancelled,
     /// The model failed, and failed again.
     ModelFailed(ModelError),
+    /// A tool failed, and that was to end the run.
+    ToolFailed(String),
 }
 
 /// How a server was doing when a run was over.
@@ -80,6 +82,7 @@ impl Stop {
             Self::Limit(_) => "limit",
             Self::Cancelled => "cancelled",
             Self::ModelFailed(_) => "model_failed",
+            Self::ToolFailed(_) => "tool_failed",
         }
     }
 
@@ -92,6 +95,7 @@ impl Stop {
             Self::Limit(limit) => format!("{limit} is reached"),
             Self::Cancelled => "the run was ended".to_owned(),
             Self::ModelFailed(error) => format!("the model failed ({error})"),
+            Self::ToolFailed(reason) => format!("a tool failed ({reason})"),
         }
     }
 }

@@ -13,6 +13,8 @@
 
 mod open;
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use wharf_protocol::{CallFailed, Hints, Message, Outcome, Role, ToolCall, ToolOutput, Usage};
 
@@ -38,6 +40,8 @@ pub struct Run {
     model: Option<String>,
     stop_reason: Option<StopReason>,
     reached: Vec<Limit>,
+    /// How much time it has taken, in this process and in others.
+    spent: Duration,
     state: State,
 }
 
@@ -87,6 +91,7 @@ impl Run {
             model: None,
             stop_reason: None,
             reached: Vec::new(),
+            spent: Duration::ZERO,
             state: State::Ask { last: false },
         }
     }
@@ -225,6 +230,16 @@ impl Run {
     /// Its id.
     pub fn session_id(&self) -> &str {
         &self.session_id
+    }
+
+    /// How much time it has taken.
+    pub fn spent(&self) -> Duration {
+        self.spent
+    }
+
+    /// It has taken so much time, all together.
+    pub fn has_taken(&mut self, time: Duration) {
+        self.spent = time;
     }
 
     /// Its limits.

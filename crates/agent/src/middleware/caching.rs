@@ -1,0 +1,46 @@
+//! Asks for caching of what stays the same, where the model has such a thing.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use wharf_protocol::BoxFuture;
+
+use super::{ModelLayer, NextModel, PromptCaching, Unsupported};
+use crate::{Answer, Ask, AskOptions, Event, ModelError, ModelErrorKind};
+
+/// Asks for caching.
+#[derive(Debug)]
+pub struct Caching {
+    settings: PromptCaching,
+    warned: AtomicBool,
+}
+
+impl Caching {
+    /// Asks for it as set.
+    pub fn new(settings: PromptCaching) -> Self {
+        Self { settings, warned: AtomicBool::new(false) }
+    }
+}
+
+impl ModelLayer for Caching {
+    fn handle<'a>(&'a self, ask: Ask<'a>, next: NextModel<'a>) -> BoxFuture<'a, Result<Answer, ModelError>> {
+        if !self.settings.enabled || ask.messages.len() < self.settings.min_messages_to_cache {
+            return next.ask(ask);
+        }
+        let model = next.model();
+        if model.capabilities().prompt_caching {
+            return Box::pin(async move {
+                let options = AskOptions { cache: Some(self.settings.ttl), ..ask.options.clone() };
+                next.ask(Ask { options: &options, ..ask }).await
+            });
+        }
+        let words = format!("{}:{} caches nothing that is asked for", model.interface(), model.name());
+        match self.settings.unsupported_model_behavior {
+            Unsupported::Raise => {
+                return Box::pin(std::future::ready(Err(ModelError::new(ModelErrorKind::Invalid, words))));
+            }
+            Unsupported::Warn if !self.warned.swap(true, Ordering::Relaxed) => next.tell(Event::Warning { words }),
+            Unsupported::Warn | Unsupported::Ignore => {}
+        }
+        next.ask(ask)
+    }
+}

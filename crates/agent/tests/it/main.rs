@@ -1,0 +1,8 @@
+//! The agent, from its decisions to what becomes of them.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod driving;
+mod kit;
+mod run;
+mod trace;
