@@ -4,6 +4,7 @@
 //! read again, and tested without a clock. [`Agent`] does what it says, with any [`Model`] and any
 //! [`Tools`](wharf_protocol::Tools): a connection is nothing this crate has ever heard of.
 
+pub mod cassette;
 mod chance;
 mod driver;
 mod error;
