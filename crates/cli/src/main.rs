@@ -12,6 +12,8 @@ mod exit;
 mod failure;
 mod guard;
 mod interrupt;
+#[cfg(feature = "keychain")]
+mod keychain;
 mod limits;
 mod lint;
 mod live;

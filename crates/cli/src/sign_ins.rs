@@ -1,10 +1,11 @@
 //! The sign-ins of this person: where they are kept, and how a server's is used. Nobody is asked for one here: only
 //! `wharf login` brings a person to a page.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use wharf::auth::{Authority, Client, FileStore, OAuth, OAuthError, OAuthOptions};
+use wharf::auth::{Authority, Client, FileStore, OAuth, OAuthError, OAuthOptions, Store};
 use wharf::fleet::SignIns;
 use wharf::fleet::config::{Configured, OAuthSettings, Remote};
 
@@ -39,14 +40,36 @@ pub(crate) fn options(
     });
     let (scopes, issuer_metadata_url) = (known.scopes.clone(), known.metadata_url.clone());
     let profile = places.profile.clone();
-    Ok(OAuthOptions {
-        client,
-        scopes,
-        issuer_metadata_url,
-        profile,
-        http,
-        ..OAuthOptions::new(Arc::new(FileStore::at(folder)))
-    })
+    Ok(OAuthOptions { client, scopes, issuer_metadata_url, profile, http, ..OAuthOptions::new(store(folder)) })
+}
+
+/// Where sign-ins are kept: in the keychain if there is one and this binary knows it, otherwise in a file.
+#[cfg(feature = "keychain")]
+fn store(folder: PathBuf) -> Arc<dyn Store> {
+    match crate::keychain::Keychain::of(&folder) {
+        Ok(keychain) => Arc::new(wharf::auth::VaultStore::new(Arc::new(keychain), FileStore::at(folder))),
+        Err(_) => Arc::new(FileStore::at(folder)),
+    }
+}
+
+#[cfg(not(feature = "keychain"))]
+fn store(folder: PathBuf) -> Arc<dyn Store> {
+    Arc::new(FileStore::at(folder))
+}
+
+/// What is to be said about where a sign-in will be kept.
+#[cfg(feature = "keychain")]
+pub(crate) fn note(places: &Places) -> Option<String> {
+    let folder = places.auth.as_ref()?;
+    let reason = crate::keychain::Keychain::of(folder).err()?;
+    let file = FileStore::at(folder).file();
+    let place = file.display();
+    Some(format!("there is no keychain here ({reason}); the sign-in is kept in {place}, readable by you only"))
+}
+
+#[cfg(not(feature = "keychain"))]
+pub(crate) fn note(_: &Places) -> Option<String> {
+    None
 }
 
 /// The sign-in of the server at a URL.

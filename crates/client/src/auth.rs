@@ -30,7 +30,7 @@ pub use error::OAuthError;
 pub use grant::{Enterprise, Grant, Vouching};
 pub use oauth::{OAuth, OAuthOptions};
 pub use refusals::{Refusal, Refusals, Remembered, USUAL_LIFE};
-pub use store::{Account, Client, FileStore, MemoryStore, SignIn, Store, StoreError, Turn};
+pub use store::{Account, Client, FileStore, MemoryStore, SignIn, Store, StoreError, Turn, Vault, VaultStore};
 pub use visit::{Visit, Visitor};
 
 /// The date, in seconds since 1970: tokens end at one.

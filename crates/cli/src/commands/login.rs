@@ -14,6 +14,7 @@ use crate::failure::Subject;
 use crate::interrupt::guarded;
 use crate::live::Live;
 use crate::page::{Opened, Page};
+use crate::places::Places;
 use crate::servers::Misuse;
 use crate::setup::{How, Setup, Which};
 use crate::visit::{misused, only};
@@ -44,7 +45,7 @@ async fn signed_in(globals: &Globals, login: &Login) -> Result<Exit, Misuse> {
     let (fleet, mut is_new) = (setup.open(which, How::Anew)?, false);
     let beginning = async {
         Live::watch(&fleet, globals.quiet).await;
-        match begin(globals, login, &oauth, &fleet).await {
+        match begin(globals, login, (&oauth, &setup.places), &fleet).await {
             Ok(()) => {
                 is_new = true;
                 Exit::Done
@@ -81,7 +82,12 @@ fn oauth(setup: &Setup, login: &Login, remote: &Remote) -> Result<OAuth, Misuse>
 }
 
 /// Signs in if the server wants it, or if somebody asks for more than there is; otherwise tells how it ends.
-async fn begin(globals: &Globals, login: &Login, oauth: &OAuth, fleet: &Fleet) -> Result<(), Exit> {
+async fn begin(
+    globals: &Globals,
+    login: &Login,
+    (oauth, places): (&OAuth, &Places),
+    fleet: &Fleet,
+) -> Result<(), Exit> {
     let name = &login.name;
     let Some(status) = fleet.statuses().pop() else { return Err(Exit::Usage) };
     if status.state == State::Connected && login.scope.is_empty() {
@@ -89,6 +95,9 @@ async fn begin(globals: &Globals, login: &Login, oauth: &OAuth, fleet: &Fleet) -
     }
     if !matches!(status.state, State::Connected | State::NeedsAuth) {
         return Err(only(fleet, globals, Subject::of(name)).await.map_or_else(|exit| exit, |_| Exit::Failed));
+    }
+    if let Some(note) = sign_ins::note(places).filter(|_| !globals.quiet && !globals.json) {
+        render::note(&note);
     }
     match oauth.sign_in(challenge(&status)).await {
         Ok(()) => Ok(()),

@@ -11,6 +11,7 @@ mod lock;
 mod memory;
 #[cfg(test)]
 mod tests;
+mod vault;
 
 use std::fmt;
 
@@ -22,6 +23,7 @@ pub use file::FileStore;
 pub(super) use file::replace;
 pub(super) use lock::{lock, on_disk};
 pub use memory::MemoryStore;
+pub use vault::{Vault, VaultStore};
 
 /// Whose sign-in it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

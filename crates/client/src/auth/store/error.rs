@@ -28,6 +28,14 @@ pub enum StoreError {
         /// What came of it.
         source: Arc<io::Error>,
     },
+    /// The keychain did not do its part.
+    #[error("cannot {action} the keychain: {reason}")]
+    Vault {
+        /// What was tried.
+        action: &'static str,
+        /// What came of it.
+        reason: String,
+    },
     /// Others could read the file, and the tokens in it: close it.
     #[error("{file} is open to other users; close it with `chmod 600 '{file}'`")]
     TooOpen {

@@ -1,8 +1,11 @@
 //! What stores do, and what the file looks like.
 
+use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -148,6 +151,69 @@ async fn what_is_kept_is_there_for_all_who_share_the_store() {
     keeps_what_it_is_given(&FileStore::at(folder.path()), &FileStore::at(folder.path())).await;
     let store = MemoryStore::default();
     keeps_what_it_is_given(&store, &store).await;
+    let (folder, chest) = (tempfile::tempdir().unwrap(), Arc::new(Chest::default()));
+    let vault = || VaultStore::new(Arc::clone(&chest) as _, FileStore::at(folder.path()));
+    keeps_what_it_is_given(&vault(), &vault()).await;
+    assert!(!FileStore::at(folder.path()).file().exists());
+}
+
+/// A keychain.
+#[derive(Default)]
+struct Chest {
+    texts: Mutex<BTreeMap<String, String>>,
+    is_locked: AtomicBool,
+}
+
+impl Chest {
+    fn open(&self) -> Result<MutexGuard<'_, BTreeMap<String, String>>, String> {
+        if self.is_locked.load(Ordering::Relaxed) {
+            return Err("it is locked".to_owned());
+        }
+        Ok(self.texts.lock().unwrap())
+    }
+}
+
+impl Vault for Chest {
+    fn read(&self, name: &str) -> Result<Option<String>, String> {
+        Ok(self.open()?.get(name).cloned())
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<(), String> {
+        self.open()?.insert(name.to_owned(), text.to_owned());
+        Ok(())
+    }
+
+    fn forget(&self, name: &str) -> Result<(), String> {
+        self.open()?.remove(name);
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn what_is_in_the_file_from_before_moves_into_the_vault() {
+    let (folder, chest) = (tempfile::tempdir().unwrap(), Arc::new(Chest::default()));
+    let (file, one, two) = (FileStore::at(folder.path()), account("one"), account("two"));
+    file.keep(&one, sign_in("hush-1")).await.unwrap();
+    file.keep(&two, sign_in("hush-2")).await.unwrap();
+    file.keep_client("https://issuer.example", "default", client()).await.unwrap();
+    let store = VaultStore::new(Arc::clone(&chest) as _, file.clone());
+    assert_eq!(store.sign_in(&one).await.unwrap(), Some(sign_in("hush-1")));
+    assert_eq!(store.client("https://issuer.example", "default").await.unwrap(), Some(client()));
+    store.keep(&one, sign_in("hush-3")).await.unwrap();
+    assert_eq!(
+        (store.sign_in(&one).await.unwrap(), file.sign_in(&one).await.unwrap()),
+        (Some(sign_in("hush-3")), None)
+    );
+    // What is forgotten is forgotten in both.
+    assert_eq!(store.remove(&two).await.unwrap(), Some(sign_in("hush-2")));
+    store.forget_client("https://issuer.example", "default").await.unwrap();
+    let text = std::fs::read_to_string(file.file()).unwrap();
+    assert!(!text.contains("hush"), "{text}");
+    assert!(chest.texts.lock().unwrap().keys().all(|name| !name.contains("example")));
+    chest.is_locked.store(true, Ordering::Relaxed);
+    let why = store.sign_in(&one).await.unwrap_err().to_string();
+    assert_eq!(why, "cannot read the keychain: it is locked");
+    assert!(store.keep(&one, sign_in("hush-4")).await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,6 +222,9 @@ async fn one_at_a_time_renews_a_sign_in_and_other_accounts_do_not_wait() {
     eventually(gives_turns_one_at_a_time(&FileStore::at(folder.path()), &FileStore::at(folder.path()))).await;
     let store = MemoryStore::default();
     eventually(gives_turns_one_at_a_time(&store, &store)).await;
+    // Whoever has a keychain and whoever has none take turns with each other, too.
+    let vault = VaultStore::new(Arc::new(Chest::default()), FileStore::at(folder.path()));
+    eventually(gives_turns_one_at_a_time(&FileStore::at(folder.path()), &vault)).await;
 }
 
 #[tokio::test]
