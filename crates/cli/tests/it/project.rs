@@ -11,6 +11,9 @@ use wharf_testkit::{Script, Step, alive, descendants_of, peers, scripted_server}
 use crate::remote::{Remote, refuse, remote};
 use crate::{PROJECT, Person, Server};
 
+/// How long the slow server is waited for, in milliseconds, where nobody waits for that.
+const PATIENCE: u32 = 15_000;
+
 /// A project with three real servers and five bad ones.
 struct Project {
     person: Person,
@@ -19,7 +22,7 @@ struct Project {
 }
 
 impl Project {
-    fn new() -> Self {
+    fn new(patience: u32) -> Self {
         let root = peers();
         let at = |path: &str| root.join(path).to_str().unwrap().to_owned();
         let person = Person::new();
@@ -53,20 +56,21 @@ impl Project {
         for (name, script) in &scripts {
             servers[name] = json!({"command": scripted_server(), "args": [script.path().join("script")]});
         }
+        servers["slow"]["connectTimeout"] = json!(patience);
         person.write(PROJECT, &serde_json::to_string_pretty(&json!({ "mcpServers": servers })).unwrap());
         Self { person, _scripts: scripts.into_iter().map(|(_, script)| script).collect(), _locked: locked }
     }
 
     /// The same after its owner has looked at it and approved.
-    fn approved() -> Self {
-        let project = Self::new();
+    fn approved(patience: u32) -> Self {
+        let project = Self::new(patience);
         let ran = project.person.run(&["approve", "--all", "--yes"]);
         assert!(ran.err.contains("mcp-server-time"), "what is approved is shown: {}", ran.err);
         project
     }
 
     fn json(&self, arguments: &[&str]) -> (i32, Value) {
-        let ran = self.person.run(&[arguments, &["--json", "--connect-timeout", "15"]].concat());
+        let ran = self.person.run(&[arguments, &["--json"]].concat());
         let value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}\n{}", ran.out, ran.err));
         (ran.code, value)
     }
@@ -79,7 +83,7 @@ fn states(listed: &Value) -> Vec<String> {
 
 #[test]
 fn nothing_of_a_project_is_started_before_it_is_approved() {
-    let project = Project::new();
+    let project = Project::new(PATIENCE);
     let (code, listed) = project.json(&["list"]);
     assert_eq!(code, 0);
     let expected =
@@ -94,7 +98,7 @@ fn nothing_of_a_project_is_started_before_it_is_approved() {
 
 #[test]
 fn every_command_says_the_right_thing_of_every_server() {
-    let project = Project::approved();
+    let project = Project::approved(4_000);
     let (code, listed) = project.json(&["list"]);
     let mut found = states(&listed);
     found.sort();
@@ -115,7 +119,7 @@ fn every_command_says_the_right_thing_of_every_server() {
         server["reason"].as_str().unwrap().to_owned()
     };
     assert!(reason("broken").contains("exited with status 7"), "{}", reason("broken"));
-    assert!(reason("slow").contains("not ready within 15 s"), "{}", reason("slow"));
+    assert!(reason("slow").contains("not ready within 4 s"), "{}", reason("slow"));
     assert!(reason("twice").contains("command") && reason("twice").contains("url"), "{}", reason("twice"));
 
     let (code, tools) = project.json(&["tools"]);
@@ -127,14 +131,14 @@ fn every_command_says_the_right_thing_of_every_server() {
     let odd = server("odd")["offered"].as_array().unwrap().clone();
     assert_eq!(odd.iter().map(|tool| tool["tool"].as_str().unwrap()).collect::<Vec<_>>(), ["echo", "add"]);
 
-    let call = |arguments: &[&str]| project.person.run(&[&["call"], arguments, &["--connect-timeout", "15"]].concat());
+    let call = |arguments: &[&str]| project.person.run(&[&["call"], arguments].concat());
     let time = call(&["time", "get_current_time", "timezone=UTC"]);
     assert!(time.code == 0 && time.out.contains("UTC"), "{}", time.err);
     let echo = call(&["everything", "mcp__everything__echo", "message=hello"]);
     assert!(echo.code == 0 && echo.out.contains("hello"), "{}", echo.err);
     let codes = [
         (call(&["broken", "echo", "text=x"]), 4, "cannot find its licence"),
-        (call(&["slow", "echo", "text=x"]), 4, "not ready within 15 s"),
+        (call(&["slow", "echo", "text=x"]), 4, "not ready within 4 s"),
         (call(&["locked", "echo", "text=x"]), 3, "authorization"),
         (call(&["twice", "echo", "text=x"]), 2, "stands beside `command`"),
         (call(&["odd", "bad"]), 2, "was left out"),
@@ -145,9 +149,9 @@ fn every_command_says_the_right_thing_of_every_server() {
         assert!(ran.code == code && ran.err.contains(words), "{} instead of {code}: {}", ran.code, ran.err);
     }
 
-    let doctor = project.person.run(&["doctor", "--connect-timeout", "15"]);
+    let doctor = project.person.run(&["doctor"]);
     assert_eq!(doctor.code, 4, "{}\n{}", doctor.out, doctor.err);
-    for words in ["cannot find its licence", "not ready within 15 s", "HTTP 401", "60000 characters", "bad"] {
+    for words in ["cannot find its licence", "not ready within 4 s", "HTTP 401", "60000 characters", "bad"] {
         assert!(doctor.out.contains(words) || doctor.err.contains(words), "{words}: {}\n{}", doctor.out, doctor.err);
     }
     assert_eq!(project.person.run(&["doctor", "time"]).code, 0);
@@ -156,7 +160,7 @@ fn every_command_says_the_right_thing_of_every_server() {
 #[test]
 fn however_it_ends_no_process_of_the_project_is_left() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 130), (Signal::KILL, -1)] {
-        let project = Project::approved();
+        let project = Project::approved(PATIENCE);
         let mut wharf = project.person.wharf(&["tools"]).spawn().unwrap();
         let deadline = Instant::now() + Duration::from_secs(30);
         // The real ones are there, and one is being waited for.
