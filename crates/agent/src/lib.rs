@@ -9,6 +9,7 @@ mod event;
 mod limits;
 mod metrics;
 mod model;
+pub mod models;
 mod result;
 mod run;
 mod trace;
