@@ -13,6 +13,7 @@ mod limits;
 mod metrics;
 pub mod middleware;
 mod model;
+pub mod models;
 mod result;
 mod run;
 mod scripted;

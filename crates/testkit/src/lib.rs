@@ -4,11 +4,12 @@
 //! `scripted-server` serves the same script as a child process, and [`HttpScripted`] serves it over HTTP. The wire
 //! format is the true one. An [`EvilPeer`] stands before any server and ruins what it says. The binary `rmcp-server` is
 //! no script but a server on rmcp, to be talked to as any other peer. A [`provider`] lets people sign in, and guards a
-//! server.
+//! server. The [`models`] speak the wire formats of model providers.
 
 mod evil;
 mod http;
 mod log;
+pub mod models;
 mod modern;
 mod process;
 pub mod provider;

@@ -5,5 +5,6 @@
 mod cassettes;
 mod driving;
 mod kit;
+mod models;
 mod run;
 mod trace;

@@ -1,0 +1,15 @@
+//! The models behind wires: how each provider is asked, and what its answers mean.
+//!
+//! [`Anthropic`] speaks the Messages API, [`OpenAi`] speaks Chat Completions in all its [`Dialect`]s. Both share one way
+//! over HTTP (`wire`), one set of errors and one rule: what a provider said is kept as it was written, and said to it
+//! again byte for byte. Which model is used, and with which key, is decided elsewhere.
+
+mod anthropic;
+mod endpoint;
+mod ids;
+mod openai;
+mod wire;
+
+pub use anthropic::Anthropic;
+pub use endpoint::{Endpoint, InvalidEndpoint, Waits};
+pub use openai::{Dialect, OpenAi};

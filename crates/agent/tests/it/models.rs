@@ -1,0 +1,9 @@
+//! The models behind wires, all of them against the same expectations.
+
+mod conformance;
+mod emulated;
+mod faults;
+mod kit;
+mod quirks;
+mod requests;
+mod round_trip;

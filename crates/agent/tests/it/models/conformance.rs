@@ -1,0 +1,144 @@
+//! One conversation, the same trace from every adapter, in pieces or not.
+
+use wharf_agent::{Ask, AskOptions, Delta, Limits, Model, ModelError, Run, Step, Stop, StopReason, trace_messages};
+use wharf_protocol::{Content, Message, Offered, Role, ToolOutput};
+use wharf_testkit::eventually;
+use wharf_testkit::models::{FakeModels, Tokens, Turn};
+
+use super::kit::{ALL, Adapter, Question, json, tool};
+
+fn script() -> FakeModels {
+    let tokens = Tokens { input: 100, output: 20, cache_read: 60, cache_write: 10, reasoning: 7, cost: None };
+    FakeModels::new([
+        Turn::default()
+            .thinking("Two numbers are needed — both at once.")
+            .saying("I will look both up.")
+            .calling("call_a", "first", r#"{"n": 1.0, "é":"✓ \" \\"}"#)
+            .calling("call_b", "second", r#"{"n":2}"#)
+            .costing(tokens),
+        Turn::default().calling("call_c", "third", "{}"),
+        Turn::text("They are 1 and 2.\n\nDone. 🎉"),
+    ])
+}
+
+fn output(name: &str) -> ToolOutput {
+    match name {
+        "first" => ToolOutput::said("one"),
+        "second" => ToolOutput::error("it broke"),
+        _ => {
+            let mut output = ToolOutput::said("see:");
+            let image = r#"{"type":"image","data":"aGk=","mimeType":"image/png"}"#;
+            output.content.push(Content::from_json(json(image)));
+            output.rebuilt()
+        }
+    }
+}
+
+/// Does what a run says, and answers calls in the wrong order.
+async fn drive(model: &dyn Model, run: &mut Run, options: &AskOptions) -> Result<Vec<Delta>, ModelError> {
+    let tools: Vec<Offered> = ["first", "second", "third"].map(tool).to_vec();
+    let heard = std::sync::Mutex::new(Vec::new());
+    let listener = |delta: Delta| heard.lock().unwrap().push(delta);
+    loop {
+        match run.step() {
+            Step::Ask { .. } => {
+                let messages = run.messages().to_vec();
+                let ask = Ask { messages: &messages, tools: &tools, options, listener: &listener };
+                let answer = model.ask(&ask).await?;
+                run.answered(answer, |name| tools.iter().find(|tool| &*tool.name == name).map(|tool| tool.hints));
+            }
+            Step::Call(batch) => {
+                for (place, call) in batch.into_iter().rev() {
+                    run.returned(place, Ok(output(&call.name)));
+                }
+            }
+            Step::Done(stop) => {
+                assert_eq!(stop, Stop::Completed);
+                return Ok(heard.into_inner().unwrap());
+            }
+        }
+    }
+}
+
+async fn trace(adapter: Adapter, stream: bool) -> (String, String) {
+    let fake = script();
+    let model = adapter.model(&fake);
+    let given = vec![Message::text(Role::System, "Be brief."), Message::text(Role::User, "Which numbers?")];
+    let mut run = Run::new("s", given, Limits::default());
+    let options = AskOptions { stream, ..AskOptions::default() };
+    let deltas = eventually(drive(&*model, &mut run, &options)).await.unwrap();
+    assert_eq!(fake.left(), 0);
+    assert_eq!(run.model(), Some("fake-1"));
+    let trace = serde_json::to_string_pretty(&trace_messages(run.said())).unwrap();
+    (trace, told(&deltas))
+}
+
+/// What was told on the way, pieces of one thing put together.
+fn told(deltas: &[Delta]) -> String {
+    let mut told: Vec<String> = Vec::new();
+    let mut kind = "";
+    for delta in deltas {
+        let (this, text) = match delta {
+            Delta::Text(text) => ("text ", text.clone()),
+            Delta::Thinking(text) => ("thinking ", text.clone()),
+            Delta::ToolUse { id, name } => ("call ", format!("{id} {name}")),
+            Delta::Arguments(text) => ("arguments ", text.clone()),
+        };
+        match told.last_mut() {
+            Some(last) if this == kind && this != "call " => last.push_str(&text),
+            _ => told.push(format!("{this}{text}")),
+        }
+        kind = this;
+    }
+    told.join("\n")
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_conversation_has_the_same_trace_on_every_adapter_in_pieces_or_not() {
+    let (expected, deltas) = trace(Adapter::Anthropic, true).await;
+    insta::assert_snapshot!(expected, @"");
+    insta::assert_snapshot!(deltas, @"");
+    for adapter in ALL {
+        for stream in [true, false] {
+            let (trace, told) = trace(adapter, stream).await;
+            assert_eq!(trace, expected, "{adapter:?}, stream: {stream}");
+            assert_eq!(told, deltas, "{adapter:?}, stream: {stream}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_ends_for_the_same_reasons_everywhere() {
+    let cases = [
+        ("end_turn", "stop", StopReason::EndTurn),
+        ("stop_sequence", "stop", StopReason::EndTurn),
+        ("max_tokens", "length", StopReason::MaxTokens),
+        ("refusal", "content_filter", StopReason::Refusal),
+        ("pause_turn", "pause_turn", StopReason::Other("pause_turn".into())),
+    ];
+    for (anthropic, openai, expected) in cases {
+        for adapter in ALL {
+            let word = if adapter == Adapter::Anthropic { anthropic } else { openai };
+            for stream in [true, false] {
+                let model = adapter.model(&FakeModels::new([Turn::text("so").stopping(word)]));
+                let (answer, _) = eventually(Question::new("?").streaming(stream).ask(&*model)).await.unwrap();
+                assert_eq!(answer.stop, expected, "{adapter:?}, stream: {stream}");
+                assert_eq!(answer.message.spoken(), "so");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn over_a_real_port_it_is_the_same() {
+    tokio::time::resume();
+    for adapter in ALL {
+        let fake = FakeModels::new([Turn::text("hello").split(3, 2)]);
+        let listening = fake.listen().await;
+        let base = if adapter == Adapter::Anthropic { listening.anthropic_url() } else { listening.openai_url() };
+        let http = wharf_io::HttpClient::new(wharf_io::HttpSettings::default()).unwrap();
+        let model = adapter.at(wharf_agent::models::Endpoint::new(&base, None, http).unwrap());
+        let (answer, _) = wharf_testkit::soon(Question::new("?").ask(&*model)).await.unwrap();
+        assert_eq!(answer.message.spoken(), "hello");
+    }
+}

@@ -1,0 +1,171 @@
+//! Every way in which a provider fails ends in an error of the right kind, within its deadline.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use wharf_agent::models::{Endpoint, Waits};
+use wharf_agent::{ModelError, ModelErrorKind};
+use wharf_io::{DialTo, HttpClient, HttpSettings};
+use wharf_protocol::Secret;
+use wharf_testkit::eventually;
+use wharf_testkit::models::{FakeModels, Fault, Turn};
+
+use super::kit::{ALL, Adapter, KEY, Question, endpoint};
+
+async fn failed(adapter: Adapter, stream: bool, turn: Turn) -> ModelError {
+    let fake = FakeModels::new([turn]);
+    let model = adapter.model(&fake);
+    eventually(Question::new("?").streaming(stream).ask(&*model)).await.unwrap_err()
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_fault_is_an_error_of_its_kind_on_every_adapter() {
+    use ModelErrorKind::{Auth, ContextTooLong, Invalid, Malformed, Network, Overloaded, RateLimit, Refused, Server};
+    let status = |status: u16, kind: &str, message: &str| {
+        Turn::status(status, &[], format!(r#"{{"type":"error","error":{{"type":"{kind}","message":"{message}"}}}}"#))
+    };
+    let event = |kind: &str, message: &str| Turn::fault(Fault::ErrorEvent(kind.to_owned(), message.to_owned()));
+    let cases = [
+        (Turn::fault(Fault::CutMidEvent), Network),
+        (Turn::fault(Fault::EndEarly), Network),
+        (Turn::fault(Fault::HangUp), Network),
+        (Turn::fault(Fault::HangBeforeHead), ModelErrorKind::Timeout),
+        (Turn::fault(Fault::HangMidway), ModelErrorKind::Timeout),
+        (Turn::fault(Fault::Garbage), Malformed),
+        (event("overloaded_error", "Overloaded"), Overloaded),
+        (event("rate_limit_error", "slow down"), RateLimit),
+        (event("api_error", "oh no"), Server),
+        (event("invalid_request_error", "prompt is too long: 9 tokens > 8 maximum"), ContextTooLong),
+        (status(400, "invalid_request_error", "prompt is too long: 9 tokens > 8 maximum"), ContextTooLong),
+        (status(400, "invalid_request_error", "This model's maximum context length is 8 tokens."), ContextTooLong),
+        (status(413, "request_too_large", "no"), ContextTooLong),
+        (status(400, "invalid_request_error", "no such field"), Invalid),
+        (status(404, "not_found_error", "model: fake-1"), Invalid),
+        (status(401, "authentication_error", "invalid x-api-key"), Auth),
+        (status(403, "permission_error", "no"), Auth),
+        (status(429, "rate_limit_error", "slow down"), RateLimit),
+        (status(500, "api_error", "oh no"), Server),
+        (status(529, "overloaded_error", "Overloaded"), Overloaded),
+        (status(503, "", "no slot"), Overloaded),
+        (status(400, "content_policy_violation", "no"), Refused),
+        (Turn::status(502, &[], "<html><h1>Bad   Gateway</h1>"), Server),
+        (Turn::status(500, &[], ""), Server),
+    ];
+    for (turn, expected) in cases {
+        for adapter in ALL {
+            for stream in [true, false] {
+                let error = failed(adapter, stream, turn.clone()).await;
+                assert_eq!(error.kind, expected, "{adapter:?}, stream: {stream}, {turn:?}: {error}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_provider_says_is_told_with_its_status() {
+    let error = failed(ALL[0], true, Turn::status(502, &[], "<html><h1>Bad   Gateway</h1>")).await;
+    assert_eq!(error.to_string(), "server error: <html><h1>Bad Gateway</h1> (HTTP 502)");
+    let error = failed(ALL[1], true, Turn::status(500, &[], "")).await;
+    assert_eq!(error.to_string(), "server error: Internal Server Error (HTTP 500)");
+    let raw = r#"{"error":{"message":"Provider returned error","code":429,"metadata":{"raw":"busy, retry in 3s"}}}"#;
+    let error = failed(ALL[2], false, Turn::status(429, &[], raw)).await;
+    assert_eq!(error.to_string(), "rate limit: Provider returned error: busy, retry in 3s (HTTP 429)");
+    assert_eq!(error.retry_after, Some(Duration::from_secs(3)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_in_a_good_document_counts_with_its_code() {
+    for body in [
+        r#"{"error":{"code":502,"message":"upstream"}}"#,
+        r#"{"choices":[{"index":0,"message":{"role":"assistant","content":""},"error":{"code":502,"message":"upstream"}}]}"#,
+    ] {
+        let error = failed(ALL[2], false, Turn::status(200, &[], body)).await;
+        assert_eq!((error.kind, error.status), (ModelErrorKind::Server, Some(502)), "{body}");
+    }
+    let nothing = failed(ALL[1], false, Turn::status(200, &[], r#"{"choices":[]}"#)).await;
+    assert_eq!(nothing.kind, ModelErrorKind::Malformed);
+    let nothing = failed(ALL[0], false, Turn::status(200, &[], "{}")).await;
+    assert_eq!(nothing.kind, ModelErrorKind::Malformed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_long_to_wait_is_read_from_wherever_it_stands() {
+    let date = ("date", "Mon, 16 Nov 2026 10:00:00 GMT");
+    let body = r#"{"error":{"message":"Please try again in 250ms."}}"#;
+    let cases: [(&[(&str, &str)], &str, u64); 4] = [
+        (&[("retry-after", "7")], "{}", 7_000),
+        (&[("retry-after-ms", "1500"), ("retry-after", "2")], "{}", 1_500),
+        (&[("retry-after", "Mon, 16 Nov 2026 10:00:30 GMT"), date], "{}", 30_000),
+        (&[], body, 250),
+    ];
+    for adapter in ALL {
+        for (headers, body, millis) in cases {
+            let error = failed(adapter, true, Turn::status(429, headers, body)).await;
+            assert_eq!(error.retry_after, Some(Duration::from_millis(millis)), "{adapter:?} {headers:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_says_nothing_is_left_when_its_time_is_over() {
+    let waits = Waits { head: Duration::from_secs(20), idle: Duration::from_secs(5), whole: Duration::from_secs(60) };
+    for adapter in ALL {
+        for (fault, seconds) in [(Fault::HangBeforeHead, 20), (Fault::HangMidway, 5)] {
+            for stream in [true, false] {
+                let fake = FakeModels::new([Turn::fault(fault.clone())]);
+                let model = adapter.at(endpoint(&fake).with_waits(waits));
+                let began = Instant::now();
+                let error = eventually(Question::new("?").streaming(stream).ask(&*model)).await.unwrap_err();
+                assert_eq!(error.kind, ModelErrorKind::Timeout, "{adapter:?} {fault:?} {error}");
+                let took = began.elapsed();
+                assert!(took >= Duration::from_secs(seconds) && took < Duration::from_secs(seconds + 1), "{took:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_is_not_there_is_a_matter_of_the_network() {
+    let refuses = HttpSettings::default().dialing(|_: DialTo| async {
+        Err(std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "nobody there"))
+    });
+    let never = HttpSettings::default().dialing(|_: DialTo| std::future::pending());
+    for settings in [refuses, never] {
+        let endpoint = Endpoint::new("http://provider.test", None, HttpClient::new(settings).unwrap()).unwrap();
+        for adapter in ALL {
+            let model = adapter.at(endpoint.clone());
+            let error = eventually(Question::new("?").ask(&*model)).await.unwrap_err();
+            assert_eq!(error.kind, ModelErrorKind::Network, "{error}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_sent_and_neither_shown_nor_told_again() {
+    for adapter in ALL {
+        let echo = format!(r#"{{"error":{{"message":"Incorrect API key provided: {KEY}"}}}}"#);
+        let fake = FakeModels::new([Turn::status(401, &[], echo), Turn::text("hi")]);
+        let endpoint = endpoint(&fake).with_header("x-project", Secret::new("hidden-project")).unwrap();
+        let debug = format!("{endpoint:?}");
+        let model = adapter.at(endpoint);
+        let error = eventually(Question::new("?").ask(&*model)).await.unwrap_err();
+        let shown = format!("{debug} {error} {error:?} {}", serde_json::to_string(&error).unwrap());
+        assert!(!shown.contains(KEY) && !shown.contains("hidden-project"), "{shown}");
+        let headers = &fake.requests()[0].headers;
+        match adapter {
+            Adapter::Anthropic => assert_eq!(headers["x-api-key"], KEY),
+            Adapter::OpenAi(_) => assert_eq!(headers["authorization"], format!("Bearer {KEY}").as_str()),
+        }
+        assert_eq!(headers["x-project"], "hidden-project");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_given_up_ends_its_connection() {
+    let fake = FakeModels::new([Turn::fault(Fault::HangMidway), Turn::text("again")]);
+    let model = ALL[0].model(&fake);
+    let question = Question::new("?");
+    assert!(tokio::time::timeout(Duration::from_secs(1), question.ask(&*model)).await.is_err());
+    let (answer, _) = eventually(question.ask(&*model)).await.unwrap();
+    assert_eq!(answer.message.spoken(), "again");
+}

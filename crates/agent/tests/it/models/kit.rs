@@ -1,0 +1,102 @@
+//! Between the tests and the models: every adapter, over HTTP in memory.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::task::JoinSet;
+use wharf_agent::models::{Anthropic, Dialect, Endpoint, OpenAi};
+use wharf_agent::{Answer, Ask, AskOptions, Delta, Model, ModelError};
+use wharf_io::{DialTo, Dialed, HttpClient, HttpSettings};
+use wharf_protocol::{Hints, Json, Message, Offered, Role, Secret};
+use wharf_testkit::models::FakeModels;
+
+/// The key that must not be seen anywhere.
+pub(crate) const KEY: &str = "sk-very-secret-0123456789";
+
+/// The adapters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Adapter {
+    Anthropic,
+    OpenAi(Dialect),
+}
+
+pub(crate) const OPENAI: Adapter = Adapter::OpenAi(Dialect::OpenAi);
+pub(crate) const ALL: [Adapter; 5] = [
+    Adapter::Anthropic,
+    OPENAI,
+    Adapter::OpenAi(Dialect::OpenRouter),
+    Adapter::OpenAi(Dialect::Endpoint),
+    Adapter::OpenAi(Dialect::Ollama),
+];
+
+impl Adapter {
+    pub(crate) fn model(self, fake: &FakeModels) -> Box<dyn Model> {
+        self.at(endpoint(fake))
+    }
+
+    pub(crate) fn at(self, endpoint: Endpoint) -> Box<dyn Model> {
+        match self {
+            Self::Anthropic => Box::new(Anthropic::new(endpoint, "fake-1").unwrap()),
+            Self::OpenAi(dialect) => Box::new(OpenAi::new(dialect, endpoint, "fake-1").unwrap()),
+        }
+    }
+}
+
+pub(crate) fn endpoint(fake: &FakeModels) -> Endpoint {
+    Endpoint::new("http://provider.test/v1", Some(Secret::new(KEY)), in_memory(fake)).unwrap()
+}
+
+/// A client whose every connection leads to the provider.
+pub(crate) fn in_memory(fake: &FakeModels) -> HttpClient {
+    let (fake, tasks) = (fake.clone(), Arc::new(Mutex::new(JoinSet::new())));
+    let settings = HttpSettings::default().dialing(move |_: DialTo| {
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        tasks.lock().unwrap().spawn(fake.clone().serve_connection(theirs));
+        async move { Ok(Dialed::new(ours)) }
+    });
+    HttpClient::new(settings).unwrap()
+}
+
+/// A question, and everything that is told of its answer.
+#[derive(Default)]
+pub(crate) struct Question {
+    pub(crate) messages: Vec<Message>,
+    pub(crate) tools: Vec<Offered>,
+    pub(crate) options: AskOptions,
+}
+
+impl Question {
+    pub(crate) fn new(text: &str) -> Self {
+        Self { messages: vec![Message::text(Role::User, text)], ..Self::default() }
+    }
+
+    pub(crate) fn whole(mut self) -> Self {
+        self.options.stream = false;
+        self
+    }
+
+    pub(crate) fn streaming(mut self, stream: bool) -> Self {
+        self.options.stream = stream;
+        self
+    }
+
+    pub(crate) async fn ask(&self, model: &dyn Model) -> Result<(Answer, Vec<Delta>), ModelError> {
+        let heard = Mutex::new(Vec::new());
+        let listener = |delta: Delta| heard.lock().unwrap().push(delta);
+        let Self { messages, tools, options } = self;
+        let answer = model.ask(&Ask { messages, tools, options, listener: &listener }).await?;
+        Ok((answer, heard.into_inner().unwrap()))
+    }
+}
+
+pub(crate) fn tool(name: &str) -> Offered {
+    Offered {
+        name: name.into(),
+        description: format!("Does {name}").into(),
+        input_schema: json(r#"{"type":"object","properties":{"n":{"type":"integer"}}}"#),
+        hints: Hints { read_only: Some(true), ..Hints::default() },
+    }
+}
+
+pub(crate) fn json(text: &str) -> Json {
+    Json::parse(text).unwrap()
+}

@@ -1,0 +1,158 @@
+//! What is sent: the same conversation on each wire, and what each option adds.
+
+use serde_json::Value;
+use wharf_agent::models::{Dialect, OpenAi};
+use wharf_agent::{AskOptions, Cache};
+use wharf_protocol::{Block, BlockKind, Message, Role, ToolCall, ToolOutput};
+use wharf_testkit::eventually;
+use wharf_testkit::models::{FakeModels, Turn};
+
+use super::kit::{ALL, Adapter, OPENAI, Question, endpoint, json, tool};
+
+/// What is sent for a question.
+async fn sent(adapter: Adapter, question: &Question) -> Value {
+    let fake = FakeModels::new([Turn::text("ok")]);
+    eventually(question.ask(&*adapter.model(&fake))).await.unwrap();
+    fake.bodies().remove(0)
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap()
+}
+
+/// A conversation with everything in it, of which nothing was said by the model that is asked.
+fn conversation() -> Question {
+    let call = |id: &str, arguments: &str| {
+        Block::from(BlockKind::ToolUse(ToolCall { id: id.into(), name: "look".into(), arguments: json(arguments) }))
+    };
+    let output = |text: &str| ToolOutput::from_json(&json(text)).unwrap();
+    let messages = vec![
+        Message::text(Role::System, "Be brief."),
+        Message::text(Role::System, "Be right."),
+        Message::text(Role::User, "Look twice."),
+        Message::new(
+            Role::Assistant,
+            vec![
+                BlockKind::Thinking { text: "hm".into(), signature: Some("of another".into()) }.into(),
+                Block::text("I look."),
+                call("call.1", r#"{"b": 1, "a": 2.0}"#),
+                call("call_2", r#""{\"n\": ""#),
+            ],
+        ),
+        Message::returned(
+            "call_2".into(),
+            output(
+                r#"{"isError":true,"content":[{"type":"text","text":"no"},{"type":"image","data":"aGk=","mimeType":"image/png"},
+                {"type":"image","data":"aGk=","mimeType":"image/tiff"},{"type":"audio","data":"aGk=","mimeType":"audio/wav"},
+                {"type":"resource","resource":{"uri":"file:///x","text":"inside"}},
+                {"type":"resource_link","uri":"https://example.com/z","name":"z"},{"type":"text","text":""}]}"#,
+            ),
+        ),
+        Message::returned("call.1".into(), output(r#"{"structuredContent":{"n": 1.0}}"#)),
+        Message::text(Role::User, "And?"),
+    ];
+    let options = AskOptions { max_tokens: 100, ..AskOptions::default() };
+    Question { messages, tools: vec![tool("look"), tool("leap")], options }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conversation_on_the_messages_api() {
+    let question = Question { options: AskOptions { cache: Some(Cache::FiveMinutes), ..conversation().options }, ..conversation() };
+    insta::assert_snapshot!(pretty(&sent(Adapter::Anthropic, &question).await), @"");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conversation_on_chat_completions() {
+    insta::assert_snapshot!(pretty(&sent(OPENAI, &conversation()).await), @"");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_tools_and_options_nothing_is_sent_that_was_not_asked_for() {
+    let question = Question::new("?").whole();
+    let mut sent_by = Vec::new();
+    for adapter in ALL {
+        sent_by.push(sent(adapter, &question).await.to_string());
+    }
+    insta::assert_snapshot!(sent_by.join("\n"), @"");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_option_has_its_place() {
+    let mut question = Question::new("?").whole();
+    let schema = r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}"#;
+    question.options = AskOptions {
+        max_tokens: 4000,
+        temperature: Some(0.5),
+        thinking: Some(5000),
+        schema: Some(json(schema)),
+        cache: Some(Cache::Hour),
+        stream: false,
+    };
+    let mut sent_by = Vec::new();
+    for adapter in ALL {
+        sent_by.push(sent(adapter, &question).await.to_string());
+    }
+    insta::assert_snapshot!(sent_by.join("\n"), @"");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_mark_to_cache_is_on_the_last_tool_and_the_last_instruction_only() {
+    for (cache, ttl) in [(Cache::FiveMinutes, "5m"), (Cache::Hour, "1h")] {
+        let mut question = conversation();
+        question.options.cache = Some(cache);
+        let sent = sent(Adapter::Anthropic, &question).await;
+        let mark = serde_json::json!({"type": "ephemeral", "ttl": ttl});
+        assert_eq!(sent["tools"][1]["cache_control"], mark);
+        assert_eq!(sent["system"][1]["cache_control"], mark);
+        assert_eq!(sent.to_string().matches("cache_control").count(), 2);
+    }
+    assert!(!sent(Adapter::Anthropic, &conversation()).await.to_string().contains("cache_control"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_router_is_asked_to_cache_for_models_that_have_to_be_asked() {
+    let mut question = conversation();
+    question.options.cache = Some(Cache::FiveMinutes);
+    let sent = async |name: &str| {
+        let fake = FakeModels::new([Turn::text("ok")]);
+        let model = OpenAi::new(Dialect::OpenRouter, endpoint(&fake), name).unwrap();
+        eventually(question.ask(&model)).await.unwrap();
+        fake.bodies().remove(0)
+    };
+    let asked = sent("anthropic/claude-sonnet-5").await;
+    assert_eq!(asked.to_string().matches("cache_control").count(), 1);
+    insta::assert_snapshot!(asked["messages"][1], @"");
+    assert!(!sent("openai/gpt-5").await.to_string().contains("cache_control"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_one_wire_said_is_told_on_another_in_its_own_form() {
+    for (from, to) in [(Adapter::Anthropic, OPENAI), (OPENAI, Adapter::Anthropic)] {
+        let turn = Turn::default().thinking("hm").saying("I look.").calling("c1", "look", r#"{"n": 1.0}"#);
+        let fake = FakeModels::new([turn]);
+        let mut question = Question::new("?");
+        let (answer, _) = eventually(question.ask(&*from.model(&fake))).await.unwrap();
+        question.messages.push(answer.message);
+        question.messages.push(Message::returned("c1".into(), ToolOutput::said("one")));
+        let sent = &sent(to, &question).await["messages"][1];
+        match to {
+            Adapter::Anthropic => insta::assert_snapshot!(sent, @""),
+            Adapter::OpenAi(_) => insta::assert_snapshot!(sent, @""),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn headers_and_paths_are_those_of_the_wire() {
+    let mut lines = Vec::new();
+    for adapter in ALL {
+        let fake = FakeModels::new([Turn::text("ok")]);
+        let model = adapter.model(&fake);
+        eventually(Question::new("?").ask(&*model)).await.unwrap();
+        let seen = fake.requests().remove(0);
+        let mut names: Vec<&str> = seen.headers.keys().map(http::HeaderName::as_str).collect();
+        names.sort_unstable();
+        lines.push(format!("{} {} {} {}", model.interface(), seen.method, seen.path, names.join(" ")));
+    }
+    insta::assert_snapshot!(lines.join("\n"), @"");
+}
