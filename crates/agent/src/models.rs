@@ -2,14 +2,19 @@
 //!
 //! [`Anthropic`] speaks the Messages API, [`OpenAi`] speaks Chat Completions in all its [`Dialect`]s. Both share one way
 //! over HTTP (`wire`), one set of errors and one rule: what a provider said is kept as it was written, and said to it
-//! again byte for byte. Which model is used, and with which key, is decided elsewhere.
+//! again byte for byte.
+//! [`Providers`] makes the one that somebody names.
 
 mod anthropic;
 mod endpoint;
+mod factory;
 mod ids;
 mod openai;
+mod prices;
 mod wire;
 
 pub use anthropic::Anthropic;
 pub use endpoint::{Endpoint, InvalidEndpoint, Waits};
+pub use factory::{Interface, InvalidModel, ModelSpec, Providers, Unavailable};
 pub use openai::{Dialect, OpenAi};
+pub use prices::Priced;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::select_all;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 use wharf::Session;
 use wharf::fleet::Fleet;
 
@@ -17,6 +18,44 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// not wait for the servers: they are killed when the fleet is dropped.
 pub(crate) async fn guarded(fleet: &Fleet, work: impl Future<Output = Exit>) -> Exit {
     closing(fleet.close(), work).await
+}
+
+/// The same for work that can be told to stop and has something to say then. A second interruption does not wait for it.
+pub(crate) async fn stoppable<F: Future<Output = Exit>>(fleet: &Fleet, work: impl FnOnce(Stopped) -> F) -> Exit {
+    let mut interruptions = Interruptions::new();
+    let (stop, stopped) = watch::channel(false);
+    let work = work(Stopped(stopped));
+    tokio::pin!(work);
+    let exit = tokio::select! {
+        exit = &mut work => exit,
+        () = interruptions.next() => {
+            render::note("interrupted; closing the servers (once more to kill them now)");
+            stop.send_replace(true);
+            tokio::select! {
+                _ = tokio::time::timeout(FAREWELL, work) => {}
+                () = interruptions.next() => return Exit::Interrupted,
+            }
+            Exit::Interrupted
+        }
+    };
+    tokio::select! {
+        _ = tokio::time::timeout(FAREWELL, fleet.close()) => exit,
+        () = interruptions.next() => Exit::Interrupted,
+    }
+}
+
+/// Tells when somebody wants the work to stop.
+#[derive(Clone)]
+pub(crate) struct Stopped(watch::Receiver<bool>);
+
+impl Stopped {
+    /// Completes when that is so.
+    pub(crate) async fn come(&mut self) {
+        if self.0.wait_for(|stop| *stop).await.is_err() {
+            // Nobody is left who could.
+            std::future::pending().await
+        }
+    }
 }
 
 /// The same for sessions that are in no fleet.

@@ -23,7 +23,6 @@ mod places;
 mod program;
 mod remembered;
 mod render;
-mod scripted;
 mod servers;
 mod setup;
 mod sign_ins;

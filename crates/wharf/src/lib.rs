@@ -46,6 +46,9 @@ pub mod server {
 /// Many servers: configuration, states, catalogs and dispatch.
 pub use wharf_fleet as fleet;
 
+/// One run of an agent: the loop, the models, the limits, and everything that happened.
+pub use wharf_agent as agent;
+
 pub use gather::{
     DescribeError, Gathered, OVERALL_LIMIT, SERVER_LIMIT, SessionStack, all_tools, connect_all, override_descriptions,
     tool_descriptions,
@@ -60,12 +63,12 @@ pub use wharf_client::{
     Transport, UnknownProtocol, WebSocket, session_loss,
 };
 pub use wharf_io::{
-    ChildSpec, Dial, DialTo, Dialed, Environment, Exit, Grace, GroupWatcher, HttpSettings, InvalidSettings,
+    ChildSpec, Dial, DialTo, Dialed, Environment, Exit, Grace, GroupWatcher, HttpClient, HttpSettings, InvalidSettings,
     ManageError, Managed, ManagedSpec, Proxies, Resolve, SpawnError, Way, stop_all,
 };
 pub use wharf_protocol::{
-    CallFailed, Content, ContentKind, Hints, ImageFormat, ImageSource, InvalidName, Item, Json, Listed, Offered,
-    Prompt, Quarantined, Resource, ResourceBody, ResourceTemplate, ResultContent, Secret, ServerName,
-    Status as ResultStatus, Tool, ToolCall, ToolOutput, ToolRef, ToolResult, ToolTrace, Tools, TraceEvent,
-    TraceFailure, TraceSink, TraceStep, schema_accepts,
+    Block, BlockKind, CallFailed, Content, ContentKind, Hints, ImageFormat, ImageSource, InvalidName, Item, Json,
+    Listed, Message, Offered, Prompt, Quarantined, Resource, ResourceBody, ResourceTemplate, ResultContent, Role,
+    Secret, ServerName, Status as ResultStatus, Tool, ToolCall, ToolOutput, ToolRef, ToolResult, ToolTrace, Tools,
+    TraceEvent, TraceFailure, TraceSink, TraceStep, Usage, schema_accepts,
 };

@@ -87,7 +87,9 @@ pub(super) async fn post<'a>(
 pub(super) async fn get(endpoint: &Endpoint, path: &str) -> Result<String, ModelError> {
     match send(endpoint, Method::GET, path, Bytes::new(), Expect::Document).await? {
         Reply::Document(text) => Ok(text),
-        Reply::Events(_) => Err(endpoint.error(ModelErrorKind::Malformed, "there are events where none were asked for")),
+        Reply::Events(_) => {
+            Err(endpoint.error(ModelErrorKind::Malformed, "there are events where none were asked for"))
+        }
     }
 }
 

@@ -1,27 +1,38 @@
-//! `wharf run`: a model over the tools of the fleet. So far the model is a script; what it is given is what any model
-//! will be given, and its calls go the way all calls go.
+//! `wharf run`: a model over the tools of the fleet, from the question to the answer.
 
-use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+mod choose;
+mod screen;
+mod shown;
+mod stream;
+mod tape;
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
-use serde::Serialize;
+use wharf::agent::middleware::Middleware;
+use wharf::agent::{
+    Agent, AgentResult, AskOptions, CheckpointFile, EventSink, Limits, Model, Run as AgentRun, ServerStatus, Stop,
+    Turns,
+};
 use wharf::fleet::dispatch::{Condition, Rule, Spill, Then};
 use wharf::fleet::{Dispatcher, Fleet, State, Status, Turn};
-use wharf::{Json, ToolCall, ToolOutput, ToolTrace, Tools, TraceEvent, TraceSink};
+use wharf::{Message, Role, Tools};
 
 use crate::args::Globals;
 use crate::asker::whoever_is_there;
 use crate::dispatcher::{dispatcher, policy};
 use crate::exit::Exit;
-use crate::interrupt::guarded;
+use crate::interrupt::{Stopped, stoppable};
 use crate::live::Live;
 use crate::render;
-use crate::scripted::Turns;
 use crate::servers::{Misuse, misuse};
 use crate::setup::{How, Setup};
+use screen::Screen;
+use shown::{Recorder, Shown};
+use stream::Stream;
+use tape::Tape;
 
 /// How long servers that nobody called required are waited for before the first turn.
 const GRACE: Duration = Duration::from_secs(10);
@@ -30,27 +41,80 @@ const PATIENCE: Duration = Duration::from_secs(10 * 60);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
-    /// The model: `scripted:FILE`, which says what the file tells it to
+    /// The model: `anthropic:NAME`, `openai:NAME`, `openrouter:NAME`, `ollama:NAME`, `openai-endpoint:URL#NAME`, or
+    /// `scripted:FILE`. Without it, one there is a key for, or one of an Ollama on this machine
     #[arg(short, long, value_name = "MODEL")]
-    model: String,
+    model: Option<String>,
+    /// What the model is told before anything else
+    #[arg(long, value_name = "TEXT")]
+    system: Option<String>,
     /// Do nothing unless every server is there
     #[arg(long)]
     strict: bool,
     /// The most turns there may be
-    #[arg(long, value_name = "N", default_value_t = NonZeroUsize::new(25).expect("it is not zero"))]
-    max_turns: NonZeroUsize,
+    #[arg(long, value_name = "N", default_value_t = NonZeroU32::new(25).expect("it is not zero"))]
+    max_turns: NonZeroU32,
+    /// The most calls of tools there may be
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    max_tool_calls: u32,
+    /// The most tokens that may go in and come out, all together
+    #[arg(long, value_name = "N")]
+    max_tokens: Option<u64>,
+    /// What may be spent, in US dollars
+    #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
+    max_cost: Option<f64>,
+    /// How long it may take, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    max_time: Option<Duration>,
     /// Calls that need not be asked about, for example `mcp__git__*` or `server:git !hint:destructive`. May be given
     /// several times
     #[arg(long, value_name = "CONDITION")]
     allow: Vec<String>,
+    /// Tell the tools to the model in words, for one that has never heard of tools
+    #[arg(long)]
+    emulate_tools: bool,
+    /// Write every question and every call with what came of it to a file
+    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
+    record: Option<PathBuf>,
+    /// Answer everything from such a file: no model is asked and no server started
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
+    /// Write down how far the run is, before and after whatever it does
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
+    /// Go on with a run that was written down, in the same file. What has been done is not done again
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["checkpoint", "prompt", "system"])]
+    resume: Option<PathBuf>,
+    /// What is written to stdout: the answer, everything in one JSON value, or one for each thing that happens
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = Output::Text)]
+    output: Output,
     /// What the model is asked
-    prompt: String,
+    #[arg(required_unless_present = "resume")]
+    prompt: Option<String>,
+}
+
+/// What is written to stdout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Output {
+    Text,
+    Json,
+    StreamJson,
+}
+
+/// Everything a run needs besides the servers.
+struct Prepared {
+    model: Arc<dyn Model>,
+    run: AgentRun,
+    tape: Tape,
+    output: Output,
 }
 
 pub(crate) async fn run(globals: &Globals, run: Run) -> Exit {
     let recorder = Arc::<Recorder>::default();
     let prepared = async {
-        let turns = Turns::read(&scripted(&run.model)?)?;
+        let prepared = prepare(globals, &run).await?;
+        // A recording answers for the servers too.
+        let globals = &if run.replay.is_some() { without_servers(globals) } else { globals.clone() };
         let setup = Setup::load(globals).await?;
         if let Some(missing) = setup.missing(run.strict).into_iter().next() {
             return Err(missing);
@@ -68,25 +132,46 @@ pub(crate) async fn run(globals: &Globals, run: Run) -> Exit {
             fleet.offer(read_output);
         }
         setup.follow(&fleet);
-        Ok((turns, Arc::new(dispatcher), fleet))
+        Ok((prepared, Arc::new(dispatcher), fleet))
     };
-    let (turns, dispatcher, fleet) = match prepared.await {
+    let (prepared, dispatcher, fleet) = match prepared.await {
         Ok(prepared) => prepared,
         Err(misuse) => {
             render::misuse(&misuse);
             return Exit::Usage;
         }
     };
-    guarded(&fleet, async { Box::pin(converse(globals, &run, &turns, (&fleet, &dispatcher, &recorder))).await }).await
+    let work = |stopped| Box::pin(converse(globals, &run, prepared, (&fleet, dispatcher, recorder), stopped));
+    stoppable(&fleet, work).await
 }
 
-/// The file of a scripted model.
-fn scripted(model: &str) -> Result<PathBuf, Misuse> {
-    let file = model.strip_prefix("scripted:").filter(|file| !file.is_empty());
-    file.map(|file| Path::new(file).to_owned()).ok_or_else(|| {
-        let hint = "write -m scripted:turns.yaml; a turn is `- text: …` and the tools it calls";
-        misuse(format!("there is no model `{model}`: models are scripted so far"), Some(hint))
-    })
+/// The same without any server: what a recording says is all there is.
+fn without_servers(globals: &Globals) -> Globals {
+    Globals { only_mcp: true, mcp: Vec::new(), ..globals.clone() }
+}
+
+async fn prepare(globals: &Globals, run: &Run) -> Result<Prepared, Misuse> {
+    let output = if globals.json { Output::Json } else { run.output };
+    let limits = Limits {
+        model_calls: run.max_turns.get(),
+        tool_calls: run.max_tool_calls,
+        tokens: run.max_tokens,
+        cost_usd: run.max_cost,
+        time: run.max_time,
+        ..Limits::default()
+    };
+    let agent_run = match (&run.resume, &run.prompt) {
+        (Some(file), _) => CheckpointFile::read(file)
+            .await
+            .map_err(|error| misuse(error.to_string(), Some("a run is written down with --checkpoint FILE")))?,
+        (None, prompt) => {
+            let system = run.system.iter().map(|text| Message::text(Role::System, text.clone()));
+            let asked = prompt.iter().map(|text| Message::text(Role::User, text.clone()));
+            AgentRun::new(shown::session_id(), system.chain(asked).collect(), limits)
+        }
+    };
+    let (model, tape) = tape::thread(run, globals).await?;
+    Ok(Prepared { model, run: agent_run, tape, output })
 }
 
 /// Where outputs are kept that are too long for a model.
@@ -100,57 +185,90 @@ fn allowed(text: &str) -> Result<Rule, Misuse> {
     Ok(Rule { when, then: Then::Allow, name: Some(format!("--allow {text}")) })
 }
 
+fn dollars(text: &str) -> Result<f64, String> {
+    let dollars: f64 = text.trim_start_matches('$').parse().map_err(|_| "this is no amount of dollars".to_owned())?;
+    if dollars.is_finite() && dollars >= 0.0 { Ok(dollars) } else { Err("this is no amount of dollars".to_owned()) }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let words = || "it is a number of seconds, for example 30 or 2.5".to_owned();
+    text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).ok_or_else(words)
+}
+
 async fn converse(
     globals: &Globals,
     run: &Run,
-    turns: &Turns,
-    (fleet, dispatcher, recorder): (&Fleet, &Arc<Dispatcher>, &Recorder),
+    prepared: Prepared,
+    (fleet, dispatcher, recorder): (&Fleet, Arc<Dispatcher>, Arc<Recorder>),
+    mut stopped: Stopped,
 ) -> Exit {
-    if let Err(missing) = wait(globals, run, fleet).await {
+    let waited = tokio::select! {
+        waited = wait(globals, run, fleet) => waited,
+        () = stopped.come() => return Exit::Interrupted,
+    };
+    if let Err(missing) = waited {
         for status in &missing {
             not_there(status, globals);
         }
         return missing.iter().map(Exit::from).max().unwrap_or(Exit::Unreachable);
     }
-    let (mut said, mut answer) = (Vec::new(), None);
-    for (number, canned) in turns.iter().enumerate().take(run.max_turns.get()) {
-        // What is offered may change between turns, never inside one.
-        let turn = Turn { catalog: fleet.catalog(), dispatcher: Arc::clone(dispatcher) };
-        let calls = canned.calls(number + 1);
-        if !globals.json && !globals.quiet {
-            show(&canned.text, &calls, number + 1 == turns.len());
-        }
-        let results = carry_out(&turn, &calls).await;
-        let calls = calls.iter().zip(results).map(|(call, result)| ShownCall::new(call, result, recorder)).collect();
-        let notes = turn.catalog.notes().map(ToString::to_string).collect();
-        let shown = ShownTurn { offered: turn.offered().len(), notes, text: canned.text.clone(), calls };
-        if !globals.json && !globals.quiet {
-            shown.calls.iter().for_each(ShownCall::tell);
-        }
-        answer = shown.calls.is_empty().then(|| canned.text.clone());
-        said.push(shown);
+    let Prepared { model, run: mut agent_run, tape, output } = prepared;
+    let screen = Arc::new(Screen::new(globals, output));
+    recorder.tell(Arc::clone(&screen));
+    let sink: Arc<dyn EventSink> = match output {
+        Output::StreamJson => Arc::new(Stream::new()),
+        Output::Text | Output::Json => Arc::clone(&screen) as _,
+    };
+    let turns = tape.turns(catalogs(fleet, dispatcher));
+    let asked = format!("{}:{}", model.interface(), model.name());
+    let mut agent = Agent::new(model, turns)
+        .with_options(AskOptions { stream: true, ..AskOptions::default() })
+        .with_middleware(tape.middleware())
+        .with_events(sink);
+    if let Some(file) = run.checkpoint.as_ref().or(run.resume.as_ref()) {
+        agent = agent.with_checkpoint(Arc::new(CheckpointFile::new(file)));
     }
-    let limit_reached = turns.len() > run.max_turns.get();
-    let exit = if answer.is_some() && !limit_reached { Exit::Done } else { Exit::Failed };
-    let written = if globals.json {
-        let servers = fleet.statuses().iter().map(ShownServer::new).collect();
-        let (version, prompt, model) = (1, &*run.prompt, &*run.model);
-        let final_response = answer.as_deref().filter(|_| !limit_reached);
-        render::json(&Shown { version, model, prompt, final_response, limit_reached, turns: &said, servers }).await
-    } else if limit_reached {
-        render::error(
-            &format!("the limit of {} turns was reached", run.max_turns),
-            &[],
-            Some("give more with --max-turns"),
-        );
-        Exit::Done
-    } else if let Some(answer) = answer {
-        render::out(render::for_stdout(answer)).await
-    } else {
-        render::error("the script ended with calls and without an answer", &[], None);
-        Exit::Done
+    let finished = agent.run(&mut agent_run, stopped.come()).await;
+    let mut result = finished.unwrap_or_else(|error| *error.result);
+    result.servers = fleet.statuses().iter().map(server_status).collect();
+    let mut exit = exit_of(&result);
+    if let Err(words) = tape.finish() {
+        render::error(&words, &[], Some("record it again with --record, or mend what has changed"));
+        exit = exit.max(Exit::Failed);
+    }
+    let written = match output {
+        Output::Json | Output::StreamJson => {
+            let prompt = run.prompt.as_deref();
+            let told = recorder.taken();
+            let shown = Shown::new(&asked, prompt, (&result, &told));
+            if output == Output::Json { render::json(&shown).await } else { render::json(&shown.last()).await }
+        }
+        Output::Text => screen.finish(&result).await,
     };
     exit.max(written)
+}
+
+/// What is offered may change between turns, never inside one.
+fn catalogs(fleet: &Fleet, dispatcher: Arc<Dispatcher>) -> Arc<dyn Turns> {
+    let fleet = fleet.clone();
+    Arc::new(move || Arc::new(Turn { catalog: fleet.catalog(), dispatcher: Arc::clone(&dispatcher) }) as Arc<dyn Tools>)
+}
+
+fn exit_of(result: &AgentResult) -> Exit {
+    match result.stop {
+        Stop::Completed if result.final_response.is_some() => Exit::Done,
+        Stop::Cancelled => Exit::Interrupted,
+        _ => Exit::Failed,
+    }
+}
+
+fn server_status(status: &Status) -> ServerStatus {
+    ServerStatus {
+        name: status.name.to_string(),
+        state: status.state.to_string(),
+        reason: status.reason.as_ref().map(ToString::to_string),
+        tools: status.tools,
+    }
 }
 
 /// Waits for the servers that are needed, and a little for the others.
@@ -189,122 +307,14 @@ fn not_there(status: &Status, globals: &Globals) {
     render::error(&format!("{} is {}{reason}", status.name, status.state), &[], None);
 }
 
-/// Carries out the calls of a turn: those that only read together, the others one after the other, each in its place.
-pub(crate) async fn carry_out(tools: &dyn Tools, calls: &[ToolCall]) -> Vec<Result<ToolOutput, wharf::CallFailed>> {
-    let only_reads = |call: &ToolCall| {
-        let offered = tools.offered().iter().find(|offered| *offered.name == *call.name);
-        offered.is_some_and(|offered| offered.hints.read_only == Some(true))
-    };
-    let mut results = Vec::new();
-    let mut rest = calls;
-    while let Some(first) = rest.first() {
-        let together = if only_reads(first) { rest.iter().take_while(|call| only_reads(call)).count() } else { 1 };
-        let (now, later) = rest.split_at(together);
-        results.extend(join_all(now.iter().map(|call| tools.call(call))).await);
-        rest = later;
+/// The layers of a run; a recording has waited already.
+fn layers(patient: bool) -> Middleware {
+    let mut middleware = Middleware::default();
+    // Nobody who calls from a terminal has asked for caching.
+    middleware.prompt_caching.unsupported_model_behavior = wharf::agent::middleware::Unsupported::Ignore;
+    if !patient {
+        middleware.model_retry.initial_delay = 0.0;
+        middleware.tool_retry.initial_delay = 0.0;
     }
-    results
-}
-
-fn show(text: &str, calls: &[ToolCall], last: bool) {
-    // The last word is the answer, and goes where data goes.
-    let is_answer = last && calls.is_empty();
-    if !text.is_empty() && !is_answer {
-        render::note(text);
-    }
-    for call in calls {
-        render::note(&format!("→ {} {}", call.name, render::brief(call.arguments.as_str(), 200)));
-    }
-}
-
-/// Keeps the story of every call.
-#[derive(Default)]
-struct Recorder(Mutex<Vec<ToolTrace>>);
-
-impl Recorder {
-    fn take(&self, id: &str) -> Option<ToolTrace> {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let position = told.iter().position(|trace| *trace.id == *id)?;
-        Some(told.remove(position))
-    }
-}
-
-impl TraceSink for Recorder {
-    fn record(&self, event: TraceEvent) {
-        if let TraceEvent::ToolFinished(trace) = event {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(*trace);
-        }
-    }
-}
-
-/// What `--json` shows.
-#[derive(Serialize)]
-struct Shown<'a> {
-    version: u32,
-    model: &'a str,
-    prompt: &'a str,
-    final_response: Option<&'a str>,
-    limit_reached: bool,
-    turns: &'a [ShownTurn],
-    servers: Vec<ShownServer>,
-}
-
-#[derive(Serialize)]
-struct ShownTurn {
-    /// How many tools the model could choose from.
-    offered: usize,
-    /// What was done to what the servers offered: cut, overridden, left out.
-    notes: Vec<String>,
-    text: String,
-    calls: Vec<ShownCall>,
-}
-
-#[derive(Serialize)]
-struct ShownCall {
-    id: Arc<str>,
-    name: Arc<str>,
-    arguments: Json,
-    is_error: bool,
-    /// What the model reads.
-    text: String,
-    /// Whether a call without an answer may have run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    outcome: Option<&'static str>,
-    /// What was decided and changed on the way.
-    trace: Option<ToolTrace>,
-}
-
-#[derive(Serialize)]
-struct ShownServer {
-    name: String,
-    state: State,
-    reason: Option<String>,
-    tools: usize,
-}
-
-impl ShownServer {
-    fn new(status: &Status) -> Self {
-        let reason = status.reason.as_ref().map(ToString::to_string);
-        Self { name: status.name.to_string(), state: status.state, reason, tools: status.tools }
-    }
-}
-
-impl ShownCall {
-    fn new(call: &ToolCall, result: Result<ToolOutput, wharf::CallFailed>, recorder: &Recorder) -> Self {
-        let (is_error, text, outcome) = match result {
-            Ok(output) => (output.is_error, output.text(), None),
-            Err(failed) => (true, failed.reason, Some(failed.outcome.as_str())),
-        };
-        let ToolCall { id, name, arguments } = call.clone();
-        Self { trace: recorder.take(&id), id, name, arguments, is_error, text, outcome }
-    }
-
-    fn tell(&self) {
-        let text = render::brief(&self.text, 400);
-        if self.is_error {
-            render::warning(&format!("{}: {text}", self.name));
-        } else {
-            render::note(&format!("← {}: {text}", self.name));
-        }
-    }
+    middleware
 }

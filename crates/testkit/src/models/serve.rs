@@ -82,8 +82,7 @@ async fn answer(models: FakeModels, request: Request<Incoming>, connection: u64)
         match fault {
             Fault::Status(status, headers, body) => {
                 let response = http::Response::builder().status(*status).header("content-type", "application/json");
-                let response =
-                    headers.iter().fold(response, |response, (name, value)| response.header(name, value));
+                let response = headers.iter().fold(response, |response, (name, value)| response.header(name, value));
                 return response.body(Pieces::whole(body.clone().into())).map_err(io::Error::other);
             }
             Fault::HangBeforeHead => std::future::pending().await,

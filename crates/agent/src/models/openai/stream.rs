@@ -61,8 +61,7 @@ struct Building {
 pub(super) async fn read(model: &OpenAi, ask: &Ask<'_>, mut stream: Stream<'_>) -> Result<Answer, ModelError> {
     let whole = Whole { raw: Json::from(Value::Null), finish: None, id: None, model: None, usage: Value::Null };
     let ids = Ids::of(ask.messages);
-    let mut coming =
-        Coming { model, ask, ids, message: Map::new(), calls: Vec::new(), latest: None, whole };
+    let mut coming = Coming { model, ask, ids, message: Map::new(), calls: Vec::new(), latest: None, whole };
     loop {
         match stream.next().await? {
             Next::Piece(piece) => coming.hear(&piece.data)?,

@@ -154,7 +154,8 @@ impl Complaint {
             }
         };
         // What stands behind a gateway has often said more.
-        let behind = error.pointer("/metadata/raw").map(|raw| raw.as_str().map_or_else(|| raw.to_string(), str::to_owned));
+        let behind =
+            error.pointer("/metadata/raw").map(|raw| raw.as_str().map_or_else(|| raw.to_string(), str::to_owned));
         let message = match behind {
             Some(raw) if !raw.is_empty() && raw != "null" => format!("{message}: {}", brief(&raw, "")),
             _ => message,

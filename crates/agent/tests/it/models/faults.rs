@@ -126,9 +126,8 @@ async fn a_provider_that_says_nothing_is_left_when_its_time_is_over() {
 
 #[tokio::test(start_paused = true)]
 async fn a_provider_that_is_not_there_is_a_matter_of_the_network() {
-    let refuses = HttpSettings::default().dialing(|_: DialTo| async {
-        Err(std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "nobody there"))
-    });
+    let refuses = HttpSettings::default()
+        .dialing(|_: DialTo| async { Err(std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "nobody there")) });
     let never = HttpSettings::default().dialing(|_: DialTo| std::future::pending());
     for settings in [refuses, never] {
         let endpoint = Endpoint::new("http://provider.test", None, HttpClient::new(settings).unwrap()).unwrap();

@@ -63,7 +63,8 @@ async fn calls_with_one_index_for_all_are_told_apart_by_their_ids() {
     let turn = Turn::default().calling("a", "one", r#"{"n":1}"#).calling("b", "two", r#"{"n":2}"#);
     let fake = FakeModels::new([turn.with(Fault::SameIndex)]);
     let (answer, _) = eventually(Question::new("?").ask(&*OPENAI.model(&fake))).await.unwrap();
-    let calls: Vec<_> = answer.message.calls().map(|call| format!("{} {} {}", call.id, call.name, call.arguments)).collect();
+    let calls: Vec<_> =
+        answer.message.calls().map(|call| format!("{} {} {}", call.id, call.name, call.arguments)).collect();
     assert_eq!(calls, [r#"a one {"n":1}"#, r#"b two {"n":2}"#]);
 }
 
@@ -104,7 +105,8 @@ async fn arguments_of_nothing_are_an_empty_object() {
         for stream in [true, false] {
             let written = if stream { "" } else { "{}" };
             let fake = FakeModels::new([Turn::default().calling("a", "one", written)]);
-            let (answer, _) = eventually(Question::new("?").streaming(stream).ask(&*adapter.model(&fake))).await.unwrap();
+            let (answer, _) =
+                eventually(Question::new("?").streaming(stream).ask(&*adapter.model(&fake))).await.unwrap();
             assert_eq!(answer.message.calls().next().unwrap().arguments.as_str(), "{}", "{adapter:?}");
         }
     }
@@ -116,7 +118,8 @@ async fn what_it_cost_is_told_in_the_same_numbers_everywhere() {
     for adapter in ALL {
         for stream in [true, false] {
             let fake = FakeModels::new([Turn::text("so").costing(tokens)]);
-            let (answer, _) = eventually(Question::new("?").streaming(stream).ask(&*adapter.model(&fake))).await.unwrap();
+            let (answer, _) =
+                eventually(Question::new("?").streaming(stream).ask(&*adapter.model(&fake))).await.unwrap();
             let expected = Usage {
                 input_tokens: 100,
                 output_tokens: 20,
@@ -154,10 +157,8 @@ async fn thoughts_are_shown_by_whichever_name_they_come() {
                 eventually(Question::new("?").streaming(stream).ask(&*OPENAI.model(&fake))).await.unwrap();
             let BlockKind::Thinking { text, .. } = &answer.message.content[0].kind else { panic!("{answer:?}") };
             assert_eq!((text.as_str(), answer.message.spoken().as_str()), ("hm", "so"));
-            let told: String = deltas
-                .iter()
-                .map(|delta| if let Delta::Thinking(text) = delta { text.as_str() } else { "" })
-                .collect();
+            let told: String =
+                deltas.iter().map(|delta| if let Delta::Thinking(text) = delta { text.as_str() } else { "" }).collect();
             assert_eq!(told, "hm", "{field}");
         }
     }

@@ -57,7 +57,10 @@ fn conversation() -> Question {
 
 #[tokio::test(start_paused = true)]
 async fn a_conversation_on_the_messages_api() {
-    let question = Question { options: AskOptions { cache: Some(Cache::FiveMinutes), ..conversation().options }, ..conversation() };
+    let question = Question {
+        options: AskOptions { cache: Some(Cache::FiveMinutes), ..conversation().options },
+        ..conversation()
+    };
     insta::assert_snapshot!(pretty(&sent(Adapter::Anthropic, &question).await), @"");
 }
 
@@ -79,7 +82,8 @@ async fn without_tools_and_options_nothing_is_sent_that_was_not_asked_for() {
 #[tokio::test(start_paused = true)]
 async fn every_option_has_its_place() {
     let mut question = Question::new("?").whole();
-    let schema = r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}"#;
+    let schema =
+        r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}"#;
     question.options = AskOptions {
         max_tokens: 4000,
         temperature: Some(0.5),

@@ -1,0 +1,101 @@
+//! Which model is asked: the one that is named, or one there is a key for, or one on this machine.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use wharf::HttpClient;
+use wharf::agent::models::{Interface, ModelSpec, Providers};
+use wharf::agent::{Model, Scripted};
+
+use super::Run;
+use crate::args::Globals;
+use crate::network;
+use crate::render;
+use crate::servers::{Misuse, misuse};
+use crate::surroundings::variable;
+
+/// The largest file of turns that is read.
+const LARGEST: u64 = 16 * 1024 * 1024;
+/// How long connecting to a provider may take.
+const CONNECT: Duration = Duration::from_secs(30);
+/// How long an Ollama on this machine may take to say what it has.
+const NEARBY: Duration = Duration::from_millis(500);
+
+/// The model of a run.
+pub(super) async fn model(run: &Run, globals: &Globals) -> Result<Arc<dyn Model>, Misuse> {
+    let get = |name: &str| variable(&[name]);
+    let http = |url: &str| client(url).map_err(|misuse| misuse.what);
+    let providers = Providers { variable: &get, http: &http, emulate_tools: run.emulate_tools };
+    let named = run.model.clone().or_else(|| variable(&["WHARF_MODEL"]));
+    let spec = match &named {
+        Some(text) => text
+            .parse()
+            .map_err(|error: wharf::agent::models::InvalidModel| misuse(error.to_string(), Some(&error.hint)))?,
+        None => picked(&providers, globals).await?,
+    };
+    match spec.interface {
+        Interface::Scripted => scripted(Path::new(&spec.name)),
+        Interface::Manual => Err(misuse(
+            "manual models cannot be run yet".to_owned(),
+            Some("record a run with --record FILE, and play it with --replay FILE"),
+        )),
+        _ => providers.make(&spec).map_err(|error| misuse(error.to_string(), Some(&error.hint))),
+    }
+}
+
+fn client(url: &str) -> Result<HttpClient, Misuse> {
+    let settings = network::settings(CONNECT, url)?;
+    HttpClient::new(settings).map_err(|error| misuse(error.to_string(), None))
+}
+
+/// Somebody named no model.
+async fn picked(providers: &Providers<'_>, globals: &Globals) -> Result<ModelSpec, Misuse> {
+    let found = match providers.pick() {
+        Some(spec) => Some(spec),
+        None => nearby().await,
+    };
+    let Some(spec) = found else {
+        let hint = "set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, start Ollama, or name a model: -m \
+                    openai-endpoint:http://127.0.0.1:8000/v1#name";
+        return Err(misuse(
+            "there is no model to ask: none is named, and there is no key for one".to_owned(),
+            Some(hint),
+        ));
+    };
+    if !globals.quiet {
+        render::note(&format!("asking {spec}; name another with -m"));
+    }
+    Ok(spec)
+}
+
+/// The first model of an Ollama on this machine.
+async fn nearby() -> Option<ModelSpec> {
+    let host = variable(&["OLLAMA_HOST"]).unwrap_or_else(|| "127.0.0.1:11434".to_owned());
+    let host = if host.contains("://") { host } else { format!("http://{host}") };
+    let url = format!("{}/api/tags", host.trim_end_matches('/').trim_end_matches("/v1"));
+    let asking = async {
+        let http = client(&url).ok()?;
+        let request = http::Request::get(&url).body(Default::default()).ok()?;
+        let mut body = http.send(request).await.ok()?.into_body();
+        let listed: serde_json::Value = serde_json::from_slice(&body.read_all(1 << 20).await.ok()?).ok()?;
+        Some(listed["models"][0]["name"].as_str()?.to_owned())
+    };
+    let name = tokio::time::timeout(NEARBY, asking).await.ok()??;
+    format!("ollama:{name}").parse().ok()
+}
+
+/// A model that says what a file tells it to.
+fn scripted(file: &Path) -> Result<Arc<dyn Model>, Misuse> {
+    let shown = file.display();
+    let unreadable = |error: std::io::Error| misuse(format!("{shown} cannot be read: {error}"), None);
+    if std::fs::metadata(file).map_err(unreadable)?.len() > LARGEST {
+        return Err(misuse(format!("{shown} is larger than {} MiB", LARGEST / (1024 * 1024)), None));
+    }
+    let text = std::fs::read_to_string(file).map_err(unreadable)?;
+    let model = Scripted::parse(shown.to_string(), &text).map_err(|reason| {
+        let hint = "a turn is `- text: …`, with `tools: [{name: mcp__SERVER__TOOL, arguments: {…}}]` if it calls some";
+        misuse(format!("{shown}: {reason}"), Some(hint))
+    })?;
+    Ok(Arc::new(model))
+}

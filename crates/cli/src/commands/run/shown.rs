@@ -1,0 +1,84 @@
+//! What `--output json` shows of a run, and who keeps the story of every call for it.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+use wharf::agent::AgentResult;
+use wharf::{ToolTrace, TraceEvent, TraceSink};
+
+use super::screen::Screen;
+
+/// Everything there is to know.
+#[derive(Serialize)]
+pub(super) struct Shown<'a> {
+    version: u32,
+    model: &'a str,
+    prompt: Option<&'a str>,
+    #[serde(flatten)]
+    result: &'a AgentResult,
+    /// What was decided and changed on the way of every call.
+    tool_traces: &'a [ToolTrace],
+}
+
+/// The same as the last line of a stream.
+#[derive(Serialize)]
+pub(super) struct Last<'a> {
+    r#type: &'static str,
+    #[serde(flatten)]
+    shown: &'a Shown<'a>,
+}
+
+impl<'a> Shown<'a> {
+    pub(super) fn new(
+        model: &'a str,
+        prompt: Option<&'a str>,
+        (result, tool_traces): (&'a AgentResult, &'a [ToolTrace]),
+    ) -> Self {
+        Self { version: 1, model, prompt, result, tool_traces }
+    }
+
+    pub(super) fn last(&'a self) -> Last<'a> {
+        Last { r#type: "result", shown: self }
+    }
+}
+
+/// Keeps the story of every call, and passes its progress on.
+#[derive(Default)]
+pub(super) struct Recorder {
+    kept: Mutex<Vec<ToolTrace>>,
+    screen: OnceLock<Arc<Screen>>,
+}
+
+impl Recorder {
+    /// Progress is for this one.
+    pub(super) fn tell(&self, screen: Arc<Screen>) {
+        let _ = self.screen.set(screen);
+    }
+
+    pub(super) fn taken(&self) -> Vec<ToolTrace> {
+        std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl TraceSink for Recorder {
+    fn record(&self, event: TraceEvent) {
+        match event {
+            TraceEvent::ToolFinished(trace) => {
+                self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(*trace);
+            }
+            TraceEvent::ToolProgress { progress, total, message, .. } => {
+                if let Some(screen) = self.screen.get() {
+                    screen.progress(message.as_deref(), progress, total);
+                }
+            }
+            TraceEvent::ToolStarted { .. } => {}
+        }
+    }
+}
+
+/// A name for a run that no other has.
+pub(super) fn session_id() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{:x}-{:x}", now.as_micros(), std::process::id())
+}

@@ -1,0 +1,29 @@
+//! `--output stream-json`: one JSON value a line for each thing that happens.
+
+use std::io::Write as _;
+use std::sync::{Mutex, PoisonError};
+
+use wharf::agent::{Event, EventSink};
+
+/// Writes events as they happen, in order.
+pub(super) struct Stream {
+    /// One line at a time.
+    turn: Mutex<()>,
+}
+
+impl Stream {
+    pub(super) fn new() -> Self {
+        Self { turn: Mutex::new(()) }
+    }
+}
+
+impl EventSink for Stream {
+    fn event(&self, event: Event) {
+        let Ok(mut line) = serde_json::to_string(&event) else { return };
+        line.push('\n');
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stdout = std::io::stdout().lock();
+        // Whoever has stopped reading is told nothing more.
+        let _ = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
+    }
+}
