@@ -49,7 +49,10 @@ fn message(turn: &Turn) -> String {
         Says::Pieces(pieces) => pieces,
         Says::Blocks(_) => panic!("this turn is for the Messages API"),
     };
-    let mut message = Map::from_iter([("role".to_owned(), json!("assistant")), ("content".to_owned(), Value::Null)]);
+    let mut message = Map::from_iter([("role".to_owned(), json!("assistant"))]);
+    if !matches!(pieces.first(), Some(Piece::Thinking(_))) {
+        message.insert("content".to_owned(), Value::Null);
+    }
     let mut calls = Vec::new();
     for piece in pieces {
         match piece {

@@ -125,7 +125,7 @@ impl Coming<'_> {
     }
 
     fn grow(&mut self, index: u64, mut delta: Map<String, Value>) {
-        let kind = delta.remove("type");
+        let kind = delta.shift_remove("type");
         let kind = kind.as_ref().and_then(Value::as_str).unwrap_or_default();
         if !self.blocks.contains_key(&index) {
             // Its beginning was left out; what grows tells what it is.

@@ -46,6 +46,8 @@ struct Coming<'a> {
     calls: Vec<Building>,
     /// The call that began last.
     latest: Option<usize>,
+    /// The field in which thoughts come; those in others are the same ones again.
+    thinks_in: Option<&'static str>,
     whole: Whole,
 }
 
@@ -62,7 +64,7 @@ pub(super) async fn read(model: &OpenAi, ask: &Ask<'_>, mut stream: Stream<'_>) 
     let whole = Whole { raw: Json::from(Value::Null), finish: None, id: None, model: None, usage: Value::Null };
     let ids = Ids::of(ask.messages);
     let mut coming =
-        Coming { model, ask, ids, message: Map::new(), calls: Vec::new(), latest: None, whole };
+        Coming { model, ask, ids, message: Map::new(), calls: Vec::new(), latest: None, thinks_in: None, whole };
     loop {
         match stream.next().await? {
             Next::Piece(piece) => coming.hear(&piece.data)?,
@@ -117,8 +119,9 @@ impl Coming<'_> {
             }
         }
         let delta = Value::Object(delta);
-        let thought = thought(&delta);
-        if !thought.is_empty() {
+        if let Some((name, thought)) = thought(&delta)
+            && *self.thinks_in.get_or_insert(name) == name
+        {
             (self.ask.listener)(Delta::Thinking(thought));
         }
         if let Some(text) = delta["content"].as_str().filter(|text| !text.is_empty()) {
@@ -130,8 +133,8 @@ impl Coming<'_> {
     }
 
     fn grow_call(&mut self, mut piece: Map<String, Value>) {
-        let index = piece.remove("index").and_then(|index| index.as_u64());
-        let given = piece.remove("id").and_then(|id| id.as_str().map(str::to_owned)).unwrap_or_default();
+        let index = piece.shift_remove("index").and_then(|index| index.as_u64());
+        let given = piece.shift_remove("id").and_then(|id| id.as_str().map(str::to_owned)).unwrap_or_default();
         let place = self.place(index, &given);
         let arguments = piece.get("function").and_then(|function| function["arguments"].as_str()).map(str::to_owned);
         let building = &mut self.calls[place];

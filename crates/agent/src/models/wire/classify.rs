@@ -300,6 +300,14 @@ mod tests {
             r#"{"detail":[{"msg":"field required"}]}"#,
             r#"[{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"34s"}]}}]"#,
         ];
-        insta::assert_snapshot!(forms.map(read).join("\n"), @"");
+        insta::assert_snapshot!(forms.map(read).join("\n"), @r#"
+        None [overloaded_error] Overloaded None
+        None [tokens rate_limit_exceeded] Please try again in 2s. Some(2s)
+        Some(502) [] Provider returned error: {"x":1} Some(3s)
+        None [] model "x" not found None
+        Some(400) [BadRequestError] too long None
+        None [] [{"msg":"field required"}] None
+        Some(429) [RESOURCE_EXHAUSTED] quota Some(34s)
+        "#);
     }
 }
