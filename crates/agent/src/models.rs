@@ -13,3 +13,6 @@ mod wire;
 pub use anthropic::Anthropic;
 pub use endpoint::{Endpoint, InvalidEndpoint, Waits};
 pub use openai::{Dialect, OpenAi};
+
+/// The images that providers take; any other makes them refuse the whole request.
+const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];

@@ -30,8 +30,10 @@ pub(super) fn events(turn: &Turn, model: &str) -> Vec<String> {
     if !turn.has(&Fault::NoMessageStart) {
         let mut begun = usage(turn);
         begun["output_tokens"] = json!(1);
-        say(json!({"type":"message_start","message":{"id":"msg_fake","type":"message","role":"assistant","model":model,
-            "content":[],"stop_reason":null,"stop_sequence":null,"usage":begun}}));
+        say(
+            json!({"type":"message_start","message":{"id":"msg_fake","type":"message","role":"assistant","model":model,
+            "content":[],"stop_reason":null,"stop_sequence":null,"usage":begun}}),
+        );
     }
     say(json!({"type":"ping"}));
     for (index, block) in blocks(turn).iter().enumerate() {

@@ -96,7 +96,7 @@ fn deltas(turn: &Turn) -> Vec<Value> {
                 }
             }
             ("reasoning_details", Value::Array(details)) => {
-                deltas.extend(details.into_iter().flat_map(|detail| detail_deltas(turn, detail)));
+                deltas.extend(details.iter().flat_map(|detail| detail_deltas(turn, detail)));
             }
             (_, value) => deltas.push(json!({ &key: value })),
         }
@@ -119,7 +119,7 @@ fn call_deltas(turn: &Turn, index: usize, mut call: Value) -> Vec<Value> {
 }
 
 /// A thought that has an index comes in pieces.
-fn detail_deltas(turn: &Turn, detail: Value) -> Vec<Value> {
+fn detail_deltas(turn: &Turn, detail: &Value) -> Vec<Value> {
     let text = detail["text"].as_str().filter(|text| !text.is_empty() && detail["index"].is_u64()).map(str::to_owned);
     let Some(text) = text else { return vec![json!({"reasoning_details":[detail]})] };
     let mut begun = detail.clone();

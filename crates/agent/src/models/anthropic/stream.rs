@@ -77,6 +77,7 @@ pub(super) async fn read(
             Next::Done | Next::Over => return Err(stream.cut()),
         }
     }
+    stream.finish().await;
     Ok(coming.answer(model))
 }
 

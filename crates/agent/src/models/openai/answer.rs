@@ -60,7 +60,7 @@ pub(super) fn document(model: &OpenAi, ask: &Ask<'_>, text: &str) -> Result<Answ
     }
     let raw = with_ids(raw, &mut Ids::of(ask.messages));
     let (id, usage) = (document.id, document.usage);
-    let answer = answer(model, ask, Whole { raw, finish: finish_reason, id, model: document.model, usage });
+    let answer = answer(model, ask, Whole { raw, finish: finish_reason, id, model: document.model, usage })?;
     for block in &answer.message.content {
         tell(block, ask);
     }
@@ -68,9 +68,9 @@ pub(super) fn document(model: &OpenAi, ask: &Ask<'_>, text: &str) -> Result<Answ
 }
 
 /// What an answer says.
-pub(super) fn answer(model: &OpenAi, ask: &Ask<'_>, whole: Whole) -> Answer {
+pub(super) fn answer(model: &OpenAi, ask: &Ask<'_>, whole: Whole) -> Result<Answer, ModelError> {
     let Whole { mut raw, finish, id, model: named, usage: told } = whole;
-    let view = raw.to_value().unwrap_or_default();
+    let view = raw.to_value().map_err(|error| malformed(&model.endpoint, &error.to_string()))?;
     if !view["role"].is_string() {
         raw = with_field(&raw, "role", &Json::from(Value::from("assistant")));
     }
@@ -87,13 +87,13 @@ pub(super) fn answer(model: &OpenAi, ask: &Ask<'_>, whole: Whole) -> Answer {
     let calls = content.iter().any(|block| matches!(block.kind, BlockKind::ToolUse(_)));
     let stop = if refused { StopReason::Refusal } else { stop_reason(finish.as_deref(), calls) };
     let origin = Some(Origin { wire: wire.to_owned(), raw: Some(raw) });
-    Answer {
+    Ok(Answer {
         message: Message { origin, ..Message::new(Role::Assistant, content) },
         stop,
         model: named.filter(|named| !named.is_empty()).unwrap_or_else(|| model.model.clone()),
         id: id.filter(|id| !id.is_empty()),
         usage: usage(&told),
-    }
+    })
 }
 
 fn tell(block: &Block, ask: &Ask<'_>) {

@@ -45,12 +45,13 @@ fn is_strict(schema: &Value) -> bool {
                 Some(_) => false,
                 None => fields.get("type").and_then(Value::as_str) != Some("object"),
             };
-            closed && fields.iter().filter(|(key, _)| *key != "required").all(|(key, value)| match value {
-                Value::Object(named) if matches!(key.as_str(), "properties" | "$defs" | "definitions") => {
-                    named.values().all(is_strict)
-                }
-                value => is_strict(value),
-            })
+            closed
+                && fields.iter().filter(|(key, _)| *key != "required").all(|(key, value)| match value {
+                    Value::Object(named) if matches!(key.as_str(), "properties" | "$defs" | "definitions") => {
+                        named.values().all(is_strict)
+                    }
+                    value => is_strict(value),
+                })
         }
         Value::Array(items) => items.iter().all(is_strict),
         _ => true,

@@ -77,7 +77,8 @@ pub(super) async fn read(model: &OpenAi, ask: &Ask<'_>, mut stream: Stream<'_>) 
     if coming.whole.finish.is_none() && coming.message.is_empty() && coming.calls.is_empty() {
         return Err(malformed(&model.endpoint, "there is nothing in it"));
     }
-    Ok(coming.answer())
+    stream.finish().await;
+    coming.answer()
 }
 
 impl Coming<'_> {
@@ -124,8 +125,10 @@ impl Coming<'_> {
         {
             (self.ask.listener)(Delta::Thinking(thought));
         }
-        if let Some(text) = delta["content"].as_str().filter(|text| !text.is_empty()) {
-            (self.ask.listener)(Delta::Text(text.to_owned()));
+        for text in ["content", "refusal"].into_iter().filter_map(|key| delta[key].as_str()) {
+            if !text.is_empty() {
+                (self.ask.listener)(Delta::Text(text.to_owned()));
+            }
         }
         if let Value::Object(delta) = delta {
             merge(&mut self.message, delta);
@@ -173,7 +176,7 @@ impl Coming<'_> {
         })
     }
 
-    fn answer(mut self) -> Answer {
+    fn answer(mut self) -> Result<Answer, ModelError> {
         // A call of nothing is none, and would never be answered.
         let calls = self.calls.into_iter().filter(|building| building.begun);
         let calls: Vec<Value> = calls.map(|building| Value::Object(building.fields)).collect();

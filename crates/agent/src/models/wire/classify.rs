@@ -142,19 +142,19 @@ impl Complaint {
         let value = value.as_array().and_then(|all| all.first()).unwrap_or(value);
         let error = value.get("error").filter(|error| !error.is_null()).unwrap_or(value);
         let word = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
-        let message = match error {
-            Value::String(text) => text.clone(),
-            _ => {
-                let told = ["message", "detail", "msg"].into_iter().find_map(|key| match error.get(key)? {
-                    Value::String(text) => Some(text.clone()),
-                    Value::Null => None,
-                    other => Some(other.to_string()),
-                });
-                told.or_else(|| Some(word("type").to_owned()).filter(|kind| !kind.is_empty()))?
-            }
+        let message = if let Value::String(text) = error {
+            text.clone()
+        } else {
+            let told = ["message", "detail", "msg"].into_iter().find_map(|key| match error.get(key)? {
+                Value::String(text) => Some(text.clone()),
+                Value::Null => None,
+                other => Some(other.to_string()),
+            });
+            told.or_else(|| Some(word("type").to_owned()).filter(|kind| !kind.is_empty()))?
         };
         // What stands behind a gateway has often said more.
-        let behind = error.pointer("/metadata/raw").map(|raw| raw.as_str().map_or_else(|| raw.to_string(), str::to_owned));
+        let behind =
+            error.pointer("/metadata/raw").map(|raw| raw.as_str().map_or_else(|| raw.to_string(), str::to_owned));
         let message = match behind {
             Some(raw) if !raw.is_empty() && raw != "null" => format!("{message}: {}", brief(&raw, "")),
             _ => message,

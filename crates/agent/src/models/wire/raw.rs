@@ -59,7 +59,8 @@ mod tests {
 
     #[test]
     fn a_field_is_changed_or_added_and_nothing_else() {
-        let set = |text: &str| with_field(&Json::parse(text).unwrap(), "a", &Json::parse("[1, 2]").unwrap()).to_string();
+        let set =
+            |text: &str| with_field(&Json::parse(text).unwrap(), "a", &Json::parse("[1, 2]").unwrap()).to_string();
         assert_eq!(set(r#"{ "b":1.50, "a" : null }"#), r#"{ "b":1.50, "a" : [1, 2] }"#);
         assert_eq!(set(r#"{ "b":{"c":{}}}"#), r#"{ "b":{"c":{}},"a":[1, 2]}"#);
         assert_eq!(set(r#"{ "b":1 }"#), r#"{ "b":1,"a":[1, 2]}"#);

@@ -186,6 +186,18 @@ async fn the_same_conversation_has_the_same_trace_on_every_adapter_in_pieces_or_
       }
     ]
     "#);
+    for adapter in ALL {
+        for stream in [true, false] {
+            let (trace, told) = trace(adapter, stream).await;
+            assert_eq!(trace, expected, "{adapter:?}, stream: {stream}");
+            assert_eq!(told, deltas, "{adapter:?}, stream: {stream}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_listens_hears_the_whole_answer_in_order() {
+    let (_, deltas) = trace(Adapter::Anthropic, true).await;
     insta::assert_snapshot!(deltas, @r#"
     thinking Two numbers are needed — both at once.
     text I will look both up.
@@ -199,13 +211,6 @@ async fn the_same_conversation_has_the_same_trace_on_every_adapter_in_pieces_or_
 
     Done. 🎉
     "#);
-    for adapter in ALL {
-        for stream in [true, false] {
-            let (trace, told) = trace(adapter, stream).await;
-            assert_eq!(trace, expected, "{adapter:?}, stream: {stream}");
-            assert_eq!(told, deltas, "{adapter:?}, stream: {stream}");
-        }
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -27,7 +27,8 @@ async fn calls_and_results_are_texts_on_the_wire_and_calls_and_results_here() {
     assert_eq!(first.stop, StopReason::ToolUse);
     let call = first.message.calls().next().unwrap().clone();
     assert_eq!((&*call.name, call.arguments.as_str()), ("add", r#"{"n": 1.0}"#));
-    let told = [Delta::ToolUse { id: call.id.clone(), name: "add".into() }, Delta::Arguments(call.arguments.to_string())];
+    let told =
+        [Delta::ToolUse { id: call.id.clone(), name: "add".into() }, Delta::Arguments(call.arguments.to_string())];
     assert_eq!(deltas, told);
     question.messages.extend([first.message, Message::returned(call.id.clone(), ToolOutput::error("not now"))]);
 

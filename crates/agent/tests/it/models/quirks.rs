@@ -63,7 +63,8 @@ async fn calls_with_one_index_for_all_are_told_apart_by_their_ids() {
     let turn = Turn::default().calling("a", "one", r#"{"n":1}"#).calling("b", "two", r#"{"n":2}"#);
     let fake = FakeModels::new([turn.with(Fault::SameIndex)]);
     let (answer, _) = eventually(Question::new("?").ask(&*OPENAI.model(&fake))).await.unwrap();
-    let calls: Vec<_> = answer.message.calls().map(|call| format!("{} {} {}", call.id, call.name, call.arguments)).collect();
+    let calls: Vec<_> =
+        answer.message.calls().map(|call| format!("{} {} {}", call.id, call.name, call.arguments)).collect();
     assert_eq!(calls, [r#"a one {"n":1}"#, r#"b two {"n":2}"#]);
 }
 
@@ -104,7 +105,8 @@ async fn arguments_of_nothing_are_an_empty_object() {
         for stream in [true, false] {
             let written = if stream { "" } else { "{}" };
             let fake = FakeModels::new([Turn::default().calling("a", "one", written)]);
-            let (answer, _) = eventually(Question::new("?").streaming(stream).ask(&*adapter.model(&fake))).await.unwrap();
+            let (answer, _) =
+                eventually(Question::new("?").streaming(stream).ask(&*adapter.model(&fake))).await.unwrap();
             assert_eq!(answer.message.calls().next().unwrap().arguments.as_str(), "{}", "{adapter:?}");
         }
     }
@@ -116,7 +118,8 @@ async fn what_it_cost_is_told_in_the_same_numbers_everywhere() {
     for adapter in ALL {
         for stream in [true, false] {
             let fake = FakeModels::new([Turn::text("so").costing(tokens)]);
-            let (answer, _) = eventually(Question::new("?").streaming(stream).ask(&*adapter.model(&fake))).await.unwrap();
+            let (answer, _) =
+                eventually(Question::new("?").streaming(stream).ask(&*adapter.model(&fake))).await.unwrap();
             let expected = Usage {
                 input_tokens: 100,
                 output_tokens: 20,
@@ -135,9 +138,34 @@ async fn a_refusal_in_words_is_one() {
     let message = r#"{"role":"assistant","content":null,"refusal":"I will not."}"#;
     for stream in [true, false] {
         let fake = FakeModels::new([Turn::message(message)]);
-        let (answer, _) = eventually(Question::new("?").streaming(stream).ask(&*OPENAI.model(&fake))).await.unwrap();
+        let (answer, deltas) =
+            eventually(Question::new("?").streaming(stream).ask(&*OPENAI.model(&fake))).await.unwrap();
         assert_eq!((answer.stop, answer.message.spoken().as_str()), (StopReason::Refusal, "I will not."));
+        assert!(deltas.iter().all(|delta| matches!(delta, Delta::Text(_))) && !deltas.is_empty());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_cannot_be_read_is_no_empty_answer() {
+    let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
+    let body = format!(r#"{{"choices":[{{"message":{{"role":"assistant","content":"so","x":{deep}}}}}]}}"#);
+    let fake = FakeModels::new([Turn::status(200, &[], body)]);
+    let error = eventually(Question::new("?").whole().ask(&*OPENAI.model(&fake))).await.unwrap_err();
+    assert_eq!(error.kind, wharf_agent::ModelErrorKind::Malformed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_sees_nothing_is_told_of_images_in_words_only() {
+    let image = r#"{"content":[{"type":"image","data":"aGk=","mimeType":"image/png"}]}"#;
+    let output = wharf_protocol::ToolOutput::from_json(&super::kit::json(image)).unwrap();
+    let mut question = Question::new("?");
+    question.messages.push(wharf_protocol::Message::returned("a".into(), output));
+    let fake = FakeModels::new([Turn::text("ok")]);
+    let model = OpenAi::new(Dialect::Ollama, endpoint(&fake), "tiny").unwrap().without_images();
+    assert!(!wharf_agent::Model::capabilities(&model).result_images);
+    eventually(question.ask(&model)).await.unwrap();
+    let sent = &fake.bodies()[0]["messages"];
+    assert_eq!((&sent[1]["content"], sent.as_array().unwrap().len()), (&"[image, image/png, 3 bytes]".into(), 2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,10 +182,8 @@ async fn thoughts_are_shown_by_whichever_name_they_come() {
                 eventually(Question::new("?").streaming(stream).ask(&*OPENAI.model(&fake))).await.unwrap();
             let BlockKind::Thinking { text, .. } = &answer.message.content[0].kind else { panic!("{answer:?}") };
             assert_eq!((text.as_str(), answer.message.spoken().as_str()), ("hm", "so"));
-            let told: String = deltas
-                .iter()
-                .map(|delta| if let Delta::Thinking(text) = delta { text.as_str() } else { "" })
-                .collect();
+            let told: String =
+                deltas.iter().map(|delta| if let Delta::Thinking(text) = delta { text.as_str() } else { "" }).collect();
             assert_eq!(told, "hm", "{field}");
         }
     }

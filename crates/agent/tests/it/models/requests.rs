@@ -16,8 +16,26 @@ async fn sent(adapter: Adapter, question: &Question) -> Value {
     fake.bodies().remove(0)
 }
 
-fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap()
+/// A line for each field, each tool, each message, and each of its parts.
+fn lines(sent: &Value) -> String {
+    let mut lines = Vec::new();
+    for (key, value) in sent.as_object().unwrap() {
+        let Value::Array(items) = value else {
+            lines.push(format!("{key}: {value}"));
+            continue;
+        };
+        lines.push(format!("{key}:"));
+        for item in items {
+            match &item["content"] {
+                Value::Array(parts) => {
+                    lines.push(format!("  {}", item["role"]));
+                    lines.extend(parts.iter().map(|part| format!("    {part}")));
+                }
+                _ => lines.push(format!("  {item}")),
+            }
+        }
+    }
+    lines.join("\n")
 }
 
 /// A conversation with everything in it, of which nothing was said by the model that is asked.
@@ -57,274 +75,55 @@ fn conversation() -> Question {
 
 #[tokio::test(start_paused = true)]
 async fn a_conversation_on_the_messages_api() {
-    let question = Question { options: AskOptions { cache: Some(Cache::FiveMinutes), ..conversation().options }, ..conversation() };
-    insta::assert_snapshot!(pretty(&sent(Adapter::Anthropic, &question).await), @r#"
-    {
-      "model": "fake-1",
-      "max_tokens": 100,
-      "stream": true,
-      "tools": [
-        {
-          "name": "look",
-          "description": "Does look",
-          "input_schema": {
-            "type": "object",
-            "properties": {
-              "n": {
-                "type": "integer"
-              }
-            }
-          }
-        },
-        {
-          "name": "leap",
-          "description": "Does leap",
-          "input_schema": {
-            "type": "object",
-            "properties": {
-              "n": {
-                "type": "integer"
-              }
-            }
-          },
-          "cache_control": {
-            "type": "ephemeral",
-            "ttl": "5m"
-          }
-        }
-      ],
-      "system": [
-        {
-          "type": "text",
-          "text": "Be brief."
-        },
-        {
-          "type": "text",
-          "text": "Be right.",
-          "cache_control": {
-            "type": "ephemeral",
-            "ttl": "5m"
-          }
-        }
-      ],
-      "messages": [
-        {
-          "role": "user",
-          "content": [
-            {
-              "type": "text",
-              "text": "Look twice."
-            }
-          ]
-        },
-        {
-          "role": "assistant",
-          "content": [
-            {
-              "type": "text",
-              "text": "I look."
-            },
-            {
-              "type": "tool_use",
-              "id": "id_call_1",
-              "name": "look",
-              "input": {
-                "b": 1,
-                "a": 2.0
-              }
-            },
-            {
-              "type": "tool_use",
-              "id": "call_2",
-              "name": "look",
-              "input": {
-                "INVALID_JSON": "{\"n\": "
-              }
-            }
-          ]
-        },
-        {
-          "role": "user",
-          "content": [
-            {
-              "type": "tool_result",
-              "tool_use_id": "call_2",
-              "content": [
-                {
-                  "type": "text",
-                  "text": "no"
-                },
-                {
-                  "type": "image",
-                  "source": {
-                    "type": "base64",
-                    "media_type": "image/png",
-                    "data": "aGk="
-                  }
-                },
-                {
-                  "type": "text",
-                  "text": "[image, image/tiff, 3 bytes]"
-                },
-                {
-                  "type": "text",
-                  "text": "[audio, audio/wav, 3 bytes]"
-                },
-                {
-                  "type": "text",
-                  "text": "inside"
-                },
-                {
-                  "type": "text",
-                  "text": "[link to https://example.com/z]"
-                }
-              ],
-              "is_error": true
-            },
-            {
-              "type": "tool_result",
-              "tool_use_id": "id_call_1",
-              "content": [
-                {
-                  "type": "text",
-                  "text": "{\"n\": 1.0}"
-                }
-              ]
-            }
-          ]
-        },
-        {
-          "role": "user",
-          "content": [
-            {
-              "type": "text",
-              "text": "And?"
-            }
-          ]
-        }
-      ]
-    }
+    let question = Question {
+        options: AskOptions { cache: Some(Cache::FiveMinutes), ..conversation().options },
+        ..conversation()
+    };
+    insta::assert_snapshot!(lines(&sent(Adapter::Anthropic, &question).await), @r#"
+    model: "fake-1"
+    max_tokens: 100
+    stream: true
+    tools:
+      {"name":"look","description":"Does look","input_schema":{"type":"object","properties":{"n":{"type":"integer"}}}}
+      {"name":"leap","description":"Does leap","input_schema":{"type":"object","properties":{"n":{"type":"integer"}}},"cache_control":{"type":"ephemeral","ttl":"5m"}}
+    system:
+      {"type":"text","text":"Be brief."}
+      {"type":"text","text":"Be right.","cache_control":{"type":"ephemeral","ttl":"5m"}}
+    messages:
+      "user"
+        {"type":"text","text":"Look twice."}
+      "assistant"
+        {"type":"text","text":"I look."}
+        {"type":"tool_use","id":"id_call_1","name":"look","input":{"b":1,"a":2.0}}
+        {"type":"tool_use","id":"call_2","name":"look","input":{"INVALID_JSON":"{\"n\": "}}
+      "user"
+        {"type":"tool_result","tool_use_id":"call_2","content":[{"type":"text","text":"no"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGk="}},{"type":"text","text":"[image, image/tiff, 3 bytes]"},{"type":"text","text":"[audio, audio/wav, 3 bytes]"},{"type":"text","text":"inside"},{"type":"text","text":"[link to https://example.com/z]"}],"is_error":true}
+        {"type":"tool_result","tool_use_id":"id_call_1","content":[{"type":"text","text":"{\"n\": 1.0}"}]}
+      "user"
+        {"type":"text","text":"And?"}
     "#);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_conversation_on_chat_completions() {
-    insta::assert_snapshot!(pretty(&sent(OPENAI, &conversation()).await), @r#"
-    {
-      "model": "fake-1",
-      "stream": true,
-      "stream_options": {
-        "include_usage": true
-      },
-      "max_completion_tokens": 100,
-      "tools": [
-        {
-          "type": "function",
-          "function": {
-            "name": "look",
-            "description": "Does look",
-            "parameters": {
-              "type": "object",
-              "properties": {
-                "n": {
-                  "type": "integer"
-                }
-              }
-            }
-          }
-        },
-        {
-          "type": "function",
-          "function": {
-            "name": "leap",
-            "description": "Does leap",
-            "parameters": {
-              "type": "object",
-              "properties": {
-                "n": {
-                  "type": "integer"
-                }
-              }
-            }
-          }
-        }
-      ],
-      "messages": [
-        {
-          "role": "system",
-          "content": "Be brief."
-        },
-        {
-          "role": "system",
-          "content": "Be right."
-        },
-        {
-          "role": "user",
-          "content": "Look twice."
-        },
-        {
-          "role": "assistant",
-          "content": "I look.",
-          "tool_calls": [
-            {
-              "id": "call.1",
-              "type": "function",
-              "function": {
-                "name": "look",
-                "arguments": "{\"b\": 1, \"a\": 2.0}"
-              }
-            },
-            {
-              "id": "call_2",
-              "type": "function",
-              "function": {
-                "name": "look",
-                "arguments": "{\"n\": "
-              }
-            }
-          ]
-        },
-        {
-          "role": "tool",
-          "tool_call_id": "call_2",
-          "content": "Error: no\n[image, image/png, 3 bytes]\n[image, image/tiff, 3 bytes]\n[audio, audio/wav, 3 bytes]\ninside\n[link to https://example.com/z]\n"
-        },
-        {
-          "role": "tool",
-          "tool_call_id": "call.1",
-          "content": "{\"n\": 1.0}"
-        },
-        {
-          "role": "user",
-          "content": [
-            {
-              "type": "text",
-              "text": "Image 1 of the result of the call call_2:"
-            },
-            {
-              "type": "image_url",
-              "image_url": {
-                "url": "data:image/png;base64,aGk="
-              }
-            },
-            {
-              "type": "text",
-              "text": "Image 2 of the result of the call call_2:"
-            },
-            {
-              "type": "image_url",
-              "image_url": {
-                "url": "data:image/tiff;base64,aGk="
-              }
-            }
-          ]
-        },
-        {
-          "role": "user",
-          "content": "And?"
-        }
-      ]
-    }
+    insta::assert_snapshot!(lines(&sent(OPENAI, &conversation()).await), @r#"
+    model: "fake-1"
+    stream: true
+    stream_options: {"include_usage":true}
+    max_completion_tokens: 100
+    tools:
+      {"type":"function","function":{"name":"look","description":"Does look","parameters":{"type":"object","properties":{"n":{"type":"integer"}}}}}
+      {"type":"function","function":{"name":"leap","description":"Does leap","parameters":{"type":"object","properties":{"n":{"type":"integer"}}}}}
+    messages:
+      {"role":"system","content":"Be brief.\n\nBe right."}
+      {"role":"user","content":"Look twice."}
+      {"role":"assistant","content":"I look.","tool_calls":[{"id":"call.1","type":"function","function":{"name":"look","arguments":"{\"b\": 1, \"a\": 2.0}"}},{"id":"call_2","type":"function","function":{"name":"look","arguments":"{\"n\": "}}]}
+      {"role":"tool","tool_call_id":"call_2","content":"Error: no\n[image, image/png, 3 bytes]\n[image, image/tiff, 3 bytes]\n[audio, audio/wav, 3 bytes]\ninside\n[link to https://example.com/z]\n"}
+      {"role":"tool","tool_call_id":"call.1","content":"{\"n\": 1.0}"}
+      "user"
+        {"type":"text","text":"Image 1 of the result of the call call_2:"}
+        {"type":"image_url","image_url":{"url":"data:image/png;base64,aGk="}}
+      {"role":"user","content":"And?"}
     "#);
 }
 
@@ -347,7 +146,8 @@ async fn without_tools_and_options_nothing_is_sent_that_was_not_asked_for() {
 #[tokio::test(start_paused = true)]
 async fn every_option_has_its_place() {
     let mut question = Question::new("?").whole();
-    let schema = r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}"#;
+    let schema =
+        r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}"#;
     question.options = AskOptions {
         max_tokens: 4000,
         temperature: Some(0.5),
@@ -395,7 +195,7 @@ async fn a_router_is_asked_to_cache_for_models_that_have_to_be_asked() {
     };
     let asked = sent("anthropic/claude-sonnet-5").await;
     assert_eq!(asked.to_string().matches("cache_control").count(), 1);
-    insta::assert_snapshot!(asked["messages"][1], @r#"{"role":"system","content":[{"type":"text","text":"Be right.","cache_control":{"type":"ephemeral","ttl":"5m"}}]}"#);
+    insta::assert_snapshot!(asked["messages"][0], @r#"{"role":"system","content":[{"type":"text","text":"Be brief.\n\nBe right.","cache_control":{"type":"ephemeral","ttl":"5m"}}]}"#);
     assert!(!sent("openai/gpt-5").await.to_string().contains("cache_control"));
 }
 
@@ -410,8 +210,12 @@ async fn what_one_wire_said_is_told_on_another_in_its_own_form() {
         question.messages.push(Message::returned("c1".into(), ToolOutput::said("one")));
         let sent = &sent(to, &question).await["messages"][1];
         match to {
-            Adapter::Anthropic => insta::assert_snapshot!(sent, @r#"{"role":"assistant","content":[{"type":"text","text":"I look."},{"type":"tool_use","id":"c1","name":"look","input":{"n":1.0}}]}"#),
-            Adapter::OpenAi(_) => insta::assert_snapshot!(sent, @r#"{"role":"assistant","content":"I look.","tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{\"n\": 1.0}"}}]}"#),
+            Adapter::Anthropic => {
+                insta::assert_snapshot!(sent, @r#"{"role":"assistant","content":[{"type":"text","text":"I look."},{"type":"tool_use","id":"c1","name":"look","input":{"n":1.0}}]}"#);
+            }
+            Adapter::OpenAi(_) => {
+                insta::assert_snapshot!(sent, @r#"{"role":"assistant","content":"I look.","tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{\"n\": 1.0}"}}]}"#);
+            }
         }
     }
 }

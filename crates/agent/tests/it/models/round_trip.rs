@@ -96,8 +96,9 @@ fn block() -> impl Strategy<Value = String> {
         )),
         "[a-zA-Z0-9+/]{1,8}".prop_map(|data| format!(r#"{{"type":"redacted_thinking","data":"{data}"}}"#)),
         arguments().prop_map(|input| format!(r#"{{"type":"tool_use","id":"ID","name":"t","input":{input}}}"#)),
-        arguments()
-            .prop_map(|input| format!(r#"{{"type":"server_tool_use","id":"s","name":"search","input":{input},"x":1}}"#)),
+        arguments().prop_map(|input| format!(
+            r#"{{"type":"server_tool_use","id":"s","name":"search","input":{input},"x":1}}"#
+        )),
         text().prop_map(move |text| format!(r#"{{"type":"hologram","content":[{{"y":{}}}]}}"#, quoted(text))),
     ]
 }
