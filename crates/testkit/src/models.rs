@@ -136,6 +136,8 @@ pub enum Fault {
     SameIndex,
     /// The last word of a stream is left out.
     NoLastWord,
+    /// The answer comes in one piece, whatever was asked for.
+    NotStreamed,
     /// The stream stays open when all has been said.
     StayOpen,
 }

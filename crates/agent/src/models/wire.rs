@@ -155,7 +155,7 @@ async fn document(endpoint: &Endpoint, body: &mut Body, until: Instant) -> Resul
 }
 
 impl Stream<'_> {
-    /// The next event that says anything.
+    /// The next event. One that is called an error is one, whatever is in it.
     pub(super) async fn next(&mut self) -> Result<Next, ModelError> {
         let endpoint = self.endpoint;
         let deadline = self.until.min(Instant::now() + endpoint.waits.idle);
@@ -174,6 +174,10 @@ impl Stream<'_> {
             return Ok(Next::Done);
         }
         let text = String::from_utf8(event.data).map_err(|_| malformed(endpoint, "an event is no text"))?;
+        if event.kind == "error" {
+            let value = serde_json::from_str(&text).unwrap_or_else(|_| serde_json::Value::from(text));
+            return Err(complaint(endpoint, &value));
+        }
         let data = Json::parse(text).map_err(|error| malformed(endpoint, &format!("an event is no JSON: {error}")))?;
         Ok(Next::Piece(Piece { kind: event.kind, data }))
     }

@@ -85,7 +85,10 @@ async fn answer(models: FakeModels, request: Request<Incoming>, connection: u64)
     for fault in &turn.faults {
         match fault {
             Fault::Status(status, headers, body) => {
-                let response = http::Response::builder().status(*status).header("content-type", "application/json");
+                let mut response = http::Response::builder().status(*status);
+                if headers.iter().all(|(name, _)| name != "content-type") {
+                    response = response.header("content-type", "application/json");
+                }
                 let response = headers.iter().fold(response, |response, (name, value)| response.header(name, value));
                 return response.body(Pieces::whole(body.clone().into())).map_err(io::Error::other);
             }
@@ -95,7 +98,8 @@ async fn answer(models: FakeModels, request: Request<Incoming>, connection: u64)
         }
     }
     let model = request["model"].as_str().unwrap_or("fake").to_owned();
-    Ok(if request["stream"] == true { streamed(&turn, wire, &model) } else { written(&turn, wire, &model) })
+    let stream = request["stream"] == true && !turn.has(&Fault::NotStreamed);
+    Ok(if stream { streamed(&turn, wire, &model) } else { written(&turn, wire, &model) })
 }
 
 fn whole(status: u16, body: String) -> Response {
