@@ -18,3 +18,6 @@ pub use endpoint::{Endpoint, InvalidEndpoint, Waits};
 pub use factory::{Interface, InvalidModel, ModelSpec, Providers, Unavailable};
 pub use openai::{Dialect, OpenAi};
 pub use prices::Priced;
+
+/// The images that providers take; any other makes them refuse the whole request.
+const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];

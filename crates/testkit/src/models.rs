@@ -114,6 +114,8 @@ pub enum Fault {
     HangUp,
     /// The answer begins and never goes on.
     HangMidway,
+    /// The answer begins, and then comes one event a second that says nothing, without end; in one piece it is a space.
+    Drip,
     /// The connection breaks in the middle of an event, or of the document.
     CutMidEvent,
     /// The stream ends in good order, but before the answer does.
@@ -134,6 +136,10 @@ pub enum Fault {
     SameIndex,
     /// The last word of a stream is left out.
     NoLastWord,
+    /// The answer comes in one piece, whatever was asked for.
+    NotStreamed,
+    /// The stream stays open when all has been said.
+    StayOpen,
 }
 
 impl Turn {

@@ -40,7 +40,7 @@ impl Anthropic {
         let expect = Expect::events(ask.options.stream);
         match wire::post(&self.endpoint, "/v1/messages", &request, expect).await? {
             Reply::Document(text) => answer::document(&self.endpoint, &self.model, ask, &text),
-            Reply::Events(stream) => stream::read(&self.endpoint, &self.model, ask, stream).await,
+            Reply::Events(stream) => stream::read(&self.endpoint, &self.model, ask, *stream).await,
         }
     }
 }

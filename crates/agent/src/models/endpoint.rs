@@ -17,6 +17,9 @@ use crate::{ModelError, ModelErrorKind};
 /// What we call ourselves.
 const AGENT: &str = concat!("wharf/", env!("CARGO_PKG_VERSION"));
 
+/// What is shorter than this is no secret, and may be part of any word.
+const SHORTEST_SECRET: usize = 6;
+
 /// A provider's address, with everything that is needed to ask there.
 #[derive(Clone)]
 pub struct Endpoint {
@@ -160,7 +163,8 @@ impl Endpoint {
 
     /// A text without secrets: providers like to repeat what they were sent.
     pub(super) fn clean(&self, text: String) -> String {
-        let secrets = self.secrets.iter().map(|secret| secret.expose().trim()).filter(|secret| !secret.is_empty());
+        let secrets = self.secrets.iter().map(|secret| secret.expose().trim());
+        let secrets = secrets.filter(|secret| secret.len() >= SHORTEST_SECRET);
         secrets.fold(text, |text, secret| if text.contains(secret) { text.replace(secret, "***") } else { text })
     }
 }

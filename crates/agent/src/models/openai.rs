@@ -1,4 +1,4 @@
-//! Chat Completions: the API of OpenAI, in the dialects of those who speak it too.
+//! Chat Completions: the API of `OpenAI`, in the dialects of those who speak it too.
 
 mod answer;
 mod emulated;
@@ -28,6 +28,7 @@ pub struct OpenAi {
     model: String,
     dialect: Dialect,
     emulate_tools: bool,
+    blind: bool,
     window: OnceCell<Option<u64>>,
 }
 
@@ -78,7 +79,7 @@ impl OpenAi {
     /// If the key cannot be sent.
     pub fn new(dialect: Dialect, endpoint: Endpoint, model: impl Into<String>) -> Result<Self, InvalidEndpoint> {
         let endpoint = endpoint.authorized("authorization", "Bearer ")?;
-        Ok(Self { endpoint, model: model.into(), dialect, emulate_tools: false, window: OnceCell::new() })
+        Ok(Self { endpoint, model: model.into(), dialect, emulate_tools: false, blind: false, window: OnceCell::new() })
     }
 
     /// For a model that has never heard of tools: they are described to it in words, and the form of its answer is one
@@ -86,6 +87,13 @@ impl OpenAi {
     #[must_use]
     pub fn emulating_tools(mut self) -> Self {
         self.emulate_tools = true;
+        self
+    }
+
+    /// For a model that takes no images: those that tools answer with are told in words only.
+    #[must_use]
+    pub fn without_images(mut self) -> Self {
+        self.blind = true;
         self
     }
 
@@ -100,7 +108,7 @@ impl OpenAi {
         let expect = Expect::events(request.stream);
         match wire::post(&self.endpoint, "/chat/completions", &request, expect).await? {
             Reply::Document(text) => answer::document(self, ask, &text),
-            Reply::Events(stream) => stream::read(self, ask, stream).await,
+            Reply::Events(stream) => stream::read(self, ask, *stream).await,
         }
     }
 }
@@ -121,7 +129,7 @@ impl Model for OpenAi {
             structured_output: true,
             tools: true,
             thinking: true,
-            result_images: true,
+            result_images: !self.blind,
             prompt_caching: self.caches_by_wish(),
         }
     }

@@ -6,6 +6,8 @@ mod after;
 mod classify;
 mod raw;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method};
@@ -26,13 +28,15 @@ const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
 const LONGEST_EVENT: usize = 16 * 1024 * 1024;
 /// How much is read of what a provider says when it refuses.
 const LONGEST_REFUSAL: usize = 64 * 1024;
+/// How long the end of a stream is waited for, when all has been said.
+const LAST_MOMENT: Duration = Duration::from_millis(100);
 
 /// An answer that is no refusal.
 pub(super) enum Reply<'a> {
     /// In one piece.
     Document(String),
     /// Piece by piece.
-    Events(Stream<'a>),
+    Events(Box<Stream<'a>>),
 }
 
 /// What is expected, where the provider does not say what it sends.
@@ -113,7 +117,8 @@ async fn send<'a>(
     }
     match sent(&head.headers, expect) {
         Expect::Events => {
-            Ok(Reply::Events(Stream { endpoint, events: Events::new(body, LONGEST_EVENT), read: 0, until }))
+            let events = Events::new(body, LONGEST_EVENT);
+            Ok(Reply::Events(Box::new(Stream { endpoint, events, read: 0, until })))
         }
         Expect::Document => document(endpoint, &mut body, until).await.map(Reply::Document),
     }
@@ -150,7 +155,7 @@ async fn document(endpoint: &Endpoint, body: &mut Body, until: Instant) -> Resul
 }
 
 impl Stream<'_> {
-    /// The next event that says anything.
+    /// The next event. One that is called an error is one, whatever is in it.
     pub(super) async fn next(&mut self) -> Result<Next, ModelError> {
         let endpoint = self.endpoint;
         let deadline = self.until.min(Instant::now() + endpoint.waits.idle);
@@ -169,8 +174,18 @@ impl Stream<'_> {
             return Ok(Next::Done);
         }
         let text = String::from_utf8(event.data).map_err(|_| malformed(endpoint, "an event is no text"))?;
+        if event.kind == "error" {
+            let value = serde_json::from_str(&text).unwrap_or_else(|_| serde_json::Value::from(text));
+            return Err(complaint(endpoint, &value));
+        }
         let data = Json::parse(text).map_err(|error| malformed(endpoint, &format!("an event is no JSON: {error}")))?;
         Ok(Next::Piece(Piece { kind: event.kind, data }))
+    }
+
+    /// The answer is complete. Only a connection that is read to its end can be used again, so it has a moment to end.
+    pub(super) async fn finish(mut self) {
+        let until = Instant::now() + LAST_MOMENT;
+        while let Ok(Some(Ok(_))) = timeout_at(until, self.events.next()).await {}
     }
 
     /// The stream was over before the answer was.

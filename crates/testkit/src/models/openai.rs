@@ -49,7 +49,10 @@ fn message(turn: &Turn) -> String {
         Says::Pieces(pieces) => pieces,
         Says::Blocks(_) => panic!("this turn is for the Messages API"),
     };
-    let mut message = Map::from_iter([("role".to_owned(), json!("assistant")), ("content".to_owned(), Value::Null)]);
+    let mut message = Map::from_iter([("role".to_owned(), json!("assistant"))]);
+    if !matches!(pieces.first(), Some(Piece::Thinking(_))) {
+        message.insert("content".to_owned(), Value::Null);
+    }
     let mut calls = Vec::new();
     for piece in pieces {
         match piece {
@@ -93,7 +96,7 @@ fn deltas(turn: &Turn) -> Vec<Value> {
                 }
             }
             ("reasoning_details", Value::Array(details)) => {
-                deltas.extend(details.into_iter().flat_map(|detail| detail_deltas(turn, detail)));
+                deltas.extend(details.iter().flat_map(|detail| detail_deltas(turn, detail)));
             }
             (_, value) => deltas.push(json!({ &key: value })),
         }
@@ -116,7 +119,7 @@ fn call_deltas(turn: &Turn, index: usize, mut call: Value) -> Vec<Value> {
 }
 
 /// A thought that has an index comes in pieces.
-fn detail_deltas(turn: &Turn, detail: Value) -> Vec<Value> {
+fn detail_deltas(turn: &Turn, detail: &Value) -> Vec<Value> {
     let text = detail["text"].as_str().filter(|text| !text.is_empty() && detail["index"].is_u64()).map(str::to_owned);
     let Some(text) = text else { return vec![json!({"reasoning_details":[detail]})] };
     let mut begun = detail.clone();

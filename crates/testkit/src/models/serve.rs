@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
@@ -16,9 +17,12 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio::time::{Sleep, sleep};
 
 use super::{FakeModels, Fault, Turn, anthropic, openai};
 use crate::SeenRequest;
+
+const BETWEEN_DROPS: Duration = Duration::from_secs(1);
 
 /// Accepts connections for as long as it is polled.
 pub(super) async fn accept(models: FakeModels, listener: TcpListener) {
@@ -81,7 +85,10 @@ async fn answer(models: FakeModels, request: Request<Incoming>, connection: u64)
     for fault in &turn.faults {
         match fault {
             Fault::Status(status, headers, body) => {
-                let response = http::Response::builder().status(*status).header("content-type", "application/json");
+                let mut response = http::Response::builder().status(*status);
+                if headers.iter().all(|(name, _)| name != "content-type") {
+                    response = response.header("content-type", "application/json");
+                }
                 let response = headers.iter().fold(response, |response, (name, value)| response.header(name, value));
                 return response.body(Pieces::whole(body.clone().into())).map_err(io::Error::other);
             }
@@ -91,7 +98,8 @@ async fn answer(models: FakeModels, request: Request<Incoming>, connection: u64)
         }
     }
     let model = request["model"].as_str().unwrap_or("fake").to_owned();
-    Ok(if request["stream"] == true { streamed(&turn, wire, &model) } else { written(&turn, wire, &model) })
+    let stream = request["stream"] == true && !turn.has(&Fault::NotStreamed);
+    Ok(if stream { streamed(&turn, wire, &model) } else { written(&turn, wire, &model) })
 }
 
 fn whole(status: u16, body: String) -> Response {
@@ -106,13 +114,14 @@ fn written(turn: &Turn, wire: Wire, model: &str) -> Response {
         Wire::OpenAi => openai::document(turn, model),
     };
     if turn.has(&Fault::Garbage) {
-        text = "<html>this is no JSON".to_owned();
+        "<html>this is no JSON".clone_into(&mut text);
     }
     let mut response = whole(200, String::new());
     let half = Bytes::from(text.as_bytes()[..text.len() / 2].to_vec());
     *response.body_mut() = match () {
         () if turn.has(&Fault::CutMidEvent) || turn.has(&Fault::EndEarly) => Pieces::of([half], Ending::Cut),
         () if turn.has(&Fault::HangMidway) => Pieces::of([half], Ending::Hang),
+        () if turn.has(&Fault::Drip) => Pieces::of([half], Ending::Drip(" ")),
         () => Pieces::whole(text.into()),
     };
     response
@@ -145,6 +154,16 @@ fn streamed(turn: &Turn, wire: Wire, model: &str) -> Response {
         events.truncate(half);
         ending = Ending::Hang;
     }
+    if turn.has(&Fault::Drip) {
+        events.truncate(half);
+        ending = Ending::Drip(match wire {
+            Wire::Anthropic => "event: ping\ndata: {\"type\":\"ping\"}\n\n",
+            Wire::OpenAi => "data: {\"choices\":[]}\n\n",
+        });
+    }
+    if turn.has(&Fault::StayOpen) {
+        ending = Ending::Hang;
+    }
     if turn.has(&Fault::CutMidEvent) {
         let event = events[half].clone();
         events.truncate(half);
@@ -166,14 +185,17 @@ enum Ending {
     End,
     Hang,
     Cut,
+    /// Again and again the same.
+    Drip(&'static str),
 }
 
 /// A body in pieces.
 struct Pieces {
-    pieces: VecDeque<Bytes>,
+    left: VecDeque<Bytes>,
     ending: Ending,
     /// What has been said is flushed before it breaks.
     flushed: bool,
+    pause: Option<Pin<Box<Sleep>>>,
 }
 
 impl Pieces {
@@ -182,7 +204,7 @@ impl Pieces {
     }
 
     fn of(pieces: impl IntoIterator<Item = Bytes>, ending: Ending) -> Self {
-        Self { pieces: pieces.into_iter().collect(), ending, flushed: false }
+        Self { left: pieces.into_iter().collect(), ending, flushed: false, pause: None }
     }
 }
 
@@ -191,7 +213,7 @@ impl Body for Pieces {
     type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        if let Some(piece) = self.pieces.pop_front() {
+        if let Some(piece) = self.left.pop_front() {
             return Poll::Ready(Some(Ok(Frame::data(piece))));
         }
         match self.ending {
@@ -201,6 +223,12 @@ impl Body for Pieces {
                 self.flushed = true;
                 cx.waker().wake_by_ref();
                 Poll::Pending
+            }
+            Ending::Drip(drop) => {
+                let pause = self.pause.get_or_insert_with(|| Box::pin(sleep(BETWEEN_DROPS)));
+                ready!(pause.as_mut().poll(cx));
+                self.pause = None;
+                Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(drop.as_bytes())))))
             }
             Ending::Cut => Poll::Ready(Some(Err(io::Error::other("cut")))),
         }

@@ -103,9 +103,11 @@ pub(super) fn block(raw: Json) -> Block {
         }
         "redacted_thinking" => kind = view.data.map(|data| BlockKind::RedactedThinking { data }),
         "tool_use" => {
+            // Arguments that are none are told as such, and go back as an object all the same.
+            let sent = view.input.is_some();
             let input = view.input.unwrap_or_else(|| Json::from(serde_json::json!({})));
             if let (Some(id), Some(name)) = (view.id, view.name) {
-                if !input.is_object() {
+                if !sent || !input.is_object() {
                     raw = with_field(&raw, "input", &as_object(&input));
                 }
                 kind = Some(BlockKind::ToolUse(ToolCall {

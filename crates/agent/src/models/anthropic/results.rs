@@ -5,8 +5,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use wharf_protocol::{Content, ContentKind, ResourceBody, ToolOutput};
 
-/// The images that are taken.
-const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+use super::super::IMAGES;
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -41,8 +40,7 @@ fn part(content: &Content) -> Option<ResultPart<'_>> {
         {
             return Some(image(mime_type, data));
         }
-        ContentKind::Text(text) => Cow::from(text),
-        ContentKind::Resource { body: ResourceBody::Text(text), .. } => Cow::from(text),
+        ContentKind::Text(text) | ContentKind::Resource { body: ResourceBody::Text(text), .. } => Cow::from(text),
         _ => Cow::from(content.describe()),
     };
     (!text.trim().is_empty()).then_some(ResultPart::Text { text })

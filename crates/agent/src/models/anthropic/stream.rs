@@ -1,11 +1,9 @@
 //! An answer that comes piece by piece. The pieces of a block are put together to the block as it would have come in one
 //! piece, and read like that.
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use wharf_protocol::{Block, Json};
+use wharf_protocol::{Block, BlockKind, Json};
 
 use super::super::endpoint::Endpoint;
 use super::super::ids::Ids;
@@ -35,7 +33,7 @@ struct Coming<'a> {
     endpoint: &'a Endpoint,
     ask: &'a Ask<'a>,
     ids: Ids,
-    blocks: BTreeMap<u64, Building>,
+    blocks: Vec<Building>,
     usage: Told,
     id: Option<String>,
     model: Option<String>,
@@ -44,7 +42,10 @@ struct Coming<'a> {
 
 /// A block that is not complete yet.
 struct Building {
+    index: u64,
     begun: Json,
+    /// Whether it is a call that somebody here has to make.
+    is_call: bool,
     /// Texts that grow, by the name of their field.
     texts: Vec<(String, String)>,
     input: Option<String>,
@@ -61,7 +62,7 @@ pub(super) async fn read(
         endpoint,
         ask,
         ids: Ids::of(ask.messages),
-        blocks: BTreeMap::new(),
+        blocks: Vec::new(),
         usage: Told::default(),
         id: None,
         model: None,
@@ -77,6 +78,7 @@ pub(super) async fn read(
             Next::Done | Next::Over => return Err(stream.cut()),
         }
     }
+    stream.finish().await;
     Ok(coming.answer(model))
 }
 
@@ -118,27 +120,33 @@ impl Coming<'_> {
 
     fn begin(&mut self, index: u64, begun: Json) {
         let begun = with_id(begun, &mut self.ids);
-        if let wharf_protocol::BlockKind::ToolUse(call) = block(begun.clone()).kind {
+        let mut is_call = false;
+        if let BlockKind::ToolUse(call) = block(begun.clone()).kind {
+            is_call = true;
             (self.ask.listener)(Delta::ToolUse { id: call.id, name: call.name });
         }
-        self.blocks.insert(index, Building { begun, texts: Vec::new(), input: None, citations: Vec::new() });
+        let (texts, citations) = (Vec::new(), Vec::new());
+        self.blocks.push(Building { index, begun, is_call, texts, input: None, citations });
     }
 
     fn grow(&mut self, index: u64, mut delta: Map<String, Value>) {
-        let kind = delta.remove("type");
+        let kind = delta.shift_remove("type");
         let kind = kind.as_ref().and_then(Value::as_str).unwrap_or_default();
-        if !self.blocks.contains_key(&index) {
+        // What goes on is what began last: not everybody counts.
+        if !self.blocks.iter().any(|building| building.index == index) {
             // Its beginning was left out; what grows tells what it is.
             let begun = if kind == "text_delta" { r#"{"type":"text"}"# } else { r#"{"type":"thinking"}"# };
             let Ok(begun) = Json::parse(begun) else { return };
             self.begin(index, begun);
         }
-        let Some(building) = self.blocks.get_mut(&index) else { return };
+        let Some(building) = self.blocks.iter_mut().rfind(|building| building.index == index) else { return };
         for (key, value) in delta {
             match (key.as_str(), value) {
                 ("partial_json", Value::String(text)) => {
                     building.input.get_or_insert_default().push_str(&text);
-                    (self.ask.listener)(Delta::Arguments(text));
+                    if building.is_call && !text.is_empty() {
+                        (self.ask.listener)(Delta::Arguments(text));
+                    }
                 }
                 ("citation", citation) => building.citations.push(citation),
                 (_, Value::String(text)) => {
@@ -155,7 +163,7 @@ impl Coming<'_> {
     }
 
     fn answer(self, model: &str) -> Answer {
-        let blocks: Vec<Block> = self.blocks.into_values().map(|building| block(building.whole())).collect();
+        let blocks: Vec<Block> = self.blocks.into_iter().map(|building| block(building.whole())).collect();
         let stop = stop_reason(self.stop.as_deref(), &blocks);
         Answer {
             message: message(blocks),

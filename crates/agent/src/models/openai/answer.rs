@@ -60,7 +60,7 @@ pub(super) fn document(model: &OpenAi, ask: &Ask<'_>, text: &str) -> Result<Answ
     }
     let raw = with_ids(raw, &mut Ids::of(ask.messages));
     let (id, usage) = (document.id, document.usage);
-    let answer = answer(model, ask, Whole { raw, finish: finish_reason, id, model: document.model, usage });
+    let answer = answer(model, ask, Whole { raw, finish: finish_reason, id, model: document.model, usage })?;
     for block in &answer.message.content {
         tell(block, ask);
     }
@@ -68,9 +68,9 @@ pub(super) fn document(model: &OpenAi, ask: &Ask<'_>, text: &str) -> Result<Answ
 }
 
 /// What an answer says.
-pub(super) fn answer(model: &OpenAi, ask: &Ask<'_>, whole: Whole) -> Answer {
+pub(super) fn answer(model: &OpenAi, ask: &Ask<'_>, whole: Whole) -> Result<Answer, ModelError> {
     let Whole { mut raw, finish, id, model: named, usage: told } = whole;
-    let view = raw.to_value().unwrap_or_default();
+    let view = raw.to_value().map_err(|error| malformed(&model.endpoint, &error.to_string()))?;
     if !view["role"].is_string() {
         raw = with_field(&raw, "role", &Json::from(Value::from("assistant")));
     }
@@ -87,13 +87,13 @@ pub(super) fn answer(model: &OpenAi, ask: &Ask<'_>, whole: Whole) -> Answer {
     let calls = content.iter().any(|block| matches!(block.kind, BlockKind::ToolUse(_)));
     let stop = if refused { StopReason::Refusal } else { stop_reason(finish.as_deref(), calls) };
     let origin = Some(Origin { wire: wire.to_owned(), raw: Some(raw) });
-    Answer {
+    Ok(Answer {
         message: Message { origin, ..Message::new(Role::Assistant, content) },
         stop,
         model: named.filter(|named| !named.is_empty()).unwrap_or_else(|| model.model.clone()),
         id: id.filter(|id| !id.is_empty()),
         usage: usage(&told),
-    }
+    })
 }
 
 fn tell(block: &Block, ask: &Ask<'_>) {
@@ -110,9 +110,8 @@ fn tell(block: &Block, ask: &Ask<'_>) {
 
 fn blocks(message: &Value) -> Vec<Block> {
     let mut blocks = Vec::new();
-    let thought = thought(message);
-    if !thought.is_empty() {
-        blocks.push(BlockKind::Thinking { text: thought, signature: None }.into());
+    if let Some((_, text)) = thought(message) {
+        blocks.push(BlockKind::Thinking { text, signature: None }.into());
     }
     match &message["content"] {
         Value::String(text) if !text.is_empty() => blocks.push(Block::text(text)),
@@ -125,15 +124,16 @@ fn blocks(message: &Value) -> Vec<Block> {
     blocks
 }
 
-/// What was thought, by any of the names it goes by; the first that says something counts, because some say it twice.
-pub(super) fn thought(message: &Value) -> String {
-    let plain = ["reasoning_content", "reasoning"].into_iter().filter_map(|key| message[key].as_str());
-    if let Some(text) = plain.into_iter().find(|text| !text.is_empty()) {
-        return text.to_owned();
+/// What was thought, and the field it stands in; the first that says something counts, because some say it twice.
+pub(super) fn thought(message: &Value) -> Option<(&'static str, String)> {
+    for name in ["reasoning_content", "reasoning"] {
+        if let Some(text) = message[name].as_str().filter(|text| !text.is_empty()) {
+            return Some((name, text.to_owned()));
+        }
     }
     let details = message["reasoning_details"].as_array().into_iter().flatten();
     let texts = details.filter_map(|detail| detail["text"].as_str().or_else(|| detail["summary"].as_str()));
-    texts.collect::<Vec<_>>().join("")
+    Some(("reasoning_details", texts.collect::<String>())).filter(|(_, text)| !text.is_empty())
 }
 
 /// A part of a content that is a list.

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use wharf_protocol::{Block, BlockKind, Json, Message, Role, ToolCall};
 
 use super::super::ids::Ids;
-use super::request::{Made, Spoken, Words, images, raw, result_text, results, show, user};
+use super::request::{Made, Spoken, Words, raw, result_text, results, show, user};
 use super::schema::ResponseFormat;
-use super::{EMULATED, WIRE};
+use super::{EMULATED, OpenAi, WIRE};
 use crate::Ask;
 
 /// What a model has to be told.
@@ -33,7 +33,7 @@ pub(super) fn format(ask: &Ask<'_>) -> ResponseFormat {
 }
 
 /// The conversation without calls and results: both are texts.
-pub(super) fn messages<'a>(ask: &Ask<'a>) -> Vec<Spoken<'a>> {
+pub(super) fn messages<'a>(model: &OpenAi, ask: &Ask<'a>) -> Vec<Spoken<'a>> {
     let mut system: Vec<String> =
         ask.messages.iter().filter(|message| message.role == Role::System).map(Message::spoken).collect();
     if !ask.tools.is_empty() {
@@ -60,7 +60,7 @@ pub(super) fn messages<'a>(ask: &Ask<'a>) -> Vec<Spoken<'a>> {
                     let name = names.get(&*returned.call_id).copied().unwrap_or("a tool");
                     let blank = if told.is_empty() { "" } else { "\n\n" };
                     let _ = write!(told, "{blank}Result of {name}:\n{}", result_text(returned));
-                    images(returned, &mut shown);
+                    model.images(returned, &mut shown);
                 }
             }
         }

@@ -10,15 +10,9 @@ const SAID_WHOLE: [&str; 7] = ["role", "id", "type", "name", "index", "format", 
 /// Adds a piece to an object.
 pub(super) fn merge(into: &mut Map<String, Value>, piece: Map<String, Value>) {
     for (key, value) in piece {
-        match into.get_mut(&key) {
-            Some(there) => merge_value(&key, there, value),
-            None => {
-                // A list in pieces is a list of pieces, also where it begins.
-                let mut slot = if value.is_array() { Value::Array(Vec::new()) } else { Value::Null };
-                merge_value(&key, &mut slot, value);
-                into.insert(key, slot);
-            }
-        }
+        // A list in pieces is a list of pieces, also where it begins.
+        let nothing = if value.is_array() { Value::Array(Vec::new()) } else { Value::Null };
+        merge_value(&key.clone(), into.entry(key).or_insert(nothing), value);
     }
 }
 

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use wharf_protocol::{Json, Message, Returned, Role};
 
+use super::super::IMAGES;
 use super::schema::ResponseFormat;
 use super::{Dialect, OpenAi, WIRE, emulated};
 use crate::{Ask, Cache};
@@ -159,7 +160,7 @@ impl<'a> Request<'a> {
                 options.schema.as_ref().map(ResponseFormat::answer)
             },
             tools: if emulates { Vec::new() } else { tools(ask) },
-            messages: if emulates { emulated::messages(ask) } else { messages(ask.messages, cache) },
+            messages: if emulates { emulated::messages(model, ask) } else { messages(model, ask.messages, cache) },
         }
     }
 }
@@ -182,20 +183,17 @@ fn tools<'a>(ask: &Ask<'a>) -> Vec<ToolSpec<'a>> {
     ask.tools.iter().map(|tool| ToolSpec { r#type: "function", function: function(tool) }).collect()
 }
 
-fn messages(messages: &[Message], cache: Option<Cache>) -> Vec<Spoken<'_>> {
-    let last_system = messages.iter().rposition(|message| message.role == Role::System);
+fn messages<'a>(model: &OpenAi, messages: &'a [Message], cache: Option<Cache>) -> Vec<Spoken<'a>> {
     let mut spoken = Vec::with_capacity(messages.len());
+    spoken.extend(system(messages, cache));
     let mut shown = Vec::new();
-    for (place, message) in messages.iter().enumerate() {
+    for message in messages {
         if message.role != Role::Tool {
             // Nothing may come between the results of one turn, so what they show comes after them.
             show(&mut shown, &mut spoken);
         }
         match message.role {
-            Role::System => {
-                let cache = cache.filter(|_| last_system == Some(place));
-                spoken.push(Spoken::Made(Made::System { content: system(message.spoken(), cache) }));
-            }
+            Role::System => {}
             Role::User => spoken.push(user(message.spoken())),
             Role::Assistant => spoken.push(assistant(message)),
             Role::Tool => {
@@ -204,7 +202,7 @@ fn messages(messages: &[Message], cache: Option<Cache>) -> Vec<Spoken<'_>> {
                         tool_call_id: &returned.call_id,
                         content: result_text(returned),
                     }));
-                    images(returned, &mut shown);
+                    model.images(returned, &mut shown);
                 }
             }
         }
@@ -223,14 +221,19 @@ pub(super) fn show(shown: &mut Vec<Part>, spoken: &mut Vec<Spoken<'_>>) {
     }
 }
 
-fn system(text: String, cache: Option<Cache>) -> Words {
-    match cache {
+/// All instructions in one message at the beginning: many templates take no other.
+fn system<'a>(messages: &[Message], cache: Option<Cache>) -> Option<Spoken<'a>> {
+    let texts = messages.iter().filter(|message| message.role == Role::System).map(Message::spoken);
+    let texts: Vec<String> = texts.filter(|text| !text.trim().is_empty()).collect();
+    let text = Some(texts.join("\n\n")).filter(|text| !text.is_empty())?;
+    let content = match cache {
         None => Words::Text(text),
         Some(cache) => {
             let cache_control = Some(CacheControl { r#type: "ephemeral", ttl: cache.as_str() });
             Words::Parts(vec![Part::Text { text, cache_control }])
         }
-    }
+    };
+    Some(Spoken::Made(Made::System { content }))
 }
 
 fn assistant(message: &Message) -> Spoken<'_> {
@@ -273,11 +276,18 @@ pub(super) fn result_text(returned: &Returned) -> String {
     if returned.output.is_error { format!("Error: {text}") } else { text }
 }
 
-/// The images of a result, each with words about where it comes from.
-pub(super) fn images(returned: &Returned, shown: &mut Vec<Part>) {
-    for (number, (data, mime)) in returned.images().enumerate() {
-        let text = format!("Image {} of the result of the call {}:", number + 1, returned.call_id);
-        shown.push(Part::Text { text, cache_control: None });
-        shown.push(Part::ImageUrl { image_url: ImageUrl { url: format!("data:{mime};base64,{data}") } });
+impl OpenAi {
+    /// The images of a result, each with words about where it comes from. Those that nobody would take are left to the
+    /// words about them in the result itself.
+    pub(super) fn images(&self, returned: &Returned, shown: &mut Vec<Part>) {
+        if self.blind {
+            return;
+        }
+        let images = returned.images().filter(|(_, mime)| IMAGES.contains(mime));
+        for (number, (data, mime)) in images.enumerate() {
+            let text = format!("Image {} of the result of the call {}:", number + 1, returned.call_id);
+            shown.push(Part::Text { text, cache_control: None });
+            shown.push(Part::ImageUrl { image_url: ImageUrl { url: format!("data:{mime};base64,{data}") } });
+        }
     }
 }

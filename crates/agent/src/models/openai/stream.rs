@@ -46,6 +46,8 @@ struct Coming<'a> {
     calls: Vec<Building>,
     /// The call that began last.
     latest: Option<usize>,
+    /// The field in which thoughts come; those in others are the same ones again.
+    thinks_in: Option<&'static str>,
     whole: Whole,
 }
 
@@ -61,7 +63,8 @@ struct Building {
 pub(super) async fn read(model: &OpenAi, ask: &Ask<'_>, mut stream: Stream<'_>) -> Result<Answer, ModelError> {
     let whole = Whole { raw: Json::from(Value::Null), finish: None, id: None, model: None, usage: Value::Null };
     let ids = Ids::of(ask.messages);
-    let mut coming = Coming { model, ask, ids, message: Map::new(), calls: Vec::new(), latest: None, whole };
+    let mut coming =
+        Coming { model, ask, ids, message: Map::new(), calls: Vec::new(), latest: None, thinks_in: None, whole };
     loop {
         match stream.next().await? {
             Next::Piece(piece) => coming.hear(&piece.data)?,
@@ -74,7 +77,8 @@ pub(super) async fn read(model: &OpenAi, ask: &Ask<'_>, mut stream: Stream<'_>) 
     if coming.whole.finish.is_none() && coming.message.is_empty() && coming.calls.is_empty() {
         return Err(malformed(&model.endpoint, "there is nothing in it"));
     }
-    Ok(coming.answer())
+    stream.finish().await;
+    coming.answer()
 }
 
 impl Coming<'_> {
@@ -116,12 +120,15 @@ impl Coming<'_> {
             }
         }
         let delta = Value::Object(delta);
-        let thought = thought(&delta);
-        if !thought.is_empty() {
+        if let Some((name, thought)) = thought(&delta)
+            && *self.thinks_in.get_or_insert(name) == name
+        {
             (self.ask.listener)(Delta::Thinking(thought));
         }
-        if let Some(text) = delta["content"].as_str().filter(|text| !text.is_empty()) {
-            (self.ask.listener)(Delta::Text(text.to_owned()));
+        for text in ["content", "refusal"].into_iter().filter_map(|key| delta[key].as_str()) {
+            if !text.is_empty() {
+                (self.ask.listener)(Delta::Text(text.to_owned()));
+            }
         }
         if let Value::Object(delta) = delta {
             merge(&mut self.message, delta);
@@ -129,8 +136,8 @@ impl Coming<'_> {
     }
 
     fn grow_call(&mut self, mut piece: Map<String, Value>) {
-        let index = piece.remove("index").and_then(|index| index.as_u64());
-        let given = piece.remove("id").and_then(|id| id.as_str().map(str::to_owned)).unwrap_or_default();
+        let index = piece.shift_remove("index").and_then(|index| index.as_u64());
+        let given = piece.shift_remove("id").and_then(|id| id.as_str().map(str::to_owned)).unwrap_or_default();
         let place = self.place(index, &given);
         let arguments = piece.get("function").and_then(|function| function["arguments"].as_str()).map(str::to_owned);
         let building = &mut self.calls[place];
@@ -169,7 +176,7 @@ impl Coming<'_> {
         })
     }
 
-    fn answer(mut self) -> Answer {
+    fn answer(mut self) -> Result<Answer, ModelError> {
         // A call of nothing is none, and would never be answered.
         let calls = self.calls.into_iter().filter(|building| building.begun);
         let calls: Vec<Value> = calls.map(|building| Value::Object(building.fields)).collect();

@@ -142,16 +142,15 @@ impl Complaint {
         let value = value.as_array().and_then(|all| all.first()).unwrap_or(value);
         let error = value.get("error").filter(|error| !error.is_null()).unwrap_or(value);
         let word = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
-        let message = match error {
-            Value::String(text) => text.clone(),
-            _ => {
-                let told = ["message", "detail", "msg"].into_iter().find_map(|key| match error.get(key)? {
-                    Value::String(text) => Some(text.clone()),
-                    Value::Null => None,
-                    other => Some(other.to_string()),
-                });
-                told.or_else(|| Some(word("type").to_owned()).filter(|kind| !kind.is_empty()))?
-            }
+        let message = if let Value::String(text) = error {
+            text.clone()
+        } else {
+            let told = ["message", "detail", "msg"].into_iter().find_map(|key| match error.get(key)? {
+                Value::String(text) => Some(text.clone()),
+                Value::Null => None,
+                other => Some(other.to_string()),
+            });
+            told.or_else(|| Some(word("type").to_owned()).filter(|kind| !kind.is_empty()))?
         };
         // What stands behind a gateway has often said more.
         let behind =
@@ -301,6 +300,14 @@ mod tests {
             r#"{"detail":[{"msg":"field required"}]}"#,
             r#"[{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"34s"}]}}]"#,
         ];
-        insta::assert_snapshot!(forms.map(read).join("\n"), @"");
+        insta::assert_snapshot!(forms.map(read).join("\n"), @r#"
+        None [overloaded_error] Overloaded None
+        None [tokens rate_limit_exceeded] Please try again in 2s. Some(2s)
+        Some(502) [] Provider returned error: {"x":1} Some(3s)
+        None [] model "x" not found None
+        Some(400) [BadRequestError] too long None
+        None [] [{"msg":"field required"}] None
+        Some(429) [RESOURCE_EXHAUSTED] quota Some(34s)
+        "#);
     }
 }

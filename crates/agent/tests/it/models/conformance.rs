@@ -96,8 +96,96 @@ fn told(deltas: &[Delta]) -> String {
 #[tokio::test(start_paused = true)]
 async fn the_same_conversation_has_the_same_trace_on_every_adapter_in_pieces_or_not() {
     let (expected, deltas) = trace(Adapter::Anthropic, true).await;
-    insta::assert_snapshot!(expected, @"");
-    insta::assert_snapshot!(deltas, @"");
+    insta::assert_snapshot!(expected, @r#"
+    [
+      {
+        "role": "assistant",
+        "content": "I will look both up.",
+        "block_index": 0,
+        "tool_calls": [
+          {
+            "id": "call_a",
+            "name": "first",
+            "input": {"n": 1.0, "é":"✓ \" \\"}
+          },
+          {
+            "id": "call_b",
+            "name": "second",
+            "input": {"n":2}
+          }
+        ],
+        "thinking": {
+          "thinking": "Two numbers are needed — both at once."
+        },
+        "usage_metadata": {
+          "input_tokens": 100,
+          "output_tokens": 20,
+          "cache_read_tokens": 60,
+          "cache_write_tokens": 10,
+          "reasoning_tokens": 7
+        }
+      },
+      {
+        "role": "tool",
+        "content": "one",
+        "block_index": 1,
+        "tool_result": {
+          "tool_use_id": "call_a",
+          "is_error": false
+        }
+      },
+      {
+        "role": "tool",
+        "content": "it broke",
+        "block_index": 2,
+        "tool_result": {
+          "tool_use_id": "call_b",
+          "is_error": true
+        }
+      },
+      {
+        "role": "assistant",
+        "content": "",
+        "block_index": 3,
+        "tool_calls": [
+          {
+            "id": "call_c",
+            "name": "third",
+            "input": {}
+          }
+        ],
+        "usage_metadata": {
+          "input_tokens": 10,
+          "output_tokens": 5,
+          "cache_read_tokens": 0,
+          "cache_write_tokens": 0,
+          "reasoning_tokens": 0
+        }
+      },
+      {
+        "role": "tool",
+        "content": "see:\n[image, image/png, 3 bytes]",
+        "block_index": 4,
+        "tool_result": {
+          "tool_use_id": "call_c",
+          "is_error": false,
+          "output": {"content":[{"type":"text","text":"see:"},{"type":"image","data":"aGk=","mimeType":"image/png"}]}
+        }
+      },
+      {
+        "role": "assistant",
+        "content": "They are 1 and 2.\n\nDone. 🎉",
+        "block_index": 5,
+        "usage_metadata": {
+          "input_tokens": 10,
+          "output_tokens": 5,
+          "cache_read_tokens": 0,
+          "cache_write_tokens": 0,
+          "reasoning_tokens": 0
+        }
+      }
+    ]
+    "#);
     for adapter in ALL {
         for stream in [true, false] {
             let (trace, told) = trace(adapter, stream).await;
@@ -105,6 +193,24 @@ async fn the_same_conversation_has_the_same_trace_on_every_adapter_in_pieces_or_
             assert_eq!(told, deltas, "{adapter:?}, stream: {stream}");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_listens_hears_the_whole_answer_in_order() {
+    let (_, deltas) = trace(Adapter::Anthropic, true).await;
+    insta::assert_snapshot!(deltas, @r#"
+    thinking Two numbers are needed — both at once.
+    text I will look both up.
+    call call_a first
+    arguments {"n": 1.0, "é":"✓ \" \\"}
+    call call_b second
+    arguments {"n":2}
+    call call_c third
+    arguments {}
+    text They are 1 and 2.
+
+    Done. 🎉
+    "#);
 }
 
 #[tokio::test(start_paused = true)]

@@ -43,8 +43,80 @@ async fn calls_and_results_are_texts_on_the_wire_and_calls_and_results_here() {
 
     let sent = &fake.bodies()[2];
     assert!(sent.get("tools").is_none() && sent.get("stream").is_none(), "{sent}");
-    insta::assert_snapshot!(serde_json::to_string_pretty(&sent["messages"]).unwrap(), @"");
-    insta::assert_snapshot!(serde_json::to_string_pretty(&sent["response_format"]).unwrap(), @"");
+    insta::assert_snapshot!(serde_json::to_string_pretty(&sent["messages"]).unwrap(), @r#"
+    [
+      {
+        "role": "system",
+        "content": "Be brief.\n\nYou can use tools. Answer with one JSON object and nothing else. To call a tool, write {\"tool\": NAME, \"arguments\": {...}}; you will be told its result. When you know the answer, write {\"answer\": ...}. These are the tools:\n\nadd: Does add\nArguments: {\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\"}}}"
+      },
+      {
+        "role": "user",
+        "content": "1 + 2?"
+      },
+      {
+        "role": "assistant",
+        "content": "{\"tool\": \"add\", \"arguments\": {\"n\": 1.0}}"
+      },
+      {
+        "role": "user",
+        "content": "Result of add:\nError: not now"
+      },
+      {
+        "role": "assistant",
+        "content": "```json\n{\"tool\":\"add\",\"arguments\":{\"n\":2}}\n```"
+      },
+      {
+        "role": "user",
+        "content": "Result of add:\n3"
+      }
+    ]
+    "#);
+    insta::assert_snapshot!(serde_json::to_string_pretty(&sent["response_format"]).unwrap(), @r#"
+    {
+      "type": "json_schema",
+      "json_schema": {
+        "name": "step",
+        "strict": false,
+        "schema": {
+          "anyOf": [
+            {
+              "type": "object",
+              "properties": {
+                "tool": {
+                  "const": "add"
+                },
+                "arguments": {
+                  "type": "object",
+                  "properties": {
+                    "n": {
+                      "type": "integer"
+                    }
+                  }
+                }
+              },
+              "required": [
+                "tool",
+                "arguments"
+              ],
+              "additionalProperties": false
+            },
+            {
+              "type": "object",
+              "properties": {
+                "answer": {
+                  "type": "string"
+                }
+              },
+              "required": [
+                "answer"
+              ],
+              "additionalProperties": false
+            }
+          ]
+        }
+      }
+    }
+    "#);
 }
 
 #[tokio::test(start_paused = true)]
@@ -93,6 +165,12 @@ async fn a_conversation_goes_on_with_a_model_that_has_tools_and_back() {
     question.messages.extend([second.message, Message::returned("c2".into(), ToolOutput::said("two"))]);
     eventually(question.ask(&emulated)).await.unwrap();
     let bodies = fake.bodies();
-    insta::assert_snapshot!(bodies[1]["messages"], @"");
-    insta::assert_snapshot!(bodies[2]["messages"].as_array().unwrap()[1..].iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"), @"");
+    insta::assert_snapshot!(bodies[1]["messages"], @r#"[{"role":"user","content":"?"},{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"add","arguments":"{\"n\":1}"}}]},{"role":"tool","tool_call_id":"call_1","content":"one"}]"#);
+    insta::assert_snapshot!(bodies[2]["messages"].as_array().unwrap()[1..].iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"), @r#"
+    {"role":"user","content":"?"}
+    {"role":"assistant","content":"{\"tool\":\"add\",\"arguments\":{\"n\":1}}"}
+    {"role":"user","content":"Result of add:\none"}
+    {"role":"assistant","content":"{\"tool\":\"add\",\"arguments\":{\"n\":2}}"}
+    {"role":"user","content":"Result of add:\ntwo"}
+    "#);
 }

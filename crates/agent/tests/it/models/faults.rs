@@ -10,7 +10,7 @@ use wharf_protocol::Secret;
 use wharf_testkit::eventually;
 use wharf_testkit::models::{FakeModels, Fault, Turn};
 
-use super::kit::{ALL, Adapter, KEY, Question, endpoint};
+use super::kit::{ALL, Adapter, KEY, Question, endpoint, in_memory};
 
 async fn failed(adapter: Adapter, stream: bool, turn: Turn) -> ModelError {
     let fake = FakeModels::new([turn]);
@@ -92,16 +92,16 @@ async fn an_error_in_a_good_document_counts_with_its_code() {
 async fn how_long_to_wait_is_read_from_wherever_it_stands() {
     let date = ("date", "Mon, 16 Nov 2026 10:00:00 GMT");
     let body = r#"{"error":{"message":"Please try again in 250ms."}}"#;
-    let cases: [(&[(&str, &str)], &str, u64); 4] = [
-        (&[("retry-after", "7")], "{}", 7_000),
-        (&[("retry-after-ms", "1500"), ("retry-after", "2")], "{}", 1_500),
-        (&[("retry-after", "Mon, 16 Nov 2026 10:00:30 GMT"), date], "{}", 30_000),
-        (&[], body, 250),
+    let cases = [
+        (vec![("retry-after", "7")], "{}", 7_000),
+        (vec![("retry-after-ms", "1500"), ("retry-after", "2")], "{}", 1_500),
+        (vec![("retry-after", "Mon, 16 Nov 2026 10:00:30 GMT"), date], "{}", 30_000),
+        (vec![], body, 250),
     ];
     for adapter in ALL {
-        for (headers, body, millis) in cases {
-            let error = failed(adapter, true, Turn::status(429, headers, body)).await;
-            assert_eq!(error.retry_after, Some(Duration::from_millis(millis)), "{adapter:?} {headers:?}");
+        for (headers, body, millis) in &cases {
+            let error = failed(adapter, true, Turn::status(429, headers, *body)).await;
+            assert_eq!(error.retry_after, Some(Duration::from_millis(*millis)), "{adapter:?} {headers:?}");
         }
     }
 }
@@ -110,7 +110,7 @@ async fn how_long_to_wait_is_read_from_wherever_it_stands() {
 async fn a_provider_that_says_nothing_is_left_when_its_time_is_over() {
     let waits = Waits { head: Duration::from_secs(20), idle: Duration::from_secs(5), whole: Duration::from_secs(60) };
     for adapter in ALL {
-        for (fault, seconds) in [(Fault::HangBeforeHead, 20), (Fault::HangMidway, 5)] {
+        for (fault, seconds) in [(Fault::HangBeforeHead, 20), (Fault::HangMidway, 5), (Fault::Drip, 60)] {
             for stream in [true, false] {
                 let fake = FakeModels::new([Turn::fault(fault.clone())]);
                 let model = adapter.at(endpoint(&fake).with_waits(waits));
@@ -156,6 +156,31 @@ async fn a_key_is_sent_and_neither_shown_nor_told_again() {
             Adapter::OpenAi(_) => assert_eq!(headers["authorization"], format!("Bearer {KEY}").as_str()),
         }
         assert_eq!(headers["x-project"], "hidden-project");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_connection_is_used_for_all_requests() {
+    for adapter in ALL {
+        let refusal = Turn::status(429, &[], r#"{"error":{"message":"slow down"}}"#);
+        let fake = FakeModels::new([Turn::text("a"), Turn::text("b"), refusal, Turn::text("c")]);
+        let http = in_memory(&fake);
+        let model = adapter.at(Endpoint::new("http://provider.test/v1", None, http.clone()).unwrap());
+        for stream in [true, false, true, true] {
+            let _ = eventually(Question::new("?").streaming(stream).ask(&*model)).await;
+        }
+        assert_eq!((fake.left(), http.connections_opened()), (0, 1), "{adapter:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_stays_open_when_all_has_been_said_holds_nobody_up() {
+    for adapter in ALL {
+        let fake = FakeModels::new([Turn::text("so").with(Fault::StayOpen)]);
+        let began = Instant::now();
+        let (answer, _) = eventually(Question::new("?").ask(&*adapter.model(&fake))).await.unwrap();
+        assert_eq!(answer.message.spoken(), "so");
+        assert!(began.elapsed() < Duration::from_millis(200), "{:?}", began.elapsed());
     }
 }
 

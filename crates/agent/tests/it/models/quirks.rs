@@ -138,9 +138,106 @@ async fn a_refusal_in_words_is_one() {
     let message = r#"{"role":"assistant","content":null,"refusal":"I will not."}"#;
     for stream in [true, false] {
         let fake = FakeModels::new([Turn::message(message)]);
-        let (answer, _) = eventually(Question::new("?").streaming(stream).ask(&*OPENAI.model(&fake))).await.unwrap();
+        let (answer, deltas) =
+            eventually(Question::new("?").streaming(stream).ask(&*OPENAI.model(&fake))).await.unwrap();
         assert_eq!((answer.stop, answer.message.spoken().as_str()), (StopReason::Refusal, "I will not."));
+        assert!(deltas.iter().all(|delta| matches!(delta, Delta::Text(_))) && !deltas.is_empty());
     }
+}
+
+/// A stream as it stands.
+fn stream(body: &str) -> FakeModels {
+    FakeModels::new([Turn::status(200, &[("content-type", "text/event-stream")], body)])
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_in_one_piece_is_read_also_where_pieces_were_asked_for() {
+    for adapter in ALL {
+        let turn = Turn::default().saying("so ").calling("a", "one", "{}").with(Fault::NotStreamed);
+        let fake = FakeModels::new([turn]);
+        let (answer, _) = eventually(Question::new("?").ask(&*adapter.model(&fake))).await.unwrap();
+        assert_eq!((answer.message.spoken().as_str(), answer.message.calls().count()), ("so ", 1), "{adapter:?}");
+        assert_eq!(fake.bodies()[0]["stream"], true);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn blocks_that_are_not_counted_and_calls_without_input_are_read_all_the_same() {
+    let fake = stream(
+        r#"data: {"type":"content_block_start","content_block":{"type":"text"}}
+
+data: {"type":"content_block_delta","delta":{"type":"text_delta","text":"so"}}
+
+data: {"type":"content_block_start","content_block":{"type":"tool_use","name":"t"}}
+
+event: content_block_delta
+data: {"delta":{"type":"input_json_delta","partial_json":""}}
+
+data: {"type":"message_delta","delta":{"stop_reason":null},"usage":null}
+
+data: {"type":"message_stop"}
+
+"#,
+    );
+    let (answer, _) = eventually(Question::new("?").ask(&*Adapter::Anthropic.model(&fake))).await.unwrap();
+    let raws: Vec<&str> = answer.message.content.iter().map(|block| block.raw.as_ref().unwrap().as_str()).collect();
+    assert_eq!(raws, [r#"{"type":"text","text":"so"}"#, r#"{"type":"tool_use","name":"t","id":"call_1","input":{}}"#]);
+    assert_eq!(answer.stop, StopReason::ToolUse);
+}
+
+#[tokio::test(start_paused = true)]
+async fn deltas_of_calls_without_index_go_to_the_call_that_began_last() {
+    let fake = stream(
+        r#"data: {"choices":[{"delta":{"tool_calls":[{"id":"a","function":{"name":"one","arguments":"{\"n\""}}]}}]}
+
+data: {"choices":[{"delta":{"tool_calls":[{"function":{"arguments":":1}"}}]}}]}
+
+data: {"choices":[{"delta":{"tool_calls":[{"id":"b","function":{"name":"two","arguments":"{}"}}]},"finish_reason":"stop"}]}
+
+"#,
+    );
+    let (answer, _) = eventually(Question::new("?").ask(&*OPENAI.model(&fake))).await.unwrap();
+    let calls = answer.message.calls().map(|call| format!("{} {} {}", call.id, call.name, call.arguments));
+    assert_eq!(calls.collect::<Vec<_>>(), [r#"a one {"n":1}"#, "b two {}"]);
+    assert_eq!(answer.stop, StopReason::ToolUse);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_is_called_an_error_is_one() {
+    use wharf_agent::ModelErrorKind::{Overloaded, Server};
+    for (body, kind, words) in [
+        ("event: error\ndata: it broke\n\n", Server, "it broke"),
+        ("event: error\ndata: {\"message\":\"busy\",\"type\":\"overloaded_error\"}\n\n", Overloaded, "busy"),
+        ("data: {\"error\":\"it broke\",\"type\":\"error\"}\n\n", Server, "it broke"),
+    ] {
+        for adapter in ALL {
+            let error = eventually(Question::new("?").ask(&*adapter.model(&stream(body)))).await.unwrap_err();
+            assert_eq!((error.kind, error.message.as_str()), (kind, words), "{adapter:?} {body}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_cannot_be_read_is_no_empty_answer() {
+    let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
+    let body = format!(r#"{{"choices":[{{"message":{{"role":"assistant","content":"so","x":{deep}}}}}]}}"#);
+    let fake = FakeModels::new([Turn::status(200, &[], body)]);
+    let error = eventually(Question::new("?").whole().ask(&*OPENAI.model(&fake))).await.unwrap_err();
+    assert_eq!(error.kind, wharf_agent::ModelErrorKind::Malformed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_sees_nothing_is_told_of_images_in_words_only() {
+    let image = r#"{"content":[{"type":"image","data":"aGk=","mimeType":"image/png"}]}"#;
+    let output = wharf_protocol::ToolOutput::from_json(&super::kit::json(image)).unwrap();
+    let mut question = Question::new("?");
+    question.messages.push(wharf_protocol::Message::returned("a".into(), output));
+    let fake = FakeModels::new([Turn::text("ok")]);
+    let model = OpenAi::new(Dialect::Ollama, endpoint(&fake), "tiny").unwrap().without_images();
+    assert!(!wharf_agent::Model::capabilities(&model).result_images);
+    eventually(question.ask(&model)).await.unwrap();
+    let sent = &fake.bodies()[0]["messages"];
+    assert_eq!((&sent[1]["content"], sent.as_array().unwrap().len()), (&"[image, image/png, 3 bytes]".into(), 2));
 }
 
 #[tokio::test(start_paused = true)]

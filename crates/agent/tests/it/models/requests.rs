@@ -16,8 +16,26 @@ async fn sent(adapter: Adapter, question: &Question) -> Value {
     fake.bodies().remove(0)
 }
 
-fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap()
+/// A line for each field, each tool, each message, and each of its parts.
+fn lines(sent: &Value) -> String {
+    let mut lines = Vec::new();
+    for (key, value) in sent.as_object().unwrap() {
+        let Value::Array(items) = value else {
+            lines.push(format!("{key}: {value}"));
+            continue;
+        };
+        lines.push(format!("{key}:"));
+        for item in items {
+            match &item["content"] {
+                Value::Array(parts) => {
+                    lines.push(format!("  {}", item["role"]));
+                    lines.extend(parts.iter().map(|part| format!("    {part}")));
+                }
+                _ => lines.push(format!("  {item}")),
+            }
+        }
+    }
+    lines.join("\n")
 }
 
 /// A conversation with everything in it, of which nothing was said by the model that is asked.
@@ -61,12 +79,52 @@ async fn a_conversation_on_the_messages_api() {
         options: AskOptions { cache: Some(Cache::FiveMinutes), ..conversation().options },
         ..conversation()
     };
-    insta::assert_snapshot!(pretty(&sent(Adapter::Anthropic, &question).await), @"");
+    insta::assert_snapshot!(lines(&sent(Adapter::Anthropic, &question).await), @r#"
+    model: "fake-1"
+    max_tokens: 100
+    stream: true
+    tools:
+      {"name":"look","description":"Does look","input_schema":{"type":"object","properties":{"n":{"type":"integer"}}}}
+      {"name":"leap","description":"Does leap","input_schema":{"type":"object","properties":{"n":{"type":"integer"}}},"cache_control":{"type":"ephemeral","ttl":"5m"}}
+    system:
+      {"type":"text","text":"Be brief."}
+      {"type":"text","text":"Be right.","cache_control":{"type":"ephemeral","ttl":"5m"}}
+    messages:
+      "user"
+        {"type":"text","text":"Look twice."}
+      "assistant"
+        {"type":"text","text":"I look."}
+        {"type":"tool_use","id":"id_call_1","name":"look","input":{"b":1,"a":2.0}}
+        {"type":"tool_use","id":"call_2","name":"look","input":{"INVALID_JSON":"{\"n\": "}}
+      "user"
+        {"type":"tool_result","tool_use_id":"call_2","content":[{"type":"text","text":"no"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGk="}},{"type":"text","text":"[image, image/tiff, 3 bytes]"},{"type":"text","text":"[audio, audio/wav, 3 bytes]"},{"type":"text","text":"inside"},{"type":"text","text":"[link to https://example.com/z]"}],"is_error":true}
+        {"type":"tool_result","tool_use_id":"id_call_1","content":[{"type":"text","text":"{\"n\": 1.0}"}]}
+      "user"
+        {"type":"text","text":"And?"}
+    "#);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_conversation_on_chat_completions() {
-    insta::assert_snapshot!(pretty(&sent(OPENAI, &conversation()).await), @"");
+    insta::assert_snapshot!(lines(&sent(OPENAI, &conversation()).await), @r#"
+    model: "fake-1"
+    stream: true
+    stream_options: {"include_usage":true}
+    max_completion_tokens: 100
+    tools:
+      {"type":"function","function":{"name":"look","description":"Does look","parameters":{"type":"object","properties":{"n":{"type":"integer"}}}}}
+      {"type":"function","function":{"name":"leap","description":"Does leap","parameters":{"type":"object","properties":{"n":{"type":"integer"}}}}}
+    messages:
+      {"role":"system","content":"Be brief.\n\nBe right."}
+      {"role":"user","content":"Look twice."}
+      {"role":"assistant","content":"I look.","tool_calls":[{"id":"call.1","type":"function","function":{"name":"look","arguments":"{\"b\": 1, \"a\": 2.0}"}},{"id":"call_2","type":"function","function":{"name":"look","arguments":"{\"n\": "}}]}
+      {"role":"tool","tool_call_id":"call_2","content":"Error: no\n[image, image/png, 3 bytes]\n[image, image/tiff, 3 bytes]\n[audio, audio/wav, 3 bytes]\ninside\n[link to https://example.com/z]\n"}
+      {"role":"tool","tool_call_id":"call.1","content":"{\"n\": 1.0}"}
+      "user"
+        {"type":"text","text":"Image 1 of the result of the call call_2:"}
+        {"type":"image_url","image_url":{"url":"data:image/png;base64,aGk="}}
+      {"role":"user","content":"And?"}
+    "#);
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,7 +134,13 @@ async fn without_tools_and_options_nothing_is_sent_that_was_not_asked_for() {
     for adapter in ALL {
         sent_by.push(sent(adapter, &question).await.to_string());
     }
-    insta::assert_snapshot!(sent_by.join("\n"), @"");
+    insta::assert_snapshot!(sent_by.join("\n"), @r#"
+    {"model":"fake-1","max_tokens":16384,"messages":[{"role":"user","content":[{"type":"text","text":"?"}]}]}
+    {"model":"fake-1","max_completion_tokens":16384,"messages":[{"role":"user","content":"?"}]}
+    {"model":"fake-1","max_tokens":16384,"usage":{"include":true},"messages":[{"role":"user","content":"?"}]}
+    {"model":"fake-1","max_tokens":16384,"messages":[{"role":"user","content":"?"}]}
+    {"model":"fake-1","max_tokens":16384,"messages":[{"role":"user","content":"?"}]}
+    "#);
 }
 
 #[tokio::test(start_paused = true)]
@@ -96,7 +160,13 @@ async fn every_option_has_its_place() {
     for adapter in ALL {
         sent_by.push(sent(adapter, &question).await.to_string());
     }
-    insta::assert_snapshot!(sent_by.join("\n"), @"");
+    insta::assert_snapshot!(sent_by.join("\n"), @r#"
+    {"model":"fake-1","max_tokens":9000,"thinking":{"type":"enabled","budget_tokens":5000},"output_config":{"format":{"type":"json_schema","schema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}}},"messages":[{"role":"user","content":[{"type":"text","text":"?"}]}]}
+    {"model":"fake-1","max_completion_tokens":4000,"temperature":0.5,"reasoning_effort":"medium","response_format":{"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}}},"messages":[{"role":"user","content":"?"}]}
+    {"model":"fake-1","max_tokens":4000,"temperature":0.5,"reasoning":{"max_tokens":5000},"usage":{"include":true},"response_format":{"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}}},"messages":[{"role":"user","content":"?"}]}
+    {"model":"fake-1","max_tokens":4000,"temperature":0.5,"reasoning_effort":"medium","response_format":{"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}}},"messages":[{"role":"user","content":"?"}]}
+    {"model":"fake-1","max_tokens":4000,"temperature":0.5,"reasoning_effort":"medium","response_format":{"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}}},"messages":[{"role":"user","content":"?"}]}
+    "#);
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,7 +195,7 @@ async fn a_router_is_asked_to_cache_for_models_that_have_to_be_asked() {
     };
     let asked = sent("anthropic/claude-sonnet-5").await;
     assert_eq!(asked.to_string().matches("cache_control").count(), 1);
-    insta::assert_snapshot!(asked["messages"][1], @"");
+    insta::assert_snapshot!(asked["messages"][0], @r#"{"role":"system","content":[{"type":"text","text":"Be brief.\n\nBe right.","cache_control":{"type":"ephemeral","ttl":"5m"}}]}"#);
     assert!(!sent("openai/gpt-5").await.to_string().contains("cache_control"));
 }
 
@@ -140,8 +210,12 @@ async fn what_one_wire_said_is_told_on_another_in_its_own_form() {
         question.messages.push(Message::returned("c1".into(), ToolOutput::said("one")));
         let sent = &sent(to, &question).await["messages"][1];
         match to {
-            Adapter::Anthropic => insta::assert_snapshot!(sent, @""),
-            Adapter::OpenAi(_) => insta::assert_snapshot!(sent, @""),
+            Adapter::Anthropic => {
+                insta::assert_snapshot!(sent, @r#"{"role":"assistant","content":[{"type":"text","text":"I look."},{"type":"tool_use","id":"c1","name":"look","input":{"n":1.0}}]}"#);
+            }
+            Adapter::OpenAi(_) => {
+                insta::assert_snapshot!(sent, @r#"{"role":"assistant","content":"I look.","tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{\"n\": 1.0}"}}]}"#);
+            }
         }
     }
 }
@@ -158,5 +232,11 @@ async fn headers_and_paths_are_those_of_the_wire() {
         names.sort_unstable();
         lines.push(format!("{} {} {} {}", model.interface(), seen.method, seen.path, names.join(" ")));
     }
-    insta::assert_snapshot!(lines.join("\n"), @"");
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    anthropic POST /v1/messages accept anthropic-version content-length content-type host user-agent x-api-key
+    openai POST /v1/chat/completions accept authorization content-length content-type host user-agent
+    openrouter POST /v1/chat/completions accept authorization content-length content-type host user-agent
+    openai-endpoint POST /v1/chat/completions accept authorization content-length content-type host user-agent
+    ollama POST /v1/chat/completions accept authorization content-length content-type host user-agent
+    "#);
 }

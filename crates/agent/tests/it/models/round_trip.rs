@@ -1,7 +1,8 @@
 //! What a provider said goes back to it byte for byte, however it came.
 
 use proptest::prelude::*;
-use wharf_protocol::{Message, Role};
+use wharf_agent::Delta;
+use wharf_protocol::{BlockKind, Message, Role};
 use wharf_testkit::eventually;
 use wharf_testkit::models::{FakeModels, Turn};
 
@@ -12,13 +13,36 @@ async fn sent_back(adapter: Adapter, stream: bool, turn: Turn) -> String {
     let fake = FakeModels::new([turn, Turn::text("ok")]);
     let model = adapter.model(&fake);
     let mut question = Question::new("?").streaming(stream);
-    let (answer, _) = eventually(question.ask(&*model)).await.unwrap();
+    let (answer, deltas) = eventually(question.ask(&*model)).await.unwrap();
+    told_whole(&answer.message, &deltas);
     // As from a checkpoint.
     let written = serde_json::to_string(&answer.message).unwrap();
     question.messages.push(serde_json::from_str::<Message>(&written).unwrap());
     question.messages.push(Message::text(Role::User, "and?"));
     eventually(question.ask(&*model)).await.unwrap();
     fake.requests()[1].body.clone()
+}
+
+/// What was told on the way is what the message says.
+fn told_whole(message: &Message, deltas: &[Delta]) {
+    let mut told = [const { String::new() }; 3];
+    for delta in deltas {
+        match delta {
+            Delta::Text(text) => told[0].push_str(text),
+            Delta::Thinking(text) => told[1].push_str(text),
+            Delta::ToolUse { id, name } => told[2].extend(["\n", id, " ", name, " "]),
+            Delta::Arguments(text) => told[2].push_str(text),
+        }
+    }
+    let mut said = [message.spoken(), String::new(), String::new()];
+    for block in &message.content {
+        match &block.kind {
+            BlockKind::Thinking { text, .. } => said[1].push_str(text),
+            BlockKind::ToolUse(call) => said[2].extend(["\n", &call.id, " ", &call.name, " ", call.arguments.as_str()]),
+            _ => {}
+        }
+    }
+    assert_eq!(told, said);
 }
 
 fn blocking<T>(future: impl Future<Output = T>) -> T {
@@ -162,4 +186,66 @@ proptest! {
         let body = blocking(sent_back(OPENAI, stream, turn));
         prop_assert!(body.contains(&message), "stream: {stream}\nexpected {message}\nin {body}");
     }
+
+    /// Streams that were good before somebody had them: nothing breaks us, and nothing hangs.
+    #[test]
+    fn a_stream_that_was_ruined_is_an_answer_or_an_error(
+        ruins in proptest::collection::vec((any::<u8>(), any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..6),
+        anthropic: bool,
+        stream: bool,
+    ) {
+        let mut bytes = if anthropic { ANTHROPIC } else { CHAT }.as_bytes().to_vec();
+        for (how, one, other) in &ruins {
+            let (one, other) = (one.index(bytes.len()), other.index(bytes.len()));
+            let (from, to) = (one.min(other), one.max(other));
+            match how % 4 {
+                0 => bytes[one] = *how,
+                1 => drop(bytes.drain(from..to)),
+                2 => {
+                    let again = bytes[from..to].to_vec();
+                    bytes.splice(to..to, again);
+                }
+                _ => bytes.swap(one, other),
+            }
+            if bytes.is_empty() {
+                bytes.push(b'\n');
+            }
+        }
+        let body = String::from_utf8_lossy(&bytes).into_owned();
+        let kind = if stream { "text/event-stream" } else { "application/json" };
+        let fake = FakeModels::new([Turn::status(200, &[("content-type", kind)], body)]);
+        let adapter = if anthropic { Adapter::Anthropic } else { OPENAI };
+        blocking(async { drop(eventually(Question::new("?").ask(&*adapter.model(&fake))).await) });
+    }
 }
+
+const ANTHROPIC: &str = r#"event: message_start
+data: {"type":"message_start","message":{"id":"m","model":"x","usage":{"input_tokens":3,"output_tokens":1}}}
+
+data: {"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}
+
+data: {"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hm"}}
+
+data: {"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"t","name":"t","input":{}}}
+
+data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"n\":1}"}}
+
+data: {"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":9}}
+
+data: {"type":"message_stop"}
+
+"#;
+
+const CHAT: &str = r#"data: {"id":"c","model":"x","choices":[{"index":0,"delta":{"role":"assistant","content":"so","x":[{"index":0,"y":"1"}]}}]}
+
+data: {"choices":[{"index":0,"delta":{"reasoning_details":[{"type":"reasoning.text","text":"hm","index":0}]}}]}
+
+data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"t","arguments":"{\"n\""}}]}}]}
+
+data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":":1}"}}]},"finish_reason":"tool_calls"}]}
+
+data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"cost":0.1}}
+
+data: [DONE]
+
+"#;
