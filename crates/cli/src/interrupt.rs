@@ -53,7 +53,7 @@ impl Stopped {
     pub(crate) async fn come(&mut self) {
         if self.0.wait_for(|stop| *stop).await.is_err() {
             // Nobody is left who could.
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

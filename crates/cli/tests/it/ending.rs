@@ -45,7 +45,7 @@ fn stubborn() -> Server {
     Server::new(&Script::good().any_tool("dig_in").on_call("dig_in", steps))
 }
 
-fn until(what: &str, condition: impl Fn() -> bool) {
+pub(crate) fn until(what: &str, condition: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !condition() {
         assert!(Instant::now() < deadline, "{what}");

@@ -76,7 +76,7 @@ async fn nearby() -> Option<ModelSpec> {
     let url = format!("{}/api/tags", host.trim_end_matches('/').trim_end_matches("/v1"));
     let asking = async {
         let http = client(&url).ok()?;
-        let request = http::Request::get(&url).body(Default::default()).ok()?;
+        let request = http::Request::get(&url).body(Vec::new().into()).ok()?;
         let mut body = http.send(request).await.ok()?.into_body();
         let listed: serde_json::Value = serde_json::from_slice(&body.read_all(1 << 20).await.ok()?).ok()?;
         Some(listed["models"][0]["name"].as_str()?.to_owned())

@@ -33,6 +33,7 @@ enum Where {
 }
 
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about what is on the screen")]
 struct State {
     /// Whether the cursor is in the middle of a line.
     open: bool,
@@ -75,10 +76,11 @@ impl Screen {
     /// The last word, and what it took.
     pub(super) async fn finish(&self, result: &AgentResult) -> Exit {
         let shown = std::mem::take(&mut self.state().answered);
-        let written = match (&result.final_response, shown && self.live == Some(Where::Stdout)) {
-            (Some(_), true) => Exit::Done,
-            (Some(answer), false) => render::out(render::for_stdout(answer.clone())).await,
-            (None, _) => Exit::Done,
+        let written = match &result.final_response {
+            Some(answer) if !(shown && self.live == Some(Where::Stdout)) => {
+                render::out(render::for_stdout(answer.clone())).await
+            }
+            _ => Exit::Done,
         };
         self.close_line();
         match &result.stop {

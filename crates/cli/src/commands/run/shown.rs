@@ -1,7 +1,7 @@
 //! What `--output json` shows of a run, and who keeps the story of every call for it.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use wharf::agent::AgentResult;
@@ -79,6 +79,7 @@ impl TraceSink for Recorder {
 
 /// A name for a run that no other has.
 pub(super) fn session_id() -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    format!("{:x}-{:x}", now.as_micros(), std::process::id())
+    // Every `RandomState` has other keys; what is hashed does not matter.
+    let random = || RandomState::new().hash_one(0_u8);
+    format!("{:016x}{:016x}", random(), random())
 }

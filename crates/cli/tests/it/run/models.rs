@@ -1,0 +1,271 @@
+//! `wharf run` with models over the wire, recorded, played, interrupted and taken up again.
+
+use std::process::Command;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use wharf_testkit::models::{FakeModels, ListeningModels, Tokens, Turn};
+use wharf_testkit::{Script, Step};
+
+use crate::ending::until;
+use crate::{Ran, Server, on_terminal, ran, wharf};
+
+/// A provider that says what a test tells it to.
+struct Provider {
+    models: FakeModels,
+    listening: ListeningModels,
+    _runtime: Runtime,
+}
+
+impl Provider {
+    fn new(turns: impl IntoIterator<Item = Turn>) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let models = FakeModels::new(turns);
+        let listening = runtime.block_on(models.listen());
+        Self { models, listening, _runtime: runtime }
+    }
+
+    /// A question that adds, and its answer.
+    fn adding() -> Self {
+        Self::new([
+            Turn::default().saying("Let me add.").calling("c1", "mcp__s__add", r#"{"a":40,"b":2}"#),
+            Turn::text("It is 42."),
+        ])
+    }
+
+    fn env(&self, command: &mut Command) {
+        command.env("ANTHROPIC_API_KEY", "k3y-of-anthropic").env("ANTHROPIC_BASE_URL", self.listening.anthropic_url());
+        command.env("OPENAI_API_KEY", "k3y-of-openai").env("OPENAI_BASE_URL", self.listening.openai_url());
+    }
+
+    fn run(&self, server: &Server, arguments: &[&str]) -> Ran {
+        let mut command = wharf(&[&["run"], arguments, &["--mcp", &server.mcp()]].concat());
+        self.env(&mut command);
+        ran(command)
+    }
+}
+
+fn shown(ran: &Ran) -> Value {
+    serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{} {}", ran.out, ran.err))
+}
+
+#[test]
+fn every_wire_comes_to_the_same_answer_over_the_same_tools() {
+    let server = Server::new(&Script::good());
+    let mut traces = Vec::new();
+    for model in ["anthropic:claude-sonnet-4-5", "openai:gpt-5"] {
+        let provider = Provider::adding();
+        let ran = provider.run(&server, &["-m", model, "--json", "How much?"]);
+        let shown = shown(&ran);
+        assert_eq!((ran.code, &shown["final_response"]), (0, &json!("It is 42.")), "{}", ran.err);
+        assert_eq!(shown["trace_messages"][1]["content"], "42");
+        assert_eq!((&shown["turns"], &shown["stop"]["why"]), (&json!(2), &json!("completed")));
+        assert!(shown["usage"]["cost_usd"].as_f64().unwrap() > 0.0);
+        assert!(!ran.out.contains("k3y") && !ran.err.contains("k3y"));
+        traces.push(shown["raw_trace"].clone());
+        let asked = &provider.models.bodies()[0];
+        assert!(asked["tools"].as_array().unwrap().len() >= 2 && asked["stream"] == true, "{asked}");
+    }
+    assert_eq!(traces[0], traces[1]);
+}
+
+#[test]
+fn without_servers_the_model_is_asked_once_and_with_no_tools_at_all() {
+    let provider = Provider::new([Turn::text("Hello.")]);
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = wharf(&[
+        "run",
+        "-m",
+        "anthropic:x",
+        "--config-root",
+        folder.path().to_str().unwrap(),
+        "--system",
+        "Be brief.",
+        "Hi",
+    ]);
+    provider.env(&mut command);
+    command.current_dir(folder.path());
+    let ran = ran(command);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Hello.\n"), "{}", ran.err);
+    let asked = &provider.models.bodies()[0];
+    assert!(asked.get("tools").is_none() && asked["system"].to_string().contains("Be brief."), "{asked}");
+}
+
+#[test]
+fn without_a_name_the_first_model_with_a_key_is_asked_and_without_a_key_it_is_told_what_to_set() {
+    let provider = Provider::new([Turn::text("Hello.")]);
+    let server = Server::new(&Script::good());
+    let ran_ = provider.run(&server, &["Hi"]);
+    assert_eq!((ran_.code, ran_.out.as_str()), (0, "Hello.\n"));
+    assert!(ran_.err.contains("asking anthropic:claude-sonnet-4-5; name another with -m"), "{}", ran_.err);
+    let mut command = wharf(&["run", "Hi"]);
+    command.env("OLLAMA_HOST", "127.0.0.1:1");
+    let nobody = ran(command);
+    assert_eq!((nobody.code, nobody.out.as_str()), (2, ""));
+    assert!(
+        nobody.err.contains("ANTHROPIC_API_KEY") && nobody.err.contains("there is no model to ask"),
+        "{}",
+        nobody.err
+    );
+    let unset = ran(wharf(&["run", "-m", "openai:gpt-5", "Hi"]));
+    assert!(unset.code == 2 && unset.err.contains("OPENAI_API_KEY is not set"), "{}", unset.err);
+}
+
+#[test]
+fn a_recorded_run_plays_without_anybody_and_to_the_same_trace() {
+    let (server, provider) = (Server::new(&Script::good()), Provider::adding());
+    let file = server.path().join("tape.jsonl");
+    let file = file.to_str().unwrap();
+    let recorded = provider.run(&server, &["-m", "anthropic:x", "--json", "--record", file, "How much?"]);
+    assert_eq!(recorded.code, 0, "{}", recorded.err);
+    // Nobody is there any more.
+    drop(provider);
+    let played = ran(wharf(&["run", "--json", "--replay", file, "How much?"]));
+    assert_eq!(played.code, 0, "{}", played.err);
+    let (before, after) = (shown(&recorded), shown(&played));
+    for key in ["raw_trace", "trace_messages", "final_response", "usage", "turns"] {
+        assert_eq!(before[key], after[key], "{key}");
+    }
+    assert_eq!(after["servers"], json!([]), "no server is started");
+    let other = ran(wharf(&["run", "--replay", file, "How many?"]));
+    assert_eq!(other.code, 1);
+    assert!(
+        other.err.contains("message 1 at `content.0.text` was \"How much?\" and is \"How many?\""),
+        "{}",
+        other.err
+    );
+    let tape = std::fs::read_to_string(file).unwrap();
+    assert!(!tape.contains("k3y"));
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(file).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn what_happens_is_written_line_by_line_as_it_happens() {
+    let (server, provider) = (Server::new(&Script::good()), Provider::adding());
+    let ran = provider.run(&server, &["-m", "openai:gpt-5", "--output", "stream-json", "How much?"]);
+    let lines: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut kinds: Vec<&str> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
+    kinds.dedup();
+    assert_eq!(
+        kinds,
+        [
+            "run_started",
+            "turn_started",
+            "model_delta",
+            "model_message",
+            "tool_started",
+            "tool_finished",
+            "turn_started",
+            "model_delta",
+            "model_message",
+            "finished",
+            "result"
+        ]
+    );
+    let text: String = lines.iter().filter_map(|line| line["text"].as_str()).collect();
+    assert_eq!(text, "Let me add.It is 42.");
+    assert_eq!(lines.last().unwrap()["final_response"], "It is 42.");
+}
+
+#[test]
+fn a_run_that_was_killed_goes_on_and_repeats_no_finished_call() {
+    let script = Script::good()
+        .tool(json!({"name": "mark", "inputSchema": {"type": "object"}}))
+        .tool(json!({"name": "hang", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}}))
+        .on_call("mark", [Step::Touch("$/marked".into()), Step::Text("marked".into())])
+        .on_call("hang", [Step::Touch("$/hangs".into()), Step::Wait(120_000)]);
+    let server = Server::new(&script);
+    let file = server.path().join("run.json");
+    let turn = Turn::default().calling("c1", "mcp__s__mark", "{}").calling("c2", "mcp__s__hang", "{}");
+    let provider = Provider::new([turn, Turn::text("Done.")]);
+    let arguments = ["run", "-m", "anthropic:x", "--checkpoint", file.to_str().unwrap(), "--mcp", &server.mcp(), "Go"];
+    let mut command = wharf(&arguments);
+    provider.env(&mut command);
+    let mut child = command.spawn().unwrap();
+    until("the tool to be called", || server.path().join("hangs").exists());
+    kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
+    child.wait().unwrap();
+    std::fs::remove_file(server.path().join("marked")).unwrap();
+    // It is no longer slow.
+    let quick =
+        Server::new(&Script::good().tool(json!({"name": "mark", "inputSchema": {"type": "object"}})).any_tool("hang"));
+    let ran = provider.run(&quick, &["-m", "anthropic:x", "--json", "--resume", file.to_str().unwrap()]);
+    let shown = shown(&ran);
+    assert_eq!((ran.code, &shown["final_response"]), (0, &json!("Done.")), "{}", ran.err);
+    assert_eq!(shown["trace_messages"][1]["content"], "marked", "what it had answered");
+    assert_eq!(shown["tool_traces"].as_array().unwrap().len(), 1, "only what had not ended is done again");
+    assert!(!server.path().join("marked").exists());
+}
+
+#[test]
+fn ctrl_c_ends_the_run_with_what_there_is() {
+    let script = Script::good().any_tool("hang").on_call("hang", [Step::Touch("$/hangs".into()), Step::Wait(120_000)]);
+    let server = Server::new(&script);
+    let provider = Provider::new([Turn::default().calling("c1", "mcp__s__hang", "{}")]);
+    let mut command = wharf(&["run", "-m", "anthropic:x", "--json", "--mcp", &server.mcp(), "Go"]);
+    provider.env(&mut command);
+    let child = command.spawn().unwrap();
+    until("the tool to be called", || server.path().join("hangs").exists());
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&shown["stop"]["why"], &shown["final_response"]), (&json!("cancelled"), &Value::Null));
+    assert!(shown["trace_messages"][1]["content"].as_str().unwrap().starts_with("The call was given up"));
+}
+
+#[test]
+fn a_provider_that_fails_is_asked_again_and_then_told_of() {
+    let server = Server::new(&Script::good());
+    let busy = || {
+        Turn::status(
+            529,
+            &[("retry-after-ms", "1")],
+            r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+        )
+    };
+    let wrong = Turn::status(
+        401,
+        &[],
+        r#"{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}"#,
+    );
+    let refused = Provider::new([wrong]).run(&server, &["-m", "anthropic:x", "Hi"]);
+    assert!(refused.code == 1 && refused.err.contains("not authorized: invalid x-api-key"), "{}", refused.err);
+    let again = Provider::new([busy(), Turn::text("Hello.")]).run(&server, &["-m", "anthropic:x", "Hi"]);
+    assert_eq!((again.code, again.out.as_str()), (0, "Hello.\n"));
+    assert!(again.err.contains("trying again in"), "{}", again.err);
+}
+
+#[test]
+fn money_is_a_limit_too() {
+    let server = Server::new(&Script::good());
+    let dear = Tokens { input: 1_000_000, output: 100_000, ..Tokens::default() };
+    let provider = Provider::new([
+        Turn::default().calling("c1", "mcp__s__add", r#"{"a":1,"b":1}"#).costing(dear),
+        Turn::text("2"),
+    ]);
+    let ran = provider.run(&server, &["-m", "anthropic:claude-sonnet-4-5", "--max-cost", "$0.5", "Hi"]);
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
+    assert!(ran.err.contains("the limit of $0.5 was reached"), "{}", ran.err);
+    assert_eq!(provider.models.left(), 1, "the model is not asked again");
+}
+
+#[test]
+fn on_a_terminal_the_answer_is_shown_once_as_it_comes() {
+    let (server, provider) = (Server::new(&Script::good()), Provider::adding());
+    let line = format!(
+        "{} run -m anthropic:x --color never --mcp '{}' 'How much?'",
+        env!("CARGO_BIN_EXE_wharf"),
+        server.mcp()
+    );
+    let mut command = on_terminal(&line);
+    provider.env(&mut command);
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap().replace('\r', "");
+    assert_eq!(text.matches("It is 42.").count(), 1, "{text}");
+    let (said, called) = (text.find("Let me add.").unwrap(), text.find("✓ mcp__s__add").unwrap());
+    let (answered, took) = (text.find("It is 42.").unwrap(), text.find("2 turns · 1 tool call").unwrap());
+    assert!(said < called && called < answered && answered < took, "{text}");
+}
