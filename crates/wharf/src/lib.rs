@@ -31,6 +31,9 @@ struct FleetGuide;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/signing-in.md")]
 struct SigningInGuide;
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/running.md")]
+struct RunningGuide;
 
 pub mod blocking;
 pub mod factories;
