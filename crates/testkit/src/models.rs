@@ -138,6 +138,8 @@ pub enum Fault {
     NoLastWord,
     /// The answer comes in one piece, whatever was asked for.
     NotStreamed,
+    /// The connection is not there any more when it is used again, though nobody was told.
+    GoneAfter,
     /// The stream stays open when all has been said.
     StayOpen,
 }

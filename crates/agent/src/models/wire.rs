@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Method};
+use http::{HeaderMap, Method, Request, Response};
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 use wharf_io::{Body, BodyError, EventError, Events, HttpError};
@@ -30,6 +30,8 @@ const LONGEST_EVENT: usize = 16 * 1024 * 1024;
 const LONGEST_REFUSAL: usize = 64 * 1024;
 /// How long the end of a stream is waited for, when all has been said.
 const LAST_MOMENT: Duration = Duration::from_millis(100);
+/// How soon a kept connection breaks, if it was not there any more.
+const STALE: Duration = Duration::from_secs(1);
 
 /// An answer that is no refusal.
 pub(super) enum Reply<'a> {
@@ -107,7 +109,7 @@ async fn send<'a>(
     let waits = endpoint.waits;
     let until = Instant::now() + waits.whole;
     let request = endpoint.request(method, path, body)?;
-    let head = timeout_at(until.min(Instant::now() + waits.head), endpoint.http.send(request)).await;
+    let head = timeout_at(until.min(Instant::now() + waits.head), reach(endpoint, request)).await;
     let late = |_| endpoint.error(ModelErrorKind::Timeout, format!("no answer within {} s", waits.head.as_secs_f64()));
     let response = head.map_err(late)?.map_err(|error| unreached(endpoint, &error))?;
     let (head, mut body) = response.into_parts();
@@ -121,6 +123,21 @@ async fn send<'a>(
             Ok(Reply::Events(Box::new(Stream { endpoint, events, read: 0, until })))
         }
         Expect::Document => document(endpoint, &mut body, until).await.map(Reply::Document),
+    }
+}
+
+/// Sends a request, and sends it again if the connection it went out on had been left by the far end. llama.cpp promises
+/// to keep a connection and closes it right after a stream. A question has no effect but its answer, so nothing is done
+/// twice.
+async fn reach(endpoint: &Endpoint, request: Request<Bytes>) -> Result<Response<Body>, HttpError> {
+    let http = &endpoint.http;
+    let (opened, began) = (http.connections_opened(), Instant::now());
+    match http.send(request.clone()).await {
+        Err(HttpError::Broken(_)) if http.connections_opened() == opened && began.elapsed() < STALE => {
+            http.let_go();
+            http.send(request).await
+        }
+        outcome => outcome,
     }
 }
 

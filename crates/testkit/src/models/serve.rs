@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -46,7 +48,8 @@ pub(super) async fn connection(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     number: u64,
 ) {
-    let service = service_fn(move |request| answer(models.clone(), request, number));
+    let gone = Arc::new(AtomicBool::new(false));
+    let service = service_fn(move |request| answer(models.clone(), request, number, Arc::clone(&gone)));
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
@@ -59,7 +62,15 @@ enum Wire {
     OpenAi,
 }
 
-async fn answer(models: FakeModels, request: Request<Incoming>, connection: u64) -> io::Result<Response> {
+async fn answer(
+    models: FakeModels,
+    request: Request<Incoming>,
+    connection: u64,
+    gone: Arc<AtomicBool>,
+) -> io::Result<Response> {
+    if gone.load(Ordering::Relaxed) {
+        return Err(io::Error::other("gone"));
+    }
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
     let seen = SeenRequest {
@@ -81,6 +92,7 @@ async fn answer(models: FakeModels, request: Request<Incoming>, connection: u64)
     let Some(turn) = models.state().turns.pop_front() else {
         return Ok(whole(400, "{\"error\":{\"message\":\"the script is over\"}}".to_owned()));
     };
+    gone.store(turn.has(&Fault::GoneAfter), Ordering::Relaxed);
     let request: Value = serde_json::from_slice(&body).unwrap_or_default();
     for fault in &turn.faults {
         match fault {

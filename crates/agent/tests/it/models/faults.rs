@@ -174,6 +174,27 @@ async fn one_connection_is_used_for_all_requests() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_connection_that_was_left_without_a_word_is_replaced() {
+    for adapter in ALL {
+        let fake = FakeModels::new([Turn::text("a").with(Fault::GoneAfter), Turn::text("b")]);
+        let http = in_memory(&fake);
+        let model = adapter.at(Endpoint::new("http://provider.test/v1", None, http.clone()).unwrap());
+        for expected in ["a", "b"] {
+            let (answer, _) = eventually(Question::new("?").ask(&*model)).await.unwrap();
+            assert_eq!(answer.message.spoken(), expected);
+        }
+        assert_eq!((fake.requests().len(), http.connections_opened()), (2, 2), "{adapter:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_connection_that_breaks_is_not_tried_twice() {
+    let fake = FakeModels::new([Turn::fault(Fault::HangUp), Turn::text("b")]);
+    let error = eventually(Question::new("?").ask(&*ALL[0].model(&fake))).await.unwrap_err();
+    assert_eq!((error.kind, fake.left()), (ModelErrorKind::Network, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stream_that_stays_open_when_all_has_been_said_holds_nobody_up() {
     for adapter in ALL {
         let fake = FakeModels::new([Turn::text("so").with(Fault::StayOpen)]);

@@ -162,6 +162,15 @@ async fn an_answer_in_one_piece_is_read_also_where_pieces_were_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pieces_are_read_also_where_none_were_asked_for() {
+    let chunk = r#"{"choices":[{"delta":{"content":"so"},"finish_reason":"stop"}]}"#;
+    let fake = stream(&format!("data: {chunk}\n\ndata: [DONE]\n\n"));
+    let (answer, _) = eventually(Question::new("?").whole().ask(&*OPENAI.model(&fake))).await.unwrap();
+    assert_eq!(answer.message.spoken(), "so");
+    assert_eq!(fake.bodies()[0].get("stream"), None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn blocks_that_are_not_counted_and_calls_without_input_are_read_all_the_same() {
     let fake = stream(
         r#"data: {"type":"content_block_start","content_block":{"type":"text"}}
