@@ -180,7 +180,11 @@ data: {"type":"content_block_delta","delta":{"type":"text_delta","text":"so"}}
 data: {"type":"content_block_start","content_block":{"type":"tool_use","name":"t"}}
 
 event: content_block_delta
-data: {"delta":{"type":"input_json_delta","partial_json":""}}
+data: {"delta":{"type":"input_json_delta","partial_json":"{\"n\": 1}"}}
+
+data: {"type":"content_block_start","content_block":{"type":"tool_use","name":"t"}}
+
+data: {"type":"content_block_delta","delta":{"type":"input_json_delta","partial_json":""}}
 
 data: {"type":"message_delta","delta":{"stop_reason":null},"usage":null}
 
@@ -190,7 +194,14 @@ data: {"type":"message_stop"}
     );
     let (answer, _) = eventually(Question::new("?").ask(&*Adapter::Anthropic.model(&fake))).await.unwrap();
     let raws: Vec<&str> = answer.message.content.iter().map(|block| block.raw.as_ref().unwrap().as_str()).collect();
-    assert_eq!(raws, [r#"{"type":"text","text":"so"}"#, r#"{"type":"tool_use","name":"t","id":"call_1","input":{}}"#]);
+    assert_eq!(
+        raws,
+        [
+            r#"{"type":"text","text":"so"}"#,
+            r#"{"type":"tool_use","name":"t","id":"call_1","input":{"n": 1}}"#,
+            r#"{"type":"tool_use","name":"t","id":"call_2","input":{}}"#,
+        ]
+    );
     assert_eq!(answer.stop, StopReason::ToolUse);
 }
 
@@ -201,11 +212,16 @@ async fn deltas_of_calls_without_index_go_to_the_call_that_began_last() {
 
 data: {"choices":[{"delta":{"tool_calls":[{"function":{"arguments":":1}"}}]}}]}
 
-data: {"choices":[{"delta":{"tool_calls":[{"id":"b","function":{"name":"two","arguments":"{}"}}]},"finish_reason":"stop"}]}
+data: {"choices":[{"delta":{"tool_calls":[{"id":"b","function":{"name":"two","arguments":"{}"}}]}}]}
+
+data: {"choices":[{"delta":{"tool_calls":[{"id":"c","function":{"arguments":"{}"}}]},"finish_reason":"stop"}]}
 
 "#,
     );
     let (answer, _) = eventually(Question::new("?").ask(&*OPENAI.model(&fake))).await.unwrap();
+    // The last one has no name: it is never answered, and must not be sent back.
+    let raw = answer.message.origin.as_ref().unwrap().raw.as_ref().unwrap().to_value().unwrap();
+    assert_eq!(raw["tool_calls"].as_array().unwrap().len(), 2);
     let calls = answer.message.calls().map(|call| format!("{} {} {}", call.id, call.name, call.arguments));
     assert_eq!(calls.collect::<Vec<_>>(), [r#"a one {"n":1}"#, "b two {}"]);
     assert_eq!(answer.stop, StopReason::ToolUse);
