@@ -4,15 +4,16 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// What each crate may depend on, outside its tests.
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 9] = [
     ("protocol", &[]),
     ("io", &[]),
     ("client", &["wharf-io", "wharf-protocol"]),
     ("server", &[]),
     // The hooks of a fleet and its managed servers are processes, which `io` starts.
     ("fleet", &["wharf-client", "wharf-io", "wharf-protocol"]),
+    ("agent", &["wharf-io", "wharf-protocol"]),
     ("testkit", &[]),
-    ("wharf", &["wharf-client", "wharf-fleet", "wharf-io", "wharf-protocol", "wharf-server"]),
+    ("wharf", &["wharf-agent", "wharf-client", "wharf-fleet", "wharf-io", "wharf-protocol", "wharf-server"]),
     ("cli", &["wharf"]),
 ];
 

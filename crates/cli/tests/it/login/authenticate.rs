@@ -22,7 +22,7 @@ fn reader() -> (Reader, String) {
 #[test]
 fn a_model_has_the_person_sign_in_and_goes_on_with_the_tools() {
     let (reader, model) = reader();
-    let line = format!("{} run -m {model} go", env!("CARGO_BIN_EXE_wharf"));
+    let line = format!("{} run -v -m {model} go", env!("CARGO_BIN_EXE_wharf"));
     let answered = |answer: &str| {
         let mut script = on_terminal(&line);
         script.env("HOME", reader.person.path("home")).current_dir(reader.person.path("project"));
@@ -57,8 +57,8 @@ fn where_nobody_is_there_nobody_is_asked_to_sign_in() {
     let (reader, model) = reader();
     let ran = reader.run(&["run", "-m", &model, "--json", "go"]);
     let shown: Value = serde_json::from_str(&ran.out).unwrap();
-    let call = &shown["turns"][0]["calls"][0];
-    assert!(call["is_error"] == true && call["text"].as_str().unwrap().contains("no tool"), "{call:#}");
-    assert_eq!(shown["turns"][0]["offered"], 1, "only `read_output`");
+    let result = &shown["trace_messages"][1];
+    let failed = result["tool_result"]["is_error"] == true;
+    assert!(failed && result["content"].as_str().unwrap().contains("no tool"), "{result:#}");
     assert_eq!(reader.server.count("GET /authorize", ""), 0);
 }
