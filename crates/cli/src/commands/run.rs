@@ -41,8 +41,8 @@ const PATIENCE: Duration = Duration::from_secs(10 * 60);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
-    /// The model: `anthropic:NAME`, `openai:NAME`, `openrouter:NAME`, `ollama:NAME`, `openai-endpoint:URL#NAME`, or
-    /// `scripted:FILE`. Without it, one there is a key for, or one of an Ollama on this machine
+    /// The model: `anthropic:NAME`, `openai:NAME`, `openrouter:NAME`, `ollama:NAME`, `openai-endpoint:URL#NAME`,
+    /// `manual:FILE` or `scripted:FILE`. Without it, one there is a key for, or one of an Ollama on this machine
     #[arg(short, long, value_name = "MODEL")]
     model: Option<String>,
     /// What the model is told before anything else
@@ -113,8 +113,9 @@ pub(crate) async fn run(globals: &Globals, run: Run) -> Exit {
     let recorder = Arc::<Recorder>::default();
     let prepared = async {
         let prepared = prepare(globals, &run).await?;
-        // A recording answers for the servers too.
-        let globals = &if run.replay.is_some() { without_servers(globals) } else { globals.clone() };
+        // A recording answers for the servers too, and who has answered already needs none.
+        let alone = run.replay.is_some() || choose::has_answered(&run);
+        let globals = &if alone { without_servers(globals) } else { globals.clone() };
         let setup = Setup::load(globals).await?;
         if let Some(missing) = setup.missing(run.strict).into_iter().next() {
             return Err(missing);

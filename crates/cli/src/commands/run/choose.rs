@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use wharf::HttpClient;
 use wharf::agent::models::{Interface, ModelSpec, Providers};
-use wharf::agent::{Model, Scripted};
+use wharf::agent::{Manual, Model, Scripted};
 
 use super::Run;
 use crate::args::Globals;
@@ -27,8 +27,7 @@ pub(super) async fn model(run: &Run, globals: &Globals) -> Result<Arc<dyn Model>
     let get = |name: &str| variable(&[name]);
     let http = |url: &str| client(url).map_err(|misuse| misuse.what);
     let providers = Providers { variable: &get, http: &http, emulate_tools: run.emulate_tools };
-    let named = run.model.clone().or_else(|| variable(&["WHARF_MODEL"]));
-    let spec = match &named {
+    let spec = match &named(run) {
         Some(text) => text
             .parse()
             .map_err(|error: wharf::agent::models::InvalidModel| misuse(error.to_string(), Some(&error.hint)))?,
@@ -36,10 +35,11 @@ pub(super) async fn model(run: &Run, globals: &Globals) -> Result<Arc<dyn Model>
     };
     match spec.interface {
         Interface::Scripted => scripted(Path::new(&spec.name)),
-        Interface::Manual => Err(misuse(
-            "manual models cannot be run yet".to_owned(),
-            Some("record a run with --record FILE, and play it with --replay FILE"),
+        Interface::Manual if !globals.mcp.is_empty() => Err(misuse(
+            "a manual model has answered already, and calls no tools: --mcp makes no sense with it".to_owned(),
+            Some("leave --mcp out, or play a recording with --replay FILE"),
         )),
+        Interface::Manual => manual(Path::new(&spec.name)),
         _ => providers.make(&spec).map_err(|error| misuse(error.to_string(), Some(&error.hint))),
     }
 }
@@ -85,15 +85,41 @@ async fn nearby() -> Option<ModelSpec> {
     format!("ollama:{name}").parse().ok()
 }
 
-/// A model that says what a file tells it to.
-fn scripted(file: &Path) -> Result<Arc<dyn Model>, Misuse> {
+/// Whether a model has answered already: nobody is asked for it, and no server started.
+pub(super) fn has_answered(run: &Run) -> bool {
+    let spec = named(run).and_then(|text| text.parse::<ModelSpec>().ok());
+    spec.is_some_and(|spec| spec.interface == Interface::Manual)
+}
+
+/// The model that somebody named.
+fn named(run: &Run) -> Option<String> {
+    run.model.clone().or_else(|| variable(&["WHARF_MODEL"]))
+}
+
+/// The text of a file, unless it is far too large for what it should be.
+fn text_of(file: &Path) -> Result<String, Misuse> {
     let shown = file.display();
     let unreadable = |error: std::io::Error| misuse(format!("{shown} cannot be read: {error}"), None);
     if std::fs::metadata(file).map_err(unreadable)?.len() > LARGEST {
         return Err(misuse(format!("{shown} is larger than {} MiB", LARGEST / (1024 * 1024)), None));
     }
-    let text = std::fs::read_to_string(file).map_err(unreadable)?;
-    let model = Scripted::parse(shown.to_string(), &text).map_err(|reason| {
+    std::fs::read_to_string(file).map_err(unreadable)
+}
+
+/// A model that has answered already.
+fn manual(file: &Path) -> Result<Arc<dyn Model>, Misuse> {
+    let shown = file.display();
+    let model = Manual::parse(shown.to_string(), &text_of(file)?).map_err(|reason| {
+        let hint = "it is a JSON object of answers by the MD5 digests of their questions";
+        misuse(format!("{shown}: {reason}"), Some(hint))
+    })?;
+    Ok(Arc::new(model))
+}
+
+/// A model that says what a file tells it to.
+fn scripted(file: &Path) -> Result<Arc<dyn Model>, Misuse> {
+    let shown = file.display();
+    let model = Scripted::parse(shown.to_string(), &text_of(file)?).map_err(|reason| {
         let hint = "a turn is `- text: …`, with `tools: [{name: mcp__SERVER__TOOL, arguments: {…}}]` if it calls some";
         misuse(format!("{shown}: {reason}"), Some(hint))
     })?;

@@ -269,3 +269,18 @@ fn on_a_terminal_the_answer_is_shown_once_as_it_comes() {
     let (answered, took) = (text.find("It is 42.").unwrap(), text.find("2 turns · 1 tool call").unwrap());
     assert!(said < called && called < answered && answered < took, "{text}");
 }
+
+#[test]
+fn a_manual_model_has_answered_already_and_takes_no_servers() {
+    let server = Server::new(&Script::good());
+    let file = server.path().join("traces.json");
+    // The digest of `How much?`.
+    std::fs::write(&file, r#"{"6362cf5662c3ed301f701732ecd8616c": "It is 42."}"#).unwrap();
+    let model = format!("manual:{}", file.display());
+    let answered = ran(wharf(&["run", "-m", &model, "How much?"]));
+    assert_eq!((answered.code, answered.out.as_str()), (0, "It is 42.\n"), "{}", answered.err);
+    let unknown = ran(wharf(&["run", "-m", &model, "How many?"]));
+    assert!(unknown.code == 1 && unknown.err.contains("there is no trace for this question"), "{}", unknown.err);
+    let with_servers = server.run(&["run", "-m", &model, "How much?"]);
+    assert!(with_servers.code == 2 && with_servers.err.contains("--mcp makes no sense"), "{}", with_servers.err);
+}
