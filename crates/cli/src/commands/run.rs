@@ -42,7 +42,8 @@ const PATIENCE: Duration = Duration::from_secs(10 * 60);
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
     /// The model: `anthropic:NAME`, `openai:NAME`, `openrouter:NAME`, `ollama:NAME`, `openai-endpoint:URL#NAME`,
-    /// `manual:FILE` or `scripted:FILE`. Without it, one there is a key for, or one of an Ollama on this machine
+    /// `manual:FILE` or `scripted:FILE`. Without it that of `WHARF_MODEL`, one there is a key for, or one of an Ollama on
+    /// this machine
     #[arg(short, long, value_name = "MODEL")]
     model: Option<String>,
     /// What the model is told before anything else
@@ -82,8 +83,10 @@ pub(crate) struct Run {
     /// Write down how far the run is, before and after whatever it does
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
-    /// Go on with a run that was written down, in the same file. What has been done is not done again
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["checkpoint", "prompt", "system"])]
+    /// Go on with a run that was written down, in the same file. What has been done is not done again,
+    /// and its limits are those it had
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["checkpoint", "prompt", "system", "max_turns",
+        "max_tool_calls", "max_tokens", "max_cost", "max_time"])]
     resume: Option<PathBuf>,
     /// What is written to stdout: the answer, everything in one JSON value, or one for each thing that happens
     #[arg(long, value_enum, value_name = "FORM", default_value_t = Output::Text)]
@@ -216,11 +219,11 @@ async fn converse(
     }
     let Prepared { model, run: mut agent_run, tape, output } = prepared;
     let screen = Arc::new(Screen::new(globals, output));
-    recorder.tell(Arc::clone(&screen));
     let sink: Arc<dyn EventSink> = match output {
         Output::StreamJson => Arc::new(Stream::new()),
         Output::Text | Output::Json => Arc::clone(&screen) as _,
     };
+    recorder.tell(Arc::clone(&sink));
     let turns = tape.turns(catalogs(fleet, dispatcher));
     let asked = format!("{}:{}", model.interface(), model.name());
     let mut agent = Agent::new(model, turns)

@@ -65,7 +65,7 @@ impl Screen {
     }
 
     /// A call has come further.
-    pub(super) fn progress(&self, message: Option<&str>, progress: f64, total: Option<f64>) {
+    fn progress(&self, message: Option<&str>, progress: f64, total: Option<f64>) {
         if self.quiet || !self.verbose {
             return;
         }
@@ -199,6 +199,7 @@ impl EventSink for Screen {
             Event::ToolFinished { id, name, is_error, output, millis } => {
                 self.finished(&name, &id, (is_error, &output, millis));
             }
+            Event::ToolProgress { progress, total, message, .. } => self.progress(message.as_deref(), progress, total),
             Event::Retry { what, reason, delay, .. } if !self.quiet => {
                 self.state().begun = false;
                 self.close_line();

@@ -4,10 +4,8 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::Serialize;
-use wharf::agent::AgentResult;
+use wharf::agent::{AgentResult, Event, EventSink};
 use wharf::{ToolTrace, TraceEvent, TraceSink};
-
-use super::screen::Screen;
 
 /// Everything there is to know.
 #[derive(Serialize)]
@@ -47,13 +45,13 @@ impl<'a> Shown<'a> {
 #[derive(Default)]
 pub(super) struct Recorder {
     kept: Mutex<Vec<ToolTrace>>,
-    screen: OnceLock<Arc<Screen>>,
+    sink: OnceLock<Arc<dyn EventSink>>,
 }
 
 impl Recorder {
     /// Progress is for this one.
-    pub(super) fn tell(&self, screen: Arc<Screen>) {
-        let _ = self.screen.set(screen);
+    pub(super) fn tell(&self, sink: Arc<dyn EventSink>) {
+        let _ = self.sink.set(sink);
     }
 
     pub(super) fn taken(&self) -> Vec<ToolTrace> {
@@ -67,9 +65,9 @@ impl TraceSink for Recorder {
             TraceEvent::ToolFinished(trace) => {
                 self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(*trace);
             }
-            TraceEvent::ToolProgress { progress, total, message, .. } => {
-                if let Some(screen) = self.screen.get() {
-                    screen.progress(message.as_deref(), progress, total);
+            TraceEvent::ToolProgress { id, progress, total, message } => {
+                if let Some(sink) = self.sink.get() {
+                    sink.event(Event::ToolProgress { id, progress, total, message });
                 }
             }
             TraceEvent::ToolStarted { .. } => {}

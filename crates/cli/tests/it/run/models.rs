@@ -143,7 +143,8 @@ fn a_recorded_run_plays_without_anybody_and_to_the_same_trace() {
 
 #[test]
 fn what_happens_is_written_line_by_line_as_it_happens() {
-    let (server, provider) = (Server::new(&Script::good()), Provider::adding());
+    let progress = [Step::Progress(1.0, 2.0, "half".into()), Step::Text("42".into())];
+    let (server, provider) = (Server::new(&Script::good().on_call("add", progress)), Provider::adding());
     let ran = provider.run(&server, &["-m", "openai:gpt-5", "--output", "stream-json", "How much?"]);
     let lines: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let mut kinds: Vec<&str> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
@@ -156,6 +157,7 @@ fn what_happens_is_written_line_by_line_as_it_happens() {
             "model_delta",
             "model_message",
             "tool_started",
+            "tool_progress",
             "tool_finished",
             "turn_started",
             "model_delta",
@@ -192,6 +194,8 @@ fn a_run_that_was_killed_goes_on_and_repeats_no_finished_call() {
     let quick =
         Server::new(&Script::good().tool(json!({"name": "mark", "inputSchema": {"type": "object"}})).any_tool("hang"));
     let ran = provider.run(&quick, &["-m", "anthropic:x", "--json", "--resume", file.to_str().unwrap()]);
+    let refused = provider.run(&quick, &["--max-turns", "3", "--resume", file.to_str().unwrap()]);
+    assert!(refused.code == 2 && refused.err.contains("--max-turns"), "its limits are its own: {}", refused.err);
     let shown = shown(&ran);
     assert_eq!((ran.code, &shown["final_response"]), (0, &json!("Done.")), "{}", ran.err);
     assert_eq!(shown["trace_messages"][1]["content"], "marked", "what it had answered");
