@@ -1,7 +1,6 @@
 //! What a model is: something that is asked with a conversation and tools, and answers with a message.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use wharf_protocol::{BoxFuture, Json, Message, Offered, Usage};
@@ -155,13 +154,5 @@ impl Cache {
             Self::FiveMinutes => "5m",
             Self::Hour => "1h",
         }
-    }
-
-    /// How long that is.
-    pub fn lasts(self) -> Duration {
-        Duration::from_secs(match self {
-            Self::FiveMinutes => 5 * 60,
-            Self::Hour => 60 * 60,
-        })
     }
 }
