@@ -3,9 +3,10 @@
 //! [`Anthropic`] speaks the Messages API, [`OpenAi`] speaks Chat Completions in all its [`Dialect`]s. Both share one way
 //! over HTTP (`wire`), one set of errors and one rule: what a provider said is kept as it was written, and said to it
 //! again byte for byte.
-//! [`Providers`] makes the one that somebody names.
+//! [`Providers`] makes the one that somebody names, and [`ModelConfig`] is how files name them.
 
 mod anthropic;
+mod config;
 mod endpoint;
 mod factory;
 mod ids;
@@ -14,8 +15,9 @@ mod prices;
 mod wire;
 
 pub use anthropic::Anthropic;
+pub use config::{InvalidConfig, ModelConfig};
 pub use endpoint::{Endpoint, InvalidEndpoint, Waits};
-pub use factory::{Interface, InvalidModel, ModelSpec, Providers, Unavailable};
+pub use factory::{Interface, InvalidModel, Made, ModelSpec, Providers, Unavailable};
 pub use openai::{Dialect, OpenAi};
 pub use prices::Priced;
 

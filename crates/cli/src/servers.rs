@@ -17,9 +17,8 @@ pub(crate) struct Misuse {
     pub(crate) hint: Option<String>,
 }
 
-/// The servers of this call only.
-pub(crate) fn dynamic(globals: &Globals) -> Result<Vec<Server>, Misuse> {
-    let mut servers: Vec<Server> = Vec::new();
+/// The servers of this call only, after those there are already.
+pub(crate) fn dynamic(globals: &Globals, mut servers: Vec<Server>) -> Result<Vec<Server>, Misuse> {
     for text in &globals.mcp {
         let server = parse(text)?;
         if servers.iter().any(|other| other.name == server.name) {

@@ -80,6 +80,17 @@ impl Setup {
         Self::load_for(globals, Which::All).await
     }
 
+    /// The same with servers beside those of the command line, which need no other name than they have.
+    pub(crate) async fn load_beside(globals: &Globals, servers: Vec<Server>) -> Result<Self, Misuse> {
+        let mut setup = Self::from_files_beside(globals, servers)?;
+        if !globals.only_mcp {
+            setup.ask_provider().await;
+        }
+        setup.check()?;
+        setup.tell(Which::All);
+        Ok(setup)
+    }
+
     /// The same for a command that needs only some servers: what is wrong with the others is not told, and a provider is
     /// not asked for what is known already.
     pub(crate) async fn load_for(globals: &Globals, which: Which<'_>) -> Result<Self, Misuse> {
@@ -111,10 +122,14 @@ impl Setup {
     }
 
     fn from_files(globals: &Globals) -> Result<Self, Misuse> {
+        Self::from_files_beside(globals, Vec::new())
+    }
+
+    fn from_files_beside(globals: &Globals, beside: Vec<Server>) -> Result<Self, Misuse> {
         let places = Places::find(globals)?;
         let (protocols, gates) = (Protocols::read(globals)?, Gates::read());
         let (session, odd) = limits::session(globals, &places)?;
-        let dynamic = servers::dynamic(globals)?;
+        let dynamic = servers::dynamic(globals, beside)?;
         let sources = sources(&places, dynamic, globals.only_mcp);
         // Before they are read: what is changed from now on is noticed.
         let watched = Watched::new(follow::files(&sources, &places));

@@ -1,5 +1,6 @@
 //! What can be set about the layers, in the words of the model configurations people have.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -215,15 +216,36 @@ fn limits<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Limits, D
         model_call_limit: u32,
         tool_call_limit: u32,
         exit_behavior: crate::ExitBehavior,
+        token_limit: Option<u64>,
+        cost_limit_usd: Option<f64>,
+        time_limit: Option<f64>,
+        per_tool_limit: BTreeMap<String, u32>,
     }
     impl Default for Written {
         fn default() -> Self {
             let Limits { model_calls, tool_calls, exit_behavior, .. } = Limits::default();
-            Self { model_call_limit: model_calls, tool_call_limit: tool_calls, exit_behavior }
+            Self {
+                model_call_limit: model_calls,
+                tool_call_limit: tool_calls,
+                exit_behavior,
+                token_limit: None,
+                cost_limit_usd: None,
+                time_limit: None,
+                per_tool_limit: BTreeMap::new(),
+            }
         }
     }
-    let Written { model_call_limit, tool_call_limit, exit_behavior } = Written::deserialize(deserializer)?;
-    Ok(Limits { model_calls: model_call_limit, tool_calls: tool_call_limit, exit_behavior, ..Limits::default() })
+    let written = Written::deserialize(deserializer)?;
+    let time = written.time_limit.map(Duration::try_from_secs_f64).transpose().map_err(serde::de::Error::custom)?;
+    Ok(Limits {
+        model_calls: written.model_call_limit,
+        tool_calls: written.tool_call_limit,
+        exit_behavior: written.exit_behavior,
+        tokens: written.token_limit,
+        cost_usd: written.cost_limit_usd,
+        time,
+        per_tool: written.per_tool_limit,
+    })
 }
 
 #[cfg(test)]
@@ -250,11 +272,14 @@ mod tests {
     #[test]
     fn what_is_set_is_read_and_what_nobody_knows_is_refused() {
         let set: Middleware = serde_json::from_str(
-            r#"{"limits": {"tool_call_limit": 3, "exit_behavior": "continue"}, "prompt_caching": {"ttl": "1h"},
+            r#"{"limits": {"tool_call_limit": 3, "exit_behavior": "continue", "token_limit": 9, "cost_limit_usd": 0.5,
+                "time_limit": 1.5, "per_tool_limit": {"mcp__a__b": 1}}, "prompt_caching": {"ttl": "1h"},
                 "model_retry": {"on_failure": "raise"}, "repetition": null}"#,
         )
         .unwrap();
         assert_eq!((set.limits.model_calls, set.limits.tool_calls), (25, 3));
+        assert_eq!((set.limits.tokens, set.limits.cost_usd), (Some(9), Some(0.5)));
+        assert_eq!((set.limits.time, set.limits.per_tool["mcp__a__b"]), (Some(Duration::from_millis(1500)), 1));
         assert_eq!((set.limits.exit_behavior, set.prompt_caching.ttl), (ExitBehavior::Continue, Cache::Hour));
         assert_eq!((set.model_retry.on_failure, set.repetition.0), (OnModelFailure::Raise, None));
         assert!(serde_json::from_str::<Middleware>(r#"{"limits": {"tool_limit": 3}}"#).is_err());

@@ -60,6 +60,14 @@ pub struct Unavailable {
     pub fallback: Option<&'static str>,
 }
 
+/// A model, and whom it stands in for.
+pub struct Made {
+    /// The model.
+    pub model: Arc<dyn Model>,
+    /// Why it is not the one that was asked for, if it is not.
+    pub instead_of: Option<Unavailable>,
+}
+
 /// What a host knows that models need.
 pub struct Providers<'a> {
     /// A variable of the environment.
@@ -220,6 +228,25 @@ impl Providers<'_> {
         Ok(Arc::new(Priced::new(model)))
     }
 
+    /// The same, or the one that is named in its place, by the same name.
+    ///
+    /// # Errors
+    /// If neither can be asked.
+    pub fn make_or_fall_back(&self, spec: &ModelSpec) -> Result<Made, Unavailable> {
+        let unavailable = match self.make(spec) {
+            Ok(model) => return Ok(Made { model, instead_of: None }),
+            Err(unavailable) => unavailable,
+        };
+        let Some(interface) = unavailable.fallback.and_then(Interface::named) else { return Err(unavailable) };
+        match self.make(&ModelSpec { interface, ..spec.clone() }) {
+            Ok(model) => Ok(Made { model, instead_of: Some(unavailable) }),
+            Err(other) => {
+                let reason = format!("{}, and neither can {}: {}", unavailable.reason, other.interface, other.reason);
+                Err(Unavailable { reason, hint: other.hint, ..unavailable })
+            }
+        }
+    }
+
     /// The first model there is a key for.
     pub fn pick(&self) -> Option<ModelSpec> {
         const USUAL: [(Interface, &str); 3] = [
@@ -263,11 +290,30 @@ mod tests {
         ");
     }
 
-    fn made(text: &str, variables: &[(&str, &str)]) -> Result<Arc<dyn Model>, Unavailable> {
+    fn with<T>(variables: &[(&str, &str)], ask: impl Fn(&Providers<'_>) -> T) -> T {
         let variable =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
         let http = |_: &str| HttpClient::new(wharf_io::HttpSettings::default()).map_err(|error| error.to_string());
-        Providers { variable: &variable, http: &http, emulate_tools: false }.make(&spec(text))
+        ask(&Providers { variable: &variable, http: &http, emulate_tools: false })
+    }
+
+    fn made(text: &str, variables: &[(&str, &str)]) -> Result<Arc<dyn Model>, Unavailable> {
+        with(variables, |providers| providers.make(&spec(text)))
+    }
+
+    #[test]
+    fn who_cannot_be_asked_is_stood_in_for_by_the_one_it_names() {
+        let instead = |text: &str, variables: &[(&str, &str)]| {
+            with(variables, |providers| providers.make_or_fall_back(&spec(text)))
+        };
+        let key = [("ANTHROPIC_API_KEY", "k")];
+        let Made { model, instead_of } = instead("claude-code:claude-sonnet-4-5", &key).ok().unwrap();
+        assert_eq!((model.interface(), model.name()), ("anthropic", "claude-sonnet-4-5"));
+        assert_eq!(instead_of.unwrap().interface, "claude-code");
+        assert!(instead("anthropic:x", &key).ok().unwrap().instead_of.is_none());
+        let neither = instead("claude-code:x", &[]).err().unwrap().to_string();
+        assert!(neither.contains("neither can anthropic: ANTHROPIC_API_KEY is not set"), "{neither}");
+        assert!(instead("openai:x", &key).is_err());
     }
 
     #[test]
@@ -284,11 +330,7 @@ mod tests {
     #[test]
     fn the_first_model_with_a_key_is_picked() {
         let picked = |variables: &[(&str, &str)]| {
-            let variable =
-                |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
-            let http = |_: &str| Err(String::new());
-            let providers = Providers { variable: &variable, http: &http, emulate_tools: false };
-            providers.pick().map(|spec| spec.interface.as_str())
+            with(variables, |providers| providers.pick().map(|spec| spec.interface.as_str()))
         };
         assert_eq!(picked(&[("OPENAI_API_KEY", "k"), ("ANTHROPIC_API_KEY", " ")]), Some("openai"));
         assert_eq!(picked(&[("OPENAI_API_KEY", "k"), ("ANTHROPIC_API_KEY", "k")]), Some("anthropic"));

@@ -1,6 +1,7 @@
 //! `wharf run`: a model over the tools of the fleet, from the question to the answer.
 
 mod choose;
+mod config;
 mod screen;
 mod shown;
 mod stream;
@@ -12,10 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wharf::agent::middleware::Middleware;
-use wharf::agent::{
-    Agent, AgentResult, AskOptions, CheckpointFile, EventSink, Limits, Model, Run as AgentRun, ServerStatus, Stop,
-    Turns,
-};
+use wharf::agent::models::ModelConfig;
+use wharf::agent::{Agent, AgentResult, CheckpointFile, EventSink, Model, Run as AgentRun, ServerStatus, Stop, Turns};
 use wharf::fleet::dispatch::{Condition, Rule, Spill, Then};
 use wharf::fleet::{Dispatcher, Fleet, State, Status, Turn};
 use wharf::{Message, Role, Tools};
@@ -46,25 +45,29 @@ pub(crate) struct Run {
     /// this machine
     #[arg(short, long, value_name = "MODEL")]
     model: Option<String>,
+    /// A file of models, each with servers and settings of its own; -m names one of them. The configured servers are
+    /// left out
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    models: Option<PathBuf>,
     /// What the model is told before anything else
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
-    /// Do nothing unless every server is there
+    /// Do nothing unless every server is there, and the very model that was asked for
     #[arg(long)]
     strict: bool,
-    /// The most turns there may be
-    #[arg(long, value_name = "N", default_value_t = NonZeroU32::new(25).expect("it is not zero"))]
-    max_turns: NonZeroU32,
-    /// The most calls of tools there may be
-    #[arg(long, value_name = "N", default_value_t = 50)]
-    max_tool_calls: u32,
+    /// The most turns there may be [default: 25]
+    #[arg(long, value_name = "N")]
+    max_turns: Option<NonZeroU32>,
+    /// The most calls of tools there may be [default: 50]
+    #[arg(long, value_name = "N")]
+    max_tool_calls: Option<u32>,
     /// The most tokens that may go in and come out, all together
     #[arg(long, value_name = "N")]
     max_tokens: Option<u64>,
     /// What may be spent, in US dollars
     #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
     max_cost: Option<f64>,
-    /// How long it may take, in seconds
+    /// How long it may take, in seconds [default: any time; 180 for a model of --models that has servers]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     max_time: Option<Duration>,
     /// Calls that need not be asked about, for example `mcp__git__*` or `server:git !hint:destructive`. May be given
@@ -107,6 +110,8 @@ pub(crate) enum Output {
 /// Everything a run needs besides the servers.
 struct Prepared {
     model: Arc<dyn Model>,
+    /// What a file says about it.
+    config: Option<ModelConfig>,
     run: AgentRun,
     tape: Tape,
     output: Output,
@@ -117,9 +122,13 @@ pub(crate) async fn run(globals: &Globals, run: Run) -> Exit {
     let prepared = async {
         let prepared = prepare(globals, &run).await?;
         // A recording answers for the servers too, and who has answered already needs none.
-        let alone = run.replay.is_some() || choose::has_answered(&run);
-        let globals = &if alone { without_servers(globals) } else { globals.clone() };
-        let setup = Setup::load(globals).await?;
+        let alone = run.replay.is_some() || choose::has_answered(&run, prepared.config.as_ref());
+        let globals = &if alone { without_servers(globals) } else { with_own_servers(globals, &run) };
+        let own = prepared.config.as_ref().filter(|_| !alone).map(config::servers).transpose()?.unwrap_or_default();
+        let mut setup = Setup::load_beside(globals, own).await?;
+        if let Some(silence) = prepared.config.as_ref().and_then(ModelConfig::silence) {
+            setup.session.deadlines.idle = Some(silence);
+        }
         if let Some(missing) = setup.missing(run.strict).into_iter().next() {
             return Err(missing);
         }
@@ -155,28 +164,28 @@ fn without_servers(globals: &Globals) -> Globals {
     Globals { only_mcp: true, mcp: Vec::new(), ..globals.clone() }
 }
 
+/// The same with the servers of its model only, if that has some of its own.
+fn with_own_servers(globals: &Globals, run: &Run) -> Globals {
+    Globals { only_mcp: globals.only_mcp || run.models.is_some(), ..globals.clone() }
+}
+
 async fn prepare(globals: &Globals, run: &Run) -> Result<Prepared, Misuse> {
     let output = if globals.json { Output::Json } else { run.output };
-    let limits = Limits {
-        model_calls: run.max_turns.get(),
-        tool_calls: run.max_tool_calls,
-        tokens: run.max_tokens,
-        cost_usd: run.max_cost,
-        time: run.max_time,
-        ..Limits::default()
-    };
+    let config = config::chosen(run)?;
     let agent_run = match (&run.resume, &run.prompt) {
         (Some(file), _) => CheckpointFile::read(file)
             .await
             .map_err(|error| misuse(error.to_string(), Some("a run is written down with --checkpoint FILE")))?,
         (None, prompt) => {
-            let system = run.system.iter().map(|text| Message::text(Role::System, text.clone()));
+            let own = config.as_ref().and_then(|config| config.system_prompt.as_ref());
+            let system = run.system.as_ref().or(own).map(|text| Message::text(Role::System, text.clone()));
             let asked = prompt.iter().map(|text| Message::text(Role::User, text.clone()));
-            AgentRun::new(shown::session_id(), system.chain(asked).collect(), limits)
+            let limits = config::limits(run, config.as_ref());
+            AgentRun::new(shown::session_id(), system.into_iter().chain(asked).collect(), limits)
         }
     };
-    let (model, tape) = tape::thread(run, globals).await?;
-    Ok(Prepared { model, run: agent_run, tape, output })
+    let (model, tape) = tape::thread(run, config.as_ref(), globals).await?;
+    Ok(Prepared { model, config, run: agent_run, tape, output })
 }
 
 /// Where outputs are kept that are too long for a model.
@@ -217,7 +226,7 @@ async fn converse(
         }
         return missing.iter().map(Exit::from).max().unwrap_or(Exit::Unreachable);
     }
-    let Prepared { model, run: mut agent_run, tape, output } = prepared;
+    let Prepared { model, config, run: mut agent_run, tape, output } = prepared;
     let screen = Arc::new(Screen::new(globals, output));
     let sink: Arc<dyn EventSink> = match output {
         Output::StreamJson => Arc::new(Stream::new()),
@@ -226,10 +235,14 @@ async fn converse(
     recorder.tell(Arc::clone(&sink));
     let turns = tape.turns(catalogs(fleet, dispatcher));
     let asked = format!("{}:{}", model.interface(), model.name());
+    let options = config.as_ref().map(ModelConfig::options).unwrap_or_default();
     let mut agent = Agent::new(model, turns)
-        .with_options(AskOptions { stream: true, ..AskOptions::default() })
-        .with_middleware(tape.middleware())
+        .with_options(options)
+        .with_middleware(layers(config.as_ref(), tape.is_patient()))
         .with_events(sink);
+    if let Some(time) = config.as_ref().and_then(ModelConfig::attempt) {
+        agent = agent.with_attempt_timeout(time);
+    }
     if let Some(file) = run.checkpoint.as_ref().or(run.resume.as_ref()) {
         agent = agent.with_checkpoint(Arc::new(CheckpointFile::new(file)));
     }
@@ -313,10 +326,12 @@ fn not_there(status: &Status, globals: &Globals) {
 }
 
 /// The layers of a run; a recording has waited already.
-fn layers(patient: bool) -> Middleware {
-    let mut middleware = Middleware::default();
-    // Nobody who calls from a terminal has asked for caching.
-    middleware.prompt_caching.unsupported_model_behavior = wharf::agent::middleware::Unsupported::Ignore;
+fn layers(config: Option<&ModelConfig>, patient: bool) -> Middleware {
+    let mut middleware = config.map(ModelConfig::middleware).unwrap_or_default();
+    if config.is_none_or(|config| config.agent_middleware.is_none()) {
+        // Nobody who calls from a terminal has asked for caching.
+        middleware.prompt_caching.unsupported_model_behavior = wharf::agent::middleware::Unsupported::Ignore;
+    }
     if !patient {
         middleware.model_retry.initial_delay = 0.0;
         middleware.tool_retry.initial_delay = 0.0;

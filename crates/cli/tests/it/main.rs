@@ -70,7 +70,12 @@ impl Server {
 
     /// The value of `--mcp`, under the name `s`.
     fn mcp(&self) -> String {
-        format!("s={} {}", scripted_server().display(), self.path().join("script").display())
+        format!("s={}", self.command_line())
+    }
+
+    /// What it is started with.
+    fn command_line(&self) -> String {
+        format!("{} {}", scripted_server().display(), self.path().join("script").display())
     }
 
     fn run(&self, arguments: &[&str]) -> Ran {

@@ -1,5 +1,6 @@
 //! `wharf run`: canned turns over live tools.
 
+mod from_file;
 mod models;
 
 use std::time::Duration;

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use wharf_protocol::ServerName;
 
 use super::address::{self, Family};
+use super::{Problem, Scope, Server, Variables, read_server};
 
 /// Every server of a map that cannot be run, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -71,6 +72,42 @@ pub fn convert_and_validate(map: &Map<String, Value>) -> Result<Map<String, Valu
     let converted = convert(map);
     validate(&converted)?;
     Ok(converted)
+}
+
+/// The servers of a map, read as the entries of a file are: with variables, and with everything they can say. What is odd
+/// about them, and does not keep them from being used, comes along.
+///
+/// # Errors
+/// If any of them cannot be used; all those are named.
+pub fn read(
+    map: &Map<String, Value>,
+    scope: Scope,
+    variables: &Variables,
+) -> Result<(Vec<Server>, Vec<Problem>), InvalidServers> {
+    let (mut servers, mut problems, mut invalid) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, entry) in convert(map) {
+        if let Err(reason) = check(&name, &entry) {
+            invalid.push((name, reason));
+            continue;
+        }
+        match read_server(&name, &entry.to_string(), scope, variables) {
+            Ok(read) => {
+                servers.push(read.server);
+                problems.extend(read.problems);
+            }
+            Err(wrong) => {
+                let reasons: Vec<String> = wrong.iter().filter(|problem| problem.is_error()).map(reason).collect();
+                invalid.push((name, reasons.join(", ")));
+            }
+        }
+    }
+    if invalid.is_empty() { Ok((servers, problems)) } else { Err(InvalidServers { servers: invalid }) }
+}
+
+/// To follow the name of a server.
+fn reason(problem: &Problem) -> String {
+    let hint = problem.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+    format!("has an entry in which {}: {}{hint}", problem.path, problem.message)
 }
 
 fn check(name: &str, entry: &Value) -> Result<(), String> {

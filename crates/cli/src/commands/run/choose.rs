@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wharf::HttpClient;
-use wharf::agent::models::{Interface, ModelSpec, Providers};
+use wharf::agent::models::{Interface, InvalidModel, Made, ModelConfig, ModelSpec, Providers, Unavailable};
 use wharf::agent::{Manual, Model, Scripted};
 
 use super::Run;
@@ -23,15 +23,22 @@ const CONNECT: Duration = Duration::from_secs(30);
 const NEARBY: Duration = Duration::from_millis(500);
 
 /// The model of a run.
-pub(super) async fn model(run: &Run, globals: &Globals) -> Result<Arc<dyn Model>, Misuse> {
-    let get = |name: &str| variable(&[name]);
+pub(super) async fn model(
+    run: &Run,
+    config: Option<&ModelConfig>,
+    globals: &Globals,
+) -> Result<Arc<dyn Model>, Misuse> {
+    let around = |name: &str| variable(&[name]);
+    // What a model says itself counts more than what is around.
+    let get = |name: &str| config.and_then(|config| config.variable(name, &around)).or_else(|| around(name));
     let http = |url: &str| client(url).map_err(|misuse| misuse.what);
-    let providers = Providers { variable: &get, http: &http, emulate_tools: run.emulate_tools };
-    let spec = match &named(run) {
-        Some(text) => text
-            .parse()
-            .map_err(|error: wharf::agent::models::InvalidModel| misuse(error.to_string(), Some(&error.hint)))?,
-        None => picked(&providers, globals).await?,
+    let emulate_tools = run.emulate_tools || config.is_some_and(|config| config.emulate_tools);
+    let providers = Providers { variable: &get, http: &http, emulate_tools };
+    let invalid = |error: InvalidModel| misuse(error.to_string(), Some(&error.hint));
+    let spec = match (config, &named(run)) {
+        (Some(config), _) => config.spec().map_err(invalid)?,
+        (None, Some(text)) => text.parse().map_err(invalid)?,
+        (None, None) => picked(&providers, globals).await?,
     };
     match spec.interface {
         Interface::Scripted => scripted(Path::new(&spec.name)),
@@ -40,7 +47,18 @@ pub(super) async fn model(run: &Run, globals: &Globals) -> Result<Arc<dyn Model>
             Some("leave --mcp out, or play a recording with --replay FILE"),
         )),
         Interface::Manual => manual(Path::new(&spec.name)),
-        _ => providers.make(&spec).map_err(|error| misuse(error.to_string(), Some(&error.hint))),
+        _ => {
+            let unavailable = |error: Unavailable| misuse(error.to_string(), Some(&error.hint));
+            if run.strict {
+                return providers.make(&spec).map_err(unavailable);
+            }
+            let Made { model, instead_of } = providers.make_or_fall_back(&spec).map_err(unavailable)?;
+            if let Some(unavailable) = instead_of {
+                let asked = format!("{}:{}", model.interface(), model.name());
+                render::warning(&format!("{unavailable}; {asked} is asked instead"));
+            }
+            Ok(model)
+        }
     }
 }
 
@@ -86,8 +104,11 @@ async fn nearby() -> Option<ModelSpec> {
 }
 
 /// Whether a model has answered already: nobody is asked for it, and no server started.
-pub(super) fn has_answered(run: &Run) -> bool {
-    let spec = named(run).and_then(|text| text.parse::<ModelSpec>().ok());
+pub(super) fn has_answered(run: &Run, config: Option<&ModelConfig>) -> bool {
+    let spec = match config {
+        Some(config) => config.spec().ok(),
+        None => named(run).and_then(|text| text.parse::<ModelSpec>().ok()),
+    };
     spec.is_some_and(|spec| spec.interface == Interface::Manual)
 }
 
@@ -97,7 +118,7 @@ fn named(run: &Run) -> Option<String> {
 }
 
 /// The text of a file, unless it is far too large for what it should be.
-fn text_of(file: &Path) -> Result<String, Misuse> {
+pub(super) fn text_of(file: &Path) -> Result<String, Misuse> {
     let shown = file.display();
     let unreadable = |error: std::io::Error| misuse(format!("{shown} cannot be read: {error}"), None);
     if std::fs::metadata(file).map_err(unreadable)?.len() > LARGEST {

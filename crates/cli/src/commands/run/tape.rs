@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use wharf::Secret;
 use wharf::agent::cassette::{Recorder, Replay};
-use wharf::agent::middleware::Middleware;
-use wharf::agent::models::{Interface, ModelSpec};
+use wharf::agent::models::{Interface, ModelConfig, ModelSpec};
 use wharf::agent::{Model, Turns};
 
-use super::{Run, choose, layers};
+use super::{Run, choose};
 use crate::args::Globals;
 use crate::servers::{Misuse, misuse};
 use crate::surroundings::variable;
@@ -24,7 +23,11 @@ pub(super) enum Tape {
 }
 
 /// The model of a run, with the tape it goes over.
-pub(super) async fn thread(run: &Run, globals: &Globals) -> Result<(Arc<dyn Model>, Tape), Misuse> {
+pub(super) async fn thread(
+    run: &Run,
+    config: Option<&ModelConfig>,
+    globals: &Globals,
+) -> Result<(Arc<dyn Model>, Tape), Misuse> {
     if let Some(file) = &run.replay {
         let shown = file.display();
         let text = std::fs::read_to_string(file).map_err(|error| {
@@ -32,17 +35,21 @@ pub(super) async fn thread(run: &Run, globals: &Globals) -> Result<(Arc<dyn Mode
         })?;
         let replay = Replay::parse(&text)
             .map_err(|error| misuse(format!("{shown}: {error}"), Some("record a run with --record FILE")))?;
-        let spec = run.model.as_deref().and_then(|model| model.parse::<ModelSpec>().ok());
+        let spec = match config {
+            Some(config) => config.spec().ok(),
+            None => run.model.as_deref().and_then(|model| model.parse::<ModelSpec>().ok()),
+        };
         let (interface, name) = spec
             .map_or(("replay".to_owned(), shown.to_string()), |spec| (spec.interface.as_str().to_owned(), spec.name));
         return Ok((replay.model(interface, name), Tape::Playing(replay)));
     }
-    let model = choose::model(run, globals).await?;
+    let model = choose::model(run, config, globals).await?;
     let Some(file) = &run.record else { return Ok((model, Tape::None)) };
     let shown = file.display();
     let unwritable = |error: std::io::Error| misuse(format!("{shown} cannot be written: {error}"), None);
     let keys = Interface::ALL.into_iter().filter_map(Interface::key_variable);
-    let secrets: Vec<Secret> = keys.filter_map(|name| variable(&[name])).map(Secret::from).collect();
+    let mut secrets: Vec<Secret> = keys.filter_map(|name| variable(&[name])).map(Secret::from).collect();
+    secrets.extend(config.into_iter().flat_map(|config| config.secrets()));
     let recorder = open(file).and_then(|file| Recorder::new(file, &secrets)).map_err(unwritable)?;
     Ok((recorder.model(model), Tape::Recording(recorder)))
 }
@@ -63,9 +70,9 @@ impl Tape {
         }
     }
 
-    /// The layers of a run that goes over it.
-    pub(super) fn middleware(&self) -> Middleware {
-        layers(!matches!(self, Self::Playing(_)))
+    /// Whether there is anybody to wait for.
+    pub(super) fn is_patient(&self) -> bool {
+        !matches!(self, Self::Playing(_))
     }
 
     /// Whether all is on the tape, or all of it was played.

@@ -12,14 +12,14 @@ use crate::ending::until;
 use crate::{Ran, Server, on_terminal, ran, wharf};
 
 /// A provider that says what a test tells it to.
-struct Provider {
-    models: FakeModels,
-    listening: ListeningModels,
+pub(super) struct Provider {
+    pub(super) models: FakeModels,
+    pub(super) listening: ListeningModels,
     _runtime: Runtime,
 }
 
 impl Provider {
-    fn new(turns: impl IntoIterator<Item = Turn>) -> Self {
+    pub(super) fn new(turns: impl IntoIterator<Item = Turn>) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let models = FakeModels::new(turns);
         let listening = runtime.block_on(models.listen());
@@ -34,7 +34,7 @@ impl Provider {
         ])
     }
 
-    fn env(&self, command: &mut Command) {
+    pub(super) fn env(&self, command: &mut Command) {
         command.env("ANTHROPIC_API_KEY", "k3y-of-anthropic").env("ANTHROPIC_BASE_URL", self.listening.anthropic_url());
         command.env("OPENAI_API_KEY", "k3y-of-openai").env("OPENAI_BASE_URL", self.listening.openai_url());
     }
@@ -46,7 +46,7 @@ impl Provider {
     }
 }
 
-fn shown(ran: &Ran) -> Value {
+pub(super) fn shown(ran: &Ran) -> Value {
     serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{} {}", ran.out, ran.err))
 }
 

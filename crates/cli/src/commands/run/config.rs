@@ -1,0 +1,80 @@
+//! `--models FILE`: models with servers and settings of their own.
+
+use std::path::Path;
+
+use wharf::agent::Limits;
+use wharf::agent::models::{Interface, ModelConfig, ModelSpec};
+use wharf::fleet::catalog::Pattern;
+use wharf::fleet::config::simple;
+use wharf::fleet::{Scope, Server};
+
+use super::Run;
+use super::choose::text_of;
+use crate::render;
+use crate::servers::{Misuse, misuse};
+use crate::surroundings::variables;
+
+/// The model of the file that is meant: the only one, or the one that `-m` names.
+pub(super) fn chosen(run: &Run) -> Result<Option<ModelConfig>, Misuse> {
+    let Some(file) = &run.models else { return Ok(None) };
+    let shown = file.display();
+    let mut models = ModelConfig::parse(&text_of(file)?)
+        .map_err(|error| misuse(format!("{shown}: {error}"), Some("docs/running.md tells what a model can say")))?;
+    let names = models.iter().map(ModelConfig::label).collect::<Vec<_>>().join(", ");
+    let place = match &run.model {
+        Some(name) => models.iter().position(|model| is_called(model, name)).ok_or_else(|| {
+            misuse(format!("{shown} has no model `{name}`"), Some(&format!("name one of its own with -m: {names}")))
+        })?,
+        None if models.len() == 1 => 0,
+        None => {
+            let hint = format!("name one with -m: {names}");
+            return Err(misuse(format!("{shown} has {} models", models.len()), Some(&hint)));
+        }
+    };
+    let mut model = models.swap_remove(place);
+    // A file that a model reads is beside the one that says so.
+    let reads_file = |spec: &ModelSpec| matches!(spec.interface, Interface::Scripted | Interface::Manual);
+    if model.spec().is_ok_and(|spec| reads_file(&spec)) {
+        let beside = file.parent().unwrap_or(Path::new("")).join(&model.model_name);
+        model.model_name = beside.display().to_string();
+    }
+    Ok(Some(model))
+}
+
+/// By its name in the file, or by the one it would have on a command line.
+fn is_called(model: &ModelConfig, name: &str) -> bool {
+    model.label() == name || model.spec().is_ok_and(|spec| spec.to_string() == name)
+}
+
+/// The servers of a model, with what it says about their tools.
+pub(super) fn servers(config: &ModelConfig) -> Result<Vec<Server>, Misuse> {
+    let Some(map) = config.servers() else { return Ok(Vec::new()) };
+    let label = config.label();
+    let (mut servers, problems) = simple::read(map, Scope::Dynamic, &variables())
+        .map_err(|error| misuse(format!("the model `{label}`: {error}"), None))?;
+    problems.iter().for_each(render::problem);
+    let filter = config.mcp_tool_filter.as_ref().map(|names| names.iter().map(|name| Pattern::read(name)).collect());
+    let allowed = filter
+        .transpose()
+        .map_err(|error| misuse(format!("the model `{label}` has an `mcp_tool_filter` with {error}"), None))?;
+    for server in &mut servers {
+        let settings = &mut server.settings;
+        settings.tools.allowed = allowed.clone().or(settings.tools.allowed.take());
+        settings.tools.descriptions.extend(config.mcp_tool_description_overrides.clone().unwrap_or_default());
+        settings.connect_timeout = settings.connect_timeout.or(config.connecting());
+    }
+    Ok(servers)
+}
+
+/// How far a run may go: as the command line says, or the model, or as usual.
+pub(super) fn limits(run: &Run, config: Option<&ModelConfig>) -> Limits {
+    let usual = config.map(ModelConfig::limits).unwrap_or_default();
+    Limits {
+        model_calls: run.max_turns.map_or(usual.model_calls, std::num::NonZeroU32::get),
+        tool_calls: run.max_tool_calls.unwrap_or(usual.tool_calls),
+        tokens: run.max_tokens.or(usual.tokens),
+        cost_usd: run.max_cost.or(usual.cost_usd),
+        time: run.max_time.or(usual.time),
+        ..usual
+    }
+}

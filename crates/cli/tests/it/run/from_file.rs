@@ -1,0 +1,139 @@
+//! `wharf run --models FILE`: models with servers and settings of their own.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use wharf_testkit::Script;
+use wharf_testkit::models::Turn;
+
+use super::models::{Provider, shown};
+use crate::{Ran, Server, ran, wharf};
+
+fn with_models(folder: &Path, models: &Value) -> String {
+    let file = folder.join("models.json");
+    std::fs::write(&file, models.to_string()).unwrap();
+    file.display().to_string()
+}
+
+/// A run in a folder with a configured server, which models of a file know nothing of.
+fn run(provider: &Provider, server: &Server, arguments: &[&str]) -> Ran {
+    let project = server.path().join("project");
+    std::fs::create_dir_all(&project).unwrap();
+    let configured = json!({"mcpServers": {"configured": {"type": "http", "url": "http://127.0.0.1:1/mcp"}}});
+    let root = server.path().join("root/config");
+    std::fs::create_dir_all(&root).unwrap();
+    std::fs::write(root.join("mcp.json"), configured.to_string()).unwrap();
+    let root = server.path().join("root");
+    let mut command = wharf(&[&["run", "--config-root", root.to_str().unwrap()], arguments].concat());
+    provider.env(&mut command);
+    command.current_dir(project);
+    ran(command)
+}
+
+fn names(asked: &Value) -> Vec<&str> {
+    asked["tools"]
+        .as_array()
+        .map(|tools| tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect())
+        .unwrap_or_default()
+}
+
+#[test]
+fn a_model_of_a_file_has_its_own_servers_and_only_the_tools_it_wants_as_it_describes_them() {
+    let server = Server::new(&Script::good());
+    let provider = Provider::new([
+        Turn::default().calling("c1", "mcp__mine__add", r#"{"a":40,"b":2}"#),
+        Turn::text("It is 42."),
+        Turn::text("Just so."),
+    ]);
+    let url = provider.listening.anthropic_url();
+    let file = with_models(
+        server.path(),
+        &json!([
+            {"id": "agent", "model_name": "claude-sonnet-4-5", "model_provider": "anthropic", "interface": "langchain",
+             "mcp_urls_dict": {"mine": server.command_line()}, "mcp_tool_filter": ["add"],
+             "mcp_tool_description_overrides": {"add": "Adds, and nothing else."}, "system_prompt": "Be exact.",
+             "anthropic_base_url": url, "anthropic_api_key": "0wn-k3y", "temperature": 0.7, "max_tokens": 99},
+            {"id": "plain", "model_name": "claude-sonnet-4-5", "interface": "claude_tool", "temperature": null,
+             "agent_middleware": {"limits": {"model_call_limit": 1}}},
+        ]),
+    );
+    let ran = run(&provider, &server, &["--models", &file, "-m", "agent", "--json", "How much?"]);
+    let told = shown(&ran);
+    assert_eq!((ran.code, &told["final_response"]), (0, &json!("It is 42.")), "{}", ran.err);
+    assert_eq!(told["trace_messages"][1]["content"], "42");
+    assert_eq!(told["servers"].as_array().unwrap().len(), 1, "what is configured is left out");
+    let asked = &provider.models.bodies()[0];
+    assert_eq!(names(asked), ["mcp__mine__add", "read_output"]);
+    assert_eq!(asked["tools"][0]["description"], "Adds, and nothing else.");
+    assert_eq!((&asked["temperature"], &asked["max_tokens"]), (&json!(0.7), &json!(99)));
+    assert!(asked["system"].to_string().contains("Be exact."));
+    // One without servers just answers: no tools field, and what is for agents is not for it.
+    let ran = run(&provider, &server, &["--models", &file, "-m", "plain", "--json", "And so?"]);
+    let told = shown(&ran);
+    assert_eq!((&told["final_response"], &told["servers"]), (&json!("Just so."), &json!([])), "{}", ran.err);
+    let asked = provider.models.bodies().pop().unwrap();
+    assert!(asked.get("tools").is_none() && asked.get("temperature").is_none(), "{asked}");
+}
+
+#[test]
+fn the_limits_of_a_model_hold_for_it_and_the_command_line_counts_more() {
+    let server = Server::new(&Script::good());
+    let calls = || Turn::default().calling("c1", "mcp__mine__add", r#"{"a":1,"b":1}"#);
+    let provider = Provider::new([calls(), calls(), calls(), calls()]);
+    let line = server.command_line();
+    let (program, script) = line.split_once(' ').unwrap();
+    let file = with_models(
+        server.path(),
+        &json!({"model_name": "x", "interface": "openai", "mcp_urls_dict": {"mine": {"command": program,
+            "args": [script]}}, "agent_middleware": {"limits": {"model_call_limit": 1}}}),
+    );
+    let ran = run(&provider, &server, &["--models", &file, "--json", "Go on"]);
+    let told = shown(&ran);
+    assert_eq!((ran.code, &told["limits"]), (1, &json!([{"kind": "model_calls", "most": 1}])), "{}", ran.err);
+    let more = shown(&run(&provider, &server, &["--models", &file, "--max-turns", "2", "--json", "Go on"]));
+    assert_eq!((&more["turns"], &more["limit_reached"]), (&json!(2), &json!(true)));
+}
+
+#[test]
+fn a_file_that_names_no_usable_model_says_which_and_why() {
+    let server = Server::new(&Script::good());
+    let provider = Provider::new([]);
+    let told = |models: &Value, more: &[&str]| {
+        let file = with_models(server.path(), models);
+        let ran = run(&provider, &server, &[&["--models", &file], more, &["Hi"]].concat());
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+        ran.err.replace(&server.path().display().to_string(), "[folder]")
+    };
+    let model = |id: &str| json!({"id": id, "model_name": "x", "interface": "claude_tool"});
+    let manual = json!({"id": "old", "model_name": "t.json", "interface": "manual", "mcp_urls_dict": {"a": "uvx a"}});
+    let servers = json!({"id": "odd", "model_name": "x", "interface": "claude_tool",
+        "mcp_urls_dict": {"a": "", "b": "https://", "c": {"url": "https://c.example", "timeout": 3}}});
+    let told = [
+        told(&json!([model("one"), model("two")]), &[]),
+        told(&json!([model("one"), model("two")]), &["-m", "three"]),
+        told(&manual, &[]),
+        told(&servers, &[]),
+    ];
+    insta::assert_snapshot!(told.join("\n"));
+}
+
+#[test]
+fn who_cannot_be_driven_is_stood_in_for_unless_that_very_one_is_wanted() {
+    let server = Server::new(&Script::good());
+    let provider = Provider::new([Turn::text("Hello.")]);
+    let file = with_models(server.path(), &json!({"model_name": "claude-sonnet-4-5", "interface": "claude_agent_sdk"}));
+    let strict = run(&provider, &server, &["--models", &file, "--strict", "Hi"]);
+    assert!(strict.code == 2 && strict.err.contains("claude-code cannot be used"), "{}", strict.err);
+    let ran = run(&provider, &server, &["--models", &file, "Hi"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Hello.\n"), "{}", ran.err);
+    assert!(ran.err.contains("; anthropic:claude-sonnet-4-5 is asked instead"), "{}", ran.err);
+}
+
+#[test]
+fn the_file_a_scripted_model_reads_is_beside_the_one_that_names_it() {
+    let server = Server::new(&Script::good());
+    std::fs::write(server.path().join("turns.yaml"), "- text: As told.\n").unwrap();
+    let file = with_models(server.path(), &json!({"models": [{"model_name": "turns.yaml", "interface": "scripted"}]}));
+    let ran = run(&Provider::new([]), &server, &["--models", &file, "Hi"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "As told.\n"), "{}", ran.err);
+}
