@@ -12,6 +12,8 @@ mod factory;
 mod ids;
 mod openai;
 mod prices;
+#[cfg(test)]
+mod table;
 mod wire;
 
 pub use anthropic::Anthropic;

@@ -12,6 +12,7 @@
 //! a conversation with open calls is one that no provider takes.
 
 mod open;
+mod written;
 
 use std::time::Duration;
 
@@ -27,9 +28,16 @@ const VERSION: u32 = 1;
 /// One run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run {
+    /// They only ever become more: what was written down of them once stays true.
+    messages: Vec<Message>,
+    progress: Progress,
+}
+
+/// Everything about a run but the conversation itself, which is short however long that is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Progress {
     version: u32,
     session_id: String,
-    messages: Vec<Message>,
     /// How many messages there were before the model said anything.
     given: usize,
     limits: Limits,
@@ -78,11 +86,10 @@ pub struct InvalidRun(pub String);
 impl Run {
     /// A run that begins with these messages.
     pub fn new(session_id: impl Into<String>, messages: Vec<Message>, limits: Limits) -> Self {
-        Self {
+        let progress = Progress {
             version: VERSION,
             session_id: session_id.into(),
             given: messages.len(),
-            messages,
             limits,
             model_calls: 0,
             tool_calls: 0,
@@ -93,7 +100,8 @@ impl Run {
             reached: Vec::new(),
             spent: Duration::ZERO,
             state: State::Ask { last: false },
-        }
+        };
+        Self { messages, progress }
     }
 
     /// Reads a run that was written down, and makes it ready to go on. A call that was under way then may have run: one
@@ -102,28 +110,47 @@ impl Run {
     /// # Errors
     /// If the text is no run, or one of a version that is not known here.
     pub fn read(text: &str) -> Result<Self, InvalidRun> {
-        let mut run: Self = serde_json::from_str(text).map_err(|error| InvalidRun(error.to_string()))?;
-        if run.version != VERSION {
-            return Err(InvalidRun(format!("it is of version {}, and this is for version {VERSION}", run.version)));
+        let mut run = written::read(text)?;
+        let Progress { version, given, state, .. } = &mut run.progress;
+        if *version != VERSION {
+            return Err(InvalidRun(format!("it is of version {version}, and this is for version {VERSION}")));
         }
-        if run.given > run.messages.len() {
+        if *given > run.messages.len() {
             return Err(InvalidRun("it has lost messages".to_owned()));
         }
-        if let State::Call { open } = &mut run.state {
+        if let State::Call { open } = state {
             open.iter_mut().for_each(Open::recover);
         }
         Ok(run)
     }
 
-    /// The run as text, from which it can go on.
+    /// The run as a line of text, from which it can go on.
     pub fn write(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
+        self.write_since(0)
+    }
+
+    /// The same without the first `from` messages, for whoever has those: it is to follow the lines that hold them.
+    pub fn write_since(&self, from: usize) -> String {
+        written::write(&self.messages[from.min(self.messages.len())..], &self.progress)
+    }
+
+    /// Gives a run other limits. One that ended at a limit goes on, unless the model had its last word; whether it does is
+    /// told.
+    pub fn give(&mut self, limits: Limits) -> bool {
+        self.progress.limits = limits;
+        let answered = self.final_response().is_some();
+        if !matches!(self.progress.state, State::Done(Stop::Limit(_))) || answered {
+            return false;
+        }
+        self.progress.reached.clear();
+        self.progress.state = State::Ask { last: false };
+        true
     }
 
     /// What is to be done next.
     pub fn step(&mut self) -> Step {
         loop {
-            match &mut self.state {
+            match &mut self.progress.state {
                 State::Done(stop) => return Step::Done(stop.clone()),
                 State::Ask { last } => {
                     let last = *last;
@@ -149,23 +176,23 @@ impl Run {
 
     /// The model has answered. `hints` tells what the tools say about themselves.
     pub fn answered(&mut self, answer: Answer, hints: impl Fn(&str) -> Option<Hints>) {
-        let State::Ask { last } = self.state else { return };
+        let State::Ask { last } = self.progress.state else { return };
         let Answer { mut message, stop, model, usage, .. } = answer;
-        self.model_calls += 1;
-        self.usage += usage;
-        self.model = Some(model);
+        self.progress.model_calls += 1;
+        self.progress.usage += usage;
+        self.progress.model = Some(model);
         message.usage = Some(usage);
         let calls: Vec<ToolCall> = message.calls().cloned().collect();
         self.messages.push(message);
-        self.stop_reason = Some(stop.clone());
+        self.progress.stop_reason = Some(stop.clone());
         if calls.is_empty() {
             let stop = match (stop, last) {
                 (StopReason::Refusal, _) => Stop::Refused,
                 (StopReason::MaxTokens, _) => Stop::Truncated,
-                (_, true) => self.reached.last().cloned().map_or(Stop::Completed, Stop::Limit),
+                (_, true) => self.progress.reached.last().cloned().map_or(Stop::Completed, Stop::Limit),
                 (_, false) => Stop::Completed,
             };
-            self.state = State::Done(stop);
+            self.progress.state = State::Done(stop);
             return;
         }
         let mut open: Vec<Open> = calls.into_iter().map(|call| Open::new(call, &hints)).collect();
@@ -174,27 +201,28 @@ impl Run {
                 open.block(&limit);
                 self.reach(limit);
             } else {
-                self.tool_calls += 1;
-                *self.per_tool.entry(open.call.name.to_string()).or_default() += 1;
+                self.progress.tool_calls += 1;
+                *self.progress.per_tool.entry(open.call.name.to_string()).or_default() += 1;
             }
         }
-        self.state = State::Call { open };
+        self.progress.state = State::Call { open };
         if last {
             self.close_calls();
-            self.state = State::Done(self.reached.last().cloned().map_or(Stop::Completed, Stop::Limit));
+            self.progress.state =
+                State::Done(self.progress.reached.last().cloned().map_or(Stop::Completed, Stop::Limit));
         }
     }
 
     /// The model did not answer, and is not asked again.
     pub fn failed(&mut self, error: ModelError) {
-        if matches!(self.state, State::Ask { .. }) {
-            self.state = State::Done(Stop::ModelFailed(error));
+        if matches!(self.progress.state, State::Ask { .. }) {
+            self.progress.state = State::Done(Stop::ModelFailed(error));
         }
     }
 
     /// A call has ended, the one at this place.
     pub fn returned(&mut self, place: usize, result: Result<ToolOutput, CallFailed>) {
-        let State::Call { open } = &mut self.state else { return };
+        let State::Call { open } = &mut self.progress.state else { return };
         if let Some(open) = open.get_mut(place).filter(|open| matches!(open.stage, Stage::Begun)) {
             open.end(result);
         }
@@ -202,10 +230,10 @@ impl Run {
 
     /// Ends the run now. Calls without a result are answered with words about that.
     pub fn interrupt(&mut self, stop: Stop) {
-        if matches!(self.state, State::Done(_)) {
+        if matches!(self.progress.state, State::Done(_)) {
             return;
         }
-        if let State::Call { open } = &mut self.state {
+        if let State::Call { open } = &mut self.progress.state {
             for open in open.iter_mut() {
                 open.give_up(&stop);
             }
@@ -214,7 +242,7 @@ impl Run {
         if let Stop::Limit(limit) = &stop {
             self.reach(limit.clone());
         }
-        self.state = State::Done(stop);
+        self.progress.state = State::Done(stop);
     }
 
     /// The whole conversation.
@@ -224,57 +252,57 @@ impl Run {
 
     /// What was said in it by the model and by tools.
     pub fn said(&self) -> &[Message] {
-        &self.messages[self.given..]
+        &self.messages[self.progress.given..]
     }
 
     /// Its id.
     pub fn session_id(&self) -> &str {
-        &self.session_id
+        &self.progress.session_id
     }
 
     /// How much time it has taken.
     pub fn spent(&self) -> Duration {
-        self.spent
+        self.progress.spent
     }
 
     /// It has taken so much time, all together.
     pub fn has_taken(&mut self, time: Duration) {
-        self.spent = time;
+        self.progress.spent = time;
     }
 
     /// Its limits.
     pub fn limits(&self) -> &Limits {
-        &self.limits
+        &self.progress.limits
     }
 
     /// The limits that kept something from happening, in that order.
     pub fn reached(&self) -> &[Limit] {
-        &self.reached
+        &self.progress.reached
     }
 
     /// How often the model has answered.
     pub fn turns(&self) -> u32 {
-        self.model_calls
+        self.progress.model_calls
     }
 
     /// What it has cost so far.
     pub fn usage(&self) -> Usage {
-        self.usage
+        self.progress.usage
     }
 
     /// The model that answered last, by its own account.
     pub fn model(&self) -> Option<&str> {
-        self.model.as_deref()
+        self.progress.model.as_deref()
     }
 
     /// Why the last answer ended where it did.
     pub fn stop_reason(&self) -> Option<&StopReason> {
-        self.stop_reason.as_ref()
+        self.progress.stop_reason.as_ref()
     }
 
     /// Why it is over, if it is.
     pub fn stop(&self) -> Option<&Stop> {
-        match &self.state {
+        match &self.progress.state {
             State::Done(stop) => Some(stop),
             _ => None,
         }
@@ -288,42 +316,42 @@ impl Run {
 
     /// The limit that keeps the model from being asked.
     fn exhausted(&self) -> Option<Limit> {
-        let Limits { model_calls, tokens, cost_usd, .. } = &self.limits;
-        if self.model_calls >= *model_calls {
+        let Limits { model_calls, tokens, cost_usd, .. } = &self.progress.limits;
+        if self.progress.model_calls >= *model_calls {
             return Some(Limit::ModelCalls { most: *model_calls });
         }
-        if let Some(most) = tokens.filter(|most| self.usage.total_tokens() >= *most) {
+        if let Some(most) = tokens.filter(|most| self.progress.usage.total_tokens() >= *most) {
             return Some(Limit::Tokens { most });
         }
-        let most = cost_usd.filter(|most| self.usage.cost_usd.is_some_and(|cost| cost >= *most))?;
+        let most = cost_usd.filter(|most| self.progress.usage.cost_usd.is_some_and(|cost| cost >= *most))?;
         Some(Limit::Cost { most: most.to_string() })
     }
 
     /// The limit that keeps a tool from being called.
     fn forbidden(&self, name: &str, last: bool) -> Option<Limit> {
-        let most = self.limits.tool_calls;
-        if last || self.tool_calls >= most {
+        let most = self.progress.limits.tool_calls;
+        if last || self.progress.tool_calls >= most {
             return Some(Limit::ToolCalls { most });
         }
-        let most = *self.limits.per_tool.get(name)?;
-        let made = self.per_tool.get(name).copied().unwrap_or_default();
+        let most = *self.progress.limits.per_tool.get(name)?;
+        let made = self.progress.per_tool.get(name).copied().unwrap_or_default();
         (made >= most).then(|| Limit::PerTool { name: name.to_owned(), most })
     }
 
     fn reach(&mut self, limit: Limit) {
-        if !self.reached.contains(&limit) {
-            self.reached.push(limit);
+        if !self.progress.reached.contains(&limit) {
+            self.progress.reached.push(limit);
         }
     }
 
     fn end_at(&mut self, limit: Limit) {
         self.reach(limit.clone());
-        self.state = State::Done(Stop::Limit(limit));
+        self.progress.state = State::Done(Stop::Limit(limit));
     }
 
     /// Puts all results into the conversation, in the order of the calls.
     fn close_calls(&mut self) {
-        let State::Call { open } = &mut self.state else { return };
+        let State::Call { open } = &mut self.progress.state else { return };
         for open in std::mem::take(open) {
             let Open { call, stage, .. } = open;
             let output = match stage {
@@ -333,8 +361,8 @@ impl Run {
             };
             self.messages.push(Message::returned(call.id, output));
         }
-        let over = self.reached.iter().any(|limit| matches!(limit, Limit::ToolCalls { .. }));
-        self.state = State::Ask { last: over && self.limits.exit_behavior == ExitBehavior::End };
+        let over = self.progress.reached.iter().any(|limit| matches!(limit, Limit::ToolCalls { .. }));
+        self.progress.state = State::Ask { last: over && self.progress.limits.exit_behavior == ExitBehavior::End };
     }
 }
 

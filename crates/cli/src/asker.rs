@@ -2,6 +2,7 @@
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -13,6 +14,35 @@ use crate::render;
 /// Somebody at a terminal. One question at a time.
 pub(crate) struct Terminal {
     turn: Semaphore,
+}
+
+/// Whether a question is on the screen: then nothing else may be drawn there.
+static ASKING: AtomicBool = AtomicBool::new(false);
+
+/// Whether somebody is being asked.
+pub(crate) fn is_asking() -> bool {
+    ASKING.load(Ordering::Relaxed)
+}
+
+/// As long as it lives, somebody is being asked.
+struct Asking;
+
+impl Asking {
+    fn begin() -> Self {
+        ASKING.store(true, Ordering::Relaxed);
+        // Whatever moved on this line is in the way.
+        if !render::is_dumb() {
+            let mut stderr = std::io::stderr();
+            let _ = stderr.write_all(b"\r\x1b[2K").and_then(|()| stderr.flush());
+        }
+        Self
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        ASKING.store(false, Ordering::Relaxed);
+    }
 }
 
 /// Whether there is a person at a terminal.
@@ -29,6 +59,7 @@ impl Asker for Terminal {
     fn ask(&self, question: Question) -> BoxFuture<'_, Answer> {
         Box::pin(async move {
             let _turn = self.turn.acquire().await;
+            let _asking = Asking::begin();
             match question.asked {
                 Asked::Approve(request) => Answer::Approval(approve(&request).await),
                 Asked::Elicit { server, elicitation } => Answer::Form(fill_in(&server, &elicitation).await),

@@ -8,13 +8,13 @@ use rustix::termios::tcgetwinsize;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use wharf::fleet::{Fleet, State, Status};
 
-use crate::render::plain;
+use crate::render::{is_dumb, plain};
 use crate::setup::LONGEST;
-use crate::surroundings::variable;
 
 /// How often it is drawn at most.
 const PACE: Duration = Duration::from_millis(100);
-const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+/// What moves while something is waited for.
+pub(crate) const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 const GREEN: Style = AnsiColor::Green.on_default();
 const RED: Style = AnsiColor::Red.on_default();
 const YELLOW: Style = AnsiColor::Yellow.on_default();
@@ -31,8 +31,7 @@ impl Live {
     /// Waits until every server has been tried to the end, and shows a person how it goes.
     pub(crate) async fn watch(fleet: &Fleet, quiet: bool) {
         let stderr = std::io::stderr();
-        let dumb = variable(&["TERM"]).is_none_or(|terminal| terminal == "dumb");
-        if quiet || dumb || !stderr.is_terminal() {
+        if quiet || is_dumb() || !stderr.is_terminal() {
             fleet.settled(LONGEST).await;
             return;
         }

@@ -12,6 +12,7 @@ use wharf::{CallError, CallErrorKind, ConnectErrorKind, Evidence, ServerName, Se
 use crate::args::Globals;
 use crate::exit::Exit;
 use crate::servers::{Misuse, sends_authorization};
+use crate::surroundings::variable;
 
 pub(crate) const GREEN: Style = AnsiColor::Green.on_default();
 pub(crate) const RED: Style = AnsiColor::Red.on_default().bold();
@@ -452,6 +453,11 @@ pub(crate) fn flat(text: &str) -> String {
 /// The characters that turn text around, so that it reads as something else.
 fn is_bidi(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+}
+
+/// Whether a terminal can only go forward.
+pub(crate) fn is_dumb() -> bool {
+    variable(&["TERM"]).is_none_or(|terminal| terminal == "dumb")
 }
 
 /// The first line of a text, cut to `longest` characters.

@@ -95,6 +95,7 @@ pub struct ModelConfig {
 #[error("{0}")]
 pub struct InvalidConfig(pub String);
 
+#[expect(clippy::unnecessary_wraps, reason = "what is written may be null")]
 fn usual_temperature() -> Option<f64> {
     Some(0.1)
 }
@@ -103,6 +104,7 @@ fn usual_max_tokens() -> u32 {
     AskOptions::default().max_tokens
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "what is written may be null")]
 fn usual_agent_timeout() -> Option<f64> {
     Some(180.0)
 }
@@ -316,6 +318,20 @@ mod tests {
         assert_eq!((model_calls, tool_calls, exit_behavior), (25, 50, ExitBehavior::End));
         assert_eq!((time, config.attempt()), (Some(Duration::from_secs(180)), None));
         assert_eq!((config.mcp_tool_filter, config.mcp_tool_description_overrides), (None, None));
+    }
+
+    #[test]
+    fn the_example_of_the_guide_is_understood_and_no_key_is_left_untold() {
+        let guide = include_str!("../../../../docs/running.md");
+        let example = guide.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+        let config = one(example);
+        assert_eq!((config.servers().unwrap().len(), config.limits().tool_calls), (2, 10));
+        let unknown = refusal("{model_name: m, interface: ollama, telepathy: true}");
+        let keys = unknown.lines().next().and_then(|line| line.split_once("one of ")).unwrap().1;
+        let keys: Vec<&str> = keys.split(", ").collect();
+        assert!(keys.len() > 20, "{unknown}");
+        let untold: Vec<&&str> = keys.iter().filter(|key| !guide.contains(&format!("`{key}`"))).collect();
+        assert!(untold.is_empty(), "docs/running.md says nothing of {untold:?}");
     }
 
     #[test]

@@ -18,7 +18,7 @@ fn error(kind: ModelErrorKind) -> ModelError {
     ModelError::new(kind, "no")
 }
 
-async fn finish(agent: &Agent, run: &mut Run) -> AgentResult {
+pub(crate) async fn finish(agent: &Agent, run: &mut Run) -> AgentResult {
     agent.run(run, std::future::pending()).await.unwrap()
 }
 

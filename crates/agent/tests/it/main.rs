@@ -4,6 +4,7 @@
 
 mod cassettes;
 mod driving;
+mod going_on;
 mod kit;
 mod models;
 mod run;

@@ -6,6 +6,7 @@ mod screen;
 mod shown;
 mod stream;
 mod tape;
+mod waiting;
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -86,10 +87,9 @@ pub(crate) struct Run {
     /// Write down how far the run is, before and after whatever it does
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
-    /// Go on with a run that was written down, in the same file. What has been done is not done again,
-    /// and its limits are those it had
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["checkpoint", "prompt", "system", "max_turns",
-        "max_tool_calls", "max_tokens", "max_cost", "max_time"])]
+    /// Go on with a run that was written down, in the same file. What has been done is not done again. Its limits are
+    /// those it had, unless it is given others here; they count from its beginning
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["checkpoint", "prompt", "system"])]
     resume: Option<PathBuf>,
     /// What is written to stdout: the answer, everything in one JSON value, or one for each thing that happens
     #[arg(long, value_enum, value_name = "FORM", default_value_t = Output::Text)]
@@ -173,14 +173,21 @@ async fn prepare(globals: &Globals, run: &Run) -> Result<Prepared, Misuse> {
     let output = if globals.json { Output::Json } else { run.output };
     let config = config::chosen(run)?;
     let agent_run = match (&run.resume, &run.prompt) {
-        (Some(file), _) => CheckpointFile::read(file)
-            .await
-            .map_err(|error| misuse(error.to_string(), Some("a run is written down with --checkpoint FILE")))?,
+        (Some(file), _) => {
+            let mut written = CheckpointFile::read(file)
+                .await
+                .map_err(|error| misuse(error.to_string(), Some("a run is written down with --checkpoint FILE")))?;
+            let limits = config::limits(run, written.limits().clone());
+            if limits != *written.limits() {
+                written.give(limits);
+            }
+            written
+        }
         (None, prompt) => {
             let own = config.as_ref().and_then(|config| config.system_prompt.as_ref());
             let system = run.system.as_ref().or(own).map(|text| Message::text(Role::System, text.clone()));
             let asked = prompt.iter().map(|text| Message::text(Role::User, text.clone()));
-            let limits = config::limits(run, config.as_ref());
+            let limits = config::limits(run, config.as_ref().map(ModelConfig::limits).unwrap_or_default());
             AgentRun::new(shown::session_id(), system.into_iter().chain(asked).collect(), limits)
         }
     };
@@ -243,10 +250,14 @@ async fn converse(
     if let Some(time) = config.as_ref().and_then(ModelConfig::attempt) {
         agent = agent.with_attempt_timeout(time);
     }
-    if let Some(file) = run.checkpoint.as_ref().or(run.resume.as_ref()) {
+    let file = run.checkpoint.as_deref().or(run.resume.as_deref());
+    if let Some(file) = file {
         agent = agent.with_checkpoint(Arc::new(CheckpointFile::new(file)));
     }
-    let finished = agent.run(&mut agent_run, stopped.come()).await;
+    let finished = tokio::select! {
+        finished = agent.run(&mut agent_run, stopped.come()) => finished,
+        never = screen.watch() => match never {},
+    };
     let mut result = finished.unwrap_or_else(|error| *error.result);
     result.servers = fleet.statuses().iter().map(server_status).collect();
     let mut exit = exit_of(&result);
@@ -261,7 +272,7 @@ async fn converse(
             let shown = Shown::new(&asked, prompt, (&result, &told));
             if output == Output::Json { render::json(&shown).await } else { render::json(&shown.last()).await }
         }
-        Output::Text => screen.finish(&result).await,
+        Output::Text => screen.finish(&result, file).await,
     };
     exit.max(written)
 }

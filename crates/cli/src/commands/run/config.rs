@@ -66,9 +66,8 @@ pub(super) fn servers(config: &ModelConfig) -> Result<Vec<Server>, Misuse> {
     Ok(servers)
 }
 
-/// How far a run may go: as the command line says, or the model, or as usual.
-pub(super) fn limits(run: &Run, config: Option<&ModelConfig>) -> Limits {
-    let usual = config.map(ModelConfig::limits).unwrap_or_default();
+/// How far a run may go: as the command line says, or as usual.
+pub(super) fn limits(run: &Run, usual: Limits) -> Limits {
     Limits {
         model_calls: run.max_turns.map_or(usual.model_calls, std::num::NonZeroU32::get),
         tool_calls: run.max_tool_calls.unwrap_or(usual.tool_calls),

@@ -1,12 +1,16 @@
 //! What a person sees of a run: the text as it comes, a line for every call, and what it took.
 
+use std::convert::Infallible;
 use std::io::{IsTerminal as _, Write as _};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::time::MissedTickBehavior;
 use wharf::agent::{AgentResult, Delta, Event, EventSink, Stop};
 use wharf::{Json, ToolOutput, Usage};
 
 use super::Output;
+use super::waiting::{PACE, Waiting};
 use crate::args::Globals;
 use crate::exit::Exit;
 use crate::render::{self, DIM, GREEN, RED};
@@ -23,6 +27,8 @@ pub(super) struct Screen {
     verbose: bool,
     /// Where text goes as it comes; `None` if only whole messages are shown.
     live: Option<Where>,
+    /// Whether a line may move there.
+    moves: bool,
     state: Mutex<State>,
 }
 
@@ -42,8 +48,21 @@ struct State {
     /// Whether the last message has been shown in full, where answers go.
     answered: bool,
     thinking: bool,
-    /// The arguments of calls under way.
-    under_way: Vec<(std::sync::Arc<str>, Json)>,
+    /// The model that is asked.
+    model: String,
+    /// The calls under way: id, name, arguments.
+    under_way: Vec<(Arc<str>, Arc<str>, Json)>,
+    waiting: Waiting,
+}
+
+impl State {
+    /// The oldest call under way, and how many more there are.
+    fn oldest(&self) -> Option<String> {
+        let (_, name, arguments) = self.under_way.first()?;
+        let more = self.under_way.len() - 1;
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        Some(render::plain(&format!("{name} {arguments}{more}")))
+    }
 }
 
 impl Screen {
@@ -57,7 +76,24 @@ impl Screen {
             }
         };
         let quiet = globals.quiet || output != Output::Text;
-        Self { quiet, verbose: globals.verbose, live, state: Mutex::default() }
+        let moves = live.is_some() && !render::is_dumb();
+        Self { quiet, verbose: globals.verbose, live, moves, state: Mutex::default() }
+    }
+
+    /// Shows who is waited for, as long as it is polled.
+    pub(super) async fn watch(&self) -> Infallible {
+        if !self.moves {
+            return std::future::pending().await;
+        }
+        let mut ticks = tokio::time::interval(PACE);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let mut state = self.state();
+            if !state.open {
+                state.waiting.draw();
+            }
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -73,9 +109,14 @@ impl Screen {
         self.line(&format!("  … {part} {}", render::brief(message.unwrap_or_default(), BRIEF)));
     }
 
-    /// The last word, and what it took.
-    pub(super) async fn finish(&self, result: &AgentResult) -> Exit {
-        let shown = std::mem::take(&mut self.state().answered);
+    /// The last word, and what it took. `file` is where the run is written down.
+    pub(super) async fn finish(&self, result: &AgentResult, file: Option<&Path>) -> Exit {
+        let shown = {
+            let mut state = self.state();
+            state.waiting.set(None);
+            state.waiting.erase();
+            std::mem::take(&mut state.answered)
+        };
         let written = match &result.final_response {
             Some(answer) if !(shown && self.live == Some(Where::Stdout)) => {
                 render::out(render::for_stdout(answer.clone())).await
@@ -91,8 +132,12 @@ impl Screen {
                 render::warning("the answer is cut: it would have been longer than the model may answer");
             }
             Stop::Limit(limit) => {
-                let hint = "give more: --max-turns, --max-tool-calls, --max-tokens, --max-cost or --max-time";
-                render::error(&format!("{limit} was reached"), &[], Some(hint));
+                let more = "give more: --max-turns, --max-tool-calls, --max-tokens, --max-cost or --max-time";
+                let hint = match file {
+                    Some(file) => format!("{more}, with --resume {}", file.display()),
+                    None => more.to_owned(),
+                };
+                render::error(&format!("{limit} was reached"), &[], Some(&hint));
             }
             Stop::Cancelled => {}
             Stop::ModelFailed(error) => render::error(&error.to_string(), &[], advice(error)),
@@ -108,6 +153,8 @@ impl Screen {
     fn piece(&self, text: &str, dim: bool) {
         let Some(place) = self.live else { return };
         let mut state = self.state();
+        state.waiting.set(None);
+        state.waiting.erase();
         let text = render::plain(text);
         if state.thinking && !dim {
             state.thinking = false;
@@ -138,6 +185,7 @@ impl Screen {
     /// Ends a line that was begun.
     fn close_line(&self) {
         let mut state = self.state();
+        state.waiting.erase();
         if std::mem::take(&mut state.open) {
             // On a screen both go to the same place.
             let _ = writeln!(anstream::stderr());
@@ -168,8 +216,11 @@ impl Screen {
         }
         let arguments = {
             let mut state = self.state();
-            let place = state.under_way.iter().position(|(under_way, _)| **under_way == *id);
-            place.map(|place| state.under_way.remove(place).1)
+            let place = state.under_way.iter().position(|(under_way, ..)| **under_way == *id);
+            let ended = place.map(|place| state.under_way.remove(place).2);
+            let oldest = state.oldest();
+            state.waiting.set(oldest);
+            ended
         };
         let arguments = arguments.as_ref().map_or("", |arguments| arguments.as_str());
         let (mark, style) = if is_error { ("✗", RED) } else { ("✓", GREEN) };
@@ -192,10 +243,24 @@ impl Screen {
 impl EventSink for Screen {
     fn event(&self, event: Event) {
         match event {
+            Event::RunStarted { model, .. } => self.state().model = model,
+            Event::TurnStarted { .. } => {
+                let mut state = self.state();
+                let whom = render::plain(&state.model);
+                state.waiting.set(Some(whom));
+            }
             Event::ModelDelta(Delta::Text(text)) => self.piece(&text, false),
             Event::ModelDelta(Delta::Thinking(text)) if self.verbose => self.piece(&text, true),
-            Event::ModelMessage { message, .. } => self.message(&message),
-            Event::ToolStarted { id, arguments, .. } => self.state().under_way.push((id, arguments)),
+            Event::ModelMessage { message, .. } => {
+                self.state().waiting.set(None);
+                self.message(&message);
+            }
+            Event::ToolStarted { id, name, arguments } => {
+                let mut state = self.state();
+                state.under_way.push((id, name, arguments));
+                let oldest = state.oldest();
+                state.waiting.set(oldest);
+            }
             Event::ToolFinished { id, name, is_error, output, millis } => {
                 self.finished(&name, &id, (is_error, &output, millis));
             }

@@ -194,13 +194,25 @@ fn a_run_that_was_killed_goes_on_and_repeats_no_finished_call() {
     let quick =
         Server::new(&Script::good().tool(json!({"name": "mark", "inputSchema": {"type": "object"}})).any_tool("hang"));
     let ran = provider.run(&quick, &["-m", "anthropic:x", "--json", "--resume", file.to_str().unwrap()]);
-    let refused = provider.run(&quick, &["--max-turns", "3", "--resume", file.to_str().unwrap()]);
-    assert!(refused.code == 2 && refused.err.contains("--max-turns"), "its limits are its own: {}", refused.err);
     let shown = shown(&ran);
     assert_eq!((ran.code, &shown["final_response"]), (0, &json!("Done.")), "{}", ran.err);
     assert_eq!(shown["trace_messages"][1]["content"], "marked", "what it had answered");
     assert_eq!(shown["tool_traces"].as_array().unwrap().len(), 1, "only what had not ended is done again");
     assert!(!server.path().join("marked").exists());
+}
+
+#[test]
+fn a_run_that_ended_at_a_limit_goes_on_when_it_is_given_more() {
+    let (server, provider) = (Server::new(&Script::good()), Provider::adding());
+    let file = server.path().join("run.jsonl");
+    let file = file.to_str().unwrap();
+    let ended = provider.run(&server, &["-m", "anthropic:x", "--max-turns", "1", "--checkpoint", file, "How much?"]);
+    assert_eq!(ended.code, 1);
+    assert!(ended.err.contains("give more") && ended.err.contains(&format!("--resume {file}")), "{}", ended.err);
+    let again = provider.run(&server, &["-m", "anthropic:x", "--resume", file]);
+    assert!(again.code == 1 && again.err.contains("was reached"), "its limits are those it had: {}", again.err);
+    let more = provider.run(&server, &["-m", "anthropic:x", "--max-turns", "2", "--resume", file]);
+    assert_eq!((more.code, more.out.as_str()), (0, "It is 42.\n"), "{}", more.err);
 }
 
 #[test]
