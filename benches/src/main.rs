@@ -1,9 +1,10 @@
-//! Wharf against its peers over stdio and HTTP, measured side by side in one run and told as ratios.
+//! Wharf against its peers over stdio and HTTP, and its agent against a loop written by hand, measured side by side in one run and told as ratios.
 //!
 //! `scripts/bench` prints the tables, and fails if a bar is missed. Every contender talks to the same server, which is this
 //! very program with the argument `serve` or `serve-http`, on the same runtime; rounds alternate between them, and medians
 //! count.
 
+mod agent;
 mod contenders;
 mod fleet;
 mod measure;
@@ -41,10 +42,15 @@ fn main() -> ExitCode {
         Some("hold-wharf") => runtime().block_on(fleet::hold(false)),
         Some("hold-rmcp") => runtime().block_on(fleet::hold(true)),
         Some("hold-long") => runtime().block_on(fleet::hold_long()),
+        Some("hold-agents") => runtime().block_on(agent::hold()),
+        Some("agent") => return verdict(runtime().block_on(agent::compare())),
         Some("fleet") => return verdict(runtime().block_on(fleet::compare())),
         Some("stdio") => return verdict(runtime().block_on(stdio())),
         Some("http") => return verdict(runtime().block_on(http())),
-        _ => return verdict(runtime().block_on(async { stdio().await & http().await & fleet::compare().await })),
+        _ => {
+            let all = async { stdio().await & http().await & fleet::compare().await & agent::compare().await };
+            return verdict(runtime().block_on(all));
+        }
     }
     ExitCode::SUCCESS
 }

@@ -122,7 +122,7 @@ async fn settle() {
 }
 
 /// The most memory this process has held, in KiB.
-fn peak_memory() -> u64 {
+pub(crate) fn peak_memory() -> u64 {
     memory("VmHWM")
 }
 

@@ -1,6 +1,7 @@
 //! The server every contender talks to: as little work as possible, so that the client is what is measured.
 
 mod http;
+mod model;
 mod stdio;
 
 use std::io::Write;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use super::{LARGE, answer, huge};
+use super::{LARGE, answer, huge, model};
 
 /// How many times a large result the huge one is.
 const HUGE: usize = 200;
@@ -71,6 +71,9 @@ impl Server {
     }
 
     fn post(&self, head: &Head, message: &str, reply: &mut Vec<u8>, output: &mut impl Write) -> io::Result<()> {
+        if model::is_asked(message) {
+            return model::answer(message, output);
+        }
         let session = self.session.load(Ordering::Relaxed);
         if head.session.is_some_and(|given| given != session) {
             return respond("404 Not Found", "", b"", output);

@@ -1,6 +1,7 @@
 //! Does what a run decides: asks the model, calls the tools, and tells everybody.
 
 mod checkpoint;
+mod spans;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::Instant;
+use tracing::Instrument as _;
 use wharf_protocol::{CallFailed, Json, ToolCall, ToolOutput, Tools};
 
 use crate::middleware::{
@@ -169,6 +171,15 @@ impl Agent {
     /// # Errors
     /// Only where a failure is to be one: `on_failure: raise`.
     pub async fn run(&self, run: &mut Run, cancelled: impl Future<Output = ()>) -> Result<AgentResult, AgentError> {
+        let span = spans::run(run, &*self.model);
+        self.run_to_its_end(run, cancelled).instrument(span).await
+    }
+
+    async fn run_to_its_end(
+        &self,
+        run: &mut Run,
+        cancelled: impl Future<Output = ()>,
+    ) -> Result<AgentResult, AgentError> {
         let stacks = self.stacks();
         self.sink.event(Event::RunStarted {
             session_id: run.session_id().to_owned(),
@@ -186,6 +197,7 @@ impl Agent {
             }
         };
         let (mut raised, clock) = (None, || before + began.elapsed());
+        spans::step("execute");
         let cut = {
             let driving = self.drive(run, (&stacks, &clock), &mut raised);
             tokio::select! {
@@ -195,6 +207,7 @@ impl Agent {
                 () = late => Some(Stop::Limit(Limit::Time { seconds: limit.unwrap_or_default().as_secs() })),
             }
         };
+        spans::step("capture");
         run.has_taken(clock());
         if let Some(stop) = cut {
             let told = run.reached().len();
@@ -202,6 +215,7 @@ impl Agent {
             self.tell_limits(run, told);
         }
         self.save(run).await;
+        spans::step("convert");
         let result = AgentResult::of(run);
         let error = match &result.stop {
             Stop::ModelFailed(error) => Some(error.clone()),
@@ -213,6 +227,7 @@ impl Agent {
             turns: result.turns,
             usage: result.usage,
         });
+        spans::step("return");
         match (error, raised) {
             (Some(error), _) if self.middleware.model_retry.on_failure == OnModelFailure::Raise => {
                 Err(AgentError { reason: error.to_string(), model: Some(error), result: Box::new(result) })
@@ -260,7 +275,10 @@ impl Agent {
         let listener = |delta: Delta| self.sink.event(Event::ModelDelta(delta));
         let ask = Ask { messages: run.messages(), tools: offered, options: &self.options, listener: &listener };
         let next = NextModel { layers: &stacks.model, model: &*self.model, sink: &*self.sink };
-        match next.ask(ask).await {
+        let span = spans::ask(&*self.model);
+        let result = next.ask(ask).instrument(span.clone()).await;
+        spans::asked(&span, &result);
+        match result {
             Ok(answer) => {
                 let told = run.reached().len();
                 let (message, stop, usage) = (answer.message.clone(), answer.stop.clone(), answer.usage);
@@ -286,7 +304,9 @@ impl Agent {
                 let ToolCall { id, name, arguments } = call.clone();
                 self.sink.event(Event::ToolStarted { id, name, arguments });
                 let began = Instant::now();
-                let result = next.call(call).await;
+                let span = spans::call(call);
+                let result = next.call(call).instrument(span.clone()).await;
+                spans::called(&span, &result);
                 (*place, call, result, began.elapsed())
             })
             .collect();

@@ -30,6 +30,7 @@ impl ModelLayer for ModelRetry {
                     Some(wish) => wish.max(pause),
                     None => pause,
                 };
+                tracing::info!(attempt = failures, ?delay, reason = error.kind.as_str(), "a model is asked again");
                 let (what, reason) = ("model".to_owned(), error.to_string());
                 next.tell(Event::Retry { what, attempt: failures, reason, delay });
                 tokio::time::sleep(delay).await;

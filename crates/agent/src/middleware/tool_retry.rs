@@ -24,6 +24,7 @@ impl ToolLayer for ToolRetry {
                 };
                 failures += 1;
                 let delay = self.0.backoff().pause(failures, chance());
+                tracing::info!(attempt = failures, ?delay, tool = &*call.name, "a tool is called again");
                 let (what, reason) = (call.name.to_string(), failed.reason);
                 next.tell(Event::Retry { what, attempt: failures, reason, delay });
                 tokio::time::sleep(delay).await;

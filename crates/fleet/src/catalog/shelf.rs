@@ -75,13 +75,19 @@ impl Shelf {
         }
         shelf.notes.extend(tools.notes.iter().map(|words| Note::new(&shelf.server, None, words.clone())));
         let mut chooser = Chooser::new(&settings.tools);
+        let mut chosen = Vec::with_capacity(tools.items.len());
         for tool in &tools.items {
             let name = visible_name(&ToolRef { server: shelf.server.clone(), tool: Arc::clone(&tool.name) });
+            if chooser.takes(&Named { visible: &name, server: Some(&shelf.server), tool: &tool.name }) {
+                chosen.push((tool, name));
+            }
+        }
+        let (server, listed) = (shelf.server.as_str(), tools.items.len());
+        tracing::debug!(target: "wharf::step", step = "filter", server, listed, chosen = chosen.len());
+        tracing::debug!(target: "wharf::step", step = "transform", server, tools = chosen.len());
+        for (tool, name) in chosen {
             let server = shelf.server.clone();
             let named = Named { visible: &name, server: Some(&server), tool: &tool.name };
-            if !chooser.takes(&named) {
-                continue;
-            }
             let described = chooser.description(&named);
             let bound = bindings(&settings, &named);
             let Some(input_schema) = shelf.input_schema(tool, bound.as_deref()) else { continue };

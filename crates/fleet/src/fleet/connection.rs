@@ -173,6 +173,7 @@ impl Connection {
             {
                 return (managed, Err(refused(&member, remembered)));
             }
+            tracing::debug!(target: "wharf::step", step = "connect", server = member.server.name.as_str());
             let (managed, started) = start(&member, &outfit, managed).await;
             // It is there; what is left costs the others nothing, and may take its time.
             drop(turn);
@@ -507,6 +508,7 @@ async fn fetch(session: &Session, limit: Duration) -> Result<Greeted, CallError>
 async fn fetch_at_leisure(session: &Session) -> Result<Option<Greeted>, CallError> {
     for _ in 0..SESSIONS {
         let info = session.connect().await?;
+        tracing::debug!(target: "wharf::step", step = "discover", server = session.name().as_str());
         let listed = match session.list_tools().await {
             // Not every server has tools, and not every one of those has an answer to that.
             Err(CallError { kind: CallErrorKind::Server { .. }, .. }) if !offers_tools(&info) => Listed::default(),

@@ -6,3 +6,4 @@ mod arrows;
 mod factories;
 mod gather;
 mod server;
+mod steps;

@@ -1,0 +1,134 @@
+//! The steps of a run, from connecting to the result, as whoever traces the program hears of them.
+
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::json;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+use wharf::agent::{
+    Agent, Answer, Ask, Capabilities, Limits, Model, ModelError, ModelErrorKind, Run, Scripted as Told, StopReason,
+};
+use wharf::fleet::catalog::Pattern;
+use wharf::fleet::config::{Reach, Scope, Server, ToolChoice};
+use wharf::fleet::{Dispatcher, Enlisted, Fleet, FleetOptions, Policy, Turn};
+use wharf::{BoxFuture, InProcess, Message, Role, Tools};
+use wharf_testkit::{Script, Scripted, eventually};
+
+/// Keeps the names of steps and spans, and the words of other events, in order.
+#[derive(Clone, Default)]
+struct Heard {
+    words: Arc<Mutex<Vec<String>>>,
+    ids: Arc<AtomicU64>,
+}
+
+/// What an event says: its step, or its words.
+#[derive(Default)]
+struct Said(Option<String>);
+
+impl Visit for Said {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "step" {
+            self.0 = Some(value.to_owned());
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            self.0 = Some(format!("{value:?}"));
+        }
+    }
+}
+
+impl Heard {
+    fn add(&self, words: String) {
+        self.words.lock().unwrap().push(words);
+    }
+}
+
+impl Subscriber for Heard {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        ["wharf::step", "wharf_agent", "wharf_fleet"].iter().any(|target| metadata.target().starts_with(target))
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        self.add(format!("[{}]", span.metadata().name()));
+        Id::from_u64(self.ids.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut said = Said::default();
+        event.record(&mut said);
+        self.add(said.0.unwrap_or_default());
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// A model that is overloaded once.
+struct OnceBusy {
+    model: Told,
+    was_busy: AtomicBool,
+}
+
+impl Model for OnceBusy {
+    fn interface(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn name(&self) -> &'static str {
+        "once-busy"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.model.capabilities()
+    }
+
+    fn ask<'a>(&'a self, ask: &'a Ask<'a>) -> BoxFuture<'a, Result<Answer, ModelError>> {
+        if self.was_busy.swap(true, Ordering::Relaxed) {
+            return self.model.ask(ask);
+        }
+        Box::pin(std::future::ready(Err(ModelError::new(ModelErrorKind::Overloaded, "busy"))))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_goes_through_its_steps_in_order_and_layers_work_inside_the_loop() {
+    let heard = Heard::default();
+    let _listening = tracing::subscriber::set_default(heard.clone());
+    let scripted = Scripted::new(Script::good());
+    let transport = Arc::new(InProcess::new(move |stream| scripted.clone().serve(stream)));
+    let mut server = Server::new("s".parse().unwrap(), Scope::Dynamic, Reach::Custom("in-process".into(), transport));
+    server.settings.tools = ToolChoice { allowed: Some(vec![Pattern::new("add")]), ..ToolChoice::default() };
+    let fleet = Fleet::open([Enlisted::from(server)], FleetOptions::default());
+    assert!(eventually(fleet.settled(Duration::from_secs(60))).await);
+
+    let turns = "- tools: [{name: mcp__s__add, arguments: {a: 40, b: 2}}]\n- text: It is 42.\n";
+    let model = OnceBusy { model: Told::parse("turns", turns).unwrap(), was_busy: AtomicBool::new(false) };
+    let (catalog, dispatcher) = (fleet.catalog(), Arc::new(Dispatcher::new(Policy::default())));
+    let turn =
+        move || Arc::new(Turn { catalog: Arc::clone(&catalog), dispatcher: Arc::clone(&dispatcher) }) as Arc<dyn Tools>;
+    let agent = Agent::new(Arc::new(model), Arc::new(turn));
+    let mut run = Run::new("r", vec![Message::text(Role::User, "How much?")], Limits::default());
+    let result = eventually(agent.run(&mut run, std::future::pending())).await.unwrap();
+    assert_eq!(result.final_response.as_deref(), Some("It is 42."));
+    assert_eq!(result.stop_reason, Some(StopReason::EndTurn));
+    assert_eq!(json!(result.trace_messages)[1]["content"], "42");
+    fleet.close().await;
+
+    let words = heard.words.lock().unwrap().join(", ");
+    assert_eq!(
+        words,
+        "connect, discover, filter, transform, [invoke_agent], execute, [chat], a model is asked again, [execute_tool], \
+         [call], [chat], capture, convert, return"
+    );
+}
