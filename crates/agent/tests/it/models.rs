@@ -4,6 +4,7 @@ mod conformance;
 mod emulated;
 mod faults;
 mod kit;
+mod outcomes;
 mod quirks;
 mod requests;
 mod round_trip;

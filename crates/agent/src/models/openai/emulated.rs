@@ -13,10 +13,10 @@ use super::schema::ResponseFormat;
 use super::{EMULATED, OpenAi, WIRE};
 use crate::Ask;
 
-/// What a model has to be told.
-const HOW: &str = "You can use tools. Answer with one JSON object and nothing else. To call a tool, write \
-    {\"tool\": NAME, \"arguments\": {...}}; you will be told its result. When you know the answer, write \
-    {\"answer\": ...}. These are the tools:";
+/// What a model has to be told: not only how to call a tool but when, or a small one makes up what the tool would have said.
+const HOW: &str = "You can use tools. Answer with one JSON object and nothing else. When a tool can help, call it: \
+    {\"tool\": NAME, \"arguments\": {...}}; you will be told its result. Once you have been told what you need, or where no \
+    tool can help, write {\"answer\": ...}. These are the tools:";
 
 /// The form of an answer: a call of one of the tools, or the answer itself.
 pub(super) fn format(ask: &Ask<'_>) -> ResponseFormat {

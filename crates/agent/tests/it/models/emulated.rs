@@ -47,7 +47,7 @@ async fn calls_and_results_are_texts_on_the_wire_and_calls_and_results_here() {
     [
       {
         "role": "system",
-        "content": "Be brief.\n\nYou can use tools. Answer with one JSON object and nothing else. To call a tool, write {\"tool\": NAME, \"arguments\": {...}}; you will be told its result. When you know the answer, write {\"answer\": ...}. These are the tools:\n\nadd: Does add\nArguments: {\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\"}}}"
+        "content": "Be brief.\n\nYou can use tools. Answer with one JSON object and nothing else. When a tool can help, call it: {\"tool\": NAME, \"arguments\": {...}}; you will be told its result. Once you have been told what you need, or where no tool can help, write {\"answer\": ...}. These are the tools:\n\nadd: Does add\nArguments: {\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\"}}}"
       },
       {
         "role": "user",

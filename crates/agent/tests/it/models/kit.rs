@@ -34,9 +34,13 @@ impl Adapter {
     }
 
     pub(crate) fn at(self, endpoint: Endpoint) -> Box<dyn Model> {
+        self.named(endpoint, "fake-1")
+    }
+
+    pub(crate) fn named(self, endpoint: Endpoint, model: &str) -> Box<dyn Model> {
         match self {
-            Self::Anthropic => Box::new(Anthropic::new(endpoint, "fake-1").unwrap()),
-            Self::OpenAi(dialect) => Box::new(OpenAi::new(dialect, endpoint, "fake-1").unwrap()),
+            Self::Anthropic => Box::new(Anthropic::new(endpoint, model).unwrap()),
+            Self::OpenAi(dialect) => Box::new(OpenAi::new(dialect, endpoint, model).unwrap()),
         }
     }
 }
