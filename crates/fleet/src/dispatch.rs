@@ -95,6 +95,24 @@ impl Stop {
     }
 }
 
+/// The arguments of a call: those of the model where they fit, which hardly any call has to copy.
+struct Arguments<'a> {
+    sent: Cow<'a, Json>,
+    /// Without those that the configuration sets, if it sets any.
+    without_bound: Option<Json>,
+}
+
+impl Arguments<'_> {
+    /// What everybody but the tool sees.
+    fn seen(&self) -> &Json {
+        self.without_bound.as_ref().unwrap_or(&self.sent)
+    }
+
+    fn into_owned(self) -> Arguments<'static> {
+        Arguments { sent: Cow::Owned(self.sent.into_owned()), without_bound: self.without_bound }
+    }
+}
+
 /// A call that is about to be made.
 #[derive(Clone, Copy)]
 struct Planned<'a> {
@@ -124,9 +142,17 @@ impl Dispatcher {
         catalog: &Catalog,
         call: &ToolCall,
     ) -> (Result<ToolOutput, CallFailed>, Option<Cause>) {
-        let span = tracing::info_span!("call", server = tracing::field::Empty, tool = &*call.name, call = &*call.id);
+        let entry = catalog.get(&call.name);
+        let server = entry.and_then(|entry| entry.server.as_ref()).map(ServerName::as_str);
+        let span = tracing::info_span!("call", server, tool = &*call.name, call = &*call.id);
         let mut story = Story::begin(self.trace.as_deref(), call);
-        let (result, cause) = match self.carry_out(catalog, call, &mut story).instrument(span).await {
+        // What is instrumented is moved about, and that is too large for it where nobody listens.
+        let carried_out = if span.is_disabled() {
+            self.carry_out((catalog, entry), call, &mut story).await
+        } else {
+            Box::pin(self.carry_out((catalog, entry), call, &mut story).instrument(span)).await
+        };
+        let (result, cause) = match carried_out {
             Ok((output, cause)) => (Ok(output), cause),
             Err(Stop::Refused(words, cause)) => (Ok(ToolOutput::error(words)), Some(cause)),
             Err(Stop::Failed(failed, error)) => (Err(failed), Some(Cause::Error(error))),
@@ -137,28 +163,26 @@ impl Dispatcher {
 
     async fn carry_out<'a>(
         &self,
-        catalog: &'a Catalog,
+        (catalog, entry): (&'a Catalog, Option<&'a Arc<Entry>>),
         call: &ToolCall,
         story: &mut Story<'a>,
     ) -> Result<Answered, Stop> {
-        let Some(entry) = catalog.get(&call.name) else {
+        let Some(entry) = entry else {
             story.step(|| TraceStep::NotOffered);
             return Err(Stop::Refused(words::not_offered(catalog, &call.name), Cause::NotOffered));
         };
         story.is_about(entry);
-        tracing::Span::current().record("server", entry.server.as_ref().map(ServerName::as_str));
         let mut arguments = fit(entry, &call.arguments, story).map_err(|fault| Stop::misfit(entry, fault))?;
-        let mut seen = entry.seen(&arguments);
         let newer = as_it_is(entry, story).await?;
         let tool = newer.as_ref().unwrap_or(&entry.tool);
 
         let (mut wish, mut notes) = (Wish::Nothing, Vec::new());
         for hook in &self.hooks {
-            if !hook.condition().holds(entry, &seen) {
+            if !hook.condition().holds(entry, arguments.seen()) {
                 continue;
             }
             let by = || hook.name().to_owned();
-            let changes = match hook.before(&CallView { id: &call.id, entry, arguments: &seen }).await {
+            let changes = match hook.before(&CallView { id: &call.id, entry, arguments: arguments.seen() }).await {
                 Before::Proceed(changes) => changes,
                 Before::Allow(changes) => {
                     wish = wish.or_allow(hook.name());
@@ -180,29 +204,28 @@ impl Dispatcher {
             notes.extend(changes.words.map(|words| (hook.name(), words)));
             if let Some(rewritten) = changes.arguments {
                 story.step(|| TraceStep::Rewritten { by: by() });
-                let fitted = fit(entry, &rewritten, story);
+                let fitted = fit(entry, &rewritten, story).map(Arguments::into_owned);
                 arguments = fitted.map_err(|fault| {
                     let why = format!("the hook `{}` wrote arguments that do not fit its schema: {fault}", hook.name());
                     Stop::refused(words::rewritten_misfit(entry, hook.name(), &fault), why)
                 })?;
-                seen = entry.seen(&arguments);
             }
         }
 
-        self.permit(Planned { entry, tool, seen: &seen }, wish, story).await?;
-        story.goes_out(&seen);
-        let (mut output, mut cause) = self.ask_callee((entry, tool), &arguments, story).await?;
+        self.permit(Planned { entry, tool, seen: arguments.seen() }, wish, story).await?;
+        story.goes_out(arguments.seen());
+        let (mut output, mut cause) = self.ask_callee((entry, tool), &arguments.sent, story).await?;
         story.came_back();
         if let Some(limit) = self.exceeded(entry, &output) {
             output = Box::pin(self.capped(output, limit, story)).await;
         }
 
         for hook in &self.hooks {
-            if !hook.condition().holds(entry, &seen) {
+            if !hook.condition().holds(entry, arguments.seen()) {
                 continue;
             }
             let by = || hook.name().to_owned();
-            match hook.after(&CallView { id: &call.id, entry, arguments: &seen }, &output).await {
+            match hook.after(&CallView { id: &call.id, entry, arguments: arguments.seen() }, &output).await {
                 After::Keep => {}
                 After::Annotate(words) => output = annotated(output, hook.name(), words, story),
                 After::Replace(replaced) => {
@@ -380,7 +403,7 @@ impl Dispatcher {
 }
 
 /// Arguments that fit the tool, and what had to be done for that.
-fn fit(entry: &Entry, written: &Json, story: &mut Story<'_>) -> Result<Json, Fault> {
+fn fit<'a>(entry: &Entry, written: &'a Json, story: &mut Story<'_>) -> Result<Arguments<'a>, Fault> {
     let fitted =
         entry.fit(written).inspect_err(|fault| story.step(|| TraceStep::Misfit { fault: fault.to_string() }))?;
     if fitted.repaired {
@@ -392,7 +415,7 @@ fn fit(entry: &Entry, written: &Json, story: &mut Story<'_>) -> Result<Json, Fau
     if entry.bound().next().is_some() {
         story.step(|| TraceStep::Bound { names: entry.bound().map(str::to_owned).collect() });
     }
-    Ok(fitted.arguments)
+    Ok(Arguments { without_bound: entry.seen(&fitted.arguments), sent: fitted.arguments })
 }
 
 /// What the tool has become, if it has, where a call that was made for what the model was told still means the same.

@@ -1,5 +1,6 @@
 //! One tool in a catalog: what the model is told of it, what is sent for it, and who carries it out.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -57,9 +58,9 @@ pub struct Metadata {
 }
 
 /// Arguments that fit a tool.
-pub(crate) struct Fitted {
+pub(crate) struct Fitted<'a> {
     /// What is to be sent.
-    pub(crate) arguments: Json,
+    pub(crate) arguments: Cow<'a, Json>,
     /// Whether they had to be mended.
     pub(crate) repaired: bool,
     /// Why they could not be checked.
@@ -105,19 +106,19 @@ impl Entry {
     }
 
     /// Arguments with what is always sent, checked against the tool's own schema and mended where that is all it takes.
-    pub(crate) fn fit(&self, written: &Json) -> Result<Fitted, Fault> {
+    pub(crate) fn fit<'a>(&self, written: &'a Json) -> Result<Fitted<'a>, Fault> {
         let (mut arguments, mut repaired) = match as_object(written) {
-            Some(object) => (object, true),
-            None => (written.clone(), false),
+            Some(object) => (Cow::Owned(object), true),
+            None => (Cow::Borrowed(written), false),
         };
         if let Some(bound) = &self.bound {
-            arguments = with_bound(&arguments, bound);
+            arguments = Cow::Owned(with_bound(&arguments, bound));
         }
         let schema = self.checked_by.get_or_init(|| Schema::compile(&self.tool.input_schema).map(Box::new));
         let unchecked = match schema {
             Ok(schema) => {
                 if let Some(mended) = schema.admit(&arguments).map_err(|fault| self.without_bound(fault))? {
-                    (arguments, repaired) = (mended, true);
+                    (arguments, repaired) = (Cow::Owned(mended), true);
                 }
                 None
             }
@@ -146,15 +147,15 @@ impl Entry {
         Fault { message, ..fault }
     }
 
-    /// Arguments as everybody but the tool sees them: without what the configuration sets.
-    pub(crate) fn seen(&self, arguments: &Json) -> Json {
-        let Some(bound) = &self.bound else { return arguments.clone() };
+    /// Arguments as everybody but the tool sees them: without what the configuration sets. `None` where it sets nothing.
+    pub(crate) fn seen(&self, arguments: &Json) -> Option<Json> {
+        let bound = self.bound.as_ref()?;
         match arguments.to_value() {
             Ok(Value::Object(mut fields)) => {
                 fields.retain(|name, _| !bound.contains_key(name));
-                Json::from(Value::Object(fields))
+                Some(Json::from(Value::Object(fields)))
             }
-            _ => arguments.clone(),
+            _ => None,
         }
     }
 

@@ -16,6 +16,18 @@ use super::naming::{PREFIX, plain};
 pub struct Pattern {
     text: String,
     expression: Option<Regex>,
+    /// What can be seen of the text alone, looked at once: every call is compared with every rule.
+    parts: Parts,
+}
+
+#[derive(Clone, Debug)]
+struct Parts {
+    /// What stands before, between and after its stars; one piece alone stands for itself only.
+    pieces: Box<[Box<str>]>,
+    /// Whether it is about full names and nothing else.
+    is_prefixed: bool,
+    /// Whether it says where a server's name ends.
+    ends_server: bool,
 }
 
 /// What stands between slashes and is no regular expression.
@@ -49,7 +61,10 @@ impl Pattern {
         while text.contains("**") {
             text = text.replace("**", "*");
         }
-        Self { text, expression: None }
+        let pieces: Box<[Box<str>]> = text.split('*').map(Box::from).collect();
+        let ends_server = pieces[0].strip_prefix(PREFIX).is_some_and(|named| named.contains("__"));
+        let parts = Parts { is_prefixed: text.starts_with(PREFIX), ends_server, pieces };
+        Self { text, expression: None, parts }
     }
 
     /// Reads a pattern that may be a regular expression between slashes.
@@ -68,7 +83,10 @@ impl Pattern {
             let error = error.to_string();
             invalid(error.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned())
         })?;
-        Ok(Self { text: text.to_owned(), expression: Some(expression) })
+        let is_prefixed = text.trim_start_matches(['/', '^', '(', '?', ':']).starts_with(PREFIX);
+        let ends_server = text.matches("__").nth(1).is_some();
+        let parts = Parts { pieces: Box::default(), is_prefixed, ends_server };
+        Ok(Self { text: text.to_owned(), expression: Some(expression), parts })
     }
 
     /// As it is written, with every `.*` as `*` unless it is an expression.
@@ -98,14 +116,14 @@ impl Pattern {
 
     /// Whether it stands for itself only.
     pub fn is_exact(&self) -> bool {
-        self.expression.is_none() && !self.text.contains('*')
+        self.parts.pieces.len() == 1
     }
 
     /// Whether it fits any text.
     pub fn fits(&self, text: &str) -> bool {
         match &self.expression {
             Some(expression) => expression.is_match(text),
-            None => glob(&self.text, text),
+            None => glob(&self.parts.pieces, text),
         }
     }
 
@@ -113,7 +131,7 @@ impl Pattern {
     pub fn fits_tool(&self, named: &Named<'_>) -> bool {
         let Some(server) = named.server else { return self.fits(named.tool) || self.fits(named.visible) };
         // A server may give its tool any name, that of another server's tool too; such a pattern is about full names.
-        if !self.begins_with_prefix() && self.fits(named.tool) {
+        if !self.parts.is_prefixed && self.fits(named.tool) {
             return true;
         }
         if self.is_exact() {
@@ -128,16 +146,6 @@ impl Pattern {
         self.keeps_to(server) && (self.fits(named.visible) || fits_full())
     }
 
-    /// Whether it is about full names and nothing else.
-    fn begins_with_prefix(&self) -> bool {
-        let text = if self.expression.is_some() {
-            self.text.trim_start_matches(['/', '^', '(', '?', ':'])
-        } else {
-            &self.text
-        };
-        text.starts_with(PREFIX)
-    }
-
     /// Whether it names a whole server.
     fn is_whole(&self, server: &ServerName) -> bool {
         let named = self.text.strip_prefix(PREFIX);
@@ -147,16 +155,14 @@ impl Pattern {
     /// `mcp__github__*` means the server `github` and not one that calls itself `github__evil`: where a pattern says
     /// where the server's name ends, it has to be this server's.
     fn keeps_to(&self, server: &ServerName) -> bool {
-        if self.expression.is_some() {
-            // It cannot be seen where in an expression a server's name ends. One with `__` in it has to be spelled out.
-            let says_more = self.text.matches("__").nth(1).is_some();
-            return !says_more || !server.as_str().contains("__") || self.text.contains(server.as_str());
-        }
-        let literal = self.text.split('*').next().unwrap_or_default();
-        let Some(named) = literal.strip_prefix(PREFIX) else { return true };
-        if !named.contains("__") {
+        if !self.parts.ends_server {
             return true;
         }
+        if self.expression.is_some() {
+            // It cannot be seen where in an expression a server's name ends. One with `__` in it has to be spelled out.
+            return !server.as_str().contains("__") || self.text.contains(server.as_str());
+        }
+        let Some(named) = self.text.strip_prefix(PREFIX) else { return true };
         let after = |server: &str| named.strip_prefix(server).is_some_and(|rest| rest.starts_with("__"));
         after(server.as_str()) || after(&plain(server.as_str()))
     }
@@ -182,17 +188,20 @@ fn full<'a>(named: &Named<'a>, server: &ServerName) -> Cow<'a, str> {
 }
 
 /// Whether a text fits a pattern with `*`. What stands between two stars is looked for once, as far to the left as it is.
-fn glob(pattern: &str, text: &str) -> bool {
-    let Some((start, mut rest)) = pattern.split_once('*') else { return pattern == text };
+fn glob(pieces: &[Box<str>], text: &str) -> bool {
+    let [start, between @ .., end] = pieces else { return pieces.iter().any(|whole| **whole == *text) };
     let Some(mut left) = text.as_bytes().strip_prefix(start.as_bytes()) else { return false };
-    while let Some((piece, after)) = rest.split_once('*') {
-        let piece = piece.as_bytes();
-        let found = if piece.is_empty() { Some(0) } else { left.windows(piece.len()).position(|part| part == piece) };
-        let Some(at) = found else { return false };
+    for piece in between {
+        let Some(at) = find(left, piece.as_bytes()) else { return false };
         left = &left[at + piece.len()..];
-        rest = after;
     }
-    left.ends_with(rest.as_bytes())
+    left.ends_with(end.as_bytes())
+}
+
+/// Names are short: looking for the first letter is done before any cleverer search is ready.
+fn find(text: &[u8], piece: &[u8]) -> Option<usize> {
+    let Some((first, _)) = piece.split_first() else { return Some(0) };
+    text.windows(piece.len()).position(|part| part[0] == *first && part == piece)
 }
 
 #[cfg(test)]

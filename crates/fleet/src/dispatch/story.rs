@@ -30,7 +30,9 @@ impl<'a> Story<'a> {
         let ToolCall { id, name, arguments } = call.clone();
         sink.record(TraceEvent::ToolStarted { id, name, arguments });
         let (began, so_far) = (Instant::now(), Outcome::NotRun);
-        Self(Some(Told { sink, call, began, entry: None, sent: None, steps: Vec::new(), so_far }))
+        // Of most calls nothing is told but who allowed them.
+        let steps = Vec::with_capacity(1);
+        Self(Some(Told { sink, call, began, entry: None, sent: None, steps, so_far }))
     }
 
     pub(super) fn is_about(&mut self, entry: &'a Entry) {
@@ -49,7 +51,8 @@ impl<'a> Story<'a> {
     pub(super) fn goes_out(&mut self, arguments: &Json) {
         if let Some(told) = &mut self.0 {
             told.so_far = Outcome::Unknown;
-            told.sent = (*arguments != told.call.arguments).then(|| arguments.clone());
+            let written = &told.call.arguments;
+            told.sent = (!std::ptr::eq(arguments, written) && arguments != written).then(|| arguments.clone());
         }
     }
 
