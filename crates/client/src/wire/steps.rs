@@ -2,6 +2,7 @@
 //! it before there is.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
@@ -15,6 +16,8 @@ const MOST: usize = 256;
 /// Steps that one task adds and one other takes, in their order.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
+    /// Whether there ever was one: whoever waits looks here first, again and again.
+    any: AtomicBool,
     waiting: Mutex<VecDeque<Progress>>,
     caller: AtomicWaker,
 }
@@ -28,13 +31,14 @@ impl Steps {
             waiting.push_back(step);
         }
         drop(waiting);
+        self.any.store(true, Ordering::Release);
         self.caller.wake();
         fits
     }
 
     /// The next step, if it is there.
     pub(super) fn take(&self) -> Option<Progress> {
-        self.waiting().pop_front()
+        self.any.load(Ordering::Acquire).then(|| self.waiting().pop_front()).flatten()
     }
 
     /// Waits for the next step.

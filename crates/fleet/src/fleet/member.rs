@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -85,6 +85,14 @@ pub(super) struct Known {
     by_name: HashMap<Arc<str>, Arc<Tool>>,
     /// Where in memory each of them is, in order.
     places: Vec<usize>,
+    /// Whether this is what is known now.
+    is_latest: AtomicBool,
+}
+
+/// A server as the tools of one list know it. As long as that is the latest list, a call needs to look nowhere else.
+struct Listing {
+    member: Arc<Member>,
+    known: Arc<Known>,
 }
 
 impl Bell {
@@ -136,6 +144,15 @@ impl Bell {
 }
 
 impl Known {
+    /// On which session they were listed, and whether a tool is among them as it was.
+    fn now(&self, tool: &Arc<Tool>) -> (u64, bool) {
+        (self.generation, matches!(self.compare(tool), Standing::Same))
+    }
+
+    fn is_latest(&self) -> bool {
+        self.is_latest.load(Ordering::Acquire)
+    }
+
     /// What has become of a tool that was listed before.
     fn compare(&self, tool: &Arc<Tool>) -> Standing {
         // Nearly always it is the very one, which is quickly said.
@@ -198,6 +215,13 @@ impl Member {
     /// The shelf is not kept here: its tools call through this very member, and would keep it alive for ever.
     pub(super) fn learn(self: &Arc<Self>, info: &ServerInfo, listed: Listed<Tool>) -> Shelf {
         let tools = Arc::new(listed);
+        let by_name = tools.items.iter().map(|tool| (Arc::clone(&tool.name), Arc::clone(tool))).collect();
+        let mut places: Vec<usize> = tools.items.iter().map(|tool| Arc::as_ptr(tool).addr()).collect();
+        places.sort_unstable();
+        let is_latest = AtomicBool::new(true);
+        let known =
+            Arc::new(Known { tools: Arc::clone(&tools), generation: info.generation, by_name, places, is_latest });
+        let listing = Listing { member: Arc::clone(self), known: Arc::clone(&known) };
         let stocked = Shelf::new(ShelfParts {
             server: self.server.name.clone(),
             scope: self.server.scope,
@@ -205,18 +229,21 @@ impl Member {
             settings: Arc::clone(&self.settings),
             instructions: info.instructions.as_deref(),
             tools: &tools,
-            callee: Arc::clone(self) as Arc<dyn Callee>,
+            callee: Arc::new(listing),
         });
-        let by_name = tools.items.iter().map(|tool| (Arc::clone(&tool.name), Arc::clone(tool))).collect();
-        let mut places: Vec<usize> = tools.items.iter().map(|tool| Arc::as_ptr(tool).addr()).collect();
-        places.sort_unstable();
-        self.known.store(Some(Arc::new(Known { tools, generation: info.generation, by_name, places })));
+        self.know(Some(known));
         stocked
     }
 
     /// Nothing that was listed may be used before it has been listed again.
     pub(super) fn unlearn(&self) {
-        self.known.store(None);
+        self.know(None);
+    }
+
+    fn know(&self, known: Option<Arc<Known>>) {
+        if let Some(before) = self.known.swap(known) {
+            before.is_latest.store(false, Ordering::Release);
+        }
     }
 
     pub(super) fn state(&self) -> State {
@@ -266,30 +293,19 @@ pub(super) struct MemberParts {
     pub(super) changed: watch::Sender<u64>,
 }
 
-impl Callee for Member {
+impl Callee for Listing {
     fn glance(&self, tool: &Arc<Tool>) -> Option<Standing> {
-        let known = self.known.load();
-        match known.as_ref() {
-            Some(known) if !self.bell.is_rung() && !self.bell.outlives(known.generation) => Some(known.compare(tool)),
-            _ => None,
+        let bell = &self.member.bell;
+        let holds = |known: &Known| !bell.is_rung() && !bell.outlives(known.generation);
+        // Read without counting references, here and where a call is made: every call of every task comes by.
+        if self.known.is_latest() {
+            return holds(&self.known).then(|| self.known.compare(tool));
         }
+        self.member.known.load().as_ref().filter(|known| holds(known)).map(|known| known.compare(tool))
     }
 
     fn look<'a>(&'a self, tool: &'a Arc<Tool>) -> BoxFuture<'a, Standing> {
-        Box::pin(async move {
-            // A call is a good reason to try now what would be tried later.
-            let waits = self.status.borrow().next_try.is_some();
-            if waits && self.orders.try_send(Order::Retry).is_ok() {
-                let mut status = self.status.subscribe();
-                let _ = tokio::time::timeout(PATIENCE, status.wait_for(|status| status.next_try.is_none())).await;
-            }
-            self.has_settled().await;
-            match self.known() {
-                Some(known) => known.compare(tool),
-                None if matches!(self.state(), State::Disabled) || self.orders.is_closed() => Standing::Gone,
-                None => Standing::Unknown,
-            }
-        })
+        Box::pin(self.member.look(tool))
     }
 
     fn call<'a>(
@@ -299,12 +315,14 @@ impl Callee for Member {
         mut options: CallOptions<'a>,
     ) -> BoxFuture<'a, Result<ToolOutput, CallError>> {
         Box::pin(async move {
-            let ends = options.total.or(self.total).and_then(|total| Instant::now().checked_add(total));
-            let error = match self.call_once(tool, arguments, &mut options).await {
+            let Self { member, known } = self;
+            let ends = options.total.or(member.total).and_then(|total| Instant::now().checked_add(total));
+            let now = if known.is_latest() { Some(known.now(tool)) } else { member.now(tool) };
+            let error = match member.call_once(tool, arguments, (&mut options, now)).await {
                 Err(error) if may_repeat(tool, &error) => error,
                 result => return result,
             };
-            Box::pin(self.call_again(tool, arguments, options, (ends, error))).await
+            Box::pin(member.call_again(tool, arguments, options, (ends, error))).await
         })
     }
 }
@@ -325,19 +343,32 @@ impl Member {
             return Err(error);
         }
         options.total = left();
-        match self.call_once(tool, arguments, &mut options).await {
+        match self.call_once(tool, arguments, (&mut options, self.now(tool))).await {
             // The second did not run, and the first may have.
             Err(last) if last.outcome() == Outcome::NotRun && error.outcome() == Outcome::Unknown => Err(error),
             result => result,
         }
     }
 
-    /// On which session the tools were listed, and whether this one is among them as it was.
-    ///
-    /// Read without counting references: every call of every task comes by here, and none holds on to it while it waits.
+    /// What has become of a tool, as soon as its server can be expected to know.
+    async fn look(&self, tool: &Arc<Tool>) -> Standing {
+        // A call is a good reason to try now what would be tried later.
+        let waits = self.status.borrow().next_try.is_some();
+        if waits && self.orders.try_send(Order::Retry).is_ok() {
+            let mut status = self.status.subscribe();
+            let _ = tokio::time::timeout(PATIENCE, status.wait_for(|status| status.next_try.is_none())).await;
+        }
+        self.has_settled().await;
+        match self.known() {
+            Some(known) => known.compare(tool),
+            None if matches!(self.state(), State::Disabled) || self.orders.is_closed() => Standing::Gone,
+            None => Standing::Unknown,
+        }
+    }
+
+    /// The same, as far as anything is known.
     fn now(&self, tool: &Arc<Tool>) -> Option<(u64, bool)> {
-        let known = self.known.load();
-        known.as_ref().map(|known| (known.generation, matches!(known.compare(tool), Standing::Same)))
+        self.known.load().as_ref().map(|known| known.now(tool))
     }
 
     /// Calls a tool on the very session that it was listed on, if it is still the very tool that was looked at.
@@ -345,9 +376,9 @@ impl Member {
         &self,
         tool: &Arc<Tool>,
         arguments: &Json,
-        options: &mut CallOptions<'_>,
+        (options, now): (&mut CallOptions<'_>, Option<(u64, bool)>),
     ) -> Result<ToolOutput, CallError> {
-        let Some((generation, is_same)) = self.now(tool) else { return Err(self.unavailable()) };
+        let Some((generation, is_same)) = now else { return Err(self.unavailable()) };
         if !is_same {
             let message = "its tools are others now".to_owned();
             let kind = CallErrorKind::SessionLost { code: SESSION_TERMINATED, message };
