@@ -11,7 +11,7 @@ use rmcp::service::{RoleClient, RunningService};
 use rmcp::transport::IntoTransport;
 use serde::Deserialize;
 use tokio::task::JoinSet;
-use wharf::{Json, NoHost, Session, SessionOptions, Transport};
+use wharf::{Json, NoHost, Session, SessionOptions, ToolCall, Transport};
 
 pub(crate) use http::Server;
 
@@ -144,6 +144,12 @@ impl Wharf {
     pub(crate) async fn call(&self, tool: &str) {
         let arguments = Json::from(serde_json::json!({"text": "hello"}));
         let output = self.0.call(tool, &arguments).await.expect("an answer");
+        assert!(!output.content[0].as_text().expect("text").is_empty());
+    }
+
+    /// Makes a call that a model has made, as it is.
+    pub(crate) async fn make(&self, tool: &str, call: &ToolCall) {
+        let output = self.0.call(tool, &call.arguments).await.expect("an answer");
         assert!(!output.content[0].as_text().expect("text").is_empty());
     }
 

@@ -81,7 +81,7 @@ async fn calls() -> bool {
     let one = session.clone();
     let crowd_session = move || {
         let session = one.clone();
-        async move { session.call("small").await }
+        async move { session.make("small", &made()).await }
     };
     let one = Arc::clone(&turn);
     let crowd_turn = move || {
@@ -92,7 +92,7 @@ async fn calls() -> bool {
     for step in 0..2 * TURNS {
         // One, the other, the other, the one.
         if matches!(step % 4, 0 | 3) {
-            times[0].push(time(sequential(async || session.call("small").await)).await);
+            times[0].push(time(sequential(async || session.make("small", &made()).await)).await);
         } else {
             times[1].push(time(sequential(async || call(&*turn).await)).await);
         }
@@ -148,10 +148,14 @@ where
     tasks.join_all().await;
 }
 
-async fn call(tools: &dyn Tools) {
+/// What a model has said: both begin with this.
+fn made() -> ToolCall {
     let arguments = Json::from(serde_json::json!({"text": "hello"}));
-    let call = ToolCall { id: "call".into(), name: "mcp__local-0__small".into(), arguments };
-    let output = tools.call(&call).await.expect("an answer");
+    ToolCall { id: "call".into(), name: "mcp__local-0__small".into(), arguments }
+}
+
+async fn call(tools: &dyn Tools) {
+    let output = tools.call(&made()).await.expect("an answer");
     assert!(!output.content[0].as_text().expect("text").is_empty());
 }
 

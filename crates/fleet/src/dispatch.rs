@@ -5,6 +5,7 @@ mod cause;
 mod command_hook;
 mod condition;
 mod hooks;
+mod judge;
 mod output;
 mod policy;
 mod read_output;
@@ -34,7 +35,7 @@ pub use output::USUAL_LIMIT;
 pub use policy::{Decision, Mode, Policy, Rule, Then};
 pub use spill::{ReadError, Spill};
 
-use condition::Facts;
+use judge::Judge;
 use story::Story;
 
 /// How long a person may take to answer.
@@ -42,7 +43,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60 * 60);
 
 /// Carries out the calls of one run. Every tool goes the same way.
 pub struct Dispatcher {
-    policy: Policy,
+    policy: Judge,
     hooks: Vec<Arc<dyn Hook>>,
     asker: Arc<dyn Asker>,
     spill: Option<Spill>,
@@ -253,7 +254,7 @@ impl Dispatcher {
     /// Whether the call may be made, as far as that can be said without making it.
     async fn permit(&self, planned: Planned<'_>, wish: Wish, story: &mut Story<'_>) -> Result<(), Stop> {
         let Planned { entry, seen, .. } = planned;
-        let decision = self.policy.decide(&Facts::new(entry, seen));
+        let decision = self.policy.decide(entry, seen);
         let forced = matches!(wish, Wish::Ask(_));
         let (then, by) = match (decision.then, wish) {
             (Then::Allow | Then::Ask, Wish::Ask(why)) => (Then::Ask, Cow::Owned(why)),
@@ -461,7 +462,7 @@ impl Wish {
 impl Default for Dispatcher {
     fn default() -> Self {
         Self {
-            policy: Policy::default(),
+            policy: Judge::new(Policy::default()),
             hooks: Vec::new(),
             asker: Arc::new(NoAsker),
             spill: None,
@@ -477,7 +478,7 @@ impl Default for Dispatcher {
 impl Dispatcher {
     /// A dispatcher with a policy.
     pub fn new(policy: Policy) -> Self {
-        Self { policy, ..Self::default() }
+        Self { policy: Judge::new(policy), ..Self::default() }
     }
 
     /// With one more hook; hooks are run in the order they come.

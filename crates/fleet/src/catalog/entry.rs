@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
@@ -42,6 +43,8 @@ pub struct Entry {
     pub(super) bound: Option<Arc<Map<String, Value>>>,
     /// The tool's own schema, compiled when it is first called.
     pub(super) checked_by: OnceLock<Result<Box<Schema>, String>>,
+    /// What a policy has decided about it, in that policy's own words.
+    pub(crate) decided: AtomicU64,
 }
 
 /// What lists of tools show besides names and descriptions.
@@ -174,6 +177,7 @@ impl Entry {
             needs_person: self.needs_person,
             bound: self.bound.clone(),
             checked_by: OnceLock::new(),
+            decided: AtomicU64::new(0),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The host's own tools: entries like any other, carried out by code of the host.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -112,6 +113,7 @@ impl OwnTool {
             needs_person: self.needs_person,
             bound: None,
             checked_by: OnceLock::new(),
+            decided: AtomicU64::new(0),
         }))
     }
 }

@@ -1,6 +1,7 @@
 //! The tools of one server, made ready for models once for each list that it sends.
 
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
@@ -109,6 +110,7 @@ impl Shelf {
                 needs_person,
                 bound,
                 checked_by: OnceLock::new(),
+                decided: AtomicU64::new(0),
             }));
         }
         for words in chooser.unused(&tools.items.iter().map(|tool| &*tool.name)) {

@@ -93,6 +93,11 @@ impl Condition {
         self.holds_for(&Facts::new(entry, arguments))
     }
 
+    /// Whether it holds for some calls of a tool and not for others.
+    pub(super) fn looks_at_arguments(&self) -> bool {
+        self.terms.iter().any(|term| matches!(term.test, Test::Argument(..)))
+    }
+
     /// The servers it names, as they are written, of which there is none among these.
     pub fn strangers(&self, servers: &[&str]) -> Vec<&str> {
         let mut strangers = Vec::new();

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::condition::{Condition, Facts};
+use crate::catalog::Entry;
 
 /// Rules, and what holds where none of them says anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -74,20 +75,32 @@ impl Policy {
         self
     }
 
-    pub(crate) fn decide<'a>(&'a self, facts: &Facts<'_>) -> Decision<'a> {
-        let mut decided: Option<&Rule> = None;
-        for rule in &self.rules {
+    /// The place of the rule that decides about a call; `None` if none does, and the mode counts.
+    pub(super) fn deciding(&self, facts: &Facts<'_>) -> Option<usize> {
+        let mut deciding: Option<(usize, &Rule)> = None;
+        for (place, rule) in self.rules.iter().enumerate() {
             // Of equal rules the first is named.
-            if decided.is_none_or(|decided| rule.then > decided.then) && rule.when.holds_for(facts) {
-                decided = Some(rule);
+            if deciding.is_none_or(|(_, deciding)| rule.then > deciding.then) && rule.when.holds_for(facts) {
+                deciding = Some((place, rule));
             }
         }
+        deciding.map(|(place, _)| place)
+    }
+
+    /// What the rule at a place, or the mode, says about a tool.
+    pub(super) fn decision(&self, place: Option<usize>, entry: &Entry) -> Decision<'_> {
+        let decided = place.and_then(|place| self.rules.get(place));
         let decided = decided.map(|rule| Decision { then: rule.then, by: rule.called() });
         let person = Decision { then: Then::Ask, by: "the tool wants a person to be asked" };
-        match decided.unwrap_or_else(|| self.mode.decide(facts)) {
-            Decision { then: Then::Allow, .. } if facts.entry.needs_person => person,
+        match decided.unwrap_or_else(|| self.mode.decide(entry)) {
+            Decision { then: Then::Allow, .. } if entry.needs_person => person,
             decision => decision,
         }
+    }
+
+    /// Whether what it decides about a tool may differ from call to call.
+    pub(super) fn looks_at_arguments(&self) -> bool {
+        self.rules.iter().any(|rule| rule.when.looks_at_arguments())
     }
 }
 
@@ -98,8 +111,8 @@ impl Rule {
 }
 
 impl Mode {
-    fn decide(self, facts: &Facts<'_>) -> Decision<'static> {
-        let hints = facts.entry.hints;
+    fn decide(self, entry: &Entry) -> Decision<'static> {
+        let hints = entry.hints;
         match self {
             Self::Standard if hints.destructive == Some(true) => {
                 Decision { then: Then::Ask, by: "standard mode: the tool says that it may destroy something" }

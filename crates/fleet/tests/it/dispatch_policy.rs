@@ -173,6 +173,28 @@ async fn a_rule_that_denies_wins_over_one_that_asks_and_that_over_one_that_allow
 }
 
 #[tokio::test]
+async fn what_is_decided_about_a_tool_holds_for_the_policy_that_decided_it_and_for_no_other() {
+    let fake = Fake::echo();
+    let catalog = catalog(vec![notes("send", json!({}), fake.clone()), notes("look", json!({}), fake.clone())]);
+    let dispatcher = |policy: Value| Dispatcher::new(serde_json::from_value(policy).unwrap());
+    let open = dispatcher(json!({"allow": ["look", "send"]}));
+    let closed = dispatcher(json!({"allow": ["look"], "deny": ["send"]}));
+    let careful = dispatcher(json!({"deny": ["send arg.what=secret"]}));
+    // Each in turn and more than once: they share the tools, and nothing else.
+    for _ in 0..3 {
+        for (what, refuses) in [("secret", true), ("news", false)] {
+            let send = async |dispatcher: &Dispatcher| {
+                read(dispatcher, &catalog, "mcp__notes__send", json!({"what": what})).await.starts_with("error:")
+            };
+            assert!(!send(&open).await && send(&closed).await);
+            assert_eq!(send(&careful).await, refuses, "{what}");
+            let looks = read(&closed, &catalog, "mcp__notes__look", json!({"what": what})).await;
+            assert!(!looks.starts_with("error:"), "{looks}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn where_nobody_can_be_asked_the_answer_is_no_and_says_what_to_do() {
     let fake = Fake::echo();
     let catalog = catalog(vec![notes("wipe", json!({"destructiveHint": true}), fake.clone())]);
