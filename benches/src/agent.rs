@@ -122,7 +122,6 @@ pub(crate) async fn hold() {
 }
 
 /// Prints how long runs take that become long themselves, with a model that answers at once in this process.
-#[expect(clippy::print_stdout, reason = "printing is what this program is for")]
 async fn long_runs() -> bool {
     let mut took = Vec::new();
     for messages in [1_000, 10_000] {
@@ -140,7 +139,6 @@ async fn long_runs() -> bool {
 }
 
 /// Prints how long one run takes on top of a conversation, over HTTP.
-#[expect(clippy::print_stdout, reason = "printing is what this program is for")]
 async fn long_conversations(server: &Server) -> bool {
     let agent = agent(server, false);
     let mut took = Vec::new();
@@ -178,16 +176,16 @@ fn told_linear(what: &str, took: &[Duration]) -> bool {
 async fn played() -> bool {
     let tape = Tape::default();
     let recorder = Recorder::new(tape.clone(), &[]).expect("it can be written");
-    let live: Arc<dyn Turns> = Arc::new(tools);
-    let agent = Agent::new(recorder.model(Arc::new(Endless { turns: RECORDED })), recorder.tools(live));
-    let recorded = finish(&unlimited(agent), run_of(RECORDED)).await;
+    let turns: Arc<dyn Turns> = Arc::new(tools);
+    let agent = Agent::new(recorder.model(Arc::new(Endless { turns: RECORDED })), recorder.tools(turns));
+    let live = finish(&unlimited(agent), run_of(RECORDED)).await;
     let text = tape.text();
     let began = Instant::now();
     let replay = Replay::parse(&text).expect("a cassette");
     let agent = Agent::new(replay.model("endless", "endless"), replay.tools());
     let played = finish(&unlimited(agent), run_of(RECORDED)).await;
     let took = began.elapsed();
-    let is_same = played.raw_trace == recorded.raw_trace && replay.finish().is_ok();
+    let is_same = played.raw_trace == live.raw_trace && replay.finish().is_ok();
     println!(
         "playing {RECORDED} recorded turns ({:.1} MB): {:.0} ms (bar: < {} ms); to the same trace: {is_same}",
         f64::from(u32::try_from(text.len()).unwrap_or(u32::MAX)) / 1e6,

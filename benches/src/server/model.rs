@@ -1,5 +1,6 @@
 //! A model that answers at once over the Messages API: first it calls a tool, and when it has seen the result it answers.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 const CALL: &str = r#"{"type":"tool_use","id":"toolu_1","name":"add","input":{"a":40,"b":2}}"#;
@@ -43,7 +44,7 @@ fn in_pieces(returned: bool, stop: &str) -> String {
     };
     let mut text = String::new();
     let mut event = |kind: &str, fields: &str| {
-        text.push_str(&format!("event: {kind}\ndata: {{\"type\":\"{kind}\"{fields}}}\n\n"));
+        let _ = write!(text, "event: {kind}\ndata: {{\"type\":\"{kind}\"{fields}}}\n\n");
     };
     event(
         "message_start",

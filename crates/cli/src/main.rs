@@ -88,7 +88,7 @@ async fn run(args: Args) -> Exit {
         Command::Logout(named) => commands::logout::run(&globals, named).await,
         Command::Tools(tools) => commands::tools::run(&globals, tools).await,
         Command::Call(call) => commands::call::run(&globals, call).await,
-        Command::Run(run) => commands::run::run(&globals, run).await,
+        Command::Run(run) => commands::run::run(&globals, *run).await,
         Command::Context(context) => commands::context::run(&globals, context).await,
         Command::Doctor(doctor) => commands::doctor::run(&globals, doctor).await,
         Command::Prompts(prompts) => commands::prompts::run(&globals, prompts).await,

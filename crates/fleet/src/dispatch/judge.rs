@@ -24,29 +24,25 @@ impl Judge {
     }
 
     pub(super) fn decide(&self, entry: &Entry, arguments: &Json) -> Decision<'_> {
-        let deciding = || self.policy.deciding(&Facts::new(entry, arguments));
-        let place = match self.id {
-            None => deciding(),
-            Some(id) => noted(entry, id).unwrap_or_else(|| {
-                let place = deciding();
-                note(entry, id, place);
-                place
-            }),
-        };
-        self.policy.decision(place, entry)
+        let number = self.id.and_then(|id| noted(entry, id)).unwrap_or_else(|| {
+            let number = self.policy.deciding(&Facts::new(entry, arguments)).map_or(0, |place| place + 1);
+            self.id.into_iter().for_each(|id| note(entry, id, number));
+            number
+        });
+        self.policy.decision(number.checked_sub(1), entry)
     }
 }
 
-/// The place of the rule that decides about a tool, if that has been noted by this judge: `Some(None)` where none does.
-fn noted(entry: &Entry, id: u32) -> Option<Option<usize>> {
+/// The number of the rule that decides about a tool, counted from 1 and 0 if none does, where this judge has noted it.
+fn noted(entry: &Entry, id: u32) -> Option<usize> {
     let note = entry.decided.load(Ordering::Relaxed);
-    let (by, place) = (note >> 32, note & u64::from(u32::MAX));
-    (by == u64::from(id)).then(|| usize::try_from(place).ok()?.checked_sub(1))
+    let (by, number) = (note >> 32, note & u64::from(u32::MAX));
+    if by == u64::from(id) { usize::try_from(number).ok() } else { None }
 }
 
-fn note(entry: &Entry, id: u32, place: Option<usize>) {
-    // A policy of so many rules is looked through for every call.
-    if let Ok(place) = u32::try_from(place.map_or(0, |place| place + 1)) {
-        entry.decided.store(u64::from(id) << 32 | u64::from(place), Ordering::Relaxed);
+fn note(entry: &Entry, id: u32, number: usize) {
+    // A policy of more rules than that is looked through for every call.
+    if let Ok(number) = u32::try_from(number) {
+        entry.decided.store((u64::from(id) << 32) | u64::from(number), Ordering::Relaxed);
     }
 }
