@@ -18,7 +18,7 @@ const DESCRIPTION: usize = 160;
 const SCHEMA: &str = r#"{"type":"object","properties":{"text":{"type":"string","description":"The text that is worked on"},"limit":{"type":"integer","description":"How many there may be","minimum":1,"maximum":100,"default":10},"mode":{"type":"string","enum":["fast","slow","careful"],"description":"How it is done"}},"required":["text"],"additionalProperties":false}"#;
 
 /// Writes the answer to a message as one line; nothing if none is asked for.
-fn answer(message: &str, large: &str, output: &mut impl Write) {
+pub(crate) fn answer(message: &str, large: &str, output: &mut impl Write) {
     let Some(id) = id(message) else { return };
     let text = if message.contains("\"initialize\"") {
         let info = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"bench","version":"1"}}"#;

@@ -273,7 +273,8 @@ impl Agent {
         let offered = if tools { turn.offered() } else { &[] };
         self.sink.event(Event::TurnStarted { turn: run.turns() + 1, tools: offered.len() });
         let listener = |delta: Delta| self.sink.event(Event::ModelDelta(delta));
-        let ask = Ask { messages: run.messages(), tools: offered, options: &self.options, listener: &listener };
+        let (messages, options) = (run.messages(), &self.options);
+        let ask = Ask { messages, tools: offered, known: turn.offered(), options, listener: &listener };
         let next = NextModel { layers: &stacks.model, model: &*self.model, sink: &*self.sink };
         let span = spans::ask(&*self.model);
         let result = next.ask(ask).instrument(span.clone()).await;

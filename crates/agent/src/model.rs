@@ -53,8 +53,11 @@ pub struct Capabilities {
 pub struct Ask<'a> {
     /// The conversation, system messages first.
     pub messages: &'a [Message],
-    /// What it may call. Where there is nothing, the field is not even sent.
+    /// What it may call. Where there is nothing and never was, the field is not even sent.
     pub tools: &'a [Offered],
+    /// What there is, also where it may call nothing of it: some providers want to hear of the tools that were used in a
+    /// conversation, whether or not they may still be.
+    pub known: &'a [Offered],
     /// How it is asked.
     pub options: &'a AskOptions,
     /// Who hears of the answer while it comes.

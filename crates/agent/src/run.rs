@@ -109,8 +109,8 @@ impl Run {
     ///
     /// # Errors
     /// If the text is no run, or one of a version that is not known here.
-    pub fn read(text: &str) -> Result<Self, InvalidRun> {
-        let mut run = written::read(text)?;
+    pub fn read(text: impl AsRef<[u8]>) -> Result<Self, InvalidRun> {
+        let mut run = written::read(text.as_ref())?;
         let Progress { version, given, state, .. } = &mut run.progress;
         if *version != VERSION {
             return Err(InvalidRun(format!("it is of version {version}, and this is for version {VERSION}")));
@@ -134,16 +134,19 @@ impl Run {
         written::write(&self.messages[from.min(self.messages.len())..], &self.progress)
     }
 
-    /// Gives a run other limits. One that ended at a limit goes on, unless the model had its last word; whether it does is
-    /// told.
+    /// Gives a run other limits. One that ended at a limit goes on, unless the model had its last word; whether it goes on
+    /// is told.
     pub fn give(&mut self, limits: Limits) -> bool {
         self.progress.limits = limits;
         let answered = self.final_response().is_some();
-        if !matches!(self.progress.state, State::Done(Stop::Limit(_))) || answered {
-            return false;
+        match &self.progress.state {
+            State::Done(Stop::Limit(_)) if !answered => self.progress.state = State::Ask { last: false },
+            State::Done(_) => return false,
+            State::Ask { .. } => self.progress.state = State::Ask { last: false },
+            State::Call { .. } => {}
         }
+        // Those that still hold are reached again.
         self.progress.reached.clear();
-        self.progress.state = State::Ask { last: false };
         true
     }
 

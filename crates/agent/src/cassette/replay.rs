@@ -45,9 +45,8 @@ impl Replay {
     /// # Errors
     /// If the text is none; the error says in which line.
     pub fn parse(text: &str) -> Result<Self, InvalidCassette> {
-        let mut lines = text.lines().enumerate().map(|(place, line)| (place + 1, line));
         let invalid = |line, reason: String| InvalidCassette { line, reason };
-        let header = lines.next().map(|(_, line)| serde_json::from_str::<Header>(line));
+        let header = text.lines().next().map(serde_json::from_str::<Header>);
         match header {
             Some(Ok(Header { cassette: VERSION })) => {}
             Some(Ok(Header { cassette })) => {
@@ -56,9 +55,15 @@ impl Replay {
             _ => return Err(invalid(1, "this is no cassette: it does not begin with {\"cassette\":1}".to_owned())),
         }
         let (mut asks, mut calls, mut offered) = (Vec::new(), Vec::new(), Vec::<Arc<[Offered]>>::new());
-        for (number, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
-            let exchange: Exchange = serde_json::from_str(line).map_err(|error| invalid(number, error.to_string()))?;
-            match exchange {
+        let rest = text.find('\n').map_or("", |end| &text[end..]);
+        // Not line by line: what somebody said is kept as it was written, which may be over several lines.
+        let mut exchanges = serde_json::Deserializer::from_str(rest).into_iter::<Exchange>();
+        loop {
+            let before = exchanges.byte_offset();
+            let blank = rest[before..].len() - rest[before..].trim_start().len();
+            let number = 1 + rest[..before + blank].matches('\n').count();
+            let Some(exchange) = exchanges.next() else { break };
+            match exchange.map_err(|error| invalid(number, error.to_string()))? {
                 Exchange { ask: Some(ask), answer: Some(answer), error: None, .. } => {
                     offered.push(shown(&ask, &offered));
                     asks.push((ask, Ok(answer)));

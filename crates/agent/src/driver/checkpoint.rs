@@ -1,12 +1,14 @@
 //! Where runs are written down, so that they go on after the process that drove them is gone.
 
 use std::fs::{File, OpenOptions};
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 
-use wharf_protocol::BoxFuture;
+use tokio::sync::Mutex;
+use wharf_protocol::{BoxFuture, Message};
 
 use crate::{InvalidRun, Run};
 
@@ -24,16 +26,18 @@ pub trait Checkpoint: Send + Sync {
 #[derive(Debug)]
 pub struct CheckpointFile {
     path: PathBuf,
-    /// What is in it, as far as it is from us.
-    written: Mutex<Option<Written>>,
+    /// What is in it, as far as it is from us. Whoever writes holds this, also when nobody waits for it any more: two never
+    /// write at once.
+    written: Arc<Mutex<Option<Written>>>,
 }
 
 #[derive(Debug)]
 struct Written {
     file: File,
     session_id: String,
-    /// How many messages of it.
+    /// How many messages of it, and what the last of them was.
     messages: usize,
+    last: u64,
     /// How long it was as a whole, and what has been added.
     whole: usize,
     added: usize,
@@ -42,7 +46,7 @@ struct Written {
 impl CheckpointFile {
     /// Writes to this file.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), written: Mutex::new(None) }
+        Self { path: path.into(), written: Arc::default() }
     }
 
     /// Reads the run in a file.
@@ -53,49 +57,61 @@ impl CheckpointFile {
         let shown = path.display().to_string();
         let unreadable = |error: String| InvalidRun(format!("{shown} cannot be read: {error}"));
         let path = path.to_owned();
-        let text = tokio::task::spawn_blocking(move || std::fs::read_to_string(path)).await;
+        let text = tokio::task::spawn_blocking(move || std::fs::read(path)).await;
         let text = text.map_err(|error| unreadable(error.to_string()))?;
-        Run::read(&text.map_err(|error| unreadable(error.to_string()))?)
-    }
-
-    fn written(&self) -> std::sync::MutexGuard<'_, Option<Written>> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+        Run::read(text.map_err(|error| unreadable(error.to_string()))?)
     }
 }
 
 impl Checkpoint for CheckpointFile {
     fn save<'a>(&'a self, run: &'a Run) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
+            let mut turn = Arc::clone(&self.written).lock_owned().await;
             // Whoever fails to write leaves nothing here, and the next one begins anew.
-            let written = self.written().take().filter(|written| written.can_take(run));
+            let written = turn.take().filter(|written| written.can_take(run));
             let mut text = run.write_since(written.as_ref().map_or(0, |written| written.messages));
             text.push('\n');
             let (path, session_id, messages) = (self.path.clone(), run.session_id().to_owned(), run.messages().len());
-            let writing = tokio::task::spawn_blocking(move || match written {
-                Some(written) => written.add(&text, messages),
-                None => replace(&path, &text).map(|file| {
-                    let whole = text.len();
-                    Written { file, session_id, messages, whole, added: 0 }
-                }),
+            let last = digest(run.messages().last());
+            let writing = tokio::task::spawn_blocking(move || {
+                let written = match written {
+                    Some(written) => written.add(&text)?,
+                    None => Written {
+                        file: replace(&path, &text)?,
+                        session_id,
+                        messages,
+                        last,
+                        whole: text.len(),
+                        added: 0,
+                    },
+                };
+                *turn = Some(Written { messages, last, ..written });
+                io::Result::Ok(())
             });
             let written = writing.await.map_err(|error| error.to_string())?;
-            *self.written() = Some(written.map_err(|error| format!("{}: {error}", self.path.display()))?);
-            Ok(())
+            written.map_err(|error| format!("{}: {error}", self.path.display()))
         })
     }
 }
 
 impl Written {
     fn can_take(&self, run: &Run) -> bool {
-        let is_same = self.session_id == run.session_id() && self.messages <= run.messages().len();
+        let last = self.messages.checked_sub(1).and_then(|last| run.messages().get(last));
+        let is_same = self.session_id == run.session_id() && self.last == digest(last);
         is_same && self.added <= SLACK + 4 * self.whole
     }
 
-    fn add(mut self, text: &str, messages: usize) -> io::Result<Self> {
+    fn add(mut self, text: &str) -> io::Result<Self> {
         self.file.write_all(text.as_bytes())?;
         self.file.sync_data()?;
-        Ok(Self { messages, added: self.added + text.len(), ..self })
+        Ok(Self { added: self.added + text.len(), ..self })
     }
+}
+
+/// Tells a message from others: a run may have the name of another one.
+fn digest(message: Option<&Message>) -> u64 {
+    let text = message.and_then(|message| serde_json::to_string(message).ok());
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(text)
 }
 
 /// Only we may read it: it holds whatever was said.

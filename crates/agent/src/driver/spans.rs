@@ -1,7 +1,7 @@
 //! What a run tells whoever traces the program: a span for the run, for each question and for each call, with the names
 //! that the conventions for generative models give to their fields, and its steps.
 //!
-//! Nothing that was said is in them, only how long it was.
+//! Nothing that was said is in them.
 
 use tracing::Span;
 use tracing::field::Empty;

@@ -156,9 +156,10 @@ impl ModelConfig {
     pub fn spec(&self) -> Result<ModelSpec, InvalidModel> {
         let interface = self.asked()?;
         let base_url = match interface {
-            Interface::Anthropic => self.anthropic_base_url.clone(),
+            // Whoever stands in for the one is asked where the other would be.
+            Interface::Anthropic | Interface::ClaudeCode => self.anthropic_base_url.clone(),
             Interface::Chat(_) => self.endpoint_base_url.clone(),
-            Interface::Scripted | Interface::Manual | Interface::ClaudeCode => None,
+            Interface::Scripted | Interface::Manual => None,
         };
         if (interface, &base_url) == (Interface::Chat(Dialect::Endpoint), &None) {
             return Err(InvalidModel {
@@ -180,7 +181,8 @@ impl ModelConfig {
             return Limits::default();
         }
         let limits = self.middleware().limits;
-        Limits { time: limits.time.or(self.agent_timeout.and_then(seconds)), ..limits }
+        let times = [limits.time, self.agent_timeout.and_then(seconds)];
+        Limits { time: times.into_iter().flatten().min(), ..limits }
     }
 
     /// What stands around it: what is set for agents is for agents only.
@@ -208,27 +210,38 @@ impl ModelConfig {
         self.mcp_urls_dict.as_ref().filter(|servers| !servers.is_empty())
     }
 
-    /// What it says itself about a variable of the environment: its key. `${NAME}` is left to whoever knows `NAME`.
+    /// What it says itself about a variable of the environment: its key, and nothing at all where it takes that from a
+    /// variable that is not set. No other key is sent in its place.
     pub fn variable(&self, name: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<String> {
-        let interface = self.asked().ok()?;
-        let written = match interface {
-            Interface::Anthropic => self.anthropic_api_key.as_deref(),
-            Interface::Chat(_) => self.endpoint_api_key.as_deref(),
-            Interface::Scripted | Interface::Manual | Interface::ClaudeCode => None,
-        }?;
-        if interface.key_variable() != Some(name) {
-            return None;
-        }
-        match written.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) {
-            Some(other) => known(other),
-            None => Some(written.to_owned()),
-        }
+        let interface = match self.asked().ok()? {
+            Interface::ClaudeCode => Interface::Anthropic,
+            interface => interface,
+        };
+        let written = self.written_key().filter(|_| interface.key_variable() == Some(name))?;
+        Some(match from_variable(written) {
+            Some(other) => known(other).unwrap_or_default(),
+            None => written.to_owned(),
+        })
     }
 
-    /// The keys it holds, so that they can be kept out of whatever is written down.
-    pub fn secrets(&self) -> impl Iterator<Item = Secret> + '_ {
+    /// The variable it takes its key from, if that is not set.
+    pub fn unset<'a>(&'a self, known: &dyn Fn(&str) -> Option<String>) -> Option<&'a str> {
+        self.written_key().and_then(from_variable).filter(|name| known(name).is_none())
+    }
+
+    /// The keys it holds or takes from variables, so that they can be kept out of whatever is written down.
+    pub fn secrets(&self, known: &dyn Fn(&str) -> Option<String>) -> Vec<Secret> {
         let keys = [&self.endpoint_api_key, &self.anthropic_api_key].into_iter().flatten();
-        keys.map(|key| Secret::from(key.clone()))
+        let keys = keys.filter_map(|key| from_variable(key).map_or_else(|| Some(key.clone()), known));
+        keys.map(Secret::from).collect()
+    }
+
+    fn written_key(&self) -> Option<&str> {
+        match self.asked().ok()? {
+            Interface::Anthropic | Interface::ClaudeCode => self.anthropic_api_key.as_deref(),
+            Interface::Chat(_) => self.endpoint_api_key.as_deref(),
+            Interface::Scripted | Interface::Manual => None,
+        }
     }
 
     fn asked(&self) -> Result<Interface, InvalidModel> {
@@ -275,6 +288,11 @@ impl ModelConfig {
             None => Ok(()),
         }
     }
+}
+
+/// The variable that a text stands for.
+fn from_variable(written: &str) -> Option<&str> {
+    written.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'))
 }
 
 fn seconds(seconds: f64) -> Option<Duration> {
@@ -362,6 +380,15 @@ mod tests {
         let known = |name: &str| (name == "MINE").then(|| "made-up".to_owned());
         assert_eq!(config.variable("OPENAI_ENDPOINT_API_KEY", &known).as_deref(), Some("made-up"));
         assert_eq!(config.variable("OPENAI_API_KEY", &known), None);
+        // Where the one is not set, no other is sent to this address.
+        let nothing = |_: &str| None;
+        assert_eq!(config.variable("OPENAI_ENDPOINT_API_KEY", &nothing).as_deref(), Some(""));
+        assert_eq!((config.unset(&nothing), config.unset(&known)), (Some("MINE"), None));
+        assert_eq!(config.secrets(&known)[0].expose(), "made-up");
+        let driven =
+            one("{model_name: c, interface: claude_agent_sdk, anthropic_api_key: k, anthropic_base_url: http://h}");
+        assert_eq!(driven.spec().unwrap().base_url.as_deref(), Some("http://h"));
+        assert_eq!(driven.variable("ANTHROPIC_API_KEY", &known).as_deref(), Some("k"));
         let claude = one("{model_name: c, interface: claude_tool, anthropic_api_key: k, anthropic_base_url: http://h}");
         assert_eq!(claude.variable("ANTHROPIC_API_KEY", &known).as_deref(), Some("k"));
         assert_eq!(claude.spec().unwrap().base_url.as_deref(), Some("http://h"));

@@ -210,7 +210,8 @@ impl Providers<'_> {
             format!("{}/v1", address.trim_end_matches('/').trim_end_matches("/v1"))
         });
         let base = spec.base_url.clone().or(elsewhere).or(usual.map(str::to_owned)).unwrap_or_default();
-        let key = interface.key_variable().and_then(|name| (self.variable)(name)).map(Secret::from);
+        let key = interface.key_variable().and_then(|name| (self.variable)(name));
+        let key = key.filter(|key| !key.trim().is_empty()).map(Secret::from);
         if let (true, None, Some(name)) = (needs_key, &key, interface.key_variable()) {
             let hint = format!("set {name}, or choose another model with -m");
             return Err(unavailable(format!("{name} is not set"), &hint));

@@ -117,7 +117,7 @@ mod tests {
     }
 
     async fn cost(interface: &'static str, name: &'static str, said: Option<f64>) -> Option<f64> {
-        let ask = Ask { messages: &[], tools: &[], options: &AskOptions::default(), listener: &|_| {} };
+        let ask = Ask { messages: &[], tools: &[], known: &[], options: &AskOptions::default(), listener: &|_| {} };
         Priced::new(Arc::new(Fixed(interface, name, said))).ask(&ask).await.unwrap().usage.cost_usd
     }
 

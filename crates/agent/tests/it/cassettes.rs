@@ -9,7 +9,7 @@ use wharf_agent::middleware::Middleware;
 use wharf_agent::{Agent, AgentResult, Answer, Limits, Model, ModelError, ModelErrorKind, Run, Stop};
 use wharf_protocol::{Outcome, Secret, ToolOutput, Tools};
 
-use crate::kit::{Bench, Fake, Way, answer, new_run, one_call, user};
+use crate::kit::{Bench, Fake, Way, answer, new_run, one_call, one_call_over_lines, user};
 
 /// A file in memory.
 #[derive(Clone, Default)]
@@ -150,4 +150,18 @@ async fn a_thousand_turns_are_recorded_without_repeating_what_was_said() {
     let replay = Replay::parse(&text).unwrap();
     let after = played(&replay, new_run(endless())).await;
     assert_eq!((after, replay.finish()), (before, Ok(())));
+}
+
+#[tokio::test]
+async fn what_was_written_over_several_lines_is_played_as_it_was() {
+    let answers = [Ok(one_call_over_lines("1")), Ok(answer("42", &[]))];
+    let (live, text) = recorded(answers, &Bench::new()).await;
+    assert!(text.lines().count() > 4, "{text}");
+    let replay = Replay::parse(&text).unwrap();
+    let again = played(&replay, new_run(endless())).await;
+    replay.finish().unwrap();
+    assert_eq!((again.raw_trace, again.trace_messages), (live.raw_trace, live.trace_messages));
+    // Lines are counted as they are, in what is told of a broken one too.
+    let broken = Replay::parse(&format!("{text}\nnonsense")).err().unwrap();
+    assert!(broken.to_string().contains(&format!("line {}", text.lines().count() + 2)), "{broken}");
 }

@@ -8,7 +8,7 @@ use wharf_agent::{CheckpointFile, Limit, Limits, Run, Step, Stop};
 use wharf_protocol::ToolOutput;
 
 use crate::driving::finish;
-use crate::kit::{Bench, Fake, agent, answer, hints, new_run, one_call};
+use crate::kit::{Bench, Fake, agent, answer, hints, new_run, one_call, one_call_over_lines};
 
 /// A run with so many turns behind it, each with a call.
 fn after(turns: usize) -> Run {
@@ -23,8 +23,29 @@ fn go_on(run: &mut Run, turn: usize) {
     run.step();
     run.answered(one_call(&turn.to_string()), hints);
     let Step::Call(batch) = run.step() else { panic!("it calls") };
-    run.returned(batch[0].0, Ok(ToolOutput::said("x".repeat(1000))));
+    run.returned(batch[0].0, Ok(ToolOutput::said("grün ".repeat(200))));
     run.step();
+}
+
+#[test]
+fn what_was_written_over_several_lines_is_read_as_it_was() {
+    let mut run = new_run(Limits::default());
+    run.step();
+    run.answered(one_call_over_lines("1"), hints);
+    let text = format!("{}\n{}\n", run.write(), run.write_since(run.messages().len()));
+    assert!(text.lines().count() > 2);
+    let again = Run::read(text).unwrap();
+    assert_eq!(again.messages(), run.messages());
+}
+
+#[test]
+fn more_calls_are_for_a_run_that_waits_for_its_last_word_too() {
+    let mut run = new_run(Limits { tool_calls: 0, ..Limits::default() });
+    run.step();
+    run.answered(one_call("1"), hints);
+    assert_eq!(run.step(), Step::Ask { tools: false });
+    assert!(run.give(Limits::default()));
+    assert_eq!((run.step(), run.reached().len()), (Step::Ask { tools: true }, 0));
 }
 
 #[test]
@@ -35,8 +56,10 @@ fn what_has_come_since_is_enough_for_whoever_has_the_rest_and_a_torn_line_costs_
     go_on(&mut run, 2);
     let text = format!("{first}\n{}\n", run.write_since(known));
     assert_eq!(Run::read(&text).unwrap().write(), run.write());
-    // Killed while it wrote the second line.
-    assert_eq!(Run::read(&text[..text.len() - 9]).unwrap().write(), first);
+    // Killed while it wrote the second line, wherever that was, in the middle of a letter too.
+    for end in first.len() + 2..text.len() - 1 {
+        assert_eq!(Run::read(&text.as_bytes()[..end]).unwrap().write(), first, "{end}");
+    }
     let broken = format!("{first}\n{{\n{first}\n");
     assert!(Run::read(&broken).is_err(), "that is no torn line: something else is wrong");
     assert!(Run::read("").unwrap_err().to_string().contains("it is empty"));
@@ -78,6 +101,28 @@ async fn a_file_is_written_anew_before_it_is_mostly_old() {
         assert!(std::fs::metadata(&path).unwrap().len() < 5_000_000);
     }
     assert_eq!(CheckpointFile::read(&path).await.unwrap().messages().len(), run.messages().len());
+}
+
+#[tokio::test]
+async fn a_run_by_the_same_name_is_not_taken_for_the_one_before() {
+    use wharf_agent::Checkpoint as _;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.jsonl");
+    let file = CheckpointFile::new(&path);
+    file.save(&after(1)).await.unwrap();
+    let mut other = new_run(Limits::default());
+    other.step();
+    other.answered(answer("something else", &[("look", "9", json!({}))]), hints);
+    let Step::Call(batch) = other.step() else { panic!("it calls") };
+    other.returned(batch[0].0, Ok(ToolOutput::said("seen")));
+    other.step();
+    // It has as many messages, and others.
+    assert_eq!(other.messages().len(), after(1).messages().len());
+    for turn in 0..3 {
+        file.save(&other).await.unwrap();
+        assert_eq!(CheckpointFile::read(&path).await.unwrap().messages(), other.messages());
+        go_on(&mut other, turn);
+    }
 }
 
 #[tokio::test(start_paused = true)]

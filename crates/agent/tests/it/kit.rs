@@ -43,6 +43,15 @@ pub(crate) fn one_call(id: &str) -> Answer {
     answer("", &[("look", id, json!({"at": id}))])
 }
 
+/// The same, with arguments that are written over several lines.
+pub(crate) fn one_call_over_lines(id: &str) -> Answer {
+    let arguments: Json = serde_json::from_str("{\n  \"at\": 1\n}").unwrap();
+    let call = ToolCall { id: id.into(), name: "look".into(), arguments };
+    let mut answer = one_call(id);
+    answer.message.content = vec![Block::from(BlockKind::ToolUse(call))];
+    answer
+}
+
 /// Which tools there are in tests: `look` only reads, `put` is idempotent, `send` is neither.
 pub(crate) fn hints(name: &str) -> Option<Hints> {
     let mut hints = Hints::default();

@@ -234,14 +234,14 @@ fn a_run_that_was_written_down_goes_on_and_repeats_nothing_that_may_have_happene
     run.answered(answer("hm", &calls.map(|(name, id)| (name, id, json!({"b": 1, "a": 2})))), hints);
     run.step();
     run.returned(1, Ok(ToolOutput::said("two")));
-    let mut again = Run::read(&run.write()).unwrap();
+    let mut again = Run::read(run.write()).unwrap();
     let step = again.step();
     assert_eq!(ids(&step), ["1"], "what has ended is not repeated, what only reads is");
     obey(&mut again, step);
     assert_eq!(ids(&again.step()), ["3"]);
 
     // Killed in the middle of the one that may not be repeated.
-    let mut again = Run::read(&again.write()).unwrap();
+    let mut again = Run::read(again.write()).unwrap();
     assert_eq!(again.step(), Step::Ask { tools: true });
     assert_eq!(told(&again), "U A3 T1 T2 T3!");
     let words = again.messages()[4].result().unwrap().text();

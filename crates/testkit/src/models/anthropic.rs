@@ -143,3 +143,12 @@ fn usage(turn: &Turn) -> Value {
         "output_tokens_details": {"thinking_tokens": tokens.reasoning},
     })
 }
+
+/// Why the true API would not take a request: where tools were used, there have to be tools.
+pub(super) fn refusal(request: &Value) -> Option<String> {
+    let blocks = request["messages"].as_array()?.iter().filter_map(|message| message["content"].as_array()).flatten();
+    let mut used = blocks.filter(|block| block["type"] == "tool_use" || block["type"] == "tool_result");
+    let has_none = request["tools"].as_array().is_none_or(Vec::is_empty);
+    (has_none && used.next().is_some())
+        .then(|| "Requests which include `tool_use` or `tool_result` blocks must define tools.".to_owned())
+}

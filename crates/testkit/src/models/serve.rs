@@ -15,7 +15,7 @@ use hyper::body::{Body, Frame, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -89,11 +89,15 @@ async fn answer(
         }
         path => return Ok(whole(404, format!("{{\"error\":{{\"message\":\"there is no {path}\"}}}}"))),
     };
+    let request: Value = serde_json::from_slice(&body).unwrap_or_default();
+    if let (Wire::Anthropic, Some(words)) = (&wire, super::anthropic::refusal(&request)) {
+        let error = json!({"type": "invalid_request_error", "message": words});
+        return Ok(whole(400, json!({"type": "error", "error": error}).to_string()));
+    }
     let Some(turn) = models.state().turns.pop_front() else {
         return Ok(whole(400, "{\"error\":{\"message\":\"the script is over\"}}".to_owned()));
     };
     gone.store(turn.has(&Fault::GoneAfter), Ordering::Relaxed);
-    let request: Value = serde_json::from_slice(&body).unwrap_or_default();
     for fault in &turn.faults {
         match fault {
             Fault::Status(status, headers, body) => {

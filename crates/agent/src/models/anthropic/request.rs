@@ -3,7 +3,8 @@
 //! What was read from this wire goes back as it came. What others said is built anew, without what only they can read.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
+use std::sync::LazyLock;
 
 use serde::Serialize;
 use wharf_protocol::{BlockKind, Json, Message, Role};
@@ -29,6 +30,8 @@ pub(super) struct Request<'a> {
     output_config: Option<OutputConfig<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<ToolSpec<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<ToolChoice>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     system: Vec<SystemText<'a>>,
     messages: Vec<Spoken<'a>>,
@@ -49,6 +52,11 @@ struct OutputConfig<'a> {
 struct Format<'a> {
     r#type: &'static str,
     schema: &'a Json,
+}
+
+#[derive(Serialize)]
+struct ToolChoice {
+    r#type: &'static str,
 }
 
 #[derive(Serialize)]
@@ -113,6 +121,7 @@ impl<'a> Request<'a> {
         let options = ask.options;
         let cache = options.cache.map(cache_control);
         let budget_tokens = options.thinking.map(|budget| budget.max(LEAST_THINKING));
+        let tools = tools(ask, cache);
         Self {
             model,
             max_tokens: match budget_tokens {
@@ -128,7 +137,8 @@ impl<'a> Request<'a> {
                 .schema
                 .as_ref()
                 .map(|schema| OutputConfig { format: Format { r#type: "json_schema", schema } }),
-            tools: tools(ask, cache),
+            tool_choice: (ask.tools.is_empty() && !tools.is_empty()).then_some(ToolChoice { r#type: "none" }),
+            tools,
             system: system(ask.messages, cache),
             messages: messages(ask.messages),
         }
@@ -139,16 +149,30 @@ fn cache_control(cache: Cache) -> CacheControl {
     CacheControl { r#type: "ephemeral", ttl: cache.as_str() }
 }
 
-/// The mark on the last tool covers all of them.
+/// The tools that are told of. A conversation in which some were used is refused without any, even if none may be used
+/// any more: then it is told of those there are, or at least of their names.
 fn tools<'a>(ask: &Ask<'a>, cache: Option<CacheControl>) -> Vec<ToolSpec<'a>> {
-    let last = ask.tools.len().saturating_sub(1);
-    let specs = ask.tools.iter().enumerate().map(|(place, tool)| ToolSpec {
+    let used = || ask.messages.iter().flat_map(Message::calls).map(|call| &*call.name);
+    let told = if ask.tools.is_empty() && used().next().is_some() { ask.known } else { ask.tools };
+    let specs = told.iter().map(|tool| ToolSpec {
         name: &tool.name,
         description: &tool.description,
         input_schema: &tool.input_schema,
-        cache_control: cache.filter(|_| place == last),
+        cache_control: None,
     });
-    specs.collect()
+    let mut specs: Vec<ToolSpec<'a>> = specs.collect();
+    if specs.is_empty() {
+        static ANYTHING: LazyLock<Json> = LazyLock::new(|| serde_json::json!({"type": "object"}).into());
+        let names: BTreeSet<&str> = used().collect();
+        let gone = "This tool is not there any more.";
+        let spec = |name| ToolSpec { name, description: gone, input_schema: &ANYTHING, cache_control: None };
+        specs.extend(names.into_iter().map(spec));
+    }
+    // The mark on the last one covers all of them.
+    if let Some(last) = specs.last_mut() {
+        last.cache_control = cache;
+    }
+    specs
 }
 
 fn system(messages: &[Message], cache: Option<CacheControl>) -> Vec<SystemText<'_>> {

@@ -43,7 +43,7 @@ async fn drive(model: &dyn Model, run: &mut Run, options: &AskOptions) -> Result
         match run.step() {
             Step::Ask { .. } => {
                 let messages = run.messages().to_vec();
-                let ask = Ask { messages: &messages, tools: &tools, options, listener: &listener };
+                let ask = Ask { messages: &messages, tools: &tools, known: &tools, options, listener: &listener };
                 let answer = model.ask(&ask).await?;
                 run.answered(answer, |name| tools.iter().find(|tool| &*tool.name == name).map(|tool| tool.hints));
             }

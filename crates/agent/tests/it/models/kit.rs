@@ -65,6 +65,8 @@ pub(crate) fn in_memory(fake: &FakeModels) -> HttpClient {
 pub(crate) struct Question {
     pub(crate) messages: Vec<Message>,
     pub(crate) tools: Vec<Offered>,
+    /// Tools that may not be called, and are only known.
+    pub(crate) known: Vec<Offered>,
     pub(crate) options: AskOptions,
 }
 
@@ -86,8 +88,9 @@ impl Question {
     pub(crate) async fn ask(&self, model: &dyn Model) -> Result<(Answer, Vec<Delta>), ModelError> {
         let heard = Mutex::new(Vec::new());
         let listener = |delta: Delta| heard.lock().unwrap().push(delta);
-        let Self { messages, tools, options } = self;
-        let answer = model.ask(&Ask { messages, tools, options, listener: &listener }).await?;
+        let Self { messages, tools, known, options } = self;
+        let known = if tools.is_empty() { known } else { tools };
+        let answer = model.ask(&Ask { messages, tools, known, options, listener: &listener }).await?;
         Ok((answer, heard.into_inner().unwrap()))
     }
 }

@@ -70,7 +70,7 @@ fn conversation() -> Question {
         Message::text(Role::User, "And?"),
     ];
     let options = AskOptions { max_tokens: 100, ..AskOptions::default() };
-    Question { messages, tools: vec![tool("look"), tool("leap")], options }
+    Question { messages, tools: vec![tool("look"), tool("leap")], options, ..Question::default() }
 }
 
 #[tokio::test(start_paused = true)]
@@ -239,4 +239,27 @@ async fn headers_and_paths_are_those_of_the_wire() {
     openai-endpoint POST /v1/chat/completions accept authorization content-length content-type host user-agent
     ollama POST /v1/chat/completions accept authorization content-length content-type host user-agent
     "#);
+}
+
+#[tokio::test]
+async fn who_may_call_nothing_is_still_told_of_the_tools_that_were_used_where_the_wire_wants_that() {
+    let told = async |adapter: Adapter, known: Vec<wharf_protocol::Offered>| {
+        let mut question = Question { tools: Vec::new(), known, ..conversation() };
+        question.options.cache = Some(Cache::FiveMinutes);
+        let sent = sent(adapter, &question).await;
+        let tools = sent["tools"].as_array().cloned().unwrap_or_default();
+        let names: Vec<String> = tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect();
+        (names, sent["tool_choice"]["type"].clone(), tools.last().map(|tool| tool["cache_control"]["ttl"].clone()))
+    };
+    for adapter in ALL {
+        let (names, choice, marked) = told(adapter, vec![tool("look"), tool("leap")]).await;
+        if adapter != Adapter::Anthropic {
+            assert_eq!((names.len(), choice), (0, Value::Null), "{adapter:?}");
+            continue;
+        }
+        // As before, so that what is cached stays good.
+        assert_eq!((names, choice, marked.unwrap()), (vec!["look".into(), "leap".into()], "none".into(), "5m".into()));
+        // Nobody knows them any more; their names are in the conversation.
+        assert_eq!(told(adapter, Vec::new()).await.0, ["look"]);
+    }
 }

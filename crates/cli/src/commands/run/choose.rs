@@ -32,6 +32,13 @@ pub(super) async fn model(
     // What a model says itself counts more than what is around.
     let get = |name: &str| config.and_then(|config| config.variable(name, &around)).or_else(|| around(name));
     let http = |url: &str| client(url).map_err(|misuse| misuse.what);
+    if let Some((config, unset)) = config.and_then(|config| Some((config, config.unset(&around)?))) {
+        let hint = format!("set {unset}, or write the key itself");
+        return Err(misuse(
+            format!("the model `{}` takes its key from {unset}, which is not set", config.label()),
+            Some(&hint),
+        ));
+    }
     let emulate_tools = run.emulate_tools || config.is_some_and(|config| config.emulate_tools);
     let providers = Providers { variable: &get, http: &http, emulate_tools };
     let invalid = |error: InvalidModel| misuse(error.to_string(), Some(&error.hint));

@@ -59,6 +59,13 @@ pub(super) fn servers(config: &ModelConfig) -> Result<Vec<Server>, Misuse> {
         .map_err(|error| misuse(format!("the model `{label}` has an `mcp_tool_filter` with {error}"), None))?;
     for server in &mut servers {
         let settings = &mut server.settings;
+        if allowed.is_some() && settings.tools.allowed.is_some() {
+            let what = format!(
+                "the model `{label}` has an `mcp_tool_filter`, and its server `{}` one of its own",
+                server.name
+            );
+            return Err(misuse(what, Some("leave out one of them")));
+        }
         settings.tools.allowed = allowed.clone().or(settings.tools.allowed.take());
         settings.tools.descriptions.extend(config.mcp_tool_description_overrides.clone().unwrap_or_default());
         settings.connect_timeout = settings.connect_timeout.or(config.connecting());

@@ -133,7 +133,7 @@ impl Screen {
             }
             Stop::Limit(limit) => {
                 let more = "give more: --max-turns, --max-tool-calls, --max-tokens, --max-cost or --max-time";
-                let hint = match file {
+                let hint = match file.filter(|_| result.final_response.is_none()) {
                     Some(file) => format!("{more}, with --resume {}", file.display()),
                     None => more.to_owned(),
                 };

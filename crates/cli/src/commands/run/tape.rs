@@ -49,7 +49,7 @@ pub(super) async fn thread(
     let unwritable = |error: std::io::Error| misuse(format!("{shown} cannot be written: {error}"), None);
     let keys = Interface::ALL.into_iter().filter_map(Interface::key_variable);
     let mut secrets: Vec<Secret> = keys.filter_map(|name| variable(&[name])).map(Secret::from).collect();
-    secrets.extend(config.into_iter().flat_map(ModelConfig::secrets));
+    secrets.extend(config.into_iter().flat_map(|config| config.secrets(&|name| variable(&[name]))));
     let recorder = open(file).and_then(|file| Recorder::new(file, &secrets)).map_err(unwritable)?;
     Ok((recorder.model(model), Tape::Recording(recorder)))
 }

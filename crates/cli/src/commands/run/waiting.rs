@@ -48,7 +48,8 @@ impl Waiting {
 
     /// Makes room for something else.
     pub(super) fn erase(&mut self) {
-        if std::mem::take(&mut self.drawn) {
+        // Who asks has made room already, and is not to be wiped away.
+        if std::mem::take(&mut self.drawn) && !is_asking() {
             write("\r\u{1b}[2K");
         }
     }

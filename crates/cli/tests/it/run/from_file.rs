@@ -108,11 +108,17 @@ fn a_file_that_names_no_usable_model_says_which_and_why() {
     let manual = json!({"id": "old", "model_name": "t.json", "interface": "manual", "mcp_urls_dict": {"a": "uvx a"}});
     let servers = json!({"id": "odd", "model_name": "x", "interface": "claude_tool",
         "mcp_urls_dict": {"a": "", "b": "https://", "c": {"url": "https://c.example", "timeout": 3}}});
+    let key = json!({"id": "mine", "model_name": "x", "interface": "openai", "endpoint_base_url": "http://127.0.0.1:1",
+        "endpoint_api_key": "${NOT_SET_ANYWHERE}"});
+    let filters = json!({"id": "twice", "model_name": "x", "interface": "claude_tool", "mcp_tool_filter": ["a"],
+        "mcp_urls_dict": {"s": {"command": "true", "tools": {"allow": ["b"]}}}});
     let told = [
         told(&json!([model("one"), model("two")]), &[]),
         told(&json!([model("one"), model("two")]), &["-m", "three"]),
         told(&manual, &[]),
         told(&servers, &[]),
+        told(&key, &[]),
+        told(&filters, &[]),
     ];
     insta::assert_snapshot!(told.join("\n"));
 }

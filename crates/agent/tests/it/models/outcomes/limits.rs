@@ -37,7 +37,8 @@ async fn the_limit_of_calls_leaves_a_last_word_without_tools_or_lets_the_model_g
         };
         let turns = || looks().into_iter().chain([who.says("enough")]);
         let offers = |body: &Value| match who {
-            Who::Native(_) => body.get("tools").is_some(),
+            // Who has used tools has to be told of some; that none may be called is said beside them.
+            Who::Native(_) => body.get("tools").is_some() && body["tool_choice"]["type"] != "none",
             Who::Emulated => body.get("response_format").is_some(),
         };
         let trial = Trial::new(who, turns()).within(limits(ExitBehavior::End));
