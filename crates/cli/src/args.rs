@@ -153,6 +153,7 @@ pub(crate) enum Command {
     /// Run a model over the tools of the servers
     #[command(after_help = "Examples:\n  wharf run 'What time is it in Tokyo?' --mcp 'time=uvx mcp-server-time'\n  \
         wharf run -m anthropic:claude-sonnet-4-5 --strict --allow 'mcp__git__*' --json 'Commit this'\n  \
+        wharf run --models models.yaml -m agent-claude 'Which drugs were approved this year?'\n  \
         wharf run -m scripted:turns.yaml --record run.jsonl 'How much is 1 and 2?'")]
     Run(Box<crate::commands::run::Run>),
     /// Tell how many tokens each server costs in a model's context; with -v, or for one server, each tool
