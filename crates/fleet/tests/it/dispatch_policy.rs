@@ -177,20 +177,20 @@ async fn what_is_decided_about_a_tool_holds_for_the_policy_that_decided_it_and_f
     let fake = Fake::echo();
     let catalog = catalog(vec![notes("send", json!({}), fake.clone()), notes("look", json!({}), fake.clone())]);
     let dispatcher = |policy: Value| Dispatcher::new(serde_json::from_value(policy).unwrap());
-    let open = dispatcher(json!({"allow": ["look", "send"]}));
+    let open = dispatcher(json!({"allow": ["send", "look"]}));
     let closed = dispatcher(json!({"allow": ["look"], "deny": ["send"]}));
     let careful = dispatcher(json!({"deny": ["send arg.what=secret"]}));
+    let refuses = async |dispatcher: &Dispatcher, tool: &str, what: &str| {
+        read(dispatcher, &catalog, &format!("mcp__notes__{tool}"), json!({"what": what})).await.starts_with("error:")
+    };
     // Each in turn and more than once: they share the tools, and nothing else.
     for _ in 0..3 {
-        for (what, refuses) in [("secret", true), ("news", false)] {
-            let send = async |dispatcher: &Dispatcher| {
-                read(dispatcher, &catalog, "mcp__notes__send", json!({"what": what})).await.starts_with("error:")
-            };
-            assert!(!send(&open).await && send(&closed).await);
-            assert_eq!(send(&careful).await, refuses, "{what}");
-            let looks = read(&closed, &catalog, "mcp__notes__look", json!({"what": what})).await;
-            assert!(!looks.starts_with("error:"), "{looks}");
-        }
+        assert!(!refuses(&open, "send", "news").await && !refuses(&open, "send", "news").await);
+        assert!(refuses(&closed, "send", "news").await && refuses(&closed, "send", "news").await);
+        assert!(!refuses(&closed, "look", "news").await);
+        // What is decided by arguments is decided for each call.
+        assert!(!refuses(&careful, "send", "news").await && refuses(&careful, "send", "secret").await);
+        assert!(refuses(&careful, "send", "secret").await && !refuses(&careful, "send", "news").await);
     }
 }
 
