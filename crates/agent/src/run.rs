@@ -105,7 +105,8 @@ impl Run {
     }
 
     /// Reads a run that was written down, and makes it ready to go on. A call that was under way then may have run: one
-    /// that does no harm is made again, of the others the model is told that nobody knows.
+    /// that does no harm is made again, of the others the model is told that nobody knows. A run that somebody ended, or that
+    /// ended because a model or a tool failed, goes on where that happened.
     ///
     /// # Errors
     /// If the text is no run, or one of a version that is not known here.
@@ -118,8 +119,11 @@ impl Run {
         if *given > run.messages.len() {
             return Err(InvalidRun("it has lost messages".to_owned()));
         }
-        if let State::Call { open } = state {
-            open.iter_mut().for_each(Open::recover);
+        match state {
+            State::Call { open } => open.iter_mut().for_each(Open::recover),
+            // Whoever goes on with it wants it tried again.
+            State::Done(Stop::ModelFailed(_) | Stop::ToolFailed(_) | Stop::Cancelled) => run.ask_next(),
+            State::Ask { .. } | State::Done(_) => {}
         }
         Ok(run)
     }
@@ -364,6 +368,11 @@ impl Run {
             };
             self.messages.push(Message::returned(call.id, output));
         }
+        self.ask_next();
+    }
+
+    /// The model is to be asked, with tools unless there may be no more calls.
+    fn ask_next(&mut self) {
         let over = self.progress.reached.iter().any(|limit| matches!(limit, Limit::ToolCalls { .. }));
         self.progress.state = State::Ask { last: over && self.progress.limits.exit_behavior == ExitBehavior::End };
     }

@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ impl Checkpoint for CheckpointFile {
         Box::pin(async move {
             let mut turn = Arc::clone(&self.written).lock_owned().await;
             // Whoever fails to write leaves nothing here, and the next one begins anew.
-            let written = turn.take().filter(|written| written.can_take(run));
+            let written = turn.take().filter(|written| written.can_take(run) && written.is_there(&self.path));
             let mut text = run.write_since(written.as_ref().map_or(0, |written| written.messages));
             text.push('\n');
             let (path, session_id, messages) = (self.path.clone(), run.session_id().to_owned(), run.messages().len());
@@ -99,6 +99,13 @@ impl Written {
         let last = self.messages.checked_sub(1).and_then(|last| run.messages().get(last));
         let is_same = self.session_id == run.session_id() && self.last == digest(last);
         is_same && self.added <= SLACK + 4 * self.whole
+    }
+
+    /// Whether the file is still the one at its place.
+    fn is_there(&self, path: &Path) -> bool {
+        let id = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
+        let (ours, there) = (self.file.metadata().map(id), std::fs::metadata(path).map(id));
+        matches!((ours, there), (Ok(ours), Ok(there)) if ours == there)
     }
 
     fn add(mut self, text: &str) -> io::Result<Self> {

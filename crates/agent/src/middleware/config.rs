@@ -270,6 +270,13 @@ mod tests {
     }
 
     #[test]
+    fn the_guide_tells_what_holds_where_nothing_is_said() {
+        let guide = include_str!("../../../../docs/running.md");
+        let told = guide.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
+        assert_eq!(serde_json::from_str::<Middleware>(told).unwrap(), Middleware::default());
+    }
+
+    #[test]
     fn what_is_set_is_read_and_what_nobody_knows_is_refused() {
         let set: Middleware = serde_json::from_str(
             r#"{"limits": {"tool_call_limit": 3, "exit_behavior": "continue", "token_limit": 9, "cost_limit_usd": 0.5,

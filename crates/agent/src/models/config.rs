@@ -88,6 +88,9 @@ pub struct ModelConfig {
     /// Whether tools are told to it in words, for one that has never heard of them.
     #[serde(default)]
     pub emulate_tools: bool,
+    /// Whether it has servers that it does not name.
+    #[serde(skip)]
+    is_agent: bool,
 }
 
 /// A text that holds no models.
@@ -177,7 +180,7 @@ impl ModelConfig {
 
     /// How far a run of it may go. A model without servers answers at once, and needs no limits.
     pub fn limits(&self) -> Limits {
-        if self.servers().is_none() {
+        if !self.is_agent() {
             return Limits::default();
         }
         let limits = self.middleware().limits;
@@ -187,7 +190,7 @@ impl ModelConfig {
 
     /// What stands around it: what is set for agents is for agents only.
     pub fn middleware(&self) -> Middleware {
-        self.servers().and(self.agent_middleware.clone()).unwrap_or_default()
+        self.agent_middleware.clone().filter(|_| self.is_agent()).unwrap_or_default()
     }
 
     /// How long one attempt to ask may take.
@@ -205,7 +208,14 @@ impl ModelConfig {
         self.mcp_sse_read_timeout.and_then(seconds)
     }
 
-    /// Its servers, if it is an agent.
+    /// The same with servers that it does not name itself: it is an agent, and what is for agents is for it.
+    #[must_use]
+    pub fn with_servers_besides(mut self) -> Self {
+        self.is_agent = true;
+        self
+    }
+
+    /// Its servers, if it names some.
     pub fn servers(&self) -> Option<&Map<String, Value>> {
         self.mcp_urls_dict.as_ref().filter(|servers| !servers.is_empty())
     }
@@ -234,6 +244,10 @@ impl ModelConfig {
         let keys = [&self.endpoint_api_key, &self.anthropic_api_key].into_iter().flatten();
         let keys = keys.filter_map(|key| from_variable(key).map_or_else(|| Some(key.clone()), known));
         keys.map(Secret::from).collect()
+    }
+
+    fn is_agent(&self) -> bool {
+        self.is_agent || self.servers().is_some()
     }
 
     fn written_key(&self) -> Option<&str> {
@@ -369,6 +383,7 @@ mod tests {
         let plain = one(&text(""));
         assert_eq!((plain.limits(), plain.middleware()), (Limits::default(), Middleware::default()));
         assert_eq!((plain.servers(), plain.attempt()), (None, Some(Duration::from_millis(2500))));
+        assert_eq!(plain.with_servers_besides().limits(), agent.limits());
     }
 
     #[test]

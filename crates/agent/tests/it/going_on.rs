@@ -38,6 +38,24 @@ fn what_was_written_over_several_lines_is_read_as_it_was() {
     assert_eq!(again.messages(), run.messages());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_run_that_was_ended_or_whose_model_failed_goes_on_where_it_was() {
+    let (failing, tools) = (Arc::new(Fake::new([Ok(one_call("1"))])), Bench::new());
+    let mut run = new_run(Limits::default());
+    let result = finish(&agent(&failing, &tools), &mut run).await;
+    assert!(matches!(result.stop, Stop::ModelFailed(_)), "{:?}", result.stop);
+    let mut cancelled = after(1);
+    cancelled.step();
+    cancelled.interrupt(Stop::Cancelled);
+    for run in [run, cancelled] {
+        let mut again = Run::read(run.write()).unwrap();
+        let model = Arc::new(Fake::new([Ok(answer("42", &[]))]));
+        let result = finish(&agent(&model, &tools), &mut again).await;
+        assert_eq!((result.final_response.as_deref(), result.stop), (Some("42"), Stop::Completed));
+    }
+    assert_eq!(tools.log(), ["1 begins", "1 ends"], "what has ended is not done again");
+}
+
 #[test]
 fn more_calls_are_for_a_run_that_waits_for_its_last_word_too() {
     let mut run = new_run(Limits { tool_calls: 0, ..Limits::default() });
@@ -104,7 +122,7 @@ async fn a_file_is_written_anew_before_it_is_mostly_old() {
 }
 
 #[tokio::test]
-async fn a_run_by_the_same_name_is_not_taken_for_the_one_before() {
+async fn a_run_by_the_same_name_is_not_taken_for_the_one_before_nor_another_file_for_the_same() {
     use wharf_agent::Checkpoint as _;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.jsonl");
@@ -123,6 +141,10 @@ async fn a_run_by_the_same_name_is_not_taken_for_the_one_before() {
         assert_eq!(CheckpointFile::read(&path).await.unwrap().messages(), other.messages());
         go_on(&mut other, turn);
     }
+    // Nor is a file that somebody took away.
+    std::fs::remove_file(&path).unwrap();
+    file.save(&other).await.unwrap();
+    assert_eq!(CheckpointFile::read(&path).await.unwrap().messages(), other.messages());
 }
 
 #[tokio::test(start_paused = true)]

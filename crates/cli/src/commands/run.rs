@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use wharf::agent::middleware::Middleware;
 use wharf::agent::models::ModelConfig;
-use wharf::agent::{Agent, AgentResult, CheckpointFile, EventSink, Model, Run as AgentRun, ServerStatus, Stop, Turns};
+use wharf::agent::{
+    Agent, AgentResult, Checkpoint as _, CheckpointFile, EventSink, Model, Run as AgentRun, ServerStatus, Stop, Turns,
+};
 use wharf::fleet::dispatch::{Condition, Rule, Spill, Then};
 use wharf::fleet::{Dispatcher, Fleet, State, Status, Turn};
 use wharf::{Message, Role, Tools};
@@ -171,7 +173,7 @@ fn with_own_servers(globals: &Globals, run: &Run) -> Globals {
 
 async fn prepare(globals: &Globals, run: &Run) -> Result<Prepared, Misuse> {
     let output = if globals.json { Output::Json } else { run.output };
-    let config = config::chosen(run)?;
+    let config = config::chosen(run, globals)?;
     let agent_run = match (&run.resume, &run.prompt) {
         (Some(file), _) => {
             let mut written = CheckpointFile::read(file)
@@ -192,6 +194,11 @@ async fn prepare(globals: &Globals, run: &Run) -> Result<Prepared, Misuse> {
             AgentRun::new(shown::session_id(), system.into_iter().chain(asked).collect(), limits)
         }
     };
+    if let Some(file) = &run.checkpoint {
+        // What cannot be written down is known before anything is done.
+        let written = CheckpointFile::new(file).save(&agent_run).await;
+        written.map_err(|error| misuse(format!("the run cannot be written down: {error}"), None))?;
+    }
     let (model, tape) = tape::thread(run, config.as_ref(), globals).await?;
     Ok(Prepared { model, config, run: agent_run, tape, output })
 }
@@ -235,6 +242,11 @@ async fn converse(
         return missing.iter().map(Exit::from).max().unwrap_or(Exit::Unreachable);
     }
     let Prepared { model, config, run: mut agent_run, tape, output } = prepared;
+    if let (Some(config), false, true) = (&config, globals.quiet, tape.is_patient()) {
+        for words in config::strangers(config, &fleet.catalog()) {
+            render::warning(&words);
+        }
+    }
     let screen = Arc::new(Screen::new(globals, output));
     let sink: Arc<dyn EventSink> = match output {
         Output::StreamJson => Arc::new(Stream::new()),

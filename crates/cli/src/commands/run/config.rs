@@ -4,18 +4,19 @@ use std::path::Path;
 
 use wharf::agent::Limits;
 use wharf::agent::models::{Interface, ModelConfig, ModelSpec};
-use wharf::fleet::catalog::Pattern;
+use wharf::fleet::catalog::{Named, Pattern};
 use wharf::fleet::config::simple;
-use wharf::fleet::{Scope, Server};
+use wharf::fleet::{Catalog, Entry, Scope, Server};
 
 use super::Run;
 use super::choose::text_of;
+use crate::args::Globals;
 use crate::render;
 use crate::servers::{Misuse, misuse};
 use crate::surroundings::variables;
 
 /// The model of the file that is meant: the only one, or the one that `-m` names.
-pub(super) fn chosen(run: &Run) -> Result<Option<ModelConfig>, Misuse> {
+pub(super) fn chosen(run: &Run, globals: &Globals) -> Result<Option<ModelConfig>, Misuse> {
     let Some(file) = &run.models else { return Ok(None) };
     let shown = file.display();
     let mut models = ModelConfig::parse(&text_of(file)?)
@@ -38,7 +39,7 @@ pub(super) fn chosen(run: &Run) -> Result<Option<ModelConfig>, Misuse> {
         let beside = file.parent().unwrap_or(Path::new("")).join(&model.model_name);
         model.model_name = beside.display().to_string();
     }
-    Ok(Some(model))
+    Ok(Some(if globals.mcp.is_empty() { model } else { model.with_servers_besides() }))
 }
 
 /// By its name in the file, or by the one it would have on a command line.
@@ -71,6 +72,24 @@ pub(super) fn servers(config: &ModelConfig) -> Result<Vec<Server>, Misuse> {
         settings.connect_timeout = settings.connect_timeout.or(config.connecting());
     }
     Ok(servers)
+}
+
+/// What a model says about tools that no server has.
+pub(super) fn strangers(config: &ModelConfig, catalog: &Catalog) -> Vec<String> {
+    let is_there = |name: &str| {
+        let fits = |pattern: &Pattern, entry: &Entry| {
+            let (server, tool) = (entry.server.as_ref(), &*entry.tool.name);
+            pattern.fits_tool(&Named { visible: &entry.name, server, tool })
+        };
+        Pattern::read(name).is_ok_and(|pattern| catalog.entries().iter().any(|entry| fits(&pattern, entry)))
+    };
+    let filter = config.mcp_tool_filter.iter().flatten().map(|name| ("mcp_tool_filter", name));
+    let overrides = config.mcp_tool_description_overrides.iter().flatten();
+    let overrides = overrides.map(|(name, _)| ("mcp_tool_description_overrides", name));
+    let limits = config.agent_middleware.iter().flat_map(|layers| &layers.limits.per_tool);
+    let limits = limits.map(|(name, _)| ("per_tool_limit", name));
+    let named = filter.chain(overrides).chain(limits).filter(|(_, name)| !is_there(name));
+    named.map(|(key, name)| format!("`{key}` names `{name}`, and there is no such tool")).collect()
 }
 
 /// How far a run may go: as the command line says, or as usual.

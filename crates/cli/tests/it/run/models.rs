@@ -211,6 +211,8 @@ fn a_run_that_ended_at_a_limit_goes_on_when_it_is_given_more() {
     assert!(ended.err.contains("give more") && ended.err.contains(&format!("--resume {file}")), "{}", ended.err);
     let again = provider.run(&server, &["-m", "anthropic:x", "--resume", file]);
     assert!(again.code == 1 && again.err.contains("was reached"), "its limits are those it had: {}", again.err);
+    let nowhere = provider.run(&server, &["-m", "anthropic:x", "--checkpoint", "/no/such/folder/run", "How much?"]);
+    assert!(nowhere.code == 2 && nowhere.err.contains("cannot be written down"), "{}", nowhere.err);
     let more = provider.run(&server, &["-m", "anthropic:x", "--max-turns", "2", "--resume", file]);
     assert_eq!((more.code, more.out.as_str()), (0, "It is 42.\n"), "{}", more.err);
 }
