@@ -6,6 +6,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Mutex;
 use wharf_protocol::{BoxFuture, Message};
@@ -14,6 +15,9 @@ use crate::{InvalidRun, Run};
 
 /// How much may be added to a file before it is written anew, besides four times what it began with.
 const SLACK: usize = 1 << 20;
+
+/// How long writing may take: a disk that hangs does not keep a run from going on.
+const LONGEST: Duration = Duration::from_secs(30);
 
 /// Writes runs down.
 pub trait Checkpoint: Send + Sync {
@@ -65,7 +69,7 @@ impl CheckpointFile {
 
 impl Checkpoint for CheckpointFile {
     fn save<'a>(&'a self, run: &'a Run) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(async move {
+        let saving = async move {
             let mut turn = Arc::clone(&self.written).lock_owned().await;
             // Whoever fails to write leaves nothing here, and the next one begins anew.
             let written = turn.take().filter(|written| written.can_take(run) && written.is_there(&self.path));
@@ -90,6 +94,10 @@ impl Checkpoint for CheckpointFile {
             });
             let written = writing.await.map_err(|error| error.to_string())?;
             written.map_err(|error| format!("{}: {error}", self.path.display()))
+        };
+        Box::pin(async move {
+            let late = |_| Err(format!("{}: it takes longer than {LONGEST:?}", self.path.display()));
+            tokio::time::timeout(LONGEST, saving).await.unwrap_or_else(late)
         })
     }
 }

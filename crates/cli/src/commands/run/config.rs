@@ -86,10 +86,11 @@ pub(super) fn strangers(config: &ModelConfig, catalog: &Catalog) -> Vec<String> 
     let filter = config.mcp_tool_filter.iter().flatten().map(|name| ("mcp_tool_filter", name));
     let overrides = config.mcp_tool_description_overrides.iter().flatten();
     let overrides = overrides.map(|(name, _)| ("mcp_tool_description_overrides", name));
-    let limits = config.agent_middleware.iter().flat_map(|layers| &layers.limits.per_tool);
-    let limits = limits.map(|(name, _)| ("per_tool_limit", name));
-    let named = filter.chain(overrides).chain(limits).filter(|(_, name)| !is_there(name));
-    named.map(|(key, name)| format!("`{key}` names `{name}`, and there is no such tool")).collect()
+    let named = filter.chain(overrides).filter(|(_, name)| !is_there(name));
+    // Limits are for one tool each, by the name that the model calls it by.
+    let limits = config.agent_middleware.iter().flat_map(|layers| layers.limits.per_tool.keys());
+    let limits = limits.filter(|name| catalog.get(name).is_none()).map(|name| ("per_tool_limit", name));
+    named.chain(limits).map(|(key, name)| format!("`{key}` names `{name}`, and there is no such tool")).collect()
 }
 
 /// How far a run may go: as the command line says, or as usual.

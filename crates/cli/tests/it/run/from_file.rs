@@ -51,6 +51,8 @@ fn a_model_of_a_file_has_its_own_servers_and_only_the_tools_it_wants_as_it_descr
         &json!([
             {"id": "agent", "model_name": "claude-sonnet-4-5", "model_provider": "anthropic", "interface": "langchain",
              "mcp_urls_dict": {"mine": server.command_line()}, "mcp_tool_filter": ["add", "ad"],
+             "agent_middleware": {"limits": {"per_tool_limit": {"add": 1, "mcp__mine__add": 9}},
+                 "prompt_caching": {"enabled": false}},
              "mcp_tool_description_overrides": {"add": "Adds, and nothing else."}, "system_prompt": "Be exact.",
              "anthropic_base_url": url, "anthropic_api_key": "0wn-k3y", "temperature": 0.7, "max_tokens": 99},
             {"id": "plain", "model_name": "claude-sonnet-4-5", "interface": "claude_tool", "temperature": null,
@@ -64,7 +66,10 @@ fn a_model_of_a_file_has_its_own_servers_and_only_the_tools_it_wants_as_it_descr
     assert_eq!(told["servers"].as_array().unwrap().len(), 1, "what is configured is left out");
     let asked = &provider.models.bodies()[0];
     assert_eq!(names(asked), ["mcp__mine__add", "read_output"]);
-    assert_eq!(ran.err, "warning: `mcp_tool_filter` names `ad`, and there is no such tool\n");
+    insta::assert_snapshot!(ran.err, @"
+    warning: `mcp_tool_filter` names `ad`, and there is no such tool
+    warning: `per_tool_limit` names `add`, and there is no such tool
+    ");
     assert_eq!(asked["tools"][0]["description"], "Adds, and nothing else.");
     assert_eq!((&asked["temperature"], &asked["max_tokens"]), (&json!(0.7), &json!(99)));
     assert!(asked["system"].to_string().contains("Be exact."));
