@@ -1,5 +1,6 @@
 //! Ctrl-C, SIGTERM and a terminal that went away: everything that is open is closed, then we end.
 
+use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use futures_util::future::select_all;
@@ -29,6 +30,10 @@ pub(crate) async fn stoppable<F: Future<Output = Exit>>(fleet: &Fleet, work: imp
     let exit = tokio::select! {
         exit = &mut work => exit,
         () = interruptions.next() => {
+            // The cursor may be anywhere: behind half an answer, or behind what the terminal shows of Ctrl-C.
+            if std::io::stderr().is_terminal() {
+                let _ = writeln!(std::io::stderr());
+            }
             render::note("interrupted; closing the servers (once more to kill them now)");
             stop.send_replace(true);
             tokio::select! {
