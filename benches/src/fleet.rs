@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use wharf::fleet::config::{Launch, OAuthSettings, Reach, Remote, Scope, Server as Configured};
+use wharf::config::{Launch, OAuthSettings, Reach, Remote, Scope, Server as Configured};
 use wharf::fleet::dispatch::{Condition, Hook};
 use wharf::fleet::{Dispatcher, Enlisted, Fleet, FleetOptions, LOCAL_GATE, Policy, REMOTE_GATE, State, Turn};
 use wharf::{Json, ServerName, ToolCall, Tools, TraceEvent, TraceSink};

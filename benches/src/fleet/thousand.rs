@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use wharf::fleet::config::{Reach, Scope, Server};
+use wharf::config::{Reach, Scope, Server};
 use wharf::fleet::{Dispatcher, Enlisted, Fleet, FleetOptions, Policy, State, Turn};
 use wharf::{InProcess, Json, ToolCall, Tools as _};
 

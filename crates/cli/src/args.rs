@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{ColorChoice, Parser, Subcommand, ValueEnum};
 use clap_complete::ArgValueCandidates;
 use wharf::Protocol;
+use wharf::config::import::Host;
 use wharf::fleet::Scope;
-use wharf::fleet::import::Host;
 
 use crate::commands::{prompt::Prompt, prompts::Prompts, read::Read, resources::Resources};
 use crate::complete;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::CommandFactory as _;
 use clap_complete::CompletionCandidate;
 use clap_complete::env::CompleteEnv;
-use wharf::fleet::config::Standing;
+use wharf::config::Standing;
 use wharf::{Protocol, ServerName};
 
 use crate::args::{Args, Globals};

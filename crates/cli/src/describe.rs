@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use wharf::Protocol;
-use wharf::fleet::catalog::Pattern;
-use wharf::fleet::config::{Configured, Launch, Standing, Written, looks_secret};
+use wharf::config::Pattern;
+use wharf::config::{Configured, Launch, Standing, Written, looks_secret};
 use wharf::fleet::{Reach, Settings};
 
 use crate::render::flat;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use wharf::fleet::config::{Problem, Setting, Severity};
+use wharf::config::{Problem, Setting, Severity};
 use wharf::fleet::dispatch::{
     Answer, Approval, Asked, Asker, HookSurroundings, NoAsker, Policy, Question, Rule, USUAL_LIMIT, command_hooks,
 };

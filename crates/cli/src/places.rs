@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
+use wharf::config::{ProjectFile, project_root};
 use wharf::fleet::Scope;
-use wharf::fleet::config::{ProjectFile, project_root};
 
 use crate::args::Globals;
 use crate::servers::Misuse;

@@ -5,8 +5,8 @@ use std::io::{IsTerminal as _, Write as _};
 use anstyle::{AnsiColor, Style};
 use comfy_table::{ContentArrangement, Table, presets};
 use rustix::termios::tcgetwinsize;
+use wharf::config::{Origin, Problem, Severity};
 use wharf::fleet::Scope;
-use wharf::fleet::config::{Origin, Problem, Severity};
 use wharf::{CallError, CallErrorKind, ConnectErrorKind, Evidence, ServerName, Session, SpawnError, Status, fleet};
 
 use crate::args::Globals;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wharf::fleet::config::{Launch, OAuthSettings, Remote, check_url};
+use wharf::config::{Launch, OAuthSettings, Remote, check_url};
 use wharf::fleet::{Reach, Scope, Server};
 use wharf::{Protocol, Secret, ServerName, UnknownProtocol};
 

@@ -12,7 +12,7 @@ mod tests;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use wharf::fleet::config::{
+use wharf::config::{
     Approvals, ApprovalsError, Broken, Configured, DisabledBy, Loaded, Problem, Remote, Rules, Severity, Sources,
     Standing, Variables, Watched, load,
 };

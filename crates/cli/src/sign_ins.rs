@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wharf::auth::{Authority, Client, FileStore, OAuth, OAuthError, OAuthOptions, Store};
+use wharf::config::{Configured, OAuthSettings, Remote};
 use wharf::fleet::SignIns;
-use wharf::fleet::config::{Configured, OAuthSettings, Remote};
 
 use crate::network;
 use crate::places::{Places, homeless};

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use wharf::Environment;
-use wharf::fleet::config::Variables;
+use wharf::config::Variables;
 
 /// The first of these variables that is set to something.
 #[expect(clippy::disallowed_methods, reason = "the cli is where the environment is read")]

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use serde_json::Value;
-use wharf::fleet::Scope;
-use wharf::fleet::config::{
+use wharf::config::{
     Approvals, ApprovalsError, Configured, EditError, Editor, Existing, Problem, ReadServer, Standing, Written,
     read_server_to_keep,
 };
+use wharf::fleet::Scope;
 use wharf::{InvalidName, ServerName};
 
 use crate::args::Globals;

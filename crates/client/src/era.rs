@@ -11,7 +11,7 @@ use std::str::FromStr;
 use wharf_protocol::{Fields, Json};
 
 pub use memory::Memory;
-pub(crate) use memory::{Verdict, digest};
+pub(crate) use memory::Verdict;
 
 /// The newest revision with a handshake; what we ask for.
 pub(crate) const NEWEST_LEGACY: &str = "2025-11-25";

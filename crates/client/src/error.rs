@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use wharf_auth::AuthRequired;
 use wharf_io::{Exit, SpawnError};
 use wharf_protocol::{Json, Outcome, ServerName, ToolOutput};
 
@@ -189,18 +190,6 @@ pub struct HttpStatus {
     pub retry_after: Option<Duration>,
 }
 
-/// An answer that asks who we are: 401, or 403 with a challenge.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the server wants authorization (HTTP {status}){}", self.quoted())]
-pub struct AuthRequired {
-    /// The status.
-    pub status: u16,
-    /// What it asks for in `WWW-Authenticate`; many servers say nothing.
-    pub challenge: Option<Box<str>>,
-    /// Why we could not sign in, where that was tried.
-    pub reason: Option<Box<str>>,
-}
-
 /// The code that a lost session has where the server gave none.
 const SESSION_TERMINATED: i64 = 32600;
 /// How much of a server's words an error shows.
@@ -223,16 +212,6 @@ impl HttpStatus {
     /// leaves that open.
     pub fn refused(&self) -> bool {
         matches!(self.status, 300..=407 | 410..=499) || (self.status == 503 && self.retry_after.is_some())
-    }
-}
-
-impl AuthRequired {
-    fn quoted(&self) -> String {
-        match (&self.reason, &self.challenge) {
-            (Some(reason), _) => format!("; {reason}"),
-            (None, Some(challenge)) => format!("; it asks for: {challenge}"),
-            (None, None) => String::new(),
-        }
     }
 }
 

@@ -4,7 +4,6 @@
 //! schemas, ends every wait at a deadline, tells apart what failed and what may have run, and starts again after a
 //! crash. How a server is reached is a [`Transport`]; how the host answers what servers ask is a [`Host`].
 
-pub mod auth;
 mod era;
 mod error;
 mod health;
@@ -17,9 +16,7 @@ mod transport;
 mod wire;
 
 pub use era::{Memory, Protocol, UnknownProtocol};
-pub use error::{
-    AuthRequired, CallError, CallErrorKind, ConnectError, ConnectErrorKind, Deadline, Evidence, HttpStatus,
-};
+pub use error::{CallError, CallErrorKind, ConnectError, ConnectErrorKind, Deadline, Evidence, HttpStatus};
 pub use futures_util::future::BoxFuture;
 pub use health::Health;
 pub use host::{Abilities, Elicitation, ElicitationAnswer, Host, LogLevel, NoHost, Notice, Progress, Refusal, Root};
@@ -32,4 +29,5 @@ pub use transport::{
     Frame, HeaderCommand, Http, HttpSse, InProcess, Incoming, InvalidRemote, Keeper, LONGEST_MESSAGE, LastWords, Link,
     OpenError, Outgoing, RemoteOptions, Stdio, Transport, WebSocket, is_reserved_header, session_loss,
 };
+pub use wharf_auth::AuthRequired;
 pub use wharf_protocol::Outcome;

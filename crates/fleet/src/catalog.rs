@@ -3,10 +3,8 @@
 mod choice;
 mod drift;
 mod entry;
-mod naming;
 mod normalise;
 mod own;
-mod pattern;
 mod shelf;
 mod suggest;
 
@@ -17,17 +15,15 @@ use std::sync::{Arc, OnceLock};
 use wharf_client::{BoxFuture, CallError, CallOptions};
 use wharf_protocol::{Json, Offered, ServerName, Tool, ToolOutput};
 
-use crate::config::ToolChoice;
 pub(crate) use choice::LONGEST as LONGEST_DESCRIPTION;
 use choice::{Chooser, capped};
 pub use drift::{Drift, drift};
 pub use entry::{Entry, Metadata};
-pub use naming::{command_name, visible_name};
 pub use normalise::{Normalised, normalise};
 pub use own::{InvalidOwnTool, OwnTool};
-pub use pattern::{InvalidPattern, Named, Pattern};
 pub use shelf::{Note, Shelf, ShelfParts};
 pub(crate) use suggest::nearest;
+use wharf_config::ToolChoice;
 
 /// Whatever carries out the calls of a tool: a server's session, or code of the host. The dispatcher knows no other kind.
 pub trait Callee: Send + Sync {

@@ -32,10 +32,10 @@ pub use reconnection::Reconnection;
 pub use status::{Reason, State, Status};
 
 use crate::catalog::{Catalog, Entry, LONGEST_DESCRIPTION, Shelf};
-use crate::config::{Reach, Scope, Server};
 use clerk::Clerk;
 use connection::{Connection, Stage};
 use member::{Bell, Member, MemberParts, Order};
+use wharf_config::{Reach, Scope, Server};
 
 /// How many servers that cost a process are connected at the same time.
 pub const LOCAL_GATE: usize = 3;

@@ -4,15 +4,13 @@
 //! they offer at one moment. A [`Dispatcher`] carries out calls: it checks, asks, calls, cuts and records.
 
 pub mod catalog;
-pub mod config;
 pub mod dispatch;
 mod fleet;
-pub mod import;
 
 pub use catalog::{Callee, Catalog, Entry, OwnTool, Shelf, ShelfParts, Standing};
-pub use config::{Reach, Scope, Server, Settings};
 pub use dispatch::{Dispatcher, Policy, Turn};
 pub use fleet::{
     Command, Enlisted, Fleet, FleetError, FleetOptions, Hold, Hosts, LOCAL_GATE, Network, Offer, OfferError, Outfit,
     Permits, REMOTE_GATE, Reason, Reconnection, SignInWanted, SignIns, SignsIn, State, Status,
 };
+pub use wharf_config::{Reach, Scope, Server, Settings};

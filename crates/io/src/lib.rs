@@ -3,12 +3,14 @@
 //! This crate knows no MCP and no models. It reads no environment: what a child may see is handed in.
 
 mod child;
+mod digest;
 mod environment;
 mod http;
 mod lines;
 mod managed;
 
 pub use child::{Child, ChildSpec, Exit, Grace, GroupWatcher, LastLines, Pipes, SpawnError};
+pub use digest::digest;
 pub use environment::Environment;
 pub use http::{
     Body, BodyError, Dial, DialTo, Dialed, Event, EventError, Events, HttpClient, HttpError, HttpSettings,

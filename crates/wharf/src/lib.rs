@@ -46,6 +46,12 @@ pub mod server {
     };
 }
 
+/// OAuth sign-in and stored credentials.
+pub use wharf_auth as auth;
+
+/// Configuration files: scopes, entries, approvals, rules and imports.
+pub use wharf_config as config;
+
 /// Many servers: configuration, states, catalogs and dispatch.
 pub use wharf_fleet as fleet;
 
@@ -56,7 +62,6 @@ pub use gather::{
     DescribeError, Gathered, OVERALL_LIMIT, SERVER_LIMIT, SessionStack, all_tools, connect_all, override_descriptions,
     tool_descriptions,
 };
-pub use wharf_client::auth;
 pub use wharf_client::{
     Abilities, AuthRequired, BoxFuture, CallError, CallErrorKind, CallOptions, ConnectError, ConnectErrorKind,
     Deadline, Deadlines, Elicitation, ElicitationAnswer, Evidence, Fault, Frame, HeaderCommand, Health, Host, Http,
@@ -73,5 +78,5 @@ pub use wharf_protocol::{
     Block, BlockKind, CallFailed, Content, ContentKind, Hints, ImageFormat, ImageSource, InvalidName, Item, Json,
     Listed, Message, Offered, Prompt, Quarantined, Resource, ResourceBody, ResourceTemplate, ResultContent, Role,
     Secret, ServerName, Status as ResultStatus, Tool, ToolCall, ToolOutput, ToolRef, ToolResult, ToolTrace, Tools,
-    TraceEvent, TraceFailure, TraceSink, TraceStep, Usage, schema_accepts,
+    TraceEvent, TraceFailure, TraceSink, TraceStep, Usage, command_name, schema_accepts, visible_name,
 };

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use clap::Parser as _;
 use serde_json::{Map, Value, json};
 use wharf::ServerName;
-use wharf::fleet::config::{Problem, Severity};
+use wharf::config::{Problem, Severity};
 use wharf::fleet::{Reach, Scope, Server};
 
 use crate::args::{Add, AddJson, AfterUrl, Globals, Kind};

@@ -4,8 +4,8 @@ use std::io::{IsTerminal as _, Write as _};
 
 use serde::Serialize;
 use serde_json::json;
+use wharf::config::{Approval, Approvals, Change, Configured, Standing};
 use wharf::fleet::Scope;
-use wharf::fleet::config::{Approval, Approvals, Change, Configured, Standing};
 
 use crate::args::{Approve, Globals};
 use crate::exit::Exit;

@@ -16,7 +16,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 use wharf::ServerName;
-use wharf::fleet::config::{Configured, Standing};
+use wharf::config::{Configured, Standing};
 use wharf::fleet::{Fleet, Reason, Status};
 
 use crate::args::Globals;

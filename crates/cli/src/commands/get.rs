@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+use wharf::config::{Broken, Configured, Problem, Standing};
 use wharf::fleet::Status;
-use wharf::fleet::config::{Broken, Configured, Problem, Standing};
 
 use super::list::{self, Row, marked};
 use crate::args::{Get, Globals};

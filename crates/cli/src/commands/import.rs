@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
+use wharf::config::import::{self, Folders, Host, Imported};
+use wharf::config::{Editor, Existing, Severity};
 use wharf::fleet::Scope;
-use wharf::fleet::config::{Editor, Existing, Severity};
-use wharf::fleet::import::{self, Folders, Host, Imported};
 
 use crate::args::{Globals, Import};
 use crate::describe;

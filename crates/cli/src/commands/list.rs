@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anstyle::Style;
 use serde::Serialize;
-use wharf::fleet::config::{Broken, Configured, Origin, Problem, Severity, Standing};
+use wharf::config::{Broken, Configured, Origin, Problem, Severity, Standing};
 use wharf::fleet::{Fleet, Reason, Scope, State, Status};
 
 use crate::args::{Globals, List};

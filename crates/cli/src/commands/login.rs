@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use wharf::auth::{Authority as _, OAuth, OAuthError, OAuthOptions};
-use wharf::fleet::config::Remote;
+use wharf::config::Remote;
 use wharf::fleet::{Fleet, State, Status};
 use wharf::{CallErrorKind, ConnectErrorKind};
 

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use wharf::auth::OAuthError;
+use wharf::config::{Approvals, Editor, Remote};
 use wharf::fleet::Scope;
-use wharf::fleet::config::{Approvals, Editor, Remote};
 
 use crate::args::{Globals, Place, Remove};
 use crate::exit::Exit;

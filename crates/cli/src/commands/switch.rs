@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use wharf::ServerName;
+use wharf::config::Editor;
 use wharf::fleet::Scope;
-use wharf::fleet::config::Editor;
 
 use super::list;
 use crate::args::{Globals, Named};

@@ -1,8 +1,8 @@
 //! A provider's servers: asked for where somebody says so, and never where an organisation has rules of its own.
 
 use serde_json::Value;
+use wharf::config::{CloudText, Problem, Setting, Severity, cloud, load};
 use wharf::fleet::Scope;
-use wharf::fleet::config::{CloudText, Problem, Setting, Severity, cloud, load};
 
 use super::{Setup, approvals};
 use crate::network;

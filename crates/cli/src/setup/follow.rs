@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use wharf::fleet::config::{Loaded, Rules, Sources, load};
+use wharf::config::{Loaded, Rules, Sources, load};
 use wharf::fleet::{Enlisted, Fleet, Hold, Scope};
 
 use super::{Setup, Unusable, Which, approvals, enlist};

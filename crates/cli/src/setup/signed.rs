@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use wharf::auth::{OAuthOptions, Refusals};
-use wharf::fleet::config::{OAuthSettings, Remote};
+use wharf::config::{OAuthSettings, Remote};
 use wharf::fleet::{Enlisted, Reach, SignInWanted, SignsIn};
 
 use super::{Setup, Which, unusable};

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
+use wharf_io::digest;
 
 /// How long a server is believed to be of the old era without being asked again, in seconds: servers are renewed.
 const BELIEVED: u64 = 7 * 24 * 60 * 60;
@@ -142,13 +142,6 @@ fn replace(file: &Path, written: &Written) -> io::Result<()> {
     let own = folder.join(format!(".{}.{number}.{name}", std::process::id()));
     std::fs::write(&own, serde_json::to_vec(written)?)?;
     std::fs::rename(&own, file).inspect_err(|_| drop(std::fs::remove_file(&own)))
-}
-
-/// Tells texts apart without telling what they are.
-pub(crate) fn digest(identity: &str) -> String {
-    let digest: [u8; 32] = Sha256::digest(identity).into();
-    let (half, _) = digest.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
-    format!("{:032x}", u128::from_be_bytes(*half))
 }
 
 #[expect(clippy::disallowed_methods, reason = "a file outlives every clock that does not jump")]

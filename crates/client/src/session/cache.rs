@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use wharf_protocol::{Fields, Json};
 
-use crate::era::digest;
+use wharf_io::digest;
 
 /// The longest anything is kept.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);

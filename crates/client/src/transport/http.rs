@@ -22,7 +22,6 @@ use futures_util::future::BoxFuture;
 use wharf_io::{HttpClient, HttpSettings, InvalidSettings, port};
 
 use super::{Link, OpenError, Transport};
-use crate::auth::Authority;
 use exchange::Exchange;
 pub(crate) use governor::Governor;
 pub use headers::HeaderCommand;
@@ -32,6 +31,7 @@ pub(crate) use headers::parse as parse_headers;
 pub use legacy::HttpSse;
 pub use loss::session_loss;
 pub(in crate::transport) use refusal::challenge;
+use wharf_auth::Authority;
 
 /// Messages from the server that may wait for the reader.
 const FRAMES: usize = 256;

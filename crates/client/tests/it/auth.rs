@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use wharf_client::auth::{MemoryStore, OAuth, OAuthOptions, Store, Visit, Visitor};
+use wharf_auth::{MemoryStore, OAuth, OAuthOptions, Store, Visit, Visitor};
 use wharf_client::{CallError, Http, NoHost, RemoteOptions, Session};
 use wharf_io::{Body, HttpClient, HttpSettings};
 use wharf_testkit::provider::{Manners, Provider};

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use wharf_protocol::cut;
 
-use super::{Named, Pattern, nearest};
-use crate::config::ToolChoice;
+use super::nearest;
+use wharf_config::ToolChoice;
+use wharf_config::{Named, Pattern};
 
 /// The longest description or instructions, in Unicode scalar values, with the mark of a cut.
 pub(crate) const LONGEST: usize = 2048;

@@ -10,9 +10,10 @@ use serde_json::{Map, Value};
 use wharf_client::{Fault, Schema};
 use wharf_protocol::{Fields, Hints, Json, Offered, ServerName, Tool};
 
+use super::Callee;
 use super::shelf::without;
-use super::{Callee, Named};
 use crate::Settings;
+use wharf_config::Named;
 
 /// The most characters a tool may ask for its own outputs.
 const MOST_CHARACTERS: usize = 500_000;

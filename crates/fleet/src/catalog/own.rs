@@ -9,9 +9,9 @@ use wharf_protocol::{Hints, Json, Tool, ToolOutput};
 
 use super::choice::capped;
 use super::entry::Entry;
-use super::naming::{PREFIX, is_plain_name};
 use super::normalise::{Normalised, normalise};
 use super::{Callee, Standing};
+use wharf_protocol::naming::{PREFIX, is_plain_name};
 
 /// A tool of the host's own, as it is described.
 #[derive(Clone, Debug)]

@@ -8,11 +8,13 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use wharf_protocol::{Json, Listed, ServerName, Tool, ToolRef};
 
+use super::Callee;
 use super::choice::{Chooser, LONGEST, capped};
 use super::entry::{Entry, wishes};
 use super::normalise::{Normalised, normalise};
-use super::{Callee, Named, Pattern, visible_name};
 use crate::{Scope, Settings};
+use wharf_config::{Named, Pattern};
+use wharf_protocol::visible_name;
 
 /// What a shelf is made of.
 pub struct ShelfParts<'a> {

@@ -22,7 +22,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use wharf_protocol::{Hints, Json};
 
-use crate::catalog::{Entry, Pattern, nearest};
+use crate::catalog::{Entry, nearest};
+use wharf_config::Pattern;
 
 /// Which calls something is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

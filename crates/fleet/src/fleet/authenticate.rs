@@ -14,7 +14,7 @@ use wharf_protocol::{Hints, Json, ServerName, Tool, ToolOutput};
 
 use super::{Fleet, FleetError, Inner, State, Status};
 use crate::catalog::{Callee, Entry, OwnTool, Standing};
-use crate::config::Server;
+use wharf_config::Server;
 
 /// How long is waited for a server that is tried: it has its own deadlines, this is for the queue before it.
 const PATIENCE: Duration = Duration::from_secs(5 * 60);

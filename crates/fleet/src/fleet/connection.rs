@@ -11,7 +11,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::OptionFuture;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
-use wharf_client::auth::{Authority, Refusal, Refusals, Remembered};
+use wharf_auth::{Authority, Refusal, Refusals, Remembered};
 use wharf_client::{
     AuthRequired, BoxFuture, CallError, CallErrorKind, ConnectErrorKind, Evidence, ServerInfo, Session,
     Status as SessionStatus,
@@ -24,7 +24,7 @@ use super::outfit::Outfit;
 use super::reconnection::{Reconnection, STABLE};
 use super::{Reason, State};
 use crate::catalog::Shelf;
-use crate::config::Reach;
+use wharf_config::Reach;
 
 /// How many sessions in a row may end while they are being listed.
 const SESSIONS: usize = 3;

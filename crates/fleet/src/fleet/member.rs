@@ -11,7 +11,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
-use wharf_client::auth::Authority;
+use wharf_auth::Authority;
 use wharf_client::{
     BoxFuture, CallError, CallErrorKind, CallOptions, ConnectErrorKind, Evidence, OnLoss, Outcome, ServerInfo, Session,
 };
@@ -19,7 +19,7 @@ use wharf_protocol::{Json, Listed, Tool, ToolOutput};
 
 use super::{Reason, State, Status};
 use crate::catalog::{Callee, Shelf, ShelfParts, Standing};
-use crate::config::{Server, Settings};
+use wharf_config::{Server, Settings};
 
 /// How many orders may wait; they are few, and each is obeyed at once.
 pub(super) const ORDERS: usize = 16;

@@ -7,7 +7,7 @@ use wharf_client::{CallError, ServerInfo, Session};
 use wharf_protocol::{Fields, Json, Listed, Prompt, Resource, ResourceTemplate, ServerName, ToolRef};
 
 use super::{Fleet, State};
-use crate::catalog::visible_name;
+use wharf_protocol::visible_name;
 
 /// One server's list, or why there is none.
 pub type Offer<T> = (ServerName, Result<Listed<T>, CallError>);

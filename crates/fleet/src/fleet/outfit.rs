@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use wharf_client::auth::{Authority, Refusal, Refusals};
+use wharf_auth::{Authority, Refusal, Refusals};
 use wharf_client::{HeaderCommand, Http, HttpSse, OpenError, RemoteOptions, Stdio, Transport, WebSocket};
 use wharf_io::{ChildSpec, Environment, GroupWatcher, HttpSettings, ManagedSpec};
 use wharf_protocol::Secret;
 
-use crate::config::{Launch, Manage, OAuthSettings, Reach, Remote, Server};
+use wharf_config::{Launch, Manage, OAuthSettings, Reach, Remote, Server};
 
 /// Tells how connections to an address are made, within a time.
 pub type Network = Arc<dyn Fn(&str, Duration) -> Result<HttpSettings, String> + Send + Sync>;

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use wharf_client::{CallError, ServerInfo};
 use wharf_protocol::ServerName;
 
-use crate::config::Scope;
+use wharf_config::Scope;
 
 /// The states. Only a connected server has tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use wharf_config::Pattern;
+use wharf_config::ToolChoice;
 use wharf_fleet::Settings;
-use wharf_fleet::catalog::{Catalog, InvalidOwnTool, OwnTool, Pattern, Shelf, ShelfParts};
-use wharf_fleet::config::ToolChoice;
+use wharf_fleet::catalog::{Catalog, InvalidOwnTool, OwnTool, Shelf, ShelfParts};
 use wharf_protocol::ToolOutput;
 
 use crate::dispatch_kit::{Fake, listed, shelf};

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use wharf_client::{CallOptions, InProcess, Transport};
-use wharf_fleet::config::{Launch, OAuthSettings, Reach, Remote, Scope, Server};
+use wharf_config::{Launch, OAuthSettings, Reach, Remote, Scope, Server};
 use wharf_fleet::{Enlisted, Entry, Fleet, FleetError, FleetOptions, Hold, State};
 use wharf_protocol::{Json, ServerName, ToolOutput};
 use wharf_testkit::{HttpScripted, Listening, Script, Scripted, Step, eventually, scripted_server};

@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod catalog;
-mod config;
 mod dispatch;
 mod dispatch_commands;
 mod dispatch_hooks;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use wharf::agent::models::{Anthropic, Dialect, Endpoint, OpenAi};
 use wharf::agent::{Agent, AgentResult, AskOptions, Limits, Model, Run, Scripted, Stop, TraceMessage};
-use wharf::fleet::config::Launch;
+use wharf::config::Launch;
 use wharf::fleet::{Dispatcher, Fleet, FleetOptions, Outfit, Reach, Scope, Server, Turn as FleetTurn};
 use wharf::{Environment, HttpClient, HttpSettings, Message, Role, Tools};
 use wharf_testkit::models::{FakeModels, ListeningModels, Turn};

@@ -4,16 +4,30 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// What each crate may depend on, outside its tests.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("protocol", &[]),
     ("io", &[]),
-    ("client", &["wharf-io", "wharf-protocol"]),
+    ("auth", &["wharf-io", "wharf-protocol"]),
+    ("client", &["wharf-auth", "wharf-io", "wharf-protocol"]),
     ("server", &[]),
+    ("config", &["wharf-client", "wharf-io", "wharf-protocol"]),
     // The hooks of a fleet and its managed servers are processes, which `io` starts.
-    ("fleet", &["wharf-client", "wharf-io", "wharf-protocol"]),
+    ("fleet", &["wharf-auth", "wharf-client", "wharf-config", "wharf-io", "wharf-protocol"]),
     ("agent", &["wharf-io", "wharf-protocol"]),
     ("testkit", &[]),
-    ("wharf", &["wharf-agent", "wharf-client", "wharf-fleet", "wharf-io", "wharf-protocol", "wharf-server"]),
+    (
+        "wharf",
+        &[
+            "wharf-agent",
+            "wharf-auth",
+            "wharf-client",
+            "wharf-config",
+            "wharf-fleet",
+            "wharf-io",
+            "wharf-protocol",
+            "wharf-server",
+        ],
+    ),
     ("cli", &["wharf"]),
 ];
 
@@ -64,7 +78,7 @@ fn only_client_and_server_know_that_there_are_eras() {
     let words = ["legacy", "modern", "2024-11-05", "2025-", "2026-07-28", "server/discover", "\"initialize\""];
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut looked_at = Vec::new();
-    for name in ["protocol", "io", "fleet", "wharf", "cli"] {
+    for name in ["protocol", "io", "auth", "config", "fleet", "wharf", "cli"] {
         files(&crates.join(name).join("src"), &mut looked_at);
     }
     for path in &looked_at {

@@ -12,8 +12,8 @@ use tracing::{Event, Metadata, Subscriber};
 use wharf::agent::{
     Agent, Answer, Ask, Capabilities, Limits, Model, ModelError, ModelErrorKind, Run, Scripted as Told, StopReason,
 };
-use wharf::fleet::catalog::Pattern;
-use wharf::fleet::config::{Reach, Scope, Server, ToolChoice};
+use wharf::config::Pattern;
+use wharf::config::{Reach, Scope, Server, ToolChoice};
 use wharf::fleet::{Dispatcher, Enlisted, Fleet, FleetOptions, Policy, Turn};
 use wharf::{BoxFuture, InProcess, Message, Role, Tools};
 use wharf_testkit::{Script, Scripted, eventually};

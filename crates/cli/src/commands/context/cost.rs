@@ -3,8 +3,9 @@
 use std::cmp::Reverse;
 
 use serde::Serialize;
-use wharf::fleet::catalog::{Entry, Normalised, normalise, visible_name};
+use wharf::fleet::catalog::{Entry, Normalised, normalise};
 use wharf::fleet::{Catalog, Fleet};
+use wharf::visible_name;
 use wharf::{Json, ServerName, Tool, ToolRef};
 
 use super::count::tokens;

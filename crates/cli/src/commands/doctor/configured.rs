@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use wharf::config::{Configured, Launch, Problem, Severity, Standing};
 use wharf::fleet::Reach;
-use wharf::fleet::config::{Configured, Launch, Problem, Severity, Standing};
 use wharf::fleet::{Scope, State};
 
 use super::Looked;

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use wharf::agent::Limits;
 use wharf::agent::models::{Interface, ModelConfig, ModelSpec};
-use wharf::fleet::catalog::{Named, Pattern};
-use wharf::fleet::config::simple;
+use wharf::config::simple;
+use wharf::config::{Named, Pattern};
 use wharf::fleet::{Catalog, Entry, Scope, Server};
 
 use super::Run;

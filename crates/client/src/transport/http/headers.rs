@@ -13,8 +13,8 @@ use wharf_protocol::Secret;
 
 use super::{InvalidRemote, header};
 use crate::AuthRequired;
-use crate::auth::{Authority, OAuthError};
 use crate::transport::{OpenError, PostError};
+use wharf_auth::{Authority, OAuthError};
 
 /// How long the helper may take.
 const HELPER_LIMIT: Duration = Duration::from_secs(10);

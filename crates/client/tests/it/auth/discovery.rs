@@ -1,7 +1,7 @@
 //! From a refusal to a token: who lets us in, who we are to them, and what is asked for.
 
 use serde_json::{Value, json};
-use wharf_client::auth::{Client, OAuthOptions};
+use wharf_auth::{Client, OAuthOptions};
 use wharf_protocol::Secret;
 use wharf_testkit::provider::{Document, ISSUER, Manners, RESOURCE, Registers};
 

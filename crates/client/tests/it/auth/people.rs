@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
-use wharf_client::auth::{Account, Callback, OAuth, OAuthOptions, Visit, Visitor};
+use wharf_auth::{Account, Callback, OAuth, OAuthOptions, Visit, Visitor};
 use wharf_client::{BoxFuture, CallErrorKind};
 use wharf_testkit::provider::{Manners, Trouble};
 use wharf_testkit::{eventually, soon, until};

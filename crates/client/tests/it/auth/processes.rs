@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use wharf_client::auth::{FileStore, OAuthOptions};
+use wharf_auth::{FileStore, OAuthOptions};
 use wharf_testkit::provider::Trouble;
 use wharf_testkit::until;
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use wharf_client::auth::{Client, OAuth, OAuthOptions};
+use wharf_auth::{Client, OAuth, OAuthOptions};
 use wharf_client::{BoxFuture, CallErrorKind, ConnectErrorKind, Outcome};
 use wharf_io::{HttpSettings, Resolve};
 use wharf_protocol::Secret;
@@ -196,9 +196,9 @@ async fn a_server_that_is_not_here_leads_us_to_no_address_that_is() {
     ] {
         for scheme in ["http", "https"] {
             let person = Person::default();
-            let store: Arc<dyn wharf_client::auth::Store> = Arc::new(wharf_client::auth::MemoryStore::default());
+            let store: Arc<dyn wharf_auth::Store> = Arc::new(wharf_auth::MemoryStore::default());
             let http = HttpSettings::default().resolving(Names);
-            let visitor: Arc<dyn wharf_client::auth::Visitor> = Arc::new(person.clone());
+            let visitor: Arc<dyn wharf_auth::Visitor> = Arc::new(person.clone());
             let options = OAuthOptions { http, visitor: Some(visitor), ..OAuthOptions::new(store) };
             let oauth = OAuth::new("https://server.test/mcp", options).unwrap();
             let challenge = format!("Bearer resource_metadata=\"{scheme}://{host}:{port}{RESOURCE}\"");

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
-use wharf_client::auth::{Account, Client, FileStore, OAuthOptions};
+use wharf_auth::{Account, Client, FileStore, OAuthOptions};
 use wharf_protocol::Secret;
 use wharf_testkit::provider::{Registers, Trouble};
 

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join;
+use wharf_auth::{Account, Client, FileStore, MemoryStore, OAuth, SignIn, Store, StoreError, Turn};
 use wharf_client::BoxFuture;
-use wharf_client::auth::{Account, Client, FileStore, MemoryStore, OAuth, SignIn, Store, StoreError, Turn};
 use wharf_testkit::provider::{ISSUER, Trouble};
 use wharf_testkit::{soon, until};
 
@@ -148,7 +148,7 @@ async fn who_signs_in_while_another_renews_is_signed_in() {
 async fn profiles_do_not_share_their_sign_ins() {
     let scene = Scene::new().await;
     look(&scene.session()).await.unwrap();
-    let work = wharf_client::auth::OAuthOptions { profile: "work".to_owned(), ..scene.without_person() };
+    let work = wharf_auth::OAuthOptions { profile: "work".to_owned(), ..scene.without_person() };
     assert!(look(&scene.session_with(work)).await.is_err());
     assert_eq!(told(look(&scene.session_with(scene.without_person())).await), "done with read");
 }

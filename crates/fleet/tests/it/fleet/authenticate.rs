@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
+use wharf_auth::{Authority, MemoryStore, OAuth, OAuthOptions, Store, Visit, Visitor};
 use wharf_client::Abilities;
-use wharf_client::auth::{Authority, MemoryStore, OAuth, OAuthOptions, Store, Visit, Visitor};
 use wharf_fleet::dispatch::{Answer, Approval, Asker, NoAsker, Question};
 use wharf_fleet::{Dispatcher, Fleet, FleetOptions, Outfit, Policy, Server, SignInWanted, State, Turn};
 use wharf_io::{HttpClient, HttpSettings};

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use serde_json::json;
-use wharf_fleet::config::{Launch, Manage, Reach, Scope, Server};
+use wharf_config::{Launch, Manage, Reach, Scope, Server};
 use wharf_fleet::{Enlisted, Fleet, FleetOptions, Outfit, State};
 use wharf_io::Environment;
 use wharf_testkit::{children_of, free_port, kill, peers, soon, until};

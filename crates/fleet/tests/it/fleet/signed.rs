@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
+use wharf_auth::{Authority, OAuthError, Refusals};
 use wharf_client::AuthRequired;
-use wharf_client::auth::{Authority, OAuthError, Refusals};
-use wharf_fleet::config::{OAuthSettings, Remote};
+use wharf_config::{OAuthSettings, Remote};
 use wharf_fleet::{Enlisted, Fleet, FleetOptions, Outfit, Reach, Scope, Server, State};
 use wharf_protocol::Secret;
 use wharf_testkit::{HttpScripted, Script, Step, soon};

@@ -1,0 +1,42 @@
+//! Signing in to servers: OAuth 2.1 as MCP uses it, from the first refusal to a token that renews itself.
+//!
+//! A transport asks its [`Authority`] for the token of every request, and tells it what the server said to a request it
+//! refused. [`OAuth`] is the one that signs people in: it finds out who lets us in (`discovery`), who we are to them
+//! (`registration`), has a [`Visitor`] bring a person to their page, and keeps what comes of it in a [`Store`].
+
+mod assertion;
+mod authority;
+pub mod browser;
+mod callback;
+mod challenge;
+mod chance;
+mod discovery;
+mod error;
+mod grant;
+mod oauth;
+mod query;
+mod reach;
+mod refusals;
+mod registration;
+mod required;
+mod store;
+mod token;
+mod visit;
+
+pub use assertion::SigningKey;
+pub use authority::Authority;
+pub use callback::{Callback, CallbackError};
+pub use challenge::Challenge;
+pub use error::OAuthError;
+pub use grant::{Enterprise, Grant, Vouching};
+pub use oauth::{OAuth, OAuthOptions};
+pub use refusals::{Refusal, Refusals, Remembered, USUAL_LIFE};
+pub use required::AuthRequired;
+pub use store::{Account, Client, FileStore, MemoryStore, SignIn, Store, StoreError, Turn, Vault, VaultStore};
+pub use visit::{Visit, Visitor};
+
+/// The date, in seconds since 1970: tokens end at one.
+#[expect(clippy::disallowed_methods, reason = "a date can only be compared with the date")]
+fn now() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}

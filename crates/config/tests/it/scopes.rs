@@ -1,0 +1,321 @@
+//! Which scope decides.
+
+use std::collections::BTreeMap;
+
+use insta::assert_snapshot;
+use proptest::prelude::*;
+use wharf_config::{
+    Approvals, DisabledBy, Launch, OAuthSettings, Reach, Remote, Scope, Server, Severity, Sources, Standing, Variables,
+    cloud_allowed, load,
+};
+use wharf_protocol::Secret;
+
+use super::{Machine, list, one};
+
+/// The same server in all six scopes, told apart by its address.
+fn everywhere() -> Machine {
+    let entry = |scope: &str| one(&format!(r#"{{"url": "https://{scope}.example"}}"#));
+    let mut machine = Machine::new()
+        .enterprise(&entry("enterprise"))
+        .local(&entry("local"))
+        .user(&entry("user"))
+        .project(&entry("project"))
+        .cloud(&entry("cloud"));
+    machine.sources.dynamic = vec![remote("x", "https://dynamic.example")];
+    machine.approve_all();
+    machine
+}
+
+fn remote(name: &str, url: &str) -> Server {
+    let remote = Remote { url: url.into(), headers: Vec::new(), headers_helper: None, oauth: OAuthSettings::default() };
+    Server::new(name.parse().unwrap(), Scope::Dynamic, Reach::Http(remote))
+}
+
+fn winner(machine: &Machine) -> Scope {
+    let loaded = machine.load();
+    let ready: Vec<_> = loaded.ready().map(|server| server.scope).collect();
+    assert_eq!(ready.len(), 1, "{}", list(&loaded));
+    assert_eq!(loaded.find("x").unwrap().server.scope, ready[0]);
+    ready[0]
+}
+
+#[test]
+fn the_highest_scope_that_has_a_name_decides() {
+    let mut machine = everywhere();
+    let remove = |file: &str, machine: &Machine| std::fs::remove_file(machine.path(file)).unwrap();
+    assert_eq!(winner(&machine), Scope::Enterprise);
+    assert_snapshot!(machine.list(), @r"
+    enterprise x ready
+    local x shadowed by enterprise
+    user x shadowed by enterprise
+    project x shadowed by enterprise
+    dynamic x shadowed by enterprise
+    ");
+    remove("managed.json", &machine);
+    assert_eq!(winner(&machine), Scope::Local);
+    remove("local.json", &machine);
+    assert_eq!(winner(&machine), Scope::User);
+    remove("user.json", &machine);
+    assert_eq!(winner(&machine), Scope::Project);
+    remove("project/.mcp.json", &machine);
+    assert_eq!(winner(&machine), Scope::Dynamic);
+    machine.sources.dynamic.clear();
+    assert_eq!(winner(&machine), Scope::Cloud);
+}
+
+#[test]
+fn a_shadowed_server_is_told() {
+    let machine = Machine::new().local(&one(r#"{"command": "a"}"#)).user(&one(r#"{"command": "b"}"#));
+    assert_snapshot!(machine.problems(Severity::Note), @"warning: user.json:2: mcpServers.x: is not used: the local scope has a server of the same name");
+}
+
+#[test]
+fn the_order_of_scopes_can_be_another_one() {
+    let mut machine = everywhere();
+    machine.sources.order = vec![Scope::Project, Scope::User];
+    assert_eq!(winner(&machine), Scope::Project);
+}
+
+#[test]
+fn an_enterprise_file_means_that_no_provider_is_asked() {
+    let machine = Machine::new().cloud(&one(r#"{"url": "https://a.example"}"#));
+    assert!(cloud_allowed(&machine.sources) && machine.load().cloud_allowed);
+    assert_eq!(machine.list(), "cloud x ready");
+    for text in ["{}", "", "no JSON", r#"{"mcpServers": {}}"#] {
+        let machine = Machine::new().cloud(&one(r#"{"url": "https://a.example"}"#)).enterprise(text);
+        assert!(!cloud_allowed(&machine.sources) && !machine.load().cloud_allowed, "{text}");
+        assert_eq!(machine.list(), "", "{text}");
+        assert!(machine.problems(Severity::Warning).contains("is not used: the organisation has a file of its own"));
+    }
+}
+
+#[test]
+fn a_provider_says_where_to_connect_and_never_what_to_start_or_read() {
+    let machine = Machine::new()
+        .variables(&[("TOKEN", "s3cr3t")])
+        .cloud(r#"{"mcpServers": {"a": {"command": "id"}, "b": {"url": "https://b.example/${TOKEN}"}, "c": {"url": "https://c.example"},
+            "d": {"url": "https://d.example", "headersHelper": "id"}}, "policy": {}, "exclusive": true}"#);
+    assert_eq!(machine.list(), "cloud c ready\ncloud a broken\ncloud b broken\ncloud d broken");
+    assert!(machine.load().policy.is_empty());
+}
+
+#[test]
+fn enterprise_files_add_up_and_the_first_one_decides() {
+    let mut machine = Machine::new()
+        .enterprise(&one(r#"{"command": "fixed"}"#))
+        .write("added.json", r#"{"mcpServers": {"x": {"command": "added"}, "y": {"command": "y"}}}"#);
+    machine.sources.enterprise.push(machine.path("added.json"));
+    assert_eq!(machine.list(), "enterprise x ready\nenterprise x shadowed by enterprise\nenterprise y ready");
+}
+
+#[test]
+fn the_same_address_in_two_scopes_is_one_server() {
+    let machine = Machine::new()
+        .local(r#"{"mcpServers": {"a": {"url": "https://a.example/mcp", "headers": {"K": "1"}}}}"#)
+        .user(r#"{"mcpServers": {"b": {"url": "HTTPS://A.example:443/mcp/#x"}, "c": {"url": "https://a.example/other"}}}"#);
+    assert_eq!(machine.list(), "local a ready\nuser b duplicate of a\nuser c ready");
+}
+
+#[test]
+fn two_accounts_at_one_address_are_two_servers_if_one_hand_wrote_both() {
+    let machine = Machine::new().user(
+        r#"{"mcpServers": {
+            "work": {"url": "https://a.example", "headers": {"K": "1"}},
+            "home": {"url": "https://a.example", "headers": {"K": "2"}},
+            "again": {"url": "https://a.example", "headers": {"K": "2"}}}}"#,
+    );
+    assert_eq!(machine.list(), "user work ready\nuser home ready\nuser again duplicate of home");
+}
+
+#[test]
+fn processes_are_the_same_if_everything_about_them_is() {
+    let machine = Machine::new()
+        .local(r#"{"mcpServers": {"a": {"command": "x", "args": ["1"], "env": {"K": "v"}}}}"#)
+        .user(
+            r#"{"mcpServers": {"same": {"command": "x", "args": ["1"], "env": {"K": "v"}}, "args": {"command": "x", "args": ["2"]},
+            "env": {"command": "x", "args": ["1"], "env": {"K": "w"}}, "mixed": {"command": "x", "args": ["1", "K", "v"]}}}"#,
+        );
+    assert_eq!(
+        machine.list(),
+        "local a ready\nuser same duplicate of a\nuser args ready\nuser env ready\nuser mixed ready"
+    );
+}
+
+#[test]
+fn what_is_not_used_makes_nothing_a_duplicate() {
+    let machine = Machine::new()
+        .local(r#"{"mcpServers": {"off": {"url": "https://a.example", "enabled": false}}}"#)
+        .user(r#"{"mcpServers": {"on": {"url": "https://a.example"}}}"#);
+    assert_eq!(machine.list(), "local off disabled\nuser on ready");
+}
+
+#[test]
+fn a_broken_server_is_not_silently_another_one() {
+    let machine = Machine::new().local(&one("{}")).user(&one(r#"{"command": "x"}"#));
+    assert_eq!(machine.list(), "user x shadowed by local\nlocal x broken");
+    let loaded = machine.load();
+    assert!(loaded.find("x").is_none());
+    assert_eq!(loaded.find_broken("x").unwrap().scope, Scope::Local);
+}
+
+#[test]
+fn servers_are_switched_off_and_on_by_lists() {
+    let machine = Machine::new()
+        .local(r#"{"disabledServers": ["a", "ghost"], "enabledServers": ["b"]}"#)
+        .user(r#"{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b", "enabled": false}, "c": {"command": "c"}}, "disabledServers": ["b", "c"]}"#);
+    assert_eq!(machine.list(), "user a disabled\nuser b ready\nuser c disabled");
+    let by = |name: &str| machine.load().find(name).unwrap().standing.clone();
+    assert_eq!(by("a"), Standing::Disabled(DisabledBy::List(Scope::Local)));
+    assert_eq!(by("c"), Standing::Disabled(DisabledBy::List(Scope::User)));
+    assert_snapshot!(machine.problems(Severity::Note), @"note: local.json:1: disabledServers[1]: there is no server `ghost`");
+}
+
+#[test]
+fn what_is_switched_on_has_to_be_complete() {
+    let machine = Machine::new()
+        .local(r#"{"enabledServers": ["x"]}"#)
+        .user(&one(r#"{"enabled": false, "command": "x", "args": ["${NOWHERE}"]}"#));
+    assert_eq!(machine.list(), "user x refused");
+}
+
+#[test]
+fn the_organisation_has_the_last_word_about_its_servers() {
+    let machine = Machine::new()
+        .enterprise(r#"{"mcpServers": {"must": {"command": "m", "required": true}, "may": {"command": "n"}, "off": {"command": "o", "enabled": false}}}"#)
+        .local(r#"{"disabledServers": ["must", "may"], "enabledServers": ["off"]}"#);
+    assert_eq!(machine.list(), "enterprise must ready\nenterprise may disabled\nenterprise off disabled");
+    assert_snapshot!(machine.problems(Severity::Note), @"warning: managed.json:1: mcpServers.must: stays on: the organisation requires it, though the local scope switches it off");
+}
+
+#[test]
+fn policy_and_hooks_are_handed_on_from_people_and_never_from_projects() {
+    let text = r#"{"policy": {"a": 1}, "hooks": [], "cloud": "https://provider.example"}"#;
+    let machine = Machine::new().user(text).enterprise(text).project(text);
+    let loaded = machine.load();
+    let scopes = |settings: &[wharf_config::Setting]| settings.iter().map(|found| found.scope).collect::<Vec<_>>();
+    for settings in [&loaded.policy, &loaded.hooks, &loaded.cloud] {
+        assert_eq!(scopes(settings), [Scope::Enterprise, Scope::User]);
+    }
+    assert_eq!(loaded.policy[0].value["a"], 1);
+    assert_snapshot!(machine.problems(Severity::Warning), @r"
+    warning: project/.mcp.json:1: policy: is ignored here: it belongs into your own configuration
+    warning: project/.mcp.json:1: hooks: is ignored here: it belongs into your own configuration
+    warning: project/.mcp.json:1: cloud: is ignored here: it belongs into your own configuration
+    ");
+}
+
+/// Servers that like to clash: few names, few addresses.
+fn servers() -> impl Strategy<Value = Vec<Server>> {
+    let reach = prop_oneof![
+        (0..3u8, 0..2u8).prop_map(|(host, key)| {
+            let headers = vec![("K".to_owned(), Secret::new(key.to_string()))];
+            let url = format!("https://h{host}.example{}", if key == 0 { "" } else { "/" });
+            Reach::Http(Remote { url, headers, headers_helper: None, oauth: OAuthSettings::default() })
+        }),
+        (0..3u8).prop_map(|arg| {
+            let args = vec![arg.to_string()];
+            Reach::Stdio(Launch { command: "x".into(), args, env: BTreeMap::new(), cwd: None })
+        }),
+    ];
+    let server = (0..4u8, reach)
+        .prop_map(|(name, reach)| Server::new(format!("s{name}").parse().unwrap(), Scope::Dynamic, reach));
+    proptest::collection::vec(server, 0..8)
+}
+
+fn text_of(servers: &[Server]) -> String {
+    let mut entries = serde_json::Map::new();
+    for server in servers {
+        let entry = match &server.reach {
+            Reach::Http(remote) => {
+                serde_json::json!({"url": remote.url, "headers": {"K": remote.headers[0].1.expose()}})
+            }
+            Reach::Stdio(launch) => serde_json::json!({"command": launch.command, "args": launch.args}),
+            _ => unreachable!("only these are made"),
+        };
+        entries.insert(server.name.to_string(), entry);
+    }
+    serde_json::json!({"mcpServers": entries}).to_string()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn one_name_and_one_address_are_used_once_and_the_highest_scope_wins(
+        user in servers(), local in servers(), dynamic in servers(),
+    ) {
+        let mut machine = Machine::new().user(&text_of(&user)).local(&text_of(&local));
+        machine.sources.dynamic = dynamic;
+        let loaded = machine.load();
+        let ready: Vec<_> = loaded.ready().collect();
+        for (index, server) in ready.iter().enumerate() {
+            for other in &ready[index + 1..] {
+                prop_assert_ne!(&server.name, &other.name);
+                prop_assert_ne!(&server.reach, &other.reach);
+            }
+        }
+        for found in &loaded.servers {
+            if let Standing::Shadowed { by } = found.standing {
+                prop_assert!(by <= found.server.scope);
+            } else {
+                let higher = loaded.servers.iter().any(|other| other.server.name == found.server.name && other.server.scope < found.server.scope);
+                prop_assert!(!higher);
+            }
+        }
+    }
+
+    #[test]
+    fn how_the_order_names_scopes_of_no_interest_changes_nothing(
+        user in servers(), local in servers(),
+        order in Just(vec![Scope::Enterprise, Scope::Project, Scope::Dynamic, Scope::Cloud]).prop_shuffle(),
+    ) {
+        let machine = Machine::new().user(&text_of(&user)).local(&text_of(&local));
+        let mixed = Sources {
+            order: order.into_iter().chain([Scope::Local, Scope::User]).collect(),
+            ..machine.sources.clone()
+        };
+        let mixed = load(&mixed, &Variables::none(), &Approvals::nothing());
+        prop_assert_eq!(list(&mixed), machine.list());
+    }
+}
+
+#[test]
+fn a_broken_entry_of_a_lower_scope_takes_nobodys_server_away() {
+    let machine = Machine::new().user(&one(r#"{"command": "good"}"#)).project(&one("{}"));
+    let loaded = machine.load();
+    assert_eq!(loaded.find("x").unwrap().server.scope, Scope::User);
+    assert!(loaded.find_broken("x").is_none() && loaded.broken.len() == 1);
+}
+
+#[test]
+fn what_is_switched_off_and_may_not_run_stays_locked() {
+    let off = r#"{"command": "x", "enabled": false}"#;
+    let lock = |machine: &Machine| machine.load().find("x").unwrap().lock;
+    let machine = Machine::new().project(&one(off));
+    assert_eq!(
+        (machine.list().as_str(), lock(&machine)),
+        ("project x disabled", Some("nobody approved it as it is written"))
+    );
+    machine.approve_all();
+    assert_eq!((machine.list().as_str(), lock(&machine)), ("project x disabled", None));
+    let machine = Machine::new().user(&one(r#"{"command": "x", "args": ["${UNSET}"], "enabled": false}"#));
+    assert_eq!(lock(&machine), Some("a variable that it names is not set"));
+    assert_eq!(lock(&Machine::new().enterprise(&one(off))), Some("the organisation has the last word"));
+    assert_eq!(lock(&Machine::new().user(&one(off))), None);
+}
+
+#[test]
+fn what_a_list_switches_on_is_on() {
+    let machine =
+        Machine::new().user(&one(r#"{"command": "x", "enabled": false}"#)).local(r#"{"enabledServers": ["x"]}"#);
+    let loaded = machine.load();
+    assert!(loaded.ready().all(|server| server.settings.enabled) && loaded.ready().count() == 1);
+}
+
+#[test]
+fn a_file_that_cannot_be_understood_is_told_with_its_scope() {
+    let machine = Machine::new().user("{").local("{}").project("[]");
+    let lost: Vec<Scope> = machine.load().lost.iter().map(|(scope, _)| *scope).collect();
+    assert_eq!(lost, [Scope::User, Scope::Project]);
+    assert!(Machine::new().user("{}").load().lost.is_empty());
+}
