@@ -12,11 +12,12 @@ use tokio::time::Instant;
 use wharf::agent::cassette::{Recorder, Replay};
 use wharf::agent::models::{Anthropic, Endpoint};
 use wharf::agent::{
-    Agent, AgentResult, Answer, Ask, AskOptions, Capabilities, Limits, Model, ModelError, Run, StopReason, Turns,
+    Agent, AgentResult, Capabilities, Limits, Model, ModelError, ModelOptions, ModelRequest, ModelResponse, Run,
+    StopReason, ToolSource,
 };
 use wharf::{
-    Block, BlockKind, BoxFuture, CallFailed, Hints, HttpClient, HttpSettings, Json, Message, Offered, Role, Secret,
-    ToolCall, ToolOutput, Tools, Usage,
+    Block, BlockKind, BoxFuture, CallFailed, Hints, HttpClient, HttpSettings, Json, Message, Role, Secret, ToolCall,
+    ToolDefinition, ToolOutput, Tools, Usage,
 };
 
 use crate::contenders::Server;
@@ -176,7 +177,7 @@ fn told_linear(what: &str, took: &[Duration]) -> bool {
 async fn played() -> bool {
     let tape = Tape::default();
     let recorder = Recorder::new(tape.clone(), &[]).expect("it can be written");
-    let turns: Arc<dyn Turns> = Arc::new(tools);
+    let turns: Arc<dyn ToolSource> = Arc::new(tools);
     let agent = Agent::new(recorder.model(Arc::new(Endless { turns: RECORDED })), recorder.tools(turns));
     let live = finish(&unlimited(agent), run_of(RECORDED)).await;
     let text = tape.text();
@@ -203,7 +204,7 @@ fn agent(server: &Server, stream: bool) -> Agent {
     let http = HttpClient::new(HttpSettings::default()).expect("a client");
     let endpoint = Endpoint::new(&server.url().replace("/mcp", ""), Some(Secret::new("made-up")), http);
     let model = Anthropic::new(endpoint.expect("an endpoint"), "instant").expect("a model");
-    Agent::new(Arc::new(model), Arc::new(tools)).with_options(AskOptions { stream, ..AskOptions::default() })
+    Agent::new(Arc::new(model), Arc::new(tools)).with_options(ModelOptions { stream, ..ModelOptions::default() })
 }
 
 async fn by_hand(hand: &Hand) {
@@ -278,7 +279,7 @@ impl Model for Endless {
         Capabilities { tools: true, prompt_caching: true, ..Capabilities::default() }
     }
 
-    fn ask<'a>(&'a self, ask: &'a Ask<'a>) -> BoxFuture<'a, Result<Answer, ModelError>> {
+    fn ask<'a>(&'a self, ask: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         let turn = ask.messages.len().div_ceil(2);
         let block = if turn >= self.turns as usize {
             Block::text("It is 42.")
@@ -289,18 +290,18 @@ impl Model for Endless {
         let stop = if matches!(block.kind, BlockKind::Text(_)) { StopReason::EndTurn } else { StopReason::ToolUse };
         let message = Message::new(Role::Assistant, vec![block]);
         let usage = Usage { input_tokens: 100, output_tokens: 10, ..Usage::default() };
-        Box::pin(std::future::ready(Ok(Answer { message, stop, model: "endless".into(), id: None, usage })))
+        Box::pin(std::future::ready(Ok(ModelResponse { message, stop, model: "endless".into(), id: None, usage })))
     }
 }
 
 /// A tool that adds, at once.
-struct Adder(Vec<Offered>);
+struct Adder(Vec<ToolDefinition>);
 
 fn tools() -> Arc<dyn Tools> {
     static ADDER: std::sync::OnceLock<Arc<Adder>> = std::sync::OnceLock::new();
     let adder = ADDER.get_or_init(|| {
         let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}});
-        Arc::new(Adder(vec![Offered {
+        Arc::new(Adder(vec![ToolDefinition {
             name: "add".into(),
             description: "Adds.".into(),
             input_schema: schema.into(),
@@ -311,7 +312,7 @@ fn tools() -> Arc<dyn Tools> {
 }
 
 impl Tools for Adder {
-    fn offered(&self) -> &[Offered] {
+    fn offered(&self) -> &[ToolDefinition] {
         &self.0
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use wharf::config::{Launch, OAuthSettings, Reach, Remote, Scope, Server as Configured};
+use wharf::config::{OAuthSettings, RemoteConfig, Scope, Server as Configured, StdioConfig, TransportConfig};
 use wharf::fleet::dispatch::{Condition, Hook};
 use wharf::fleet::{Dispatcher, Enlisted, Fleet, FleetOptions, LOCAL_GATE, Policy, REMOTE_GATE, State, Turn};
 use wharf::{Json, ServerName, ToolCall, Tools, TraceEvent, TraceSink};
@@ -223,20 +223,20 @@ fn local() -> impl Iterator<Item = Configured> {
     (0..LOCAL).map(|number| {
         let command = program().to_string_lossy().into_owned();
         let args = ["serve", "0", "160", &number.to_string()].map(str::to_owned).into();
-        let launch = Launch { command, args, env: [].into(), cwd: None };
-        Configured::new(name("local", number), Scope::User, Reach::Stdio(launch))
+        let launch = StdioConfig { command, args, env: [].into(), cwd: None };
+        Configured::new(name("local", number), Scope::User, TransportConfig::Stdio(launch))
     })
 }
 
 fn remote(url: &str, many: usize) -> impl Iterator<Item = Configured> {
     (0..many).map(move |number| {
-        let remote = Remote {
+        let remote = RemoteConfig {
             url: format!("{url}?{number}"),
             headers: Vec::new(),
             headers_helper: None,
             oauth: OAuthSettings::default(),
         };
-        Configured::new(name("remote", number), Scope::User, Reach::Http(remote))
+        Configured::new(name("remote", number), Scope::User, TransportConfig::Http(remote))
     })
 }
 

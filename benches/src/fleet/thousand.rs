@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use wharf::config::{Reach, Scope, Server};
+use wharf::config::{Scope, Server, TransportConfig};
 use wharf::fleet::{Dispatcher, Enlisted, Fleet, FleetOptions, Policy, State, Turn};
 use wharf::{InProcess, Json, ToolCall, Tools as _};
 
@@ -71,7 +71,7 @@ async fn fleet(with_bad: bool) -> Fleet {
         let bad = fault(number).filter(|_| with_bad);
         let transport = InProcess::new(move |stream| serve(stream, bad));
         let (name, key) = (format!("s{number}"), format!("in-process {number}"));
-        let reach = Reach::Custom(key.into(), std::sync::Arc::new(transport));
+        let reach = TransportConfig::Custom(key.into(), std::sync::Arc::new(transport));
         Enlisted::from(Server::new(name.parse().expect("a name"), Scope::User, reach))
     });
     let fleet = Fleet::open(servers, FleetOptions { local_gate: SERVERS, ..FleetOptions::default() });

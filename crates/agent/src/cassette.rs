@@ -16,9 +16,9 @@ mod replay;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use wharf_protocol::{CallFailed, Json, Message, Offered, Outcome, ToolCall};
+use wharf_protocol::{CallFailed, Json, Message, Outcome, ToolCall, ToolDefinition};
 
-use crate::{Answer, AskOptions, ModelError};
+use crate::{ModelError, ModelOptions, ModelResponse};
 
 pub use record::Recorder;
 pub use replay::{Divergence, InvalidCassette, Replay};
@@ -39,7 +39,7 @@ struct Exchange {
     #[serde(skip_serializing_if = "Option::is_none")]
     ask: Option<Asked>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    answer: Option<Answer>,
+    answer: Option<ModelResponse>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ModelError>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,7 +61,7 @@ struct Asked {
     /// The tools, where they are not those of the question before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     offered: Option<Vec<Shown>>,
-    options: AskOptions,
+    options: ModelOptions,
 }
 
 /// A tool as a model was shown it.
@@ -79,9 +79,9 @@ struct Failed {
     outcome: Outcome,
 }
 
-impl From<&Offered> for Shown {
-    fn from(offered: &Offered) -> Self {
-        let Offered { name, description, input_schema, .. } = offered.clone();
+impl From<&ToolDefinition> for Shown {
+    fn from(offered: &ToolDefinition) -> Self {
+        let ToolDefinition { name, description, input_schema, .. } = offered.clone();
         Self { name, description, input_schema }
     }
 }

@@ -13,20 +13,22 @@ use tracing::Instrument as _;
 use wharf_protocol::{CallFailed, Json, ToolCall, ToolOutput, Tools};
 
 use crate::middleware::{
-    AttemptTimeout, Caching, Middleware, ModelLayer, ModelRetry, NextModel, NextTool, OnModelFailure, OnToolFailure,
-    Permit, Repetition, ToolLayer, ToolRetry, hints,
+    AttemptTimeout, Caching, ConcurrencyLimit, LoopGuard, Middleware, ModelLayer, ModelRetry, NextModel, NextTool,
+    OnModelFailure, OnToolFailure, ToolLayer, ToolRetry, hints,
 };
 use crate::run::unanswered;
-use crate::{AgentResult, Ask, AskOptions, Delta, Event, EventSink, Limit, Model, ModelError, Run, Step, Stop};
+use crate::{
+    AgentResult, Delta, Event, EventSink, Limit, Model, ModelError, ModelOptions, ModelRequest, Run, RunEnd, Step,
+};
 pub use checkpoint::{Checkpoint, CheckpointFile};
 
 /// Gives the tools of every turn: what is offered may change between turns, never inside one.
-pub trait Turns: Send + Sync {
+pub trait ToolSource: Send + Sync {
     /// The tools of the next turn.
     fn turn(&self) -> Arc<dyn Tools>;
 }
 
-impl<F: Fn() -> Arc<dyn Tools> + Send + Sync> Turns for F {
+impl<F: Fn() -> Arc<dyn Tools> + Send + Sync> ToolSource for F {
     fn turn(&self) -> Arc<dyn Tools> {
         self()
     }
@@ -37,7 +39,7 @@ impl<F: Fn() -> Arc<dyn Tools> + Send + Sync> Turns for F {
 pub struct NoTools;
 
 impl Tools for NoTools {
-    fn offered(&self) -> &[wharf_protocol::Offered] {
+    fn offered(&self) -> &[wharf_protocol::ToolDefinition] {
         &[]
     }
 
@@ -47,7 +49,7 @@ impl Tools for NoTools {
     }
 }
 
-impl Turns for NoTools {
+impl ToolSource for NoTools {
     fn turn(&self) -> Arc<dyn Tools> {
         Arc::new(Self)
     }
@@ -57,10 +59,10 @@ impl Turns for NoTools {
 #[derive(Clone)]
 pub struct Agent {
     model: Arc<dyn Model>,
-    turns: Arc<dyn Turns>,
-    options: AskOptions,
+    turns: Arc<dyn ToolSource>,
+    options: ModelOptions,
     middleware: Middleware,
-    permit: Option<Permit>,
+    permit: Option<ConcurrencyLimit>,
     attempt: Option<Duration>,
     model_layers: Vec<Arc<dyn ModelLayer>>,
     tool_layers: Vec<Arc<dyn ToolLayer>>,
@@ -94,11 +96,11 @@ struct Stacks {
 
 impl Agent {
     /// A model with the tools of every turn, and the usual layers.
-    pub fn new(model: Arc<dyn Model>, turns: Arc<dyn Turns>) -> Self {
+    pub fn new(model: Arc<dyn Model>, turns: Arc<dyn ToolSource>) -> Self {
         Self {
             model,
             turns,
-            options: AskOptions::default(),
+            options: ModelOptions::default(),
             middleware: Middleware::default(),
             permit: None,
             attempt: None,
@@ -111,7 +113,7 @@ impl Agent {
 
     /// The same, asked like this.
     #[must_use]
-    pub fn with_options(mut self, options: AskOptions) -> Self {
+    pub fn with_options(mut self, options: ModelOptions) -> Self {
         self.options = options;
         self
     }
@@ -125,7 +127,7 @@ impl Agent {
 
     /// The same, asking only with a permit.
     #[must_use]
-    pub fn with_permit(mut self, permit: Permit) -> Self {
+    pub fn with_permit(mut self, permit: ConcurrencyLimit) -> Self {
         self.permit = Some(permit);
         self
     }
@@ -203,8 +205,8 @@ impl Agent {
             tokio::select! {
                 biased;
                 () = driving => None,
-                () = cancelled => Some(Stop::Cancelled),
-                () = late => Some(Stop::Limit(Limit::Time { seconds: limit.unwrap_or_default().as_secs() })),
+                () = cancelled => Some(RunEnd::Cancelled),
+                () = late => Some(RunEnd::Limit(Limit::Time { seconds: limit.unwrap_or_default().as_secs() })),
             }
         };
         spans::step("capture");
@@ -218,7 +220,7 @@ impl Agent {
         spans::step("convert");
         let result = AgentResult::of(run);
         let error = match &result.stop {
-            Stop::ModelFailed(error) => Some(error.clone()),
+            RunEnd::ModelFailed(error) => Some(error.clone()),
             _ => None,
         };
         self.sink.event(Event::Finished {
@@ -262,7 +264,7 @@ impl Agent {
                     self.save(run).await;
                     if let Some(failed) = self.call(run, &*now, (batch, stacks)).await {
                         *raised = Some(failed.clone());
-                        run.interrupt(Stop::ToolFailed(failed));
+                        run.interrupt(RunEnd::ToolFailed(failed));
                     }
                 }
             }
@@ -274,7 +276,7 @@ impl Agent {
         self.sink.event(Event::TurnStarted { turn: run.turns() + 1, tools: offered.len() });
         let listener = |delta: Delta| self.sink.event(Event::ModelDelta(delta));
         let (messages, options) = (run.messages(), &self.options);
-        let ask = Ask { messages, tools: offered, known: turn.offered(), options, listener: &listener };
+        let ask = ModelRequest { messages, tools: offered, known: turn.offered(), options, listener: &listener };
         let next = NextModel { layers: &stacks.model, model: &*self.model, sink: &*self.sink };
         let span = spans::ask(&*self.model);
         let result = next.ask(ask).instrument(span.clone()).await;
@@ -360,7 +362,7 @@ impl Agent {
         }
         let mut tools = self.tool_layers.clone();
         if let Some(most) = self.middleware.repetition.0 {
-            tools.push(Arc::new(Repetition::new(most)));
+            tools.push(Arc::new(LoopGuard::new(most)));
         }
         tools.push(Arc::new(ToolRetry(self.middleware.tool_retry.clone())));
         Stacks { model, tools }

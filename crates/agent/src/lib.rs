@@ -20,14 +20,14 @@ mod run;
 mod scripted;
 mod trace;
 
-pub use driver::{Agent, AgentError, Checkpoint, CheckpointFile, NoTools, Turns};
+pub use driver::{Agent, AgentError, Checkpoint, CheckpointFile, NoTools, ToolSource};
 pub use error::{ModelError, ModelErrorKind};
 pub use event::{Delta, Event, EventSink};
 pub use limits::{ExitBehavior, Limit, Limits};
 pub use manual::{Manual, question_hash};
 pub use metrics::Metrics;
-pub use model::{Answer, Ask, AskOptions, Cache, Capabilities, Model, StopReason};
-pub use result::{AgentResult, ServerStatus, Stop};
+pub use model::{Cache, Capabilities, Model, ModelOptions, ModelRequest, ModelResponse, StopReason};
+pub use result::{AgentResult, RunEnd, ServerSummary};
 pub use run::{InvalidRun, Run, Step};
 pub use scripted::Scripted;
 pub use trace::{TraceCall, TraceMessage, TraceResult, TraceThinking, raw_trace, trace_messages};

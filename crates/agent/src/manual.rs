@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use md5::{Digest as _, Md5};
 use wharf_protocol::{BoxFuture, Message, Role, Usage};
 
-use crate::{Answer, Ask, Capabilities, Delta, Model, ModelError, ModelErrorKind, StopReason};
+use crate::{Capabilities, Delta, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse, StopReason};
 
 /// A model of recorded traces. It calls no tools, and is offered none.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Manual {
         }
     }
 
-    fn answer(&self, question: &str) -> Result<Answer, ModelError> {
+    fn answer(&self, question: &str) -> Result<ModelResponse, ModelError> {
         let hash = question_hash(question);
         let Some(trace) = self.traces.get(&hash) else {
             let words = format!("there is no trace for this question, whose digest is {hash}");
@@ -49,7 +49,7 @@ impl Manual {
         let text = last_words(trace).map_err(|reason| {
             ModelError::new(ModelErrorKind::Malformed, format!("the trace {hash} has no answer: {reason}"))
         })?;
-        Ok(Answer {
+        Ok(ModelResponse {
             message: Message::text(Role::Assistant, text),
             stop: StopReason::EndTurn,
             model: self.name.clone(),
@@ -94,7 +94,7 @@ impl Model for Manual {
         Capabilities { system_prompt: true, ..Capabilities::default() }
     }
 
-    fn ask<'a>(&'a self, ask: &'a Ask<'a>) -> BoxFuture<'a, Result<Answer, ModelError>> {
+    fn ask<'a>(&'a self, ask: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         let question = ask.messages.iter().rfind(|message| message.role == Role::User).map(Message::spoken);
         let answer = self.answer(&question.unwrap_or_default());
         if let Ok(answer) = &answer {

@@ -6,10 +6,10 @@
 //! | a host's own layers | questions and calls | as it says |
 //! | [`Caching`] | questions | yes, where the model has it |
 //! | [`ModelRetry`] | questions | twice |
-//! | [`Permit`] | questions | no |
+//! | [`ConcurrencyLimit`] | questions | no |
 //! | [`AttemptTimeout`] | questions: each attempt by itself, and not the wait for a permit | no |
 //! | a recorder ([`crate::cassette`]) | questions and calls | no |
-//! | [`Repetition`] | calls | ten of the same in a row |
+//! | [`LoopGuard`] | calls | ten of the same in a row |
 //! | [`ToolRetry`] | calls | three times, where nothing can have happened twice |
 //!
 //! Limits are no layer: the loop itself keeps them, so that they hold for whoever drives it.
@@ -26,15 +26,15 @@ use std::sync::Arc;
 
 use wharf_protocol::{BoxFuture, CallFailed, Hints, ToolCall, ToolOutput, Tools};
 
-use crate::{Answer, Ask, Event, EventSink, Model, ModelError};
+use crate::{Event, EventSink, Model, ModelError, ModelRequest, ModelResponse};
 
 pub use caching::Caching;
 pub use config::{
-    Backoff, Middleware, ModelRetrySettings, OnModelFailure, OnToolFailure, PromptCaching, RepetitionLimit,
-    Summarization, ToolRetrySettings, Unsupported,
+    Backoff, LoopGuardSettings, Middleware, ModelRetrySettings, OnModelFailure, OnToolFailure, OnUnsupported,
+    PromptCaching, Summarization, ToolRetrySettings,
 };
-pub use permit::Permit;
-pub use repetition::Repetition;
+pub use permit::ConcurrencyLimit;
+pub use repetition::LoopGuard;
 pub use retry::ModelRetry;
 pub use timeout::AttemptTimeout;
 pub use tool_retry::ToolRetry;
@@ -42,7 +42,11 @@ pub use tool_retry::ToolRetry;
 /// Stands between the loop and the model.
 pub trait ModelLayer: Send + Sync {
     /// Handles one question.
-    fn handle<'a>(&'a self, ask: Ask<'a>, next: NextModel<'a>) -> BoxFuture<'a, Result<Answer, ModelError>>;
+    fn handle<'a>(
+        &'a self,
+        ask: ModelRequest<'a>,
+        next: NextModel<'a>,
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>>;
 }
 
 /// Stands between the loop and the tools.
@@ -69,7 +73,7 @@ pub struct NextTool<'a> {
 
 impl<'a> NextModel<'a> {
     /// Asks.
-    pub fn ask(self, ask: Ask<'a>) -> BoxFuture<'a, Result<Answer, ModelError>> {
+    pub fn ask(self, ask: ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         match self.layers.split_first() {
             Some((first, layers)) => first.handle(ask, NextModel { layers, ..self }),
             None => Box::pin(async move { self.model.ask(&ask).await }),

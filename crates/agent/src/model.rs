@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use wharf_protocol::{BoxFuture, Json, Message, Offered, Usage};
+use wharf_protocol::{BoxFuture, Json, Message, ToolDefinition, Usage};
 
 use crate::{Delta, ModelError};
 
@@ -20,7 +20,7 @@ pub trait Model: Send + Sync {
 
     /// Asks once. Dropping the future ends the request. Deltas go to the listener as they come; if the future then fails,
     /// what they told is void.
-    fn ask<'a>(&'a self, ask: &'a Ask<'a>) -> BoxFuture<'a, Result<Answer, ModelError>>;
+    fn ask<'a>(&'a self, ask: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>>;
 
     /// The longest conversation it takes, in tokens, where that is known.
     fn window(&self) -> BoxFuture<'_, Option<u64>> {
@@ -50,16 +50,16 @@ pub struct Capabilities {
 
 /// One question to a model.
 #[derive(Clone, Copy)]
-pub struct Ask<'a> {
+pub struct ModelRequest<'a> {
     /// The conversation, system messages first.
     pub messages: &'a [Message],
     /// What it may call. Where there is nothing and never was, the field is not even sent.
-    pub tools: &'a [Offered],
+    pub tools: &'a [ToolDefinition],
     /// What there is, also where it may call nothing of it: some providers want to hear of the tools that were used in a
     /// conversation, whether or not they may still be.
-    pub known: &'a [Offered],
+    pub known: &'a [ToolDefinition],
     /// How it is asked.
-    pub options: &'a AskOptions,
+    pub options: &'a ModelOptions,
     /// Who hears of the answer while it comes.
     pub listener: &'a (dyn Fn(Delta) + Send + Sync),
 }
@@ -67,7 +67,7 @@ pub struct Ask<'a> {
 /// How a model is asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct AskOptions {
+pub struct ModelOptions {
     /// The longest answer, in tokens.
     pub max_tokens: u32,
     /// How much chance there is in the answer.
@@ -100,7 +100,7 @@ pub enum Cache {
 
 /// What a model answered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct ModelResponse {
     /// The message.
     pub message: Message,
     /// Why it ends there.
@@ -144,7 +144,7 @@ impl StopReason {
     }
 }
 
-impl Default for AskOptions {
+impl Default for ModelOptions {
     fn default() -> Self {
         Self { max_tokens: 16_384, temperature: None, thinking: None, schema: None, cache: None, stream: true }
     }

@@ -18,8 +18,8 @@ mod wire;
 
 pub use anthropic::Anthropic;
 pub use config::{InvalidConfig, ModelConfig};
-pub use endpoint::{Endpoint, InvalidEndpoint, Waits};
-pub use factory::{Interface, InvalidModel, Made, ModelSpec, Providers, Unavailable};
+pub use endpoint::{Endpoint, InvalidEndpoint, ProviderTimeouts};
+pub use factory::{Interface, InvalidModel, ModelSpec, Providers, ResolvedModel, Unavailable};
 pub use openai::{Dialect, OpenAi};
 pub use prices::Priced;
 

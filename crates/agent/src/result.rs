@@ -29,11 +29,11 @@ pub struct AgentResult {
     /// The model that answered, by its own account.
     pub actual_model: Option<String>,
     /// Why the run is over.
-    pub stop: Stop,
+    pub stop: RunEnd,
     /// Why the last answer ended where it did.
     pub stop_reason: Option<StopReason>,
     /// How the servers were doing, for runs that have some.
-    pub servers: Vec<ServerStatus>,
+    pub servers: Vec<ServerSummary>,
     /// What the tools were used for.
     pub metrics: Metrics,
 }
@@ -41,7 +41,7 @@ pub struct AgentResult {
 /// Why a run is over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "why", content = "what", rename_all = "snake_case")]
-pub enum Stop {
+pub enum RunEnd {
     /// The model has answered.
     Completed,
     /// The model, or its provider, will not answer.
@@ -60,7 +60,7 @@ pub enum Stop {
 
 /// How a server was doing when a run was over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ServerStatus {
+pub struct ServerSummary {
     /// Its name.
     pub name: String,
     /// Its state.
@@ -72,7 +72,7 @@ pub struct ServerStatus {
     pub tools: usize,
 }
 
-impl Stop {
+impl RunEnd {
     /// In a word.
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -105,7 +105,7 @@ impl AgentResult {
     pub fn of(run: &Run) -> Self {
         let trace_messages = trace_messages(run.said());
         let final_response = run.final_response();
-        let stop = run.stop().cloned().unwrap_or(Stop::Cancelled);
+        let stop = run.stop().cloned().unwrap_or(RunEnd::Cancelled);
         Self {
             raw_trace: raw_trace(run.said(), &stop, final_response.is_some()),
             metrics: Metrics::of(run.said()),

@@ -19,7 +19,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use wharf_protocol::{CallFailed, Hints, Message, Outcome, Role, ToolCall, ToolOutput, Usage};
 
-use crate::{Answer, ExitBehavior, Limit, Limits, ModelError, Stop, StopReason};
+use crate::{ExitBehavior, Limit, Limits, ModelError, ModelResponse, RunEnd, StopReason};
 use open::{Open, Stage};
 
 /// The form in which runs are written down.
@@ -61,7 +61,7 @@ enum State {
     /// Tools are to be called.
     Call { open: Vec<Open> },
     /// It is over.
-    Done(Stop),
+    Done(RunEnd),
 }
 
 /// What is to be done next.
@@ -75,7 +75,7 @@ pub enum Step {
     /// Make these calls, all at the same time, and tell [`Run::returned`] of each as it ends. They are marked as begun.
     Call(Vec<(usize, ToolCall)>),
     /// Nothing: it is over.
-    Done(Stop),
+    Done(RunEnd),
 }
 
 /// A text that is no run.
@@ -122,7 +122,7 @@ impl Run {
         match state {
             State::Call { open } => open.iter_mut().for_each(Open::recover),
             // Whoever goes on with it wants it tried again.
-            State::Done(Stop::ModelFailed(_) | Stop::ToolFailed(_) | Stop::Cancelled) => run.ask_next(),
+            State::Done(RunEnd::ModelFailed(_) | RunEnd::ToolFailed(_) | RunEnd::Cancelled) => run.ask_next(),
             State::Ask { .. } | State::Done(_) => {}
         }
         Ok(run)
@@ -144,7 +144,7 @@ impl Run {
         self.progress.limits = limits;
         let answered = self.final_response().is_some();
         match &self.progress.state {
-            State::Done(Stop::Limit(_)) if !answered => self.progress.state = State::Ask { last: false },
+            State::Done(RunEnd::Limit(_)) if !answered => self.progress.state = State::Ask { last: false },
             State::Done(_) => return false,
             State::Ask { .. } => self.progress.state = State::Ask { last: false },
             State::Call { .. } => {}
@@ -182,9 +182,9 @@ impl Run {
     }
 
     /// The model has answered. `hints` tells what the tools say about themselves.
-    pub fn answered(&mut self, answer: Answer, hints: impl Fn(&str) -> Option<Hints>) {
+    pub fn answered(&mut self, answer: ModelResponse, hints: impl Fn(&str) -> Option<Hints>) {
         let State::Ask { last } = self.progress.state else { return };
-        let Answer { mut message, stop, model, usage, .. } = answer;
+        let ModelResponse { mut message, stop, model, usage, .. } = answer;
         self.progress.model_calls += 1;
         self.progress.usage += usage;
         self.progress.model = Some(model);
@@ -194,10 +194,10 @@ impl Run {
         self.progress.stop_reason = Some(stop.clone());
         if calls.is_empty() {
             let stop = match (stop, last) {
-                (StopReason::Refusal, _) => Stop::Refused,
-                (StopReason::MaxTokens, _) => Stop::Truncated,
-                (_, true) => self.progress.reached.last().cloned().map_or(Stop::Completed, Stop::Limit),
-                (_, false) => Stop::Completed,
+                (StopReason::Refusal, _) => RunEnd::Refused,
+                (StopReason::MaxTokens, _) => RunEnd::Truncated,
+                (_, true) => self.progress.reached.last().cloned().map_or(RunEnd::Completed, RunEnd::Limit),
+                (_, false) => RunEnd::Completed,
             };
             self.progress.state = State::Done(stop);
             return;
@@ -216,14 +216,14 @@ impl Run {
         if last {
             self.close_calls();
             self.progress.state =
-                State::Done(self.progress.reached.last().cloned().map_or(Stop::Completed, Stop::Limit));
+                State::Done(self.progress.reached.last().cloned().map_or(RunEnd::Completed, RunEnd::Limit));
         }
     }
 
     /// The model did not answer, and is not asked again.
     pub fn failed(&mut self, error: ModelError) {
         if matches!(self.progress.state, State::Ask { .. }) {
-            self.progress.state = State::Done(Stop::ModelFailed(error));
+            self.progress.state = State::Done(RunEnd::ModelFailed(error));
         }
     }
 
@@ -236,7 +236,7 @@ impl Run {
     }
 
     /// Ends the run now. Calls without a result are answered with words about that.
-    pub fn interrupt(&mut self, stop: Stop) {
+    pub fn interrupt(&mut self, stop: RunEnd) {
         if matches!(self.progress.state, State::Done(_)) {
             return;
         }
@@ -246,7 +246,7 @@ impl Run {
             }
             self.close_calls();
         }
-        if let Stop::Limit(limit) = &stop {
+        if let RunEnd::Limit(limit) = &stop {
             self.reach(limit.clone());
         }
         self.progress.state = State::Done(stop);
@@ -308,7 +308,7 @@ impl Run {
     }
 
     /// Why it is over, if it is.
-    pub fn stop(&self) -> Option<&Stop> {
+    pub fn stop(&self) -> Option<&RunEnd> {
         match &self.progress.state {
             State::Done(stop) => Some(stop),
             _ => None,
@@ -353,7 +353,7 @@ impl Run {
 
     fn end_at(&mut self, limit: Limit) {
         self.reach(limit.clone());
-        self.progress.state = State::Done(Stop::Limit(limit));
+        self.progress.state = State::Done(RunEnd::Limit(limit));
     }
 
     /// Puts all results into the conversation, in the order of the calls.

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use wharf_protocol::{Block, BlockKind, BoxFuture, Message, Role, ToolCall, Usage};
 
-use crate::{Answer, Ask, Capabilities, Delta, Model, ModelError, ModelErrorKind, StopReason};
+use crate::{Capabilities, Delta, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse, StopReason};
 
 /// A model of canned turns. Each is said once, in order, over all runs that share it.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl Scripted {
         Ok(Self { name: name.into(), turns, said: AtomicUsize::new(0) })
     }
 
-    fn next(&self, already: usize) -> Result<Answer, ModelError> {
+    fn next(&self, already: usize) -> Result<ModelResponse, ModelError> {
         // A run that goes on from a checkpoint goes on in the script too.
         let number = self.said.fetch_add(1, Ordering::Relaxed).max(already);
         self.said.fetch_max(number + 1, Ordering::Relaxed);
@@ -86,7 +86,7 @@ impl Scripted {
 
 impl Turn {
     /// The `number`th answer.
-    fn answer(&self, number: usize, model: &str) -> Answer {
+    fn answer(&self, number: usize, model: &str) -> ModelResponse {
         let thinking = self.thinking.clone().map(|text| BlockKind::Thinking { text, signature: None });
         let text = Some(self.text.clone()).filter(|text| !text.is_empty()).map(BlockKind::Text);
         let calls = self.tools.iter().enumerate().map(|(place, call)| {
@@ -97,7 +97,7 @@ impl Turn {
             })
         });
         let content = thinking.into_iter().chain(text).chain(calls).map(Block::from).collect();
-        Answer {
+        ModelResponse {
             message: Message::new(Role::Assistant, content),
             stop: if self.tools.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse },
             model: model.to_owned(),
@@ -128,7 +128,7 @@ impl Model for Scripted {
         }
     }
 
-    fn ask<'a>(&'a self, ask: &'a Ask<'a>) -> BoxFuture<'a, Result<Answer, ModelError>> {
+    fn ask<'a>(&'a self, ask: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         let already = ask.messages.iter().filter(|message| message.role == Role::Assistant).count();
         let answer = self.next(already);
         if let Ok(answer) = &answer {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use wharf_protocol::{BlockKind, Json, Message, Role, Usage};
 
-use crate::{Limit, Stop};
+use crate::{Limit, RunEnd};
 
 /// One message of a trace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -116,12 +116,12 @@ fn traced(block_index: usize, message: &Message) -> TraceMessage {
 }
 
 /// A conversation as text: a heading for every message, and a note where it ends before its time.
-pub fn raw_trace(messages: &[Message], stop: &Stop, answered: bool) -> String {
+pub fn raw_trace(messages: &[Message], stop: &RunEnd, answered: bool) -> String {
     let mut parts = Vec::new();
     for message in messages {
         sections(message, &mut parts);
     }
-    if let Stop::Limit(limit) = stop {
+    if let RunEnd::Limit(limit) = stop {
         let what = match limit {
             Limit::ModelCalls { .. } => "Turn limit reached",
             Limit::Time { .. } => "Agent timed out",

@@ -7,7 +7,7 @@ use super::OAuthError;
 use crate::AuthRequired;
 
 /// Gives tokens to one server's requests.
-pub trait Authority: Send + Sync + 'static {
+pub trait TokenProvider: Send + Sync + 'static {
     /// The token for the next request, if there is one, and its number.
     fn token(&self) -> BoxFuture<'_, Result<(Option<Secret>, u64), OAuthError>>;
 

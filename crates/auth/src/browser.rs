@@ -47,27 +47,27 @@ pub enum UnsafeUrl {
 
 /// Why no browser was opened.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum BrowserError {
     /// The address is not safe to open.
     #[error(transparent)]
     Unsafe(#[from] UnsafeUrl),
     /// Nothing on this machine opens it: show it to the person instead.
     #[error("no browser could be opened ({})", list(.0))]
-    NoBrowser(Vec<Attempt>),
+    NoBrowser(Vec<FailedOpener>),
 }
 
 /// An opener that did not work.
 #[derive(Debug)]
-pub struct Attempt {
+pub struct FailedOpener {
     /// Its name.
     pub program: String,
     /// What happened.
-    pub failure: Failure,
+    pub failure: OpenerFailure,
 }
 
 /// How an opener did not work.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum OpenerFailure {
     /// It is not there.
     #[error("was not found")]
     NotFound,
@@ -79,7 +79,7 @@ pub enum Failure {
     Status(ExitStatus),
 }
 
-impl fmt::Display for Attempt {
+impl fmt::Display for FailedOpener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` {}", self.program, self.failure)
     }
@@ -114,7 +114,7 @@ pub fn check(url: &str) -> Result<(), UnsafeUrl> {
 ///
 /// The address is the last argument. A program that is named without a path is looked up in the `PATH` of
 /// `environment`, which is all it gets to see. An opener that is still running after a while is left running.
-pub async fn open(url: &str, opener: Option<&[String]>, environment: &Environment) -> Result<(), OpenError> {
+pub async fn open(url: &str, opener: Option<&[String]>, environment: &Environment) -> Result<(), BrowserError> {
     check(url)?;
     let named = opener.and_then(<[String]>::split_first);
     let known = OPENERS.iter().map(|program| (*program, [].as_slice()));
@@ -122,10 +122,10 @@ pub async fn open(url: &str, opener: Option<&[String]>, environment: &Environmen
     for (program, arguments) in named.map(|(program, rest)| (program.as_str(), rest)).into_iter().chain(known) {
         match try_one(program, arguments, url, environment).await {
             Ok(()) => return Ok(()),
-            Err(failure) => attempts.push(Attempt { program: program.to_owned(), failure }),
+            Err(failure) => attempts.push(FailedOpener { program: program.to_owned(), failure }),
         }
     }
-    Err(OpenError::NoBrowser(attempts))
+    Err(BrowserError::NoBrowser(attempts))
 }
 
 /// The first character that may not stand there as it is.
@@ -164,8 +164,13 @@ fn is_this_machine(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-async fn try_one(program: &str, arguments: &[String], url: &str, environment: &Environment) -> Result<(), Failure> {
-    let mut command = Command::new(find(program, environment).ok_or(Failure::NotFound)?);
+async fn try_one(
+    program: &str,
+    arguments: &[String],
+    url: &str,
+    environment: &Environment,
+) -> Result<(), OpenerFailure> {
+    let mut command = Command::new(find(program, environment).ok_or(OpenerFailure::NotFound)?);
     command.args(arguments).arg(url).env_clear().envs(environment.iter());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     // The browser may live longer than us, and Ctrl-C is not meant for it.
@@ -175,8 +180,8 @@ async fn try_one(program: &str, arguments: &[String], url: &str, environment: &E
     // A handle that is dropped leaves its process alone.
     match timeout(OPENER_LIMIT, ended(&mut opener)).await {
         Ok(Ok(status)) if status.success() => Ok(()),
-        Ok(Ok(status)) => Err(Failure::Status(status)),
-        Ok(Err(error)) => Err(Failure::Run(error)),
+        Ok(Ok(status)) => Err(OpenerFailure::Status(status)),
+        Ok(Err(error)) => Err(OpenerFailure::Run(error)),
         Err(_) => Ok(()),
     }
 }
@@ -202,6 +207,6 @@ fn find(program: &str, environment: &Environment) -> Option<PathBuf> {
     folders.map(|folder| folder.join(program)).find(runs)
 }
 
-fn list(attempts: &[Attempt]) -> String {
+fn list(attempts: &[FailedOpener]) -> String {
     attempts.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -8,7 +8,7 @@ use wharf_protocol::Secret;
 
 use super::OAuthError;
 use super::discovery::LIMIT;
-use super::store::Client;
+use super::store::RegisteredClient;
 use super::token::{Posts, Tokens};
 
 const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
@@ -25,7 +25,7 @@ pub enum Grant {
     /// We are let in as who we are: a service among services.
     Client,
     /// Somebody else says who we are: the platform that runs us.
-    Workload(Vouching),
+    Workload(AssertionSource),
     /// The company's own sign-in stands for all of its servers.
     Enterprise(Enterprise),
 }
@@ -33,7 +33,7 @@ pub enum Grant {
 /// Gives a statement of somebody else about who we are, made out to `audience`. It is asked for every token, because such
 /// statements do not live long.
 #[derive(Clone)]
-pub struct Vouching(Arc<Ask>);
+pub struct AssertionSource(Arc<Ask>);
 
 type Ask = dyn Fn(&str) -> BoxFuture<'static, Result<Secret, String>> + Send + Sync;
 
@@ -43,19 +43,19 @@ pub struct Enterprise {
     /// Where the identity provider exchanges it.
     pub token_endpoint: String,
     /// Who we are to the identity provider.
-    pub client: Client,
+    pub client: RegisteredClient,
     /// The identity token that says who the person is.
     pub id_token: Secret,
 }
 
-impl Vouching {
+impl AssertionSource {
     /// By asking this every time.
     pub fn new(ask: impl Fn(&str) -> BoxFuture<'static, Result<Secret, String>> + Send + Sync + 'static) -> Self {
         Self(Arc::new(ask))
     }
 }
 
-impl fmt::Debug for Vouching {
+impl fmt::Debug for AssertionSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Vouching")
     }
@@ -65,7 +65,7 @@ impl fmt::Debug for Vouching {
 pub(super) struct Wanted<'a> {
     pub(super) endpoint: &'a str,
     pub(super) issuer: &'a str,
-    pub(super) client: &'a Client,
+    pub(super) client: &'a RegisteredClient,
     pub(super) resource: &'a str,
     pub(super) scope: &'a str,
 }
@@ -126,8 +126,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn somebody_who_never_vouches_for_us_is_not_waited_for_without_end() {
-        let grant = Grant::Workload(Vouching::new(|_| Box::pin(std::future::pending())));
-        let (http, client) = (HttpClient::new(HttpSettings::default()).unwrap(), Client::public("me"));
+        let grant = Grant::Workload(AssertionSource::new(|_| Box::pin(std::future::pending())));
+        let (http, client) = (HttpClient::new(HttpSettings::default()).unwrap(), RegisteredClient::public("me"));
         let (issuer, endpoint) = ("https://as.example", "https://as.example/token");
         let posts = Posts { http: &http, nearest: Nearness::Public, server: "s", key: None, issuer };
         let wanted = Wanted { endpoint, issuer, client: &client, resource: "r", scope: "" };

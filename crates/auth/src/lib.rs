@@ -1,8 +1,8 @@
 //! Signing in to servers: OAuth 2.1 as MCP uses it, from the first refusal to a token that renews itself.
 //!
-//! A transport asks its [`Authority`] for the token of every request, and tells it what the server said to a request it
+//! A transport asks its [`TokenProvider`] for the token of every request, and tells it what the server said to a request it
 //! refused. [`OAuth`] is the one that signs people in: it finds out who lets us in (`discovery`), who we are to them
-//! (`registration`), has a [`Visitor`] bring a person to their page, and keeps what comes of it in a [`Store`].
+//! (`registration`), has a [`AuthorizationUi`] bring a person to their page, and keeps what comes of it in a [`Store`].
 
 mod assertion;
 mod authority;
@@ -24,16 +24,18 @@ mod token;
 mod visit;
 
 pub use assertion::SigningKey;
-pub use authority::Authority;
+pub use authority::TokenProvider;
 pub use callback::{Callback, CallbackError};
 pub use challenge::Challenge;
 pub use error::OAuthError;
-pub use grant::{Enterprise, Grant, Vouching};
+pub use grant::{AssertionSource, Enterprise, Grant};
 pub use oauth::{OAuth, OAuthOptions};
-pub use refusals::{Refusal, Refusals, Remembered, USUAL_LIFE};
+pub use refusals::{AUTH_FAILURE_TTL, AuthFailure, AuthFailureCache, CachedAuthFailure};
 pub use required::AuthRequired;
-pub use store::{Account, Client, FileStore, MemoryStore, SignIn, Store, StoreError, Turn, Vault, VaultStore};
-pub use visit::{Visit, Visitor};
+pub use store::{
+    Account, FileStore, MemoryStore, RegisteredClient, RenewalGuard, SignIn, Store, StoreError, Vault, VaultStore,
+};
+pub use visit::{AuthorizationFlow, AuthorizationUi};
 
 /// The date, in seconds since 1970: tokens end at one.
 #[expect(clippy::disallowed_methods, reason = "a date can only be compared with the date")]

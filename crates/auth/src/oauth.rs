@@ -15,14 +15,14 @@ use wharf_io::{HttpClient, HttpSettings};
 use wharf_protocol::Secret;
 
 use super::assertion::SigningKey;
-use super::authority::Authority;
+use super::authority::TokenProvider;
 use super::challenge::Challenge;
 use super::discovery::{Explorer, origin};
 use super::grant::Grant;
 use super::reach::{Nearness, guarded, nearness};
-use super::store::{Account, Client, SignIn, Store};
+use super::store::{Account, RegisteredClient, SignIn, Store};
 use super::token::Posts;
-use super::visit::Visitor;
+use super::visit::AuthorizationUi;
 use super::{OAuthError, now};
 use crate::AuthRequired;
 
@@ -45,7 +45,7 @@ pub struct OAuthOptions {
     /// What we call ourselves where we register.
     pub client_name: String,
     /// The client that the authorization server knows already.
-    pub client: Option<Client>,
+    pub client: Option<RegisteredClient>,
     /// Where we describe ourselves, for authorization servers that look there.
     pub metadata_url: Option<String>,
     /// Where the authorization server describes itself, where that is known better than the server tells it.
@@ -57,7 +57,7 @@ pub struct OAuthOptions {
     /// What tokens are given for.
     pub grant: Grant,
     /// Who brings a person to the page to sign in on; without it, nobody signs in here.
-    pub visitor: Option<Arc<dyn Visitor>>,
+    pub visitor: Option<Arc<dyn AuthorizationUi>>,
     /// How connections are made.
     pub http: HttpSettings,
 }
@@ -164,7 +164,7 @@ impl OAuth {
     }
 }
 
-impl Authority for OAuth {
+impl TokenProvider for OAuth {
     fn token(&self) -> BoxFuture<'_, Result<(Option<Secret>, u64), OAuthError>> {
         Box::pin(async move {
             let inner = &self.inner;

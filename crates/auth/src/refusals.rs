@@ -17,7 +17,7 @@ use super::store::{lock, on_disk, replace};
 use wharf_io::digest;
 
 /// How long a refusal counts, if nobody says otherwise.
-pub const USUAL_LIFE: Duration = Duration::from_secs(15 * 60);
+pub const AUTH_FAILURE_TTL: Duration = Duration::from_secs(15 * 60);
 /// How long the file is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The most that is remembered; the oldest is forgotten.
@@ -28,7 +28,7 @@ const VERSION: u32 = 1;
 
 /// Remembers refusals, in memory and, if it has a file, for all processes. What cannot be remembered costs a request.
 #[derive(Debug)]
-pub struct Refusals {
+pub struct AuthFailureCache {
     file: Option<PathBuf>,
     /// Whose sign-ins are used.
     profile: String,
@@ -38,7 +38,7 @@ pub struct Refusals {
 
 /// A refusal that still counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Remembered {
+pub struct CachedAuthFailure {
     /// What the server answered: 401 or 403.
     pub status: u16,
     /// How long ago that was.
@@ -49,7 +49,7 @@ pub struct Remembered {
 
 /// Who was refused where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct AuthFailure {
     /// The server's address.
     pub endpoint: String,
     /// What tells what we showed it from anything else. Only a digest of it is kept.
@@ -72,13 +72,13 @@ struct Written {
     refusals: BTreeMap<String, Refused>,
 }
 
-impl Default for Refusals {
+impl Default for AuthFailureCache {
     fn default() -> Self {
-        Self { file: None, profile: "default".to_owned(), life: USUAL_LIFE, known: Mutex::default() }
+        Self { file: None, profile: "default".to_owned(), life: AUTH_FAILURE_TTL, known: Mutex::default() }
     }
 }
 
-impl Refusals {
+impl AuthFailureCache {
     /// Refusals that are remembered in this file.
     pub fn kept_in(file: impl Into<PathBuf>) -> Self {
         Self { file: Some(file.into()), ..Self::default() }
@@ -97,7 +97,7 @@ impl Refusals {
     }
 
     /// What is remembered of this refusal, if it would be refused again.
-    pub async fn recall(&self, refusal: &Refusal) -> Option<Remembered> {
+    pub async fn recall(&self, refusal: &AuthFailure) -> Option<CachedAuthFailure> {
         let known = match self.file.clone() {
             None => self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&self.key(refusal)).cloned(),
             Some(file) => {
@@ -110,11 +110,11 @@ impl Refusals {
         // A clock that was set back does not make a refusal last for ever.
         let ago = Duration::from_secs(now().checked_sub(at)?);
         let left = self.life.checked_sub(ago).filter(|left| !left.is_zero())?;
-        Some(Remembered { status, ago, left })
+        Some(CachedAuthFailure { status, ago, left })
     }
 
     /// It was refused now, with this status.
-    pub async fn note(&self, refusal: &Refusal, status: u16) {
+    pub async fn note(&self, refusal: &AuthFailure, status: u16) {
         let refused = Refused { whose: self.whose(&refusal.endpoint), at: now(), status };
         let key = self.key(refusal);
         self.change(move |refusals| drop(refusals.insert(key, refused))).await;
@@ -169,8 +169,8 @@ impl Refusals {
     }
 }
 
-impl Refusals {
-    fn key(&self, refusal: &Refusal) -> String {
+impl AuthFailureCache {
+    fn key(&self, refusal: &AuthFailure) -> String {
         digest(&format!("{}\n{}\n{}", refusal.endpoint, self.profile, refusal.shown))
     }
 
@@ -195,14 +195,16 @@ mod tests {
 
     use super::*;
 
-    fn refusal(endpoint: &str, shown: &str) -> Refusal {
-        Refusal { endpoint: endpoint.to_owned(), shown: shown.to_owned() }
+    fn refusal(endpoint: &str, shown: &str) -> AuthFailure {
+        AuthFailure { endpoint: endpoint.to_owned(), shown: shown.to_owned() }
     }
 
     #[tokio::test]
     async fn only_the_same_refusal_is_known_and_only_for_a_while() {
         let folder = tempfile::tempdir().unwrap();
-        for refusals in [Refusals::default(), Refusals::kept_in(folder.path().join("deep/refusals.json"))] {
+        for refusals in
+            [AuthFailureCache::default(), AuthFailureCache::kept_in(folder.path().join("deep/refusals.json"))]
+        {
             let one = refusal("https://a.example/mcp", "secret-1");
             assert_eq!(refusals.recall(&one).await, None);
             refusals.note(&one, 401).await;
@@ -219,7 +221,7 @@ mod tests {
         }
         let text = std::fs::read_to_string(folder.path().join("deep/refusals.json")).unwrap();
         assert!(!text.contains("secret") && !text.contains("example"), "{text}");
-        let brief = Refusals::default().lasting(Duration::ZERO);
+        let brief = AuthFailureCache::default().lasting(Duration::ZERO);
         brief.note(&refusal("x", "y"), 401).await;
         assert_eq!(brief.recall(&refusal("x", "y")).await, None);
     }
@@ -232,7 +234,7 @@ mod tests {
         for number in 0..50 {
             let file = Arc::clone(&file);
             writers.spawn(async move {
-                Refusals::kept_in(&*file).note(&refusal(&format!("https://{number}.example"), ""), 401).await;
+                AuthFailureCache::kept_in(&*file).note(&refusal(&format!("https://{number}.example"), ""), 401).await;
             });
         }
         writers.join_all().await;
@@ -246,7 +248,7 @@ mod tests {
         let file = folder.path().join("refusals.json");
         for odd in ["", "{", r#"{"version": 9, "refusals": {}}"#] {
             std::fs::write(&file, odd).unwrap();
-            let refusals = Refusals::kept_in(&file);
+            let refusals = AuthFailureCache::kept_in(&file);
             let one = refusal("https://a.example", "");
             assert_eq!(refusals.recall(&one).await, None);
             refusals.note(&one, 401).await;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use wharf_protocol::Secret;
 
 use super::discovery::{Found, Issuer};
-use super::store::Client;
+use super::store::RegisteredClient;
 use super::token::Posts;
 use super::{OAuthError, OAuthOptions, now};
 
@@ -30,7 +30,7 @@ struct Registered {
     token_endpoint_auth_method: Option<String>,
 }
 
-impl Client {
+impl RegisteredClient {
     /// One that has no secret.
     pub fn public(id: &str) -> Self {
         Self { id: id.to_owned(), token_endpoint_auth_method: "none".to_owned(), ..Self::default() }
@@ -57,13 +57,13 @@ pub(super) async fn client(
     found: &Found,
     options: &OAuthOptions,
     redirect_uri: &str,
-) -> Result<Client, OAuthError> {
+) -> Result<RegisteredClient, OAuthError> {
     let issuer = &found.issuer;
     if let Some(known) = &options.client {
-        return Ok(Client { token_endpoint_auth_method: method_for(issuer, known), ..known.clone() });
+        return Ok(RegisteredClient { token_endpoint_auth_method: method_for(issuer, known), ..known.clone() });
     }
     if let Some(url) = options.metadata_url.as_ref().filter(|_| issuer.client_id_metadata_document_supported) {
-        return Ok(Client::public(url));
+        return Ok(RegisteredClient::public(url));
     }
     if let Some(known) = options.store.client(&issuer.name, &options.profile).await?
         && !known.is_expired()
@@ -85,7 +85,7 @@ async fn register(
     issuer: &Issuer,
     options: &OAuthOptions,
     redirect_uri: &str,
-) -> Result<Client, OAuthError> {
+) -> Result<RegisteredClient, OAuthError> {
     let supported = |method: &&&str| match &issuer.token_endpoint_auth_methods_supported {
         Some(supported) => supported.iter().any(|supported| supported == **method),
         None => true,
@@ -104,7 +104,7 @@ async fn register(
         // A client that got a secret and was not told how to use it uses it the usual way.
         if registered.client_secret.is_some() { "client_secret_basic".to_owned() } else { method.to_owned() }
     });
-    Ok(Client {
+    Ok(RegisteredClient {
         id: registered.client_id,
         secret: registered.client_secret.map(Secret::from),
         secret_expires_at: registered.client_secret_expires_at.filter(|at| *at > 0),
@@ -114,7 +114,7 @@ async fn register(
 }
 
 /// How a client proves who it is, where that was not agreed.
-fn method_for(issuer: &Issuer, client: &Client) -> String {
+fn method_for(issuer: &Issuer, client: &RegisteredClient) -> String {
     if !client.token_endpoint_auth_method.is_empty() {
         return client.token_endpoint_auth_method.clone();
     }

@@ -40,7 +40,7 @@ pub struct SignIn {
     /// Who gave the tokens. They are for nobody else: compare it before they are used.
     pub issuer: String,
     /// Who we are to the issuer.
-    pub client: Client,
+    pub client: RegisteredClient,
     /// What is shown to the server.
     pub access: Secret,
     /// What is exchanged for new tokens.
@@ -61,7 +61,7 @@ pub struct SignIn {
 
 /// Who we are to an issuer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Client {
+pub struct RegisteredClient {
     /// The name it knows us by.
     pub id: String,
     /// What proves that we are the one, if anything does.
@@ -88,10 +88,15 @@ pub trait Store: Send + Sync + 'static {
     fn remove(&self, account: &Account) -> BoxFuture<'_, Result<Option<SignIn>, StoreError>>;
 
     /// Who we are to an issuer. That is known to it even when nobody is signed in, so it outlives sign-ins.
-    fn client(&self, issuer: &str, profile: &str) -> BoxFuture<'_, Result<Option<Client>, StoreError>>;
+    fn client(&self, issuer: &str, profile: &str) -> BoxFuture<'_, Result<Option<RegisteredClient>, StoreError>>;
 
     /// Keeps who we are to an issuer, in place of who we were before.
-    fn keep_client(&self, issuer: &str, profile: &str, client: Client) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn keep_client(
+        &self,
+        issuer: &str,
+        profile: &str,
+        client: RegisteredClient,
+    ) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Forgets who we are to an issuer, because it has.
     fn forget_client(&self, issuer: &str, profile: &str) -> BoxFuture<'_, Result<(), StoreError>>;
@@ -100,23 +105,23 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// Most refresh tokens are good for one use: two who renew at once end the sign-in. Ask for the sign-in again once it
     /// is your turn, as another may have renewed it meanwhile.
-    fn turn(&self, account: &Account) -> BoxFuture<'_, Result<Turn, StoreError>>;
+    fn turn(&self, account: &Account) -> BoxFuture<'_, Result<RenewalGuard, StoreError>>;
 }
 
 /// The turn to renew a sign-in, until it is dropped.
 #[must_use = "the turn ends when this is dropped"]
-pub struct Turn {
+pub struct RenewalGuard {
     _held: Box<dyn Send>,
 }
 
-impl Turn {
+impl RenewalGuard {
     /// A turn that ends when what is held is dropped.
     pub fn holding(held: impl Send + 'static) -> Self {
         Self { _held: Box::new(held) }
     }
 }
 
-impl fmt::Debug for Turn {
+impl fmt::Debug for RenewalGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Turn(..)")
     }

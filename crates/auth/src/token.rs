@@ -15,7 +15,7 @@ use super::challenge::words;
 use super::discovery::{LIMIT, MOST_READ};
 use super::query::{encode, form};
 use super::reach::{Nearness, refusal};
-use super::store::Client;
+use super::store::RegisteredClient;
 
 const CLIENT_ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 /// The parameters that nobody else may see.
@@ -78,7 +78,7 @@ impl Posts<'_> {
     pub(super) async fn tokens(
         &self,
         endpoint: &str,
-        client: &Client,
+        client: &RegisteredClient,
         parameters: &[(&str, &str)],
     ) -> Result<Tokens, OAuthError> {
         let content = self.form(endpoint, client, parameters).await?;
@@ -101,7 +101,12 @@ impl Posts<'_> {
     }
 
     /// Takes a token back (RFC 7009).
-    pub(super) async fn revoke(&self, endpoint: &str, client: &Client, token: &Secret) -> Result<(), OAuthError> {
+    pub(super) async fn revoke(
+        &self,
+        endpoint: &str,
+        client: &RegisteredClient,
+        token: &Secret,
+    ) -> Result<(), OAuthError> {
         self.form(endpoint, client, &[("token", token.expose())]).await.map(drop)
     }
 
@@ -109,7 +114,7 @@ impl Posts<'_> {
     pub(super) async fn exchange(
         &self,
         endpoint: &str,
-        client: &Client,
+        client: &RegisteredClient,
         parameters: &[(&str, &str)],
     ) -> Result<Secret, OAuthError> {
         let content = self.form(endpoint, client, parameters).await?;
@@ -118,7 +123,7 @@ impl Posts<'_> {
         Ok(answer.map_err(malformed)?.access_token.into())
     }
 
-    fn assertion(&self, client: &Client) -> Result<Secret, OAuthError> {
+    fn assertion(&self, client: &RegisteredClient) -> Result<Secret, OAuthError> {
         match (client.token_endpoint_auth_method.as_str(), self.key) {
             ("private_key_jwt", Some(key)) => key.assertion(&client.id, self.issuer),
             ("private_key_jwt", None) => Err(OAuthError::NoKey),
@@ -127,7 +132,12 @@ impl Posts<'_> {
     }
 
     /// Posts a form as a client that proves who it is.
-    async fn form(&self, endpoint: &str, client: &Client, parameters: &[(&str, &str)]) -> Result<Vec<u8>, OAuthError> {
+    async fn form(
+        &self,
+        endpoint: &str,
+        client: &RegisteredClient,
+        parameters: &[(&str, &str)],
+    ) -> Result<Vec<u8>, OAuthError> {
         let (mut parameters, assertion) = (parameters.to_vec(), self.assertion(client)?);
         let secret = client.secret.as_ref().map_or("", Secret::expose);
         let mut proof = None;

@@ -3,13 +3,13 @@
 use futures_util::future::BoxFuture;
 
 /// Brings people to pages.
-pub trait Visitor: Send + Sync + 'static {
+pub trait AuthorizationUi: Send + Sync + 'static {
     /// Gets ready for one visit: from now on there is an address to come back to, if possible the one that was used before.
-    fn begin<'a>(&'a self, before: Option<&'a str>) -> BoxFuture<'a, Result<Box<dyn Visit>, String>>;
+    fn begin<'a>(&'a self, before: Option<&'a str>) -> BoxFuture<'a, Result<Box<dyn AuthorizationFlow>, String>>;
 }
 
 /// One visit.
-pub trait Visit: Send {
+pub trait AuthorizationFlow: Send {
     /// Where the page has to send the person back to.
     fn redirect_uri(&self) -> &str;
 

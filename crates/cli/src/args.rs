@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{ColorChoice, Parser, Subcommand, ValueEnum};
 use clap_complete::ArgValueCandidates;
-use wharf::Protocol;
-use wharf::config::import::Host;
+use wharf::ProtocolMode;
+use wharf::config::import::ImportHost;
 use wharf::fleet::Scope;
 
 use crate::commands::{prompt::Prompt, prompts::Prompts, read::Read, resources::Resources};
@@ -82,10 +82,10 @@ fn seconds(text: &str) -> Result<f64, &'static str> {
 
 /// The names belong to who speaks them.
 fn protocols() -> String {
-    let names = Protocol::NAMES.join(", ");
+    let names = ProtocolMode::NAMES.join(", ");
     format!(
         "Which generation of the protocol to speak, with all servers or with one: {names} [default: {}]",
-        Protocol::Auto
+        ProtocolMode::Auto
     )
 }
 
@@ -270,7 +270,7 @@ pub(crate) struct AddJson {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Import {
     /// Whose servers
-    #[arg(value_name = "HOST", value_parser = clap::builder::PossibleValuesParser::new(Host::ALL.map(Host::as_str)))]
+    #[arg(value_name = "HOST", value_parser = clap::builder::PossibleValuesParser::new(ImportHost::ALL.map(ImportHost::as_str)))]
     pub(crate) host: String,
     /// The file [default: where that host keeps it]
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 use wharf::fleet::dispatch::{Answer, Approval, ApprovalRequest, Asked, Asker, NoAsker, Question};
-use wharf::{Abilities, BoxFuture, Elicitation, ElicitationAnswer, Refusal, ServerName, schema_accepts};
+use wharf::{BoxFuture, ClientCapabilities, Elicitation, ElicitationAnswer, Refusal, ServerName, schema_accepts};
 
 use crate::render;
 
@@ -68,8 +68,8 @@ impl Asker for Terminal {
         })
     }
 
-    fn abilities(&self) -> Abilities {
-        Abilities { elicitation: true, ..Abilities::default() }
+    fn abilities(&self) -> ClientCapabilities {
+        ClientCapabilities { elicitation: true, ..ClientCapabilities::default() }
     }
 }
 

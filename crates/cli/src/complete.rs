@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::CommandFactory as _;
 use clap_complete::CompletionCandidate;
 use clap_complete::env::CompleteEnv;
-use wharf::config::Standing;
-use wharf::{Protocol, ServerName};
+use wharf::config::Eligibility;
+use wharf::{ProtocolMode, ServerName};
 
 use crate::args::{Args, Globals};
 use crate::remembered;
@@ -32,7 +32,8 @@ pub(crate) fn servers() -> Vec<CompletionCandidate> {
 /// The servers that wait for an approval.
 pub(crate) fn waiting() -> Vec<CompletionCandidate> {
     let Some(setup) = setup() else { return Vec::new() };
-    let waits = |standing: &Standing| matches!(standing, Standing::NeedsApproval(_) | Standing::ApprovalChanged(_));
+    let waits =
+        |standing: &Eligibility| matches!(standing, Eligibility::NeedsApproval(_) | Eligibility::ApprovalChanged(_));
     let waiting = setup.loaded.servers.iter().filter(|found| waits(&found.standing));
     waiting.map(|found| CompletionCandidate::new(found.server.name.as_str())).collect()
 }
@@ -54,7 +55,7 @@ fn is_harmless(word: &str) -> bool {
 
 /// The ways to speak.
 pub(crate) fn protocols() -> Vec<CompletionCandidate> {
-    Protocol::NAMES.into_iter().map(CompletionCandidate::new).collect()
+    ProtocolMode::NAMES.into_iter().map(CompletionCandidate::new).collect()
 }
 
 fn setup() -> Option<Setup> {

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use wharf::Protocol;
+use wharf::ProtocolMode;
 use wharf::config::Pattern;
-use wharf::config::{Configured, Launch, Standing, Written, looks_secret};
-use wharf::fleet::{Reach, Settings};
+use wharf::config::{ConfiguredServer, Eligibility, RawEntry, StdioConfig, looks_secret};
+use wharf::fleet::{Settings, TransportConfig};
 
 use crate::render::flat;
 use crate::setup::switched_off;
@@ -17,7 +17,7 @@ use crate::setup::switched_off;
 const HIDDEN: &str = "…";
 
 /// What a server is: its command, or its address.
-pub(crate) fn target(written: &Written, reach: &Reach) -> String {
+pub(crate) fn target(written: &RawEntry, reach: &TransportConfig) -> String {
     let written = serde_json::to_value(written).unwrap_or_default();
     let text = |key: &str| written[key].as_str();
     if let Some(command) = text("command") {
@@ -28,14 +28,16 @@ pub(crate) fn target(written: &Written, reach: &Reach) -> String {
         return address(url);
     }
     match reach {
-        Reach::Stdio(launch) => launched(launch),
-        Reach::Managed(manage) => launched(&manage.launch),
-        Reach::Http(remote) | Reach::Sse(remote) | Reach::WebSocket(remote) => address(&remote.url),
-        Reach::Custom(name, _) => flat(name),
+        TransportConfig::Stdio(launch) => launched(launch),
+        TransportConfig::Managed(manage) => launched(&manage.launch),
+        TransportConfig::Http(remote) | TransportConfig::Sse(remote) | TransportConfig::WebSocket(remote) => {
+            address(&remote.url)
+        }
+        TransportConfig::Custom(name, _) => flat(name),
     }
 }
 
-fn launched(launch: &Launch) -> String {
+fn launched(launch: &StdioConfig) -> String {
     command_line(std::iter::once(&launch.command).chain(&launch.args).map(String::as_str))
 }
 
@@ -122,7 +124,7 @@ impl fmt::Display for Named {
 }
 
 /// The names in an object of variables or headers.
-pub(crate) fn names(found: &Configured, key: &str) -> Vec<Named> {
+pub(crate) fn names(found: &ConfiguredServer, key: &str) -> Vec<Named> {
     let written = serde_json::to_value(&found.written).unwrap_or_default();
     let fields = written[key].as_object().cloned().unwrap_or_default();
     let one = |(name, value): (&String, &Value)| {
@@ -133,7 +135,7 @@ pub(crate) fn names(found: &Configured, key: &str) -> Vec<Named> {
 }
 
 /// What else an entry says: everything but how the server is reached.
-pub(crate) fn settings(found: &Configured) -> Map<String, Value> {
+pub(crate) fn settings(found: &ConfiguredServer) -> Map<String, Value> {
     let Settings { required, timeout, connect_timeout, protocol, tools, max_output_tokens, display_name, .. } =
         &found.server.settings;
     let milliseconds = |limit: &Option<Duration>| limit.map(|limit| json!(limit.as_millis()));
@@ -143,7 +145,7 @@ pub(crate) fn settings(found: &Configured) -> Map<String, Value> {
         ("required", required.then(|| json!(true))),
         ("timeout", milliseconds(timeout)),
         ("connectTimeout", milliseconds(connect_timeout)),
-        ("protocol", (*protocol != Protocol::Auto).then(|| json!(protocol.to_string()))),
+        ("protocol", (*protocol != ProtocolMode::Auto).then(|| json!(protocol.to_string()))),
         ("tools", tools.allowed.as_deref().map(written)),
         ("excludeTools", (!tools.rejected.is_empty()).then(|| written(&tools.rejected))),
         ("maxOutputTokens", max_output_tokens.map(|most| json!(most))),
@@ -158,16 +160,16 @@ fn sources(text: &str) -> Vec<String> {
 }
 
 /// Why a server is not used, and what can be done; `None` if it is.
-pub(crate) fn reason(found: &Configured) -> Option<String> {
+pub(crate) fn reason(found: &ConfiguredServer) -> Option<String> {
     let name = &found.server.name;
     Some(match &found.standing {
-        Standing::Ready => return None,
-        Standing::NeedsApproval(_) => format!("needs approval: wharf approve {name}"),
-        Standing::ApprovalChanged(_) => format!("changed since it was approved: wharf approve {name}"),
-        Standing::Disabled(by) => format!("switched off {}", switched_off(*by)),
-        Standing::Refused(reason) => reason.clone(),
-        Standing::Shadowed { by } => format!("the {by} scope has a server of the same name"),
-        Standing::Duplicate { of } => format!("it is the same server as `{of}`"),
+        Eligibility::Ready => return None,
+        Eligibility::NeedsApproval(_) => format!("needs approval: wharf approve {name}"),
+        Eligibility::ApprovalChanged(_) => format!("changed since it was approved: wharf approve {name}"),
+        Eligibility::Disabled(by) => format!("switched off {}", switched_off(*by)),
+        Eligibility::Refused(reason) => reason.clone(),
+        Eligibility::Shadowed { by } => format!("the {by} scope has a server of the same name"),
+        Eligibility::Duplicate { of } => format!("it is the same server as `{of}`"),
     })
 }
 

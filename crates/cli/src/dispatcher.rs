@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use wharf::config::{Problem, Setting, Severity};
+use wharf::config::{Problem, RawSetting, Severity};
 use wharf::fleet::dispatch::{
     Answer, Approval, Asked, Asker, HookSurroundings, NoAsker, Policy, Question, Rule, USUAL_LIMIT, command_hooks,
 };
 use wharf::fleet::{Dispatcher, Scope};
-use wharf::{Abilities, BoxFuture, GroupWatcher};
+use wharf::{BoxFuture, ClientCapabilities, GroupWatcher};
 
 use crate::args::Globals;
 use crate::guard::Guard;
@@ -72,7 +72,7 @@ pub(crate) fn dispatcher(globals: &Globals, setup: &Setup, policy: Policy) -> Re
 
 /// What is wrong with rules and hooks: those that cannot be read, and rules for servers that nobody configured.
 pub(crate) fn problems(setup: &Setup) -> Vec<Problem> {
-    let unread = |setting: &Setting, key: &str, error: String, hint: &str| {
+    let unread = |setting: &RawSetting, key: &str, error: String, hint: &str| {
         let problem = about(setting, key, Severity::Error, format!("cannot be used: {error}"));
         problem.with_hint(hint)
     };
@@ -91,12 +91,12 @@ pub(crate) fn problems(setup: &Setup) -> Vec<Problem> {
     problems
 }
 
-fn rules(setting: &Setting) -> serde_json::Result<Policy> {
+fn rules(setting: &RawSetting) -> serde_json::Result<Policy> {
     serde_json::from_value(setting.value.clone())
 }
 
 /// Rules that name a server which is not configured: perhaps it is misspelt, and then they rule nothing.
-fn strangers(setup: &Setup, setting: &Setting, policy: &Policy) -> Vec<Problem> {
+fn strangers(setup: &Setup, setting: &RawSetting, policy: &Policy) -> Vec<Problem> {
     // Where the configured ones are left out, those that are meant may be among them.
     if setup.is_partial() {
         return Vec::new();
@@ -115,7 +115,7 @@ fn strangers(setup: &Setup, setting: &Setting, policy: &Policy) -> Vec<Problem> 
     strange.map(told).collect()
 }
 
-fn about(setting: &Setting, key: &str, severity: Severity, message: String) -> Problem {
+fn about(setting: &RawSetting, key: &str, severity: Severity, message: String) -> Problem {
     let problem = Problem::of_file(severity, &setting.origin.file, message);
     Problem { line: setting.origin.line, path: key.to_owned(), ..problem }
 }
@@ -131,17 +131,17 @@ impl Asker for Approving {
         }
     }
 
-    fn abilities(&self) -> Abilities {
+    fn abilities(&self) -> ClientCapabilities {
         NoAsker.abilities()
     }
 }
 
 /// What those say who may; a project does not, whatever stands in its file.
-fn said(settings: &[Setting]) -> impl Iterator<Item = &Setting> {
+fn said(settings: &[RawSetting]) -> impl Iterator<Item = &RawSetting> {
     settings.iter().filter(|setting| matches!(setting.scope, Scope::Enterprise | Scope::Local | Scope::User))
 }
 
-fn place(setting: &Setting) -> String {
+fn place(setting: &RawSetting) -> String {
     format!("{}:{}", setting.origin.file.display(), setting.origin.line)
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wharf::fleet::{LOCAL_GATE, REMOTE_GATE};
-use wharf::{Deadlines, Memory, SessionOptions};
+use wharf::{Deadlines, EraCache, SessionOptions};
 
 use crate::args::Globals;
 use crate::places::Places;
@@ -64,7 +64,7 @@ pub(crate) fn session(globals: &Globals, places: &Places) -> Result<(SessionOpti
     };
     let deadlines = Deadlines { total: Some(total), connect, ..Deadlines::default() };
     let protocol = Protocols::read(globals)?.with_all.unwrap_or_default();
-    let memory = Arc::new(places.memory().map_or_else(Memory::default, Memory::kept_in));
+    let memory = Arc::new(places.memory().map_or_else(EraCache::default, EraCache::kept_in));
     let client_version = env!("CARGO_PKG_VERSION").to_owned();
     Ok((SessionOptions { deadlines, client_version, memory, protocol, ..SessionOptions::default() }, warnings))
 }

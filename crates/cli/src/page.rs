@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use wharf::BoxFuture;
-use wharf::auth::{Callback, Visit, Visitor, browser};
+use wharf::auth::{AuthorizationFlow, AuthorizationUi, Callback, browser};
 
 use crate::render;
 use crate::surroundings::{self, variable};
@@ -43,8 +43,8 @@ struct Shown {
     callback: Callback,
 }
 
-impl Visitor for Page {
-    fn begin<'a>(&'a self, before: Option<&'a str>) -> BoxFuture<'a, Result<Box<dyn Visit>, String>> {
+impl AuthorizationUi for Page {
+    fn begin<'a>(&'a self, before: Option<&'a str>) -> BoxFuture<'a, Result<Box<dyn AuthorizationFlow>, String>> {
         Box::pin(async move {
             let Self { server, opened, port } = self;
             let callback = match (Callback::listen(port.or_else(|| before.and_then(port_of))).await, port) {
@@ -53,12 +53,12 @@ impl Visitor for Page {
                 (Err(_), None) => Callback::listen(None).await.map_err(|error| error.to_string())?,
                 (Ok(callback), _) => callback,
             };
-            Ok(Box::new(Shown { server: server.clone(), opened: *opened, callback }) as Box<dyn Visit>)
+            Ok(Box::new(Shown { server: server.clone(), opened: *opened, callback }) as Box<dyn AuthorizationFlow>)
         })
     }
 }
 
-impl Visit for Shown {
+impl AuthorizationFlow for Shown {
     fn redirect_uri(&self) -> &str {
         self.callback.redirect_uri()
     }

@@ -5,9 +5,11 @@ use std::io::{IsTerminal as _, Write as _};
 use anstyle::{AnsiColor, Style};
 use comfy_table::{ContentArrangement, Table, presets};
 use rustix::termios::tcgetwinsize;
-use wharf::config::{Origin, Problem, Severity};
+use wharf::config::{Problem, Severity, SourceLocation};
 use wharf::fleet::Scope;
-use wharf::{CallError, CallErrorKind, ConnectErrorKind, Evidence, ServerName, Session, SpawnError, Status, fleet};
+use wharf::{
+    CallError, CallErrorKind, ConnectErrorKind, Evidence, ServerName, Session, SessionStatus, SpawnError, fleet,
+};
 
 use crate::args::Globals;
 use crate::exit::Exit;
@@ -213,7 +215,7 @@ pub(crate) fn advice_for(failed: &CallError, scope: Scope, globals: &Globals) ->
 }
 
 /// What to send to a server that does not let us in, where it has an entry: it belongs there.
-pub(crate) fn header_advice(failed: &CallError, scope: Scope, origin: Option<&Origin>) -> Option<String> {
+pub(crate) fn header_advice(failed: &CallError, scope: Scope, origin: Option<&SourceLocation>) -> Option<String> {
     let CallErrorKind::Connect(kind) = &failed.kind else { return None };
     let wants = match kind {
         ConnectErrorKind::Auth(_) if scope == Scope::Dynamic => {
@@ -289,7 +291,7 @@ fn hint_for(kind: &CallErrorKind, noisy: bool) -> Option<String> {
 
 /// Tells who a server says it is, and what is spoken with it.
 pub(crate) fn spoken(session: &Session) {
-    if let Status::Connected(info) = &*session.status().borrow() {
+    if let SessionStatus::Connected(info) = &*session.status().borrow() {
         let said = format!("{}: {} {}, protocol {}", session.name(), info.name, info.version, info.protocol());
         note(&plain(&said));
     }

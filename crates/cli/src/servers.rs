@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use wharf::config::{Launch, OAuthSettings, Remote, check_url};
-use wharf::fleet::{Reach, Scope, Server};
-use wharf::{Protocol, Secret, ServerName, UnknownProtocol};
+use wharf::config::{OAuthSettings, RemoteConfig, StdioConfig, check_url};
+use wharf::fleet::{Scope, Server, TransportConfig};
+use wharf::{InvalidProtocolMode, ProtocolMode, Secret, ServerName};
 
 use crate::args::Globals;
 use crate::suggest::nearest;
@@ -40,8 +40,8 @@ pub(crate) fn instead_of(wanted: &str, names: &[&str]) -> String {
 
 /// What is to be spoken with whom.
 pub(crate) struct Protocols {
-    pub(crate) with_all: Option<Protocol>,
-    with_one: Vec<(String, Protocol)>,
+    pub(crate) with_all: Option<ProtocolMode>,
+    with_one: Vec<(String, ProtocolMode)>,
 }
 
 impl Protocols {
@@ -49,8 +49,8 @@ impl Protocols {
         let mut read = Self { with_all: None, with_one: Vec::new() };
         for text in &globals.protocol {
             let (name, which) = text.split_once('=').map_or((None, text.as_str()), |(name, which)| (Some(name), which));
-            let protocol = which.parse().map_err(|error: UnknownProtocol| {
-                let meant = nearest(which, Protocol::NAMES);
+            let protocol = which.parse().map_err(|error: InvalidProtocolMode| {
+                let meant = nearest(which, ProtocolMode::NAMES);
                 let hint = meant.map(|name| format!("did you mean `{name}`?"));
                 misuse(format!("--protocol {text}: {error}"), hint.as_deref())
             })?;
@@ -74,7 +74,7 @@ impl Protocols {
     }
 
     /// What was said about this very server, or about all.
-    pub(crate) fn of(&self, name: &ServerName) -> Option<Protocol> {
+    pub(crate) fn of(&self, name: &ServerName) -> Option<ProtocolMode> {
         let one = self.with_one.iter().rev().find(|(one, _)| one == name.as_str());
         one.map(|(_, protocol)| *protocol).or(self.with_all)
     }
@@ -111,21 +111,23 @@ pub(crate) fn sends_authorization(globals: &Globals) -> bool {
 }
 
 /// Whether what a server is sent about who we are is settled by its entry: then a sign-in would not be used.
-pub(crate) fn has_own_header(reach: &Reach) -> bool {
+pub(crate) fn has_own_header(reach: &TransportConfig) -> bool {
     let is_settled = |(name, _): &(String, Secret)| name.eq_ignore_ascii_case("authorization");
     remote(reach).is_some_and(|remote| remote.headers_helper.is_some() || remote.headers.iter().any(is_settled))
 }
 
 /// A server that is at an address of its own.
-pub(crate) fn remote(reach: &Reach) -> Option<&Remote> {
+pub(crate) fn remote(reach: &TransportConfig) -> Option<&RemoteConfig> {
     match reach {
-        Reach::Http(remote) | Reach::Sse(remote) | Reach::WebSocket(remote) => Some(remote),
-        Reach::Stdio(_) | Reach::Managed(_) | Reach::Custom(..) => None,
+        TransportConfig::Http(remote) | TransportConfig::Sse(remote) | TransportConfig::WebSocket(remote) => {
+            Some(remote)
+        }
+        TransportConfig::Stdio(_) | TransportConfig::Managed(_) | TransportConfig::Custom(..) => None,
     }
 }
 
 /// Whether something is at an address of its own, to which headers can be sent.
-pub(crate) fn is_remote(reach: &Reach) -> bool {
+pub(crate) fn is_remote(reach: &TransportConfig) -> bool {
     remote(reach).is_some()
 }
 
@@ -138,7 +140,7 @@ fn parse(text: &str) -> Result<Server, Misuse> {
     };
     let name = name.parse::<ServerName>().map_err(|error| misuse(error.to_string(), example))?;
     if let Some(reach) = url(&name, reached)? {
-        if let Reach::Http(at) | Reach::Sse(at) | Reach::WebSocket(at) = &reach {
+        if let TransportConfig::Http(at) | TransportConfig::Sse(at) | TransportConfig::WebSocket(at) = &reach {
             // As for servers in a file: rules compare addresses, and some cannot be compared.
             check_url(&at.url)
                 .map_err(|(why, hint)| misuse(format!("the server `{name}` has a URL that {why}"), hint))?;
@@ -160,8 +162,8 @@ fn parse(text: &str) -> Result<Server, Misuse> {
     };
     let mut words = words.into_iter();
     let command = words.next().unwrap_or_default();
-    let launch = Launch { command, args: words.collect(), env: BTreeMap::new(), cwd: None };
-    Ok(Server::new(name, Scope::Dynamic, Reach::Stdio(launch)))
+    let launch = StdioConfig { command, args: words.collect(), env: BTreeMap::new(), cwd: None };
+    Ok(Server::new(name, Scope::Dynamic, TransportConfig::Stdio(launch)))
 }
 
 /// Whether a command is more likely an address with a mistake in its beginning: `localhost:8000/mcp`, `http:/host`.
@@ -185,7 +187,7 @@ fn without_user(text: &str) -> String {
 }
 
 /// What a URL stands for; `None` if it is none. Only an address begins with a scheme, so nothing is guessed.
-pub(crate) fn url(name: &ServerName, text: &str) -> Result<Option<Reach>, Misuse> {
+pub(crate) fn url(name: &ServerName, text: &str) -> Result<Option<TransportConfig>, Misuse> {
     let Some((scheme, rest)) = text.trim().split_once("://") else { return Ok(None) };
     if scheme.is_empty() || !scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)) {
         return Ok(None);
@@ -193,12 +195,12 @@ pub(crate) fn url(name: &ServerName, text: &str) -> Result<Option<Reach>, Misuse
     let scheme = scheme.to_ascii_lowercase();
     let address = |scheme: &str| {
         let url = format!("{scheme}://{rest}");
-        Remote { url, headers: Vec::new(), headers_helper: None, oauth: OAuthSettings::default() }
+        RemoteConfig { url, headers: Vec::new(), headers_helper: None, oauth: OAuthSettings::default() }
     };
     match scheme.as_str() {
-        "http" | "https" => Ok(Some(Reach::Http(address(&scheme)))),
-        "sse+http" | "sse+https" => Ok(Some(Reach::Sse(address(&scheme[4..])))),
-        "ws" | "wss" => Ok(Some(Reach::WebSocket(address(&scheme)))),
+        "http" | "https" => Ok(Some(TransportConfig::Http(address(&scheme)))),
+        "sse+http" | "sse+https" => Ok(Some(TransportConfig::Sse(address(&scheme[4..])))),
+        "ws" | "wss" => Ok(Some(TransportConfig::WebSocket(address(&scheme)))),
         _ => {
             let hint = "http:// and https:// are Streamable HTTP, sse+http:// and sse+https:// the older HTTP with SSE, \
                 ws:// and wss:// WebSocket";
@@ -222,10 +224,12 @@ mod tests {
         }
     }
 
-    fn reached(reach: &Reach) -> String {
+    fn reached(reach: &TransportConfig) -> String {
         match reach {
-            Reach::Stdio(launch) => format!("{:?} {:?}", launch.command, launch.args),
-            Reach::Http(at) | Reach::Sse(at) | Reach::WebSocket(at) => format!("{} {}", reach.transport(), at.url),
+            TransportConfig::Stdio(launch) => format!("{:?} {:?}", launch.command, launch.args),
+            TransportConfig::Http(at) | TransportConfig::Sse(at) | TransportConfig::WebSocket(at) => {
+                format!("{} {}", reach.transport(), at.url)
+            }
             _ => unreachable!("nothing else can be written"),
         }
     }

@@ -13,12 +13,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use wharf::config::{
-    Approvals, ApprovalsError, Broken, Configured, DisabledBy, Loaded, Problem, Remote, Rules, Severity, Sources,
-    Standing, Variables, Watched, load,
+    Approvals, ApprovalsError, ConfiguredServer, DisabledBy, Eligibility, InvalidEntry, Loaded, Problem, RemoteConfig,
+    Rules, Severity, Sources, Variables, WatchedFiles, load,
 };
 use wharf::fleet::dispatch::{Asker, host};
-use wharf::fleet::{Enlisted, Fleet, FleetOptions, Hold, Outfit, Reach, Reconnection, Scope, Server};
-use wharf::{GroupWatcher, Host, Http, HttpSse, Protocol, RemoteOptions, ServerName, SessionOptions, WebSocket};
+use wharf::fleet::{Enlisted, Fleet, FleetOptions, Hold, Outfit, Reconnection, Scope, Server, TransportConfig};
+use wharf::{GroupWatcher, Host, Http, HttpSse, ProtocolMode, RemoteOptions, ServerName, SessionOptions, WebSocket};
 
 use crate::args::Globals;
 use crate::asker::is_anybody_there;
@@ -40,7 +40,7 @@ pub(crate) struct Setup {
     /// Where all this was found.
     sources: Sources,
     /// The same files, as they were before they were read.
-    watched: Watched,
+    watched: WatchedFiles,
     /// The rules as they were last read, for servers that are added while running.
     rules: Arc<RwLock<Rules>>,
     globals: Globals,
@@ -132,7 +132,7 @@ impl Setup {
         let dynamic = servers::dynamic(globals, beside)?;
         let sources = sources(&places, dynamic, globals.only_mcp);
         // Before they are read: what is changed from now on is noticed.
-        let watched = Watched::new(follow::files(&sources, &places));
+        let watched = WatchedFiles::new(follow::files(&sources, &places));
         let variables = surroundings::variables();
         let (approvals, problem) = approvals(&places);
         let mut loaded = load(&sources, &variables, &approvals);
@@ -146,7 +146,8 @@ impl Setup {
 
     /// The names of all servers that can be asked for.
     pub(crate) fn names(&self) -> Vec<&str> {
-        let servers = self.loaded.servers.iter().filter(|found| !matches!(found.standing, Standing::Shadowed { .. }));
+        let servers =
+            self.loaded.servers.iter().filter(|found| !matches!(found.standing, Eligibility::Shadowed { .. }));
         let names = servers.map(|found| found.server.name.as_str());
         let mut names: Vec<&str> = names.chain(self.loaded.broken.iter().map(|broken| broken.name.as_str())).collect();
         names.sort_unstable();
@@ -157,8 +158,10 @@ impl Setup {
     /// What was said on the command line has to fit what is configured.
     fn check(&self) -> Result<(), Misuse> {
         let Loaded { servers, broken, .. } = &self.loaded;
-        for Configured { server, standing, .. } in servers.iter().filter(|found| found.server.scope == Scope::Dynamic) {
-            let configured = |found: &&Configured| {
+        for ConfiguredServer { server, standing, .. } in
+            servers.iter().filter(|found| found.server.scope == Scope::Dynamic)
+        {
+            let configured = |found: &&ConfiguredServer| {
                 found.server.name == server.name && !matches!(found.server.scope, Scope::Dynamic | Scope::Cloud)
             };
             let origin = servers.iter().find(configured).map(|found| found.server.origin.as_ref());
@@ -169,7 +172,7 @@ impl Setup {
                 let what = format!("--mcp {}: it is configured already{}", server.name, place.unwrap_or_default());
                 return Err(misuse(what, Some("take another name, or leave the configured ones out with --only-mcp")));
             }
-            if let Standing::Refused(reason) = standing {
+            if let Eligibility::Refused(reason) = standing {
                 return Err(misuse(format!("the server `{}` may not be used: {reason}", server.name), None));
             }
         }
@@ -223,7 +226,7 @@ impl Setup {
     /// What is needed and cannot be had, since it cannot even be understood: entries that say so themselves; if it is
     /// `strict`, every entry and every file.
     pub(crate) fn missing(&self, strict: bool) -> Vec<Misuse> {
-        let needed = |broken: &&Broken| {
+        let needed = |broken: &&InvalidEntry| {
             let decides = self.loaded.find_broken(&broken.name) == Some(*broken);
             decides && broken.disabled.is_none() && (strict || broken.required)
         };
@@ -280,7 +283,7 @@ impl Setup {
 
     /// A fleet to be looked at: what cannot be used as it is says so itself. `None` if there is nothing to connect.
     pub(crate) fn open_as_is(&self, which: Which<'_>) -> Result<Option<Fleet>, Misuse> {
-        let is_wanted = |found: &&Configured| match which {
+        let is_wanted = |found: &&ConfiguredServer| match which {
             Which::All => true,
             Which::One(name) => found.server.name.as_str() == name,
         };
@@ -304,24 +307,24 @@ impl Setup {
         };
         let approve = format!("look at what it runs, and approve it: wharf approve {name}");
         match &found.standing {
-            Standing::Ready => Ok(found.server.clone()),
-            Standing::NeedsApproval(_) => {
+            Eligibility::Ready => Ok(found.server.clone()),
+            Eligibility::NeedsApproval(_) => {
                 Err(misuse(format!("the server `{name}` of this project needs your approval first"), Some(&approve)))
             }
-            Standing::ApprovalChanged(_) => {
+            Eligibility::ApprovalChanged(_) => {
                 Err(misuse(format!("the server `{name}` has changed since you approved it"), Some(&approve)))
             }
-            Standing::Disabled(by) => {
+            Eligibility::Disabled(by) => {
                 let hint = format!("switch it on: wharf enable {name}");
                 let hint = can_be_switched_on(found).then_some(hint);
                 Err(misuse(format!("the server `{name}` is switched off, {}", switched_off(*by)), hint.as_deref()))
             }
-            Standing::Refused(reason) => Err(misuse(format!("the server `{name}` may not be used: {reason}"), None)),
-            Standing::Duplicate { of } => {
+            Eligibility::Refused(reason) => Err(misuse(format!("the server `{name}` may not be used: {reason}"), None)),
+            Eligibility::Duplicate { of } => {
                 let what = format!("the server `{name}` is the same as `{of}`, which is used in its place");
                 Err(misuse(what, Some(&format!("use `{of}`"))))
             }
-            Standing::Shadowed { by } => {
+            Eligibility::Shadowed { by } => {
                 Err(misuse(format!("the server `{name}` is hidden by one of the {by} scope"), None))
             }
         }
@@ -367,15 +370,15 @@ impl Setup {
             }
             server.settings.required = true;
             match &mut server.reach {
-                Reach::Stdio(launch) => launch.env.extend(variables.clone()),
-                Reach::Managed(manage) => manage.launch.env.extend(variables.clone()),
-                Reach::Http(remote) | Reach::Sse(remote) | Reach::WebSocket(remote) => {
+                TransportConfig::Stdio(launch) => launch.env.extend(variables.clone()),
+                TransportConfig::Managed(manage) => manage.launch.env.extend(variables.clone()),
+                TransportConfig::Http(remote) | TransportConfig::Sse(remote) | TransportConfig::WebSocket(remote) => {
                     remote
                         .headers
                         .retain(|(name, _)| !headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)));
                     remote.headers.extend(headers.clone());
                 }
-                Reach::Custom(..) => {}
+                TransportConfig::Custom(..) => {}
             }
         }
         Ok(())
@@ -385,17 +388,17 @@ impl Setup {
     /// environment or on the command line is wrong usage, and not a server's failure.
     fn check_network(&self, server: &Server) -> Result<(), Unusable> {
         let connect = server.settings.connect_timeout.unwrap_or(self.session.deadlines.connect);
-        let options = |remote: &Remote| {
+        let options = |remote: &RemoteConfig| {
             let headers =
                 remote.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect();
             let http = network::settings(connect, &remote.url).map_err(Unusable::Surroundings)?;
             Ok::<_, Unusable>(RemoteOptions { http, headers, ..RemoteOptions::default() })
         };
         let checked = match &server.reach {
-            Reach::Http(remote) => Http::new(&remote.url, options(remote)?).map(drop),
-            Reach::Sse(remote) => HttpSse::new(&remote.url, options(remote)?).map(drop),
-            Reach::WebSocket(remote) => WebSocket::new(&remote.url, options(remote)?).map(drop),
-            Reach::Stdio(_) | Reach::Managed(_) | Reach::Custom(..) => Ok(()),
+            TransportConfig::Http(remote) => Http::new(&remote.url, options(remote)?).map(drop),
+            TransportConfig::Sse(remote) => HttpSse::new(&remote.url, options(remote)?).map(drop),
+            TransportConfig::WebSocket(remote) => WebSocket::new(&remote.url, options(remote)?).map(drop),
+            TransportConfig::Stdio(_) | TransportConfig::Managed(_) | TransportConfig::Custom(..) => Ok(()),
         };
         checked.map_err(|error| Unusable::Server(misuse(format!("{}: {error}", server.name), None)))
     }
@@ -418,7 +421,7 @@ impl Setup {
             remote_gate: self.gates.remote,
             outfit,
             // What is said about the protocol is said of each server already.
-            session: SessionOptions { protocol: Protocol::Auto, ..self.session.clone() },
+            session: SessionOptions { protocol: ProtocolMode::Auto, ..self.session.clone() },
             reconnection: match how {
                 How::Once | How::Anew => Reconnection::NONE,
                 How::Lasting => Reconnection::default(),
@@ -462,24 +465,24 @@ fn approvals(places: &Places) -> (Approvals, Option<Problem>) {
 }
 
 /// A server as the fleet gets it; none that is not used because another one is.
-fn enlist(found: &Configured) -> Option<Enlisted> {
+fn enlist(found: &ConfiguredServer) -> Option<Enlisted> {
     let reason = describe::reason(found).unwrap_or_default();
     let hold = match &found.standing {
-        Standing::Ready => None,
-        Standing::NeedsApproval(_) | Standing::ApprovalChanged(_) => Some(Hold::Approval(reason)),
-        Standing::Disabled(_) => Some(match found.lock {
+        Eligibility::Ready => None,
+        Eligibility::NeedsApproval(_) | Eligibility::ApprovalChanged(_) => Some(Hold::Approval(reason)),
+        Eligibility::Disabled(_) => Some(match found.lock {
             Some(lock) => Hold::Locked(format!("{reason}, and {lock}")),
             None => Hold::SwitchedOff(reason),
         }),
-        Standing::Refused(_) => Some(Hold::Refused(reason)),
-        Standing::Shadowed { .. } | Standing::Duplicate { .. } => return None,
+        Eligibility::Refused(_) => Some(Hold::Refused(reason)),
+        Eligibility::Shadowed { .. } | Eligibility::Duplicate { .. } => return None,
     };
     Some(Enlisted { server: found.server.clone(), hold })
 }
 
 /// A server whose entry cannot be understood. What is wrong with it has been told already.
-fn unusable(broken: &Broken) -> Misuse {
-    let Broken { name, origin, .. } = broken;
+fn unusable(broken: &InvalidEntry) -> Misuse {
+    let InvalidEntry { name, origin, .. } = broken;
     misuse(
         format!("the server `{name}` cannot be used as it is written in {}:{}", origin.file.display(), origin.line),
         None,
@@ -492,10 +495,10 @@ fn is_named(server: &Server, which: Which<'_>) -> bool {
 }
 
 /// Whether a person can switch a server on that is off: not what the organisation switched off.
-pub(crate) fn can_be_switched_on(found: &Configured) -> bool {
+pub(crate) fn can_be_switched_on(found: &ConfiguredServer) -> bool {
     match found.standing {
-        Standing::Disabled(DisabledBy::Entry) => found.server.scope != Scope::Enterprise,
-        Standing::Disabled(DisabledBy::List(scope)) => scope != Scope::Enterprise,
+        Eligibility::Disabled(DisabledBy::Entry) => found.server.scope != Scope::Enterprise,
+        Eligibility::Disabled(DisabledBy::List(scope)) => scope != Scope::Enterprise,
         _ => false,
     }
 }

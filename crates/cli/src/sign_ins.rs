@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use wharf::auth::{Authority, Client, FileStore, OAuth, OAuthError, OAuthOptions, Store};
-use wharf::config::{Configured, OAuthSettings, Remote};
+use wharf::auth::{FileStore, OAuth, OAuthError, OAuthOptions, RegisteredClient, Store, TokenProvider};
+use wharf::config::{ConfiguredServer, OAuthSettings, RemoteConfig};
 use wharf::fleet::SignIns;
 
 use crate::network;
@@ -21,7 +21,7 @@ pub(crate) fn quietly(places: &Places, connect: Duration) -> Option<SignIns> {
     Some(Arc::new(move |url, known| {
         // What is wrong with the network is told by the connection itself.
         let options = options(&places, connect, url, known).ok()?;
-        OAuth::new(&endpoint(url), options).ok().map(|oauth| Arc::new(oauth) as Arc<dyn Authority>)
+        OAuth::new(&endpoint(url), options).ok().map(|oauth| Arc::new(oauth) as Arc<dyn TokenProvider>)
     }))
 }
 
@@ -35,8 +35,8 @@ pub(crate) fn options(
     let folder = places.auth.clone().ok_or_else(homeless)?;
     let http = network::settings(connect, &endpoint(url))?;
     let client = known.client_id.as_ref().map(|id| match &known.client_secret {
-        Some(secret) => Client::with_secret(id, secret.clone()),
-        None => Client::public(id),
+        Some(secret) => RegisteredClient::with_secret(id, secret.clone()),
+        None => RegisteredClient::public(id),
     });
     let (scopes, issuer_metadata_url) = (known.scopes.clone(), known.metadata_url.clone());
     let profile = places.profile.clone();
@@ -79,10 +79,10 @@ pub(crate) fn of(url: &str, options: OAuthOptions) -> Result<OAuth, Misuse> {
 
 /// Forgets the sign-in of a server that is not configured any more, and has it taken back; `false` if there was none, or
 /// if another server has the same.
-pub(crate) async fn forget(setup: &Setup, gone: &Remote) -> Result<bool, OAuthError> {
+pub(crate) async fn forget(setup: &Setup, gone: &RemoteConfig) -> Result<bool, OAuthError> {
     setup.forget_refusals(&gone.url).await;
     let is_used =
-        |found: &Configured| remote(&found.server.reach).is_some_and(|remote| is_shared(&remote.url, &gone.url));
+        |found: &ConfiguredServer| remote(&found.server.reach).is_some_and(|remote| is_shared(&remote.url, &gone.url));
     if setup.places.auth.is_none() || setup.loaded.servers.iter().any(is_used) {
         return Ok(false);
     }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde_json::Value;
 use wharf::config::{
-    Approvals, ApprovalsError, Configured, EditError, Editor, Existing, Problem, ReadServer, Standing, Written,
-    read_server_to_keep,
+    Approvals, ApprovalsError, ConfiguredServer, EditError, Editor, Eligibility, OnExisting, Problem, RawEntry,
+    ReadServer, read_server_to_keep,
 };
 use wharf::fleet::Scope;
 use wharf::{InvalidName, ServerName};
@@ -97,7 +97,7 @@ pub(crate) fn write(
     let file = places.of(scope)?;
     let mut editor = Editor::open(file, scope)?;
     let replaced = editor.names().iter().any(|other| other == name.as_str());
-    editor.add(name, entry, if force { Existing::Replace } else { Existing::Refuse })?;
+    editor.add(name, entry, if force { OnExisting::Replace } else { OnExisting::Refuse })?;
     editor.save()?;
     Ok((file.to_owned(), replaced))
 }
@@ -105,7 +105,7 @@ pub(crate) fn write(
 /// Notes that servers of this project are approved as they are written.
 pub(crate) fn approve<'a>(
     places: &Places,
-    servers: impl IntoIterator<Item = (&'a ServerName, &'a Written)>,
+    servers: impl IntoIterator<Item = (&'a ServerName, &'a RawEntry)>,
 ) -> Result<(), Trouble> {
     let file = places.approvals.as_ref().ok_or_else(homeless)?;
     let mut approvals = Approvals::load(file)?;
@@ -140,13 +140,13 @@ pub(crate) fn outcome(globals: &Globals, read: &ReadServer, file: PathBuf, repla
     let ReadServer { server, written, .. } = read;
     let scope = server.scope;
     let mut setup = Setup::read(globals)?;
-    let mine = |found: &&Configured| found.server.name == server.name && found.server.scope == scope;
+    let mine = |found: &&ConfiguredServer| found.server.name == server.name && found.server.scope == scope;
     let waiting = setup
         .loaded
         .servers
         .iter()
         .find(mine)
-        .filter(|found| matches!(found.standing, Standing::NeedsApproval(_) | Standing::ApprovalChanged(_)));
+        .filter(|found| matches!(found.standing, Eligibility::NeedsApproval(_) | Eligibility::ApprovalChanged(_)));
     let mut approved = false;
     let broken = setup.loaded.broken.iter().find(|broken| broken.name == server.name.as_str() && broken.scope == scope);
     let is_broken = broken.is_some();
@@ -156,8 +156,9 @@ pub(crate) fn outcome(globals: &Globals, read: &ReadServer, file: PathBuf, repla
         setup = Setup::read(globals)?;
     }
     let servers = &setup.loaded.servers;
-    let hidden =
-        |found: &&Configured| found.server.name == server.name && found.standing == Standing::Shadowed { by: scope };
+    let hidden = |found: &&ConfiguredServer| {
+        found.server.name == server.name && found.standing == Eligibility::Shadowed { by: scope }
+    };
     let found = servers.iter().find(mine);
     Ok(Outcome {
         version: 1,

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use wharf_protocol::{Fields, Json};
 
-pub use memory::Memory;
+pub use memory::EraCache;
 pub(crate) use memory::Verdict;
 
 /// The newest revision with a handshake; what we ask for.
@@ -29,7 +29,7 @@ pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;
 
 /// Which era of the protocol is spoken with a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Protocol {
+pub enum ProtocolMode {
     /// What the server speaks: it is asked once, in a way that costs an old server nothing, and its answer is remembered.
     #[default]
     Auto,
@@ -39,7 +39,7 @@ pub enum Protocol {
     Modern,
 }
 
-impl Protocol {
+impl ProtocolMode {
     /// All of them, by the names they are configured with.
     pub const NAMES: [&'static str; 3] = ["auto", "legacy", "modern"];
 
@@ -56,25 +56,25 @@ impl Protocol {
     }
 }
 
-impl fmt::Display for Protocol {
+impl fmt::Display for ProtocolMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-/// A name that is none of [`Protocol::NAMES`].
+/// A name that is none of [`ProtocolMode::NAMES`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` is no way to speak with a server; there are {}", Protocol::NAMES.join(", "))]
-pub struct UnknownProtocol {
+#[error("`{name}` is no way to speak with a server; there are {}", ProtocolMode::NAMES.join(", "))]
+pub struct InvalidProtocolMode {
     name: String,
 }
 
-impl FromStr for Protocol {
-    type Err = UnknownProtocol;
+impl FromStr for ProtocolMode {
+    type Err = InvalidProtocolMode;
 
-    fn from_str(name: &str) -> Result<Self, UnknownProtocol> {
+    fn from_str(name: &str) -> Result<Self, InvalidProtocolMode> {
         let known = [Self::Auto, Self::Legacy, Self::Modern].into_iter().find(|known| known.name() == name);
-        known.ok_or_else(|| UnknownProtocol { name: name.to_owned() })
+        known.ok_or_else(|| InvalidProtocolMode { name: name.to_owned() })
     }
 }
 

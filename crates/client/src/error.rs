@@ -8,7 +8,7 @@ use wharf_auth::AuthRequired;
 use wharf_io::{Exit, SpawnError};
 use wharf_protocol::{Json, Outcome, ServerName, ToolOutput};
 
-use crate::{Fault, InvalidRemote};
+use crate::{InvalidRemote, SchemaViolation};
 
 /// A connection that did not come about, or a call that did not get its answer, and all we know about why.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -99,7 +99,7 @@ pub enum CallErrorKind {
         /// The tool.
         tool: String,
         /// Where and why.
-        fault: Fault,
+        fault: SchemaViolation,
     },
     /// A header of this call cannot be sent; nothing was.
     #[error("{0}")]
@@ -135,7 +135,7 @@ pub enum CallErrorKind {
         /// The tool.
         tool: String,
         /// Where and why.
-        fault: Fault,
+        fault: SchemaViolation,
         /// The result, for a host that wants it all the same.
         output: Box<ToolOutput>,
     },

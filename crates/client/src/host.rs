@@ -11,8 +11,8 @@ use wharf_protocol::Json;
 /// not the person.
 pub trait Host: Send + Sync + 'static {
     /// What the host can do; servers are told, and only this may be asked of it.
-    fn abilities(&self) -> Abilities {
-        Abilities::default()
+    fn abilities(&self) -> ClientCapabilities {
+        ClientCapabilities::default()
     }
 
     /// The server wants something from a person.
@@ -31,7 +31,7 @@ pub trait Host: Send + Sync + 'static {
     }
 
     /// The server tells something. Notices come one after the other, in the order they were sent.
-    fn notice(&self, _notice: Notice) {}
+    fn notice(&self, _notice: Notification) {}
 }
 
 /// A host that answers nothing and listens to nothing.
@@ -42,7 +42,7 @@ impl Host for NoHost {}
 
 /// What a host can be asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Abilities {
+pub struct ClientCapabilities {
     /// It can put a form before a person.
     pub elicitation: bool,
     /// It can ask a model.
@@ -101,7 +101,7 @@ pub struct Root {
 
 /// Something a server tells without being asked.
 #[derive(Clone, Debug)]
-pub enum Notice {
+pub enum Notification {
     /// A line for the log.
     Log {
         /// How serious.
@@ -153,7 +153,7 @@ pub enum LogLevel {
     /// For information.
     Info,
     /// Normal but worth a look.
-    Notice,
+    Notification,
     /// A warning.
     Warning,
     /// An error.

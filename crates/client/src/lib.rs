@@ -15,19 +15,22 @@ mod trace;
 mod transport;
 mod wire;
 
-pub use era::{Memory, Protocol, UnknownProtocol};
+pub use era::{EraCache, InvalidProtocolMode, ProtocolMode};
 pub use error::{CallError, CallErrorKind, ConnectError, ConnectErrorKind, Deadline, Evidence, HttpStatus};
 pub use futures_util::future::BoxFuture;
 pub use health::Health;
-pub use host::{Abilities, Elicitation, ElicitationAnswer, Host, LogLevel, NoHost, Notice, Progress, Refusal, Root};
-pub use schema::{Fault, Schema};
-pub use session::{
-    CallOptions, Deadlines, OnLoss, Phase, ResultCache, SavedSession, ServerInfo, Session, SessionOptions, Status,
+pub use host::{
+    ClientCapabilities, Elicitation, ElicitationAnswer, Host, LogLevel, NoHost, Notification, Progress, Refusal, Root,
 };
-pub use trace::{InvalidTrace, TraceContext};
+pub use schema::{Schema, SchemaViolation};
+pub use session::{
+    CallOptions, Deadlines, OnLoss, Phase, ResultCache, SavedSession, ServerInfo, Session, SessionOptions,
+    SessionStatus,
+};
+pub use trace::{InvalidTraceParent, TraceContext};
 pub use transport::{
-    Frame, HeaderCommand, Http, HttpSse, InProcess, Incoming, InvalidRemote, Keeper, LONGEST_MESSAGE, LastWords, Link,
-    OpenError, Outgoing, RemoteOptions, Stdio, Transport, WebSocket, is_reserved_header, session_loss,
+    ExitInfo, Frame, HeaderCommand, Http, HttpSse, InProcess, Incoming, InvalidRemote, Link, MAX_MESSAGE_BYTES,
+    OpenError, Outgoing, PeerHandle, RemoteOptions, Stdio, Transport, WebSocket, is_reserved_header, session_loss,
 };
 pub use wharf_auth::AuthRequired;
 pub use wharf_protocol::Outcome;

@@ -15,14 +15,14 @@ pub struct Schema {
 
 /// What does not fit a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct SchemaViolation {
     /// Where, as a JSON pointer; empty for the whole value.
     pub path: String,
     /// What is wrong there.
     pub message: String,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for SchemaViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.path.is_empty() {
             f.write_str(&self.message)
@@ -44,13 +44,13 @@ impl Schema {
     }
 
     /// Checks a value; the first fault is told.
-    pub fn check(&self, value: &Json) -> Result<(), Fault> {
+    pub fn check(&self, value: &Json) -> Result<(), SchemaViolation> {
         self.check_value(&tree(value)?)
     }
 
     /// Checks arguments. Models often write an array or object as a string of JSON, and `null` for what they leave out;
     /// where only that keeps the arguments from fitting, mended ones are returned to be sent instead.
-    pub fn admit(&self, arguments: &Json) -> Result<Option<Json>, Fault> {
+    pub fn admit(&self, arguments: &Json) -> Result<Option<Json>, SchemaViolation> {
         let mut value = tree(arguments)?;
         let Err(fault) = self.check_value(&value) else { return Ok(None) };
         // What is left out at the end is only what had to be.
@@ -63,10 +63,11 @@ impl Schema {
         Err(fault)
     }
 
-    fn check_value(&self, value: &Value) -> Result<(), Fault> {
-        self.validator
-            .validate(value)
-            .map_err(|error| Fault { path: error.instance_path().to_string(), message: shortened(error.to_string()) })
+    fn check_value(&self, value: &Value) -> Result<(), SchemaViolation> {
+        self.validator.validate(value).map_err(|error| SchemaViolation {
+            path: error.instance_path().to_string(),
+            message: shortened(error.to_string()),
+        })
     }
 
     /// Leaves out what is `null`, may be left out, and may not be `null`.
@@ -111,8 +112,8 @@ fn decode_string(arguments: &mut Map<String, Value>, name: &str, schema: &Value)
     true
 }
 
-fn tree(value: &Json) -> Result<Value, Fault> {
-    value.to_value().map_err(|error| Fault { path: String::new(), message: error.to_string() })
+fn tree(value: &Json) -> Result<Value, SchemaViolation> {
+    value.to_value().map_err(|error| SchemaViolation { path: String::new(), message: error.to_string() })
 }
 
 /// Messages quote the offending value, which may be megabytes.

@@ -74,7 +74,7 @@ pub struct Session {
 
 /// How a session is doing.
 #[derive(Clone, Debug)]
-pub enum Status {
+pub enum SessionStatus {
     /// It has not been used yet.
     Idle,
     /// It is being connected.
@@ -103,7 +103,7 @@ struct Inner {
     options: SessionOptions,
     live: ArcSwapOption<Live>,
     start: Mutex<Start>,
-    status: watch::Sender<Status>,
+    status: watch::Sender<SessionStatus>,
     counters: Arc<Counters>,
     wishes: Arc<Wishes>,
     /// What the server is known by to what we keep of it.
@@ -179,7 +179,7 @@ impl Session {
             options,
             live: ArcSwapOption::empty(),
             start: Mutex::default(),
-            status: watch::Sender::new(Status::Idle),
+            status: watch::Sender::new(SessionStatus::Idle),
             counters: Arc::default(),
             farewells: Mutex::default(),
             awaited: watch::Sender::default(),
@@ -195,7 +195,7 @@ impl Session {
     }
 
     /// How the session is doing, now and from now on.
-    pub fn status(&self) -> watch::Receiver<Status> {
+    pub fn status(&self) -> watch::Receiver<SessionStatus> {
         self.inner.status.subscribe()
     }
 
@@ -307,7 +307,7 @@ impl Session {
             start.restarts.forget();
             start.closings += 1;
             // Said before the waiting: whoever uses the session meanwhile opens it again, and has the last word.
-            self.inner.status.send_replace(Status::Closed);
+            self.inner.status.send_replace(SessionStatus::Closed);
             (std::mem::take(&mut start.tasks), std::mem::take(&mut start.retired), self.inner.live.swap(None))
         };
         tasks.shutdown().await;
@@ -432,7 +432,7 @@ impl Inner {
         let renewing =
             self.live.load().as_ref().is_some_and(|live| live.lost.load(Ordering::Acquire) && live.wire.renews());
         let phase = if renewing { Phase::Handshake } else { Phase::Transport };
-        self.status.send_replace(Status::Connecting(phase));
+        self.status.send_replace(SessionStatus::Connecting(phase));
         let closed =
             ConnectError { server: self.name.clone(), kind: ConnectErrorKind::Closed, evidence: Evidence::default() };
         let late = closed.clone();
@@ -465,7 +465,7 @@ impl Inner {
         match result {
             Ok(live) => {
                 self.live.store(Some(Arc::clone(live)));
-                self.status.send_replace(Status::Connected(Arc::clone(&live.info)));
+                self.status.send_replace(SessionStatus::Connected(Arc::clone(&live.info)));
                 // It may have ended before anybody could hear of it.
                 if let Some(ending) = live.wire.ending() {
                     self.ended_under(&mut start, live.number, ending);
@@ -501,7 +501,7 @@ impl Inner {
     fn failed(&self, start: &mut Start, error: &ConnectError, lived: Duration) {
         start.restarts.failed(Instant::now(), lived);
         start.last_failure = Some(error.clone());
-        self.status.send_replace(Status::Failed(error.clone()));
+        self.status.send_replace(SessionStatus::Failed(error.clone()));
     }
 
     fn parts(self: &Arc<Self>) -> Parts {

@@ -15,11 +15,11 @@ pub struct TraceContext {
 /// Text that is no trace parent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no trace parent; one looks like 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")]
-pub struct InvalidTrace(String);
+pub struct InvalidTraceParent(String);
 
 impl TraceContext {
     /// From a `traceparent`: version, trace, parent and flags in lower-case hexadecimal.
-    pub fn new(traceparent: &str) -> Result<Self, InvalidTrace> {
+    pub fn new(traceparent: &str) -> Result<Self, InvalidTraceParent> {
         let hex = |part: &str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let parts: Vec<&str> = traceparent.split('-').collect();
         let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
@@ -29,7 +29,7 @@ impl TraceContext {
             && parts[0] != "ff"
             && !parts[1..3].iter().any(zero);
         if !sound {
-            return Err(InvalidTrace(traceparent.chars().take(100).collect()));
+            return Err(InvalidTraceParent(traceparent.chars().take(100).collect()));
         }
         Ok(Self { traceparent: traceparent.to_owned(), tracestate: None, baggage: None })
     }

@@ -1,7 +1,7 @@
 //! How a server is reached: one trait, a pair of streams of messages.
 //!
 //! Pipes, web sockets, an in-process duplex and whatever a host brings look the same from here on: messages come in,
-//! messages go out, and a [`Keeper`] knows how the far end is doing. HTTP sends every message by itself ([`Posts`]) and
+//! messages go out, and a [`PeerHandle`] knows how the far end is doing. HTTP sends every message by itself ([`Posts`]) and
 //! brings answers back with it.
 
 mod bytes;
@@ -34,7 +34,7 @@ pub use stdio::Stdio;
 pub use websocket::WebSocket;
 
 /// The longest message that is accepted, in bytes. What is longer fails the call it answers.
-pub const LONGEST_MESSAGE: usize = 32 * 1024 * 1024;
+pub const MAX_MESSAGE_BYTES: usize = 32 * 1024 * 1024;
 
 /// Messages from the server.
 pub type Incoming = Pin<Box<dyn Stream<Item = io::Result<Frame>> + Send>>;
@@ -120,7 +120,7 @@ pub enum OpenError {
 pub struct Link {
     pub(crate) incoming: Incoming,
     pub(crate) outward: Outward,
-    pub(crate) keeper: Arc<dyn Keeper>,
+    pub(crate) keeper: Arc<dyn PeerHandle>,
 }
 
 /// How messages leave.
@@ -156,7 +156,7 @@ pub enum Frame {
 }
 
 /// Looks after the far end of a connection.
-pub trait Keeper: Send + Sync + 'static {
+pub trait PeerHandle: Send + Sync + 'static {
     /// Completes when the far end is known to have ended, whatever its streams say; `None` if only they can say so.
     fn ended(&self) -> Option<BoxFuture<'_, ()>> {
         None
@@ -171,8 +171,8 @@ pub trait Keeper: Send + Sync + 'static {
     fn abandon(&self) {}
 
     /// What the far end has to say about its end.
-    fn last_words(&self) -> LastWords {
-        LastWords::default()
+    fn last_words(&self) -> ExitInfo {
+        ExitInfo::default()
     }
 
     /// The id under which a remote server keeps our session, where there is such a thing.
@@ -183,7 +183,7 @@ pub trait Keeper: Send + Sync + 'static {
 
 /// What is known of a far end that has ended, or is about to.
 #[derive(Clone, Debug, Default)]
-pub struct LastWords {
+pub struct ExitInfo {
     /// How its process ended.
     pub exit: Option<Exit>,
     /// The last lines of its stderr.
@@ -194,7 +194,7 @@ pub struct LastWords {
 
 struct NoKeeper;
 
-impl Keeper for NoKeeper {}
+impl PeerHandle for NoKeeper {}
 
 impl Link {
     /// A connection over bytes: one message a line, in both directions.
@@ -204,7 +204,7 @@ impl Link {
     ) -> Self {
         let written = Arc::new(AtomicU64::new(0));
         Self {
-            incoming: Box::pin(bytes::Lines::new(reader, LONGEST_MESSAGE)),
+            incoming: Box::pin(bytes::Lines::new(reader, MAX_MESSAGE_BYTES)),
             outward: Outward::Pipe { sink: Box::pin(bytes::LineSink::new(writer, Arc::clone(&written))), written },
             keeper: Arc::new(NoKeeper),
         }
@@ -224,7 +224,7 @@ impl Link {
 
     /// The same connection, looked after.
     #[must_use]
-    pub fn kept_by(mut self, keeper: impl Keeper) -> Self {
+    pub fn kept_by(mut self, keeper: impl PeerHandle) -> Self {
         self.keeper = Arc::new(keeper);
         self
     }

@@ -31,8 +31,8 @@ use wharf_protocol::Json;
 
 use crate::era::{UNSUPPORTED_VERSION, supported};
 use crate::health::Counters;
-use crate::transport::{Heard, Keeper, Link, PostError, Posted, session_loss};
-use crate::{CallErrorKind, ConnectErrorKind, Evidence, Host, Notice, Progress};
+use crate::transport::{Heard, Link, PeerHandle, PostError, Posted, session_loss};
+use crate::{CallErrorKind, ConnectErrorKind, Evidence, Host, Notification, Progress};
 use clock::{Clock, Paused};
 pub(crate) use find_id::{Found, find_id};
 use message::write;
@@ -73,7 +73,7 @@ pub(crate) struct Setup {
     pub(crate) counters: Arc<Counters>,
     /// Sees every notice before the host does, with the request it came of if it says so, and says what the host is told
     /// instead.
-    pub(crate) on_notice: Box<dyn Fn(Notice, Option<u64>) -> Vec<Notice> + Send>,
+    pub(crate) on_notice: Box<dyn Fn(Notification, Option<u64>) -> Vec<Notification> + Send>,
     pub(crate) on_end: OnEnd,
     /// How long a full pipe is borne.
     pub(crate) write_limit: Duration,
@@ -118,7 +118,7 @@ pub(crate) struct Ending {
 /// One living, or dead, connection. When it is dropped the far end is given up.
 pub(crate) struct Wire {
     line: Line,
-    keeper: Arc<dyn Keeper>,
+    keeper: Arc<dyn PeerHandle>,
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -518,7 +518,7 @@ impl Drop for InFlight<'_> {
     }
 }
 
-fn evidence(keeper: &dyn Keeper, counters: &Counters) -> Evidence {
+fn evidence(keeper: &dyn PeerHandle, counters: &Counters) -> Evidence {
     let words = keeper.last_words();
     Evidence { exit: words.exit, stderr: words.stderr, noise: counters.last_noise() }
 }

@@ -16,7 +16,7 @@ use super::expand;
 use super::problem::{Problem, Severity, is_hidden, visible};
 use super::store::{self, NotWritten, Readers};
 use super::text;
-use super::written::{Change, Written};
+use super::written::{EntryChange, RawEntry};
 
 /// The form of the file.
 const VERSION: u32 = 1;
@@ -50,7 +50,7 @@ pub struct Approval {
     /// What deserves a second look.
     pub dangers: Vec<String>,
     /// What changed since it was last approved; empty if it never was.
-    pub changes: Vec<Change>,
+    pub changes: Vec<EntryChange>,
 }
 
 /// Everything that has been approved, by project and server.
@@ -86,7 +86,7 @@ pub enum ApprovalsError {
 #[serde(deny_unknown_fields)]
 struct Approved {
     hash: String,
-    content: Written,
+    content: RawEntry,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -100,7 +100,7 @@ struct Stored {
 pub(super) enum Verdict {
     Approved,
     Unseen,
-    Changed(Vec<Change>),
+    Changed(Vec<EntryChange>),
 }
 
 /// Without what is to be seen: that is for whoever approves, and not for a log.
@@ -138,7 +138,7 @@ impl Approvals {
     }
 
     /// Notes that a server of a project is approved as it is written.
-    pub fn approve(&mut self, root: &Path, name: &ServerName, written: &Written) {
+    pub fn approve(&mut self, root: &Path, name: &ServerName, written: &RawEntry) {
         let approved = Approved { hash: written.hash(), content: written.clone() };
         self.projects.entry(key(root)).or_default().insert(name.as_str().to_owned(), approved);
     }
@@ -160,11 +160,11 @@ impl Approvals {
     }
 
     /// Whether exactly this content is approved.
-    pub fn is_approved(&self, root: &Path, name: &ServerName, written: &Written) -> bool {
+    pub fn is_approved(&self, root: &Path, name: &ServerName, written: &RawEntry) -> bool {
         matches!(self.verdict(root, name, written), Verdict::Approved)
     }
 
-    pub(super) fn verdict(&self, root: &Path, name: &ServerName, written: &Written) -> Verdict {
+    pub(super) fn verdict(&self, root: &Path, name: &ServerName, written: &RawEntry) -> Verdict {
         match self.projects.get(&key(root)).and_then(|project| project.get(name.as_str())) {
             Some(approved) if approved.hash == written.hash() => Verdict::Approved,
             Some(approved) => Verdict::Changed(written.changes_since(&approved.content)),
@@ -222,7 +222,7 @@ fn parse(text: &str) -> Result<Stored, (usize, String)> {
 
 impl Approval {
     /// What has to be seen of an entry.
-    pub(super) fn of(root: &Path, name: &ServerName, written: &Written, changes: Vec<Change>) -> Self {
+    pub(super) fn of(root: &Path, name: &ServerName, written: &RawEntry, changes: Vec<EntryChange>) -> Self {
         let reads: BTreeSet<String> = written
             .leaves()
             .values()
@@ -254,7 +254,7 @@ impl Approval {
 }
 
 /// The folder that a process would run in; none if nothing is run.
-fn folder(root: &Path, written: &Written) -> Option<String> {
+fn folder(root: &Path, written: &RawEntry) -> Option<String> {
     written.get("command").or_else(|| written.get("headersHelper"))?;
     match written.text("cwd").filter(|_| written.get("command").is_some()) {
         // What a variable stands for may be a whole path.
@@ -264,7 +264,7 @@ fn folder(root: &Path, written: &Written) -> Option<String> {
     }
 }
 
-fn argv(command: &str, written: &Written) -> Vec<String> {
+fn argv(command: &str, written: &RawEntry) -> Vec<String> {
     let args = written.get("args").map(texts).unwrap_or_default();
     std::iter::once(command.to_owned()).chain(args).collect()
 }
@@ -293,7 +293,7 @@ fn pairs(object: Option<&Value>) -> Vec<(String, String)> {
 }
 
 /// What deserves a second look.
-fn dangers(written: &Written) -> Vec<String> {
+fn dangers(written: &RawEntry) -> Vec<String> {
     let mut dangers = Vec::new();
     if let Some(command) = written.text("command") {
         let argv = argv(command, written);

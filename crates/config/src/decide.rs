@@ -12,12 +12,12 @@ use wharf_protocol::ServerName;
 use super::approval::{Approval, Approvals, Verdict};
 use super::entry::Entry;
 use super::file::Content;
-use super::load::{Broken, Configured, DisabledBy, Standing};
+use super::load::{ConfiguredServer, DisabledBy, Eligibility, InvalidEntry};
 use super::problem::{Problem, Severity};
 use super::rules::Rules;
-use super::server::{Reach, Scope, Server};
+use super::server::{Scope, Server, TransportConfig};
 use super::signature::Signature;
-use super::written::Written;
+use super::written::RawEntry;
 
 /// What is needed to decide.
 pub(super) struct Deciding<'a> {
@@ -30,8 +30,8 @@ pub(super) struct Deciding<'a> {
 
 #[derive(Default)]
 pub(super) struct Decided {
-    pub(super) servers: Vec<Configured>,
-    pub(super) broken: Vec<Broken>,
+    pub(super) servers: Vec<ConfiguredServer>,
+    pub(super) broken: Vec<InvalidEntry>,
     pub(super) problems: Vec<Problem>,
     /// Which scope a name belongs to.
     owners: BTreeMap<String, Scope>,
@@ -43,7 +43,7 @@ struct Used {
     name: ServerName,
     scope: Scope,
     signature: Signature,
-    reach: Reach,
+    reach: TransportConfig,
 }
 
 /// What a scope says about one name.
@@ -68,7 +68,7 @@ impl Deciding<'_> {
                 Candidate::Entry(entry) => self.entry(&mut decided, scope, entry),
                 Candidate::Dynamic(server) => {
                     let server = Server { scope, ..server.clone() };
-                    self.server(&mut decided, server, Written::default(), false);
+                    self.server(&mut decided, server, RawEntry::default(), false);
                 }
             }
         }
@@ -87,7 +87,7 @@ impl Deciding<'_> {
             return;
         }
         decided.owners.entry(entry.name.clone()).or_insert(scope);
-        decided.broken.push(Broken {
+        decided.broken.push(InvalidEntry {
             name: entry.name.clone(),
             scope,
             origin: entry.origin.clone(),
@@ -97,43 +97,46 @@ impl Deciding<'_> {
         });
     }
 
-    fn server(&self, decided: &mut Decided, mut server: Server, written: Written, is_incomplete: bool) {
+    fn server(&self, decided: &mut Decided, mut server: Server, written: RawEntry, is_incomplete: bool) {
         let standing = self.standing(decided, &server, &written, is_incomplete);
         let warning = match &standing {
-            Standing::Refused(reason) => Some(format!("is not used: {reason}")),
-            Standing::Shadowed { by } => Some(format!("is not used: the {by} scope has a server of the same name")),
-            Standing::Duplicate { of } => Some(format!("is not used: it is the same server as `{of}`")),
-            Standing::Ready | Standing::NeedsApproval(_) | Standing::ApprovalChanged(_) | Standing::Disabled(_) => None,
+            Eligibility::Refused(reason) => Some(format!("is not used: {reason}")),
+            Eligibility::Shadowed { by } => Some(format!("is not used: the {by} scope has a server of the same name")),
+            Eligibility::Duplicate { of } => Some(format!("is not used: it is the same server as `{of}`")),
+            Eligibility::Ready
+            | Eligibility::NeedsApproval(_)
+            | Eligibility::ApprovalChanged(_)
+            | Eligibility::Disabled(_) => None,
         };
         // What a list switches on is on, whatever its entry says.
         server.settings.enabled |=
-            matches!(standing, Standing::Ready | Standing::NeedsApproval(_) | Standing::ApprovalChanged(_));
+            matches!(standing, Eligibility::Ready | Eligibility::NeedsApproval(_) | Eligibility::ApprovalChanged(_));
         let lock = match standing {
-            Standing::Disabled(by) => self.lock(&server, &written, (by, is_incomplete)),
+            Eligibility::Disabled(by) => self.lock(&server, &written, (by, is_incomplete)),
             _ => None,
         };
         decided.problems.extend(warning.map(|message| about(&server, Severity::Warning, message)));
         decided.owners.entry(server.name.as_str().to_owned()).or_insert(server.scope);
-        if standing == Standing::Ready {
+        if standing == Eligibility::Ready {
             let signature = Signature::of(&server);
             let reach = server.reach.clone();
             decided.used.push(Used { name: server.name.clone(), scope: server.scope, signature, reach });
         }
-        decided.servers.push(Configured { server, standing, written, lock });
+        decided.servers.push(ConfiguredServer { server, standing, written, lock });
     }
 
     /// Why a server that is switched off may not be switched on for a while.
     fn lock(
         &self,
         server: &Server,
-        written: &Written,
+        written: &RawEntry,
         (by, is_incomplete): (DisabledBy, bool),
     ) -> Option<&'static str> {
         let by_organisation = match by {
             DisabledBy::Entry => server.scope == Scope::Enterprise,
             DisabledBy::List(scope) => scope == Scope::Enterprise,
         };
-        let approved = |root: &Path| matches!(self.approved(root, server, written), Standing::Ready);
+        let approved = |root: &Path| matches!(self.approved(root, server, written), Eligibility::Ready);
         if by_organisation {
             Some("the organisation has the last word")
         } else if is_incomplete {
@@ -145,18 +148,18 @@ impl Deciding<'_> {
         }
     }
 
-    fn standing(&self, decided: &mut Decided, server: &Server, written: &Written, is_incomplete: bool) -> Standing {
+    fn standing(&self, decided: &mut Decided, server: &Server, written: &RawEntry, is_incomplete: bool) -> Eligibility {
         if let Some(by) = decided.owners.get(server.name.as_str()) {
-            return Standing::Shadowed { by: *by };
+            return Eligibility::Shadowed { by: *by };
         }
         if let Err(reason) = self.rules.permits(server) {
-            return Standing::Refused(reason);
+            return Eligibility::Refused(reason);
         }
         if let Some(by) = self.disabled(decided, server) {
-            return Standing::Disabled(by);
+            return Eligibility::Disabled(by);
         }
         if is_incomplete {
-            return Standing::Refused("a variable that it names is not set".to_owned());
+            return Eligibility::Refused("a variable that it names is not set".to_owned());
         }
         let signature = Signature::of(server);
         let same = |used: &&Used| {
@@ -164,20 +167,20 @@ impl Deciding<'_> {
             used.signature == signature && (used.scope != server.scope || used.reach == server.reach)
         };
         if let Some(used) = decided.used.iter().find(same) {
-            return Standing::Duplicate { of: used.name.clone() };
+            return Eligibility::Duplicate { of: used.name.clone() };
         }
         match (server.scope, self.root) {
             (Scope::Project, Some(root)) => self.approved(root, server, written),
-            _ => Standing::Ready,
+            _ => Eligibility::Ready,
         }
     }
 
-    fn approved(&self, root: &Path, server: &Server, written: &Written) -> Standing {
+    fn approved(&self, root: &Path, server: &Server, written: &RawEntry) -> Eligibility {
         let approval = |changes| Box::new(Approval::of(root, &server.name, written, changes));
         match self.approvals.verdict(root, &server.name, written) {
-            Verdict::Approved => Standing::Ready,
-            Verdict::Unseen => Standing::NeedsApproval(approval(Vec::new())),
-            Verdict::Changed(changes) => Standing::ApprovalChanged(approval(changes)),
+            Verdict::Approved => Eligibility::Ready,
+            Verdict::Unseen => Eligibility::NeedsApproval(approval(Vec::new())),
+            Verdict::Changed(changes) => Eligibility::ApprovalChanged(approval(changes)),
         }
     }
 

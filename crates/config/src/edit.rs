@@ -34,7 +34,7 @@ pub struct Editor {
 
 /// What to do with a server that is there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Existing {
+pub enum OnExisting {
     /// Leave it and say so.
     Refuse,
     /// Put the new one in its place.
@@ -98,14 +98,14 @@ impl Editor {
     }
 
     /// Adds a server.
-    pub fn add(&mut self, name: &ServerName, entry: &Value, existing: Existing) -> Result<(), EditError> {
+    pub fn add(&mut self, name: &ServerName, entry: &Value, existing: OnExisting) -> Result<(), EditError> {
         let root = self.tree()?;
         let servers = root.object_value_or_set().object_value_or_set(SERVERS);
         match (servers.get(name.as_str()), existing) {
-            (Some(_), Existing::Refuse) => {
+            (Some(_), OnExisting::Refuse) => {
                 return Err(EditError::Exists { name: name.to_string(), file: self.file.clone() });
             }
-            (Some(property), Existing::Replace) => property.set_value(input(entry)),
+            (Some(property), OnExisting::Replace) => property.set_value(input(entry)),
             (None, _) => {
                 servers.append(name.as_str(), input(entry));
             }

@@ -13,9 +13,9 @@ use wharf_protocol::ServerName;
 use super::expand::{Unexpanded, Variables};
 use super::hidden;
 use super::problem::Problem;
-use super::server::{Origin, Scope, Server};
+use super::server::{Scope, Server, SourceLocation};
 use super::text::{At, Kind};
-use super::written::Written;
+use super::written::RawEntry;
 
 /// Entries of longer names, in bytes, are not even read.
 const LONGEST_NAME: usize = 256;
@@ -36,9 +36,9 @@ pub(crate) struct Context<'a> {
 pub(crate) struct Entry {
     /// The name as written.
     pub(crate) name: String,
-    pub(crate) origin: Origin,
+    pub(crate) origin: SourceLocation,
     /// The server; `None` if one of the problems is an error.
-    pub(crate) found: Option<(Server, Written)>,
+    pub(crate) found: Option<(Server, RawEntry)>,
     pub(crate) problems: Vec<Problem>,
     /// Whether variables were left in it, since it is switched off. It must not be run like that.
     pub(crate) is_incomplete: bool,
@@ -49,7 +49,7 @@ pub(crate) struct Entry {
 
 /// Reads the entry of a name.
 pub(crate) fn read(name: &str, at: &At<'_>, context: Context<'_>) -> Entry {
-    let origin = Origin { file: at.file().to_owned(), line: at.line() };
+    let origin = SourceLocation { file: at.file().to_owned(), line: at.line() };
     let mut reading = Reading {
         at: at.clone(),
         context,
@@ -118,7 +118,7 @@ impl<'a> Reading<'a> {
         None
     }
 
-    fn server(&mut self) -> Option<(Server, Written)> {
+    fn server(&mut self) -> Option<(Server, RawEntry)> {
         if !self.at.is_object() {
             let problem = self.at.wrong_type("an object with `command` or `url`");
             let hint = match self.at.text() {

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use super::entry::keys::{brief, nearest};
 use super::entry::{self, Context, Entry};
 use super::expand::Variables;
-use super::load::Setting;
+use super::load::RawSetting;
 use super::problem::{Problem, Severity};
 use super::project::ProjectFile;
 use super::rules::{self, Exclusive, List};
-use super::server::{Origin, Scope};
+use super::server::{Scope, SourceLocation};
 use super::text::{self, At, Document, Kind};
 
 const SERVERS: &str = "mcpServers";
@@ -40,9 +40,9 @@ pub(super) struct Content {
     pub(super) lost: Option<PathBuf>,
     pub(super) list: Option<List>,
     pub(super) exclusive: Option<Exclusive>,
-    pub(super) policy: Option<Setting>,
-    pub(super) hooks: Option<Setting>,
-    pub(super) cloud: Option<Setting>,
+    pub(super) policy: Option<RawSetting>,
+    pub(super) hooks: Option<RawSetting>,
+    pub(super) cloud: Option<RawSetting>,
     pub(super) disabled: Vec<Named>,
     pub(super) enabled: Vec<Named>,
 }
@@ -225,9 +225,9 @@ impl Reader<'_> {
         }
     }
 
-    fn setting(&self, at: &At<'_>) -> Setting {
-        let origin = Origin { file: at.file().to_owned(), line: at.line() };
-        Setting { scope: self.context.scope, origin, value: at.node.to_value() }
+    fn setting(&self, at: &At<'_>) -> RawSetting {
+        let origin = SourceLocation { file: at.file().to_owned(), line: at.line() };
+        RawSetting { scope: self.context.scope, origin, value: at.node.to_value() }
     }
 
     fn cloud(&mut self, at: &At<'_>) {

@@ -20,13 +20,13 @@ use std::str::FromStr;
 use serde_json::{Map, Value};
 use wharf_protocol::ServerName;
 
-pub use places::{Folders, default_files};
+pub use places::{ImportDirs, default_files};
 
 use words::{Dialect, Words};
 
 /// A host whose files can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Host {
+pub enum ImportHost {
     /// Claude Code: `~/.claude.json` and `.mcp.json`.
     ClaudeCode,
     /// Claude Desktop: `claude_desktop_config.json`.
@@ -41,9 +41,9 @@ pub enum Host {
 
 /// What a file of another host holds.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Imported {
+pub struct ImportedFile {
     /// The servers, each with a name of its own.
-    pub servers: Vec<Import>,
+    pub servers: Vec<ImportedServer>,
     /// Those that cannot be brought over, by the names they have there, and why.
     pub skipped: Vec<(String, String)>,
     /// What else there is to know about the file.
@@ -52,7 +52,7 @@ pub struct Imported {
 
 /// One server.
 #[derive(Clone, PartialEq)]
-pub struct Import {
+pub struct ImportedServer {
     /// What it is called here.
     pub name: ServerName,
     /// What it is called there.
@@ -64,7 +64,7 @@ pub struct Import {
 }
 
 /// Entries may hold secrets, which have no place in a log.
-impl fmt::Debug for Import {
+impl fmt::Debug for ImportedServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let keys: Vec<&String> = self.entry.keys().collect();
         f.debug_struct("Import")
@@ -96,33 +96,33 @@ pub enum ImportError {
 
 /// Reads the text of a host's file. `project` is the folder that is worked in: Claude Code keeps servers by it, and
 /// editors have a word for it.
-pub fn read(host: Host, text: &str, project: Option<&Path>) -> Result<Imported, ImportError> {
+pub fn read(host: ImportHost, text: &str, project: Option<&Path>) -> Result<ImportedFile, ImportError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim().is_empty() {
-        return Ok(Imported { notes: vec!["the file is empty".to_owned()], ..Imported::default() });
+        return Ok(ImportedFile { notes: vec!["the file is empty".to_owned()], ..ImportedFile::default() });
     }
     match host {
-        Host::ClaudeCode => {
+        ImportHost::ClaudeCode => {
             let found = servers::of_claude_code(&json::parse(text)?, project)?;
             Ok(servers::imported(found, &Words::new(Dialect::Ours, project)))
         }
-        Host::ClaudeDesktop => {
+        ImportHost::ClaudeDesktop => {
             let found = servers::under(&json::parse(text)?, &["mcpServers"])?;
             Ok(servers::imported(found, &Words::new(Dialect::Plain, project)))
         }
-        Host::Cursor => {
+        ImportHost::Cursor => {
             let found = servers::under(&json::parse(text)?, &["mcpServers"])?;
             Ok(servers::imported(found, &Words::new(Dialect::Editor, project)))
         }
-        Host::VsCode => {
+        ImportHost::VsCode => {
             let (found, inputs) = servers::of_vscode(&json::parse(text)?)?;
             Ok(servers::imported(found, &Words::new(Dialect::Editor, project).with_inputs(&inputs)))
         }
-        Host::Codex => codex::read(text),
+        ImportHost::Codex => codex::read(text),
     }
 }
 
-impl Host {
+impl ImportHost {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::ClaudeCode, Self::ClaudeDesktop, Self::Cursor, Self::VsCode, Self::Codex];
 
@@ -138,13 +138,13 @@ impl Host {
     }
 }
 
-impl fmt::Display for Host {
+impl fmt::Display for ImportHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
 }
 
-impl FromStr for Host {
+impl FromStr for ImportHost {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

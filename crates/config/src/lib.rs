@@ -1,7 +1,7 @@
 //! Where servers are configured, and what comes of it: six scopes become one list of [`Server`]s.
 //!
 //! [`load`] reads the files of [`Sources`], takes each entry for itself (a bad one costs that server only), and lets
-//! the scopes decide: [`Loaded`] says of every server whether it is [`Standing::Ready`] or what stands in its way.
+//! the scopes decide: [`Loaded`] says of every server whether it is [`Eligibility::Ready`] or what stands in its way.
 //! A project's servers wait for an [`Approval`] of their exact content. [`Editor`] changes files and keeps comments.
 //!
 //! Paths, variables and texts are handed in: nothing here reads the environment or knows a home folder.
@@ -33,18 +33,19 @@ mod written;
 pub use address::check_url;
 pub use approval::{Approval, Approvals, ApprovalsError};
 pub use danger::looks_secret;
-pub use edit::{EditError, Editor, Existing};
+pub use edit::{EditError, Editor, OnExisting};
 pub use expand::Variables;
 pub use load::{
-    Broken, CloudText, Configured, DisabledBy, Loaded, ReadServer, Setting, Sources, Standing, cloud_allowed, load,
-    read_server, read_server_to_keep,
+    CloudText, ConfiguredServer, DisabledBy, Eligibility, InvalidEntry, Loaded, RawSetting, ReadServer, Sources,
+    cloud_allowed, load, read_server, read_server_to_keep,
 };
-pub use pattern::{InvalidPattern, Named, Pattern};
+pub use pattern::{InvalidPattern, Pattern, ToolNames};
 pub use problem::{Problem, Severity};
 pub use project::{ProjectFile, find_project, project_root};
 pub use rules::Rules;
 pub use server::{
-    HeadersHelper, Launch, Manage, OAuthSettings, Origin, Reach, Remote, Scope, Server, Settings, ToolChoice,
+    HeadersHelper, ManagedConfig, OAuthSettings, RemoteConfig, Scope, Server, Settings, SourceLocation, StdioConfig,
+    ToolChoice, TransportConfig,
 };
-pub use watch::Watched;
-pub use written::{Change, Written};
+pub use watch::WatchedFiles;
+pub use written::{EntryChange, RawEntry};

@@ -14,9 +14,9 @@ use super::file::{self, Content};
 use super::problem::{Problem, Severity};
 use super::project::ProjectFile;
 use super::rules::Rules;
-use super::server::{Origin, Scope, Server};
+use super::server::{Scope, Server, SourceLocation};
 use super::text::Document;
-use super::written::Written;
+use super::written::RawEntry;
 
 /// Where configuration comes from. Files need not exist.
 #[derive(Clone, Debug)]
@@ -55,9 +55,9 @@ pub struct CloudText {
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// Every server whose entry can be understood, the highest scope first and as written within it.
-    pub servers: Vec<Configured>,
+    pub servers: Vec<ConfiguredServer>,
     /// Entries that cannot be understood.
-    pub broken: Vec<Broken>,
+    pub broken: Vec<InvalidEntry>,
     /// Everything that is wrong or worth knowing, in the order of the sources.
     pub problems: Vec<Problem>,
     /// Which servers may be used; also for those that are added later.
@@ -67,29 +67,29 @@ pub struct Loaded {
     /// The files that are there and could not be understood, by scope: what else they say is not known either.
     pub lost: Vec<(Scope, PathBuf)>,
     /// What the files say about policy.
-    pub policy: Vec<Setting>,
+    pub policy: Vec<RawSetting>,
     /// What the files say about hooks.
-    pub hooks: Vec<Setting>,
+    pub hooks: Vec<RawSetting>,
     /// Where the files say that a provider's servers are fetched; the highest scope first.
-    pub cloud: Vec<Setting>,
+    pub cloud: Vec<RawSetting>,
 }
 
 /// A server, and whether it is used.
 #[derive(Clone, Debug)]
-pub struct Configured {
+pub struct ConfiguredServer {
     /// The server.
     pub server: Server,
     /// Whether it is used.
-    pub standing: Standing,
+    pub standing: Eligibility,
     /// Its entry before variables; what is approved.
-    pub written: Written,
+    pub written: RawEntry,
     /// Why one that is switched off may not be started either, if somebody switches it on for a while.
     pub lock: Option<&'static str>,
 }
 
 /// Whether a server is used, and if not, why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Eligibility {
     /// It is used.
     Ready,
     /// A person has to approve it first.
@@ -123,13 +123,13 @@ pub enum DisabledBy {
 
 /// A server whose entry cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Broken {
+pub struct InvalidEntry {
     /// Its name as written.
     pub name: String,
     /// Who configured it.
     pub scope: Scope,
     /// Where.
-    pub origin: Origin,
+    pub origin: SourceLocation,
     /// Why.
     pub problems: Vec<Problem>,
     /// Whether it says that it is needed, as far as it can be read.
@@ -140,17 +140,17 @@ pub struct Broken {
 
 /// A value that is handed on unread.
 #[derive(Clone, PartialEq, Serialize)]
-pub struct Setting {
+pub struct RawSetting {
     /// Whose it is.
     pub scope: Scope,
     /// Where it is written.
-    pub origin: Origin,
+    pub origin: SourceLocation,
     /// The value.
     pub value: Value,
 }
 
 /// Without the value, which may be a secret.
-impl std::fmt::Debug for Setting {
+impl std::fmt::Debug for RawSetting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Setting({} {:?})", self.scope, self.origin)
     }
@@ -162,7 +162,7 @@ pub struct ReadServer {
     /// The server.
     pub server: Server,
     /// Its entry before variables.
-    pub written: Written,
+    pub written: RawEntry,
     /// Warnings and notes.
     pub problems: Vec<Problem>,
 }
@@ -186,18 +186,18 @@ impl Default for Sources {
 impl Loaded {
     /// The servers to run.
     pub fn ready(&self) -> impl Iterator<Item = &Server> {
-        self.servers.iter().filter(|found| found.standing == Standing::Ready).map(|found| &found.server)
+        self.servers.iter().filter(|found| found.standing == Eligibility::Ready).map(|found| &found.server)
     }
 
     /// The server that a name stands for: the one of the highest scope that has it.
-    pub fn find(&self, name: &str) -> Option<&Configured> {
+    pub fn find(&self, name: &str) -> Option<&ConfiguredServer> {
         self.servers
             .iter()
-            .find(|found| found.server.name.as_str() == name && !matches!(found.standing, Standing::Shadowed { .. }))
+            .find(|found| found.server.name.as_str() == name && !matches!(found.standing, Eligibility::Shadowed { .. }))
     }
 
     /// The entry of that name that cannot be understood, where it is the one that decides.
-    pub fn find_broken(&self, name: &str) -> Option<&Broken> {
+    pub fn find_broken(&self, name: &str) -> Option<&InvalidEntry> {
         // A lower scope takes nobody's server away by breaking one of that name.
         let decides = self.find(name).is_none();
         self.broken.iter().find(|found| found.name == name && decides)
@@ -209,7 +209,7 @@ impl Loaded {
     }
 }
 
-impl Standing {
+impl Eligibility {
     /// In a word, for a list.
     pub fn as_str(&self) -> &'static str {
         match self {

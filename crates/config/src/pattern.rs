@@ -45,7 +45,7 @@ const LARGEST_EXPRESSION: usize = 1 << 20;
 
 /// The names of one tool, as patterns see them.
 #[derive(Clone, Copy, Debug)]
-pub struct Named<'a> {
+pub struct ToolNames<'a> {
     /// What the model calls it.
     pub visible: &'a str,
     /// The server it lives on.
@@ -128,7 +128,7 @@ impl Pattern {
     }
 
     /// Whether it fits a tool.
-    pub fn fits_tool(&self, named: &Named<'_>) -> bool {
+    pub fn fits_tool(&self, named: &ToolNames<'_>) -> bool {
         let Some(server) = named.server else { return self.fits(named.tool) || self.fits(named.visible) };
         // A server may give its tool any name, that of another server's tool too; such a pattern is about full names.
         if !self.parts.is_prefixed && self.fits(named.tool) {
@@ -178,7 +178,7 @@ impl PartialEq for Pattern {
 impl Eq for Pattern {}
 
 /// The full name before it is cut or told from others by a digest.
-fn full<'a>(named: &Named<'a>, server: &ServerName) -> Cow<'a, str> {
+fn full<'a>(named: &ToolNames<'a>, server: &ServerName) -> Cow<'a, str> {
     let (server, tool) = (server.as_str(), named.tool);
     let whole = PREFIX.len() + server.len() + 2 + tool.len();
     if named.visible.len() == whole && named.visible.ends_with(tool) {
@@ -213,7 +213,7 @@ mod tests {
     fn fits(pattern: &str, server: &str, tool: &str) -> bool {
         let server: ServerName = server.parse().unwrap();
         let visible = visible_name(&ToolRef { server: server.clone(), tool: tool.into() });
-        Pattern::read(pattern).unwrap().fits_tool(&Named { visible: &visible, server: Some(&server), tool })
+        Pattern::read(pattern).unwrap().fits_tool(&ToolNames { visible: &visible, server: Some(&server), tool })
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use super::address::{self, Parts};
-use super::server::{Launch, Reach, Scope, Server};
+use super::server::{Scope, Server, StdioConfig, TransportConfig};
 use super::text::At;
 
 /// Everything that says which servers may be used.
@@ -124,12 +124,14 @@ impl List {
 /// Where a server is found.
 fn address_of(server: &Server) -> Option<String> {
     match &server.reach {
-        Reach::Http(remote) | Reach::Sse(remote) | Reach::WebSocket(remote) => Some(remote.url.clone()),
-        Reach::Managed(manage) => {
+        TransportConfig::Http(remote) | TransportConfig::Sse(remote) | TransportConfig::WebSocket(remote) => {
+            Some(remote.url.clone())
+        }
+        TransportConfig::Managed(manage) => {
             let host = std::net::SocketAddr::new(manage.host, manage.port);
             Some(format!("http://{host}{}", manage.path))
         }
-        Reach::Stdio(_) | Reach::Custom(..) => None,
+        TransportConfig::Stdio(_) | TransportConfig::Custom(..) => None,
     }
 }
 
@@ -137,9 +139,11 @@ fn address_of(server: &Server) -> Option<String> {
 /// local one has to match one of those. Names count only where it has neither.
 fn allows(allowed: &[Pattern], server: &Server) -> bool {
     let decisive = |pattern: &&Pattern| match server.reach {
-        Reach::Stdio(_) | Reach::Managed(_) => matches!(pattern, Pattern::Command(_)),
-        Reach::Http(_) | Reach::Sse(_) | Reach::WebSocket(_) => matches!(pattern, Pattern::Url(_)),
-        Reach::Custom(..) => false,
+        TransportConfig::Stdio(_) | TransportConfig::Managed(_) => matches!(pattern, Pattern::Command(_)),
+        TransportConfig::Http(_) | TransportConfig::Sse(_) | TransportConfig::WebSocket(_) => {
+            matches!(pattern, Pattern::Url(_))
+        }
+        TransportConfig::Custom(..) => false,
     };
     if allowed.iter().any(|pattern| decisive(&pattern)) {
         allowed.iter().filter(decisive).any(|pattern| pattern.matches(server, Reading::Exact))
@@ -156,8 +160,8 @@ impl Pattern {
                 let url = address_of(server).and_then(|url| address::parts(&url));
                 url.is_some_and(|url| pattern.matches(&url, reading))
             }
-            (Self::Command(argv), Reach::Stdio(launch)) => same_argv(argv, launch),
-            (Self::Command(argv), Reach::Managed(manage)) => same_argv(argv, &manage.launch),
+            (Self::Command(argv), TransportConfig::Stdio(launch)) => same_argv(argv, launch),
+            (Self::Command(argv), TransportConfig::Managed(manage)) => same_argv(argv, &manage.launch),
             _ => false,
         }
     }
@@ -178,7 +182,7 @@ impl Pattern {
     }
 }
 
-fn same_argv(argv: &[String], launch: &Launch) -> bool {
+fn same_argv(argv: &[String], launch: &StdioConfig) -> bool {
     argv.split_first().is_some_and(|(command, args)| *command == launch.command && *args == *launch.args)
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use wharf_client::{Protocol, Transport};
+use wharf_client::{ProtocolMode, Transport};
 use wharf_protocol::{Secret, ServerName};
 
 use crate::pattern::Pattern;
@@ -41,16 +41,16 @@ pub struct Server {
     /// Who configured it.
     pub scope: Scope,
     /// Where that is written.
-    pub origin: Option<Origin>,
+    pub origin: Option<SourceLocation>,
     /// How it is reached.
-    pub reach: Reach,
+    pub reach: TransportConfig,
     /// Everything else about it.
     pub settings: Settings,
 }
 
 /// A place in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Origin {
+pub struct SourceLocation {
     /// The file.
     pub file: PathBuf,
     /// The line, counted from 1.
@@ -59,24 +59,24 @@ pub struct Origin {
 
 /// How a server is reached.
 #[derive(Clone)]
-pub enum Reach {
+pub enum TransportConfig {
     /// A process of ours, over its stdin and stdout.
-    Stdio(Launch),
+    Stdio(StdioConfig),
     /// Streamable HTTP.
-    Http(Remote),
+    Http(RemoteConfig),
     /// HTTP with server-sent events, as it was before that.
-    Sse(Remote),
+    Sse(RemoteConfig),
     /// A web socket.
-    WebSocket(Remote),
+    WebSocket(RemoteConfig),
     /// A process of ours that is reached over HTTP.
-    Managed(Manage),
+    Managed(ManagedConfig),
     /// In this process, or any other way a host knows; the text tells it from others.
     Custom(Arc<str>, Arc<dyn Transport>),
 }
 
 /// A process to start.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Launch {
+pub struct StdioConfig {
     /// The program.
     pub command: String,
     /// Its arguments.
@@ -89,7 +89,7 @@ pub struct Launch {
 
 /// A server at an address.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Remote {
+pub struct RemoteConfig {
     /// The address.
     pub url: String,
     /// What is sent with every request.
@@ -126,9 +126,9 @@ pub struct HeadersHelper {
 
 /// A local server that is started, waited for until it listens, and stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Manage {
+pub struct ManagedConfig {
     /// The process.
-    pub launch: Launch,
+    pub launch: StdioConfig,
     /// Where it listens.
     pub host: IpAddr,
     /// The port it listens on.
@@ -157,7 +157,7 @@ pub struct Settings {
     /// The limit for connecting, where it is not the usual one.
     pub connect_timeout: Option<Duration>,
     /// Which generation of the protocol is spoken.
-    pub protocol: Protocol,
+    pub protocol: ProtocolMode,
     /// Which of its tools are used, and how they are described.
     pub tools: ToolChoice,
     /// Arguments that are always sent and never shown to the model: tool, argument, value.
@@ -187,7 +187,7 @@ impl Default for Settings {
             required: false,
             timeout: None,
             connect_timeout: None,
-            protocol: Protocol::Auto,
+            protocol: ProtocolMode::Auto,
             tools: ToolChoice::default(),
             bindings: BTreeMap::new(),
             max_output_tokens: None,
@@ -230,7 +230,7 @@ impl FromStr for Scope {
     }
 }
 
-impl Reach {
+impl TransportConfig {
     /// The transport, as configuration calls it.
     pub fn transport(&self) -> &'static str {
         match self {
@@ -249,7 +249,7 @@ impl Reach {
 }
 
 /// Two servers that are reached the same way are equal; what a host reaches by itself is equal by its name.
-impl PartialEq for Reach {
+impl PartialEq for TransportConfig {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Stdio(a), Self::Stdio(b)) => a == b,
@@ -264,7 +264,7 @@ impl PartialEq for Reach {
 }
 
 /// Without its arguments, which may hold what variables held.
-impl fmt::Debug for Launch {
+impl fmt::Debug for StdioConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { command, args, env, cwd } = self;
         let (args, env) = (args.len(), env.keys());
@@ -273,7 +273,7 @@ impl fmt::Debug for Launch {
 }
 
 /// Without the query of its address and the values of its headers.
-impl fmt::Debug for Remote {
+impl fmt::Debug for RemoteConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
         let place = self.url.split(['?', '#']).next().unwrap_or_default();
@@ -288,7 +288,7 @@ impl fmt::Debug for HeadersHelper {
     }
 }
 
-impl fmt::Debug for Reach {
+impl fmt::Debug for TransportConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stdio(launch) => f.debug_tuple("Stdio").field(launch).finish(),
@@ -303,7 +303,7 @@ impl fmt::Debug for Reach {
 
 impl Server {
     /// A server with the usual settings.
-    pub fn new(name: ServerName, scope: Scope, reach: Reach) -> Self {
+    pub fn new(name: ServerName, scope: Scope, reach: TransportConfig) -> Self {
         Self { name, scope, origin: None, reach, settings: Settings::default() }
     }
 

@@ -1,7 +1,7 @@
 //! When two servers are one and the same.
 
 use super::address;
-use super::server::{Launch, Reach, Server};
+use super::server::{Server, StdioConfig, TransportConfig};
 
 /// What tells a server from others, whatever it is called: its address, or the process that it is.
 ///
@@ -12,20 +12,20 @@ pub(crate) struct Signature(Vec<String>);
 impl Signature {
     pub(crate) fn of(server: &Server) -> Self {
         Self(match &server.reach {
-            Reach::Http(remote) | Reach::Sse(remote) | Reach::WebSocket(remote) => {
+            TransportConfig::Http(remote) | TransportConfig::Sse(remote) | TransportConfig::WebSocket(remote) => {
                 vec!["url".into(), address::normal(&remote.url)]
             }
-            Reach::Stdio(launch) => process("stdio".into(), launch),
-            Reach::Managed(manage) => {
+            TransportConfig::Stdio(launch) => process("stdio".into(), launch),
+            TransportConfig::Managed(manage) => {
                 process(format!("managed {}:{}{}", manage.host, manage.port, manage.path), &manage.launch)
             }
-            Reach::Custom(name, _) => vec!["custom".into(), name.to_string()],
+            TransportConfig::Custom(name, _) => vec!["custom".into(), name.to_string()],
         })
     }
 }
 
 /// Counts keep an argument from passing for a variable.
-fn process(kind: String, launch: &Launch) -> Vec<String> {
+fn process(kind: String, launch: &StdioConfig) -> Vec<String> {
     let cwd = launch.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
     let counts = format!("{} {} {}", launch.args.len(), launch.env.len(), cwd.is_some());
     let mut parts = vec![kind, counts, launch.command.clone()];

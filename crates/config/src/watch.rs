@@ -10,7 +10,7 @@ use super::text;
 
 /// Files that are looked at now and then. What counts is their content: a file that was only touched has not changed.
 #[derive(Debug)]
-pub struct Watched {
+pub struct WatchedFiles {
     files: Vec<Watch>,
 }
 
@@ -41,7 +41,7 @@ enum Content {
     Hash(Vec<u8>),
 }
 
-impl Watched {
+impl WatchedFiles {
     /// Watches files, which need not exist yet. What is in them now counts as seen.
     pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let watch = |path: PathBuf| Watch { stamp: stamp(&path), content: content(&path), is_settled: false, path };

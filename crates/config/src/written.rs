@@ -12,10 +12,10 @@ use super::problem::visible;
 /// What an entry says about how its server is run and what its tools may do, in one canonical form.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Written(Map<String, Value>);
+pub struct RawEntry(Map<String, Value>);
 
 /// Without values, which may be secrets.
-impl fmt::Debug for Written {
+impl fmt::Debug for RawEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Written({:?})", self.0.keys().collect::<Vec<_>>())
     }
@@ -23,7 +23,7 @@ impl fmt::Debug for Written {
 
 /// One difference between what was approved and what is written now, in full: whoever approves has to see it.
 #[derive(Clone, PartialEq, Eq, Serialize)]
-pub struct Change {
+pub struct EntryChange {
     /// What differs, such as `args[1]`.
     pub what: String,
     /// What was approved; `None` if it was not there.
@@ -33,13 +33,13 @@ pub struct Change {
 }
 
 /// Without values, which may be secrets.
-impl fmt::Debug for Change {
+impl fmt::Debug for EntryChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Change({})", self.what)
     }
 }
 
-impl Written {
+impl RawEntry {
     /// Keys in order, so that how an entry is laid out makes no difference.
     pub(crate) fn new(fields: impl IntoIterator<Item = (String, Value)>) -> Self {
         let sorted: BTreeMap<String, Value> = fields.into_iter().map(|(key, value)| (key, sorted(value))).collect();
@@ -65,13 +65,13 @@ impl Written {
     }
 
     /// What differs from what was approved.
-    pub fn changes_since(&self, approved: &Self) -> Vec<Change> {
+    pub fn changes_since(&self, approved: &Self) -> Vec<EntryChange> {
         let (before, after) = (approved.leaves(), self.leaves());
         let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
         names.sort_unstable();
         names.dedup();
         let differs = |name: &&&String| before.get(**name) != after.get(**name);
-        let change = |name: &String| Change {
+        let change = |name: &String| EntryChange {
             what: visible(name),
             approved: before.get(name).map(shown),
             now: after.get(name).map(shown),

@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use wharf_client::{BoxFuture, CallError, CallOptions};
-use wharf_protocol::{Json, Offered, ServerName, Tool, ToolOutput};
+use wharf_protocol::{Json, ServerName, Tool, ToolDefinition, ToolOutput};
 
 pub(crate) use choice::LONGEST as LONGEST_DESCRIPTION;
 use choice::{Chooser, capped};
@@ -63,7 +63,7 @@ pub struct Catalog {
     shelves: Vec<Arc<Shelf>>,
     /// What was done to the whole; what was done to one server's tools is on its shelf.
     notes: Vec<Note>,
-    offered: OnceLock<Vec<Offered>>,
+    offered: OnceLock<Vec<ToolDefinition>>,
 }
 
 impl Catalog {
@@ -99,7 +99,7 @@ impl Catalog {
     }
 
     /// What a model may choose from.
-    pub fn offered(&self) -> &[Offered] {
+    pub fn offered(&self) -> &[ToolDefinition] {
         self.offered.get_or_init(|| self.entries.iter().map(|entry| entry.offered()).collect())
     }
 

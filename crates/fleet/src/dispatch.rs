@@ -20,9 +20,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::Instrument as _;
-use wharf_client::{BoxFuture, CallError, CallErrorKind, CallOptions, Fault};
+use wharf_client::{BoxFuture, CallError, CallErrorKind, CallOptions, SchemaViolation};
 use wharf_protocol::{
-    CallFailed, Content, Json, Offered, ServerName, Tool, ToolCall, ToolOutput, Tools, TraceSink, TraceStep,
+    CallFailed, Content, Json, ServerName, Tool, ToolCall, ToolDefinition, ToolOutput, Tools, TraceSink, TraceStep,
 };
 
 use crate::catalog::{Catalog, Drift, Entry, Standing, drift};
@@ -65,7 +65,7 @@ pub struct Turn {
 }
 
 impl Tools for Turn {
-    fn offered(&self) -> &[Offered] {
+    fn offered(&self) -> &[ToolDefinition] {
         self.catalog.offered()
     }
 
@@ -86,7 +86,7 @@ enum Stop {
 }
 
 impl Stop {
-    fn misfit(entry: &Entry, fault: Fault) -> Self {
+    fn misfit(entry: &Entry, fault: SchemaViolation) -> Self {
         Self::Refused(words::misfit(entry, &fault), Cause::Arguments(fault))
     }
 
@@ -404,7 +404,7 @@ impl Dispatcher {
 }
 
 /// Arguments that fit the tool, and what had to be done for that.
-fn fit<'a>(entry: &Entry, written: &'a Json, story: &mut Story<'_>) -> Result<Arguments<'a>, Fault> {
+fn fit<'a>(entry: &Entry, written: &'a Json, story: &mut Story<'_>) -> Result<Arguments<'a>, SchemaViolation> {
     let fitted =
         entry.fit(written).inspect_err(|fault| story.step(|| TraceStep::Misfit { fault: fault.to_string() }))?;
     if fitted.repaired {

@@ -35,7 +35,7 @@ use crate::catalog::{Catalog, Entry, LONGEST_DESCRIPTION, Shelf};
 use clerk::Clerk;
 use connection::{Connection, Stage};
 use member::{Bell, Member, MemberParts, Order};
-use wharf_config::{Reach, Scope, Server};
+use wharf_config::{Scope, Server, TransportConfig};
 
 /// How many servers that cost a process are connected at the same time.
 pub const LOCAL_GATE: usize = 3;
@@ -436,7 +436,7 @@ impl Fleet {
         for mate in members.values() {
             last(&mate.member.session);
         }
-        let is_managed = |mate: &&Mate| matches!(mate.member.server.reach, Reach::Managed(_));
+        let is_managed = |mate: &&Mate| matches!(mate.member.server.reach, TransportConfig::Managed(_));
         join_all(members.values().filter(|mate| !is_managed(mate)).map(|mate| stop(&mate.member))).await;
         // Managed ones may lean on each other: they end one after the other, the last one first.
         let mut managed: Vec<&Mate> = members.values().filter(is_managed).collect();
@@ -532,11 +532,11 @@ impl Inner {
         let mut options = self.options.session.clone();
         let settings = &server.settings;
         options.protocol =
-            if settings.protocol == wharf_client::Protocol::Auto { options.protocol } else { settings.protocol };
+            if settings.protocol == wharf_client::ProtocolMode::Auto { options.protocol } else { settings.protocol };
         options.deadlines.total = settings.timeout.or(options.deadlines.total);
         options.deadlines.connect = settings.connect_timeout.unwrap_or(options.deadlines.connect);
         options.longest_description = Some(LONGEST_DESCRIPTION);
-        if let Reach::Http(remote) = &server.reach {
+        if let TransportConfig::Http(remote) = &server.reach {
             options.resume = self.options.resume.iter().find(|saved| saved.endpoint() == remote.url).cloned();
         }
         options

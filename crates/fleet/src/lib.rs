@@ -13,4 +13,4 @@ pub use fleet::{
     Command, Enlisted, Fleet, FleetError, FleetOptions, Hold, Hosts, LOCAL_GATE, Network, Offer, OfferError, Outfit,
     Permits, REMOTE_GATE, Reason, Reconnection, SignInWanted, SignIns, SignsIn, State, Status,
 };
-pub use wharf_config::{Reach, Scope, Server, Settings};
+pub use wharf_config::{Scope, Server, Settings, TransportConfig};

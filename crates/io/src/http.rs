@@ -22,8 +22,8 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 
 pub use body::{Body, BodyError};
 pub use dial::{Dial, DialTo, Dialed, Resolve};
-pub use events::{Event, EventError, Events};
-pub use settings::{HttpSettings, InvalidSettings, Proxies, Way};
+pub use events::{SseError, SseEvent, SseReader};
+pub use settings::{DialTarget, HttpSettings, InvalidSettings, Proxies};
 
 use dial::Route;
 use pool::{Pool, Sender};

@@ -13,8 +13,8 @@ pub use child::{Child, ChildSpec, Exit, Grace, GroupWatcher, LastLines, Pipes, S
 pub use digest::digest;
 pub use environment::Environment;
 pub use http::{
-    Body, BodyError, Dial, DialTo, Dialed, Event, EventError, Events, HttpClient, HttpError, HttpSettings,
-    InvalidSettings, Proxies, Resolve, Way, port, same_origin_reference,
+    Body, BodyError, Dial, DialTarget, DialTo, Dialed, HttpClient, HttpError, HttpSettings, InvalidSettings, Proxies,
+    Resolve, SseError, SseEvent, SseReader, port, same_origin_reference,
 };
 pub use lines::{LineEvent, LineReader};
 pub use managed::{ManageError, Managed, ManagedSpec, stop_all};

@@ -68,7 +68,7 @@ pub enum BlockKind {
     /// A call of a tool.
     ToolUse(ToolCall),
     /// What came of a call.
-    ToolResult(Returned),
+    ToolResult(ToolReturn),
     /// What a model thought before it spoke.
     Thinking {
         /// The thought.
@@ -87,7 +87,7 @@ pub enum BlockKind {
 
 /// What came of a tool call.
 #[derive(Clone, Debug)]
-pub struct Returned {
+pub struct ToolReturn {
     /// The model's id for the call.
     pub call_id: Arc<str>,
     /// What the tool answered.
@@ -126,7 +126,7 @@ impl Message {
 
     /// What came of a call.
     pub fn returned(call_id: Arc<str>, output: ToolOutput) -> Self {
-        Self::new(Role::Tool, vec![Block::from(BlockKind::ToolResult(Returned { call_id, output }))])
+        Self::new(Role::Tool, vec![Block::from(BlockKind::ToolResult(ToolReturn { call_id, output }))])
     }
 
     /// All its text, without thoughts and calls.
@@ -147,7 +147,7 @@ impl Message {
     }
 
     /// The result it brings.
-    pub fn result(&self) -> Option<&Returned> {
+    pub fn result(&self) -> Option<&ToolReturn> {
         self.content.iter().find_map(|block| match &block.kind {
             BlockKind::ToolResult(returned) => Some(returned),
             _ => None,
@@ -168,7 +168,7 @@ impl From<BlockKind> for Block {
     }
 }
 
-impl Returned {
+impl ToolReturn {
     /// The result as text, other blocks described in a line each.
     pub fn text(&self) -> String {
         self.output.text()
@@ -193,7 +193,7 @@ fn image(block: &Content) -> Option<(&str, &str)> {
     }
 }
 
-impl PartialEq for Returned {
+impl PartialEq for ToolReturn {
     fn eq(&self, other: &Self) -> bool {
         self.call_id == other.call_id && self.output.raw == other.output.raw
     }

@@ -14,7 +14,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// The tools of one turn. What is offered does not change for as long as this lives.
 pub trait Tools: Send + Sync {
     /// What the model may choose from.
-    fn offered(&self) -> &[Offered];
+    fn offered(&self) -> &[ToolDefinition];
 
     /// Carries out one call. A tool that fails is an output the model reads; an error is for the host to handle.
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Result<ToolOutput, CallFailed>>;
@@ -22,7 +22,7 @@ pub trait Tools: Send + Sync {
 
 /// A tool as a model is shown it.
 #[derive(Clone, Debug)]
-pub struct Offered {
+pub struct ToolDefinition {
     /// The name the model calls it by.
     pub name: Arc<str>,
     /// What it does.

@@ -63,20 +63,20 @@ pub use gather::{
     tool_descriptions,
 };
 pub use wharf_client::{
-    Abilities, AuthRequired, BoxFuture, CallError, CallErrorKind, CallOptions, ConnectError, ConnectErrorKind,
-    Deadline, Deadlines, Elicitation, ElicitationAnswer, Evidence, Fault, Frame, HeaderCommand, Health, Host, Http,
-    HttpSse, HttpStatus, InProcess, Incoming, InvalidRemote, InvalidTrace, Keeper, LONGEST_MESSAGE, LastWords, Link,
-    LogLevel, Memory, NoHost, Notice, OnLoss, OpenError, Outcome, Outgoing, Phase, Progress, Protocol, Refusal,
-    RemoteOptions, ResultCache, Root, Schema, ServerInfo, Session, SessionOptions, Status, Stdio, TraceContext,
-    Transport, UnknownProtocol, WebSocket, session_loss,
+    AuthRequired, BoxFuture, CallError, CallErrorKind, CallOptions, ClientCapabilities, ConnectError, ConnectErrorKind,
+    Deadline, Deadlines, Elicitation, ElicitationAnswer, EraCache, Evidence, ExitInfo, Frame, HeaderCommand, Health,
+    Host, Http, HttpSse, HttpStatus, InProcess, Incoming, InvalidProtocolMode, InvalidRemote, InvalidTraceParent, Link,
+    LogLevel, MAX_MESSAGE_BYTES, NoHost, Notification, OnLoss, OpenError, Outcome, Outgoing, PeerHandle, Phase,
+    Progress, ProtocolMode, Refusal, RemoteOptions, ResultCache, Root, Schema, SchemaViolation, ServerInfo, Session,
+    SessionOptions, SessionStatus, Stdio, TraceContext, Transport, WebSocket, session_loss,
 };
 pub use wharf_io::{
-    ChildSpec, Dial, DialTo, Dialed, Environment, Exit, Grace, GroupWatcher, HttpClient, HttpSettings, InvalidSettings,
-    ManageError, Managed, ManagedSpec, Proxies, Resolve, SpawnError, Way, stop_all,
+    ChildSpec, Dial, DialTarget, DialTo, Dialed, Environment, Exit, Grace, GroupWatcher, HttpClient, HttpSettings,
+    InvalidSettings, ManageError, Managed, ManagedSpec, Proxies, Resolve, SpawnError, stop_all,
 };
 pub use wharf_protocol::{
     Block, BlockKind, CallFailed, Content, ContentKind, Hints, ImageFormat, ImageSource, InvalidName, Item, Json,
-    Listed, Message, Offered, Prompt, Quarantined, Resource, ResourceBody, ResourceTemplate, ResultContent, Role,
-    Secret, ServerName, Status as ResultStatus, Tool, ToolCall, ToolOutput, ToolRef, ToolResult, ToolTrace, Tools,
-    TraceEvent, TraceFailure, TraceSink, TraceStep, Usage, command_name, schema_accepts, visible_name,
+    Listed, Message, Prompt, Quarantined, Resource, ResourceBody, ResourceTemplate, ResultContent, Role, Secret,
+    ServerName, Status as ResultStatus, Tool, ToolCall, ToolDefinition, ToolOutput, ToolRef, ToolResult, ToolTrace,
+    Tools, TraceEvent, TraceFailure, TraceSink, TraceStep, Usage, command_name, schema_accepts, visible_name,
 };

@@ -14,11 +14,12 @@ use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use wharf::auth::{
-    Authority, Client, Enterprise, Grant, MemoryStore, OAuth, OAuthOptions, SigningKey, Visit, Visitor, Vouching,
+    AssertionSource, AuthorizationFlow, AuthorizationUi, Enterprise, Grant, MemoryStore, OAuth, OAuthOptions,
+    RegisteredClient, SigningKey, TokenProvider,
 };
 use wharf::{
-    Abilities, BoxFuture, Elicitation, ElicitationAnswer, Host, Http, Json, Refusal, RemoteOptions, Root, Secret,
-    Session, SessionOptions, Tool,
+    BoxFuture, ClientCapabilities, Elicitation, ElicitationAnswer, Host, Http, Json, Refusal, RemoteOptions, Root,
+    Secret, Session, SessionOptions, Tool,
 };
 
 /// How long the stream on which the server speaks by itself may take. The suite takes whichever stream is opened after one
@@ -63,8 +64,8 @@ struct ToolCall {
 struct Agreeable;
 
 impl Host for Agreeable {
-    fn abilities(&self) -> Abilities {
-        Abilities { elicitation: true, sampling: true, roots: true }
+    fn abilities(&self) -> ClientCapabilities {
+        ClientCapabilities { elicitation: true, sampling: true, roots: true }
     }
 
     fn elicit(&self, request: Elicitation) -> BoxFuture<'_, ElicitationAnswer> {
@@ -103,11 +104,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Signs in as the suite wants it: the client it knows, if it names one, and a page that needs no person.
-fn authority(url: &str, context: &Context) -> Result<Arc<dyn Authority>, Box<dyn Error>> {
+fn authority(url: &str, context: &Context) -> Result<Arc<dyn TokenProvider>, Box<dyn Error>> {
     let client = context.client_id.as_deref().map(|id| match &context.client_secret {
-        Some(secret) => Client::with_secret(id, Secret::new(secret.as_str())),
-        None if context.private_key_pem.is_some() => Client::with_key(id),
-        None => Client { id: id.to_owned(), ..Client::default() },
+        Some(secret) => RegisteredClient::with_secret(id, Secret::new(secret.as_str())),
+        None if context.private_key_pem.is_some() => RegisteredClient::with_key(id),
+        None => RegisteredClient { id: id.to_owned(), ..RegisteredClient::default() },
     });
     let key = match &context.private_key_pem {
         Some(pem) => Some(Arc::new(SigningKey::from_pem(&Secret::new(pem.as_str()), None)?)),
@@ -131,12 +132,12 @@ fn grant(context: &Context) -> Grant {
     match (&context.idp_token_endpoint, &context.idp_id_token, &context.valid_jwt) {
         (Some(token_endpoint), Some(id_token), _) => Grant::Enterprise(Enterprise {
             token_endpoint: token_endpoint.clone(),
-            client: Client::public(context.idp_client_id.as_deref().unwrap_or_default()),
+            client: RegisteredClient::public(context.idp_client_id.as_deref().unwrap_or_default()),
             id_token: Secret::new(id_token.as_str()),
         }),
         (_, _, Some(word)) => {
             let word = Secret::new(word.as_str());
-            Grant::Workload(Vouching::new(move |_| Box::pin(std::future::ready(Ok(word.clone())))))
+            Grant::Workload(AssertionSource::new(move |_| Box::pin(std::future::ready(Ok(word.clone())))))
         }
         _ if scenario.contains("client-credentials") => Grant::Client,
         _ => Grant::Person,
@@ -146,13 +147,13 @@ fn grant(context: &Context) -> Grant {
 /// Goes to pages on which nobody has to do anything.
 struct Nobody;
 
-impl Visitor for Nobody {
-    fn begin<'a>(&'a self, _before: Option<&'a str>) -> BoxFuture<'a, Result<Box<dyn Visit>, String>> {
-        Box::pin(std::future::ready(Ok(Box::new(Self) as Box<dyn Visit>)))
+impl AuthorizationUi for Nobody {
+    fn begin<'a>(&'a self, _before: Option<&'a str>) -> BoxFuture<'a, Result<Box<dyn AuthorizationFlow>, String>> {
+        Box::pin(std::future::ready(Ok(Box::new(Self) as Box<dyn AuthorizationFlow>)))
     }
 }
 
-impl Visit for Nobody {
+impl AuthorizationFlow for Nobody {
     fn redirect_uri(&self) -> &'static str {
         "http://127.0.0.1:3000/callback"
     }

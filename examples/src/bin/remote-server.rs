@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use serde_json::json;
 use wharf::server::{Remote, RemoteOptions as ServerOptions, Reply, Router, Toolbox};
-use wharf::{CallOptions, Http, Json, NoHost, Protocol, RemoteOptions, Session, SessionOptions};
+use wharf::{CallOptions, Http, Json, NoHost, ProtocolMode, RemoteOptions, Session, SessionOptions};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let transport = Http::new(&remote.http_url(), RemoteOptions { headers, ..RemoteOptions::default() })?;
 
     // What a server speaks is found out by itself; here it speaks all there is, and we choose.
-    for protocol in [Protocol::Legacy, Protocol::Auto] {
+    for protocol in [ProtocolMode::Legacy, ProtocolMode::Auto] {
         let options = SessionOptions { protocol, ..SessionOptions::default() };
         let session = Session::new("greeter".parse()?, transport.clone(), NoHost, options);
         println!("{}:", session.connect().await?.protocol());

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use wharf_protocol::{BoxFuture, CallFailed, Json, Message, Offered, Secret, ToolCall, ToolOutput, Tools};
+use wharf_protocol::{BoxFuture, CallFailed, Json, Message, Secret, ToolCall, ToolDefinition, ToolOutput, Tools};
 
 use super::{Asked, Exchange, Failed, Header, Shown, VERSION};
-use crate::{Answer, Ask, Capabilities, Model, ModelError, Turns};
+use crate::{Capabilities, Model, ModelError, ModelRequest, ModelResponse, ToolSource};
 
 /// What is shorter stands in so many texts that it is none, and a cassette without it could not be read.
 const SHORTEST_SECRET: usize = 6;
@@ -50,7 +50,7 @@ impl Recorder {
     }
 
     /// Tools whose answers are recorded.
-    pub fn tools(&self, turns: Arc<dyn Turns>) -> Arc<dyn Turns> {
+    pub fn tools(&self, turns: Arc<dyn ToolSource>) -> Arc<dyn ToolSource> {
         let recorder = self.clone();
         Arc::new(move || Arc::new(RecordedTools { recorder: recorder.clone(), tools: turns.turn() }) as Arc<dyn Tools>)
     }
@@ -60,7 +60,7 @@ impl Recorder {
         self.tape.lock().unwrap_or_else(PoisonError::into_inner).broken.clone()
     }
 
-    fn asked(&self, ask: &Ask<'_>, result: &Result<Answer, ModelError>) {
+    fn asked(&self, ask: &ModelRequest<'_>, result: &Result<ModelResponse, ModelError>) {
         let mut tape = self.tape.lock().unwrap_or_else(PoisonError::into_inner);
         let from = tape.known(ask.messages);
         tape.before.truncate(from);
@@ -142,7 +142,7 @@ impl Model for RecordedModel {
         self.model.capabilities()
     }
 
-    fn ask<'a>(&'a self, ask: &'a Ask<'a>) -> BoxFuture<'a, Result<Answer, ModelError>> {
+    fn ask<'a>(&'a self, ask: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         Box::pin(async move {
             let result = self.model.ask(ask).await;
             self.recorder.asked(ask, &result);
@@ -161,7 +161,7 @@ struct RecordedTools {
 }
 
 impl Tools for RecordedTools {
-    fn offered(&self) -> &[Offered] {
+    fn offered(&self) -> &[ToolDefinition] {
         self.tools.offered()
     }
 

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
-use wharf_protocol::{BlockKind, BoxFuture, CallFailed, Hints, Message, Offered, ToolCall, ToolOutput, Tools};
+use wharf_protocol::{BlockKind, BoxFuture, CallFailed, Hints, Message, ToolCall, ToolDefinition, ToolOutput, Tools};
 
 use super::{Asked, Exchange, Header, Shown, VERSION};
-use crate::{Answer, Ask, Capabilities, Delta, Model, ModelError, ModelErrorKind, Turns};
+use crate::{Capabilities, Delta, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse, ToolSource};
 
 /// A text that is no cassette.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,11 +28,11 @@ pub struct Divergence(pub String);
 pub struct Replay {
     deck: Arc<Mutex<Deck>>,
     /// The tools of every question, as they were shown.
-    offered: Arc<[Arc<[Offered]>]>,
+    offered: Arc<[Arc<[ToolDefinition]>]>,
 }
 
 struct Deck {
-    asks: Vec<(Asked, Result<Answer, ModelError>)>,
+    asks: Vec<(Asked, Result<ModelResponse, ModelError>)>,
     asked: usize,
     calls: Vec<Option<(ToolCall, Result<ToolOutput, CallFailed>)>>,
     before: Vec<Message>,
@@ -54,7 +54,7 @@ impl Replay {
             }
             _ => return Err(invalid(1, "this is no cassette: it does not begin with {\"cassette\":1}".to_owned())),
         }
-        let (mut asks, mut calls, mut offered) = (Vec::new(), Vec::new(), Vec::<Arc<[Offered]>>::new());
+        let (mut asks, mut calls, mut offered) = (Vec::new(), Vec::new(), Vec::<Arc<[ToolDefinition]>>::new());
         let rest = text.find('\n').map_or("", |end| &text[end..]);
         // Not line by line: what somebody said is kept as it was written, which may be over several lines.
         let mut exchanges = serde_json::Deserializer::from_str(rest).into_iter::<Exchange>();
@@ -96,7 +96,7 @@ impl Replay {
     }
 
     /// The tools that were recorded.
-    pub fn tools(&self) -> Arc<dyn Turns> {
+    pub fn tools(&self) -> Arc<dyn ToolSource> {
         Arc::new(self.clone())
     }
 
@@ -128,11 +128,11 @@ impl Replay {
 }
 
 /// The tools of a question: its own, or those of the one before.
-fn shown(ask: &Asked, before: &[Arc<[Offered]>]) -> Arc<[Offered]> {
+fn shown(ask: &Asked, before: &[Arc<[ToolDefinition]>]) -> Arc<[ToolDefinition]> {
     match &ask.offered {
         Some(shown) => shown
             .iter()
-            .map(|Shown { name, description, input_schema }| Offered {
+            .map(|Shown { name, description, input_schema }| ToolDefinition {
                 name: name.clone(),
                 description: description.clone(),
                 input_schema: input_schema.clone(),
@@ -145,7 +145,7 @@ fn shown(ask: &Asked, before: &[Arc<[Offered]>]) -> Arc<[Offered]> {
 }
 
 impl Deck {
-    fn ask(&mut self, ask: &Ask<'_>) -> Result<Answer, ModelError> {
+    fn ask(&mut self, ask: &ModelRequest<'_>) -> Result<ModelResponse, ModelError> {
         let number = self.asked + 1;
         let Some((recorded, result)) = self.asks.get(self.asked) else {
             let words = format!("question {number} was never recorded; there are {}", self.asks.len());
@@ -194,7 +194,7 @@ impl Deck {
 }
 
 /// The first thing in which a question differs from a recorded one.
-fn difference(recorded: &Asked, ask: &Ask<'_>, before: &[Message]) -> Option<String> {
+fn difference(recorded: &Asked, ask: &ModelRequest<'_>, before: &[Message]) -> Option<String> {
     let expected = recorded.from + recorded.messages.len();
     let kept = before.get(..recorded.from).unwrap_or(before);
     // What was compared with the question before is not compared again, but for its last message.
@@ -283,7 +283,7 @@ fn first_difference(was: &Value, now: &Value) -> String {
     }
 }
 
-impl Turns for Replay {
+impl ToolSource for Replay {
     fn turn(&self) -> Arc<dyn Tools> {
         let asked = self.deck().asked;
         let offered = self.offered.get(asked).or_else(|| self.offered.last()).cloned();
@@ -319,7 +319,7 @@ impl Model for ReplayedModel {
         }
     }
 
-    fn ask<'a>(&'a self, ask: &'a Ask<'a>) -> BoxFuture<'a, Result<Answer, ModelError>> {
+    fn ask<'a>(&'a self, ask: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         let answer = self.replay.deck().ask(ask);
         for block in answer.iter().flat_map(|answer| &answer.message.content) {
             match &block.kind {
@@ -334,11 +334,11 @@ impl Model for ReplayedModel {
 
 struct ReplayedTools {
     replay: Replay,
-    offered: Arc<[Offered]>,
+    offered: Arc<[ToolDefinition]>,
 }
 
 impl Tools for ReplayedTools {
-    fn offered(&self) -> &[Offered] {
+    fn offered(&self) -> &[ToolDefinition] {
         &self.offered
     }
 

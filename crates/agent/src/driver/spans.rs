@@ -7,7 +7,7 @@ use tracing::Span;
 use tracing::field::Empty;
 use wharf_protocol::{CallFailed, ToolCall, ToolOutput};
 
-use crate::{Answer, Model, ModelError, Run};
+use crate::{Model, ModelError, ModelResponse, Run};
 
 pub(super) fn run(run: &Run, model: &dyn Model) -> Span {
     tracing::info_span!(
@@ -36,7 +36,7 @@ pub(super) fn ask(model: &dyn Model) -> Span {
     )
 }
 
-pub(super) fn asked(span: &Span, result: &Result<Answer, ModelError>) {
+pub(super) fn asked(span: &Span, result: &Result<ModelResponse, ModelError>) {
     if span.is_disabled() {
         return;
     }

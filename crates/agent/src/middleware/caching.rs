@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use wharf_protocol::BoxFuture;
 
-use super::{ModelLayer, NextModel, PromptCaching, Unsupported};
-use crate::{Answer, Ask, AskOptions, Event, ModelError, ModelErrorKind};
+use super::{ModelLayer, NextModel, OnUnsupported, PromptCaching};
+use crate::{Event, ModelError, ModelErrorKind, ModelOptions, ModelRequest, ModelResponse};
 
 /// Asks for caching.
 #[derive(Debug)]
@@ -22,24 +22,28 @@ impl Caching {
 }
 
 impl ModelLayer for Caching {
-    fn handle<'a>(&'a self, ask: Ask<'a>, next: NextModel<'a>) -> BoxFuture<'a, Result<Answer, ModelError>> {
+    fn handle<'a>(
+        &'a self,
+        ask: ModelRequest<'a>,
+        next: NextModel<'a>,
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         if !self.settings.enabled || ask.messages.len() < self.settings.min_messages_to_cache {
             return next.ask(ask);
         }
         let model = next.model();
         if model.capabilities().prompt_caching {
             return Box::pin(async move {
-                let options = AskOptions { cache: Some(self.settings.ttl), ..ask.options.clone() };
-                next.ask(Ask { options: &options, ..ask }).await
+                let options = ModelOptions { cache: Some(self.settings.ttl), ..ask.options.clone() };
+                next.ask(ModelRequest { options: &options, ..ask }).await
             });
         }
         let words = format!("{}:{} caches nothing that is asked for", model.interface(), model.name());
         match self.settings.unsupported_model_behavior {
-            Unsupported::Raise => {
+            OnUnsupported::Raise => {
                 return Box::pin(std::future::ready(Err(ModelError::new(ModelErrorKind::Invalid, words))));
             }
-            Unsupported::Warn if !self.warned.swap(true, Ordering::Relaxed) => next.tell(Event::Warning { words }),
-            Unsupported::Warn | Unsupported::Ignore => {}
+            OnUnsupported::Warn if !self.warned.swap(true, Ordering::Relaxed) => next.tell(Event::Warning { words }),
+            OnUnsupported::Warn | OnUnsupported::Ignore => {}
         }
         next.ask(ask)
     }

@@ -23,7 +23,7 @@ pub struct Middleware {
     /// What is cached.
     pub prompt_caching: PromptCaching,
     /// How many calls in a row may be the same; any number if absent.
-    pub repetition: RepetitionLimit,
+    pub repetition: LoopGuardSettings,
 }
 
 /// How often a model is asked again, and what then.
@@ -111,13 +111,13 @@ pub struct PromptCaching {
     /// Not before there are so many messages.
     pub min_messages_to_cache: usize,
     /// What about models that have no such thing.
-    pub unsupported_model_behavior: Unsupported,
+    pub unsupported_model_behavior: OnUnsupported,
 }
 
 /// What about models that cannot do what is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Unsupported {
+pub enum OnUnsupported {
     /// A warning is given, once.
     #[default]
     Warn,
@@ -130,7 +130,7 @@ pub enum Unsupported {
 /// How many calls in a row may be the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
-pub struct RepetitionLimit(pub Option<u32>);
+pub struct LoopGuardSettings(pub Option<u32>);
 
 /// Growing pauses.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -197,12 +197,12 @@ impl Default for Summarization {
 
 impl Default for PromptCaching {
     fn default() -> Self {
-        let unsupported_model_behavior = Unsupported::Warn;
+        let unsupported_model_behavior = OnUnsupported::Warn;
         Self { enabled: true, ttl: Cache::FiveMinutes, min_messages_to_cache: 0, unsupported_model_behavior }
     }
 }
 
-impl Default for RepetitionLimit {
+impl Default for LoopGuardSettings {
     fn default() -> Self {
         Self(Some(10))
     }
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!((summarization.enabled, summarization.keep_messages), (true, 20));
         assert!((summarization.trigger_fraction - 0.8).abs() < f64::EPSILON);
         assert_eq!((prompt_caching.enabled, prompt_caching.ttl), (true, Cache::FiveMinutes));
-        assert_eq!(prompt_caching.unsupported_model_behavior, Unsupported::Warn);
+        assert_eq!(prompt_caching.unsupported_model_behavior, OnUnsupported::Warn);
     }
 
     #[test]

@@ -8,12 +8,12 @@ use super::{NextTool, ToolLayer};
 
 /// Lets the same call be made only so often in a row; one more is answered with words instead.
 #[derive(Debug)]
-pub struct Repetition {
+pub struct LoopGuard {
     most: u32,
     last: Mutex<Option<(ToolCall, u32)>>,
 }
 
-impl Repetition {
+impl LoopGuard {
     /// So often in a row.
     pub fn new(most: u32) -> Self {
         Self { most, last: Mutex::new(None) }
@@ -35,7 +35,7 @@ impl Repetition {
     }
 }
 
-impl ToolLayer for Repetition {
+impl ToolLayer for LoopGuard {
     fn handle<'a>(&'a self, call: &'a ToolCall, next: NextTool<'a>) -> BoxFuture<'a, Result<ToolOutput, CallFailed>> {
         if self.count(call) <= self.most {
             return next.call(call);

@@ -5,7 +5,7 @@ use wharf_protocol::BoxFuture;
 use super::config::ModelRetrySettings;
 use super::{ModelLayer, NextModel};
 use crate::chance::chance;
-use crate::{Answer, Ask, Event, ModelError};
+use crate::{Event, ModelError, ModelRequest, ModelResponse};
 
 /// The longest a provider is left alone because it says so. One that wants more will not answer soon.
 const LONGEST_WISH: std::time::Duration = std::time::Duration::from_secs(120);
@@ -15,7 +15,11 @@ const LONGEST_WISH: std::time::Duration = std::time::Duration::from_secs(120);
 pub struct ModelRetry(pub ModelRetrySettings);
 
 impl ModelLayer for ModelRetry {
-    fn handle<'a>(&'a self, ask: Ask<'a>, next: NextModel<'a>) -> BoxFuture<'a, Result<Answer, ModelError>> {
+    fn handle<'a>(
+        &'a self,
+        ask: ModelRequest<'a>,
+        next: NextModel<'a>,
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         Box::pin(async move {
             let mut failures = 0;
             loop {

@@ -10,7 +10,7 @@ use wharf_protocol::BoxFuture;
 
 use super::endpoint::{Endpoint, InvalidEndpoint};
 use super::wire::{self, Expect, Reply};
-use crate::{Answer, Ask, Capabilities, Model, ModelError};
+use crate::{Capabilities, Model, ModelError, ModelRequest, ModelResponse};
 
 /// The name of the wire format, in the origin of what was read from it.
 const WIRE: &str = "anthropic";
@@ -35,7 +35,7 @@ impl Anthropic {
         Ok(Self { endpoint: endpoint.saying("anthropic-version", "2023-06-01"), model: model.into() })
     }
 
-    async fn asked(&self, ask: &Ask<'_>) -> Result<Answer, ModelError> {
+    async fn asked(&self, ask: &ModelRequest<'_>) -> Result<ModelResponse, ModelError> {
         let request = request::Request::new(&self.model, ask);
         let expect = Expect::events(ask.options.stream);
         match wire::post(&self.endpoint, "/v1/messages", &request, expect).await? {
@@ -66,7 +66,7 @@ impl Model for Anthropic {
         }
     }
 
-    fn ask<'a>(&'a self, ask: &'a Ask<'a>) -> BoxFuture<'a, Result<Answer, ModelError>> {
+    fn ask<'a>(&'a self, ask: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         Box::pin(self.asked(ask))
     }
 }

@@ -21,7 +21,7 @@ use wharf_protocol::Secret;
 
 use super::{Dialect, Interface, InvalidModel, ModelSpec};
 use crate::middleware::Middleware;
-use crate::{AskOptions, Limits};
+use crate::{Limits, ModelOptions};
 
 /// One model of a configuration.
 #[derive(Clone, PartialEq, Deserialize)]
@@ -104,7 +104,7 @@ fn usual_temperature() -> Option<f64> {
 }
 
 fn usual_max_tokens() -> u32 {
-    AskOptions::default().max_tokens
+    ModelOptions::default().max_tokens
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "what is written may be null")]
@@ -174,8 +174,8 @@ impl ModelConfig {
     }
 
     /// How it is asked.
-    pub fn options(&self) -> AskOptions {
-        AskOptions { max_tokens: self.max_tokens, temperature: self.temperature, ..AskOptions::default() }
+    pub fn options(&self) -> ModelOptions {
+        ModelOptions { max_tokens: self.max_tokens, temperature: self.temperature, ..ModelOptions::default() }
     }
 
     /// How far a run of it may go. A model without servers answers at once, and needs no limits.
@@ -344,7 +344,7 @@ mod tests {
         assert_eq!(config.spec().unwrap().to_string(), "anthropic:claude-sonnet-4-5-20250929");
         let names: Vec<&str> = config.servers().unwrap().keys().map(String::as_str).collect();
         assert_eq!((config.label().as_str(), names), ("agent-claude", vec!["biocontext", "web_search"]));
-        let AskOptions { max_tokens, temperature, .. } = config.options();
+        let ModelOptions { max_tokens, temperature, .. } = config.options();
         assert_eq!((max_tokens, temperature), (16_384, Some(0.1)));
         let Limits { model_calls, tool_calls, exit_behavior, time, .. } = config.limits();
         assert_eq!((model_calls, tool_calls, exit_behavior), (25, 50, ExitBehavior::End));

@@ -29,12 +29,12 @@ pub struct Endpoint {
     /// Everything that must not be told again.
     secrets: Vec<Secret>,
     pub(super) http: HttpClient,
-    pub(super) waits: Waits,
+    pub(super) waits: ProviderTimeouts,
 }
 
 /// How long a provider may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waits {
+pub struct ProviderTimeouts {
     /// To begin its answer; an answer in one piece begins when it is complete.
     pub head: Duration,
     /// Between two pieces of it.
@@ -60,7 +60,7 @@ pub enum InvalidEndpoint {
     Header,
 }
 
-impl Default for Waits {
+impl Default for ProviderTimeouts {
     fn default() -> Self {
         let minutes = |number: u64| Duration::from_secs(number * 60);
         Self { head: minutes(10), idle: minutes(3), whole: minutes(60) }
@@ -83,7 +83,7 @@ impl Endpoint {
         }
         let key = key.filter(|key| !key.expose().trim().is_empty());
         let secrets = key.iter().cloned().collect();
-        Ok(Self { base, key, headers: HeaderMap::new(), secrets, http, waits: Waits::default() })
+        Ok(Self { base, key, headers: HeaderMap::new(), secrets, http, waits: ProviderTimeouts::default() })
     }
 
     /// With one more header, whose value is as secret as a key.
@@ -99,7 +99,7 @@ impl Endpoint {
 
     /// With other deadlines.
     #[must_use]
-    pub fn with_waits(mut self, waits: Waits) -> Self {
+    pub fn with_waits(mut self, waits: ProviderTimeouts) -> Self {
         self.waits = waits;
         self
     }

@@ -61,7 +61,7 @@ pub struct Unavailable {
 }
 
 /// A model, and whom it stands in for.
-pub struct Made {
+pub struct ResolvedModel {
     /// The model.
     pub model: Arc<dyn Model>,
     /// Why it is not the one that was asked for, if it is not.
@@ -233,14 +233,14 @@ impl Providers<'_> {
     ///
     /// # Errors
     /// If neither can be asked.
-    pub fn make_or_fall_back(&self, spec: &ModelSpec) -> Result<Made, Unavailable> {
+    pub fn make_or_fall_back(&self, spec: &ModelSpec) -> Result<ResolvedModel, Unavailable> {
         let unavailable = match self.make(spec) {
-            Ok(model) => return Ok(Made { model, instead_of: None }),
+            Ok(model) => return Ok(ResolvedModel { model, instead_of: None }),
             Err(unavailable) => unavailable,
         };
         let Some(interface) = unavailable.fallback.and_then(Interface::named) else { return Err(unavailable) };
         match self.make(&ModelSpec { interface, ..spec.clone() }) {
-            Ok(model) => Ok(Made { model, instead_of: Some(unavailable) }),
+            Ok(model) => Ok(ResolvedModel { model, instead_of: Some(unavailable) }),
             Err(other) => {
                 let reason = format!("{}, and neither can {}: {}", unavailable.reason, other.interface, other.reason);
                 Err(Unavailable { reason, hint: other.hint, ..unavailable })
@@ -308,7 +308,7 @@ mod tests {
             with(variables, |providers| providers.make_or_fall_back(&spec(text)))
         };
         let key = [("ANTHROPIC_API_KEY", "k")];
-        let Made { model, instead_of } = instead("claude-code:claude-sonnet-4-5", &key).ok().unwrap();
+        let ResolvedModel { model, instead_of } = instead("claude-code:claude-sonnet-4-5", &key).ok().unwrap();
         assert_eq!((model.interface(), model.name()), ("anthropic", "claude-sonnet-4-5"));
         assert_eq!(instead_of.unwrap().interface, "claude-code");
         assert!(instead("anthropic:x", &key).ok().unwrap().instead_of.is_none());

@@ -14,7 +14,7 @@ use wharf_protocol::BoxFuture;
 
 use super::endpoint::{Endpoint, InvalidEndpoint};
 use super::wire::{self, Expect, Reply};
-use crate::{Answer, Ask, Capabilities, Model, ModelError};
+use crate::{Capabilities, Model, ModelError, ModelRequest, ModelResponse};
 
 /// The name of the wire format, in the origin of what was read from it.
 const WIRE: &str = "openai";
@@ -103,7 +103,7 @@ impl OpenAi {
             && (self.model.starts_with("anthropic/") || self.model.starts_with("~anthropic/"))
     }
 
-    async fn asked(&self, ask: &Ask<'_>) -> Result<Answer, ModelError> {
+    async fn asked(&self, ask: &ModelRequest<'_>) -> Result<ModelResponse, ModelError> {
         let request = request::Request::new(self, ask);
         let expect = Expect::events(request.stream);
         match wire::post(&self.endpoint, "/chat/completions", &request, expect).await? {
@@ -134,7 +134,7 @@ impl Model for OpenAi {
         }
     }
 
-    fn ask<'a>(&'a self, ask: &'a Ask<'a>) -> BoxFuture<'a, Result<Answer, ModelError>> {
+    fn ask<'a>(&'a self, ask: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         Box::pin(self.asked(ask))
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use genai_prices::{Calculator, PriceRequest, UsageKey};
 use wharf_protocol::{BoxFuture, Usage};
 
-use crate::{Answer, Ask, Capabilities, Model, ModelError};
+use crate::{Capabilities, Model, ModelError, ModelRequest, ModelResponse};
 
 /// A model whose answers are priced, where its provider does not say what they cost and the table does.
 pub struct Priced {
@@ -26,7 +26,7 @@ impl Priced {
         Self { model, provider }
     }
 
-    fn cost(&self, answer: &Answer) -> Option<f64> {
+    fn cost(&self, answer: &ModelResponse) -> Option<f64> {
         let (provider, usage) = (self.provider?, tokens(&answer.usage));
         let price = |model: &str| {
             let request = PriceRequest::new(model, &usage).with_provider_id(provider);
@@ -59,7 +59,7 @@ impl Model for Priced {
         self.model.capabilities()
     }
 
-    fn ask<'a>(&'a self, ask: &'a Ask<'a>) -> BoxFuture<'a, Result<Answer, ModelError>> {
+    fn ask<'a>(&'a self, ask: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         Box::pin(async move {
             let mut answer = self.model.ask(ask).await?;
             if answer.usage.cost_usd.is_none() {
@@ -84,7 +84,7 @@ impl Model for Priced {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AskOptions, StopReason};
+    use crate::{ModelOptions, StopReason};
     use wharf_protocol::{Message, Role};
 
     /// Answers once, and may say what that cost.
@@ -103,7 +103,7 @@ mod tests {
             Capabilities::default()
         }
 
-        fn ask<'a>(&'a self, _: &'a Ask<'a>) -> BoxFuture<'a, Result<Answer, ModelError>> {
+        fn ask<'a>(&'a self, _: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
             let usage = Usage {
                 input_tokens: 100_000,
                 output_tokens: 1_000,
@@ -112,12 +112,24 @@ mod tests {
                 ..Usage::default()
             };
             let (message, model) = (Message::text(Role::Assistant, "yes"), self.1.to_owned());
-            Box::pin(std::future::ready(Ok(Answer { message, stop: StopReason::EndTurn, model, id: None, usage })))
+            Box::pin(std::future::ready(Ok(ModelResponse {
+                message,
+                stop: StopReason::EndTurn,
+                model,
+                id: None,
+                usage,
+            })))
         }
     }
 
     async fn cost(interface: &'static str, name: &'static str, said: Option<f64>) -> Option<f64> {
-        let ask = Ask { messages: &[], tools: &[], known: &[], options: &AskOptions::default(), listener: &|_| {} };
+        let ask = ModelRequest {
+            messages: &[],
+            tools: &[],
+            known: &[],
+            options: &ModelOptions::default(),
+            listener: &|_| {},
+        };
         Priced::new(Arc::new(Fixed(interface, name, said))).ask(&ask).await.unwrap().usage.cost_usd
     }
 

@@ -13,7 +13,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, Request, Response};
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
-use wharf_io::{Body, BodyError, EventError, Events, HttpError};
+use wharf_io::{Body, BodyError, HttpError, SseError, SseReader};
 use wharf_protocol::Json;
 
 use super::endpoint::Endpoint;
@@ -57,7 +57,7 @@ impl Expect {
 /// An answer that comes piece by piece.
 pub(super) struct Stream<'a> {
     endpoint: &'a Endpoint,
-    events: Events,
+    events: SseReader,
     read: usize,
     until: Instant,
 }
@@ -119,7 +119,7 @@ async fn send<'a>(
     }
     match sent(&head.headers, expect) {
         Expect::Events => {
-            let events = Events::new(body, LONGEST_EVENT);
+            let events = SseReader::new(body, LONGEST_EVENT);
             Ok(Reply::Events(Box::new(Stream { endpoint, events, read: 0, until })))
         }
         Expect::Document => document(endpoint, &mut body, until).await.map(Reply::Document),
@@ -180,8 +180,8 @@ impl Stream<'_> {
         let event = match event {
             None => return Ok(Next::Over),
             Some(Ok(event)) => event,
-            Some(Err(EventError::Broken(why))) => return Err(cut(endpoint, &why)),
-            Some(Err(EventError::TooLong(_))) => return Err(too_long(endpoint)),
+            Some(Err(SseError::Broken(why))) => return Err(cut(endpoint, &why)),
+            Some(Err(SseError::TooLong(_))) => return Err(too_long(endpoint)),
         };
         self.read += event.data.len();
         if self.read > LONGEST_ANSWER {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use wharf_protocol::{CallFailed, Hints, Json, ToolCall, ToolOutput};
 
 use super::unanswered;
-use crate::{Limit, Stop};
+use crate::{Limit, RunEnd};
 
 /// A call that has to be answered.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -57,7 +57,7 @@ impl Open {
     }
 
     /// Makes the best of a call that nobody waits for any more.
-    pub(super) fn give_up(&mut self, stop: &Stop) {
+    pub(super) fn give_up(&mut self, stop: &RunEnd) {
         let words = match self.stage {
             Stage::Ended(_) => return,
             Stage::Waiting => format!("This tool was not called: {}.", stop.because()),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 use wharf_agent::cassette::{Recorder, Replay};
 use wharf_agent::middleware::Middleware;
-use wharf_agent::{Agent, AgentResult, Answer, Limits, Model, ModelError, ModelErrorKind, Run, Stop};
+use wharf_agent::{Agent, AgentResult, Limits, Model, ModelError, ModelErrorKind, ModelResponse, Run, RunEnd};
 use wharf_protocol::{Outcome, Secret, ToolOutput, Tools};
 
 use crate::kit::{Bench, Fake, Way, answer, new_run, one_call, one_call_over_lines, user};
@@ -45,7 +45,7 @@ fn endless() -> Limits {
 }
 
 async fn recorded(
-    answers: impl IntoIterator<Item = Result<Answer, ModelError>>,
+    answers: impl IntoIterator<Item = Result<ModelResponse, ModelError>>,
     tools: &Arc<Bench>,
 ) -> (AgentResult, String) {
     let (tape, tools) = (Tape::default(), Arc::clone(tools));
@@ -63,7 +63,7 @@ async fn played(replay: &Replay, mut run: Run) -> AgentResult {
     agent.run(&mut run, std::future::pending()).await.unwrap()
 }
 
-fn conversation() -> Vec<Result<Answer, ModelError>> {
+fn conversation() -> Vec<Result<ModelResponse, ModelError>> {
     vec![
         Ok(answer("hm", &["1", "2"].map(|id| ("look", id, json!({"b": 1, "a": id}))))),
         Err(ModelError::new(ModelErrorKind::Overloaded, "busy")),
@@ -89,7 +89,7 @@ async fn the_first_difference_is_told_and_nothing_is_asked_of_anybody() {
     let (_, text) = recorded(conversation(), &Bench::new()).await;
     let replay = Replay::parse(&text).unwrap();
     let result = played(&replay, Run::new("test", user("what else?"), endless())).await;
-    assert!(matches!(result.stop, Stop::ModelFailed(_)));
+    assert!(matches!(result.stop, RunEnd::ModelFailed(_)));
     let told = replay.finish().unwrap_err().to_string();
     assert_eq!(
         told,

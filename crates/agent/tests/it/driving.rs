@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use wharf_agent::middleware::{Middleware, ModelLayer, NextModel, OnModelFailure, OnToolFailure, Permit, Unsupported};
+use wharf_agent::middleware::{
+    ConcurrencyLimit, Middleware, ModelLayer, NextModel, OnModelFailure, OnToolFailure, OnUnsupported,
+};
 use wharf_agent::{
-    Agent, AgentResult, Answer, Ask, Cache, CheckpointFile, Limits, Model, ModelError, ModelErrorKind, NoTools, Run,
-    Stop,
+    Agent, AgentResult, Cache, CheckpointFile, Limits, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse,
+    NoTools, Run, RunEnd,
 };
 use wharf_protocol::{BoxFuture, Outcome, Tools};
 
@@ -104,7 +106,7 @@ async fn a_model_that_fails_is_asked_twice_more_after_growing_pauses() {
     let model = Arc::new(Fake::new([busy(), busy(), busy(), Ok(answer("42", &[]))]));
     let result = finish(&agent(&model, &Bench::new()).with_middleware(steady()), &mut new_run(Limits::default())).await;
     assert_eq!((model.times(), result.final_response), (3, None));
-    assert_eq!(result.stop, Stop::ModelFailed(error(ModelErrorKind::Overloaded)));
+    assert_eq!(result.stop, RunEnd::ModelFailed(error(ModelErrorKind::Overloaded)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -119,7 +121,7 @@ async fn a_provider_is_left_alone_for_as_long_as_it_says_and_not_asked_again_in_
     for hopeless in kinds.map(error).into_iter().chain([tomorrow]) {
         let model = Arc::new(Fake::new([Err(hopeless.clone()), Ok(answer("42", &[]))]));
         let result = finish(&agent(&model, &Bench::new()), &mut new_run(Limits::default())).await;
-        assert_eq!((model.times(), result.stop), (1, Stop::ModelFailed(hopeless)));
+        assert_eq!((model.times(), result.stop), (1, RunEnd::ModelFailed(hopeless)));
     }
 }
 
@@ -198,7 +200,7 @@ async fn whoever_cancels_a_run_gets_what_there_is_and_nothing_goes_on() {
     let mut run = new_run(Limits::default());
     let cancelled = tokio::time::sleep(Duration::from_secs(5));
     let result = agent(&model, &tools).run(&mut run, cancelled).await.unwrap();
-    assert_eq!((result.stop, result.final_response), (Stop::Cancelled, None));
+    assert_eq!((result.stop, result.final_response), (RunEnd::Cancelled, None));
     assert!(result.trace_messages[1].content.starts_with("The call was given up: the run was ended."));
     assert_eq!(tools.log(), ["1 begins"]);
     assert!(!result.limit_reached);
@@ -229,10 +231,10 @@ async fn each_attempt_has_its_own_time_and_waiting_for_a_permit_is_no_part_of_it
     let agent_ = agent(&model, &Bench::new()).with_attempt_timeout(Duration::from_secs(10)).with_middleware(steady());
     let result = finish(&agent_, &mut new_run(Limits::default())).await;
     assert_eq!(model.pauses(), [12.0, 14.0]);
-    assert!(matches!(result.stop, Stop::ModelFailed(ModelError { kind: ModelErrorKind::Timeout, .. })));
+    assert!(matches!(result.stop, RunEnd::ModelFailed(ModelError { kind: ModelErrorKind::Timeout, .. })));
 
     let model = slow(8);
-    let permit = Permit::new(1);
+    let permit = ConcurrencyLimit::new(1);
     let agent_ = agent(&model, &Bench::new()).with_permit(permit).with_attempt_timeout(Duration::from_secs(10));
     let (mut one, mut other) = (new_run(Limits::default()), new_run(Limits::default()));
     let (one, other) = tokio::join!(finish(&agent_, &mut one), finish(&agent_, &mut other));
@@ -248,7 +250,7 @@ async fn caching_is_asked_for_where_there_is_such_a_thing_and_its_lack_is_told_o
 
     let without = || Arc::new(Fake { caching: false, ..Fake::new([Ok(one_call("1")), Ok(answer("42", &[]))]) });
     for (behavior, warnings, answered) in
-        [(Unsupported::Warn, 1, true), (Unsupported::Ignore, 0, true), (Unsupported::Raise, 0, false)]
+        [(OnUnsupported::Warn, 1, true), (OnUnsupported::Ignore, 0, true), (OnUnsupported::Raise, 0, false)]
     {
         let (model, heard) = (without(), Arc::<Heard>::default());
         let mut middleware = steady();
@@ -276,7 +278,11 @@ async fn the_same_call_again_and_again_is_answered_with_words() {
 struct Shouting;
 
 impl ModelLayer for Shouting {
-    fn handle<'a>(&'a self, ask: Ask<'a>, next: NextModel<'a>) -> BoxFuture<'a, Result<Answer, ModelError>> {
+    fn handle<'a>(
+        &'a self,
+        ask: ModelRequest<'a>,
+        next: NextModel<'a>,
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         Box::pin(async move {
             let mut answer = next.ask(ask).await?;
             let text = answer.message.spoken().to_uppercase();

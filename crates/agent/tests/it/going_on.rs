@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use wharf_agent::{CheckpointFile, Limit, Limits, Run, Step, Stop};
+use wharf_agent::{CheckpointFile, Limit, Limits, Run, RunEnd, Step};
 use wharf_protocol::ToolOutput;
 
 use crate::driving::finish;
@@ -43,15 +43,15 @@ async fn a_run_that_was_ended_or_whose_model_failed_goes_on_where_it_was() {
     let (failing, tools) = (Arc::new(Fake::new([Ok(one_call("1"))])), Bench::new());
     let mut run = new_run(Limits::default());
     let result = finish(&agent(&failing, &tools), &mut run).await;
-    assert!(matches!(result.stop, Stop::ModelFailed(_)), "{:?}", result.stop);
+    assert!(matches!(result.stop, RunEnd::ModelFailed(_)), "{:?}", result.stop);
     let mut cancelled = after(1);
     cancelled.step();
-    cancelled.interrupt(Stop::Cancelled);
+    cancelled.interrupt(RunEnd::Cancelled);
     for run in [run, cancelled] {
         let mut again = Run::read(run.write()).unwrap();
         let model = Arc::new(Fake::new([Ok(answer("42", &[]))]));
         let result = finish(&agent(&model, &tools), &mut again).await;
-        assert_eq!((result.final_response.as_deref(), result.stop), (Some("42"), Stop::Completed));
+        assert_eq!((result.final_response.as_deref(), result.stop), (Some("42"), RunEnd::Completed));
     }
     assert_eq!(tools.log(), ["1 begins", "1 ends"], "what has ended is not done again");
 }
@@ -153,11 +153,11 @@ async fn a_run_that_ended_at_a_limit_goes_on_when_it_is_given_more() {
     let (model, tools) = (Arc::new(Fake::new([calls(), calls(), Ok(answer("42", &[]))])), Bench::new());
     let agent_ = agent(&model, &tools);
     let mut run = new_run(Limits { model_calls: 1, ..Limits::default() });
-    assert_eq!(finish(&agent_, &mut run).await.stop, Stop::Limit(Limit::ModelCalls { most: 1 }));
+    assert_eq!(finish(&agent_, &mut run).await.stop, RunEnd::Limit(Limit::ModelCalls { most: 1 }));
     assert!(run.give(Limits::default()));
     let result = finish(&agent_, &mut run).await;
     assert_eq!((result.final_response.as_deref(), result.turns, result.limit_reached), (Some("42"), 3, false));
     // It has answered: more is of no use.
     assert!(!run.give(Limits { time: Some(Duration::from_secs(9)), ..Limits::default() }));
-    assert_eq!(run.stop(), Some(&Stop::Completed));
+    assert_eq!(run.stop(), Some(&RunEnd::Completed));
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use wharf_agent::{
-    Agent, Answer, Ask, AskOptions, Capabilities, Event, EventSink, Limits, Model, ModelError, ModelErrorKind, Run,
-    StopReason,
+    Agent, Capabilities, Event, EventSink, Limits, Model, ModelError, ModelErrorKind, ModelOptions, ModelRequest,
+    ModelResponse, Run, StopReason,
 };
 use wharf_protocol::{
-    Block, BlockKind, BoxFuture, CallFailed, Hints, Json, Message, Offered, Outcome, Role, ToolCall, ToolOutput, Tools,
-    Usage,
+    Block, BlockKind, BoxFuture, CallFailed, Hints, Json, Message, Outcome, Role, ToolCall, ToolDefinition, ToolOutput,
+    Tools, Usage,
 };
 
 pub(crate) fn user(text: &str) -> Vec<Message> {
@@ -23,7 +23,7 @@ pub(crate) fn new_run(limits: Limits) -> Run {
 }
 
 /// An answer of a text and calls: name, id, arguments.
-pub(crate) fn answer(text: &str, calls: &[(&str, &str, Value)]) -> Answer {
+pub(crate) fn answer(text: &str, calls: &[(&str, &str, Value)]) -> ModelResponse {
     let text = (!text.is_empty()).then(|| Block::text(text));
     let calls = calls.iter().map(|(name, id, arguments)| {
         let arguments = Json::from(arguments.clone());
@@ -36,15 +36,15 @@ pub(crate) fn answer(text: &str, calls: &[(&str, &str, Value)]) -> Answer {
         StopReason::EndTurn
     };
     let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
-    Answer { message: Message::new(Role::Assistant, content), stop, model: "fake-1".into(), id: None, usage }
+    ModelResponse { message: Message::new(Role::Assistant, content), stop, model: "fake-1".into(), id: None, usage }
 }
 
-pub(crate) fn one_call(id: &str) -> Answer {
+pub(crate) fn one_call(id: &str) -> ModelResponse {
     answer("", &[("look", id, json!({"at": id}))])
 }
 
 /// The same, with arguments that are written over several lines.
-pub(crate) fn one_call_over_lines(id: &str) -> Answer {
+pub(crate) fn one_call_over_lines(id: &str) -> ModelResponse {
     let arguments: Json = serde_json::from_str("{\n  \"at\": 1\n}").unwrap();
     let call = ToolCall { id: id.into(), name: "look".into(), arguments };
     let mut answer = one_call(id);
@@ -67,9 +67,9 @@ pub(crate) fn hints(name: &str) -> Option<Hints> {
 /// What is said and done, in the order of a test's wishes.
 #[derive(Default)]
 pub(crate) struct Fake {
-    pub(crate) answers: Mutex<VecDeque<Result<Answer, ModelError>>>,
+    pub(crate) answers: Mutex<VecDeque<Result<ModelResponse, ModelError>>>,
     /// What the last answer is, when the others are used up.
-    pub(crate) endless: Option<Answer>,
+    pub(crate) endless: Option<ModelResponse>,
     pub(crate) asked: Mutex<Vec<Asked>>,
     pub(crate) caching: bool,
     pub(crate) takes: Duration,
@@ -79,17 +79,17 @@ pub(crate) struct Fake {
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) tools: Vec<String>,
-    pub(crate) options: AskOptions,
+    pub(crate) options: ModelOptions,
     pub(crate) at: tokio::time::Instant,
 }
 
 impl Fake {
-    pub(crate) fn new(answers: impl IntoIterator<Item = Result<Answer, ModelError>>) -> Self {
+    pub(crate) fn new(answers: impl IntoIterator<Item = Result<ModelResponse, ModelError>>) -> Self {
         Self { answers: Mutex::new(answers.into_iter().collect()), caching: true, ..Self::default() }
     }
 
     /// Says the same for ever.
-    pub(crate) fn endless(answer: Answer) -> Self {
+    pub(crate) fn endless(answer: ModelResponse) -> Self {
         Self { endless: Some(answer), caching: true, ..Self::default() }
     }
 
@@ -117,7 +117,7 @@ impl Model for Fake {
         Capabilities { prompt_caching: self.caching, tools: true, ..Capabilities::default() }
     }
 
-    fn ask<'a>(&'a self, ask: &'a Ask<'a>) -> BoxFuture<'a, Result<Answer, ModelError>> {
+    fn ask<'a>(&'a self, ask: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         let tools = ask.tools.iter().map(|tool| tool.name.to_string()).collect();
         let at = tokio::time::Instant::now();
         self.asked.lock().unwrap().push(Asked { tools, options: ask.options.clone(), at });
@@ -135,7 +135,7 @@ impl Model for Fake {
 
 /// Tools that say what they were called with, and when they began and ended.
 pub(crate) struct Bench {
-    offered: Vec<Offered>,
+    offered: Vec<ToolDefinition>,
     pub(crate) log: Mutex<Vec<String>>,
     /// How each call goes, by its id.
     pub(crate) ways: Mutex<Vec<(String, Way)>>,
@@ -152,7 +152,7 @@ pub(crate) enum Way {
 
 impl Bench {
     pub(crate) fn new() -> Arc<Self> {
-        let offered = ["look", "put", "send"].map(|name| Offered {
+        let offered = ["look", "put", "send"].map(|name| ToolDefinition {
             name: name.into(),
             description: "does it".into(),
             input_schema: json!({"type": "object"}).into(),
@@ -178,7 +178,7 @@ impl Bench {
 }
 
 impl Tools for Bench {
-    fn offered(&self) -> &[Offered] {
+    fn offered(&self) -> &[ToolDefinition] {
         &self.offered
     }
 

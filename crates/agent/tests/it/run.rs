@@ -1,7 +1,7 @@
 //! What a run decides, without a runtime, a model or a tool.
 
 use serde_json::json;
-use wharf_agent::{AgentResult, ExitBehavior, Limit, Limits, ModelError, ModelErrorKind, Run, Step, Stop};
+use wharf_agent::{AgentResult, ExitBehavior, Limit, Limits, ModelError, ModelErrorKind, Run, RunEnd, Step};
 use wharf_protocol::{CallFailed, Outcome, Role, ToolOutput};
 
 use crate::kit::{answer, hints, new_run, one_call};
@@ -49,7 +49,7 @@ fn a_run_asks_calls_and_asks_until_the_model_answers() {
     obey(&mut run, step);
     run.step();
     run.answered(answer("forty-two", &[]), hints);
-    assert_eq!(run.step(), Step::Done(Stop::Completed));
+    assert_eq!(run.step(), Step::Done(RunEnd::Completed));
     assert_eq!(told(&run), "U A1 T1 A1 T2 A0");
     let result = AgentResult::of(&run);
     assert_eq!((result.final_response.as_deref(), result.turns, result.limit_reached), (Some("forty-two"), 3, false));
@@ -83,7 +83,7 @@ fn the_model_call_limit_ends_the_run_with_what_there_is() {
         obey(&mut run, step);
     }
     let limit = Limit::ModelCalls { most: 2 };
-    assert_eq!(run.step(), Step::Done(Stop::Limit(limit.clone())));
+    assert_eq!(run.step(), Step::Done(RunEnd::Limit(limit.clone())));
     let result = AgentResult::of(&run);
     assert_eq!((result.final_response, result.turns, result.limit_reached), (None, 2, true));
     assert_eq!((result.limits, result.timeout_reached), (vec![limit], false));
@@ -104,7 +104,7 @@ fn a_limit_that_keeps_nothing_from_happening_is_not_reached() {
     obey(&mut run, step);
     run.step();
     run.answered(answer("done", &[]), hints);
-    assert_eq!(run.step(), Step::Done(Stop::Completed));
+    assert_eq!(run.step(), Step::Done(RunEnd::Completed));
     assert!(!AgentResult::of(&run).limit_reached);
 }
 
@@ -120,7 +120,7 @@ fn at_the_tool_call_limit_every_blocked_call_is_answered_and_the_model_has_one_l
     assert_eq!(run.step(), Step::Ask { tools: false });
     run.answered(answer("as far as I know: 7", &[]), hints);
     let limit = Limit::ToolCalls { most: 2 };
-    assert_eq!(run.step(), Step::Done(Stop::Limit(limit.clone())));
+    assert_eq!(run.step(), Step::Done(RunEnd::Limit(limit.clone())));
     assert_eq!(told(&run), "U A4 T1 T2 T3! T4! A0");
     let result = AgentResult::of(&run);
     assert_eq!((result.final_response.as_deref(), result.limits), (Some("as far as I know: 7"), vec![limit]));
@@ -135,7 +135,7 @@ fn a_model_that_calls_tools_when_it_has_none_is_answered_and_over() {
     run.answered(one_call("1"), hints);
     assert_eq!(run.step(), Step::Ask { tools: false });
     run.answered(one_call("2"), hints);
-    assert_eq!(run.step(), Step::Done(Stop::Limit(Limit::ToolCalls { most: 0 })));
+    assert_eq!(run.step(), Step::Done(RunEnd::Limit(Limit::ToolCalls { most: 0 })));
     assert_eq!((told(&run), run.final_response()), ("U A1 T1! A1 T2!".to_owned(), None));
 }
 
@@ -151,7 +151,7 @@ fn with_continue_the_run_goes_on_with_its_tools_blocked() {
     run.answered(one_call("3"), hints);
     assert_eq!(run.step(), Step::Ask { tools: true });
     run.answered(answer("well", &[]), hints);
-    assert_eq!(run.step(), Step::Done(Stop::Completed));
+    assert_eq!(run.step(), Step::Done(RunEnd::Completed));
     assert_eq!(told(&run), "U A2 T1 T2! A1 T3! A0");
     assert!(AgentResult::of(&run).limit_reached);
 }
@@ -179,7 +179,7 @@ fn tokens_and_money_end_a_run_before_the_next_question() {
     run.answered(one_call("1"), hints);
     let step = run.step();
     obey(&mut run, step);
-    assert_eq!(run.step(), Step::Done(Stop::Limit(Limit::Tokens { most: 15 })));
+    assert_eq!(run.step(), Step::Done(RunEnd::Limit(Limit::Tokens { most: 15 })));
 
     let mut run = new_run(Limits { cost_usd: Some(0.5), ..Limits::default() });
     for (cost, id) in [(0.3, "1"), (0.3, "2")] {
@@ -190,7 +190,7 @@ fn tokens_and_money_end_a_run_before_the_next_question() {
         let step = run.step();
         obey(&mut run, step);
     }
-    assert_eq!(run.step(), Step::Done(Stop::Limit(Limit::Cost { most: "0.5".into() })));
+    assert_eq!(run.step(), Step::Done(RunEnd::Limit(Limit::Cost { most: "0.5".into() })));
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_failed_model_ends_the_run_and_says_nothing_in_its_place() {
     run.step();
     let error = ModelError::new(ModelErrorKind::Overloaded, "busy");
     run.failed(error.clone());
-    assert_eq!(run.step(), Step::Done(Stop::ModelFailed(error)));
+    assert_eq!(run.step(), Step::Done(RunEnd::ModelFailed(error)));
     let result = AgentResult::of(&run);
     assert_eq!((result.final_response, result.limit_reached, result.trace_messages.len()), (None, false, 0));
 }
@@ -212,8 +212,8 @@ fn whoever_interrupts_a_run_leaves_no_call_open() {
     run.answered(answer("", &calls.map(|(name, id)| (name, id, json!({})))), hints);
     run.step();
     run.returned(0, Ok(ToolOutput::said("one")));
-    run.interrupt(Stop::Cancelled);
-    assert_eq!(run.step(), Step::Done(Stop::Cancelled));
+    run.interrupt(RunEnd::Cancelled);
+    assert_eq!(run.step(), Step::Done(RunEnd::Cancelled));
     assert_eq!(told(&run), "U A3 T1 T2! T3!");
     let words: Vec<String> = run.messages()[3..].iter().map(|message| message.result().unwrap().text()).collect();
     insta::assert_snapshot!(words.join("\n"), @"

@@ -130,7 +130,7 @@ async fn an_address_that_is_not_safe_reaches_no_opener() {
     let folder = tempfile::tempdir().unwrap();
     let opener = [program(folder.path(), "opener", TELLS)];
     let error = soon(open("https://h/$(id)", Some(&opener), &path(folder.path()))).await.unwrap_err();
-    assert!(matches!(error, OpenError::Unsafe(UnsafeUrl::Character('$'))), "{error}");
+    assert!(matches!(error, BrowserError::Unsafe(UnsafeUrl::Character('$'))), "{error}");
     assert_eq!(said(folder.path()), "");
 }
 
@@ -155,7 +155,7 @@ async fn without_any_opener_the_error_says_what_was_tried() {
             let environment = &environment;
             async move {
                 match soon(open(URL, opener.as_deref(), environment)).await {
-                    Err(OpenError::NoBrowser(attempts)) => OpenError::NoBrowser(attempts).to_string(),
+                    Err(BrowserError::NoBrowser(attempts)) => BrowserError::NoBrowser(attempts).to_string(),
                     other => panic!("{other:?}"),
                 }
             }

@@ -9,7 +9,7 @@ use crate::challenge::{Challenge, words};
 use crate::discovery::{Found, Issuer};
 use crate::grant::Wanted;
 use crate::query::{form, query};
-use crate::store::{Client, SignIn};
+use crate::store::{RegisteredClient, SignIn};
 use crate::token::Tokens;
 use crate::{OAuthError, browser, chance, now, registration};
 
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60 * 60);
 /// What a person came back with, and what it goes with.
 pub(super) struct Permit {
     issuer: Issuer,
-    client: Client,
+    client: RegisteredClient,
     scopes: Vec<String>,
     resource: String,
     redirect_uri: String,
@@ -123,7 +123,7 @@ impl Inner {
     async fn received(
         &self,
         tokens: Tokens,
-        (issuer, client): (Issuer, Client),
+        (issuer, client): (Issuer, RegisteredClient),
         scopes: Vec<String>,
         resource: String,
     ) -> Result<(), OAuthError> {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use wharf_protocol::Secret;
 
-use super::{Account, Client, SignIn};
+use super::{Account, RegisteredClient, SignIn};
 
 /// The format of the file.
 pub(super) const VERSION: u64 = 1;
@@ -75,13 +75,13 @@ impl Contents {
         Ok(removed)
     }
 
-    pub(super) fn client(&self, issuer: &str, profile: &str) -> Result<Option<Client>, Flaw> {
+    pub(super) fn client(&self, issuer: &str, profile: &str) -> Result<Option<RegisteredClient>, Flaw> {
         let Some(entry) = self.clients.iter().find(|entry| is_at(entry, issuer, profile)) else { return Ok(None) };
         let entry = ClientEntry::deserialize(entry).map_err(|_| unclear("client", issuer))?;
         Ok(Some(entry.client))
     }
 
-    pub(super) fn keep_client(&mut self, issuer: &str, profile: &str, client: Client) -> Result<(), Flaw> {
+    pub(super) fn keep_client(&mut self, issuer: &str, profile: &str, client: RegisteredClient) -> Result<(), Flaw> {
         let entry = ClientEntry { issuer: issuer.to_owned(), profile: profile.to_owned(), client };
         let entry = serde_json::to_value(entry).map_err(|_| unclear("client", issuer))?;
         put(&mut self.clients, entry, |entry| is_at(entry, issuer, profile));
@@ -130,7 +130,7 @@ struct ClientEntry {
     issuer: String,
     profile: String,
     #[serde(flatten, with = "ClientFields")]
-    client: Client,
+    client: RegisteredClient,
 }
 
 /// How a [`SignIn`] is written. It is not `Serialize` itself, or else any log could write it.
@@ -139,7 +139,7 @@ struct ClientEntry {
 struct SignInFields {
     issuer: String,
     #[serde(with = "ClientFields")]
-    client: Client,
+    client: RegisteredClient,
     #[serde(with = "exposed")]
     access: Secret,
     #[serde(default, with = "exposed_if_any", skip_serializing_if = "Option::is_none")]
@@ -157,9 +157,9 @@ struct SignInFields {
     revocation_endpoint: Option<String>,
 }
 
-/// How a [`Client`] is written.
+/// How a [`RegisteredClient`] is written.
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "Client")]
+#[serde(remote = "RegisteredClient")]
 struct ClientFields {
     id: String,
     #[serde(default, with = "exposed_if_any", skip_serializing_if = "Option::is_none")]

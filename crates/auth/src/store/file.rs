@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 
 use super::contents::{Contents, Flaw};
 use super::lock::{lock, on_disk};
-use super::{Account, Client, SignIn, Store, StoreError, Turn};
+use super::{Account, RegisteredClient, RenewalGuard, SignIn, Store, StoreError};
 use wharf_io::digest;
 
 /// The file, and what is locked by whoever changes it: the file itself is another one after each change.
@@ -92,12 +92,17 @@ impl Store for FileStore {
         Box::pin(self.change(move |contents| contents.remove(&account)))
     }
 
-    fn client(&self, issuer: &str, profile: &str) -> BoxFuture<'_, Result<Option<Client>, StoreError>> {
+    fn client(&self, issuer: &str, profile: &str) -> BoxFuture<'_, Result<Option<RegisteredClient>, StoreError>> {
         let (issuer, profile) = (issuer.to_owned(), profile.to_owned());
         Box::pin(self.look(move |contents| contents.client(&issuer, &profile)))
     }
 
-    fn keep_client(&self, issuer: &str, profile: &str, client: Client) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn keep_client(
+        &self,
+        issuer: &str,
+        profile: &str,
+        client: RegisteredClient,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
         let (issuer, profile) = (issuer.to_owned(), profile.to_owned());
         Box::pin(self.change(move |contents| contents.keep_client(&issuer, &profile, client)))
     }
@@ -111,10 +116,10 @@ impl Store for FileStore {
     }
 
     /// Each account has a lock of its own, so that an issuer that is slow to renew one holds up no other.
-    fn turn(&self, account: &Account) -> BoxFuture<'_, Result<Turn, StoreError>> {
+    fn turn(&self, account: &Account) -> BoxFuture<'_, Result<RenewalGuard, StoreError>> {
         let Account { endpoint, profile } = account;
         let name = format!("turn-{}.lock", digest(&format!("{endpoint}\n{profile}")));
-        Box::pin(async move { Ok(Turn::holding(lock(&self.folder.join(name), PATIENCE_FOR_A_TURN).await?)) })
+        Box::pin(async move { Ok(RenewalGuard::holding(lock(&self.folder.join(name), PATIENCE_FOR_A_TURN).await?)) })
     }
 }
 

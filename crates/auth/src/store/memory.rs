@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 
-use super::{Account, Client, SignIn, Store, StoreError, Turn};
+use super::{Account, RegisteredClient, RenewalGuard, SignIn, Store, StoreError};
 
 /// How long others may take to renew a sign-in: they wait for its issuer.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,7 +22,7 @@ pub struct MemoryStore {
 struct Kept {
     accounts: BTreeMap<Account, SignIn>,
     /// By issuer and profile.
-    clients: BTreeMap<(String, String), Client>,
+    clients: BTreeMap<(String, String), RegisteredClient>,
     turns: BTreeMap<Account, Arc<Semaphore>>,
 }
 
@@ -51,12 +51,17 @@ impl Store for MemoryStore {
         Box::pin(async move { Ok(self.kept().accounts.remove(&account)) })
     }
 
-    fn client(&self, issuer: &str, profile: &str) -> BoxFuture<'_, Result<Option<Client>, StoreError>> {
+    fn client(&self, issuer: &str, profile: &str) -> BoxFuture<'_, Result<Option<RegisteredClient>, StoreError>> {
         let key = (issuer.to_owned(), profile.to_owned());
         Box::pin(async move { Ok(self.kept().clients.get(&key).cloned()) })
     }
 
-    fn keep_client(&self, issuer: &str, profile: &str, client: Client) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn keep_client(
+        &self,
+        issuer: &str,
+        profile: &str,
+        client: RegisteredClient,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
         let key = (issuer.to_owned(), profile.to_owned());
         Box::pin(async move {
             self.kept().clients.insert(key, client);
@@ -72,12 +77,12 @@ impl Store for MemoryStore {
         })
     }
 
-    fn turn(&self, account: &Account) -> BoxFuture<'_, Result<Turn, StoreError>> {
+    fn turn(&self, account: &Account) -> BoxFuture<'_, Result<RenewalGuard, StoreError>> {
         let one = Arc::clone(self.kept().turns.entry(account.clone()).or_insert_with(|| Arc::new(Semaphore::new(1))));
         let what = format!("the sign-in to {}", account.endpoint);
         Box::pin(async move {
             match tokio::time::timeout(PATIENCE, one.acquire_owned()).await {
-                Ok(Ok(turn)) => Ok(Turn::holding(turn)),
+                Ok(Ok(turn)) => Ok(RenewalGuard::holding(turn)),
                 _ => Err(StoreError::Busy { what, waited: PATIENCE }),
             }
         })

@@ -21,8 +21,8 @@ fn account(name: &str) -> Account {
     Account { endpoint: format!("https://{name}.example/mcp"), profile: "default".to_owned() }
 }
 
-fn client() -> Client {
-    Client {
+fn client() -> RegisteredClient {
+    RegisteredClient {
         id: "client-1".to_owned(),
         secret: Some(Secret::new("hush-client")),
         secret_expires_at: Some(2_000_000_000),
@@ -48,8 +48,12 @@ fn sign_in(access: &str) -> SignIn {
 
 /// The least an issuer can say.
 fn bare() -> SignIn {
-    let client =
-        Client { secret: None, secret_expires_at: None, token_endpoint_auth_method: "none".to_owned(), ..client() };
+    let client = RegisteredClient {
+        secret: None,
+        secret_expires_at: None,
+        token_endpoint_auth_method: "none".to_owned(),
+        ..client()
+    };
     SignIn {
         client,
         refresh: None,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use super::contents::{Contents, Flaw};
-use super::{Account, Client, FileStore, SignIn, Store, StoreError, Turn};
+use super::{Account, FileStore, RegisteredClient, RenewalGuard, SignIn, Store, StoreError};
 use wharf_io::digest;
 
 /// How long a vault may take: some ask a person to open them.
@@ -121,7 +121,7 @@ impl Store for VaultStore {
         })
     }
 
-    fn client(&self, issuer: &str, profile: &str) -> BoxFuture<'_, Result<Option<Client>, StoreError>> {
+    fn client(&self, issuer: &str, profile: &str) -> BoxFuture<'_, Result<Option<RegisteredClient>, StoreError>> {
         let (issuer, profile) = (issuer.to_owned(), profile.to_owned());
         Box::pin(async move {
             match self.item(of_client(&issuer, &profile), |contents| contents.client(&issuer, &profile)).await? {
@@ -131,7 +131,12 @@ impl Store for VaultStore {
         })
     }
 
-    fn keep_client(&self, issuer: &str, profile: &str, client: Client) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn keep_client(
+        &self,
+        issuer: &str,
+        profile: &str,
+        client: RegisteredClient,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
         let (issuer, profile) = (issuer.to_owned(), profile.to_owned());
         Box::pin(async move {
             let name = of_client(&issuer, &profile);
@@ -149,7 +154,7 @@ impl Store for VaultStore {
         })
     }
 
-    fn turn(&self, account: &Account) -> BoxFuture<'_, Result<Turn, StoreError>> {
+    fn turn(&self, account: &Account) -> BoxFuture<'_, Result<RenewalGuard, StoreError>> {
         self.file.turn(account)
     }
 }

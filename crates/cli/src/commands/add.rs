@@ -6,7 +6,7 @@ use clap::Parser as _;
 use serde_json::{Map, Value, json};
 use wharf::ServerName;
 use wharf::config::{Problem, Severity};
-use wharf::fleet::{Reach, Scope, Server};
+use wharf::fleet::{Scope, Server, TransportConfig};
 
 use crate::args::{Add, AddJson, AfterUrl, Globals, Kind};
 use crate::exit::Exit;
@@ -163,9 +163,9 @@ fn remote(name: &ServerName, add: &Add) -> Result<Option<(&'static str, String)>
     }
     let reach = servers::url(name, target)?;
     let (by_looks, url) = match &reach {
-        Some(Reach::Http(remote)) => ("http", remote.url.clone()),
-        Some(Reach::Sse(remote)) => ("sse", remote.url.clone()),
-        Some(Reach::WebSocket(remote)) => ("ws", remote.url.clone()),
+        Some(TransportConfig::Http(remote)) => ("http", remote.url.clone()),
+        Some(TransportConfig::Sse(remote)) => ("sse", remote.url.clone()),
+        Some(TransportConfig::WebSocket(remote)) => ("ws", remote.url.clone()),
         _ if matches!(add.transport, Some(Kind::Http | Kind::Sse | Kind::Ws)) || looks_like_an_address(target) => {
             let hint = "an address begins with https:// or http://, for example http://127.0.0.1:8000/mcp";
             return Err(misuse(format!("`{target}` is no URL"), Some(hint)));
@@ -197,7 +197,7 @@ fn looks_like_a_host(target: &str) -> bool {
 
 /// Says so if a command is not there yet.
 fn warn_if_absent(server: &Server) {
-    let Reach::Stdio(launch) = &server.reach else { return };
+    let TransportConfig::Stdio(launch) = &server.reach else { return };
     // What waits for a variable cannot be looked for.
     if launch.command.contains("${") || launch.env.contains_key("PATH") {
         return;

@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 
 use serde::Serialize;
 use serde_json::json;
-use wharf::config::{Approval, Approvals, Change, Configured, Standing};
+use wharf::config::{Approval, Approvals, ConfiguredServer, Eligibility, EntryChange};
 use wharf::fleet::Scope;
 
 use crate::args::{Approve, Globals};
@@ -85,7 +85,7 @@ fn waiting<'a>(
     globals: &Globals,
     approve: &Approve,
     setup: &'a Setup,
-) -> Result<Vec<(&'a Configured, &'a Approval)>, Misuse> {
+) -> Result<Vec<(&'a ConfiguredServer, &'a Approval)>, Misuse> {
     let servers = &setup.loaded.servers;
     if approve.all {
         let waiting: Vec<_> = servers.iter().filter_map(|found| Some((found, wanted(found)?))).collect();
@@ -116,21 +116,21 @@ fn waiting<'a>(
     Ok(waiting)
 }
 
-fn wanted(found: &Configured) -> Option<&Approval> {
+fn wanted(found: &ConfiguredServer) -> Option<&Approval> {
     match &found.standing {
-        Standing::NeedsApproval(approval) | Standing::ApprovalChanged(approval) => Some(approval),
+        Eligibility::NeedsApproval(approval) | Eligibility::ApprovalChanged(approval) => Some(approval),
         _ => None,
     }
 }
 
 /// A server that is named and has nothing to be approved.
-fn not_waiting(globals: &Globals, found: &Configured) -> Result<(), Misuse> {
+fn not_waiting(globals: &Globals, found: &ConfiguredServer) -> Result<(), Misuse> {
     let (name, scope) = (&found.server.name, found.server.scope);
     match (&found.standing, crate::describe::reason(found)) {
         (_, _) if scope != Scope::Project => {
             Err(misuse(format!("the server `{name}` is of the {scope} scope, which needs no approval"), None))
         }
-        (Standing::Ready, _) => {
+        (Eligibility::Ready, _) => {
             if !globals.quiet {
                 render::note(&format!("`{name}` is approved as it is"));
             }
@@ -172,7 +172,7 @@ fn show(approval: &Approval) {
     }
 }
 
-fn changed(change: &Change) {
+fn changed(change: &EntryChange) {
     let told = |value: &Option<String>| value.clone().unwrap_or_else(|| "(nothing)".to_owned());
     render::line(&format!("  {:<9} {} → {}", change.what, told(&change.approved), told(&change.now)));
 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use wharf::fleet::{Fleet, Status};
 use wharf::server::{Remote, RemoteOptions as ServerOptions, Router, serve_stream};
 use wharf::{
-    CallErrorKind, Environment, Http, HttpSse, InProcess, Json, NoHost, Protocol, RemoteOptions, Secret, Session,
+    CallErrorKind, Environment, Http, HttpSse, InProcess, Json, NoHost, ProtocolMode, RemoteOptions, Secret, Session,
     SessionOptions, Stdio, Transport, WebSocket,
 };
 
@@ -168,7 +168,7 @@ fn remote_sessions(setup: &Setup, remote: &Remote) -> Result<Vec<Session>, serve
         ("sse", Arc::new(HttpSse::new(&remote.sse_url(), way.clone()).map_err(odd)?)),
         ("websocket", Arc::new(WebSocket::new(&remote.ws_url(), way).map_err(odd)?)),
     ];
-    let each = transports.iter().flat_map(|transport| Protocol::EACH.map(|protocol| (transport, protocol)));
+    let each = transports.iter().flat_map(|transport| ProtocolMode::EACH.map(|protocol| (transport, protocol)));
     let sessions = each.map(|((name, transport), protocol)| {
         let options = SessionOptions { protocol, ..options.clone() };
         session(name, &options, Arc::clone(transport))

@@ -16,7 +16,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 use wharf::ServerName;
-use wharf::config::{Configured, Standing};
+use wharf::config::{ConfiguredServer, Eligibility};
 use wharf::fleet::{Fleet, Reason, Status};
 
 use crate::args::Globals;
@@ -50,7 +50,7 @@ pub(crate) struct Doctor {
 
 /// One server that is looked at.
 struct Looked<'a> {
-    found: &'a Configured,
+    found: &'a ConfiguredServer,
     status: &'a Status,
     fleet: &'a Fleet,
     globals: &'a Globals,
@@ -149,7 +149,7 @@ async fn examine_all(
 
 async fn examine(setup: &Setup, looked: &Looked<'_>, doctor: &Doctor) -> Vec<Finding> {
     let mut findings = configured::standing(looked.found, doctor.server.is_some());
-    if looked.found.standing != Standing::Ready {
+    if looked.found.standing != Eligibility::Ready {
         return findings;
     }
     findings.extend(configured::outfit(setup, looked));

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use wharf::config::{Broken, Configured, Problem, Standing};
+use wharf::config::{ConfiguredServer, Eligibility, InvalidEntry, Problem};
 use wharf::fleet::Status;
 
 use super::list::{self, Row, marked};
@@ -52,7 +52,7 @@ async fn got(globals: &Globals, get: &Get) -> Result<Exit, Misuse> {
         let hint = instead_of(&get.name, &setup.names());
         return Err(misuse(format!("there is no server `{}`", get.name), Some(&hint)));
     };
-    if get.no_connect || found.standing != Standing::Ready {
+    if get.no_connect || found.standing != Eligibility::Ready {
         return Ok(show(globals, &setup, found, None).await);
     }
     let fleet = setup.open(which, How::Anew)?;
@@ -70,8 +70,9 @@ async fn got(globals: &Globals, get: &Get) -> Result<Exit, Misuse> {
 }
 
 fn others(setup: &Setup, name: &str) -> Vec<Row> {
-    let shadowed =
-        |found: &&Configured| found.server.name.as_str() == name && matches!(found.standing, Standing::Shadowed { .. });
+    let shadowed = |found: &&ConfiguredServer| {
+        found.server.name.as_str() == name && matches!(found.standing, Eligibility::Shadowed { .. })
+    };
     setup.loaded.servers.iter().filter(shadowed).map(|found| list::row(found, None)).collect()
 }
 
@@ -79,7 +80,7 @@ fn problems<'a>(setup: &'a Setup, name: &str) -> Vec<&'a Problem> {
     setup.loaded.problems.iter().filter(|problem| problem.server.as_deref() == Some(name)).collect()
 }
 
-async fn show(globals: &Globals, setup: &Setup, found: &Configured, status: Option<&Status>) -> Exit {
+async fn show(globals: &Globals, setup: &Setup, found: &ConfiguredServer, status: Option<&Status>) -> Exit {
     // Connecting to this one server makes it needed; what is shown is what its entry says.
     let row = Row { required: found.server.settings.required, ..list::row(found, status) };
     let name = row.name.clone();
@@ -99,7 +100,7 @@ async fn show(globals: &Globals, setup: &Setup, found: &Configured, status: Opti
     render::out(in_words(&shown, status)).await
 }
 
-async fn show_broken(globals: &Globals, setup: &Setup, broken: &Broken) -> Exit {
+async fn show_broken(globals: &Globals, setup: &Setup, broken: &InvalidEntry) -> Exit {
     let (env, headers, settings) = (Vec::new(), Vec::new(), Map::new());
     let (others, problems) = (others(setup, &broken.name), problems(setup, &broken.name));
     let server = list::broken(broken);

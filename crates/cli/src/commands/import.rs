@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
-use wharf::config::import::{self, Folders, Host, Imported};
-use wharf::config::{Editor, Existing, Severity};
+use wharf::config::import::{self, ImportDirs, ImportHost, ImportedFile};
+use wharf::config::{Editor, OnExisting, Severity};
 use wharf::fleet::Scope;
 
 use crate::args::{Globals, Import};
@@ -63,7 +63,7 @@ pub(crate) async fn run(globals: &Globals, import: Import) -> Exit {
 }
 
 fn take_over(globals: &Globals, import: &Import) -> Result<Shown, Trouble> {
-    let host: Host = import.host.parse().map_err(|error| misuse(error, None))?;
+    let host: ImportHost = import.host.parse().map_err(|error| misuse(error, None))?;
     let setup = Setup::read(globals)?;
     let scope = import.scope.into();
     let (from, mut imported) = read(host, import, &setup)?;
@@ -76,7 +76,7 @@ fn take_over(globals: &Globals, import: &Import) -> Result<Shown, Trouble> {
     for server in imported.servers {
         let (name, entry) = (server.name, Value::Object(server.entry));
         let checked = writing::check(&setup, name.as_str(), &entry.to_string(), scope);
-        let existing = if import.force { Existing::Replace } else { Existing::Refuse };
+        let existing = if import.force { OnExisting::Replace } else { OnExisting::Refuse };
         let added = checked.and_then(|read| {
             editor.add(&name, &entry, existing)?;
             Ok(read)
@@ -114,13 +114,13 @@ fn why(trouble: Trouble) -> String {
 }
 
 /// What the host's files hold: the one that is named, or all there are.
-fn read(host: Host, import: &Import, setup: &Setup) -> Result<(Vec<PathBuf>, Imported), Trouble> {
+fn read(host: ImportHost, import: &Import, setup: &Setup) -> Result<(Vec<PathBuf>, ImportedFile), Trouble> {
     let project = &setup.places.project;
     let from = match &import.from {
         Some(file) => vec![file.clone()],
         None => usual(host, import, setup)?,
     };
-    let mut all = Imported::default();
+    let mut all = ImportedFile::default();
     for file in &from {
         let text =
             text_of(file).map_err(|error| misuse(format!("{} cannot be read: {error}", file.display()), None))?;
@@ -154,15 +154,15 @@ fn text_of(file: &Path) -> io::Result<String> {
 
 /// The host's file in the project. Whoever wrote it is not the one who imports: what is in it has to be approved, so it
 /// is brought over into the project's own scope only.
-fn of_project(host: Host, setup: &Setup) -> Vec<PathBuf> {
+fn of_project(host: ImportHost, setup: &Setup) -> Vec<PathBuf> {
     let (nowhere, project) = (Path::new(""), &setup.places.project);
-    let folders = Folders { home: nowhere, config: nowhere, project: Some(&project.root) };
+    let folders = ImportDirs { home: nowhere, config: nowhere, project: Some(&project.root) };
     let files = import::default_files(host, &folders).into_iter();
     files.filter(|file| file.starts_with(&project.root) && *file != project.file).collect()
 }
 
 /// What is said about the project's files where they are not read.
-fn left_alone(host: Host, import: &Import, setup: &Setup) -> Option<String> {
+fn left_alone(host: ImportHost, import: &Import, setup: &Setup) -> Option<String> {
     let is_asked = import.from.is_some() || Scope::from(import.scope) == Scope::Project;
     let found = of_project(host, setup).into_iter().find(|file| !is_asked && file.exists())?;
     Some(format!(
@@ -172,7 +172,7 @@ fn left_alone(host: Host, import: &Import, setup: &Setup) -> Option<String> {
 }
 
 /// Where the host keeps its servers. A project's `.mcp.json` is ours as well, so there is nothing to bring over.
-fn usual(host: Host, import: &Import, setup: &Setup) -> Result<Vec<PathBuf>, Misuse> {
+fn usual(host: ImportHost, import: &Import, setup: &Setup) -> Result<Vec<PathBuf>, Misuse> {
     let places = &setup.places;
     let (home, config) =
         places.home.as_deref().zip(places.config.as_deref()).ok_or_else(|| {
@@ -180,7 +180,7 @@ fn usual(host: Host, import: &Import, setup: &Setup) -> Result<Vec<PathBuf>, Mis
         })?;
     let for_project = Scope::from(import.scope) == Scope::Project;
     let project = if for_project { of_project(host, setup) } else { Vec::new() };
-    let own = import::default_files(host, &Folders { home, config, project: None });
+    let own = import::default_files(host, &ImportDirs { home, config, project: None });
     let files: Vec<PathBuf> = project.into_iter().chain(own).collect();
     let found: Vec<PathBuf> = files.iter().filter(|file| file.exists()).cloned().collect();
     if found.is_empty() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anstyle::Style;
 use serde::Serialize;
-use wharf::config::{Broken, Configured, Origin, Problem, Severity, Standing};
+use wharf::config::{ConfiguredServer, Eligibility, InvalidEntry, Problem, Severity, SourceLocation};
 use wharf::fleet::{Fleet, Reason, Scope, State, Status};
 
 use crate::args::{Globals, List};
@@ -44,7 +44,7 @@ pub(crate) struct Row {
     pub(crate) standing: &'static str,
     /// Its command or address, without secrets.
     pub(crate) target: Option<String>,
-    pub(crate) origin: Option<Origin>,
+    pub(crate) origin: Option<SourceLocation>,
     /// The last line of one that failed; `tools --json` has all of them.
     #[serde(skip)]
     pub(crate) last_words: Option<String>,
@@ -71,7 +71,7 @@ async fn listed(globals: &Globals, list: &List) -> Result<Exit, Misuse> {
     setup.tell_those(|problem| !is_in_the_list(problem));
     setup.tell_rules();
     let missing = if setup.missing(false).is_empty() { Exit::Done } else { Exit::Usage };
-    let any = setup.loaded.servers.iter().any(|found| !matches!(found.standing, Standing::Shadowed { .. }));
+    let any = setup.loaded.servers.iter().any(|found| !matches!(found.standing, Eligibility::Shadowed { .. }));
     if list.no_connect || !any {
         return Ok(show(globals, &setup, list, &BTreeMap::new()).await.max(missing));
     }
@@ -226,9 +226,9 @@ fn rows(setup: &Setup, tried: &BTreeMap<String, Tried>) -> Vec<Row> {
 }
 
 /// One server; its status counts only if it is the one that is used.
-pub(crate) fn row(found: &Configured, status: Option<&Status>) -> Row {
+pub(crate) fn row(found: &ConfiguredServer, status: Option<&Status>) -> Row {
     let server = &found.server;
-    let is_used = !matches!(found.standing, Standing::Shadowed { .. } | Standing::Duplicate { .. });
+    let is_used = !matches!(found.standing, Eligibility::Shadowed { .. } | Eligibility::Duplicate { .. });
     let status = status.filter(|_| is_used);
     let (state, reason) = match status {
         Some(status) => (status.state, status.reason.as_ref().map(Reason::to_string)),
@@ -251,16 +251,16 @@ pub(crate) fn row(found: &Configured, status: Option<&Status>) -> Row {
     }
 }
 
-fn without_trying(standing: &Standing) -> State {
+fn without_trying(standing: &Eligibility) -> State {
     match standing {
-        Standing::Ready | Standing::NeedsApproval(_) | Standing::ApprovalChanged(_) => State::Pending,
-        Standing::Disabled(_) | Standing::Shadowed { .. } | Standing::Duplicate { .. } => State::Disabled,
-        Standing::Refused(_) => State::Failed,
+        Eligibility::Ready | Eligibility::NeedsApproval(_) | Eligibility::ApprovalChanged(_) => State::Pending,
+        Eligibility::Disabled(_) | Eligibility::Shadowed { .. } | Eligibility::Duplicate { .. } => State::Disabled,
+        Eligibility::Refused(_) => State::Failed,
     }
 }
 
 /// A server whose entry cannot be understood.
-pub(crate) fn broken(broken: &Broken) -> Row {
+pub(crate) fn broken(broken: &InvalidEntry) -> Row {
     let (state, reason) = match broken.disabled {
         Some(by) => (State::Disabled, Some(format!("switched off {}", switched_off(by)))),
         None => (State::Failed, why(broken)),
@@ -283,7 +283,7 @@ pub(crate) fn broken(broken: &Broken) -> Row {
 }
 
 /// What is wrong with an entry, in a line.
-pub(crate) fn why(broken: &Broken) -> Option<String> {
+pub(crate) fn why(broken: &InvalidEntry) -> Option<String> {
     let problem = broken.problems.iter().find(|problem| problem.is_error())?;
     let key = last_key(problem);
     // What names the key itself needs no key before it.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use wharf::auth::{Authority as _, OAuth, OAuthError, OAuthOptions};
-use wharf::config::Remote;
+use wharf::auth::{OAuth, OAuthError, OAuthOptions, TokenProvider as _};
+use wharf::config::RemoteConfig;
 use wharf::fleet::{Fleet, State, Status};
 use wharf::{CallErrorKind, ConnectErrorKind};
 
@@ -70,7 +70,7 @@ async fn signed_in(globals: &Globals, login: &Login) -> Result<Exit, Misuse> {
 }
 
 /// How this person signs in to this server.
-fn oauth(setup: &Setup, login: &Login, remote: &Remote) -> Result<OAuth, Misuse> {
+fn oauth(setup: &Setup, login: &Login, remote: &RemoteConfig) -> Result<OAuth, Misuse> {
     let Login { name, no_browser, callback_port, scope } = login;
     let options = setup.sign_in_options(&remote.url, &remote.oauth)?;
     let opened = if *no_browser { Opened::ByHand } else { Opened::Here };

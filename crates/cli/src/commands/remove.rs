@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use wharf::auth::OAuthError;
-use wharf::config::{Approvals, Editor, Remote};
+use wharf::config::{Approvals, Editor, RemoteConfig};
 use wharf::fleet::Scope;
 
 use crate::args::{Globals, Place, Remove};
@@ -43,7 +43,7 @@ struct Removed {
     /// Whether its approval is forgotten; what is added again is looked at again.
     approval: Result<(), Trouble>,
     /// Where the server is, if it is at a URL.
-    was_at: Option<Remote>,
+    was_at: Option<RemoteConfig>,
 }
 
 fn removed(globals: &Globals, remove: &Remove) -> Result<Removed, Trouble> {
@@ -66,7 +66,7 @@ fn removed(globals: &Globals, remove: &Remove) -> Result<Removed, Trouble> {
 
 /// Whoever is gone has no sign-in any more, unless another server is at the same address. The server is removed
 /// whatever comes of it.
-async fn forget_sign_in(globals: &Globals, name: &str, gone: &Remote) {
+async fn forget_sign_in(globals: &Globals, name: &str, gone: &RemoteConfig) {
     // As it is now.
     let Ok(setup) = Setup::read(globals) else { return };
     match sign_ins::forget(&setup, gone).await {

@@ -16,7 +16,8 @@ use std::time::Duration;
 use wharf::agent::middleware::Middleware;
 use wharf::agent::models::ModelConfig;
 use wharf::agent::{
-    Agent, AgentResult, Checkpoint as _, CheckpointFile, EventSink, Model, Run as AgentRun, ServerStatus, Stop, Turns,
+    Agent, AgentResult, Checkpoint as _, CheckpointFile, EventSink, Model, Run as AgentRun, RunEnd, ServerSummary,
+    ToolSource,
 };
 use wharf::fleet::dispatch::{Condition, Rule, Spill, Then};
 use wharf::fleet::{Dispatcher, Fleet, State, Status, Turn};
@@ -291,21 +292,21 @@ async fn converse(
 }
 
 /// What is offered may change between turns, never inside one.
-fn catalogs(fleet: &Fleet, dispatcher: Arc<Dispatcher>) -> Arc<dyn Turns> {
+fn catalogs(fleet: &Fleet, dispatcher: Arc<Dispatcher>) -> Arc<dyn ToolSource> {
     let fleet = fleet.clone();
     Arc::new(move || Arc::new(Turn { catalog: fleet.catalog(), dispatcher: Arc::clone(&dispatcher) }) as Arc<dyn Tools>)
 }
 
 fn exit_of(result: &AgentResult) -> Exit {
     match result.stop {
-        Stop::Completed if result.final_response.is_some() => Exit::Done,
-        Stop::Cancelled => Exit::Interrupted,
+        RunEnd::Completed if result.final_response.is_some() => Exit::Done,
+        RunEnd::Cancelled => Exit::Interrupted,
         _ => Exit::Failed,
     }
 }
 
-fn server_status(status: &Status) -> ServerStatus {
-    ServerStatus {
+fn server_status(status: &Status) -> ServerSummary {
+    ServerSummary {
         name: status.name.to_string(),
         state: status.state.to_string(),
         reason: status.reason.as_ref().map(ToString::to_string),
@@ -354,7 +355,7 @@ fn layers(config: Option<&ModelConfig>, patient: bool) -> Middleware {
     let mut middleware = config.map(ModelConfig::middleware).unwrap_or_default();
     if config.is_none_or(|config| config.agent_middleware.is_none()) {
         // Nobody who calls from a terminal has asked for caching.
-        middleware.prompt_caching.unsupported_model_behavior = wharf::agent::middleware::Unsupported::Ignore;
+        middleware.prompt_caching.unsupported_model_behavior = wharf::agent::middleware::OnUnsupported::Ignore;
     }
     if !patient {
         middleware.model_retry.initial_delay = 0.0;

@@ -1,7 +1,7 @@
 //! A provider's servers: asked for where somebody says so, and never where an organisation has rules of its own.
 
 use serde_json::Value;
-use wharf::config::{CloudText, Problem, Setting, Severity, cloud, load};
+use wharf::config::{CloudText, Problem, RawSetting, Severity, cloud, load};
 use wharf::fleet::Scope;
 
 use super::{Setup, approvals};
@@ -41,7 +41,7 @@ impl Setup {
 }
 
 /// The address in a `cloud` setting. A project's own file does not decide whom this machine asks.
-fn address(setting: &Setting) -> Option<String> {
+fn address(setting: &RawSetting) -> Option<String> {
     let trusted = matches!(setting.scope, Scope::Enterprise | Scope::Local | Scope::User);
     let url = match &setting.value {
         Value::Object(cloud) => cloud.get("url")?,

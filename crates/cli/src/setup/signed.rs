@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use wharf::auth::{OAuthOptions, Refusals};
-use wharf::config::{OAuthSettings, Remote};
-use wharf::fleet::{Enlisted, Reach, SignInWanted, SignsIn};
+use wharf::auth::{AuthFailureCache, OAuthOptions};
+use wharf::config::{OAuthSettings, RemoteConfig};
+use wharf::fleet::{Enlisted, SignInWanted, SignsIn, TransportConfig};
 
 use super::{Setup, Which, unusable};
 use crate::page::{Opened, Page};
@@ -18,8 +18,8 @@ impl Setup {
     }
 
     /// Which servers refused us a short while ago; nobody remembers where there is no place to.
-    pub(crate) fn refusals(&self) -> Option<Refusals> {
-        Some(Refusals::kept_in(self.places.refusals()?).of(&self.places.profile))
+    pub(crate) fn refusals(&self) -> Option<AuthFailureCache> {
+        Some(AuthFailureCache::kept_in(self.places.refusals()?).of(&self.places.profile))
     }
 
     /// Has the server at a URL asked again, whatever was shown to it before.
@@ -54,7 +54,7 @@ impl Setup {
     }
 
     /// The server that somebody wants to sign in to, if it can be used and takes a sign-in.
-    pub(crate) fn signed_in_to(&self, name: &str) -> Result<Remote, Misuse> {
+    pub(crate) fn signed_in_to(&self, name: &str) -> Result<RemoteConfig, Misuse> {
         let wanted = Enlisted { server: self.wanted(name)?, hold: None };
         // With what the command line says of it.
         let dressed = self.checked(vec![wanted], Which::One(name))?;
@@ -70,7 +70,7 @@ impl Setup {
     }
 
     /// The server of a name as it is at a URL, whether or not it can be used.
-    pub(crate) fn remote(&self, name: &str) -> Result<Remote, Misuse> {
+    pub(crate) fn remote(&self, name: &str) -> Result<RemoteConfig, Misuse> {
         if let Some(broken) = self.loaded.find_broken(name) {
             return Err(unusable(broken));
         }
@@ -82,7 +82,7 @@ impl Setup {
 }
 
 /// Where a server is that one can sign in to.
-fn at_a_url(name: &str, reach: &Reach) -> Result<Remote, Misuse> {
+fn at_a_url(name: &str, reach: &TransportConfig) -> Result<RemoteConfig, Misuse> {
     servers::remote(reach).cloned().ok_or_else(|| {
         let what = format!("the server `{name}` is started by a command; one signs in to servers at a URL");
         misuse(what, Some("such a server gets what it needs from its variables: `env` in its entry"))

@@ -14,7 +14,7 @@ use wharf_protocol::ServerName;
 use super::beliefs::Beliefs;
 use super::manner::{Manner, Speaker, Wishes};
 use super::negotiate::Negotiation;
-use super::{Inner, Live, Phase, SavedSession, ServerInfo, SessionOptions, Status};
+use super::{Inner, Live, Phase, SavedSession, ServerInfo, SessionOptions, SessionStatus};
 use crate::health::Counters;
 use crate::restarts::jittered;
 use crate::transport::{OpenError, Transport};
@@ -108,8 +108,8 @@ impl Parts {
         );
         if let Some(session) = self.session.upgrade() {
             session.status.send_if_modified(|status| {
-                let known = matches!(status, Status::Connecting(Phase::Handshake));
-                *status = Status::Connecting(Phase::Handshake);
+                let known = matches!(status, SessionStatus::Connecting(Phase::Handshake));
+                *status = SessionStatus::Connecting(Phase::Handshake);
                 !known
             });
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::cache::{ResultCache, Shelf};
 use super::following::Followed;
 use super::tools::KnownTools;
-use crate::Notice;
+use crate::Notification;
 
 #[derive(Debug)]
 pub(super) struct Beliefs {
@@ -21,9 +21,9 @@ impl Beliefs {
 
     /// Hears a notice before the host does: what it makes untrue is no longer believed, and what is only meant for us is
     /// not passed on. `request` is what was listened with, where that is said.
-    pub(super) fn on_notice(&self, notice: Notice, request: Option<u64>) -> Vec<Notice> {
+    pub(super) fn on_notice(&self, notice: Notification, request: Option<u64>) -> Vec<Notification> {
         let notice = match notice {
-            Notice::Other { method, params } if method == "notifications/subscriptions/acknowledged" => {
+            Notification::Other { method, params } if method == "notifications/subscriptions/acknowledged" => {
                 // Whatever changed while nobody was listening was missed.
                 let missed = self.followed.acknowledged(request, params.as_ref());
                 for notice in &missed {
@@ -37,16 +37,16 @@ impl Beliefs {
         if request.is_some_and(|request| self.followed.is_over(request)) { Vec::new() } else { vec![notice] }
     }
 
-    fn doubt(&self, notice: &Notice) {
+    fn doubt(&self, notice: &Notification) {
         match notice {
-            Notice::ToolsChanged => self.forget_tools(),
-            Notice::PromptsChanged => self.shelf.forget("prompts/list"),
-            Notice::ResourcesChanged => {
+            Notification::ToolsChanged => self.forget_tools(),
+            Notification::PromptsChanged => self.shelf.forget("prompts/list"),
+            Notification::ResourcesChanged => {
                 self.shelf.forget("resources/list");
                 self.shelf.forget("resources/templates/list");
             }
             // What was read of a part of it may have changed too.
-            Notice::ResourceUpdated { .. } => self.shelf.forget("resources/read"),
+            Notification::ResourceUpdated { .. } => self.shelf.forget("resources/read"),
             _ => {}
         }
     }

@@ -16,7 +16,7 @@ use super::{Live, Session};
 use crate::era::HEADER_MISMATCH;
 use crate::transport::parse_headers;
 use crate::wire::NEVER;
-use crate::{CallError, CallErrorKind, ConnectErrorKind, Evidence, Fault, Outcome, Progress, TraceContext};
+use crate::{CallError, CallErrorKind, ConnectErrorKind, Evidence, Outcome, Progress, SchemaViolation, TraceContext};
 
 /// How long a result waits for the list that it is checked against; then it is passed on unchecked.
 const LIST_LIMIT: Duration = Duration::from_secs(30);
@@ -242,7 +242,7 @@ impl Session {
 
     /// Checks a result against the tool's output schema. If there is structured content and the tools have not been
     /// listed yet, they are now; a list that cannot be had leaves the result unchecked, not unusable.
-    async fn check_output(&self, live: &Live, tool: &str, output: &ToolOutput) -> Result<(), Fault> {
+    async fn check_output(&self, live: &Live, tool: &str, output: &ToolOutput) -> Result<(), SchemaViolation> {
         let structured = output.structured.as_ref();
         if structured.is_some() && live.beliefs.tools.get().is_none() {
             // One caller asks for all of them, and asks only once where no list is to be had.
@@ -308,7 +308,7 @@ fn admit(live: &Live, tool: &str, arguments: &Json) -> Result<Option<Json>, Call
     let fault = |fault| CallErrorKind::Arguments { tool: tool.to_owned(), fault };
     if !arguments.is_object() {
         let message = "the arguments must be an object".to_owned();
-        return Err(fault(Fault { path: String::new(), message }));
+        return Err(fault(SchemaViolation { path: String::new(), message }));
     }
     match live.beliefs.tools.get().and_then(|tools| Some(tools.get(tool)?.admit(arguments))) {
         Some(admitted) => admitted.map_err(fault),

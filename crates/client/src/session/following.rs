@@ -18,7 +18,7 @@ use super::manner::{Request, Speaker};
 use crate::era::METHOD_NOT_FOUND;
 use crate::transport::Governor;
 use crate::wire::{Limits, NEVER};
-use crate::{CallErrorKind, ConnectErrorKind, Notice};
+use crate::{CallErrorKind, ConnectErrorKind, Notification};
 
 /// How long a server may take to begin its answer.
 const FIRST_BYTE: Duration = Duration::from_secs(60);
@@ -109,21 +109,22 @@ impl Wanted {
     }
 
     /// Word of everything that may have changed.
-    fn all(&self) -> Vec<Notice> {
+    fn all(&self) -> Vec<Notification> {
         let lists = [
-            (self.tools_list_changed, Notice::ToolsChanged),
-            (self.prompts_list_changed, Notice::PromptsChanged),
-            (self.resources_list_changed, Notice::ResourcesChanged),
+            (self.tools_list_changed, Notification::ToolsChanged),
+            (self.prompts_list_changed, Notification::PromptsChanged),
+            (self.resources_list_changed, Notification::ResourcesChanged),
         ];
         let lists = lists.into_iter().filter(|(wanted, _)| *wanted).map(|(_, notice)| notice);
-        let resources = self.resource_subscriptions.iter().map(|uri| Notice::ResourceUpdated { uri: uri.clone() });
+        let resources =
+            self.resource_subscriptions.iter().map(|uri| Notification::ResourceUpdated { uri: uri.clone() });
         lists.chain(resources).collect()
     }
 }
 
 impl Followed {
     /// The server agrees. What is returned is what the host may have missed before.
-    pub(super) fn acknowledged(&self, request: Option<u64>, params: Option<&Json>) -> Vec<Notice> {
+    pub(super) fn acknowledged(&self, request: Option<u64>, params: Option<&Json>) -> Vec<Notification> {
         let (honoured, mut missed) = (Wanted::read(params), Vec::new());
         self.agreed.send_if_modified(|agreed| {
             // Late word of a stream that has ended, or of one before it, says nothing about the next.

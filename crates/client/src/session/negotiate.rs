@@ -31,7 +31,7 @@ use super::race::{Event, Next, Race, Seat};
 use super::{SavedSession, ServerInfo};
 use crate::era::{UNSUPPORTED_VERSION, Verdict};
 use crate::transport::Transport;
-use crate::{ConnectError, ConnectErrorKind, Evidence, Protocol};
+use crate::{ConnectError, ConnectErrorKind, Evidence, ProtocolMode};
 
 /// How long a server may be silent about what it speaks before it is greeted the old way beside that.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -53,12 +53,12 @@ impl Negotiation<'_> {
                 return Ok(agreed);
             }
             match self.parts.options.protocol {
-                Protocol::Auto => self.auto().await,
-                Protocol::Legacy => match self.legacy(&*self.parts.transport).await {
+                ProtocolMode::Auto => self.auto().await,
+                ProtocolMode::Legacy => match self.legacy(&*self.parts.transport).await {
                     Err(error) if is_about_transport(&error) => self.over_older(error).await.map(|(agreed, _)| agreed),
                     result => result,
                 },
-                Protocol::Modern => self.modern().await,
+                ProtocolMode::Modern => self.modern().await,
             }
         };
         // Every wait inside ends with the deadline too, and can say more about it.
@@ -70,7 +70,8 @@ impl Negotiation<'_> {
     /// Goes on with a session that was left with the server, where there is one.
     async fn take_up(&self) -> Result<Option<Agreed>, ConnectError> {
         let ours = |saved: &&Arc<SavedSession>| Some(saved.endpoint()) == self.parts.transport.identity().as_deref();
-        let saved = self.parts.resume.as_ref().filter(ours).filter(|_| self.parts.options.protocol != Protocol::Modern);
+        let saved =
+            self.parts.resume.as_ref().filter(ours).filter(|_| self.parts.options.protocol != ProtocolMode::Modern);
         let Some((saved, info)) = saved.and_then(|saved| Some((saved, saved.info()?))) else { return Ok(None) };
         let opened = self.open(&*self.parts.transport).await?;
         let taken_up = opened.wire.resume(saved.id(), &info.revision);

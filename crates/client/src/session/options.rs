@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::{ResultCache, SavedSession};
-use crate::{Memory, Protocol};
+use crate::{EraCache, ProtocolMode};
 
 /// How a session behaves. It cannot be changed once the session is made.
 #[derive(Clone, Debug)]
@@ -24,9 +24,9 @@ pub struct SessionOptions {
     /// How often a request is sent again, on a new session, because the server has lost the one it was sent on.
     pub session_retries: u32,
     /// Which era of the protocol is spoken.
-    pub protocol: Protocol,
+    pub protocol: ProtocolMode,
     /// What is remembered of servers: one that several sessions share saves each of them finding out.
-    pub memory: Arc<Memory>,
+    pub memory: Arc<EraCache>,
     /// What servers let us keep for a while.
     pub cache: Arc<ResultCache>,
     /// A session to go on with, which another process has left with the server. One of another server, or one that is
@@ -62,7 +62,7 @@ impl Default for SessionOptions {
             most_pages: 64,
             longest_description: None,
             session_retries: 1,
-            protocol: Protocol::Auto,
+            protocol: ProtocolMode::Auto,
             memory: Arc::default(),
             cache: Arc::default(),
             resume: None,

@@ -10,7 +10,7 @@ use super::manner::{Object, Request, shared};
 use super::rounds::{Budget, Round};
 use super::{CallOptions, Live, Session};
 use crate::wire::Asked;
-use crate::{CallError, CallErrorKind, Fault};
+use crate::{CallError, CallErrorKind, SchemaViolation};
 
 impl Session {
     /// Asks whether the server is there.
@@ -51,7 +51,7 @@ impl Session {
         params: &(impl Serialize + Sync),
     ) -> Result<Json, CallErrorKind> {
         let unusable = |reason| {
-            let fault = Fault { path: String::new(), message: format!("the parameters {reason}") };
+            let fault = SchemaViolation { path: String::new(), message: format!("the parameters {reason}") };
             CallErrorKind::Arguments { tool: method.to_owned(), fault }
         };
         let params = Json::of(params).map_err(|error| unusable(format!("cannot be written: {error}")))?;

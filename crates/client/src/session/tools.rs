@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use wharf_protocol::{Json, Listed, Tool};
 
 use super::headers::Marked;
-use crate::{Fault, Schema};
+use crate::{Schema, SchemaViolation};
 
 /// The tools of the last list, until something says that they may be others now.
 #[derive(Debug)]
@@ -106,7 +106,7 @@ impl ToolIndex {
 
 impl Known {
     /// Checks arguments; what is returned is to be sent instead of them.
-    pub(super) fn admit(&self, arguments: &Json) -> Result<Option<Json>, Fault> {
+    pub(super) fn admit(&self, arguments: &Json) -> Result<Option<Json>, SchemaViolation> {
         match self.input.get_or_init(|| self.compile(&self.tool.input_schema)) {
             Some(schema) => schema.admit(arguments),
             None => Ok(None),
@@ -120,11 +120,11 @@ impl Known {
     }
 
     /// Checks a structured result.
-    pub(super) fn check_output(&self, structured: Option<&Json>) -> Result<(), Fault> {
+    pub(super) fn check_output(&self, structured: Option<&Json>) -> Result<(), SchemaViolation> {
         let Some(schema) = &self.tool.output_schema else { return Ok(()) };
         let Some(structured) = structured else {
             let message = "there is no structured content though the tool declares a schema for it".to_owned();
-            return Err(Fault { path: String::new(), message });
+            return Err(SchemaViolation { path: String::new(), message });
         };
         match self.output.get_or_init(|| self.compile(schema)) {
             Some(schema) => schema.check(structured),

@@ -31,7 +31,7 @@ pub(crate) use headers::parse as parse_headers;
 pub use legacy::HttpSse;
 pub use loss::session_loss;
 pub(in crate::transport) use refusal::challenge;
-use wharf_auth::Authority;
+use wharf_auth::TokenProvider;
 
 /// Messages from the server that may wait for the reader.
 const FRAMES: usize = 256;
@@ -52,7 +52,7 @@ pub struct RemoteOptions {
     /// A command that tells further headers.
     pub helper: Option<HeaderCommand>,
     /// Who signs us in. Where the headers have an `Authorization`, that is sent instead.
-    pub authority: Option<Arc<dyn Authority>>,
+    pub authority: Option<Arc<dyn TokenProvider>>,
 }
 
 /// Without the headers' values, which are often secrets.

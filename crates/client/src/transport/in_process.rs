@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use tokio::io::DuplexStream;
 use tokio::task::JoinSet;
 
-use super::{Keeper, Link, OpenError, Transport};
+use super::{Link, OpenError, PeerHandle, Transport};
 
 /// How much each direction of the duplex holds.
 const CAPACITY: usize = 256 * 1024;
@@ -48,7 +48,7 @@ where
 /// Owns the serving task: dropping it ends the server.
 struct Task(Mutex<JoinSet<()>>);
 
-impl Keeper for Task {
+impl PeerHandle for Task {
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             let mut tasks = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use wharf_io::{Child, ChildSpec, Environment, Grace, GroupWatcher};
 
-use super::{Keeper, LastWords, Link, OpenError, Transport};
+use super::{ExitInfo, Link, OpenError, PeerHandle, Transport};
 
 /// Starts a process and talks to it. The process leads a group of its own, which never outlives the session.
 ///
@@ -84,7 +84,7 @@ struct Process {
     grace: Grace,
 }
 
-impl Keeper for Process {
+impl PeerHandle for Process {
     fn ended(&self) -> Option<BoxFuture<'_, ()>> {
         Some(Box::pin(async {
             self.child.exited().await;
@@ -101,7 +101,7 @@ impl Keeper for Process {
         self.child.kill();
     }
 
-    fn last_words(&self) -> LastWords {
-        LastWords { exit: self.child.exit(), stderr: self.child.stderr().lines(), reason: None }
+    fn last_words(&self) -> ExitInfo {
+        ExitInfo { exit: self.child.exit(), stderr: self.child.stderr().lines(), reason: None }
     }
 }

@@ -22,7 +22,7 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use wharf_io::{Dialed, HttpError};
 
 use super::http::{Remote, Tried, challenge};
-use super::{Frame, InvalidRemote, Keeper, LONGEST_MESSAGE, LastWords, Link, OpenError, RemoteOptions, Transport};
+use super::{ExitInfo, Frame, InvalidRemote, Link, MAX_MESSAGE_BYTES, OpenError, PeerHandle, RemoteOptions, Transport};
 use crate::{AuthRequired, HttpStatus};
 
 /// How often the server is asked whether it is there.
@@ -88,8 +88,9 @@ async fn open(remote: &Remote) -> Result<Link, OpenError> {
         }
         request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static("mcp"));
         let stream = reached.client.connect(&reached.url).await.map_err(|error| not_connected(&error))?;
-        let config =
-            WebSocketConfig::default().max_message_size(Some(LONGEST_MESSAGE)).max_frame_size(Some(LONGEST_MESSAGE));
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(MAX_MESSAGE_BYTES))
+            .max_frame_size(Some(MAX_MESSAGE_BYTES));
         match client_async_with_config(request, stream, Some(config)).await {
             Ok((socket, _)) => break socket,
             Err(error) => {
@@ -218,7 +219,7 @@ struct Socket {
     farewell: mpsc::Sender<Message>,
 }
 
-impl Keeper for Socket {
+impl PeerHandle for Socket {
     fn ended(&self) -> Option<BoxFuture<'_, ()>> {
         Some(Box::pin(self.heard.over.notified()))
     }
@@ -238,9 +239,9 @@ impl Keeper for Socket {
         })
     }
 
-    fn last_words(&self) -> LastWords {
+    fn last_words(&self) -> ExitInfo {
         let silent = self.heard.silent.load(Ordering::Relaxed);
-        LastWords { reason: silent.then(|| "no longer answers pings".to_owned()), ..LastWords::default() }
+        ExitInfo { reason: silent.then(|| "no longer answers pings".to_owned()), ..ExitInfo::default() }
     }
 
     fn abandon(&self) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::{Host, Notice};
+use crate::{Host, Notification};
 
 /// The least time between two words of the same change.
 const QUIET: Duration = Duration::from_millis(250);
@@ -22,7 +22,11 @@ struct Change {
 }
 
 /// Tells the host until there is nothing more to tell, and says so.
-pub(super) async fn tell(mut notices: mpsc::Receiver<Notice>, host: Arc<dyn Host>, all_told: oneshot::Sender<()>) {
+pub(super) async fn tell(
+    mut notices: mpsc::Receiver<Notification>,
+    host: Arc<dyn Host>,
+    all_told: oneshot::Sender<()>,
+) {
     let mut changes = Changes::default();
     loop {
         let notice = match changes.next_due() {
@@ -44,11 +48,11 @@ pub(super) async fn tell(mut notices: mpsc::Receiver<Notice>, host: Arc<dyn Host
 
 impl Changes {
     /// Whether a notice is to be passed on now. If it is not, it will be told of when it is due.
-    fn admit(&mut self, notice: &Notice) -> bool {
+    fn admit(&mut self, notice: &Notification) -> bool {
         let change = match notice {
-            Notice::ToolsChanged => &mut self.0[0],
-            Notice::PromptsChanged => &mut self.0[1],
-            Notice::ResourcesChanged => &mut self.0[2],
+            Notification::ToolsChanged => &mut self.0[0],
+            Notification::PromptsChanged => &mut self.0[1],
+            Notification::ResourcesChanged => &mut self.0[2],
             _ => return true,
         };
         let now = Instant::now();
@@ -69,7 +73,7 @@ impl Changes {
     }
 
     fn tell_due(&mut self, now: Instant, host: &dyn Host) {
-        let kinds = [Notice::ToolsChanged, Notice::PromptsChanged, Notice::ResourcesChanged];
+        let kinds = [Notification::ToolsChanged, Notification::PromptsChanged, Notification::ResourcesChanged];
         for (change, notice) in self.0.iter_mut().zip(kinds) {
             if change.due.is_some_and(|due| due <= now) {
                 *change = Change { told: Some(now), due: None };

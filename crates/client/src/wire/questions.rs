@@ -5,7 +5,7 @@ use serde_json::json;
 use wharf_protocol::{Fields, Json};
 
 use super::message::RpcError;
-use crate::{Abilities, Elicitation, ElicitationAnswer, Host};
+use crate::{ClientCapabilities, Elicitation, ElicitationAnswer, Host};
 
 pub(crate) enum Question {
     Elicit(Elicitation),
@@ -17,7 +17,7 @@ pub(crate) enum Question {
 
 impl Question {
     /// `None` for what this host has not offered to answer.
-    pub(crate) fn read(method: &str, params: Option<Json>, abilities: Abilities) -> Option<Self> {
+    pub(crate) fn read(method: &str, params: Option<Json>, abilities: ClientCapabilities) -> Option<Self> {
         let params = params.unwrap_or_else(|| json!({}).into());
         match method {
             "elicitation/create" if abilities.elicitation => Some(elicitation(params).unwrap_or_else(Self::Unclear)),

@@ -16,8 +16,8 @@ use super::message::{self, Message, RpcError, our_id, write_answer};
 use super::out::Out;
 use super::{Ending, Failure, Post, Setup, Shared, Waiter, evidence, questions};
 use crate::health::Counters;
-use crate::transport::{Frame, Incoming, Keeper, PostError};
-use crate::{LogLevel, Notice, Progress};
+use crate::transport::{Frame, Incoming, PeerHandle, PostError};
+use crate::{LogLevel, Notification, Progress};
 
 /// Notices that may wait for the host; more are dropped, and the host is told how many.
 pub(super) const NOTICES: usize = 1024;
@@ -39,10 +39,10 @@ const FRAMES: u32 = 256;
 
 pub(super) struct Reader {
     shared: Arc<Shared>,
-    keeper: Arc<dyn Keeper>,
+    keeper: Arc<dyn PeerHandle>,
     setup: Setup,
     /// Where notices go, and word that all of them have been heard. `None` at the end.
-    notices: Option<(mpsc::Sender<Notice>, oneshot::Receiver<()>)>,
+    notices: Option<(mpsc::Sender<Notification>, oneshot::Receiver<()>)>,
     lost_notices: u64,
     waiting: HashMap<u64, Waiter>,
     questions: JoinSet<()>,
@@ -57,8 +57,8 @@ pub(super) struct Reader {
 impl Reader {
     pub(super) fn new(
         shared: Arc<Shared>,
-        keeper: Arc<dyn Keeper>,
-        notices: (mpsc::Sender<Notice>, oneshot::Receiver<()>),
+        keeper: Arc<dyn PeerHandle>,
+        notices: (mpsc::Sender<Notification>, oneshot::Receiver<()>),
         setup: Setup,
     ) -> Self {
         Self {
@@ -391,9 +391,9 @@ impl Reader {
         }
     }
 
-    fn pass_on(&mut self, notice: Notice) {
+    fn pass_on(&mut self, notice: Notification) {
         let Some((notices, _)) = &self.notices else { return };
-        if self.lost_notices > 0 && notices.try_send(Notice::Lagged(self.lost_notices)).is_ok() {
+        if self.lost_notices > 0 && notices.try_send(Notification::Lagged(self.lost_notices)).is_ok() {
             self.lost_notices = 0;
         }
         if self.lost_notices > 0 || notices.try_send(notice).is_err() {
@@ -443,11 +443,11 @@ fn subscription(params: &Json) -> Option<u64> {
     our_id(Fields::of(&meta).ok()?.raw(SUBSCRIPTION)?.get()).0
 }
 
-fn read_notice(method: String, params: Option<Json>) -> Notice {
+fn read_notice(method: String, params: Option<Json>) -> Notification {
     let fields = params.as_ref().and_then(|params| Fields::of(params).ok());
     let text = |key: &str| fields.as_ref().and_then(|fields| fields.text(key).ok().flatten());
     match method.as_str() {
-        "notifications/message" => Notice::Log {
+        "notifications/message" => Notification::Log {
             level: fields.as_ref().and_then(|fields| fields.json("level")?.decode::<LogLevel>().ok()),
             logger: text("logger"),
             data: fields
@@ -455,14 +455,14 @@ fn read_notice(method: String, params: Option<Json>) -> Notice {
                 .and_then(|fields| fields.json("data"))
                 .unwrap_or_else(|| serde_json::Value::Null.into()),
         },
-        "notifications/tools/list_changed" => Notice::ToolsChanged,
-        "notifications/prompts/list_changed" => Notice::PromptsChanged,
-        "notifications/resources/list_changed" => Notice::ResourcesChanged,
+        "notifications/tools/list_changed" => Notification::ToolsChanged,
+        "notifications/prompts/list_changed" => Notification::PromptsChanged,
+        "notifications/resources/list_changed" => Notification::ResourcesChanged,
         "notifications/resources/updated" => match text("uri") {
-            Some(uri) => Notice::ResourceUpdated { uri },
-            None => Notice::Other { method, params },
+            Some(uri) => Notification::ResourceUpdated { uri },
+            None => Notification::Other { method, params },
         },
-        _ => Notice::Other { method, params },
+        _ => Notification::Other { method, params },
     }
 }
 

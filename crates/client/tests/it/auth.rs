@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use wharf_auth::{MemoryStore, OAuth, OAuthOptions, Store, Visit, Visitor};
+use wharf_auth::{AuthorizationFlow, AuthorizationUi, MemoryStore, OAuth, OAuthOptions, Store};
 use wharf_client::{CallError, Http, NoHost, RemoteOptions, Session};
 use wharf_io::{Body, HttpClient, HttpSettings};
 use wharf_testkit::provider::{Manners, Provider};
@@ -41,14 +41,14 @@ struct OneVisit {
     person: Person,
 }
 
-impl Visitor for Person {
-    fn begin<'a>(&'a self, _before: Option<&'a str>) -> BoxFuture<'a, Result<Box<dyn Visit>, String>> {
-        let visit: Box<dyn Visit> = Box::new(OneVisit { person: self.clone() });
+impl AuthorizationUi for Person {
+    fn begin<'a>(&'a self, _before: Option<&'a str>) -> BoxFuture<'a, Result<Box<dyn AuthorizationFlow>, String>> {
+        let visit: Box<dyn AuthorizationFlow> = Box::new(OneVisit { person: self.clone() });
         Box::pin(async move { Ok(visit) })
     }
 }
 
-impl Visit for OneVisit {
+impl AuthorizationFlow for OneVisit {
     fn redirect_uri(&self) -> &str {
         BACK
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use wharf_client::{Keeper, Link, NoHost, Session};
+use wharf_client::{Link, NoHost, PeerHandle, Session};
 use wharf_testkit::{Script, Scripted, eventually};
 
 use crate::{json, legacy, told};
@@ -70,7 +70,7 @@ async fn a_pair_of_message_streams_is_a_transport_too() {
 #[tokio::test(start_paused = true)]
 async fn a_transport_with_a_session_of_its_own_tells_its_id_while_it_is_connected() {
     struct Remote;
-    impl Keeper for Remote {
+    impl PeerHandle for Remote {
         fn session_id(&self) -> Option<String> {
             Some("abc".to_owned())
         }

@@ -344,7 +344,7 @@ async fn what_a_server_tells_before_it_leaves_is_heard() {
     #[derive(Default)]
     struct Listener(std::sync::Mutex<Vec<String>>);
     impl wharf_client::Host for Listener {
-        fn notice(&self, notice: wharf_client::Notice) {
+        fn notice(&self, notice: wharf_client::Notification) {
             self.0.lock().unwrap().push(format!("{notice:?}"));
         }
     }

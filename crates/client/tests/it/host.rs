@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 use tokio::time::Instant;
 use wharf_client::{
-    Abilities, BoxFuture, CallOptions, Elicitation, ElicitationAnswer, Host, LogLevel, Notice, Refusal, Root,
+    BoxFuture, CallOptions, ClientCapabilities, Elicitation, ElicitationAnswer, Host, LogLevel, Notification, Refusal,
+    Root,
 };
 use wharf_protocol::Json;
 use wharf_testkit::{Script, Step, eventually};
@@ -16,8 +17,8 @@ use crate::{in_memory, json, none, seconds, settle, told, with_host, with_shared
 struct Obliging;
 
 impl Host for Obliging {
-    fn abilities(&self) -> Abilities {
-        Abilities { elicitation: true, sampling: true, roots: true }
+    fn abilities(&self) -> ClientCapabilities {
+        ClientCapabilities { elicitation: true, sampling: true, roots: true }
     }
 
     fn elicit(&self, request: Elicitation) -> BoxFuture<'_, ElicitationAnswer> {
@@ -112,8 +113,8 @@ async fn the_idle_deadline_does_not_grow_by_a_question_that_came_before_the_last
 async fn a_host_that_breaks_down_over_a_question_does_not_leave_the_server_waiting() {
     struct Clumsy;
     impl Host for Clumsy {
-        fn abilities(&self) -> Abilities {
-            Abilities { roots: true, ..Abilities::default() }
+        fn abilities(&self) -> ClientCapabilities {
+            ClientCapabilities { roots: true, ..ClientCapabilities::default() }
         }
         fn roots(&self) -> BoxFuture<'_, Vec<Root>> {
             Box::pin(async { panic!("no roots today") })
@@ -128,8 +129,8 @@ async fn a_host_that_breaks_down_over_a_question_does_not_leave_the_server_waiti
 async fn a_question_the_server_takes_back_is_asked_no_longer() {
     struct Watched(Arc<Mutex<Option<tokio::sync::oneshot::Sender<()>>>>);
     impl Host for Watched {
-        fn abilities(&self) -> Abilities {
-            Abilities { elicitation: true, ..Abilities::default() }
+        fn abilities(&self) -> ClientCapabilities {
+            ClientCapabilities { elicitation: true, ..ClientCapabilities::default() }
         }
         fn elicit(&self, _request: Elicitation) -> BoxFuture<'_, ElicitationAnswer> {
             let asking = self.0.lock().unwrap().take();
@@ -157,9 +158,9 @@ async fn a_question_the_server_takes_back_is_asked_no_longer() {
 struct Listener(Mutex<Vec<String>>);
 
 impl Host for Listener {
-    fn notice(&self, notice: Notice) {
+    fn notice(&self, notice: Notification) {
         self.0.lock().unwrap().push(match notice {
-            Notice::Log { level, logger, data } => format!("{level:?} {} {data}", logger.unwrap_or_default()),
+            Notification::Log { level, logger, data } => format!("{level:?} {} {data}", logger.unwrap_or_default()),
             other => format!("{other:?}"),
         });
     }
@@ -196,10 +197,10 @@ async fn notices_come_in_the_order_they_were_sent() {
 async fn a_flood_of_notices_costs_notices_never_answers_and_the_host_is_told_how_many() {
     struct Slow(Mutex<(u64, u64)>);
     impl Host for Slow {
-        fn notice(&self, notice: Notice) {
+        fn notice(&self, notice: Notification) {
             let mut counts = self.0.lock().unwrap();
             match notice {
-                Notice::Lagged(lost) => counts.1 += lost,
+                Notification::Lagged(lost) => counts.1 += lost,
                 _ => counts.0 += 1,
             }
         }

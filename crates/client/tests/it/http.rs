@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::Instant;
 use wharf_client::{
-    CallErrorKind, CallOptions, ConnectErrorKind, Deadline, Host, NoHost, Notice, Outcome, Progress, RemoteOptions,
+    CallErrorKind, CallOptions, ConnectErrorKind, Deadline, Host, NoHost, Notification, Outcome, Progress,
+    RemoteOptions,
 };
 use wharf_io::{DialTo, Dialed, HttpSettings};
 use wharf_testkit::{Answers, Harm, HttpScripted, Push, Script, Step, eventually};
@@ -256,7 +257,7 @@ async fn a_body_that_drips_ends_at_the_idle_deadline() {
 struct Listener(Mutex<Vec<String>>);
 
 impl Host for Listener {
-    fn notice(&self, notice: Notice) {
+    fn notice(&self, notice: Notification) {
         self.0.lock().unwrap().push(format!("{notice:?}"));
     }
 }
@@ -264,7 +265,7 @@ impl Host for Listener {
 struct Shared(Arc<Listener>);
 
 impl Host for Shared {
-    fn notice(&self, notice: Notice) {
+    fn notice(&self, notice: Notification) {
         self.0.notice(notice);
     }
 }
@@ -596,8 +597,8 @@ async fn too_much_is_refused_whether_it_is_announced_or_not() {
 async fn a_question_of_the_server_is_answered_by_a_post_of_its_own_and_stops_the_clock() {
     struct Slow;
     impl Host for Slow {
-        fn abilities(&self) -> wharf_client::Abilities {
-            wharf_client::Abilities { roots: true, ..wharf_client::Abilities::default() }
+        fn abilities(&self) -> wharf_client::ClientCapabilities {
+            wharf_client::ClientCapabilities { roots: true, ..wharf_client::ClientCapabilities::default() }
         }
         fn roots(&self) -> wharf_client::BoxFuture<'_, Vec<wharf_client::Root>> {
             Box::pin(async {

@@ -35,13 +35,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use wharf_client::{CallError, Host, InProcess, NoHost, Protocol, Session, SessionOptions};
+use wharf_client::{CallError, Host, InProcess, NoHost, ProtocolMode, Session, SessionOptions};
 use wharf_protocol::{Json, ToolOutput};
 use wharf_testkit::{Script, Scripted};
 
 /// Sessions whose messages are counted: those of the era with a handshake.
 fn legacy() -> SessionOptions {
-    SessionOptions { protocol: Protocol::Legacy, ..SessionOptions::default() }
+    SessionOptions { protocol: ProtocolMode::Legacy, ..SessionOptions::default() }
 }
 
 /// A session with a scripted server in memory.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use wharf_client::{
-    ConnectErrorKind, Http, HttpSse, InProcess, Link, NoHost, Protocol, RemoteOptions, Session, SessionOptions,
+    ConnectErrorKind, Http, HttpSse, InProcess, Link, NoHost, ProtocolMode, RemoteOptions, Session, SessionOptions,
     Transport, WebSocket,
 };
 use wharf_server::{Remote, Router, serve_stream};
@@ -43,7 +43,7 @@ struct Row {
     cells: Vec<Result<String, ConnectErrorKind>>,
 }
 
-const MODES: [Protocol; 3] = [Protocol::Auto, Protocol::Legacy, Protocol::Modern];
+const MODES: [ProtocolMode; 3] = [ProtocolMode::Auto, ProtocolMode::Legacy, ProtocolMode::Modern];
 
 fn table(rows: &[Row]) -> String {
     let line = |server: &str, cells: [&str; 3]| format!("{server:<36}{:<12}{:<12}{}", cells[0], cells[1], cells[2]);
@@ -57,7 +57,7 @@ fn table(rows: &[Row]) -> String {
         let failed = MODES.iter().zip(&row.cells).filter_map(|(mode, cell)| Some((mode, cell.as_ref().err()?)));
         failed.map(|(mode, error)| format!("{}, {mode}: {error}", row.server))
     });
-    let head = line("", MODES.map(Protocol::name));
+    let head = line("", MODES.map(ProtocolMode::name));
     [head].into_iter().chain(lines).chain([String::new()]).chain(reasons).collect::<Vec<_>>().join("\n")
 }
 
@@ -108,7 +108,7 @@ struct Far {
     _serving: std::sync::Mutex<tokio::task::JoinSet<()>>,
 }
 
-impl wharf_client::Keeper for Far {}
+impl wharf_client::PeerHandle for Far {}
 
 async fn row(server: &str, transport: &Arc<dyn Transport>) -> Row {
     let cells = join_all(MODES.map(|mode| cell(transport, mode))).await;
@@ -116,7 +116,7 @@ async fn row(server: &str, transport: &Arc<dyn Transport>) -> Row {
 }
 
 /// Connects in one mode. A server that is connected also lists its tools.
-async fn cell(transport: &Arc<dyn Transport>, protocol: Protocol) -> Result<String, ConnectErrorKind> {
+async fn cell(transport: &Arc<dyn Transport>, protocol: ProtocolMode) -> Result<String, ConnectErrorKind> {
     let options = SessionOptions { protocol, ..SessionOptions::default() };
     let session = Session::with_shared("matrix".parse().unwrap(), Arc::clone(transport), Arc::new(NoHost), options);
     let connected = soon(session.connect()).await;

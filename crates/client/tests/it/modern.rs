@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use wharf_client::{
-    Abilities, BoxFuture, Elicitation, ElicitationAnswer, Host, Http, Notice, Protocol, Refusal, RemoteOptions, Root,
-    Session, SessionOptions,
+    BoxFuture, ClientCapabilities, Elicitation, ElicitationAnswer, Host, Http, Notification, ProtocolMode, Refusal,
+    RemoteOptions, Root, Session, SessionOptions,
 };
 use wharf_protocol::Json;
 use wharf_testkit::{children_of, kill, rmcp_server, soon, until};
@@ -120,7 +120,7 @@ impl Peer {
     /// A session that says these headers, where there are such things.
     fn session_with(&self, person: &Arc<Person>, headers: &[(&str, &str)], options: SessionOptions) -> Session {
         // What else it could speak is not the question here; a slow start must not make it one.
-        let options = SessionOptions { protocol: Protocol::Modern, ..options };
+        let options = SessionOptions { protocol: ProtocolMode::Modern, ..options };
         let (name, host) = ("peer".parse().unwrap(), Arc::<Person>::clone(person));
         let Some(http) = &self.http else {
             let words = self.sdk.words();
@@ -173,11 +173,11 @@ async fn closes(peer: &Peer, session: &Session) {
 /// A host that remembers what it is told, and answers what it is asked.
 #[derive(Default)]
 struct Person {
-    abilities: Abilities,
+    abilities: ClientCapabilities,
     manner: Manner,
     /// How long it takes to answer.
     thinks: Duration,
-    heard: Mutex<Vec<Notice>>,
+    heard: Mutex<Vec<Notification>>,
     asked: Mutex<Vec<Value>>,
 }
 
@@ -192,7 +192,7 @@ enum Manner {
 impl Person {
     /// One that can do everything.
     fn able(manner: Manner) -> Self {
-        let abilities = Abilities { elicitation: true, sampling: true, roots: true };
+        let abilities = ClientCapabilities { elicitation: true, sampling: true, roots: true };
         Self { abilities, manner, ..Self::default() }
     }
 
@@ -206,16 +206,16 @@ impl Person {
     }
 
     /// How often it has heard a notice like this.
-    fn times(&self, like: impl Fn(&Notice) -> bool) -> usize {
+    fn times(&self, like: impl Fn(&Notification) -> bool) -> usize {
         self.heard.lock().unwrap().iter().filter(|notice| like(notice)).count()
     }
 
     fn tools_changed(&self) -> usize {
-        self.times(|notice| matches!(notice, Notice::ToolsChanged))
+        self.times(|notice| matches!(notice, Notification::ToolsChanged))
     }
 
     fn updates(&self, of: &str) -> usize {
-        self.times(|notice| matches!(notice, Notice::ResourceUpdated { uri } if uri == of))
+        self.times(|notice| matches!(notice, Notification::ResourceUpdated { uri } if uri == of))
     }
 
     /// What the elicitations were, in order.
@@ -225,7 +225,7 @@ impl Person {
 }
 
 impl Host for Person {
-    fn abilities(&self) -> Abilities {
+    fn abilities(&self) -> ClientCapabilities {
         self.abilities
     }
 
@@ -261,7 +261,7 @@ impl Host for Person {
         Box::pin(std::future::ready(vec![Root { uri: "file:///a".to_owned(), name: Some("a".to_owned()) }]))
     }
 
-    fn notice(&self, notice: Notice) {
+    fn notice(&self, notice: Notification) {
         self.heard.lock().unwrap().push(notice);
     }
 }

@@ -11,21 +11,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
-use wharf_client::{BoxFuture, InProcess, Link, NoHost, OpenError, Protocol, Session, SessionOptions, Transport};
+use wharf_client::{BoxFuture, InProcess, Link, NoHost, OpenError, ProtocolMode, Session, SessionOptions, Transport};
 use wharf_testkit::{Script, Scripted, Step, eventually};
 
 use crate::{json, told};
 
-fn protocol(protocol: Protocol) -> SessionOptions {
+fn protocol(protocol: ProtocolMode) -> SessionOptions {
     SessionOptions { protocol, ..SessionOptions::default() }
 }
 
 /// A session that finds out what a scripted server in memory speaks.
 fn auto(script: Script) -> (Session, Scripted) {
-    speaking(script, Protocol::Auto)
+    speaking(script, ProtocolMode::Auto)
 }
 
-fn speaking(script: Script, spoken: Protocol) -> (Session, Scripted) {
+fn speaking(script: Script, spoken: ProtocolMode) -> (Session, Scripted) {
     let server = Scripted::new(script);
     let copy = server.clone();
     let transport = InProcess::new(move |stream| copy.clone().serve(stream));

@@ -6,7 +6,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use wharf_client::{CallOptions, NoHost, Outcome, Progress, Protocol, Session, SessionOptions, Status, Stdio};
+use wharf_client::{
+    CallOptions, NoHost, Outcome, Progress, ProtocolMode, Session, SessionOptions, SessionStatus, Stdio,
+};
 use wharf_io::{Environment, Grace};
 use wharf_protocol::{ContentKind, ToolResult};
 use wharf_testkit::{children_of, kill, peers, soon, until};
@@ -37,7 +39,7 @@ fn everything() -> Session {
     session("everything", &[NODE, EVERYTHING, "stdio"])
 }
 
-fn python(version: u8, protocol: Protocol) -> Session {
+fn python(version: u8, protocol: ProtocolMode) -> Session {
     let (python, script) =
         (format!("ROOT/.peers/py{version}/bin/python"), format!("ROOT/peers/mcp{version}_server.py"));
     let options = SessionOptions { protocol, ..SessionOptions::default() };
@@ -77,8 +79,8 @@ async fn killed_while(session: &Session, tool: &str, arguments: Value) -> String
 /// Kills the server between two calls and waits until that has been noticed; the next call finds a new one.
 async fn dies_and_returns(session: &Session) {
     kill(children_of(std::process::id())[0]);
-    until(async || matches!(&*session.status().borrow(), Status::Failed(_))).await;
-    let Status::Failed(error) = session.status().borrow().clone() else { panic!("it has not failed") };
+    until(async || matches!(&*session.status().borrow(), SessionStatus::Failed(_))).await;
+    let SessionStatus::Failed(error) = session.status().borrow().clone() else { panic!("it has not failed") };
     assert!(error.to_string().contains("was killed by signal 9"), "{error}");
 }
 
@@ -144,7 +146,7 @@ async fn the_everything_server_that_no_longer_heeds_the_end_of_its_input_is_ende
     closes(&session).await;
 }
 
-async fn python_server(version: u8, protocol: Protocol, revision: &str) {
+async fn python_server(version: u8, protocol: ProtocolMode, revision: &str) {
     let session = python(version, protocol);
     let info = soon(session.connect()).await.unwrap();
     assert_eq!((info.name.clone(), info.revision.as_str()), (format!("wharf-peer-mcp{version}"), revision));
@@ -189,17 +191,17 @@ async fn stderr(session: &Session) -> Vec<String> {
 
 #[tokio::test]
 async fn a_server_on_the_python_sdk_1_lists_calls_progresses_cancels_crashes_and_returns() {
-    python_server(1, Protocol::Auto, "2025-11-25").await;
+    python_server(1, ProtocolMode::Auto, "2025-11-25").await;
 }
 
 #[tokio::test]
 async fn a_server_on_the_python_sdk_2_lists_calls_progresses_cancels_crashes_and_returns() {
-    python_server(2, Protocol::Auto, "2026-07-28").await;
+    python_server(2, ProtocolMode::Auto, "2026-07-28").await;
 }
 
 #[tokio::test]
 async fn a_server_on_the_python_sdk_2_does_all_that_in_the_old_era_too() {
-    python_server(2, Protocol::Legacy, "2025-11-25").await;
+    python_server(2, ProtocolMode::Legacy, "2025-11-25").await;
 }
 
 #[tokio::test]

@@ -17,8 +17,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use wharf_client::{
-    CallOptions, Http, HttpSse, NoHost, Outcome, Progress, Protocol, RemoteOptions, Session, SessionOptions, Status,
-    WebSocket,
+    CallOptions, Http, HttpSse, NoHost, Outcome, Progress, ProtocolMode, RemoteOptions, Session, SessionOptions,
+    SessionStatus, WebSocket,
 };
 use wharf_io::{ChildSpec, Environment, HttpClient, HttpSettings, Managed, ManagedSpec};
 use wharf_server::{Remote, Reply, Router, Toolbox};
@@ -110,10 +110,10 @@ impl Peer {
     }
 
     fn session(&self) -> Session {
-        self.session_in(Protocol::Auto)
+        self.session_in(ProtocolMode::Auto)
     }
 
-    fn session_in(&self, protocol: Protocol) -> Session {
+    fn session_in(&self, protocol: ProtocolMode) -> Session {
         let (url, options) = (self.url(), RemoteOptions::default());
         let (name, own) = ("peer".parse().unwrap(), SessionOptions { protocol, ..SessionOptions::default() });
         match self.way {
@@ -218,7 +218,7 @@ async fn everything(way: Way) {
     closes(&session).await;
 }
 
-async fn python(way: Way, version: u8, protocol: Protocol, revision: &str) {
+async fn python(way: Way, version: u8, protocol: ProtocolMode, revision: &str) {
     let mut peer = Peer::python(way, version).await;
     let session = peer.session_in(protocol);
     let info = soon(session.connect()).await.unwrap();
@@ -269,27 +269,27 @@ async fn the_everything_server_over_sse_lists_calls_progresses_dies_and_returns(
 
 #[tokio::test]
 async fn the_python_sdk_1_over_streamable_http_lists_calls_progresses_dies_and_returns() {
-    python(Way::Streamable, 1, Protocol::Auto, "2025-11-25").await;
+    python(Way::Streamable, 1, ProtocolMode::Auto, "2025-11-25").await;
 }
 
 #[tokio::test]
 async fn the_python_sdk_1_over_sse_lists_calls_progresses_dies_and_returns() {
-    python(Way::Sse, 1, Protocol::Auto, "2025-11-25").await;
+    python(Way::Sse, 1, ProtocolMode::Auto, "2025-11-25").await;
 }
 
 #[tokio::test]
 async fn the_python_sdk_2_over_streamable_http_lists_calls_progresses_dies_and_returns() {
-    python(Way::Streamable, 2, Protocol::Auto, "2026-07-28").await;
+    python(Way::Streamable, 2, ProtocolMode::Auto, "2026-07-28").await;
 }
 
 #[tokio::test]
 async fn the_python_sdk_2_does_all_that_in_the_old_era_too() {
-    python(Way::Streamable, 2, Protocol::Legacy, "2025-11-25").await;
+    python(Way::Streamable, 2, ProtocolMode::Legacy, "2025-11-25").await;
 }
 
 #[tokio::test]
 async fn the_python_sdk_2_over_sse_lists_calls_progresses_dies_and_returns() {
-    python(Way::Sse, 2, Protocol::Auto, "2026-07-28").await;
+    python(Way::Sse, 2, ProtocolMode::Auto, "2026-07-28").await;
 }
 
 #[tokio::test]
@@ -302,7 +302,7 @@ async fn a_server_that_is_away_is_told_from_one_that_is_lost_and_is_found_when_i
     assert_eq!(error.outcome(), Outcome::NotRun, "{error}");
     assert!(error.to_string().contains("cannot be reached"), "{error}");
     // Its session is kept: it may still know us when it is back.
-    assert!(matches!(&*session.status().borrow(), Status::Connected(_)));
+    assert!(matches!(&*session.status().borrow(), SessionStatus::Connected(_)));
     peer.start_again().await;
     GET_SUM.works(&session, 2).await;
 }
@@ -344,7 +344,7 @@ pub(crate) fn toolbox() -> Toolbox {
 
 #[tokio::test]
 async fn a_server_on_rmcp_lists_calls_progresses_forgets_and_returns_over_every_transport() {
-    let modes = [Protocol::Legacy, Protocol::Auto].into_iter().flat_map(|it| [(false, it), (true, it)]);
+    let modes = [ProtocolMode::Legacy, ProtocolMode::Auto].into_iter().flat_map(|it| [(false, it), (true, it)]);
     for (json_answers, protocol) in modes {
         let options = wharf_server::RemoteOptions { json_answers, ..wharf_server::RemoteOptions::default() };
         let remote = Remote::bind(([127, 0, 0, 1], 0).into(), Router::new(toolbox, options)).await.unwrap();
@@ -371,7 +371,7 @@ async fn a_server_on_rmcp_lists_calls_progresses_forgets_and_returns_over_every_
                 ADD.works_for_many(session).await;
             }
             // Where there is no session, none is lost.
-            let first = if protocol == Protocol::Legacy { round } else { 1 };
+            let first = if protocol == ProtocolMode::Legacy { round } else { 1 };
             let connections = sessions.each_ref().map(|session| session.health().connections);
             assert_eq!(connections, [first, round, round], "{protocol}");
             for session in &sessions {

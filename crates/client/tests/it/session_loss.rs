@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::future::join_all;
 use serde_json::json;
-use wharf_client::{CallErrorKind, CallOptions, OnLoss, Outcome, Phase, Session, Status};
+use wharf_client::{CallErrorKind, CallOptions, OnLoss, Outcome, Phase, Session, SessionStatus};
 use wharf_testkit::{Answers, HttpScripted, Push, Script, Stale, Step, eventually, soon};
 
 use crate::remote::{http, sse};
@@ -322,12 +322,12 @@ async fn a_lost_session_goes_back_to_its_handshake_and_no_further() {
     let watching = async move {
         loop {
             let state = match &*status.borrow_and_update() {
-                Status::Idle => "created",
-                Status::Connecting(Phase::Transport) => "client initializing",
-                Status::Connecting(Phase::Handshake) => "session initializing",
-                Status::Connected(_) => "active",
-                Status::Failed(_) => "failed",
-                Status::Closed => "closed",
+                SessionStatus::Idle => "created",
+                SessionStatus::Connecting(Phase::Transport) => "client initializing",
+                SessionStatus::Connecting(Phase::Handshake) => "session initializing",
+                SessionStatus::Connected(_) => "active",
+                SessionStatus::Failed(_) => "failed",
+                SessionStatus::Closed => "closed",
             };
             seen.lock().unwrap().push(state);
             if status.changed().await.is_err() {
@@ -437,7 +437,7 @@ async fn every_new_session_is_another_generation_and_a_call_can_be_held_to_one()
     let first = session.generation();
     let status = session.status();
     let published = || match &*status.borrow() {
-        Status::Connected(info) => info.generation,
+        SessionStatus::Connected(info) => info.generation,
         other => panic!("{other:?}"),
     };
     assert!(first > 0 && published() == first);

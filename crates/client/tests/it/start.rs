@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use futures_util::future::join_all;
 use serde_json::json;
 use tokio::time::Instant;
-use wharf_client::{CallOptions, ConnectErrorKind, InProcess, NoHost, OpenError, Session, Status};
+use wharf_client::{CallOptions, ConnectErrorKind, InProcess, NoHost, OpenError, Session, SessionStatus};
 use wharf_testkit::{Script, Scripted, Step, eventually};
 
 use crate::{in_memory, json, legacy, none, seconds, settle, told};
 
 fn state(session: &Session) -> String {
     match &*session.status().borrow() {
-        Status::Idle => "idle".into(),
-        Status::Connecting(_) => "connecting".into(),
-        Status::Connected(info) => format!("connected to {} {}", info.name, info.revision),
-        Status::Failed(error) => format!("failed: {}", error.kind),
-        Status::Closed => "closed".into(),
+        SessionStatus::Idle => "idle".into(),
+        SessionStatus::Connecting(_) => "connecting".into(),
+        SessionStatus::Connected(info) => format!("connected to {} {}", info.name, info.revision),
+        SessionStatus::Failed(error) => format!("failed: {}", error.kind),
+        SessionStatus::Closed => "closed".into(),
     }
 }
 

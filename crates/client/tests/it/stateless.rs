@@ -10,15 +10,15 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use wharf_client::{
-    Abilities, BoxFuture, Elicitation, ElicitationAnswer, Host, InProcess, NoHost, Notice, Protocol, Session,
-    SessionOptions,
+    BoxFuture, ClientCapabilities, Elicitation, ElicitationAnswer, Host, InProcess, NoHost, Notification, ProtocolMode,
+    Session, SessionOptions,
 };
 use wharf_testkit::{HttpScripted, Script, Scripted, Step};
 
 use crate::remote::{http_with, in_memory, options};
 
 fn modern() -> SessionOptions {
-    SessionOptions { protocol: Protocol::Modern, ..SessionOptions::default() }
+    SessionOptions { protocol: ProtocolMode::Modern, ..SessionOptions::default() }
 }
 
 /// A modern session with a scripted server in memory.
@@ -63,8 +63,8 @@ impl Obliging {
 }
 
 impl Host for Obliging {
-    fn abilities(&self) -> Abilities {
-        Abilities { elicitation: true, sampling: false, roots: false }
+    fn abilities(&self) -> ClientCapabilities {
+        ClientCapabilities { elicitation: true, sampling: false, roots: false }
     }
 
     fn elicit(&self, request: Elicitation) -> BoxFuture<'_, ElicitationAnswer> {
@@ -72,10 +72,10 @@ impl Host for Obliging {
         Box::pin(std::future::ready(ElicitationAnswer::Accept(None)))
     }
 
-    fn notice(&self, notice: Notice) {
+    fn notice(&self, notice: Notification) {
         self.write(match notice {
-            Notice::ToolsChanged => "tools".to_owned(),
-            Notice::ResourceUpdated { uri } => uri,
+            Notification::ToolsChanged => "tools".to_owned(),
+            Notification::ResourceUpdated { uri } => uri,
             other => format!("{other:?}"),
         });
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde_json::json;
-use wharf_client::{ConnectErrorKind, Deadlines, NoHost, Outcome, Session, SessionOptions, Status, Stdio};
+use wharf_client::{ConnectErrorKind, Deadlines, NoHost, Outcome, Session, SessionOptions, SessionStatus, Stdio};
 use wharf_io::{Environment, Grace, SpawnError};
 use wharf_testkit::{Script, Step, WireLog, alive, children_of, scripted_server, soon, until};
 
@@ -64,7 +64,7 @@ async fn a_crash_tells_its_status_and_last_words_and_the_next_call_starts_anew()
     let error = soon(child.session.call("crash", &none())).await.unwrap_err();
     let expected = "child: the server exited with status 7 before it answered; whether the call ran is unknown; its last line on stderr: disk on fire";
     assert_eq!((error.to_string().as_str(), error.outcome()), (expected, Outcome::Unknown));
-    assert!(matches!(&*child.session.status().borrow(), Status::Failed(_)));
+    assert!(matches!(&*child.session.status().borrow(), SessionStatus::Failed(_)));
     assert_eq!(told(soon(child.session.call("add", &json(json!({"a": 2, "b": 3})))).await), "5");
     assert_eq!(child.session.health().connections, 2);
 }

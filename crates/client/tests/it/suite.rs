@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde_json::json;
 use wharf_client::{
-    Abilities, BoxFuture, CallErrorKind, CallOptions, Deadline, Host, Http, HttpSse, InProcess, Link, Notice, Outcome,
-    Progress, RemoteOptions, Root, Session, SessionOptions, Stdio, Transport, WebSocket,
+    BoxFuture, CallErrorKind, CallOptions, ClientCapabilities, Deadline, Host, Http, HttpSse, InProcess, Link,
+    Notification, Outcome, Progress, RemoteOptions, Root, Session, SessionOptions, Stdio, Transport, WebSocket,
 };
 use wharf_io::Environment;
 use wharf_testkit::{
@@ -33,17 +33,17 @@ struct Way {
 struct Person(Arc<Mutex<Vec<String>>>);
 
 impl Host for Person {
-    fn abilities(&self) -> Abilities {
-        Abilities { roots: true, ..Abilities::default() }
+    fn abilities(&self) -> ClientCapabilities {
+        ClientCapabilities { roots: true, ..ClientCapabilities::default() }
     }
 
     fn roots(&self) -> BoxFuture<'_, Vec<Root>> {
         Box::pin(std::future::ready(vec![Root { uri: "file:///here".into(), name: None }]))
     }
 
-    fn notice(&self, notice: Notice) {
+    fn notice(&self, notice: Notification) {
         self.0.lock().unwrap().push(match notice {
-            Notice::Log { data, .. } => data.to_string(),
+            Notification::Log { data, .. } => data.to_string(),
             other => format!("{other:?}"),
         });
     }

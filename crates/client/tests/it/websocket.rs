@@ -8,7 +8,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::{WebSocketStream, accept_hdr_async};
-use wharf_client::{CallErrorKind, ConnectErrorKind, NoHost, RemoteOptions, Session, Status, WebSocket};
+use wharf_client::{CallErrorKind, ConnectErrorKind, NoHost, RemoteOptions, Session, SessionStatus, WebSocket};
 use wharf_io::{DialTo, Dialed, HttpSettings};
 use wharf_testkit::{HttpScripted, Script, Step, eventually};
 
@@ -62,7 +62,7 @@ async fn a_server_that_no_longer_answers_pings_is_noticed_without_a_call() {
     });
     eventually(session.connect()).await.unwrap();
     let (began, mut status) = (Instant::now(), session.status());
-    eventually(status.wait_for(|status| matches!(status, Status::Failed(_)))).await.unwrap();
+    eventually(status.wait_for(|status| matches!(status, SessionStatus::Failed(_)))).await.unwrap();
     assert!(began.elapsed() <= seconds(105), "{:?}", began.elapsed());
     let ended = format!("{:?}", *status.borrow());
     assert!(ended.contains("no longer answers pings"), "{ended}");

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use wharf_client::{Host, LogLevel, Notice, Session, SessionOptions};
+use wharf_client::{Host, LogLevel, Notification, Session, SessionOptions};
 use wharf_testkit::{Script, Step, eventually, soon, until};
 
 use crate::peers::{EVERYTHING, NODE, stdio};
@@ -55,8 +55,8 @@ async fn what_a_server_refuses_is_not_asked_of_the_next_one() {
 struct Listener(Mutex<Vec<String>>);
 
 impl Host for Listener {
-    fn notice(&self, notice: Notice) {
-        if let Notice::ResourceUpdated { uri } = notice {
+    fn notice(&self, notice: Notification) {
+        if let Notification::ResourceUpdated { uri } = notice {
             self.0.lock().unwrap().push(uri);
         }
     }

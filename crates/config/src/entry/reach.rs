@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::super::address::Family;
 use super::super::problem::Severity;
-use super::super::server::Reach;
+use super::super::server::TransportConfig;
 use super::super::text::At;
-use super::super::written::Written;
+use super::super::written::RawEntry;
 use super::Reading;
 use super::keys::nearest;
 
@@ -29,7 +29,7 @@ enum Kind {
 struct Reported;
 
 /// How a server is reached, and that in the words of its entry.
-pub(super) fn read(reading: &mut Reading<'_>) -> Option<(Reach, Written)> {
+pub(super) fn read(reading: &mut Reading<'_>) -> Option<(TransportConfig, RawEntry)> {
     let wanted = kind(reading).ok()?;
     let address = address(reading);
     let command = reading.at.field("command");
@@ -52,7 +52,7 @@ pub(super) fn read(reading: &mut Reading<'_>) -> Option<(Reach, Written)> {
             if !matches!(wanted, None | Some(Kind::Http)) {
                 contradiction(reading, "a server that is managed is reached by `http`");
             }
-            (Kind::Http, Reach::Managed(launch::managed(reading, &command, &manage)?))
+            (Kind::Http, TransportConfig::Managed(launch::managed(reading, &command, &manage)?))
         }
         (Some(command), None, None) => {
             belongs_to_url(reading, &["headers", "headersHelper"]);
@@ -61,7 +61,7 @@ pub(super) fn read(reading: &mut Reading<'_>) -> Option<(Reach, Written)> {
                 let hint = "leave it out, or add `manage` if the command starts a server that listens";
                 contradiction(reading, hint);
             }
-            (Kind::Stdio, Reach::Stdio(launch::read(reading, &command)?))
+            (Kind::Stdio, TransportConfig::Stdio(launch::read(reading, &command)?))
         }
         (None, Some((url, implied)), None) => {
             belongs_to_command(reading);
@@ -124,13 +124,13 @@ fn address<'a>(reading: &mut Reading<'a>) -> Option<(At<'a>, Kind)> {
     Some((first, if is_socket { Kind::WebSocket } else { Kind::Http }))
 }
 
-fn over_network<'a>(reading: &mut Reading<'a>, url: &At<'a>, kind: Kind) -> Option<Reach> {
+fn over_network<'a>(reading: &mut Reading<'a>, url: &At<'a>, kind: Kind) -> Option<TransportConfig> {
     let family = if kind == Kind::WebSocket { Family::WebSocket } else { Family::Http };
     let remote = remote::read(reading, url, family)?;
     Some(match kind {
-        Kind::Sse => Reach::Sse(remote),
-        Kind::WebSocket => Reach::WebSocket(remote),
-        Kind::Http | Kind::Stdio => Reach::Http(remote),
+        Kind::Sse => TransportConfig::Sse(remote),
+        Kind::WebSocket => TransportConfig::WebSocket(remote),
+        Kind::Http | Kind::Stdio => TransportConfig::Http(remote),
     })
 }
 
@@ -192,7 +192,7 @@ fn belongs_to_command(reading: &mut Reading<'_>) {
 }
 
 /// What a person approves: all that says what is run, what it can read, and what its tools are allowed.
-fn written(reading: &Reading<'_>, kind: Kind) -> Written {
+fn written(reading: &Reading<'_>, kind: Kind) -> RawEntry {
     const KEYS: [&str; 11] = [
         "command",
         "args",
@@ -223,5 +223,5 @@ fn written(reading: &Reading<'_>, kind: Kind) -> Written {
     };
     let fields = KEYS.iter().filter_map(|key| as_written(key)).filter(kept);
     let more = [Some(("type".to_owned(), Value::from(kind))), url.map(|at| ("url".to_owned(), at.node.to_value()))];
-    Written::new(fields.chain(more.into_iter().flatten()).chain(as_written("manage")))
+    RawEntry::new(fields.chain(more.into_iter().flatten()).chain(as_written("manage")))
 }

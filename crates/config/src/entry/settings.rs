@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
-use wharf_client::Protocol;
+use wharf_client::ProtocolMode;
 
 use super::super::server::{Settings, ToolChoice};
 use super::super::text::{At, Kind};
@@ -82,18 +82,18 @@ fn words(reading: &mut Reading<'_>, key: &str) -> Option<String> {
     reading.text(&at).map(str::to_owned)
 }
 
-fn protocol(reading: &mut Reading<'_>) -> Protocol {
-    let Some(at) = reading.at.field("protocol") else { return Protocol::Auto };
-    let Some(name) = reading.text(&at) else { return Protocol::Auto };
+fn protocol(reading: &mut Reading<'_>) -> ProtocolMode {
+    let Some(at) = reading.at.field("protocol") else { return ProtocolMode::Auto };
+    let Some(name) = reading.text(&at) else { return ProtocolMode::Auto };
     match name.parse() {
         Ok(protocol) => protocol,
         Err(error) => {
             let problem = at.error(error.to_string());
-            reading.problems.push(match nearest(name, &Protocol::NAMES) {
+            reading.problems.push(match nearest(name, &ProtocolMode::NAMES) {
                 Some(known) => problem.with_hint(format!("did you mean `{known}`?")),
                 None => problem,
             });
-            Protocol::Auto
+            ProtocolMode::Auto
         }
     }
 }

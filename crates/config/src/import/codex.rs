@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::entry::Draft;
 use super::servers::{Found, all, under};
 use super::words::{Dialect, Words};
-use super::{ImportError, Imported};
+use super::{ImportError, ImportedFile};
 
 /// Keys that have no meaning here.
 const LEFT_OUT: [(&str, &str); 7] = [
@@ -18,7 +18,7 @@ const LEFT_OUT: [(&str, &str); 7] = [
     ("name", "it only describes the server"),
 ];
 
-pub(super) fn read(text: &str) -> Result<Imported, ImportError> {
+pub(super) fn read(text: &str) -> Result<ImportedFile, ImportError> {
     let file: toml::Table = text.parse().map_err(|error: toml::de::Error| {
         let line =
             error.span().and_then(|span| text.get(..span.start)).map_or(1, |before| before.lines().count().max(1));

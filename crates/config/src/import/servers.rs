@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::entry::convert;
 use super::names::Names;
 use super::words::Words;
-use super::{Import, ImportError, Imported, secrets};
+use super::{ImportError, ImportedFile, ImportedServer, secrets};
 
 /// The servers of a file before they are ours.
 #[derive(Default)]
@@ -89,7 +89,7 @@ fn table(servers: &Value, key: &str) -> Result<Vec<(String, Value)>, ImportError
 }
 
 /// Turns all servers into ours by the same words.
-pub(super) fn imported(found: Found, words: &Words<'_>) -> Imported {
+pub(super) fn imported(found: Found, words: &Words<'_>) -> ImportedFile {
     all(found, |server| convert(server, words))
 }
 
@@ -97,8 +97,8 @@ pub(super) fn imported(found: Found, words: &Words<'_>) -> Imported {
 pub(super) fn all(
     found: Found,
     convert: impl Fn(&Map<String, Value>) -> Result<(Map<String, Value>, Vec<String>), String>,
-) -> Imported {
-    let mut imported = Imported { servers: Vec::new(), skipped: found.skipped, notes: found.notes };
+) -> ImportedFile {
+    let mut imported = ImportedFile { servers: Vec::new(), skipped: found.skipped, notes: found.notes };
     let mut names = Names::reserve(found.servers.iter().map(|(name, _)| name.as_str()));
     for (original, server) in found.servers {
         let entry = match server.as_object() {
@@ -112,7 +112,7 @@ pub(super) fn all(
                 notes.extend(secrets::notes(&entry));
                 notes.splice(0..0, renamed);
                 dedup(&mut notes);
-                imported.servers.push(Import { name, original, entry, notes });
+                imported.servers.push(ImportedServer { name, original, entry, notes });
             }
             Err(reason) => imported.skipped.push((original, reason)),
         }

@@ -2,11 +2,11 @@
 
 use super::*;
 
-fn shown(host: Host, text: &str) -> String {
+fn shown(host: ImportHost, text: &str) -> String {
     shown_in(host, text, Some(Path::new("/home/me/shop")))
 }
 
-fn shown_in(host: Host, text: &str, project: Option<&Path>) -> String {
+fn shown_in(host: ImportHost, text: &str, project: Option<&Path>) -> String {
     let imported = match read(host, text, project) {
         Ok(imported) => imported,
         Err(error) => return format!("error: {error}"),
@@ -38,7 +38,7 @@ fn claude_code_has_a_persons_servers_and_those_of_every_project() {
             "/home/me/other": {"mcpServers": {"db": {"command": "db"}}}
         }
     }"#;
-    insta::assert_snapshot!(shown(Host::ClaudeCode, file), @r#"
+    insta::assert_snapshot!(shown(ImportHost::ClaudeCode, file), @r#"
     github {"type":"stdio","command":"docker","args":["run","-e","GITHUB_TOKEN","ghcr.io/github/github-mcp-server"],"env":{"GITHUB_TOKEN":"${GITHUB_TOKEN}"}}
     memory {"type":"stdio","command":"npx","args":["-y","@modelcontextprotocol/server-memory"],"enabled":false}
     tracker {"type":"sse","url":"https://mcp.example.com/sse","oauth":{"clientId":"x","clientSecret":"s3cr3t-0123456789abcdef","callbackPort":8090},"timeout":90000}
@@ -49,7 +49,7 @@ fn claude_code_has_a_persons_servers_and_those_of_every_project() {
     skipped in-page: its type `sdk` works only in that host
     note: another project has servers of its own; import them from there
     "#);
-    assert!(read(Host::ClaudeCode, file, None).unwrap().servers.iter().any(|it| it.entry["type"] == "http"));
+    assert!(read(ImportHost::ClaudeCode, file, None).unwrap().servers.iter().any(|it| it.entry["type"] == "http"));
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_projects_own_file_works_as_it_is() {
         "api": {"type": "http", "url": "${API_URL:-https://api.example.com}/mcp", "headersHelper": "./token.sh", "headers": {"X-Team": "shop"}},
         "socket": {"type": "ws", "url": "wss://example.com/mcp"}
     }}"#;
-    insta::assert_snapshot!(shown(Host::ClaudeCode, file), @r#"
+    insta::assert_snapshot!(shown(ImportHost::ClaudeCode, file), @r#"
     api {"type":"http","url":"${API_URL:-https://api.example.com}/mcp","headers":{"X-Team":"shop"},"headersHelper":"./token.sh"}
     socket {"type":"ws","url":"wss://example.com/mcp"}
     "#);
@@ -72,7 +72,7 @@ fn claude_desktop_expands_nothing_and_names_are_for_people() {
         "file system": {"command": "third"},
         "Brave": {"command": "npx", "args": ["brave", 3], "env": {"BRAVE_API_KEY": "BSA-0123456789", "PORT": 80}}
     }}"#;
-    insta::assert_snapshot!(shown(Host::ClaudeDesktop, file), @r#"
+    insta::assert_snapshot!(shown(ImportHost::ClaudeDesktop, file), @r#"
     File-System {"type":"stdio","command":"npx","args":["-y","@modelcontextprotocol/server-filesystem","/Users/ada/$${x}"]}
       - is called `File-System` here: names are made of letters, digits, `_`, `.` and `-`
       - `${` is plain text there; here that is written `$${`
@@ -91,14 +91,14 @@ fn cursor_has_words_for_folders_and_variables() {
             "env": {"API_KEY": "${env:SHOP_API_KEY}"}, "envFile": "${workspaceFolder}/.env"},
         "remote": {"url": "https://mcp.example.com/mcp", "headers": {"Authorization": "Bearer ${env:TOKEN}"}, "auth": {"CLIENT_ID": "a"}, "disabled": true}
     }}"#;
-    insta::assert_snapshot!(shown(Host::Cursor, file), @r#"
+    insta::assert_snapshot!(shown(ImportHost::Cursor, file), @r#"
     local {"type":"stdio","command":"/home/me/shop/.venv/bin/python","args":["shop","${HOME}/x/y","$${config:theme}"],"env":{"API_KEY":"${SHOP_API_KEY}"}}
       - `${config:theme}` means nothing here, and is plain text now
       - `envFile` was left out: put its variables into `env`
     remote {"type":"http","url":"https://mcp.example.com/mcp","headers":{"Authorization":"Bearer ${TOKEN}"},"enabled":false}
       - `auth` was left out: log in with `wharf login`, or send a header
     "#);
-    let alone = shown_in(Host::Cursor, r#"{"mcpServers": {"a": {"command": "${workspaceFolder}/run"}}}"#, None);
+    let alone = shown_in(ImportHost::Cursor, r#"{"mcpServers": {"a": {"command": "${workspaceFolder}/run"}}}"#, None);
     insta::assert_snapshot!(alone, @r#"
     a {"type":"stdio","command":"${WORKSPACE_FOLDER}/run"}
       - `${workspaceFolder}` needs a project; set the variable WORKSPACE_FOLDER
@@ -120,7 +120,7 @@ fn vscode_asks_for_inputs_which_become_variables() {
             "github": {"type": "http", "url": "https://api.githubcopilot.com/mcp", "gallery": true}, /* the last */
         },
     }"#;
-    insta::assert_snapshot!(shown(Host::VsCode, file), @r#"
+    insta::assert_snapshot!(shown(ImportHost::VsCode, file), @r#"
     perplexity {"type":"stdio","command":"${HOME}/bin/perplexity","args":["--region","${REGION:-eu}"],"env":{"KEY":"${PERPLEXITY_KEY}","OTHER":"${PERPLEXITY_KEY_2}"}}
       - `${input:region}` was asked of you; set the variable REGION instead
       - `env.UNSET` was left out: it has no value
@@ -137,7 +137,7 @@ fn vscodes_settings_have_servers_too() {
     let inside = r#"{"editor.fontSize": 12, "mcp": {"inputs": [], "servers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}}"#;
     let dotted = r#"{"mcp.servers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}"#;
     let expected = "time {\"type\":\"stdio\",\"command\":\"uvx\",\"args\":[\"mcp-server-time\"]}";
-    assert_eq!([shown(Host::VsCode, inside), shown(Host::VsCode, dotted)], [expected, expected]);
+    assert_eq!([shown(ImportHost::VsCode, inside), shown(ImportHost::VsCode, dotted)], [expected, expected]);
 }
 
 #[test]
@@ -173,7 +173,7 @@ wings = 2
 command = "x"
 url = "https://example.com"
 "#;
-    insta::assert_snapshot!(shown(Host::Codex, file), @r#"
+    insta::assert_snapshot!(shown(ImportHost::Codex, file), @r#"
     context7 {"type":"stdio","command":"npx","args":["-y","@upstash/context7-mcp"],"env":{"MODE":"$${literal}","CONTEXT7_KEY":"${CONTEXT7_KEY}","HOME_TOKEN":"${HOME_TOKEN}"},"cwd":"/work","connectTimeout":12500}
       - `${` is plain text there; here that is written `$${`
     figma {"type":"http","url":"https://mcp.figma.com/mcp","headers":{"X-Figma-Region":"us-east-1","X-Team":"${FIGMA_TEAM}","Authorization":"Bearer ${FIGMA_OAUTH_TOKEN}"},"timeout":45000,"enabled":false,"required":true,"includeTools":["open"],"excludeTools":["shut"]}
@@ -190,7 +190,7 @@ fn a_server_that_cannot_be_brought_over_says_why_and_the_others_are() {
         "env": {"command": "x", "env": {"A": []}}, "number": {"command": 5}, "both": {"command": "x", "url": "https://x"},
         "slow": {"command": "x", "timeout": 30}, "good": {"url": "https://ada:pw@example.com/mcp?api_key=0123456789"}
     }}"#;
-    insta::assert_snapshot!(shown(Host::Cursor, file), @r#"
+    insta::assert_snapshot!(shown(ImportHost::Cursor, file), @r#"
     slow {"type":"stdio","command":"x"}
       - `timeout` was left out: 30 is no limit that could be meant
     good {"type":"http","url":"https://ada:pw@example.com/mcp?api_key=0123456789"}
@@ -209,16 +209,16 @@ fn a_server_that_cannot_be_brought_over_says_why_and_the_others_are() {
 #[test]
 fn files_that_are_none_say_what_is_wrong_without_showing_what_they_hold() {
     let table = [
-        (Host::ClaudeDesktop, "{\n  \"mcpServers\": {\"a\": {\"command\": \"s3cret\" \"args\": []}}\n}"),
-        (Host::ClaudeDesktop, "[]"),
-        (Host::ClaudeDesktop, r#"{"mcpServers": []}"#),
-        (Host::ClaudeDesktop, "{}"),
-        (Host::ClaudeDesktop, r#"{"mcpServers": {}}"#),
-        (Host::ClaudeCode, r#"{"servers": {}}"#),
-        (Host::VsCode, "// nothing\n"),
-        (Host::Cursor, "\u{feff} \n"),
-        (Host::Codex, "[mcp_servers.a]\ncommand = s3cret\n"),
-        (Host::Codex, "model = \"x\""),
+        (ImportHost::ClaudeDesktop, "{\n  \"mcpServers\": {\"a\": {\"command\": \"s3cret\" \"args\": []}}\n}"),
+        (ImportHost::ClaudeDesktop, "[]"),
+        (ImportHost::ClaudeDesktop, r#"{"mcpServers": []}"#),
+        (ImportHost::ClaudeDesktop, "{}"),
+        (ImportHost::ClaudeDesktop, r#"{"mcpServers": {}}"#),
+        (ImportHost::ClaudeCode, r#"{"servers": {}}"#),
+        (ImportHost::VsCode, "// nothing\n"),
+        (ImportHost::Cursor, "\u{feff} \n"),
+        (ImportHost::Codex, "[mcp_servers.a]\ncommand = s3cret\n"),
+        (ImportHost::Codex, "model = \"x\""),
     ];
     let shown: Vec<String> = table.iter().map(|(host, text)| format!("{host}: {}", shown(*host, text))).collect();
     assert!(!shown.join("\n").contains("s3cret"), "{shown:?}");
@@ -239,29 +239,29 @@ fn files_that_are_none_say_what_is_wrong_without_showing_what_they_hold() {
 #[test]
 fn a_nest_without_end_is_an_error_and_no_overflow() {
     for open in ["[", "{\"a\":"] {
-        assert!(read(Host::Cursor, &open.repeat(100_000), None).is_err());
+        assert!(read(ImportHost::Cursor, &open.repeat(100_000), None).is_err());
     }
-    assert!(read(Host::Codex, &format!("a = {}", "[".repeat(100_000)), None).is_err());
+    assert!(read(ImportHost::Codex, &format!("a = {}", "[".repeat(100_000)), None).is_err());
 }
 
 #[test]
 fn every_host_has_its_places() {
     let folders =
-        Folders { home: Path::new("~"), config: Path::new("~/.config"), project: Some(Path::new("/home/me/shop")) };
-    let line = |host: Host| {
+        ImportDirs { home: Path::new("~"), config: Path::new("~/.config"), project: Some(Path::new("/home/me/shop")) };
+    let line = |host: ImportHost| {
         let files: Vec<String> = default_files(host, &folders).iter().map(|file| file.display().to_string()).collect();
         format!("{host}: {}", files.join(", "))
     };
-    insta::assert_snapshot!(Host::ALL.map(line).join("\n"), @"
+    insta::assert_snapshot!(ImportHost::ALL.map(line).join("\n"), @"
     claude-code: /home/me/shop/.mcp.json, ~/.claude.json
     claude-desktop: ~/.config/Claude/claude_desktop_config.json, ~/Library/Application Support/Claude/claude_desktop_config.json
     cursor: /home/me/shop/.cursor/mcp.json, ~/.cursor/mcp.json
     vscode: /home/me/shop/.vscode/mcp.json, ~/.config/Code/User/mcp.json, ~/.config/Code/User/settings.json, ~/Library/Application Support/Code/User/mcp.json, ~/Library/Application Support/Code/User/settings.json
     codex: /home/me/shop/.codex/config.toml, ~/.codex/config.toml
     ");
-    assert!(Host::ALL.iter().all(|host| host.as_str().parse() == Ok(*host)));
+    assert!(ImportHost::ALL.iter().all(|host| host.as_str().parse() == Ok(*host)));
     assert_eq!(
-        "zed".parse::<Host>().unwrap_err(),
+        "zed".parse::<ImportHost>().unwrap_err(),
         "`zed` is no host that can be imported from; there are claude-code, claude-desktop, cursor, vscode, codex"
     );
 }
@@ -269,5 +269,5 @@ fn every_host_has_its_places() {
 #[test]
 fn what_is_printed_for_a_developer_holds_no_secrets() {
     let file = r#"{"mcpServers": {"a": {"command": "x", "env": {"A_TOKEN": "s3cret-s3cret"}}}}"#;
-    assert!(!format!("{:?}", read(Host::Cursor, file, None)).contains("s3cret"));
+    assert!(!format!("{:?}", read(ImportHost::Cursor, file, None)).contains("s3cret"));
 }

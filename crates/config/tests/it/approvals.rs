@@ -3,13 +3,13 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use wharf_config::{Approval, Approvals, ApprovalsError, ProjectFile, Reach, Severity, Standing, load};
+use wharf_config::{Approval, Approvals, ApprovalsError, Eligibility, ProjectFile, Severity, TransportConfig, load};
 
 use super::{Machine, mode, one};
 
 fn approval(machine: &Machine) -> Approval {
     match &machine.load().servers[0].standing {
-        Standing::NeedsApproval(approval) | Standing::ApprovalChanged(approval) => (**approval).clone(),
+        Eligibility::NeedsApproval(approval) | Eligibility::ApprovalChanged(approval) => (**approval).clone(),
         other => panic!("{other:?}"),
     }
 }
@@ -237,15 +237,15 @@ fn a_server_of_a_project_runs_in_its_root_wherever_the_host_runs() {
         r#"{"mcpServers": {"a": {"command": "node", "args": ["./s.js"]}, "b": {"command": "node", "manage": {}},
             "c": {"url": "https://c.example", "headersHelper": "node ./h.js"}}}"#,
     );
-    let cwd = |reach: &Reach| match reach {
-        Reach::Stdio(launch) => launch.cwd.clone(),
-        Reach::Managed(manage) => manage.launch.cwd.clone(),
-        Reach::Http(remote) => remote.headers_helper.clone().unwrap().cwd,
+    let cwd = |reach: &TransportConfig| match reach {
+        TransportConfig::Stdio(launch) => launch.cwd.clone(),
+        TransportConfig::Managed(manage) => manage.launch.cwd.clone(),
+        TransportConfig::Http(remote) => remote.headers_helper.clone().unwrap().cwd,
         other => panic!("{other:?}"),
     };
     for found in &machine.load().servers {
         assert_eq!(cwd(&found.server.reach), Some(machine.root()), "{}", found.server.name);
-        let Standing::NeedsApproval(approval) = &found.standing else { panic!() };
+        let Eligibility::NeedsApproval(approval) = &found.standing else { panic!() };
         assert_eq!(approval.cwd.as_deref(), machine.root().to_str(), "{}", found.server.name);
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use insta::assert_snapshot;
 use proptest::prelude::*;
 use serde_json::json;
-use wharf_config::{EditError, Editor, Existing, Scope};
+use wharf_config::{EditError, Editor, OnExisting, Scope};
 use wharf_protocol::ServerName;
 
 use super::{Machine, mode};
@@ -42,7 +42,7 @@ fn edited(text: &str, edit: impl FnOnce(&mut Editor)) -> String {
 #[test]
 fn adding_a_server_keeps_comments_and_blanks() {
     let text = edited(COMMENTED, |editor| {
-        editor.add(&name("c"), &json!({"command": "c", "args": ["-y", "pkg"]}), Existing::Refuse).unwrap();
+        editor.add(&name("c"), &json!({"command": "c", "args": ["-y", "pkg"]}), OnExisting::Refuse).unwrap();
     });
     assert_snapshot!(text, @r#"
     {
@@ -67,7 +67,7 @@ fn adding_a_server_keeps_comments_and_blanks() {
 #[test]
 fn what_is_added_and_removed_again_leaves_no_trace() {
     let text = edited(COMMENTED, |editor| {
-        editor.add(&name("c"), &json!({"url": "https://c"}), Existing::Refuse).unwrap();
+        editor.add(&name("c"), &json!({"url": "https://c"}), OnExisting::Refuse).unwrap();
         editor.remove("c").unwrap();
         editor.disable(&name("a")).unwrap();
         editor.enable(&name("a")).unwrap();
@@ -83,9 +83,9 @@ fn a_server_that_is_there_is_replaced_only_when_asked() {
     let machine = Machine::new().user(COMMENTED);
     let mut editor = Editor::open(&machine.path("user.json"), Scope::User).unwrap();
     assert_eq!(editor.names(), ["a", "b"]);
-    let refused = editor.add(&name("a"), &json!({"command": "new"}), Existing::Refuse).unwrap_err();
+    let refused = editor.add(&name("a"), &json!({"command": "new"}), OnExisting::Refuse).unwrap_err();
     assert_eq!(machine.anonymous(&refused.to_string()), "user.json has a server `a` already");
-    editor.add(&name("a"), &json!({"command": "new"}), Existing::Replace).unwrap();
+    editor.add(&name("a"), &json!({"command": "new"}), OnExisting::Replace).unwrap();
     assert!(editor.text().contains("\"command\": \"new\"") && editor.text().contains("// the first"));
     assert!(matches!(editor.remove("ghost"), Err(EditError::Missing { .. })));
     assert!(matches!(editor.set("ghost", "timeout", None), Err(EditError::Missing { .. })));
@@ -96,7 +96,7 @@ fn a_missing_file_is_made_with_its_folders() {
     let machine = Machine::new();
     let file = machine.path("deep/er/mcp.json");
     let mut editor = Editor::open(&file, Scope::Local).unwrap();
-    editor.add(&name("a"), &json!({"command": "a"}), Existing::Refuse).unwrap();
+    editor.add(&name("a"), &json!({"command": "a"}), OnExisting::Refuse).unwrap();
     editor.save().unwrap();
     assert_eq!((mode(&file), mode(file.parent().unwrap())), (0o600, 0o700));
     assert_snapshot!(fs::read_to_string(&file).unwrap(), @r#"
@@ -110,7 +110,7 @@ fn a_missing_file_is_made_with_its_folders() {
     "#);
     let project = machine.path("project/.mcp.json");
     let mut editor = Editor::open(&project, Scope::Project).unwrap();
-    editor.add(&name("a"), &json!({"command": "a"}), Existing::Refuse).unwrap();
+    editor.add(&name("a"), &json!({"command": "a"}), OnExisting::Refuse).unwrap();
     editor.save().unwrap();
     assert_eq!(mode(&project) & 0o400, 0o400);
     assert_ne!(mode(&project), 0o600, "others may read what is checked in");
@@ -124,7 +124,7 @@ fn a_link_stays_a_link() {
     let link = machine.path("user.json");
     std::os::unix::fs::symlink("real.json", &link).unwrap();
     let mut editor = Editor::open(&link, Scope::User).unwrap();
-    editor.add(&name("a"), &json!({"command": "a"}), Existing::Refuse).unwrap();
+    editor.add(&name("a"), &json!({"command": "a"}), OnExisting::Refuse).unwrap();
     editor.save().unwrap();
     assert!(link.symlink_metadata().unwrap().is_symlink());
     assert!(fs::read_to_string(machine.path("real.json")).unwrap().contains("\"a\""));
@@ -145,7 +145,7 @@ fn what_cannot_be_understood_is_left_alone() {
 fn a_change_by_somebody_else_is_not_lost() {
     let machine = Machine::new().user("{}");
     let mut editor = Editor::open(&machine.path("user.json"), Scope::User).unwrap();
-    editor.add(&name("a"), &json!({"command": "a"}), Existing::Refuse).unwrap();
+    editor.add(&name("a"), &json!({"command": "a"}), OnExisting::Refuse).unwrap();
     let machine = machine.user(r#"{"theirs": 1}"#);
     assert!(matches!(editor.save(), Err(EditError::Raced(_))));
     assert_eq!(fs::read_to_string(machine.path("user.json")).unwrap(), r#"{"theirs": 1}"#);
@@ -174,7 +174,7 @@ fn servers_are_switched_in_lists() {
 #[test]
 fn line_ends_and_a_byte_order_mark_stay() {
     let text = edited("\u{feff}{\r\n  \"mcpServers\": {\r\n    \"a\": {}\r\n  }\r\n}\r\n", |editor| {
-        editor.add(&name("b"), &json!({"command": "b"}), Existing::Refuse).unwrap();
+        editor.add(&name("b"), &json!({"command": "b"}), OnExisting::Refuse).unwrap();
     });
     assert!(text.starts_with("\u{feff}{\r\n") && text.ends_with("}\r\n"));
     assert_eq!(text.matches('\n').count(), text.matches("\r\n").count());
@@ -211,7 +211,7 @@ proptest! {
         };
         prop_assert_eq!(editor.text(), text.clone());
         let names = editor.names();
-        editor.add(&name("new"), &json!({"command": "n"}), Existing::Refuse).unwrap();
+        editor.add(&name("new"), &json!({"command": "n"}), OnExisting::Refuse).unwrap();
         let added = editor.text();
         // Outside of the servers every byte is the same; among them only blanks make room.
         let (before, after) = (text.find("\"mcpServers\"").unwrap(), text.find(",\"z\"").unwrap());
@@ -245,7 +245,7 @@ fn a_project_file_that_leads_out_of_the_project_is_not_written() {
     // Also if it became one in between.
     fs::remove_file(&link).unwrap();
     let mut editor = Editor::open(&link, Scope::Project).unwrap();
-    editor.add(&"x".parse().unwrap(), &json!({"command": "x"}), Existing::Refuse).unwrap();
+    editor.add(&"x".parse().unwrap(), &json!({"command": "x"}), OnExisting::Refuse).unwrap();
     std::os::unix::fs::symlink("../theirs.json", &link).unwrap();
     assert!(editor.save().is_err());
     assert_eq!(fs::read_to_string(machine.path("theirs.json")).unwrap(), "{}");
@@ -255,7 +255,7 @@ fn a_project_file_that_leads_out_of_the_project_is_not_written() {
 fn a_file_that_nobody_could_read_again_is_not_written() {
     let machine = Machine::new();
     let mut editor = Editor::open(&machine.path("user.json"), Scope::User).unwrap();
-    editor.add(&"x".parse().unwrap(), &json!({"command": "x".repeat(1 << 20)}), Existing::Refuse).unwrap();
+    editor.add(&"x".parse().unwrap(), &json!({"command": "x".repeat(1 << 20)}), OnExisting::Refuse).unwrap();
     assert!(editor.save().unwrap_err().to_string().contains("longer than 1048576 bytes"));
     assert!(!machine.path("user.json").exists());
 }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use insta::assert_snapshot;
 use wharf_config::Pattern;
-use wharf_config::{Launch, Manage, Reach, Remote, Scope, Server, Severity, Variables, read_server};
+use wharf_config::{
+    ManagedConfig, RemoteConfig, Scope, Server, Severity, StdioConfig, TransportConfig, Variables, read_server,
+};
 use wharf_protocol::Secret;
 
 use super::{Machine, one};
@@ -31,16 +33,16 @@ fn check(entry: &str, expected: &str) {
     assert_eq!(said(entry, Scope::User), expected, "{entry}");
 }
 
-fn stdio(entry: &str) -> Launch {
+fn stdio(entry: &str) -> StdioConfig {
     match server(entry).reach {
-        Reach::Stdio(launch) => launch,
+        TransportConfig::Stdio(launch) => launch,
         other => panic!("{other:?}"),
     }
 }
 
-fn http(entry: &str) -> Remote {
+fn http(entry: &str) -> RemoteConfig {
     match server(entry).reach {
-        Reach::Http(remote) => remote,
+        TransportConfig::Http(remote) => remote,
         other => panic!("{other:?}"),
     }
 }
@@ -125,10 +127,10 @@ fn what_is_known_about_signing_in_is_read() {
 
 #[test]
 fn a_local_server_that_listens_can_be_managed() {
-    let Reach::Managed(manage) = server(r#"{"command": "serve", "args": ["-q"], "manage": {}}"#).reach else {
+    let TransportConfig::Managed(manage) = server(r#"{"command": "serve", "args": ["-q"], "manage": {}}"#).reach else {
         panic!()
     };
-    let Manage { launch, host, port, path, log_path, startup_timeout, shutdown_timeout, headers } = manage;
+    let ManagedConfig { launch, host, port, path, log_path, startup_timeout, shutdown_timeout, headers } = manage;
     assert_eq!((launch.command.as_str(), launch.args.len()), ("serve", 1));
     assert_eq!((host.to_string().as_str(), port, path.as_str()), ("127.0.0.1", 8000, "/mcp"));
     assert_eq!((startup_timeout, shutdown_timeout), (Duration::from_secs(60), Duration::from_secs(10)));
@@ -180,7 +182,7 @@ fn a_filter_that_is_no_expression_costs_the_server_and_is_told_where_it_stands()
 
 #[test]
 fn every_way_to_speak_has_its_name() {
-    for name in wharf_client::Protocol::NAMES {
+    for name in wharf_client::ProtocolMode::NAMES {
         let entry = format!(r#"{{"command": "x", "protocol": "{name}"}}"#);
         assert_eq!(server(&entry).settings.protocol, name.parse().unwrap());
     }
@@ -438,7 +440,7 @@ fn what_is_dangerous_in_a_project_is_refused_and_elsewhere_told() {
 fn a_relative_folder_is_one_of_the_project() {
     let machine = Machine::new().project(&one(r#"{"command": "x", "cwd": "sub"}"#));
     let loaded = machine.load();
-    let Reach::Stdio(launch) = &loaded.servers[0].server.reach else { panic!() };
+    let TransportConfig::Stdio(launch) = &loaded.servers[0].server.reach else { panic!() };
     assert_eq!(launch.cwd, Some(machine.root().join("sub")));
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
-use wharf_config::{ProjectFile, Scope, Severity, Variables, Watched, find_project, project_root, read_server};
+use wharf_config::{ProjectFile, Scope, Severity, Variables, WatchedFiles, find_project, project_root, read_server};
 
 use super::{Machine, one};
 
@@ -86,7 +86,7 @@ fn a_file_cannot_draw_on_the_screen() {
 fn a_change_of_content_is_noticed_and_a_touch_is_not() {
     let machine = Machine::new().user("{}");
     let (user, missing) = (machine.path("user.json"), machine.path("later.json"));
-    let mut watched = Watched::new([user.clone(), missing.clone()]);
+    let mut watched = WatchedFiles::new([user.clone(), missing.clone()]);
     assert!(!watched.changed());
     fs::write(&user, "{}").unwrap();
     assert!(!watched.changed());
@@ -108,7 +108,7 @@ fn a_change_of_content_is_noticed_and_a_touch_is_not() {
 fn changes_within_one_tick_of_the_clock_are_noticed() {
     let machine = Machine::new().user("0");
     let file = machine.path("user.json");
-    let mut watched = Watched::new([file.clone()]);
+    let mut watched = WatchedFiles::new([file.clone()]);
     for round in 0..200 {
         fs::write(&file, (round % 2 + 1).to_string()).unwrap();
         assert!(watched.changed(), "round {round}");

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use wharf_config::{Approvals, CloudText, Loaded, ProjectFile, Scope, Severity, Sources, Standing, Variables, load};
+use wharf_config::{Approvals, CloudText, Eligibility, Loaded, ProjectFile, Scope, Severity, Sources, Variables, load};
 
 /// A machine with nothing on it but what a test writes.
 struct Machine {
@@ -115,8 +115,8 @@ impl Machine {
 fn list(loaded: &Loaded) -> String {
     let servers = loaded.servers.iter().map(|found| {
         let how = match &found.standing {
-            Standing::Shadowed { by } => format!("shadowed by {by}"),
-            Standing::Duplicate { of } => format!("duplicate of {of}"),
+            Eligibility::Shadowed { by } => format!("shadowed by {by}"),
+            Eligibility::Duplicate { of } => format!("duplicate of {of}"),
             other => other.as_str().to_owned(),
         };
         format!("{} {} {how}", found.server.scope, found.server.name)

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
-use wharf_config::{OAuthSettings, Reach, Remote, Scope, Server, Severity, Standing, read_server};
+use wharf_config::{Eligibility, OAuthSettings, RemoteConfig, Scope, Server, Severity, TransportConfig, read_server};
 
 use super::{Machine, list};
 
@@ -32,7 +32,7 @@ fn an_exclusive_organisation_shuts_everybody_out_and_says_so() {
         assert_eq!(ready(&machine), ["own"]);
         assert_eq!(machine.list().matches("refused").count(), 4, "{}", machine.list());
         let loaded = machine.load();
-        let Standing::Refused(reason) = &loaded.find("a").unwrap().standing else { panic!() };
+        let Eligibility::Refused(reason) = &loaded.find("a").unwrap().standing else { panic!() };
         assert_eq!(machine.anonymous(reason), "the organisation allows only its own servers (managed.json)");
         assert!(
             machine
@@ -168,9 +168,13 @@ fn what_is_denied_by_address_is_denied_however_it_is_written() {
         "http://2130706433/x",
         "https://fine.example/%2e%2e/mcp",
     ] {
-        let remote =
-            Remote { url: url.into(), headers: Vec::new(), headers_helper: None, oauth: OAuthSettings::default() };
-        let server = Server::new("new".parse().unwrap(), Scope::Dynamic, Reach::Http(remote));
+        let remote = RemoteConfig {
+            url: url.into(),
+            headers: Vec::new(),
+            headers_helper: None,
+            oauth: OAuthSettings::default(),
+        };
+        let server = Server::new("new".parse().unwrap(), Scope::Dynamic, TransportConfig::Http(remote));
         assert!(rules.permits(&server).is_err(), "{url}");
     }
 }

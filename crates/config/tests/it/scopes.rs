@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use insta::assert_snapshot;
 use proptest::prelude::*;
 use wharf_config::{
-    Approvals, DisabledBy, Launch, OAuthSettings, Reach, Remote, Scope, Server, Severity, Sources, Standing, Variables,
-    cloud_allowed, load,
+    Approvals, DisabledBy, Eligibility, OAuthSettings, RemoteConfig, Scope, Server, Severity, Sources, StdioConfig,
+    TransportConfig, Variables, cloud_allowed, load,
 };
 use wharf_protocol::Secret;
 
@@ -27,8 +27,9 @@ fn everywhere() -> Machine {
 }
 
 fn remote(name: &str, url: &str) -> Server {
-    let remote = Remote { url: url.into(), headers: Vec::new(), headers_helper: None, oauth: OAuthSettings::default() };
-    Server::new(name.parse().unwrap(), Scope::Dynamic, Reach::Http(remote))
+    let remote =
+        RemoteConfig { url: url.into(), headers: Vec::new(), headers_helper: None, oauth: OAuthSettings::default() };
+    Server::new(name.parse().unwrap(), Scope::Dynamic, TransportConfig::Http(remote))
 }
 
 fn winner(machine: &Machine) -> Scope {
@@ -165,8 +166,8 @@ fn servers_are_switched_off_and_on_by_lists() {
         .user(r#"{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b", "enabled": false}, "c": {"command": "c"}}, "disabledServers": ["b", "c"]}"#);
     assert_eq!(machine.list(), "user a disabled\nuser b ready\nuser c disabled");
     let by = |name: &str| machine.load().find(name).unwrap().standing.clone();
-    assert_eq!(by("a"), Standing::Disabled(DisabledBy::List(Scope::Local)));
-    assert_eq!(by("c"), Standing::Disabled(DisabledBy::List(Scope::User)));
+    assert_eq!(by("a"), Eligibility::Disabled(DisabledBy::List(Scope::Local)));
+    assert_eq!(by("c"), Eligibility::Disabled(DisabledBy::List(Scope::User)));
     assert_snapshot!(machine.problems(Severity::Note), @"note: local.json:1: disabledServers[1]: there is no server `ghost`");
 }
 
@@ -192,7 +193,7 @@ fn policy_and_hooks_are_handed_on_from_people_and_never_from_projects() {
     let text = r#"{"policy": {"a": 1}, "hooks": [], "cloud": "https://provider.example"}"#;
     let machine = Machine::new().user(text).enterprise(text).project(text);
     let loaded = machine.load();
-    let scopes = |settings: &[wharf_config::Setting]| settings.iter().map(|found| found.scope).collect::<Vec<_>>();
+    let scopes = |settings: &[wharf_config::RawSetting]| settings.iter().map(|found| found.scope).collect::<Vec<_>>();
     for settings in [&loaded.policy, &loaded.hooks, &loaded.cloud] {
         assert_eq!(scopes(settings), [Scope::Enterprise, Scope::User]);
     }
@@ -210,11 +211,11 @@ fn servers() -> impl Strategy<Value = Vec<Server>> {
         (0..3u8, 0..2u8).prop_map(|(host, key)| {
             let headers = vec![("K".to_owned(), Secret::new(key.to_string()))];
             let url = format!("https://h{host}.example{}", if key == 0 { "" } else { "/" });
-            Reach::Http(Remote { url, headers, headers_helper: None, oauth: OAuthSettings::default() })
+            TransportConfig::Http(RemoteConfig { url, headers, headers_helper: None, oauth: OAuthSettings::default() })
         }),
         (0..3u8).prop_map(|arg| {
             let args = vec![arg.to_string()];
-            Reach::Stdio(Launch { command: "x".into(), args, env: BTreeMap::new(), cwd: None })
+            TransportConfig::Stdio(StdioConfig { command: "x".into(), args, env: BTreeMap::new(), cwd: None })
         }),
     ];
     let server = (0..4u8, reach)
@@ -226,10 +227,10 @@ fn text_of(servers: &[Server]) -> String {
     let mut entries = serde_json::Map::new();
     for server in servers {
         let entry = match &server.reach {
-            Reach::Http(remote) => {
+            TransportConfig::Http(remote) => {
                 serde_json::json!({"url": remote.url, "headers": {"K": remote.headers[0].1.expose()}})
             }
-            Reach::Stdio(launch) => serde_json::json!({"command": launch.command, "args": launch.args}),
+            TransportConfig::Stdio(launch) => serde_json::json!({"command": launch.command, "args": launch.args}),
             _ => unreachable!("only these are made"),
         };
         entries.insert(server.name.to_string(), entry);
@@ -255,7 +256,7 @@ proptest! {
             }
         }
         for found in &loaded.servers {
-            if let Standing::Shadowed { by } = found.standing {
+            if let Eligibility::Shadowed { by } = found.standing {
                 prop_assert!(by <= found.server.scope);
             } else {
                 let higher = loaded.servers.iter().any(|other| other.server.name == found.server.name && other.server.scope < found.server.scope);

@@ -8,7 +8,7 @@ use wharf_protocol::cut;
 
 use super::nearest;
 use wharf_config::ToolChoice;
-use wharf_config::{Named, Pattern};
+use wharf_config::{Pattern, ToolNames};
 
 /// The longest description or instructions, in Unicode scalar values, with the mark of a cut.
 pub(crate) const LONGEST: usize = 2048;
@@ -35,7 +35,7 @@ impl<'a> Wanted<'a> {
         Self { written, pattern: Cow::Owned(Pattern::new(written)), fitted: false }
     }
 
-    fn fits(&mut self, named: &Named<'_>) -> bool {
+    fn fits(&mut self, named: &ToolNames<'_>) -> bool {
         let fits = self.pattern.fits_tool(named);
         self.fitted |= fits;
         fits
@@ -53,7 +53,7 @@ impl<'a> Chooser<'a> {
     }
 
     /// Whether a tool is used: among the allowed first, and not among the rejected then.
-    pub(super) fn takes(&mut self, named: &Named<'_>) -> bool {
+    pub(super) fn takes(&mut self, named: &ToolNames<'_>) -> bool {
         // Each is tried, so that those that fit nothing can be told.
         let any = |all: &mut Vec<Wanted<'_>>| all.iter_mut().fold(false, |any, wanted| wanted.fits(named) | any);
         let allowed = self.allowed.as_mut().is_none_or(any);
@@ -62,7 +62,7 @@ impl<'a> Chooser<'a> {
     }
 
     /// Other words for a tool.
-    pub(super) fn description(&mut self, named: &Named<'_>) -> Option<&'a str> {
+    pub(super) fn description(&mut self, named: &ToolNames<'_>) -> Option<&'a str> {
         let mut found = None;
         for (wanted, words) in &mut self.descriptions {
             if wanted.fits(named) {

@@ -7,13 +7,13 @@ use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use wharf_client::{Fault, Schema};
-use wharf_protocol::{Fields, Hints, Json, Offered, ServerName, Tool};
+use wharf_client::{Schema, SchemaViolation};
+use wharf_protocol::{Fields, Hints, Json, ServerName, Tool, ToolDefinition};
 
 use super::Callee;
 use super::shelf::without;
 use crate::Settings;
-use wharf_config::Named;
+use wharf_config::ToolNames;
 
 /// The most characters a tool may ask for its own outputs.
 const MOST_CHARACTERS: usize = 500_000;
@@ -73,8 +73,8 @@ pub(crate) struct Fitted<'a> {
 
 impl Entry {
     /// The tool as a model is shown it.
-    pub fn offered(&self) -> Offered {
-        Offered {
+    pub fn offered(&self) -> ToolDefinition {
+        ToolDefinition {
             name: Arc::clone(&self.name),
             description: Arc::clone(&self.description),
             input_schema: self.input_schema.clone(),
@@ -83,8 +83,8 @@ impl Entry {
     }
 
     /// The names that patterns are compared with.
-    pub fn named(&self) -> Named<'_> {
-        Named { visible: &self.name, server: self.server.as_ref(), tool: &self.tool.name }
+    pub fn named(&self) -> ToolNames<'_> {
+        ToolNames { visible: &self.name, server: self.server.as_ref(), tool: &self.tool.name }
     }
 
     /// What lists of tools show.
@@ -110,7 +110,7 @@ impl Entry {
     }
 
     /// Arguments with what is always sent, checked against the tool's own schema and mended where that is all it takes.
-    pub(crate) fn fit<'a>(&self, written: &'a Json) -> Result<Fitted<'a>, Fault> {
+    pub(crate) fn fit<'a>(&self, written: &'a Json) -> Result<Fitted<'a>, SchemaViolation> {
         let (mut arguments, mut repaired) = match as_object(written) {
             Some(object) => (Cow::Owned(object), true),
             None => (Cow::Borrowed(written), false),
@@ -128,7 +128,7 @@ impl Entry {
             }
             Err(_) if !arguments.is_object() || arguments.to_value().is_err() => {
                 let message = "the arguments are no object, or one that is nested too deep".to_owned();
-                return Err(Fault { path: String::new(), message });
+                return Err(SchemaViolation { path: String::new(), message });
             }
             // The server owns its schema and checks for itself.
             Err(reason) => Some(reason.clone()),
@@ -143,12 +143,12 @@ impl Entry {
     }
 
     /// A fault quotes what it is about, and that may be what the configuration sets.
-    fn without_bound(&self, fault: Fault) -> Fault {
+    fn without_bound(&self, fault: SchemaViolation) -> SchemaViolation {
         if self.bound.is_none() {
             return fault;
         }
         let message = "what is given there, or what is missing, does not fit".to_owned();
-        Fault { message, ..fault }
+        SchemaViolation { message, ..fault }
     }
 
     /// Arguments as everybody but the tool sees them: without what the configuration sets. `None` where it sets nothing.

@@ -13,7 +13,7 @@ use super::choice::{Chooser, LONGEST, capped};
 use super::entry::{Entry, wishes};
 use super::normalise::{Normalised, normalise};
 use crate::{Scope, Settings};
-use wharf_config::{Named, Pattern};
+use wharf_config::{Pattern, ToolNames};
 use wharf_protocol::visible_name;
 
 /// What a shelf is made of.
@@ -81,7 +81,7 @@ impl Shelf {
         let mut chosen = Vec::with_capacity(tools.items.len());
         for tool in &tools.items {
             let name = visible_name(&ToolRef { server: shelf.server.clone(), tool: Arc::clone(&tool.name) });
-            if chooser.takes(&Named { visible: &name, server: Some(&shelf.server), tool: &tool.name }) {
+            if chooser.takes(&ToolNames { visible: &name, server: Some(&shelf.server), tool: &tool.name }) {
                 chosen.push((tool, name));
             }
         }
@@ -90,7 +90,7 @@ impl Shelf {
         tracing::debug!(target: "wharf::step", step = "transform", server, tools = chosen.len());
         for (tool, name) in chosen {
             let server = shelf.server.clone();
-            let named = Named { visible: &name, server: Some(&server), tool: &tool.name };
+            let named = ToolNames { visible: &name, server: Some(&server), tool: &tool.name };
             let described = chooser.description(&named);
             let bound = bindings(&settings, &named);
             let Some(input_schema) = shelf.input_schema(tool, bound.as_deref()) else { continue };
@@ -142,7 +142,7 @@ impl Shelf {
 
     fn means(&self, name: &str, tool: &Tool) -> bool {
         let visible = visible_name(&ToolRef { server: self.server.clone(), tool: Arc::clone(&tool.name) });
-        Pattern::new(name).fits_tool(&Named { visible: &visible, server: Some(&self.server), tool: &tool.name })
+        Pattern::new(name).fits_tool(&ToolNames { visible: &visible, server: Some(&self.server), tool: &tool.name })
     }
 
     /// What the model is told, shared with the tool's own words where they are not changed.
@@ -201,7 +201,7 @@ impl fmt::Display for Note {
 }
 
 /// The arguments that are always sent with a tool.
-fn bindings(settings: &Settings, named: &Named<'_>) -> Option<Arc<Map<String, Value>>> {
+fn bindings(settings: &Settings, named: &ToolNames<'_>) -> Option<Arc<Map<String, Value>>> {
     let mut all: Option<Map<String, Value>> = None;
     for (_, bound) in settings.bindings.iter().filter(|(name, _)| Pattern::new(name).fits_tool(named)) {
         all.get_or_insert_default().extend(bound.clone());

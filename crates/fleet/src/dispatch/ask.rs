@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use wharf_client::{Abilities, BoxFuture, Elicitation, ElicitationAnswer, Host, Notice, Refusal, Root};
+use wharf_client::{BoxFuture, ClientCapabilities, Elicitation, ElicitationAnswer, Host, Notification, Refusal, Root};
 use wharf_protocol::{Json, ServerName};
 
 /// Whoever is asked.
@@ -12,7 +12,7 @@ pub trait Asker: Send + Sync {
     fn ask(&self, question: Question) -> BoxFuture<'_, Answer>;
 
     /// What servers are told that they may ask for.
-    fn abilities(&self) -> Abilities;
+    fn abilities(&self) -> ClientCapabilities;
 }
 
 /// One question.
@@ -117,8 +117,8 @@ impl Asker for NoAsker {
         Box::pin(std::future::ready(answer))
     }
 
-    fn abilities(&self) -> Abilities {
-        Abilities::default()
+    fn abilities(&self) -> ClientCapabilities {
+        ClientCapabilities::default()
     }
 }
 
@@ -127,11 +127,15 @@ pub struct AskerHost {
     server: ServerName,
     asker: Arc<dyn Asker>,
     roots: Vec<Root>,
-    notice: Box<dyn Fn(Notice) + Send + Sync>,
+    notice: Box<dyn Fn(Notification) + Send + Sync>,
 }
 
 /// The host of one server's session.
-pub fn host(server: ServerName, asker: Arc<dyn Asker>, notice: impl Fn(Notice) + Send + Sync + 'static) -> AskerHost {
+pub fn host(
+    server: ServerName,
+    asker: Arc<dyn Asker>,
+    notice: impl Fn(Notification) + Send + Sync + 'static,
+) -> AskerHost {
     AskerHost { server, asker, roots: Vec::new(), notice: Box::new(notice) }
 }
 
@@ -145,7 +149,7 @@ impl AskerHost {
 }
 
 impl Host for AskerHost {
-    fn abilities(&self) -> Abilities {
+    fn abilities(&self) -> ClientCapabilities {
         let mut abilities = self.asker.abilities();
         abilities.roots |= !self.roots.is_empty();
         abilities
@@ -175,7 +179,7 @@ impl Host for AskerHost {
         Box::pin(std::future::ready(self.roots.clone()))
     }
 
-    fn notice(&self, notice: Notice) {
+    fn notice(&self, notice: Notification) {
         (self.notice)(notice);
     }
 }

@@ -1,6 +1,6 @@
 //! What a model is told when a call does not go as it meant: which tool, what is wrong, and what it can do about it.
 
-use wharf_client::{CallError, CallErrorKind, Fault};
+use wharf_client::{CallError, CallErrorKind, SchemaViolation};
 use wharf_protocol::{CallFailed, Content, Json, Tool, ToolOutput};
 
 use crate::catalog::{Catalog, Entry, Normalised, normalise};
@@ -17,7 +17,7 @@ pub(super) fn not_offered(catalog: &Catalog, name: &str) -> String {
     }
 }
 
-pub(super) fn misfit(entry: &Entry, fault: &Fault) -> String {
+pub(super) fn misfit(entry: &Entry, fault: &SchemaViolation) -> String {
     format!(
         "`{}` was not called: its arguments do not fit its schema: {fault}. Mend them and call it again. It takes: {}",
         entry.name,
@@ -25,7 +25,7 @@ pub(super) fn misfit(entry: &Entry, fault: &Fault) -> String {
     )
 }
 
-pub(super) fn rewritten_misfit(entry: &Entry, hook: &str, fault: &Fault) -> String {
+pub(super) fn rewritten_misfit(entry: &Entry, hook: &str, fault: &SchemaViolation) -> String {
     format!("`{}` was not called: the hook `{hook}` wrote arguments that do not fit its schema: {fault}.", entry.name)
 }
 

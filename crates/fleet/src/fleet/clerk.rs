@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wharf_client::{Abilities, BoxFuture, Elicitation, ElicitationAnswer, Host, Notice, Refusal, Root};
+use wharf_client::{BoxFuture, ClientCapabilities, Elicitation, ElicitationAnswer, Host, Notification, Refusal, Root};
 use wharf_protocol::Json;
 
 use super::member::Bell;
@@ -13,7 +13,7 @@ pub(super) struct Clerk {
 }
 
 impl Host for Clerk {
-    fn abilities(&self) -> Abilities {
+    fn abilities(&self) -> ClientCapabilities {
         self.host.abilities()
     }
 
@@ -29,9 +29,9 @@ impl Host for Clerk {
         self.host.roots()
     }
 
-    fn notice(&self, notice: Notice) {
+    fn notice(&self, notice: Notification) {
         // Among what was dropped may have been that the tools have changed.
-        if matches!(notice, Notice::ToolsChanged | Notice::Lagged(_)) {
+        if matches!(notice, Notification::ToolsChanged | Notification::Lagged(_)) {
             self.bell.ring();
         }
         self.host.notice(notice);

@@ -11,10 +11,9 @@ use futures_util::FutureExt as _;
 use futures_util::future::OptionFuture;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
-use wharf_auth::{Authority, Refusal, Refusals, Remembered};
+use wharf_auth::{AuthFailure, AuthFailureCache, CachedAuthFailure, TokenProvider};
 use wharf_client::{
-    AuthRequired, BoxFuture, CallError, CallErrorKind, ConnectErrorKind, Evidence, ServerInfo, Session,
-    Status as SessionStatus,
+    AuthRequired, BoxFuture, CallError, CallErrorKind, ConnectErrorKind, Evidence, ServerInfo, Session, SessionStatus,
 };
 use wharf_io::{ManageError, Managed};
 use wharf_protocol::{Fields, Listed, Tool};
@@ -24,7 +23,7 @@ use super::outfit::Outfit;
 use super::reconnection::{Reconnection, STABLE};
 use super::{Reason, State};
 use crate::catalog::Shelf;
-use wharf_config::Reach;
+use wharf_config::TransportConfig;
 
 /// How many sessions in a row may end while they are being listed.
 const SESSIONS: usize = 3;
@@ -417,7 +416,7 @@ impl Connection {
 }
 
 /// Completes when somebody has signed in, here or in another process; never where nobody does.
-async fn somebody_signs_in(authority: Option<&dyn Authority>) {
+async fn somebody_signs_in(authority: Option<&dyn TokenProvider>) {
     let Some(authority) = authority else { return std::future::pending().await };
     loop {
         tokio::time::sleep(SIGN_IN_LOOK).await;
@@ -428,7 +427,7 @@ async fn somebody_signs_in(authority: Option<&dyn Authority>) {
 }
 
 /// Where refusals are remembered, and what would be refused now.
-async fn refusable(member: &Member, outfit: &Outfit) -> Option<(Arc<Refusals>, Refusal)> {
+async fn refusable(member: &Member, outfit: &Outfit) -> Option<(Arc<AuthFailureCache>, AuthFailure)> {
     let refusals = outfit.refusals.clone()?;
     let refusal = Outfit::refusable(&member.server, member.authority.as_deref());
     let refusal = tokio::time::timeout(member.connect, refusal).await.ok()??;
@@ -436,7 +435,7 @@ async fn refusable(member: &Member, outfit: &Outfit) -> Option<(Arc<Refusals>, R
 }
 
 /// What is said of a server that is not asked, because it has just refused us.
-fn refused(member: &Member, Remembered { status, ago, left }: Remembered) -> CallError {
+fn refused(member: &Member, CachedAuthFailure { status, ago, left }: CachedAuthFailure) -> CallError {
     let ago = match ago.as_secs() {
         seconds @ ..60 => format!("{seconds} s"),
         seconds => format!("{} min", seconds / 60),
@@ -453,7 +452,7 @@ async fn start(member: &Member, outfit: &Outfit, managed: Option<Managed>) -> (O
     let managed = match (managed, &member.server.reach) {
         // One that has died meanwhile is no use to anybody.
         (Some(running), _) if running.exited().now_or_never().is_none() => Some(running),
-        (_, Reach::Managed(manage)) => {
+        (_, TransportConfig::Managed(manage)) => {
             match Managed::start(outfit.managed(member.server.name.as_str(), manage)).await {
                 Ok(managed) => Some(managed),
                 Err(error) => {

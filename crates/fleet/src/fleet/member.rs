@@ -11,7 +11,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
-use wharf_auth::Authority;
+use wharf_auth::TokenProvider;
 use wharf_client::{
     BoxFuture, CallError, CallErrorKind, CallOptions, ConnectErrorKind, Evidence, OnLoss, Outcome, ServerInfo, Session,
 };
@@ -51,7 +51,7 @@ pub(super) struct Member {
     settings: Arc<Settings>,
     pub(super) session: Session,
     /// Who signs in to it, if anybody does.
-    pub(super) authority: Option<Arc<dyn Authority>>,
+    pub(super) authority: Option<Arc<dyn TokenProvider>>,
     pub(super) status: watch::Sender<Status>,
     pub(super) orders: mpsc::Sender<Order>,
     /// The server said that its tools are others now, or it may have others after a new start.
@@ -286,7 +286,7 @@ impl Member {
 pub(super) struct MemberParts {
     pub(super) server: Arc<Server>,
     pub(super) session: Session,
-    pub(super) authority: Option<Arc<dyn Authority>>,
+    pub(super) authority: Option<Arc<dyn TokenProvider>>,
     pub(super) bell: Arc<Bell>,
     pub(super) connect: Duration,
     pub(super) total: Option<Duration>,

@@ -4,18 +4,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use wharf_auth::{Authority, Refusal, Refusals};
+use wharf_auth::{AuthFailure, AuthFailureCache, TokenProvider};
 use wharf_client::{HeaderCommand, Http, HttpSse, OpenError, RemoteOptions, Stdio, Transport, WebSocket};
 use wharf_io::{ChildSpec, Environment, GroupWatcher, HttpSettings, ManagedSpec};
 use wharf_protocol::Secret;
 
-use wharf_config::{Launch, Manage, OAuthSettings, Reach, Remote, Server};
+use wharf_config::{ManagedConfig, OAuthSettings, RemoteConfig, Server, StdioConfig, TransportConfig};
 
 /// Tells how connections to an address are made, within a time.
 pub type Network = Arc<dyn Fn(&str, Duration) -> Result<HttpSettings, String> + Send + Sync>;
 
 /// Tells who signs in to the server at an address, with what its entry says about that; `None` if nobody does.
-pub type SignIns = Arc<dyn Fn(&str, &OAuthSettings) -> Option<Arc<dyn Authority>> + Send + Sync>;
+pub type SignIns = Arc<dyn Fn(&str, &OAuthSettings) -> Option<Arc<dyn TokenProvider>> + Send + Sync>;
 
 /// Everything servers get from the host.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ pub struct Outfit {
     /// Who signs in to servers at an address; nobody if absent.
     pub sign_ins: Option<SignIns>,
     /// Who was refused where a short while ago, and is not to try again so soon; nobody remembers if absent.
-    pub refusals: Option<Arc<Refusals>>,
+    pub refusals: Option<Arc<AuthFailureCache>>,
     /// Where processes run that are not told where.
     pub directory: Option<PathBuf>,
     /// Where the output of managed servers goes that is not told where.
@@ -56,7 +56,7 @@ impl Outfit {
         &self,
         server: &Server,
         connect: Duration,
-        authority: Option<Arc<dyn Authority>>,
+        authority: Option<Arc<dyn TokenProvider>>,
     ) -> Arc<dyn Transport> {
         match self.try_transport(&server.reach, connect, authority) {
             Ok(transport) => transport,
@@ -69,33 +69,34 @@ impl Outfit {
 
     fn try_transport(
         &self,
-        reach: &Reach,
+        reach: &TransportConfig,
         connect: Duration,
-        authority: Option<Arc<dyn Authority>>,
+        authority: Option<Arc<dyn TokenProvider>>,
     ) -> Result<Arc<dyn Transport>, String> {
-        let options = |remote: &Remote| Ok::<_, String>(RemoteOptions { authority, ..self.remote(remote, connect)? });
+        let options =
+            |remote: &RemoteConfig| Ok::<_, String>(RemoteOptions { authority, ..self.remote(remote, connect)? });
         Ok(match reach {
-            Reach::Stdio(launch) => Arc::new(self.stdio(launch)),
-            Reach::Http(remote) => {
+            TransportConfig::Stdio(launch) => Arc::new(self.stdio(launch)),
+            TransportConfig::Http(remote) => {
                 Arc::new(Http::new(&remote.url, options(remote)?).map_err(|error| error.to_string())?)
             }
-            Reach::Sse(remote) => {
+            TransportConfig::Sse(remote) => {
                 Arc::new(HttpSse::new(&remote.url, options(remote)?).map_err(|error| error.to_string())?)
             }
-            Reach::WebSocket(remote) => {
+            TransportConfig::WebSocket(remote) => {
                 Arc::new(WebSocket::new(&remote.url, options(remote)?).map_err(|error| error.to_string())?)
             }
-            Reach::Managed(manage) => {
+            TransportConfig::Managed(manage) => {
                 let oauth = OAuthSettings::default();
                 let headers = manage.headers.clone();
-                let remote = Remote { url: url(manage), headers, headers_helper: None, oauth };
+                let remote = RemoteConfig { url: url(manage), headers, headers_helper: None, oauth };
                 Arc::new(Http::new(&remote.url, self.remote(&remote, connect)?).map_err(|error| error.to_string())?)
             }
-            Reach::Custom(_, transport) => Arc::clone(transport),
+            TransportConfig::Custom(_, transport) => Arc::clone(transport),
         })
     }
 
-    fn stdio(&self, launch: &Launch) -> Stdio {
+    fn stdio(&self, launch: &StdioConfig) -> Stdio {
         let mut stdio = Stdio::new(&launch.command, &launch.args, self.environment_of(launch));
         if let Some(watcher) = &self.watcher {
             stdio = stdio.watched_by(Arc::clone(watcher));
@@ -106,12 +107,12 @@ impl Outfit {
         }
     }
 
-    fn environment_of(&self, launch: &Launch) -> Environment {
+    fn environment_of(&self, launch: &StdioConfig) -> Environment {
         let add = |environment: Environment, (name, value): (&String, &Secret)| environment.with(name, value.expose());
         launch.env.iter().fold(self.environment.clone(), add)
     }
 
-    fn remote(&self, remote: &Remote, connect: Duration) -> Result<RemoteOptions, String> {
+    fn remote(&self, remote: &RemoteConfig, connect: Duration) -> Result<RemoteOptions, String> {
         let headers = remote.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned()));
         let helper = remote.headers_helper.as_ref().and_then(|helper| {
             let (command, args) = helper.words.split_first()?;
@@ -129,8 +130,12 @@ impl Outfit {
 
     /// Who signs in to a server, unless what is sent to it is settled already. Nobody does to what runs as a process of
     /// ours.
-    pub(super) fn authority(&self, server: &Server) -> Option<Arc<dyn Authority>> {
-        let (Reach::Http(remote) | Reach::Sse(remote) | Reach::WebSocket(remote)) = &server.reach else { return None };
+    pub(super) fn authority(&self, server: &Server) -> Option<Arc<dyn TokenProvider>> {
+        let (TransportConfig::Http(remote) | TransportConfig::Sse(remote) | TransportConfig::WebSocket(remote)) =
+            &server.reach
+        else {
+            return None;
+        };
         let settled = remote.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
         if settled || remote.headers_helper.is_some() {
             return None;
@@ -139,8 +144,12 @@ impl Outfit {
     }
 
     /// What a server would refuse if it refused us now. Where a helper signs us in, nobody knows before.
-    pub(super) async fn refusable(server: &Server, authority: Option<&dyn Authority>) -> Option<Refusal> {
-        let (Reach::Http(remote) | Reach::Sse(remote) | Reach::WebSocket(remote)) = &server.reach else { return None };
+    pub(super) async fn refusable(server: &Server, authority: Option<&dyn TokenProvider>) -> Option<AuthFailure> {
+        let (TransportConfig::Http(remote) | TransportConfig::Sse(remote) | TransportConfig::WebSocket(remote)) =
+            &server.reach
+        else {
+            return None;
+        };
         if remote.headers_helper.is_some() {
             return None;
         }
@@ -150,11 +159,11 @@ impl Outfit {
         };
         let shown = remote.headers.iter().map(|(name, value)| format!("{name}: {}", value.expose()));
         let shown: Vec<_> = shown.chain(token.map(|token| token.expose().to_owned())).collect();
-        Some(Refusal { endpoint: remote.url.clone(), shown: shown.join("\n") })
+        Some(AuthFailure { endpoint: remote.url.clone(), shown: shown.join("\n") })
     }
 
     /// What to start for a server that is managed.
-    pub(super) fn managed(&self, name: &str, manage: &Manage) -> ManagedSpec {
+    pub(super) fn managed(&self, name: &str, manage: &ManagedConfig) -> ManagedSpec {
         let launch = &manage.launch;
         let child = ChildSpec {
             command: launch.command.clone().into(),
@@ -175,7 +184,7 @@ impl Outfit {
     }
 }
 
-fn url(manage: &Manage) -> String {
+fn url(manage: &ManagedConfig) -> String {
     let address = std::net::SocketAddr::new(manage.host, manage.port);
     format!("http://{address}{}", manage.path)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use wharf_client::{CallErrorKind, Deadline, Fault, InProcess, NoHost, Session, SessionOptions};
+use wharf_client::{CallErrorKind, Deadline, InProcess, NoHost, SchemaViolation, Session, SessionOptions};
 use wharf_fleet::catalog::{Catalog, Entry, OwnTool, Standing};
 use wharf_fleet::dispatch::{Dispatcher, Turn};
 use wharf_fleet::{Policy, Settings};
@@ -157,7 +157,7 @@ async fn a_tool_that_has_changed_is_called_only_if_the_call_still_means_the_same
 
 #[tokio::test]
 async fn what_a_server_answers_is_for_the_model_and_what_did_not_come_is_for_the_host() {
-    let fault = || Fault { path: "/n".to_owned(), message: "it is a text".to_owned() };
+    let fault = || SchemaViolation { path: "/n".to_owned(), message: "it is a text".to_owned() };
     let output = || {
         Box::new(ToolOutput::from_json(&Json::from(json!({"content": [], "structuredContent": {"n": "x"}}))).unwrap())
     };

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use wharf_client::{Abilities, BoxFuture, ElicitationAnswer, InProcess, Session, SessionOptions};
+use wharf_client::{BoxFuture, ClientCapabilities, ElicitationAnswer, InProcess, Session, SessionOptions};
 use wharf_fleet::dispatch::{Answer, Approval, Asked, Asker, Condition, Dispatcher, Policy, Question, host};
 use wharf_fleet::{Entry, Settings};
 use wharf_testkit::{Script, Scripted, Step, soon};
@@ -46,8 +46,8 @@ impl Asker for Person {
         Box::pin(async { answer })
     }
 
-    fn abilities(&self) -> Abilities {
-        Abilities { elicitation: true, sampling: true, roots: false }
+    fn abilities(&self) -> ClientCapabilities {
+        ClientCapabilities { elicitation: true, sampling: true, roots: false }
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use wharf_client::{CallOptions, InProcess, Transport};
-use wharf_config::{Launch, OAuthSettings, Reach, Remote, Scope, Server};
+use wharf_config::{OAuthSettings, RemoteConfig, Scope, Server, StdioConfig, TransportConfig};
 use wharf_fleet::{Enlisted, Entry, Fleet, FleetError, FleetOptions, Hold, State};
 use wharf_protocol::{Json, ServerName, ToolOutput};
 use wharf_testkit::{HttpScripted, Listening, Script, Scripted, Step, eventually, scripted_server};
@@ -34,7 +34,7 @@ pub(crate) fn in_memory(text: &str, server: &Scripted) -> Server {
 }
 
 pub(crate) fn custom(text: &str, transport: impl Transport) -> Server {
-    Server::new(name(text), Scope::User, Reach::Custom(text.into(), Arc::new(transport)))
+    Server::new(name(text), Scope::User, TransportConfig::Custom(text.into(), Arc::new(transport)))
 }
 
 /// A server behind a real socket.
@@ -44,9 +44,13 @@ pub(crate) async fn over_http(text: &str, server: &HttpScripted) -> (Server, Lis
 }
 
 pub(crate) fn at(text: &str, url: &str) -> Server {
-    let remote =
-        Remote { url: url.to_owned(), headers: Vec::new(), headers_helper: None, oauth: OAuthSettings::default() };
-    Server::new(name(text), Scope::User, Reach::Http(remote))
+    let remote = RemoteConfig {
+        url: url.to_owned(),
+        headers: Vec::new(),
+        headers_helper: None,
+        oauth: OAuthSettings::default(),
+    };
+    Server::new(name(text), Scope::User, TransportConfig::Http(remote))
 }
 
 /// A server in a process of its own; `$` in the script's texts stands for the folder.
@@ -55,7 +59,11 @@ pub(crate) fn child(text: &str, script: &Script, folder: &std::path::Path) -> Se
     std::fs::write(&file, serde_json::to_string(script).unwrap().replace('$', folder.to_str().unwrap())).unwrap();
     let args = [file, folder.join(format!("{text}.log"))].map(|path| path.to_str().unwrap().to_owned()).to_vec();
     let command = scripted_server().to_str().unwrap().to_owned();
-    Server::new(name(text), Scope::User, Reach::Stdio(Launch { command, args, env: [].into(), cwd: None }))
+    Server::new(
+        name(text),
+        Scope::User,
+        TransportConfig::Stdio(StdioConfig { command, args, env: [].into(), cwd: None }),
+    )
 }
 
 pub(crate) fn open(servers: impl IntoIterator<Item = Server>) -> Fleet {

@@ -19,7 +19,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tower_service::Service;
 
-use super::settings::{HttpSettings, Way};
+use super::settings::{DialTarget, HttpSettings};
 use super::tls::Tls;
 use super::{HttpError, InvalidSettings, Origin};
 
@@ -123,7 +123,7 @@ pub(super) enum Protocol {
 /// The whole way to any host.
 #[derive(Debug)]
 pub(super) struct Route {
-    way: Way,
+    way: DialTarget,
     tcp: HttpConnector<Names>,
     proxies: Matcher,
     tls: Tls,
@@ -132,8 +132,8 @@ pub(super) struct Route {
 impl Route {
     pub(super) fn new(settings: HttpSettings) -> Result<Self, InvalidSettings> {
         let names = match &settings.way {
-            Way::Tcp(names) => Names(names.clone()),
-            Way::Unix(_) | Way::Dial(_) => Names(None),
+            DialTarget::Tcp(names) => Names(names.clone()),
+            DialTarget::Unix(_) | DialTarget::Dial(_) => Names(None),
         };
         let mut tcp = HttpConnector::new_with_resolver(names);
         tcp.enforce_http(false);
@@ -165,7 +165,7 @@ impl Route {
         // What runs on this machine is not behind a proxy, whatever the variables say.
         let loopback =
             origin.host == "localhost" || origin.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-        if loopback || !matches!(self.way, Way::Tcp(_)) {
+        if loopback || !matches!(self.way, DialTarget::Tcp(_)) {
             return None;
         }
         self.proxies.intercept(&uri(origin.secure, origin)?)
@@ -187,16 +187,16 @@ impl Route {
     async fn dial(&self, origin: &Origin) -> Result<Dialed, HttpError> {
         let failed = |error: String| HttpError::Unreachable(format!("{origin} cannot be reached: {error}"));
         match &self.way {
-            Way::Tcp(_) => {
+            DialTarget::Tcp(_) => {
                 let uri = uri(false, origin).ok_or_else(|| failed("it is no host".to_owned()))?;
                 let stream = self.tcp.clone().call(uri).await.map_err(|error| failed(causes(&error)))?;
                 Ok(Dialed::new(stream.into_inner()))
             }
-            Way::Unix(path) => {
+            DialTarget::Unix(path) => {
                 let stream = tokio::net::UnixStream::connect(path).await;
                 stream.map(Dialed::new).map_err(|error| failed(format!("{}: {error}", path.display())))
             }
-            Way::Dial(dial) => {
+            DialTarget::Dial(dial) => {
                 let to = DialTo { host: origin.host.clone(), port: origin.port };
                 dial.dial(to).await.map_err(|error| failed(error.to_string()))
             }

@@ -16,7 +16,7 @@ const LONGEST_ID: usize = 4096;
 
 /// One event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Event {
+pub struct SseEvent {
     /// Its kind; `message` if it says nothing.
     pub kind: String,
     /// Its data: lines, with line feeds between them.
@@ -25,7 +25,7 @@ pub struct Event {
 
 /// Why there are no more events.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EventError {
+pub enum SseError {
     /// An event is longer than allowed.
     #[error("an event is longer than {} MiB", .0 / (1024 * 1024))]
     TooLong(usize),
@@ -36,24 +36,24 @@ pub enum EventError {
 
 /// Reads events from a body.
 #[derive(Debug)]
-pub struct Events {
+pub struct SseReader {
     body: Body,
     parser: Parser,
 }
 
-impl Events {
+impl SseReader {
     /// Events of at most so many bytes.
     pub fn new(body: Body, longest: usize) -> Self {
         Self { body, parser: Parser { longest, first: true, ..Parser::default() } }
     }
 
     /// The next event, or `None` when the stream has ended. Half an event at the end is no event.
-    pub async fn next(&mut self) -> Option<Result<Event, EventError>> {
+    pub async fn next(&mut self) -> Option<Result<SseEvent, SseError>> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
     /// The same, for polling.
-    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Event, EventError>>> {
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<SseEvent, SseError>>> {
         loop {
             match self.parser.next() {
                 Ok(Some(event)) => return Poll::Ready(Some(Ok(event))),
@@ -62,8 +62,8 @@ impl Events {
             }
             match ready!(self.body.poll_chunk(cx)) {
                 Some(Ok(chunk)) => self.parser.input = chunk,
-                Some(Err(BodyError::Broken(reason))) => return Poll::Ready(Some(Err(EventError::Broken(reason)))),
-                Some(Err(BodyError::TooLong(most))) => return Poll::Ready(Some(Err(EventError::TooLong(most)))),
+                Some(Err(BodyError::Broken(reason))) => return Poll::Ready(Some(Err(SseError::Broken(reason)))),
+                Some(Err(BodyError::TooLong(most))) => return Poll::Ready(Some(Err(SseError::TooLong(most)))),
                 None => return Poll::Ready(None),
             }
         }
@@ -99,7 +99,7 @@ struct Parser {
 
 impl Parser {
     /// An event, if the input has one; otherwise the input is used up.
-    fn next(&mut self) -> Result<Option<Event>, EventError> {
+    fn next(&mut self) -> Result<Option<SseEvent>, SseError> {
         while !self.input.is_empty() {
             if take(&mut self.after_return) && self.input[0] == b'\n' {
                 let _ = self.input.split_to(1);
@@ -108,7 +108,7 @@ impl Parser {
             let end = self.input.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
             let piece = self.input.split_to(end.unwrap_or(self.input.len()));
             if self.line.len() + self.data.len() + piece.len() > self.longest {
-                return Err(EventError::TooLong(self.longest));
+                return Err(SseError::TooLong(self.longest));
             }
             let Some(_) = end else {
                 self.line.extend_from_slice(&piece);
@@ -130,7 +130,7 @@ impl Parser {
         Ok(None)
     }
 
-    fn on_line(&mut self, line: &[u8]) -> Option<Event> {
+    fn on_line(&mut self, line: &[u8]) -> Option<SseEvent> {
         let line = if take(&mut self.first) { line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line) } else { line };
         if line.is_empty() {
             return self.event();
@@ -163,7 +163,7 @@ impl Parser {
 
     /// A blank line ends an event; one without data is none, but its id and its wish to wait count. An id counts only now:
     /// an event that is cut off has not come, and has to be asked for again.
-    fn event(&mut self) -> Option<Event> {
+    fn event(&mut self) -> Option<SseEvent> {
         if let Some(id) = self.said_id.take() {
             self.last_id = Some(id);
         }
@@ -172,7 +172,7 @@ impl Parser {
             return None;
         }
         let kind = if kind.is_empty() { "message".to_owned() } else { kind };
-        Some(Event { kind, data })
+        Some(SseEvent { kind, data })
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
         Parser { longest, first: true, ..Parser::default() }
     }
 
-    fn parse(parser: &mut Parser, chunks: &[&[u8]]) -> Result<Vec<Event>, EventError> {
+    fn parse(parser: &mut Parser, chunks: &[&[u8]]) -> Result<Vec<SseEvent>, SseError> {
         let mut events = Vec::new();
         for chunk in chunks {
             parser.input = Bytes::copy_from_slice(chunk);
@@ -198,7 +198,7 @@ mod tests {
 
     fn told(text: &str) -> Vec<String> {
         let events = parse(&mut parser(1000), &[text.as_bytes()]).unwrap();
-        let tell = |event: Event| format!("{}: {:?}", event.kind, String::from_utf8_lossy(&event.data));
+        let tell = |event: SseEvent| format!("{}: {:?}", event.kind, String::from_utf8_lossy(&event.data));
         events.into_iter().map(tell).collect()
     }
 
@@ -231,7 +231,7 @@ mod tests {
         let long = vec![b'x'; 600];
         let mut parser = parser(1000);
         assert_eq!(parse(&mut parser, &[b"data: ", &long]), Ok(Vec::new()));
-        assert_eq!(parse(&mut parser, &[&long]), Err(EventError::TooLong(1000)));
+        assert_eq!(parse(&mut parser, &[&long]), Err(SseError::TooLong(1000)));
     }
 
     proptest! {

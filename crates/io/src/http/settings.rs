@@ -17,12 +17,12 @@ pub struct HttpSettings {
     /// More certificates to trust, in PEM: the content of the file that `SSL_CERT_FILE` names.
     pub extra_ca: Option<Vec<u8>>,
     /// How a stream is made.
-    pub way: Way,
+    pub way: DialTarget,
 }
 
 /// How a stream to a host is made.
 #[derive(Clone)]
-pub enum Way {
+pub enum DialTarget {
     /// TCP, with names looked up by the system or by this.
     Tcp(Option<Arc<dyn Resolve>>),
     /// A socket in the file system, whatever the host.
@@ -76,7 +76,12 @@ impl Proxies {
 
 impl Default for HttpSettings {
     fn default() -> Self {
-        Self { connect: Duration::from_secs(30), proxies: Proxies::default(), extra_ca: None, way: Way::Tcp(None) }
+        Self {
+            connect: Duration::from_secs(30),
+            proxies: Proxies::default(),
+            extra_ca: None,
+            way: DialTarget::Tcp(None),
+        }
     }
 }
 
@@ -93,21 +98,21 @@ impl HttpSettings {
     /// With another way to look names up.
     #[must_use]
     pub fn resolving(mut self, resolve: impl Resolve) -> Self {
-        self.way = Way::Tcp(Some(Arc::new(resolve)));
+        self.way = DialTarget::Tcp(Some(Arc::new(resolve)));
         self
     }
 
     /// Over a socket in the file system.
     #[must_use]
     pub fn over_unix_socket(mut self, path: impl Into<PathBuf>) -> Self {
-        self.way = Way::Unix(path.into());
+        self.way = DialTarget::Unix(path.into());
         self
     }
 
     /// Over streams of one's own making: in memory, simulated, or anything else.
     #[must_use]
     pub fn dialing(mut self, dial: impl Dial) -> Self {
-        self.way = Way::Dial(Arc::new(dial));
+        self.way = DialTarget::Dial(Arc::new(dial));
         self
     }
 }
@@ -121,7 +126,7 @@ impl fmt::Debug for Proxies {
     }
 }
 
-impl fmt::Debug for Way {
+impl fmt::Debug for DialTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(None) => f.write_str("Tcp"),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Block, BlockKind, Returned};
+use super::{Block, BlockKind, ToolReturn};
 use crate::{Json, ToolCall, ToolOutput};
 
 /// A block with every field any kind has.
@@ -47,7 +47,7 @@ impl Serialize for Block {
                 let (id, name, input) = (Some(id.clone()), Some(name.clone()), Some(arguments.clone()));
                 ("tool_use", Written { id, name, input, ..Written::default() })
             }
-            BlockKind::ToolResult(Returned { call_id, output }) => {
+            BlockKind::ToolResult(ToolReturn { call_id, output }) => {
                 let (tool_use_id, output) = (Some(call_id.clone()), Some(output.raw.clone()));
                 ("tool_result", Written { tool_use_id, output, ..Written::default() })
             }
@@ -78,7 +78,7 @@ impl<'de> Deserialize<'de> for Block {
             "tool_result" => {
                 let output = written.output.ok_or_else(|| missing("output"))?;
                 let output = ToolOutput::from_json(&output).map_err(D::Error::custom)?;
-                BlockKind::ToolResult(Returned {
+                BlockKind::ToolResult(ToolReturn {
                     call_id: written.tool_use_id.ok_or_else(|| missing("tool_use_id"))?,
                     output,
                 })

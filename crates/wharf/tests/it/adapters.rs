@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use wharf::agent::models::{Anthropic, Dialect, Endpoint, OpenAi};
-use wharf::agent::{Agent, AgentResult, AskOptions, Limits, Model, Run, Scripted, Stop, TraceMessage};
-use wharf::config::Launch;
-use wharf::fleet::{Dispatcher, Fleet, FleetOptions, Outfit, Reach, Scope, Server, Turn as FleetTurn};
+use wharf::agent::{Agent, AgentResult, Limits, Model, ModelOptions, Run, RunEnd, Scripted, TraceMessage};
+use wharf::config::StdioConfig;
+use wharf::fleet::{Dispatcher, Fleet, FleetOptions, Outfit, Scope, Server, TransportConfig, Turn as FleetTurn};
 use wharf::{Environment, HttpClient, HttpSettings, Message, Role, Tools};
 use wharf_testkit::models::{FakeModels, ListeningModels, Turn};
 use wharf_testkit::{children_of, peers, soon};
@@ -116,8 +116,8 @@ fn open() -> Fleet {
     let root = peers();
     let at = |path: &str| root.join(".peers").join(path).to_str().unwrap().to_owned();
     let server = |name: &str, command: String, args: &[String]| {
-        let launch = Launch { command, args: args.to_vec(), env: [].into(), cwd: None };
-        Server::new(name.parse().unwrap(), Scope::User, Reach::Stdio(launch)).into()
+        let launch = StdioConfig { command, args: args.to_vec(), env: [].into(), cwd: None };
+        Server::new(name.parse().unwrap(), Scope::User, TransportConfig::Stdio(launch)).into()
     };
     let everything = at("node_modules/@modelcontextprotocol/server-everything/dist/index.js");
     let servers = [
@@ -140,12 +140,12 @@ async fn converse(adapter: Adapter, stream: bool, fleet: &Fleet) -> (AgentResult
     let (fleet, dispatcher) = (fleet.clone(), Arc::new(Dispatcher::default()));
     let turns =
         move || Arc::new(FleetTurn { catalog: fleet.catalog(), dispatcher: Arc::clone(&dispatcher) }) as Arc<dyn Tools>;
-    let options = AskOptions { stream, ..AskOptions::default() };
+    let options = ModelOptions { stream, ..ModelOptions::default() };
     let agent = Agent::new(adapter.model(&listening), Arc::new(turns)).with_options(options);
     let given = vec![Message::text(Role::System, "Use tools."), Message::text(Role::User, "What time is it there?")];
     let mut run = Run::new("s", given, Limits::default());
     let result = soon(agent.run(&mut run, std::future::pending())).await.unwrap();
-    assert_eq!((&result.stop, fake.left()), (&Stop::Completed, 0), "{adapter:?}, stream: {stream}");
+    assert_eq!((&result.stop, fake.left()), (&RunEnd::Completed, 0), "{adapter:?}, stream: {stream}");
     assert_eq!(result.final_response.as_deref(), Some(LAST_WORDS), "{adapter:?}, stream: {stream}");
     (result, fake.bodies())
 }

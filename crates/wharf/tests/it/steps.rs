@@ -10,10 +10,11 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 use wharf::agent::{
-    Agent, Answer, Ask, Capabilities, Limits, Model, ModelError, ModelErrorKind, Run, Scripted as Told, StopReason,
+    Agent, Capabilities, Limits, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse, Run, Scripted as Told,
+    StopReason,
 };
 use wharf::config::Pattern;
-use wharf::config::{Reach, Scope, Server, ToolChoice};
+use wharf::config::{Scope, Server, ToolChoice, TransportConfig};
 use wharf::fleet::{Dispatcher, Enlisted, Fleet, FleetOptions, Policy, Turn};
 use wharf::{BoxFuture, InProcess, Message, Role, Tools};
 use wharf_testkit::{Script, Scripted, eventually};
@@ -93,7 +94,7 @@ impl Model for OnceBusy {
         self.model.capabilities()
     }
 
-    fn ask<'a>(&'a self, ask: &'a Ask<'a>) -> BoxFuture<'a, Result<Answer, ModelError>> {
+    fn ask<'a>(&'a self, ask: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         if self.was_busy.swap(true, Ordering::Relaxed) {
             return self.model.ask(ask);
         }
@@ -107,7 +108,8 @@ async fn a_run_goes_through_its_steps_in_order_and_layers_work_inside_the_loop()
     let _listening = tracing::subscriber::set_default(heard.clone());
     let scripted = Scripted::new(Script::good());
     let transport = Arc::new(InProcess::new(move |stream| scripted.clone().serve(stream)));
-    let mut server = Server::new("s".parse().unwrap(), Scope::Dynamic, Reach::Custom("in-process".into(), transport));
+    let mut server =
+        Server::new("s".parse().unwrap(), Scope::Dynamic, TransportConfig::Custom("in-process".into(), transport));
     server.settings.tools = ToolChoice { allowed: Some(vec![Pattern::new("add")]), ..ToolChoice::default() };
     let fleet = Fleet::open([Enlisted::from(server)], FleetOptions::default());
     assert!(eventually(fleet.settled(Duration::from_secs(60))).await);

@@ -9,7 +9,7 @@ use super::super::ids::Ids;
 use super::super::wire::{as_object, as_written, complaint, malformed, with_field};
 use super::WIRE;
 use super::usage::Told;
-use crate::{Answer, Ask, Delta, ModelError, StopReason};
+use crate::{Delta, ModelError, ModelRequest, ModelResponse, StopReason};
 
 #[derive(Deserialize)]
 struct Document {
@@ -27,7 +27,12 @@ struct Document {
 }
 
 /// Reads an answer that came in one piece, and tells of it as of one that came in pieces.
-pub(super) fn document(endpoint: &Endpoint, model: &str, ask: &Ask<'_>, text: &str) -> Result<Answer, ModelError> {
+pub(super) fn document(
+    endpoint: &Endpoint,
+    model: &str,
+    ask: &ModelRequest<'_>,
+    text: &str,
+) -> Result<ModelResponse, ModelError> {
     let document: Document = serde_json::from_str(text).map_err(|error| malformed(endpoint, &error.to_string()))?;
     if !document.error.is_null() {
         return Err(complaint(endpoint, &serde_json::json!({ "error": document.error })));
@@ -41,7 +46,7 @@ pub(super) fn document(endpoint: &Endpoint, model: &str, ask: &Ask<'_>, text: &s
         tell(block, ask);
     }
     let stop = stop_reason(document.stop_reason.as_deref(), &blocks);
-    Ok(Answer {
+    Ok(ModelResponse {
         message: message(blocks),
         stop,
         model: document.model.filter(|model| !model.is_empty()).unwrap_or_else(|| model.to_owned()),
@@ -50,7 +55,7 @@ pub(super) fn document(endpoint: &Endpoint, model: &str, ask: &Ask<'_>, text: &s
     })
 }
 
-fn tell(block: &Block, ask: &Ask<'_>) {
+fn tell(block: &Block, ask: &ModelRequest<'_>) {
     match &block.kind {
         BlockKind::Text(text) => (ask.listener)(Delta::Text(text.clone())),
         BlockKind::Thinking { text, .. } => (ask.listener)(Delta::Thinking(text.clone())),

@@ -11,7 +11,7 @@ use wharf_protocol::{BlockKind, Json, Message, Role};
 
 use super::results::{ResultPart, result_parts};
 use super::{WIRE, wire};
-use crate::{Ask, Cache};
+use crate::{Cache, ModelRequest};
 
 /// Less is refused.
 const LEAST_THINKING: u32 = 1024;
@@ -117,7 +117,7 @@ enum Made<'a> {
 }
 
 impl<'a> Request<'a> {
-    pub(super) fn new(model: &'a str, ask: &Ask<'a>) -> Self {
+    pub(super) fn new(model: &'a str, ask: &ModelRequest<'a>) -> Self {
         let options = ask.options;
         let cache = options.cache.map(cache_control);
         let budget_tokens = options.thinking.map(|budget| budget.max(LEAST_THINKING));
@@ -151,7 +151,7 @@ fn cache_control(cache: Cache) -> CacheControl {
 
 /// The tools that are told of. A conversation in which some were used is refused without any, even if none may be used
 /// any more: then it is told of those there are, or at least of their names.
-fn tools<'a>(ask: &Ask<'a>, cache: Option<CacheControl>) -> Vec<ToolSpec<'a>> {
+fn tools<'a>(ask: &ModelRequest<'a>, cache: Option<CacheControl>) -> Vec<ToolSpec<'a>> {
     let used = || ask.messages.iter().flat_map(Message::calls).map(|call| &*call.name);
     let told = if ask.tools.is_empty() && used().next().is_some() { ask.known } else { ask.tools };
     let specs = told.iter().map(|tool| ToolSpec {

@@ -10,7 +10,7 @@ use super::super::ids::Ids;
 use super::super::wire::{Next, Piece, Stream, complaint, malformed, object_of, with_field};
 use super::answer::{block, message, stop_reason, with_id};
 use super::usage::Told;
-use crate::{Answer, Ask, Delta, ModelError};
+use crate::{Delta, ModelError, ModelRequest, ModelResponse};
 
 /// Any event. Not everybody sends everything.
 #[derive(Deserialize)]
@@ -31,7 +31,7 @@ struct Event {
 /// What has come so far.
 struct Coming<'a> {
     endpoint: &'a Endpoint,
-    ask: &'a Ask<'a>,
+    ask: &'a ModelRequest<'a>,
     ids: Ids,
     blocks: Vec<Building>,
     usage: Told,
@@ -55,9 +55,9 @@ struct Building {
 pub(super) async fn read(
     endpoint: &Endpoint,
     model: &str,
-    ask: &Ask<'_>,
+    ask: &ModelRequest<'_>,
     mut stream: Stream<'_>,
-) -> Result<Answer, ModelError> {
+) -> Result<ModelResponse, ModelError> {
     let mut coming = Coming {
         endpoint,
         ask,
@@ -162,10 +162,10 @@ impl Coming<'_> {
         }
     }
 
-    fn answer(self, model: &str) -> Answer {
+    fn answer(self, model: &str) -> ModelResponse {
         let blocks: Vec<Block> = self.blocks.into_iter().map(|building| block(building.whole())).collect();
         let stop = stop_reason(self.stop.as_deref(), &blocks);
-        Answer {
+        ModelResponse {
             message: message(blocks),
             stop,
             model: self.model.unwrap_or_else(|| model.to_owned()),

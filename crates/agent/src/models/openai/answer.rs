@@ -8,7 +8,7 @@ use super::super::ids::Ids;
 use super::super::wire::{complaint, malformed, with_field};
 use super::usage::usage;
 use super::{OpenAi, WIRE, emulated};
-use crate::{Answer, Ask, Delta, ModelError, StopReason};
+use crate::{Delta, ModelError, ModelRequest, ModelResponse, StopReason};
 
 #[derive(Deserialize)]
 struct Document {
@@ -43,7 +43,7 @@ pub(super) struct Whole {
 }
 
 /// Reads an answer that came in one piece, and tells of it as of one that came in pieces.
-pub(super) fn document(model: &OpenAi, ask: &Ask<'_>, text: &str) -> Result<Answer, ModelError> {
+pub(super) fn document(model: &OpenAi, ask: &ModelRequest<'_>, text: &str) -> Result<ModelResponse, ModelError> {
     let endpoint = &model.endpoint;
     let document: Document = serde_json::from_str(text).map_err(|error| malformed(endpoint, &error.to_string()))?;
     let choice = document.choices.and_then(|choices| choices.into_iter().next());
@@ -68,7 +68,7 @@ pub(super) fn document(model: &OpenAi, ask: &Ask<'_>, text: &str) -> Result<Answ
 }
 
 /// What an answer says.
-pub(super) fn answer(model: &OpenAi, ask: &Ask<'_>, whole: Whole) -> Result<Answer, ModelError> {
+pub(super) fn answer(model: &OpenAi, ask: &ModelRequest<'_>, whole: Whole) -> Result<ModelResponse, ModelError> {
     let Whole { mut raw, finish, id, model: named, usage: told } = whole;
     let view = raw.to_value().map_err(|error| malformed(&model.endpoint, &error.to_string()))?;
     if !view["role"].is_string() {
@@ -87,7 +87,7 @@ pub(super) fn answer(model: &OpenAi, ask: &Ask<'_>, whole: Whole) -> Result<Answ
     let calls = content.iter().any(|block| matches!(block.kind, BlockKind::ToolUse(_)));
     let stop = if refused { StopReason::Refusal } else { stop_reason(finish.as_deref(), calls) };
     let origin = Some(Origin { wire: wire.to_owned(), raw: Some(raw) });
-    Ok(Answer {
+    Ok(ModelResponse {
         message: Message { origin, ..Message::new(Role::Assistant, content) },
         stop,
         model: named.filter(|named| !named.is_empty()).unwrap_or_else(|| model.model.clone()),
@@ -96,7 +96,7 @@ pub(super) fn answer(model: &OpenAi, ask: &Ask<'_>, whole: Whole) -> Result<Answ
     })
 }
 
-fn tell(block: &Block, ask: &Ask<'_>) {
+fn tell(block: &Block, ask: &ModelRequest<'_>) {
     match &block.kind {
         BlockKind::Text(text) => (ask.listener)(Delta::Text(text.clone())),
         BlockKind::Thinking { text, .. } => (ask.listener)(Delta::Thinking(text.clone())),

@@ -11,7 +11,7 @@ use super::super::ids::Ids;
 use super::request::{Made, Spoken, Words, raw, result_text, results, show, user};
 use super::schema::ResponseFormat;
 use super::{EMULATED, OpenAi, WIRE};
-use crate::Ask;
+use crate::ModelRequest;
 
 /// What a model has to be told: not only how to call a tool but when, or a small one makes up what the tool would have said.
 const HOW: &str = "You can use tools. Answer with one JSON object and nothing else. When a tool can help, call it: \
@@ -19,7 +19,7 @@ const HOW: &str = "You can use tools. Answer with one JSON object and nothing el
     tool can help, write {\"answer\": ...}. These are the tools:";
 
 /// The form of an answer: a call of one of the tools, or the answer itself.
-pub(super) fn format(ask: &Ask<'_>) -> ResponseFormat {
+pub(super) fn format(ask: &ModelRequest<'_>) -> ResponseFormat {
     let step = |properties: Value, required: Value| json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
     let mut steps: Vec<Value> = Vec::with_capacity(ask.tools.len() + 1);
     for tool in ask.tools {
@@ -33,7 +33,7 @@ pub(super) fn format(ask: &Ask<'_>) -> ResponseFormat {
 }
 
 /// The conversation without calls and results: both are texts.
-pub(super) fn messages<'a>(model: &OpenAi, ask: &Ask<'a>) -> Vec<Spoken<'a>> {
+pub(super) fn messages<'a>(model: &OpenAi, ask: &ModelRequest<'a>) -> Vec<Spoken<'a>> {
     let mut system: Vec<String> =
         ask.messages.iter().filter(|message| message.role == Role::System).map(Message::spoken).collect();
     if !ask.tools.is_empty() {
@@ -76,7 +76,7 @@ fn tell(told: &mut String, spoken: &mut Vec<Spoken<'_>>) {
     }
 }
 
-fn described(ask: &Ask<'_>) -> String {
+fn described(ask: &ModelRequest<'_>) -> String {
     let mut words = HOW.to_owned();
     for tool in ask.tools {
         let _ = write!(words, "\n\n{}: {}\nArguments: {}", tool.name, tool.description, tool.input_schema);
@@ -99,7 +99,7 @@ fn assistant(message: &Message) -> Spoken<'_> {
 }
 
 /// Reads the texts of an answer as the step they are. What is no step is an answer: not everybody keeps to forms.
-pub(super) fn read(content: Vec<Block>, ask: &Ask<'_>) -> Vec<Block> {
+pub(super) fn read(content: Vec<Block>, ask: &ModelRequest<'_>) -> Vec<Block> {
     let mut ids = Ids::of(ask.messages);
     let step = |block: Block| match &block.kind {
         BlockKind::Text(text) => step(text, &mut ids).unwrap_or(block),

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use wharf_protocol::{Json, Message, Returned, Role};
+use wharf_protocol::{Json, Message, Role, ToolReturn};
 
 use super::super::IMAGES;
 use super::schema::ResponseFormat;
 use super::{Dialect, OpenAi, WIRE, emulated};
-use crate::{Ask, Cache};
+use crate::{Cache, ModelRequest};
 
 #[derive(Serialize)]
 pub(super) struct Request<'a> {
@@ -137,7 +137,7 @@ struct Function<'a> {
 }
 
 impl<'a> Request<'a> {
-    pub(super) fn new(model: &'a OpenAi, ask: &Ask<'a>) -> Self {
+    pub(super) fn new(model: &'a OpenAi, ask: &ModelRequest<'a>) -> Self {
         let options = ask.options;
         let emulates = model.emulate_tools;
         // An answer that is a call in the form of text is of no use before it is complete.
@@ -174,8 +174,8 @@ fn effort(budget: u32) -> &'static str {
     }
 }
 
-fn tools<'a>(ask: &Ask<'a>) -> Vec<ToolSpec<'a>> {
-    let function = |tool: &'a wharf_protocol::Offered| FunctionSpec {
+fn tools<'a>(ask: &ModelRequest<'a>) -> Vec<ToolSpec<'a>> {
+    let function = |tool: &'a wharf_protocol::ToolDefinition| FunctionSpec {
         name: &tool.name,
         description: &tool.description,
         parameters: &tool.input_schema,
@@ -263,7 +263,7 @@ pub(super) fn raw<'a>(message: &'a Message, wire: &str) -> Option<&'a Json> {
 }
 
 /// The results in a message.
-pub(super) fn results(message: &Message) -> impl Iterator<Item = &Returned> {
+pub(super) fn results(message: &Message) -> impl Iterator<Item = &ToolReturn> {
     message.content.iter().filter_map(|block| match &block.kind {
         wharf_protocol::BlockKind::ToolResult(returned) => Some(returned),
         _ => None,
@@ -271,7 +271,7 @@ pub(super) fn results(message: &Message) -> impl Iterator<Item = &Returned> {
 }
 
 /// A result as text. There is no other place here to say that it is an error.
-pub(super) fn result_text(returned: &Returned) -> String {
+pub(super) fn result_text(returned: &ToolReturn) -> String {
     let text = returned.text();
     if returned.output.is_error { format!("Error: {text}") } else { text }
 }
@@ -279,7 +279,7 @@ pub(super) fn result_text(returned: &Returned) -> String {
 impl OpenAi {
     /// The images of a result, each with words about where it comes from. Those that nobody would take are left to the
     /// words about them in the result itself.
-    pub(super) fn images(&self, returned: &Returned, shown: &mut Vec<Part>) {
+    pub(super) fn images(&self, returned: &ToolReturn, shown: &mut Vec<Part>) {
         if self.blind {
             return;
         }

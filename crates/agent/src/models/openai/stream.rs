@@ -9,7 +9,7 @@ use super::super::wire::{Next, Stream, complaint, malformed};
 use super::OpenAi;
 use super::answer::{Whole, answer, thought};
 use super::merge::merge;
-use crate::{Answer, Ask, Delta, ModelError};
+use crate::{Delta, ModelError, ModelRequest, ModelResponse};
 
 #[derive(Deserialize)]
 struct Chunk {
@@ -40,7 +40,7 @@ struct Choice {
 /// What has come so far.
 struct Coming<'a> {
     model: &'a OpenAi,
-    ask: &'a Ask<'a>,
+    ask: &'a ModelRequest<'a>,
     ids: Ids,
     message: Map<String, Value>,
     calls: Vec<Building>,
@@ -60,7 +60,11 @@ struct Building {
     begun: bool,
 }
 
-pub(super) async fn read(model: &OpenAi, ask: &Ask<'_>, mut stream: Stream<'_>) -> Result<Answer, ModelError> {
+pub(super) async fn read(
+    model: &OpenAi,
+    ask: &ModelRequest<'_>,
+    mut stream: Stream<'_>,
+) -> Result<ModelResponse, ModelError> {
     let whole = Whole { raw: Json::from(Value::Null), finish: None, id: None, model: None, usage: Value::Null };
     let ids = Ids::of(ask.messages);
     let mut coming =
@@ -176,7 +180,7 @@ impl Coming<'_> {
         })
     }
 
-    fn answer(mut self) -> Result<Answer, ModelError> {
+    fn answer(mut self) -> Result<ModelResponse, ModelError> {
         // A call of nothing is none, and would never be answered.
         let calls = self.calls.into_iter().filter(|building| building.begun);
         let calls: Vec<Value> = calls.map(|building| Value::Object(building.fields)).collect();

@@ -1,7 +1,9 @@
 //! One conversation, the same trace from every adapter, in pieces or not.
 
-use wharf_agent::{Ask, AskOptions, Delta, Limits, Model, ModelError, Run, Step, Stop, StopReason, trace_messages};
-use wharf_protocol::{Content, Message, Offered, Role, ToolOutput};
+use wharf_agent::{
+    Delta, Limits, Model, ModelError, ModelOptions, ModelRequest, Run, RunEnd, Step, StopReason, trace_messages,
+};
+use wharf_protocol::{Content, Message, Role, ToolDefinition, ToolOutput};
 use wharf_testkit::eventually;
 use wharf_testkit::models::{FakeModels, Tokens, Turn};
 
@@ -35,15 +37,16 @@ fn output(name: &str) -> ToolOutput {
 }
 
 /// Does what a run says, and answers calls in the wrong order.
-async fn drive(model: &dyn Model, run: &mut Run, options: &AskOptions) -> Result<Vec<Delta>, ModelError> {
-    let tools: Vec<Offered> = ["first", "second", "third"].map(tool).to_vec();
+async fn drive(model: &dyn Model, run: &mut Run, options: &ModelOptions) -> Result<Vec<Delta>, ModelError> {
+    let tools: Vec<ToolDefinition> = ["first", "second", "third"].map(tool).to_vec();
     let heard = std::sync::Mutex::new(Vec::new());
     let listener = |delta: Delta| heard.lock().unwrap().push(delta);
     loop {
         match run.step() {
             Step::Ask { .. } => {
                 let messages = run.messages().to_vec();
-                let ask = Ask { messages: &messages, tools: &tools, known: &tools, options, listener: &listener };
+                let ask =
+                    ModelRequest { messages: &messages, tools: &tools, known: &tools, options, listener: &listener };
                 let answer = model.ask(&ask).await?;
                 run.answered(answer, |name| tools.iter().find(|tool| &*tool.name == name).map(|tool| tool.hints));
             }
@@ -53,7 +56,7 @@ async fn drive(model: &dyn Model, run: &mut Run, options: &AskOptions) -> Result
                 }
             }
             Step::Done(stop) => {
-                assert_eq!(stop, Stop::Completed);
+                assert_eq!(stop, RunEnd::Completed);
                 return Ok(heard.into_inner().unwrap());
             }
         }
@@ -65,7 +68,7 @@ async fn trace(adapter: Adapter, stream: bool) -> (String, String) {
     let model = adapter.model(&fake);
     let given = vec![Message::text(Role::System, "Be brief."), Message::text(Role::User, "Which numbers?")];
     let mut run = Run::new("s", given, Limits::default());
-    let options = AskOptions { stream, ..AskOptions::default() };
+    let options = ModelOptions { stream, ..ModelOptions::default() };
     let deltas = eventually(drive(&*model, &mut run, &options)).await.unwrap();
     assert_eq!(fake.left(), 0);
     assert_eq!(run.model(), Some("fake-1"));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use wharf_agent::models::{Endpoint, Waits};
+use wharf_agent::models::{Endpoint, ProviderTimeouts};
 use wharf_agent::{ModelError, ModelErrorKind};
 use wharf_io::{DialTo, HttpClient, HttpSettings};
 use wharf_protocol::Secret;
@@ -108,7 +108,11 @@ async fn how_long_to_wait_is_read_from_wherever_it_stands() {
 
 #[tokio::test(start_paused = true)]
 async fn a_provider_that_says_nothing_is_left_when_its_time_is_over() {
-    let waits = Waits { head: Duration::from_secs(20), idle: Duration::from_secs(5), whole: Duration::from_secs(60) };
+    let waits = ProviderTimeouts {
+        head: Duration::from_secs(20),
+        idle: Duration::from_secs(5),
+        whole: Duration::from_secs(60),
+    };
     for adapter in ALL {
         for (fault, seconds) in [(Fault::HangBeforeHead, 20), (Fault::HangMidway, 5), (Fault::Drip, 60)] {
             for stream in [true, false] {

@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use tokio::task::JoinSet;
 use wharf_agent::models::{Anthropic, Dialect, Endpoint, OpenAi};
-use wharf_agent::{Answer, Ask, AskOptions, Delta, Model, ModelError};
+use wharf_agent::{Delta, Model, ModelError, ModelOptions, ModelRequest, ModelResponse};
 use wharf_io::{DialTo, Dialed, HttpClient, HttpSettings};
-use wharf_protocol::{Hints, Json, Message, Offered, Role, Secret};
+use wharf_protocol::{Hints, Json, Message, Role, Secret, ToolDefinition};
 use wharf_testkit::models::FakeModels;
 
 /// The key that must not be seen anywhere.
@@ -64,10 +64,10 @@ pub(crate) fn in_memory(fake: &FakeModels) -> HttpClient {
 #[derive(Default)]
 pub(crate) struct Question {
     pub(crate) messages: Vec<Message>,
-    pub(crate) tools: Vec<Offered>,
+    pub(crate) tools: Vec<ToolDefinition>,
     /// Tools that may not be called, and are only known.
-    pub(crate) known: Vec<Offered>,
-    pub(crate) options: AskOptions,
+    pub(crate) known: Vec<ToolDefinition>,
+    pub(crate) options: ModelOptions,
 }
 
 impl Question {
@@ -85,18 +85,18 @@ impl Question {
         self
     }
 
-    pub(crate) async fn ask(&self, model: &dyn Model) -> Result<(Answer, Vec<Delta>), ModelError> {
+    pub(crate) async fn ask(&self, model: &dyn Model) -> Result<(ModelResponse, Vec<Delta>), ModelError> {
         let heard = Mutex::new(Vec::new());
         let listener = |delta: Delta| heard.lock().unwrap().push(delta);
         let Self { messages, tools, known, options } = self;
         let known = if tools.is_empty() { known } else { tools };
-        let answer = model.ask(&Ask { messages, tools, known, options, listener: &listener }).await?;
+        let answer = model.ask(&ModelRequest { messages, tools, known, options, listener: &listener }).await?;
         Ok((answer, heard.into_inner().unwrap()))
     }
 }
 
-pub(crate) fn tool(name: &str) -> Offered {
-    Offered {
+pub(crate) fn tool(name: &str) -> ToolDefinition {
+    ToolDefinition {
         name: name.into(),
         description: format!("Does {name}").into(),
         input_schema: json(r#"{"type":"object","properties":{"n":{"type":"integer"}}}"#),

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use wharf_agent::models::{Dialect, OpenAi, Waits};
-use wharf_agent::{Agent, AgentResult, AskOptions, Limit, Limits, Model, Run, Stop, TraceMessage};
+use wharf_agent::models::{Dialect, OpenAi, ProviderTimeouts};
+use wharf_agent::{Agent, AgentResult, Limit, Limits, Model, ModelOptions, Run, RunEnd, TraceMessage};
 use wharf_protocol::{Message, Role, Tools};
 use wharf_testkit::eventually;
 use wharf_testkit::models::{FakeModels, Turn};
@@ -18,8 +18,8 @@ use wharf_testkit::models::{FakeModels, Turn};
 use super::kit::{ALL, Adapter, endpoint};
 use crate::kit::{Bench, Heard};
 
-const WAITS: Waits =
-    Waits { head: Duration::from_secs(20), idle: Duration::from_secs(5), whole: Duration::from_secs(60) };
+const WAITS: ProviderTimeouts =
+    ProviderTimeouts { head: Duration::from_secs(20), idle: Duration::from_secs(5), whole: Duration::from_secs(60) };
 
 /// Who is asked: an adapter, or the one that tells of tools in words.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -118,7 +118,7 @@ impl Trial {
         let heard = Arc::<Heard>::default();
         let bench = Arc::clone(&tools);
         let agent = Agent::new(model, Arc::new(move || Arc::clone(&bench) as Arc<dyn Tools>))
-            .with_options(AskOptions { stream, ..AskOptions::default() })
+            .with_options(ModelOptions { stream, ..ModelOptions::default() })
             .with_events(heard.clone());
         let given = vec![Message::text(Role::System, "Be brief."), Message::text(Role::User, "what?")];
         let (mut run, began) = (Run::new("s", given, limits), Instant::now());
@@ -164,9 +164,9 @@ impl Came {
         let unanswered = result.raw_trace.ends_with("[No final response extracted]");
         assert_eq!(unanswered, result.final_response.is_none(), "{name}: {}", result.raw_trace);
         let note = match &result.stop {
-            Stop::Limit(Limit::ModelCalls { .. }) => Some("[Note: Turn limit reached - partial response shown]"),
-            Stop::Limit(Limit::Time { .. }) => Some("[Note: Agent timed out - partial response shown]"),
-            Stop::Limit(_) => Some("[Note: Recursion limit reached - partial response shown]"),
+            RunEnd::Limit(Limit::ModelCalls { .. }) => Some("[Note: Turn limit reached - partial response shown]"),
+            RunEnd::Limit(Limit::Time { .. }) => Some("[Note: Agent timed out - partial response shown]"),
+            RunEnd::Limit(_) => Some("[Note: Recursion limit reached - partial response shown]"),
             _ => None,
         };
         let notes: Vec<&str> = result.raw_trace.lines().filter(|line| line.starts_with("[Note: ")).collect();
@@ -176,7 +176,7 @@ impl Came {
     /// It ended at this limit, with these words or none, after so many questions.
     fn expect_limit(&self, limit: &Limit, answer: Option<&str>, asked: usize) {
         let Self { name, result, fake, .. } = self;
-        assert_eq!(result.stop, Stop::Limit(limit.clone()), "{name}");
+        assert_eq!(result.stop, RunEnd::Limit(limit.clone()), "{name}");
         assert_eq!(result.limits, std::slice::from_ref(limit), "{name}");
         assert_eq!(result.final_response.as_deref(), answer, "{name}: nothing is made up");
         assert_eq!(fake.requests().len(), asked, "{name}");

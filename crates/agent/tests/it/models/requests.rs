@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use wharf_agent::models::{Dialect, OpenAi};
-use wharf_agent::{AskOptions, Cache};
+use wharf_agent::{Cache, ModelOptions};
 use wharf_protocol::{Block, BlockKind, Message, Role, ToolCall, ToolOutput};
 use wharf_testkit::eventually;
 use wharf_testkit::models::{FakeModels, Turn};
@@ -69,14 +69,14 @@ fn conversation() -> Question {
         Message::returned("call.1".into(), output(r#"{"structuredContent":{"n": 1.0}}"#)),
         Message::text(Role::User, "And?"),
     ];
-    let options = AskOptions { max_tokens: 100, ..AskOptions::default() };
+    let options = ModelOptions { max_tokens: 100, ..ModelOptions::default() };
     Question { messages, tools: vec![tool("look"), tool("leap")], options, ..Question::default() }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_conversation_on_the_messages_api() {
     let question = Question {
-        options: AskOptions { cache: Some(Cache::FiveMinutes), ..conversation().options },
+        options: ModelOptions { cache: Some(Cache::FiveMinutes), ..conversation().options },
         ..conversation()
     };
     insta::assert_snapshot!(lines(&sent(Adapter::Anthropic, &question).await), @r#"
@@ -148,7 +148,7 @@ async fn every_option_has_its_place() {
     let mut question = Question::new("?").whole();
     let schema =
         r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}"#;
-    question.options = AskOptions {
+    question.options = ModelOptions {
         max_tokens: 4000,
         temperature: Some(0.5),
         thinking: Some(5000),
@@ -243,7 +243,7 @@ async fn headers_and_paths_are_those_of_the_wire() {
 
 #[tokio::test]
 async fn who_may_call_nothing_is_still_told_of_the_tools_that_were_used_where_the_wire_wants_that() {
-    let told = async |adapter: Adapter, known: Vec<wharf_protocol::Offered>| {
+    let told = async |adapter: Adapter, known: Vec<wharf_protocol::ToolDefinition>| {
         let mut question = Question { tools: Vec::new(), known, ..conversation() };
         question.options.cache = Some(Cache::FiveMinutes);
         let sent = sent(adapter, &question).await;

@@ -70,7 +70,7 @@ pub(super) fn of(fleet: &Fleet) -> Vec<ServerCost> {
 fn of_server(fleet: &Fleet, catalog: &Catalog, server: &ServerName) -> ServerCost {
     let offered = catalog.entries().iter().zip(catalog.offered());
     let offered: Vec<_> = offered.filter(|(entry, _)| entry.server.as_ref() == Some(server)).collect();
-    let cost = |(entry, offered): &(&std::sync::Arc<Entry>, &wharf::Offered)| {
+    let cost = |(entry, offered): &(&std::sync::Arc<Entry>, &wharf::ToolDefinition)| {
         priced(&entry.tool.name, &offered.name, &offered.description, &offered.input_schema)
     };
     let mut tools: Vec<ToolCost> = offered.iter().map(cost).collect();

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use wharf::config::{Configured, Launch, Problem, Severity, Standing};
-use wharf::fleet::Reach;
+use wharf::config::{ConfiguredServer, Eligibility, Problem, Severity, StdioConfig};
+use wharf::fleet::TransportConfig;
 use wharf::fleet::{Scope, State};
 
 use super::Looked;
@@ -37,13 +37,13 @@ pub(super) fn problems(setup: &Setup, which: Which<'_>) -> Vec<Finding> {
 }
 
 /// Whether a problem only says once more that a server may not be used.
-fn is_refusal(found: &Configured, problem: &Problem) -> bool {
-    let Standing::Refused(reason) = &found.standing else { return false };
+fn is_refusal(found: &ConfiguredServer, problem: &Problem) -> bool {
+    let Eligibility::Refused(reason) = &found.standing else { return false };
     problem.server.as_deref() == Some(found.server.name.as_str()) && problem.message.ends_with(reason.as_str())
 }
 
 /// Whether a server may be used.
-pub(super) fn standing(found: &Configured, is_wanted: bool) -> Vec<Finding> {
+pub(super) fn standing(found: &ConfiguredServer, is_wanted: bool) -> Vec<Finding> {
     let name = found.server.name.as_str();
     let approve = format!("look at what it runs, and approve it: wharf approve {name}");
     let held = |message: &str| {
@@ -51,10 +51,10 @@ pub(super) fn standing(found: &Configured, is_wanted: bool) -> Vec<Finding> {
         vec![problem.mended_by(approve.clone())]
     };
     match &found.standing {
-        Standing::Ready => vec![Class::Start.fine(name, "scope", origin(found))],
-        Standing::NeedsApproval(_) => held("it belongs to this project and needs your approval; it was not started"),
-        Standing::ApprovalChanged(_) => held("it has changed since you approved it; it was not started"),
-        Standing::Disabled(by) => {
+        Eligibility::Ready => vec![Class::Start.fine(name, "scope", origin(found))],
+        Eligibility::NeedsApproval(_) => held("it belongs to this project and needs your approval; it was not started"),
+        Eligibility::ApprovalChanged(_) => held("it has changed since you approved it; it was not started"),
+        Eligibility::Disabled(by) => {
             let message = format!("it is switched off, {}; it was not started", switched_off(*by));
             let fix = can_be_switched_on(found).then(|| format!("wharf enable {name}"));
             let verdict = if is_wanted {
@@ -64,16 +64,16 @@ pub(super) fn standing(found: &Configured, is_wanted: bool) -> Vec<Finding> {
             };
             vec![verdict.mended_by(fix.filter(|_| is_wanted))]
         }
-        Standing::Refused(reason) => {
+        Eligibility::Refused(reason) => {
             let problem = Class::Start.problem(name, "scope", Exit::Usage, format!("it may not be used: {reason}"));
             vec![problem.mended_by("ask whoever looks after this machine, or remove it".to_owned())]
         }
         // The files' problems tell these.
-        Standing::Shadowed { .. } | Standing::Duplicate { .. } => Vec::new(),
+        Eligibility::Shadowed { .. } | Eligibility::Duplicate { .. } => Vec::new(),
     }
 }
 
-fn origin(found: &Configured) -> String {
+fn origin(found: &ConfiguredServer) -> String {
     let scope = found.server.scope;
     match &found.server.origin {
         Some(origin) => format!("{scope} scope, {}:{}", origin.file.display(), origin.line),
@@ -86,19 +86,19 @@ fn origin(found: &Configured) -> String {
 pub(super) fn outfit(setup: &Setup, looked: &Looked<'_>) -> Vec<Finding> {
     let server = &looked.found.server;
     match &server.reach {
-        Reach::Stdio(launch) => command(looked, launch),
-        Reach::Managed(manage) => command(looked, &manage.launch),
-        Reach::Http(remote) | Reach::Sse(remote) | Reach::WebSocket(remote) => {
+        TransportConfig::Stdio(launch) => command(looked, launch),
+        TransportConfig::Managed(manage) => command(looked, &manage.launch),
+        TransportConfig::Http(remote) | TransportConfig::Sse(remote) | TransportConfig::WebSocket(remote) => {
             let connect = server.settings.connect_timeout.unwrap_or(setup.session.deadlines.connect);
             let Err(misuse) = network::settings(connect, &remote.url) else { return Vec::new() };
             let problem = Class::Start.problem(server.name.as_str(), "network", Exit::Usage, misuse.what);
             vec![problem.mended_by(misuse.hint)]
         }
-        Reach::Custom(..) => Vec::new(),
+        TransportConfig::Custom(..) => Vec::new(),
     }
 }
 
-fn command(looked: &Looked<'_>, launch: &Launch) -> Vec<Finding> {
+fn command(looked: &Looked<'_>, launch: &StdioConfig) -> Vec<Finding> {
     let (name, command) = (looked.status.name.as_str(), launch.command.as_str());
     let environment = surroundings::shared();
     let own = launch.env.get("PATH").map(|path| path.expose().to_owned().into());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wharf::HttpClient;
-use wharf::agent::models::{Interface, InvalidModel, Made, ModelConfig, ModelSpec, Providers, Unavailable};
+use wharf::agent::models::{Interface, InvalidModel, ModelConfig, ModelSpec, Providers, ResolvedModel, Unavailable};
 use wharf::agent::{Manual, Model, Scripted};
 
 use super::Run;
@@ -59,7 +59,7 @@ pub(super) async fn model(
             if run.strict {
                 return providers.make(&spec).map_err(unavailable);
             }
-            let Made { model, instead_of } = providers.make_or_fall_back(&spec).map_err(unavailable)?;
+            let ResolvedModel { model, instead_of } = providers.make_or_fall_back(&spec).map_err(unavailable)?;
             if let Some(unavailable) = instead_of {
                 let asked = format!("{}:{}", model.interface(), model.name());
                 render::warning(&format!("{unavailable}; {asked} is asked instead"));

@@ -5,7 +5,7 @@ use std::path::Path;
 use wharf::agent::Limits;
 use wharf::agent::models::{Interface, ModelConfig, ModelSpec};
 use wharf::config::simple;
-use wharf::config::{Named, Pattern};
+use wharf::config::{Pattern, ToolNames};
 use wharf::fleet::{Catalog, Entry, Scope, Server};
 
 use super::Run;
@@ -79,7 +79,7 @@ pub(super) fn strangers(config: &ModelConfig, catalog: &Catalog) -> Vec<String> 
     let is_there = |name: &str| {
         let fits = |pattern: &Pattern, entry: &Entry| {
             let (server, tool) = (entry.server.as_ref(), &*entry.tool.name);
-            pattern.fits_tool(&Named { visible: &entry.name, server, tool })
+            pattern.fits_tool(&ToolNames { visible: &entry.name, server, tool })
         };
         Pattern::read(name).is_ok_and(|pattern| catalog.entries().iter().any(|entry| fits(&pattern, entry)))
     };

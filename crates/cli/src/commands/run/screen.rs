@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::MissedTickBehavior;
-use wharf::agent::{AgentResult, Delta, Event, EventSink, Stop};
+use wharf::agent::{AgentResult, Delta, Event, EventSink, RunEnd};
 use wharf::{Json, ToolOutput, Usage};
 
 use super::Output;
@@ -125,13 +125,13 @@ impl Screen {
         };
         self.close_line();
         match &result.stop {
-            Stop::Completed if result.final_response.is_some() => {}
-            Stop::Completed => render::error("the model ended without an answer", &[], None),
-            Stop::Refused => render::error("the model will not answer this", &[], None),
-            Stop::Truncated => {
+            RunEnd::Completed if result.final_response.is_some() => {}
+            RunEnd::Completed => render::error("the model ended without an answer", &[], None),
+            RunEnd::Refused => render::error("the model will not answer this", &[], None),
+            RunEnd::Truncated => {
                 render::warning("the answer is cut: it would have been longer than the model may answer");
             }
-            Stop::Limit(limit) => {
+            RunEnd::Limit(limit) => {
                 let more = "give more: --max-turns, --max-tool-calls, --max-tokens, --max-cost or --max-time";
                 let hint = match file.filter(|_| result.final_response.is_none()) {
                     Some(file) => format!("{more}, with --resume {}", file.display()),
@@ -139,9 +139,9 @@ impl Screen {
                 };
                 render::error(&format!("{limit} was reached"), &[], Some(&hint));
             }
-            Stop::Cancelled => {}
-            Stop::ModelFailed(error) => render::error(&error.to_string(), &[], advice(error)),
-            Stop::ToolFailed(reason) => render::error(reason, &[], None),
+            RunEnd::Cancelled => {}
+            RunEnd::ModelFailed(error) => render::error(&error.to_string(), &[], advice(error)),
+            RunEnd::ToolFailed(reason) => render::error(reason, &[], None),
         }
         if !self.quiet {
             self.line(&summary(result));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use wharf::Secret;
 use wharf::agent::cassette::{Recorder, Replay};
 use wharf::agent::models::{Interface, ModelConfig, ModelSpec};
-use wharf::agent::{Model, Turns};
+use wharf::agent::{Model, ToolSource};
 
 use super::{Run, choose};
 use crate::args::Globals;
@@ -62,7 +62,7 @@ fn open(file: &std::path::Path) -> std::io::Result<std::fs::File> {
 
 impl Tape {
     /// The tools as they go over the tape.
-    pub(super) fn turns(&self, live: Arc<dyn Turns>) -> Arc<dyn Turns> {
+    pub(super) fn turns(&self, live: Arc<dyn ToolSource>) -> Arc<dyn ToolSource> {
         match self {
             Self::None => live,
             Self::Recording(recorder) => recorder.tools(live),

@@ -13,13 +13,13 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
-use wharf_io::{BodyError, Events};
+use wharf_io::{BodyError, SseReader};
 
 use super::follow::{Classified, answers_something, classify_sole, follow, utf8};
 use super::listen::listen;
 use super::poster::{Letter, Met, Refused, is};
 use super::{FRAMES, Reached};
-use crate::transport::{Frame, Keeper, LONGEST_MESSAGE, Link, Outward, PostError, Posted, Posts, Reply};
+use crate::transport::{Frame, Link, MAX_MESSAGE_BYTES, Outward, PeerHandle, PostError, Posted, Posts, Reply};
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -128,7 +128,7 @@ impl Exchange {
             return follow(self, response.into_body(), posted.id, &spoken).await;
         }
         let (head, mut body) = response.into_parts();
-        let content = body.read_all(LONGEST_MESSAGE).await.map_err(|error| match error {
+        let content = body.read_all(MAX_MESSAGE_BYTES).await.map_err(|error| match error {
             BodyError::TooLong(_) => PostError::Malformed(error.to_string()),
             BodyError::Broken(reason) => PostError::Lost(format!("broke the connection ({reason})")),
         })?;
@@ -169,12 +169,16 @@ impl Exchange {
     }
 
     /// Opens the stream of what the server says unasked. `Ok(None)`: it may work later. `Err`: never.
-    pub(super) async fn open_stream(&self, last: Option<&HeaderValue>) -> Result<Option<Events>, String> {
+    pub(super) async fn open_stream(&self, last: Option<&HeaderValue>) -> Result<Option<SseReader>, String> {
         self.events(&self.spoken.load_full(), last).await
     }
 
     /// A stream of events, from the beginning or after `last`. `Ok(None)`: it may work later. `Err`: never.
-    pub(super) async fn events(&self, spoken: &Spoken, last: Option<&HeaderValue>) -> Result<Option<Events>, String> {
+    pub(super) async fn events(
+        &self,
+        spoken: &Spoken,
+        last: Option<&HeaderValue>,
+    ) -> Result<Option<SseReader>, String> {
         let mut own = spoken.headers.clone();
         own.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         if let Some(last) = last {
@@ -182,7 +186,7 @@ impl Exchange {
         }
         match self.reached.get_events(&own, spoken.session().is_some()).await {
             Ok(response) if is(&response, "text/event-stream") => {
-                Ok(Some(Events::new(response.into_body(), LONGEST_MESSAGE)))
+                Ok(Some(SseReader::new(response.into_body(), MAX_MESSAGE_BYTES)))
             }
             Ok(response) => Err(format!("HTTP {} without events", response.status())),
             Err(Refused::Unsent(_)) => Ok(None),
@@ -291,7 +295,7 @@ impl Posts for Exchange {
 
 struct ExchangeKeeper(Arc<Exchange>);
 
-impl Keeper for ExchangeKeeper {
+impl PeerHandle for ExchangeKeeper {
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             let mut tasks = std::mem::take(&mut *self.0.tasks());

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use tokio::time::Instant;
-use wharf_io::{Body, EventError, Events};
+use wharf_io::{Body, SseError, SseReader};
 
 use super::exchange::{Exchange, Spoken};
 use super::governor::Governor;
 use super::poster::REST;
-use crate::transport::{Frame, LONGEST_MESSAGE, PostError, Reply};
+use crate::transport::{Frame, MAX_MESSAGE_BYTES, PostError, Reply};
 use crate::wire::{Found, Message, find_id, read_shared};
 
 /// How long the end of a stream may come after its answer for the caller to wait for it: then the next call finds the
@@ -20,7 +20,7 @@ const MOMENT: Duration = Duration::from_millis(5);
 
 /// Reads the events of an answer until the answer itself comes. What comes before it, and after, goes its way.
 pub(super) async fn follow(exchange: &Exchange, body: Body, id: u64, spoken: &Spoken) -> Result<Reply, PostError> {
-    let mut events = Events::new(body, LONGEST_MESSAGE);
+    let mut events = SseReader::new(body, MAX_MESSAGE_BYTES);
     let (mut passed_on, mut last) = (false, None);
     let mut governor = Governor::hasty();
     loop {
@@ -29,8 +29,8 @@ pub(super) async fn follow(exchange: &Exchange, body: Body, id: u64, spoken: &Sp
             let event = match events.next().await {
                 Some(Ok(event)) if event.kind == "message" && !event.data.trim_ascii().is_empty() => event,
                 Some(Ok(_)) => continue,
-                Some(Err(error @ EventError::TooLong(_))) => return Err(PostError::Malformed(error.to_string())),
-                Some(Err(EventError::Broken(reason))) => break format!("broke the stream ({reason})"),
+                Some(Err(error @ SseError::TooLong(_))) => return Err(PostError::Malformed(error.to_string())),
+                Some(Err(SseError::Broken(reason))) => break format!("broke the stream ({reason})"),
                 None => break "ended the stream".to_owned(),
             };
             useful = true;
@@ -79,7 +79,7 @@ pub(super) async fn follow(exchange: &Exchange, body: Body, id: u64, spoken: &Sp
 }
 
 /// Reads what is left of a stream after its answer: usually its end, which follows at once.
-async fn finish(exchange: &Exchange, events: Events) {
+async fn finish(exchange: &Exchange, events: SseReader) {
     let mut rest = Box::pin(rest(exchange, events));
     if tokio::time::timeout(MOMENT, &mut rest).await.is_err() {
         exchange.spawn(rest_in_time(rest));
@@ -87,7 +87,7 @@ async fn finish(exchange: &Exchange, events: Events) {
 }
 
 /// Passes on whatever else a stream says.
-fn rest(exchange: &Exchange, mut events: Events) -> impl Future<Output = ()> + Send + 'static {
+fn rest(exchange: &Exchange, mut events: SseReader) -> impl Future<Output = ()> + Send + 'static {
     let frames = exchange.frames();
     async move {
         while let Some(Ok(event)) = events.next().await {

@@ -14,7 +14,7 @@ use wharf_protocol::Secret;
 use super::{InvalidRemote, header};
 use crate::AuthRequired;
 use crate::transport::{OpenError, PostError};
-use wharf_auth::{Authority, OAuthError};
+use wharf_auth::{OAuthError, TokenProvider};
 
 /// How long the helper may take.
 const HELPER_LIMIT: Duration = Duration::from_secs(10);
@@ -57,7 +57,7 @@ pub struct HeaderCommand {
 pub(in crate::transport) struct Headers {
     fixed: Arc<HeaderMap>,
     helped: Option<Arc<Helped>>,
-    authority: Option<Arc<dyn Authority>>,
+    authority: Option<Arc<dyn TokenProvider>>,
 }
 
 /// Which headers a request had, for [`Headers::refresh`].
@@ -123,7 +123,7 @@ impl Headers {
     pub(super) fn new(
         fixed: &[(String, String)],
         helper: Option<HeaderCommand>,
-        authority: Option<Arc<dyn Authority>>,
+        authority: Option<Arc<dyn TokenProvider>>,
     ) -> Result<Self, InvalidRemote> {
         let asked = |helper| Arc::new(Helped { helper, said: Mutex::default(), turn: Semaphore::new(1) });
         let fixed = parse(fixed)?;

@@ -12,14 +12,14 @@ use futures_util::stream;
 use http::header::ACCEPT;
 use http::{HeaderMap, HeaderValue, Uri};
 use tokio::sync::Notify;
-use wharf_io::{EventError, Events, HttpClient, same_origin_reference};
+use wharf_io::{HttpClient, SseError, SseReader, same_origin_reference};
 
 use super::poster::{Letter, MOST_IGNORED, Met, REST, Refused, is};
 use super::refusal::{Meaning, Refusal};
 use super::{InvalidRemote, Reached, Remote, RemoteOptions};
 use crate::transport::bytes::text;
 use crate::transport::{
-    Frame, Keeper, LONGEST_MESSAGE, Link, OpenError, Outward, PostError, Posted, Posts, Reply, Transport,
+    Frame, Link, MAX_MESSAGE_BYTES, OpenError, Outward, PeerHandle, PostError, Posted, Posts, Reply, Transport,
 };
 
 /// A server that speaks HTTP with server-sent events, as before 2025.
@@ -71,7 +71,7 @@ async fn open(reached: Reached) -> Result<Link, OpenError> {
         let start = start.split_whitespace().collect::<Vec<_>>().join(" ");
         return Err(OpenError::Other(format!("there is no stream of events at {}: {start}", reached.url.path())));
     }
-    let mut events = Events::new(response.into_body(), LONGEST_MESSAGE);
+    let mut events = SseReader::new(response.into_body(), MAX_MESSAGE_BYTES);
     let endpoint = loop {
         match events.next().await {
             Some(Ok(event)) if event.kind == "endpoint" => break String::from_utf8_lossy(&event.data).into_owned(),
@@ -97,13 +97,13 @@ async fn open(reached: Reached) -> Result<Link, OpenError> {
     Ok(Link { incoming: Box::pin(incoming), outward: Outward::Posts(Arc::new(posts)), keeper })
 }
 
-async fn frame(events: &mut Events) -> Option<io::Result<Frame>> {
+async fn frame(events: &mut SseReader) -> Option<io::Result<Frame>> {
     loop {
         return match events.next().await? {
             Ok(event) if event.kind != "message" => continue,
             Ok(event) => Some(Ok(text(event.data))),
-            Err(EventError::Broken(reason)) => Some(Err(io::Error::other(reason))),
-            Err(error @ EventError::TooLong(_)) => Some(Err(io::Error::other(error.to_string()))),
+            Err(SseError::Broken(reason)) => Some(Err(io::Error::other(reason))),
+            Err(error @ SseError::TooLong(_)) => Some(Err(io::Error::other(error.to_string()))),
         };
     }
 }
@@ -170,7 +170,7 @@ struct LegacyKeeper {
     over: Arc<Notify>,
 }
 
-impl Keeper for LegacyKeeper {
+impl PeerHandle for LegacyKeeper {
     fn close(&self) -> BoxFuture<'_, ()> {
         self.over.notify_one();
         self.client.let_go();

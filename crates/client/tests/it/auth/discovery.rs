@@ -1,7 +1,7 @@
 //! From a refusal to a token: who lets us in, who we are to them, and what is asked for.
 
 use serde_json::{Value, json};
-use wharf_auth::{Client, OAuthOptions};
+use wharf_auth::{OAuthOptions, RegisteredClient};
 use wharf_protocol::Secret;
 use wharf_testkit::provider::{Document, ISSUER, Manners, RESOURCE, Registers};
 
@@ -149,7 +149,7 @@ async fn a_client_that_is_known_comes_before_one_that_describes_itself_and_that_
     let described = "https://wharf.example/client.json";
     let describing =
         |manners: &mut Manners| manners.change(ISSUER, "client_id_metadata_document_supported", json!(true));
-    let known = Client::with_secret("known", Secret::new("SECRET-known"));
+    let known = RegisteredClient::with_secret("known", Secret::new("SECRET-known"));
     for (client, metadata_url, supported, expected, registered) in [
         (Some(known.clone()), Some(described), true, "known", 0),
         (None, Some(described), true, described, 0),

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
-use wharf_auth::{Account, Callback, OAuth, OAuthOptions, Visit, Visitor};
+use wharf_auth::{Account, AuthorizationFlow, AuthorizationUi, Callback, OAuth, OAuthOptions};
 use wharf_client::{BoxFuture, CallErrorKind};
 use wharf_testkit::provider::{Manners, Trouble};
 use wharf_testkit::{eventually, soon, until};
@@ -118,16 +118,16 @@ struct Browser;
 
 struct Tab(Callback);
 
-impl Visitor for Browser {
-    fn begin<'a>(&'a self, _before: Option<&'a str>) -> BoxFuture<'a, Result<Box<dyn Visit>, String>> {
+impl AuthorizationUi for Browser {
+    fn begin<'a>(&'a self, _before: Option<&'a str>) -> BoxFuture<'a, Result<Box<dyn AuthorizationFlow>, String>> {
         Box::pin(async {
             let callback = Callback::listen(None).await.map_err(|error| error.to_string())?;
-            Ok(Box::new(Tab(callback)) as Box<dyn Visit>)
+            Ok(Box::new(Tab(callback)) as Box<dyn AuthorizationFlow>)
         })
     }
 }
 
-impl Visit for Tab {
+impl AuthorizationFlow for Tab {
     fn redirect_uri(&self) -> &str {
         self.0.redirect_uri()
     }

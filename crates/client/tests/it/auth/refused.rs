@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use wharf_auth::{Client, OAuth, OAuthOptions};
+use wharf_auth::{OAuth, OAuthOptions, RegisteredClient};
 use wharf_client::{BoxFuture, CallErrorKind, ConnectErrorKind, Outcome};
 use wharf_io::{HttpSettings, Resolve};
 use wharf_protocol::Secret;
@@ -198,7 +198,7 @@ async fn a_server_that_is_not_here_leads_us_to_no_address_that_is() {
             let person = Person::default();
             let store: Arc<dyn wharf_auth::Store> = Arc::new(wharf_auth::MemoryStore::default());
             let http = HttpSettings::default().resolving(Names);
-            let visitor: Arc<dyn wharf_auth::Visitor> = Arc::new(person.clone());
+            let visitor: Arc<dyn wharf_auth::AuthorizationUi> = Arc::new(person.clone());
             let options = OAuthOptions { http, visitor: Some(visitor), ..OAuthOptions::new(store) };
             let oauth = OAuth::new("https://server.test/mcp", options).unwrap();
             let challenge = format!("Bearer resource_metadata=\"{scheme}://{host}:{port}{RESOURCE}\"");
@@ -237,7 +237,7 @@ async fn a_server_that_names_another_authorization_server_does_not_get_our_token
 
 #[tokio::test]
 async fn a_secret_goes_to_no_other_authorization_server_than_the_first() {
-    let known = Client::with_secret("known", Secret::new("SECRET-known"));
+    let known = RegisteredClient::with_secret("known", Secret::new("SECRET-known"));
     let (scene, evil, told) = turned(|scene| OAuthOptions { client: Some(known), ..scene.options() }).await;
     assert!(told.contains("the client's secret belongs to"), "{told}");
     assert!(evil.requests_to("/token").is_empty() && evil.requests_to("/authorize").is_empty());

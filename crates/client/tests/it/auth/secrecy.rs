@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
-use wharf_auth::{Account, Client, FileStore, OAuthOptions};
+use wharf_auth::{Account, FileStore, OAuthOptions, RegisteredClient};
 use wharf_protocol::Secret;
 use wharf_testkit::provider::{Registers, Trouble};
 
@@ -78,7 +78,7 @@ async fn nothing_that_can_be_read_has_a_secret_in_it() {
         look(&session).await.unwrap();
         scene.provider.revoke_all();
         scene.provider.know("known", Some("SECRET-of another"), method);
-        let client = Some(Client::with_secret("known", Secret::new("SECRET-known")));
+        let client = Some(RegisteredClient::with_secret("known", Secret::new("SECRET-known")));
         let error = look(&scene.session_with(OAuthOptions { client, ..scene.options() })).await.unwrap_err();
         note(&(&error, error.to_string()));
         let said = said.0.lock().unwrap();
@@ -93,10 +93,10 @@ async fn nothing_that_can_be_read_has_a_secret_in_it() {
 #[tokio::test]
 async fn what_a_provider_quotes_does_not_get_into_errors() {
     let scene = Scene::with(|manners| manners.quotes = true).await;
-    let known = Client::with_secret("known", Secret::new("a secret/with+signs"));
+    let known = RegisteredClient::with_secret("known", Secret::new("a secret/with+signs"));
     scene.provider.know("known", Some("another"), "client_secret_post");
     for method in ["client_secret_basic", "client_secret_post"] {
-        let client = Some(Client { token_endpoint_auth_method: method.to_owned(), ..known.clone() });
+        let client = Some(RegisteredClient { token_endpoint_auth_method: method.to_owned(), ..known.clone() });
         let session = scene.session_with(OAuthOptions { client, ..scene.options() });
         let error = format!("{:?}", look(&session).await.unwrap_err());
         assert!(error.contains("invalid_client") && error.contains("grant_type"), "{error}");

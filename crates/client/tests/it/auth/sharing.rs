@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join;
-use wharf_auth::{Account, Client, FileStore, MemoryStore, OAuth, SignIn, Store, StoreError, Turn};
+use wharf_auth::{Account, FileStore, MemoryStore, OAuth, RegisteredClient, RenewalGuard, SignIn, Store, StoreError};
 use wharf_client::BoxFuture;
 use wharf_testkit::provider::{ISSUER, Trouble};
 use wharf_testkit::{soon, until};
@@ -36,11 +36,16 @@ impl Store for Full {
         self.inner.remove(account)
     }
 
-    fn client(&self, issuer: &str, profile: &str) -> BoxFuture<'_, Result<Option<Client>, StoreError>> {
+    fn client(&self, issuer: &str, profile: &str) -> BoxFuture<'_, Result<Option<RegisteredClient>, StoreError>> {
         self.inner.client(issuer, profile)
     }
 
-    fn keep_client(&self, issuer: &str, profile: &str, client: Client) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn keep_client(
+        &self,
+        issuer: &str,
+        profile: &str,
+        client: RegisteredClient,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
         self.inner.keep_client(issuer, profile, client)
     }
 
@@ -48,7 +53,7 @@ impl Store for Full {
         self.inner.forget_client(issuer, profile)
     }
 
-    fn turn(&self, account: &Account) -> BoxFuture<'_, Result<Turn, StoreError>> {
+    fn turn(&self, account: &Account) -> BoxFuture<'_, Result<RenewalGuard, StoreError>> {
         self.inner.turn(account)
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use wharf_client::{CallOptions, LogLevel, Notice, SessionOptions, TraceContext};
+use wharf_client::{CallOptions, LogLevel, Notification, SessionOptions, TraceContext};
 use wharf_testkit::{children_of, soon, until};
 
 use super::{Peer, Person, Sdk, closes, expected_of_every_peer};
@@ -54,7 +54,7 @@ async fn the_server_says_who_it_is_and_is_told_who_we_are(peer: Peer) {
         (&said["traceparent"], &said["tracestate"], &said["baggage"]),
         (&json!(parent), &json!("a=1"), &json!("b=2"))
     );
-    assert_eq!(person.times(|notice| matches!(notice, Notice::Log { .. })), 0);
+    assert_eq!(person.times(|notice| matches!(notice, Notification::Log { .. })), 0);
 
     soon(session.set_log_level(LogLevel::Info)).await.unwrap();
     let said = meta(CallOptions::default()).await;
@@ -63,13 +63,13 @@ async fn the_server_says_who_it_is_and_is_told_who_we_are(peer: Peer) {
     let logged = |wanted: LogLevel, words: &str| {
         let data = json!(words).to_string();
         person.times(|notice| {
-            matches!(notice, Notice::Log { level: Some(level), logger: Some(logger), data: said }
+            matches!(notice, Notification::Log { level: Some(level), logger: Some(logger), data: said }
                 if *level == wanted && logger == "peer" && said.as_str() == data)
         })
     };
     until(async || logged(LogLevel::Info, "a line of info") == 1 && logged(LogLevel::Error, "a line of error") == 1)
         .await;
-    assert_eq!(person.times(|notice| matches!(notice, Notice::Log { .. })), 2);
+    assert_eq!(person.times(|notice| matches!(notice, Notification::Log { .. })), 2);
     closes(&peer, &session).await;
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use wharf_client::{
-    CallErrorKind, CallOptions, Deadline, Http, InProcess, Protocol, Session, SessionOptions, Transport,
+    CallErrorKind, CallOptions, Deadline, Http, InProcess, ProtocolMode, Session, SessionOptions, Transport,
 };
 use wharf_testkit::{Answers, HttpScripted, Script, Scripted, Step, eventually};
 
@@ -20,7 +20,7 @@ fn script() -> Script {
 }
 
 fn session(transport: impl Transport, person: &Arc<Person>) -> Session {
-    let options = SessionOptions { protocol: Protocol::Modern, ..SessionOptions::default() };
+    let options = SessionOptions { protocol: ProtocolMode::Modern, ..SessionOptions::default() };
     Session::with_shared("scripted".parse().unwrap(), Arc::new(transport), Arc::<Person>::clone(person), options)
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use wharf_client::{
-    CallErrorKind, CallOptions, Deadline, Http, Outcome, Protocol, RemoteOptions, Session, SessionOptions,
+    CallErrorKind, CallOptions, Deadline, Http, Outcome, ProtocolMode, RemoteOptions, Session, SessionOptions,
 };
 use wharf_testkit::{EvilPeer, Harm, soon};
 
@@ -82,7 +82,7 @@ async fn a_server_that_is_away_for_a_moment_does_not_end_its_tasks(peer: Peer) {
     let between = EvilPeer::before(peer.address()).await;
     let url = format!("http://{}/mcp", between.address());
     let transport = Http::new(&url, RemoteOptions::default()).unwrap();
-    let options = SessionOptions { protocol: Protocol::Modern, ..SessionOptions::default() };
+    let options = SessionOptions { protocol: ProtocolMode::Modern, ..SessionOptions::default() };
     let session = Session::with_shared("peer".parse().unwrap(), Arc::new(transport), Person::listening(), options);
     let (tell, mut begun) = tokio::sync::mpsc::unbounded_channel();
     let mut listen = |_| {

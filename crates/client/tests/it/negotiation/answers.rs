@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use futures_util::stream;
 use serde_json::json;
 use tokio::time::Instant;
-use wharf_client::{ConnectErrorKind, InProcess, Link, NoHost, Protocol, Session, Transport as _};
+use wharf_client::{ConnectErrorKind, InProcess, Link, NoHost, ProtocolMode, Session, Transport as _};
 use wharf_testkit::{Script, Scripted, Step, eventually};
 
 use super::{LEGACY, MODERN, auto, error_with, protocol, spoken, unsupported};
@@ -179,7 +179,7 @@ async fn a_server_that_answers_and_is_gone_in_the_same_moment_gets_a_fresh_conne
             Ok(Link::from_messages(incoming, outgoing))
         }
     };
-    let session = Session::new("brief".parse().unwrap(), transport, NoHost, protocol(Protocol::Auto));
+    let session = Session::new("brief".parse().unwrap(), transport, NoHost, protocol(ProtocolMode::Auto));
     assert_eq!(spoken(&session).await, LEGACY);
     assert_eq!(server.log().methods()[0], "initialize");
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::json;
 use tokio::time::Instant;
 use wharf_client::{
-    CallErrorKind, ConnectErrorKind, Http, InProcess, Memory, NoHost, Outcome, Protocol, RemoteOptions, Session,
+    CallErrorKind, ConnectErrorKind, EraCache, Http, InProcess, NoHost, Outcome, ProtocolMode, RemoteOptions, Session,
     SessionOptions, Stdio, Transport as _,
 };
 use wharf_io::Environment;
@@ -16,13 +16,13 @@ use super::{LEGACY, MODERN, Named, error_with, protocol, spoken};
 use crate::remote::{http_with, in_memory, options};
 use crate::{json, none, seconds, told};
 
-fn remembering(memory: &Arc<Memory>) -> SessionOptions {
+fn remembering(memory: &Arc<EraCache>) -> SessionOptions {
     SessionOptions { memory: Arc::clone(memory), ..SessionOptions::default() }
 }
 
 /// A memory of a server called `here` that spoke as this script does.
-async fn memory_of(script: Script) -> Arc<Memory> {
-    let memory = Arc::new(Memory::default());
+async fn memory_of(script: Script) -> Arc<EraCache> {
+    let memory = Arc::new(EraCache::default());
     spoken(&Named::new("here", script).session(remembering(&memory))).await;
     memory
 }
@@ -140,7 +140,7 @@ async fn a_server_whose_second_process_waits_for_the_first_is_greeted_there() {
 
 #[tokio::test(start_paused = true)]
 async fn the_transport_from_before_is_remembered_and_forgotten_like_anything_else() {
-    let memory = Arc::new(Memory::default());
+    let memory = Arc::new(EraCache::default());
     let at = |server: &HttpScripted| {
         let transport = Http::new("http://server.test/sse", options(in_memory(server))).unwrap();
         Session::new("remote".parse().unwrap(), transport, NoHost, remembering(&memory))
@@ -161,7 +161,7 @@ fn turncoat(refusal: impl Into<Vec<Step>>) -> HttpScripted {
 }
 
 fn over_http(server: &HttpScripted) -> Session {
-    http_with(options(in_memory(server)), NoHost, protocol(Protocol::Auto)).0
+    http_with(options(in_memory(server)), NoHost, protocol(ProtocolMode::Auto)).0
 }
 
 #[tokio::test(start_paused = true)]

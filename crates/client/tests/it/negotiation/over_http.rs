@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::json;
 use tokio::time::Instant;
-use wharf_client::{ConnectErrorKind, Http, NoHost, Protocol, Session};
+use wharf_client::{ConnectErrorKind, Http, NoHost, ProtocolMode, Session};
 use wharf_io::{DialTo, Dialed, HttpSettings};
 use wharf_testkit::{Answers, HttpScripted, Script, Stale, Step, eventually};
 
@@ -15,13 +15,13 @@ use crate::remote::{http_with, in_memory, options};
 use crate::{seconds, settle};
 
 fn auto(server: &HttpScripted) -> Session {
-    http_with(options(in_memory(server)), NoHost, protocol(Protocol::Auto)).0
+    http_with(options(in_memory(server)), NoHost, protocol(ProtocolMode::Auto)).0
 }
 
 /// A session with the server's older transport, at an address that does not say so.
 fn at_sse(server: &HttpScripted) -> Session {
     let transport = Http::new("http://server.test/sse", options(in_memory(server))).unwrap();
-    Session::new("remote".parse().unwrap(), transport, NoHost, protocol(Protocol::Auto))
+    Session::new("remote".parse().unwrap(), transport, NoHost, protocol(ProtocolMode::Auto))
 }
 
 fn status(status: u16, body: &str) -> Step {
@@ -161,7 +161,7 @@ async fn a_server_that_is_not_there_is_not_greeted() {
         counted.fetch_add(1, Ordering::Relaxed);
         std::future::ready(Err::<Dialed, _>(io::Error::from(io::ErrorKind::ConnectionRefused)))
     });
-    let (session, _) = http_with(options(http), NoHost, protocol(Protocol::Auto));
+    let (session, _) = http_with(options(http), NoHost, protocol(ProtocolMode::Auto));
     let error = eventually(session.connect()).await.unwrap_err();
     assert!(matches!(error.kind, ConnectErrorKind::Transport(_)), "{error}");
     // It may just be starting; but nobody is to blame the question for it.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use wharf_client::{NoHost, Protocol, Session, Stdio};
+use wharf_client::{NoHost, ProtocolMode, Session, Stdio};
 use wharf_io::Environment;
 use wharf_testkit::{Script, Step, WireLog, children_of, scripted_server, soon, until};
 
@@ -19,7 +19,7 @@ fn child(script: &Script) -> Child {
     std::fs::write(folder.path().join("script"), text).unwrap();
     let args = [folder.path().join("script"), folder.path().join("log")];
     let transport = Stdio::new(scripted_server(), args, Environment::default().with("PATH", "/usr/bin:/bin"));
-    Child { session: Session::new("child".parse().unwrap(), transport, NoHost, protocol(Protocol::Auto)), folder }
+    Child { session: Session::new("child".parse().unwrap(), transport, NoHost, protocol(ProtocolMode::Auto)), folder }
 }
 
 impl Child {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::json;
 use tokio::time::Instant;
 use wharf_client::{
-    CallErrorKind, ConnectErrorKind, Deadlines, InProcess, NoHost, OpenError, Protocol, Session, SessionOptions,
+    CallErrorKind, ConnectErrorKind, Deadlines, InProcess, NoHost, OpenError, ProtocolMode, Session, SessionOptions,
     Transport as _,
 };
 use wharf_testkit::{Script, Scripted, Step, eventually};
@@ -82,7 +82,7 @@ async fn who_has_not_won_is_closed() {
     ];
     for script in scripts {
         let server = Named::new("raced", script);
-        let session = server.session(protocol(Protocol::Auto));
+        let session = server.session(protocol(ProtocolMode::Auto));
         spoken(&session).await;
         tokio::time::sleep(seconds(5)).await;
         assert_eq!((server.server.connections(), server.there.load(Ordering::Relaxed)), (2, 1));
@@ -95,7 +95,7 @@ async fn a_server_of_which_there_can_be_only_one_is_greeted_where_it_is() {
     let slow = Script::good().at_start([Step::Wait(11_000)]);
     for script in [Script::good().on("server/discover", [Step::Hang]), slow] {
         let server = Named::alone(script);
-        let session = server.session(protocol(Protocol::Auto));
+        let session = server.session(protocol(ProtocolMode::Auto));
         assert_eq!(spoken(&session).await, LEGACY);
         assert_eq!((server.server.connections(), server.server.log().count("initialize")), (1, 1));
     }
@@ -106,7 +106,7 @@ async fn one_of_its_kind_that_the_question_has_put_out_is_started_again_alone() 
     let script = || Script::good().on("server/discover", [Step::Hang]);
     for put_out in [vec![Step::HangUp], vec![Step::Error(-32600, "out of order".into())]] {
         let server = Named::alone(script().once("initialize", put_out));
-        let session = server.session(protocol(Protocol::Auto));
+        let session = server.session(protocol(ProtocolMode::Auto));
         assert_eq!(spoken(&session).await, LEGACY);
         assert_eq!(server.server.connections(), 2);
     }
@@ -116,7 +116,7 @@ async fn one_of_its_kind_that_the_question_has_put_out_is_started_again_alone() 
 async fn one_of_its_kind_that_refuses_a_greeting_after_the_question_is_ended_before_the_next_is_started() {
     let script = Script::good().on("server/discover", [Step::Error(-32601, "no".into())]);
     let server = Named::alone(script.once("initialize", [Step::Error(-32600, "not the first message".into())]));
-    let session = server.session(protocol(Protocol::Auto));
+    let session = server.session(protocol(ProtocolMode::Auto));
     assert_eq!(spoken(&session).await, LEGACY);
     assert_eq!(server.server.connections(), 2);
 }
@@ -127,7 +127,7 @@ async fn a_modern_one_of_its_kind_that_is_slow_is_spoken_with_in_its_own_way() {
     let ask = [Step::Ask("elicitation/create".into(), json!({"message": "who?"})), Step::TellAnswer];
     let script = Script::modern().at_start([Step::Wait(11_000)]).any_tool("ask").on_call("ask", ask);
     let server = Named::alone(script);
-    let session = server.session(protocol(Protocol::Auto));
+    let session = server.session(protocol(ProtocolMode::Auto));
     assert_eq!(spoken(&session).await, MODERN);
     // Nobody may answer what such a server asks.
     let error = eventually(session.call("ask", &none())).await.unwrap_err();
@@ -149,7 +149,7 @@ async fn a_second_one_that_cannot_even_be_started_is_no_loss() {
             InProcess::new(move |stream| copy.clone().serve(stream)).open().await
         }
     };
-    let session = Session::new("single".parse().unwrap(), transport, NoHost, protocol(Protocol::Auto));
+    let session = Session::new("single".parse().unwrap(), transport, NoHost, protocol(ProtocolMode::Auto));
     assert_eq!(spoken(&session).await, LEGACY);
     assert_eq!(server.connections(), 1);
 }
@@ -159,7 +159,7 @@ async fn closing_and_dropping_while_two_are_asked_leave_nothing_behind() {
     for dropped in [false, true] {
         let script = Script::good().on("server/discover", [Step::Hang]).on("initialize", [Step::Hang]);
         let server = Named::new("raced", script);
-        let session = server.session(protocol(Protocol::Auto));
+        let session = server.session(protocol(ProtocolMode::Auto));
         assert!(tokio::time::timeout(seconds(4), session.connect()).await.is_err());
         assert_eq!(server.there.load(Ordering::Relaxed), 2);
         if dropped {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use wharf_client::{
-    Abilities, BoxFuture, CallErrorKind, Elicitation, ElicitationAnswer, Host, InProcess, Outcome, Session,
+    BoxFuture, CallErrorKind, ClientCapabilities, Elicitation, ElicitationAnswer, Host, InProcess, Outcome, Session,
     SessionOptions,
 };
 use wharf_testkit::{Script, Scripted, Step, eventually};
@@ -231,8 +231,8 @@ async fn closing_ends_a_call_that_waits_for_a_person_and_opens_nothing() {
 struct Sleepy;
 
 impl Host for Sleepy {
-    fn abilities(&self) -> Abilities {
-        Abilities { elicitation: true, ..Abilities::default() }
+    fn abilities(&self) -> ClientCapabilities {
+        ClientCapabilities { elicitation: true, ..ClientCapabilities::default() }
     }
 
     fn elicit(&self, _request: Elicitation) -> BoxFuture<'_, ElicitationAnswer> {

@@ -9,7 +9,7 @@ use wharf_protocol::Secret;
 
 use super::super::super::danger;
 use super::super::super::problem::Severity;
-use super::super::super::server::{Launch, Manage, Scope};
+use super::super::super::server::{ManagedConfig, Scope, StdioConfig};
 use super::super::super::text::At;
 use super::super::keys::nearest;
 use super::super::settings::{milliseconds, whole};
@@ -22,12 +22,12 @@ const PATH: &str = "/mcp";
 const STARTUP: Duration = Duration::from_secs(60);
 const SHUTDOWN: Duration = Duration::from_secs(10);
 
-pub(super) fn read<'a>(reading: &mut Reading<'a>, command_at: &At<'a>) -> Option<Launch> {
+pub(super) fn read<'a>(reading: &mut Reading<'a>, command_at: &At<'a>) -> Option<StdioConfig> {
     let command = command(reading, command_at);
     let args = args(reading);
     let env = env(reading);
     let cwd = cwd(reading);
-    let launch = Launch { command: command?, args: args?, env, cwd };
+    let launch = StdioConfig { command: command?, args: args?, env, cwd };
     unpinned(reading, command_at);
     Some(launch)
 }
@@ -170,7 +170,7 @@ fn folder_of(reading: &mut Reading<'_>, at: &At<'_>, path: &str) -> Option<PathB
 }
 
 /// A local server that listens.
-pub(super) fn managed<'a>(reading: &mut Reading<'a>, command_at: &At<'a>, at: &At<'a>) -> Option<Manage> {
+pub(super) fn managed<'a>(reading: &mut Reading<'a>, command_at: &At<'a>, at: &At<'a>) -> Option<ManagedConfig> {
     const KEYS: [&str; 6] = ["host", "port", "path", "logPath", "startupTimeout", "shutdownTimeout"];
     let launch = read(reading, command_at);
     let headers = remote::headers(reading);
@@ -192,7 +192,7 @@ pub(super) fn managed<'a>(reading: &mut Reading<'a>, command_at: &At<'a>, at: &A
     });
     let startup_timeout = milliseconds(reading, at.field("startupTimeout")).unwrap_or(STARTUP);
     let shutdown_timeout = milliseconds(reading, at.field("shutdownTimeout")).unwrap_or(SHUTDOWN);
-    Some(Manage {
+    Some(ManagedConfig {
         launch: launch?,
         host: host?,
         port: port?,

@@ -4,17 +4,17 @@ use http::{HeaderName, HeaderValue};
 use wharf_protocol::Secret;
 
 use super::super::super::address::{self, Family};
-use super::super::super::server::{HeadersHelper, Remote};
+use super::super::super::server::{HeadersHelper, RemoteConfig};
 use super::super::super::text::At;
 use super::super::{Care, Reading};
 use super::{launch, oauth};
 
-pub(super) fn read<'a>(reading: &mut Reading<'a>, at: &At<'a>, family: Family) -> Option<Remote> {
+pub(super) fn read<'a>(reading: &mut Reading<'a>, at: &At<'a>, family: Family) -> Option<RemoteConfig> {
     let url = url(reading, at, family);
     let headers = headers(reading);
     let headers_helper = helper(reading);
     let oauth = oauth::read(reading);
-    Some(Remote { url: url?, headers, headers_helper, oauth })
+    Some(RemoteConfig { url: url?, headers, headers_helper, oauth })
 }
 
 fn url<'a>(reading: &mut Reading<'a>, at: &At<'a>, family: Family) -> Option<String> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use wharf_auth::{Authority, MemoryStore, OAuth, OAuthOptions, Store, Visit, Visitor};
-use wharf_client::Abilities;
+use wharf_auth::{AuthorizationFlow, AuthorizationUi, MemoryStore, OAuth, OAuthOptions, Store, TokenProvider};
+use wharf_client::ClientCapabilities;
 use wharf_fleet::dispatch::{Answer, Approval, Asker, NoAsker, Question};
 use wharf_fleet::{Dispatcher, Fleet, FleetOptions, Outfit, Policy, Server, SignInWanted, State, Turn};
 use wharf_io::{HttpClient, HttpSettings};
@@ -22,14 +22,14 @@ struct Person {
     thinks: Duration,
 }
 
-impl Visitor for Person {
-    fn begin<'a>(&'a self, _before: Option<&'a str>) -> BoxFuture<'a, Result<Box<dyn Visit>, String>> {
-        let visit: Box<dyn Visit> = Box::new(self.clone());
+impl AuthorizationUi for Person {
+    fn begin<'a>(&'a self, _before: Option<&'a str>) -> BoxFuture<'a, Result<Box<dyn AuthorizationFlow>, String>> {
+        let visit: Box<dyn AuthorizationFlow> = Box::new(self.clone());
         Box::pin(async move { Ok(visit) })
     }
 }
 
-impl Visit for Person {
+impl AuthorizationFlow for Person {
     fn redirect_uri(&self) -> &'static str {
         "http://127.0.0.1:1/callback"
     }
@@ -58,8 +58,8 @@ impl Asker for Yes {
         Box::pin(std::future::ready(Answer::Approval(Approval::Yes)))
     }
 
-    fn abilities(&self) -> Abilities {
-        Abilities::default()
+    fn abilities(&self) -> ClientCapabilities {
+        ClientCapabilities::default()
     }
 }
 
@@ -89,7 +89,7 @@ impl Scene {
     async fn open(&self, options: FleetOptions) -> Fleet {
         let store = Arc::clone(&self.store);
         let sign_ins = move |url: &str, _: &_| {
-            Some(Arc::new(OAuth::new(url, OAuthOptions::new(Arc::clone(&store))).unwrap()) as Arc<dyn Authority>)
+            Some(Arc::new(OAuth::new(url, OAuthOptions::new(Arc::clone(&store))).unwrap()) as Arc<dyn TokenProvider>)
         };
         let outfit = Outfit { sign_ins: Some(Arc::new(sign_ins)), ..Outfit::default() };
         let fleet = Fleet::open([self.server("docs").into()], FleetOptions { outfit, ..options });
@@ -103,7 +103,7 @@ impl Scene {
         let person = self.person();
         let signs_in = move |SignInWanted { server, challenge }: SignInWanted| {
             assert_eq!(server.name.as_str(), "docs");
-            let wharf_fleet::Reach::Http(remote) = &server.reach else { panic!("{server:?}") };
+            let wharf_fleet::TransportConfig::Http(remote) = &server.reach else { panic!("{server:?}") };
             let oauth = OAuth::new(&remote.url, person.clone()).unwrap();
             Box::pin(async move {
                 assert!(challenge.unwrap().starts_with("Bearer"));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use wharf_client::{Abilities, BoxFuture};
+use wharf_client::{BoxFuture, ClientCapabilities};
 use wharf_fleet::catalog::Standing;
 use wharf_fleet::dispatch::{Answer, Approval, Asker, Question};
 use wharf_fleet::{Dispatcher, Fleet, State, Turn};
@@ -163,8 +163,8 @@ impl Asker for Slow {
         })
     }
 
-    fn abilities(&self) -> Abilities {
-        Abilities::default()
+    fn abilities(&self) -> ClientCapabilities {
+        ClientCapabilities::default()
     }
 }
 

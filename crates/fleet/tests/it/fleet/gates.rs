@@ -67,7 +67,7 @@ async fn twenty_that_cost_a_connection_are_connected_at_the_same_time() {
     let url = format!("http://{}/mcp", listening.address());
     let options = FleetOptions {
         session: wharf_client::SessionOptions {
-            protocol: wharf_client::Protocol::Legacy,
+            protocol: wharf_client::ProtocolMode::Legacy,
             ..wharf_client::SessionOptions::default()
         },
         ..FleetOptions::default()

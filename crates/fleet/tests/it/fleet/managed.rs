@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use serde_json::json;
-use wharf_config::{Launch, Manage, Reach, Scope, Server};
+use wharf_config::{ManagedConfig, Scope, Server, StdioConfig, TransportConfig};
 use wharf_fleet::{Enlisted, Fleet, FleetOptions, Outfit, State};
 use wharf_io::Environment;
 use wharf_testkit::{children_of, free_port, kill, peers, soon, until};
@@ -13,8 +13,8 @@ use super::{LONG, call, entry, name, reaches, told};
 
 fn managed(text: &str, command: &str, args: &[&str], port: u16) -> Server {
     let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-    let launch = Launch { command: command.to_owned(), args, env: [].into(), cwd: None };
-    let manage = Manage {
+    let launch = StdioConfig { command: command.to_owned(), args, env: [].into(), cwd: None };
+    let manage = ManagedConfig {
         launch,
         host: IpAddr::V4(Ipv4Addr::LOCALHOST),
         port,
@@ -24,7 +24,7 @@ fn managed(text: &str, command: &str, args: &[&str], port: u16) -> Server {
         shutdown_timeout: Duration::from_secs(5),
         headers: Vec::new(),
     };
-    Server::new(name(text), Scope::User, Reach::Managed(manage))
+    Server::new(name(text), Scope::User, TransportConfig::Managed(manage))
 }
 
 fn open(servers: Vec<Server>, logs: &std::path::Path) -> Fleet {

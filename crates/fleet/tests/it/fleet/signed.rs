@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
-use wharf_auth::{Authority, OAuthError, Refusals};
+use wharf_auth::{AuthFailureCache, OAuthError, TokenProvider};
 use wharf_client::AuthRequired;
-use wharf_config::{OAuthSettings, Remote};
-use wharf_fleet::{Enlisted, Fleet, FleetOptions, Outfit, Reach, Scope, Server, State};
+use wharf_config::{OAuthSettings, RemoteConfig};
+use wharf_fleet::{Enlisted, Fleet, FleetOptions, Outfit, Scope, Server, State, TransportConfig};
 use wharf_protocol::Secret;
 use wharf_testkit::{HttpScripted, Script, Step, soon};
 
@@ -15,7 +15,7 @@ use super::{name, over_http};
 /// Always the same token.
 struct Token;
 
-impl Authority for Token {
+impl TokenProvider for Token {
     fn token(&self) -> BoxFuture<'_, Result<(Option<Secret>, u64), OAuthError>> {
         Box::pin(async { Ok((Some(Secret::new("t0k3n")), 1)) })
     }
@@ -34,11 +34,11 @@ async fn every_transport_to_a_url_is_signed_in_to() {
     let server = HttpScripted::new(Script::good());
     let listening = server.listen().await;
     let remote =
-        |url: String| Remote { url, headers: Vec::new(), headers_helper: None, oauth: OAuthSettings::default() };
+        |url: String| RemoteConfig { url, headers: Vec::new(), headers_helper: None, oauth: OAuthSettings::default() };
     let reaches = [
-        ("http", Reach::Http(remote(listening.url()))),
-        ("sse", Reach::Sse(remote(listening.sse_url()))),
-        ("ws", Reach::WebSocket(remote(listening.ws_url()))),
+        ("http", TransportConfig::Http(remote(listening.url()))),
+        ("sse", TransportConfig::Sse(remote(listening.sse_url()))),
+        ("ws", TransportConfig::WebSocket(remote(listening.ws_url()))),
     ];
     let servers = reaches.map(|(text, reach)| Enlisted::from(Server::new(name(text), Scope::User, reach)));
     let outfit = Outfit { sign_ins: Some(Arc::new(|_, _| Some(Arc::new(Token)))), ..Outfit::default() };
@@ -54,8 +54,8 @@ async fn a_server_at_a_url_is_signed_in_to_unless_it_has_a_header_for_that() {
     let servers = [HttpScripted::new(Script::good()), HttpScripted::new(Script::good())];
     let (mut plain, _one) = over_http("plain", &servers[0]).await;
     let (mut fixed, _two) = over_http("fixed", &servers[1]).await;
-    let remote = |server: &mut Server, change: &dyn Fn(&mut Remote)| match &mut server.reach {
-        Reach::Http(remote) => change(remote),
+    let remote = |server: &mut Server, change: &dyn Fn(&mut RemoteConfig)| match &mut server.reach {
+        TransportConfig::Http(remote) => change(remote),
         _ => panic!("{server:?}"),
     };
     remote(&mut plain, &|remote| {
@@ -67,7 +67,7 @@ async fn a_server_at_a_url_is_signed_in_to_unless_it_has_a_header_for_that() {
     let sign_ins = move |url: &str, oauth: &OAuthSettings| {
         assert!(url.ends_with("/mcp"), "{url}");
         asks.lock().unwrap().push(oauth.client_id.clone());
-        Some(Arc::new(Token) as Arc<dyn Authority>)
+        Some(Arc::new(Token) as Arc<dyn TokenProvider>)
     };
     let outfit = Outfit { sign_ins: Some(Arc::new(sign_ins)), ..Outfit::default() };
     let fleet = Fleet::open([plain, fixed].map(Enlisted::from), FleetOptions { outfit, ..FleetOptions::default() });
@@ -87,7 +87,7 @@ async fn a_server_that_refused_us_is_not_asked_again_so_soon() {
     let (plain, _listening) = over_http("plain", &server).await;
     let folder = tempfile::tempdir().unwrap();
     let open = |server: &Server, file: &str| {
-        let refusals = Some(Arc::new(Refusals::kept_in(folder.path().join(file))));
+        let refusals = Some(Arc::new(AuthFailureCache::kept_in(folder.path().join(file))));
         let outfit = Outfit { refusals, ..Outfit::default() };
         Fleet::open([server.clone().into()], FleetOptions { outfit, ..FleetOptions::default() })
     };
@@ -114,7 +114,7 @@ async fn a_server_that_refused_us_is_not_asked_again_so_soon() {
 
     let asked = server.requests().len();
     let mut other = plain.clone();
-    if let Reach::Http(remote) = &mut other.reach {
+    if let TransportConfig::Http(remote) = &mut other.reach {
         remote.headers = vec![("authorization".to_owned(), Secret::new("Bearer new"))];
     }
     let third = open(&other, "refusals.json");

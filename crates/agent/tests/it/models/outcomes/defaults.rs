@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use wharf_agent::models::Dialect;
-use wharf_agent::{Limit, Stop};
+use wharf_agent::{Limit, RunEnd};
 use wharf_protocol::Outcome;
 
 use super::super::kit::{Adapter, endpoint};
@@ -42,7 +42,7 @@ async fn by_default_a_call_that_cannot_have_run_is_made_three_times_more_and_the
         }
         let tools = Arc::clone(&trial.tools);
         let came = trial.run("tool retry").await;
-        assert_eq!((&came.result.stop, came.result.final_response.as_deref()), (&Stop::Completed, Some("so be it")));
+        assert_eq!((&came.result.stop, came.result.final_response.as_deref()), (&RunEnd::Completed, Some("so be it")));
         assert_eq!(tools.log().iter().filter(|line| line.ends_with("begins")).count(), 4, "{}", came.name);
         let delays: Vec<u64> = came.events("retry").iter().map(|event| event["delay_ms"].as_u64().unwrap()).collect();
         let fits =

@@ -1,7 +1,7 @@
 //! Each fault, in the second answer of a run: for good, or once.
 
 use serde_json::json;
-use wharf_agent::{ModelErrorKind, Stop};
+use wharf_agent::{ModelErrorKind, RunEnd};
 use wharf_testkit::models::Fault;
 
 use super::{Came, Trial, Who, everybody};
@@ -100,7 +100,7 @@ async fn a_fault_that_stays_ends_the_run_with_its_kind_and_all_that_went_well_be
         let turns = [who.looks(&["a"]), fails(), fails(), fails(), fails(), fails()];
         let came = Trial::new(who, turns).streaming(stream).run(&format!("{fault:?} stays")).await;
         let Came { name, result, .. } = &came;
-        let Stop::ModelFailed(error) = &result.stop else { panic!("{name}: {:?}", result.stop) };
+        let RunEnd::ModelFailed(error) = &result.stop else { panic!("{name}: {:?}", result.stop) };
         assert_eq!(error.kind, kind, "{name}: {error}");
         assert_eq!((result.final_response.as_deref(), result.limit_reached), (None, false), "{name}");
         assert_eq!((result.turns, result.usage.input_tokens, result.usage.output_tokens), (1, 10, 5), "{name}");
@@ -128,14 +128,14 @@ async fn a_fault_that_passes_is_asked_again_or_not_noticed_and_one_that_cannot_p
         let Came { name, result, fake, .. } = &came;
         let again = match makes(&fault) {
             Makes::Failure(kind) if retries(kind) == 0 => {
-                assert!(matches!(&result.stop, Stop::ModelFailed(error) if error.kind == kind), "{name}");
+                assert!(matches!(&result.stop, RunEnd::ModelFailed(error) if error.kind == kind), "{name}");
                 assert_eq!((fake.requests().len(), came.events("retry").len()), (2, 0), "{name}");
                 continue;
             }
             Makes::Failure(_) => 1,
             Makes::NewConnection | Makes::Nothing => 0,
         };
-        assert_eq!((&result.stop, result.final_response.as_deref()), (&Stop::Completed, Some("found")), "{name}");
+        assert_eq!((&result.stop, result.final_response.as_deref()), (&RunEnd::Completed, Some("found")), "{name}");
         assert_eq!((came.events("retry").len(), fake.left()), (again, 0), "{name}");
         assert_eq!((result.turns, came.results().len()), (3, 1 + who.of(&ids)), "{name}");
         assert_eq!((result.usage.input_tokens, result.usage.output_tokens), (30, 15), "{name}");

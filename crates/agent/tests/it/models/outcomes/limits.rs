@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use wharf_agent::models::{Dialect, OpenAi, Priced};
-use wharf_agent::{ExitBehavior, Limit, Limits, Model, Stop};
+use wharf_agent::{ExitBehavior, Limit, Limits, Model, RunEnd};
 use wharf_testkit::models::{Fault, Tokens, Turn};
 
 use super::super::kit::{Adapter, endpoint};
@@ -61,7 +61,7 @@ async fn the_limit_of_calls_leaves_a_last_word_without_tools_or_lets_the_model_g
         let trial = Trial::new(who, turns()).within(limits(ExitBehavior::Continue));
         let tools = Arc::clone(&trial.tools);
         let came = trial.run("tool calls, continue").await;
-        assert_eq!((&came.result.stop, came.result.limits.as_slice()), (&Stop::Completed, [limit].as_slice()));
+        assert_eq!((&came.result.stop, came.result.limits.as_slice()), (&RunEnd::Completed, [limit].as_slice()));
         assert_eq!(came.result.final_response.as_deref(), Some("enough"), "{}", came.name);
         assert!(came.fake.bodies().iter().all(offers), "{}: there are tools to the end", came.name);
         assert_eq!(tools.log().len(), 2, "{}: one was called", came.name);
@@ -76,7 +76,7 @@ async fn the_limit_of_one_tool_is_told_to_the_model_which_goes_on() {
         let trial = Trial::new(who, turns).within(limits);
         let tools = Arc::clone(&trial.tools);
         let came = trial.run("per tool").await;
-        assert_eq!(came.result.stop, Stop::Completed, "{}", came.name);
+        assert_eq!(came.result.stop, RunEnd::Completed, "{}", came.name);
         assert_eq!(came.result.limits, [Limit::PerTool { name: "look".to_owned(), most: 1 }], "{}", came.name);
         assert_eq!(came.result.final_response.as_deref(), Some("enough"), "{}", came.name);
         assert_eq!(tools.log().len(), 2, "{}: one was called", came.name);
@@ -123,7 +123,7 @@ async fn the_limit_of_cost_holds_where_the_provider_or_the_table_tells_it_and_is
             assert!(came.result.usage.cost_usd.is_some_and(|cost| cost >= 0.1), "{}", came.name);
         } else {
             let Came { name, result, .. } = &came;
-            assert_eq!((&result.stop, result.usage.cost_usd), (&Stop::Completed, None), "{name}");
+            assert_eq!((&result.stop, result.usage.cost_usd), (&RunEnd::Completed, None), "{name}");
         }
     }
 }
