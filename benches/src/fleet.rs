@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wharf::config::{OAuthSettings, RemoteConfig, Scope, Server as Configured, StdioConfig, TransportConfig};
 use wharf::fleet::dispatch::{Condition, Hook};
-use wharf::fleet::{Dispatcher, Enlisted, Fleet, FleetOptions, LOCAL_GATE, Policy, REMOTE_GATE, State, Turn};
+use wharf::fleet::{Dispatcher, Fleet, FleetOptions, LOCAL_GATE, Policy, REMOTE_GATE, ServerSpec, ServerState, Turn};
 use wharf::{Json, ServerName, ToolCall, Tools, TraceEvent, TraceSink};
 
 use crate::contenders::{Server, Wharf, program, rmcp_over_http, rmcp_over_stdio};
@@ -245,10 +245,10 @@ fn name(kind: &str, number: usize) -> ServerName {
 }
 
 async fn open(servers: impl Iterator<Item = Configured>) -> Fleet {
-    let fleet = Fleet::open(servers.map(Enlisted::from), FleetOptions::default());
+    let fleet = Fleet::open(servers.map(ServerSpec::from), FleetOptions::default());
     assert!(fleet.settled(LONG).await, "not all were connected in time");
     let statuses = fleet.statuses();
-    assert!(statuses.iter().all(|status| status.state == State::Connected), "{statuses:?}");
+    assert!(statuses.iter().all(|status| status.state == ServerState::Connected), "{statuses:?}");
     fleet
 }
 

@@ -6,7 +6,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStrea
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wharf::config::{Scope, Server, TransportConfig};
-use wharf::fleet::{Dispatcher, Enlisted, Fleet, FleetOptions, Policy, State, Turn};
+use wharf::fleet::{Dispatcher, Fleet, FleetOptions, Policy, ServerSpec, ServerState, Turn};
 use wharf::{InProcess, Json, ToolCall, Tools as _};
 
 use crate::measure::median;
@@ -72,11 +72,11 @@ async fn fleet(with_bad: bool) -> Fleet {
         let transport = InProcess::new(move |stream| serve(stream, bad));
         let (name, key) = (format!("s{number}"), format!("in-process {number}"));
         let reach = TransportConfig::Custom(key.into(), std::sync::Arc::new(transport));
-        Enlisted::from(Server::new(name.parse().expect("a name"), Scope::User, reach))
+        ServerSpec::from(Server::new(name.parse().expect("a name"), Scope::User, reach))
     });
     let fleet = Fleet::open(servers, FleetOptions { local_gate: SERVERS, ..FleetOptions::default() });
     let mut changes = fleet.changes();
-    let there = || fleet.statuses().iter().filter(|status| status.state == State::Connected).count();
+    let there = || fleet.statuses().iter().filter(|status| status.state == ServerState::Connected).count();
     while there() < SERVERS / 10 * if with_bad { 9 } else { 10 } {
         changes.changed().await.expect("a fleet that goes on");
     }

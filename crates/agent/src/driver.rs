@@ -18,7 +18,7 @@ use crate::middleware::{
 };
 use crate::run::unanswered;
 use crate::{
-    AgentResult, Delta, Event, EventSink, Limit, Model, ModelError, ModelOptions, ModelRequest, Run, RunEnd, Step,
+    AgentEvent, AgentResult, Delta, EventSink, Limit, Model, ModelError, ModelOptions, ModelRequest, Run, RunEnd, Step,
 };
 pub use checkpoint::{Checkpoint, CheckpointFile};
 
@@ -85,7 +85,7 @@ pub struct AgentError {
 struct Nobody;
 
 impl EventSink for Nobody {
-    fn event(&self, _: Event) {}
+    fn event(&self, _: AgentEvent) {}
 }
 
 /// The layers of one run.
@@ -183,7 +183,7 @@ impl Agent {
         cancelled: impl Future<Output = ()>,
     ) -> Result<AgentResult, AgentError> {
         let stacks = self.stacks();
-        self.sink.event(Event::RunStarted {
+        self.sink.event(AgentEvent::RunStarted {
             session_id: run.session_id().to_owned(),
             interface: self.model.interface().to_owned(),
             model: self.model.name().to_owned(),
@@ -223,7 +223,7 @@ impl Agent {
             RunEnd::ModelFailed(error) => Some(error.clone()),
             _ => None,
         };
-        self.sink.event(Event::Finished {
+        self.sink.event(AgentEvent::Finished {
             stop: result.stop.as_str(),
             error: error.clone(),
             turns: result.turns,
@@ -273,8 +273,8 @@ impl Agent {
 
     async fn ask(&self, run: &mut Run, turn: &dyn Tools, (tools, stacks): (bool, &Stacks)) {
         let offered = if tools { turn.offered() } else { &[] };
-        self.sink.event(Event::TurnStarted { turn: run.turns() + 1, tools: offered.len() });
-        let listener = |delta: Delta| self.sink.event(Event::ModelDelta(delta));
+        self.sink.event(AgentEvent::TurnStarted { turn: run.turns() + 1, tools: offered.len() });
+        let listener = |delta: Delta| self.sink.event(AgentEvent::ModelDelta(delta));
         let (messages, options) = (run.messages(), &self.options);
         let ask = ModelRequest { messages, tools: offered, known: turn.offered(), options, listener: &listener };
         let next = NextModel { layers: &stacks.model, model: &*self.model, sink: &*self.sink };
@@ -285,7 +285,7 @@ impl Agent {
             Ok(answer) => {
                 let told = run.reached().len();
                 let (message, stop, usage) = (answer.message.clone(), answer.stop.clone(), answer.usage);
-                self.sink.event(Event::ModelMessage { message, stop, usage });
+                self.sink.event(AgentEvent::ModelMessage { message, stop, usage });
                 run.answered(answer, |name| hints(turn, name));
                 self.tell_limits(run, told);
             }
@@ -305,7 +305,7 @@ impl Agent {
             .iter()
             .map(|(place, call)| async move {
                 let ToolCall { id, name, arguments } = call.clone();
-                self.sink.event(Event::ToolStarted { id, name, arguments });
+                self.sink.event(AgentEvent::ToolStarted { id, name, arguments });
                 let began = Instant::now();
                 let span = spans::call(call);
                 let result = next.call(call).instrument(span.clone()).await;
@@ -333,12 +333,12 @@ impl Agent {
         };
         let (id, name) = (call.id.clone(), call.name.clone());
         let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        self.sink.event(Event::ToolFinished { id, name, is_error, output, millis });
+        self.sink.event(AgentEvent::ToolFinished { id, name, is_error, output, millis });
     }
 
     fn tell_limits(&self, run: &Run, told: usize) {
         for limit in &run.reached()[told..] {
-            self.sink.event(Event::LimitReached { limit: limit.clone() });
+            self.sink.event(AgentEvent::LimitReached { limit: limit.clone() });
         }
     }
 
@@ -346,7 +346,7 @@ impl Agent {
     async fn save(&self, run: &Run) {
         let Some(checkpoint) = &self.checkpoint else { return };
         if let Err(reason) = checkpoint.save(run).await {
-            self.sink.event(Event::Warning { words: format!("the run could not be written down: {reason}") });
+            self.sink.event(AgentEvent::Warning { words: format!("the run could not be written down: {reason}") });
         }
     }
 

@@ -11,13 +11,13 @@ use crate::{Limit, ModelError, StopReason};
 /// Hears what happens, in order, in the task it happens in; must not block.
 pub trait EventSink: Send + Sync {
     /// Something happened.
-    fn event(&self, event: Event);
+    fn event(&self, event: AgentEvent);
 }
 
 /// One thing that happened.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Event {
+pub enum AgentEvent {
     /// The run began, or goes on.
     RunStarted {
         /// Its id.

@@ -22,7 +22,7 @@ mod trace;
 
 pub use driver::{Agent, AgentError, Checkpoint, CheckpointFile, NoTools, ToolSource};
 pub use error::{ModelError, ModelErrorKind};
-pub use event::{Delta, Event, EventSink};
+pub use event::{AgentEvent, Delta, EventSink};
 pub use limits::{ExitBehavior, Limit, Limits};
 pub use manual::{Manual, question_hash};
 pub use metrics::Metrics;

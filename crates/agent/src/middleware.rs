@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use wharf_protocol::{BoxFuture, CallFailed, Hints, ToolCall, ToolOutput, Tools};
 
-use crate::{Event, EventSink, Model, ModelError, ModelRequest, ModelResponse};
+use crate::{AgentEvent, EventSink, Model, ModelError, ModelRequest, ModelResponse};
 
 pub use caching::Caching;
 pub use config::{
@@ -86,7 +86,7 @@ impl<'a> NextModel<'a> {
     }
 
     /// Tells what happens.
-    pub fn tell(&self, event: Event) {
+    pub fn tell(&self, event: AgentEvent) {
         self.sink.event(event);
     }
 }
@@ -106,7 +106,7 @@ impl<'a> NextTool<'a> {
     }
 
     /// Tells what happens.
-    pub fn tell(&self, event: Event) {
+    pub fn tell(&self, event: AgentEvent) {
         self.sink.event(event);
     }
 }

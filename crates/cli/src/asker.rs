@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
-use wharf::fleet::dispatch::{Answer, Approval, ApprovalRequest, Asked, Asker, NoAsker, Question};
+use wharf::fleet::dispatch::{
+    ApprovalAnswer, ApprovalRequest, NoUserPrompt, Question, QuestionKind, UserAnswer, UserPrompt,
+};
 use wharf::{BoxFuture, ClientCapabilities, Elicitation, ElicitationAnswer, Refusal, ServerName, schema_accepts};
 
 use crate::render;
@@ -51,19 +53,21 @@ pub(crate) fn is_anybody_there() -> bool {
 }
 
 /// Whoever is there: a person if there is a terminal to ask at, and nobody otherwise.
-pub(crate) fn whoever_is_there() -> Arc<dyn Asker> {
-    if is_anybody_there() { Arc::new(Terminal { turn: Semaphore::new(1) }) } else { Arc::new(NoAsker) }
+pub(crate) fn whoever_is_there() -> Arc<dyn UserPrompt> {
+    if is_anybody_there() { Arc::new(Terminal { turn: Semaphore::new(1) }) } else { Arc::new(NoUserPrompt) }
 }
 
-impl Asker for Terminal {
-    fn ask(&self, question: Question) -> BoxFuture<'_, Answer> {
+impl UserPrompt for Terminal {
+    fn ask(&self, question: Question) -> BoxFuture<'_, UserAnswer> {
         Box::pin(async move {
             let _turn = self.turn.acquire().await;
             let _asking = Asking::begin();
             match question.asked {
-                Asked::Approve(request) => Answer::Approval(approve(&request).await),
-                Asked::Elicit { server, elicitation } => Answer::Form(fill_in(&server, &elicitation).await),
-                Asked::Sample { .. } => Answer::Sample(Err(Refusal("there is no model to ask here".to_owned()))),
+                QuestionKind::Approve(request) => UserAnswer::Approval(approve(&request).await),
+                QuestionKind::Elicit { server, elicitation } => UserAnswer::Form(fill_in(&server, &elicitation).await),
+                QuestionKind::Sample { .. } => {
+                    UserAnswer::Sample(Err(Refusal("there is no model to ask here".to_owned())))
+                }
             }
         })
     }
@@ -73,13 +77,13 @@ impl Asker for Terminal {
     }
 }
 
-async fn approve(request: &ApprovalRequest) -> Approval {
+async fn approve(request: &ApprovalRequest) -> ApprovalAnswer {
     let arguments = render::brief(request.arguments.as_str(), 400);
     let question = format!("call {} with {arguments}? ({}) [y]es, [a]lways, [N]o: ", request.name, request.why);
     match line(question).await.as_deref().map(str::trim) {
-        Some("y" | "Y" | "yes") => Approval::Yes,
-        Some("a" | "A" | "always") => Approval::YesAlways,
-        _ => Approval::No("the person said no".to_owned()),
+        Some("y" | "Y" | "yes") => ApprovalAnswer::Yes,
+        Some("a" | "A" | "always") => ApprovalAnswer::YesAlways,
+        _ => ApprovalAnswer::No("the person said no".to_owned()),
     }
 }
 

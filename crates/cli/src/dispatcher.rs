@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use wharf::config::{Problem, RawSetting, Severity};
 use wharf::fleet::dispatch::{
-    Answer, Approval, Asked, Asker, HookSurroundings, NoAsker, Policy, Question, Rule, USUAL_LIMIT, command_hooks,
+    ApprovalAnswer, DEFAULT_OUTPUT_TOKENS, HookEnvironment, NoUserPrompt, Policy, Question, QuestionKind, Rule,
+    UserAnswer, UserPrompt, command_hooks,
 };
 use wharf::fleet::{Dispatcher, Scope};
 use wharf::{BoxFuture, ClientCapabilities, GroupWatcher};
@@ -55,7 +56,7 @@ pub(crate) fn policy(setup: &Setup) -> Result<Policy, Misuse> {
 /// Whom it asks, and who hears of calls, is for the command to say.
 pub(crate) fn dispatcher(globals: &Globals, setup: &Setup, policy: Policy) -> Result<Dispatcher, Misuse> {
     let mut dispatcher = Dispatcher::new(policy).with_most_tokens(most_tokens(globals));
-    let mut surroundings: Option<HookSurroundings> = None;
+    let mut surroundings: Option<HookEnvironment> = None;
     for setting in said(&setup.loaded.hooks) {
         let surroundings = surroundings.get_or_insert_with(hook_surroundings);
         let read = command_hooks(&setting.value, surroundings).map_err(|error| {
@@ -84,7 +85,7 @@ pub(crate) fn problems(setup: &Setup) -> Vec<Problem> {
         }
     }
     for setting in said(&setup.loaded.hooks) {
-        if let Err(error) = command_hooks(&setting.value, &HookSurroundings::default()) {
+        if let Err(error) = command_hooks(&setting.value, &HookEnvironment::default()) {
             problems.push(unread(setting, "hooks", error.to_string(), UNREAD_HOOK));
         }
     }
@@ -123,16 +124,16 @@ fn about(setting: &RawSetting, key: &str, severity: Severity, message: String) -
 /// Says yes: for commands that are themselves what a person wants done.
 pub(crate) struct Approving;
 
-impl Asker for Approving {
-    fn ask(&self, question: Question) -> BoxFuture<'_, Answer> {
+impl UserPrompt for Approving {
+    fn ask(&self, question: Question) -> BoxFuture<'_, UserAnswer> {
         match question.asked {
-            Asked::Approve(_) => Box::pin(std::future::ready(Answer::Approval(Approval::Yes))),
-            Asked::Elicit { .. } | Asked::Sample { .. } => NoAsker.ask(question),
+            QuestionKind::Approve(_) => Box::pin(std::future::ready(UserAnswer::Approval(ApprovalAnswer::Yes))),
+            QuestionKind::Elicit { .. } | QuestionKind::Sample { .. } => NoUserPrompt.ask(question),
         }
     }
 
     fn abilities(&self) -> ClientCapabilities {
-        NoAsker.abilities()
+        NoUserPrompt.abilities()
     }
 }
 
@@ -145,20 +146,22 @@ fn place(setting: &RawSetting) -> String {
     format!("{}:{}", setting.origin.file.display(), setting.origin.line)
 }
 
-fn hook_surroundings() -> HookSurroundings {
+fn hook_surroundings() -> HookEnvironment {
     let watcher: Arc<dyn GroupWatcher> = Guard::start();
-    HookSurroundings { environment: surroundings::shared(), cwd: None, watcher: Some(watcher) }
+    HookEnvironment { environment: surroundings::shared(), cwd: None, watcher: Some(watcher) }
 }
 
 fn most_tokens(globals: &Globals) -> usize {
-    let Some(value) = variable(&[MOST_TOKENS]) else { return USUAL_LIMIT };
+    let Some(value) = variable(&[MOST_TOKENS]) else { return DEFAULT_OUTPUT_TOKENS };
     match value.trim().parse() {
         Ok(tokens) if tokens > 0 => tokens,
         _ => {
             if !globals.quiet {
-                render::warning(&format!("{MOST_TOKENS} is `{value}`, no number of tokens; {USUAL_LIMIT} is used"));
+                render::warning(&format!(
+                    "{MOST_TOKENS} is `{value}`, no number of tokens; {DEFAULT_OUTPUT_TOKENS} is used"
+                ));
             }
-            USUAL_LIMIT
+            DEFAULT_OUTPUT_TOKENS
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use wharf::fleet::{State, Status};
+use wharf::fleet::{ServerState, ServerStatus};
 use wharf::{CallErrorKind, ConnectErrorKind};
 
 /// How the program ends.
@@ -48,12 +48,12 @@ impl From<&CallErrorKind> for Exit {
 }
 
 /// What it means that a server which is needed is in this state.
-impl From<&Status> for Exit {
-    fn from(status: &Status) -> Self {
+impl From<&ServerStatus> for Exit {
+    fn from(status: &ServerStatus) -> Self {
         match status.state {
-            State::Connected => Self::Done,
-            State::NeedsAuth => Self::NeedsLogin,
-            State::Failed | State::Pending | State::Disabled => {
+            ServerState::Connected => Self::Done,
+            ServerState::NeedsAuth => Self::NeedsLogin,
+            ServerState::Failed | ServerState::Pending | ServerState::Disabled => {
                 status.error().map_or(Self::Unreachable, |error| Self::from(&error.kind))
             }
         }

@@ -64,7 +64,7 @@ pub(crate) fn session(globals: &Globals, places: &Places) -> Result<(SessionOpti
     };
     let deadlines = Deadlines { total: Some(total), connect, ..Deadlines::default() };
     let protocol = Protocols::read(globals)?.with_all.unwrap_or_default();
-    let memory = Arc::new(places.memory().map_or_else(EraCache::default, EraCache::kept_in));
+    let memory = Arc::new(places.memory().map_or_else(EraCache::default, EraCache::with_file));
     let client_version = env!("CARGO_PKG_VERSION").to_owned();
     Ok((SessionOptions { deadlines, client_version, memory, protocol, ..SessionOptions::default() }, warnings))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use rustix::termios::tcgetwinsize;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
-use wharf::fleet::{Fleet, State, Status};
+use wharf::fleet::{Fleet, ServerState, ServerStatus};
 
 use crate::render::{is_dumb, plain};
 use crate::setup::LONGEST;
@@ -51,7 +51,7 @@ impl Live {
         }
     }
 
-    fn draw(&mut self, statuses: &[Status], elapsed: Duration) {
+    fn draw(&mut self, statuses: &[ServerStatus], elapsed: Duration) {
         let size = tcgetwinsize(std::io::stderr()).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
         let (width, height) = size.map_or((80, 24), |size| (usize::from(size.ws_col), usize::from(size.ws_row)));
         // The last column and the last row are left alone: to fill them makes a terminal move on.
@@ -94,9 +94,9 @@ impl Line {
 }
 
 /// What is drawn: all servers if there is room, otherwise those that are not there yet, and how many the others are.
-fn lines(statuses: &[Status], elapsed: Duration, (width, height): (usize, usize)) -> Vec<Line> {
+fn lines(statuses: &[ServerStatus], elapsed: Duration, (width, height): (usize, usize)) -> Vec<Line> {
     let longest = statuses.iter().map(|status| status.name.as_str().len()).max().unwrap_or(0).min(width / 2);
-    let mut ordered: Vec<&Status> = statuses.iter().collect();
+    let mut ordered: Vec<&ServerStatus> = statuses.iter().collect();
     let fits = ordered.len() <= height;
     if !fits {
         ordered.sort_by_key(|status| (status.settled, is_queued(status)));
@@ -105,31 +105,31 @@ fn lines(statuses: &[Status], elapsed: Duration, (width, height): (usize, usize)
     let mut lines: Vec<Line> =
         ordered.iter().take(shown).map(|status| line(status, elapsed, (longest, width))).collect();
     if !fits {
-        let connected = statuses.iter().filter(|status| status.state == State::Connected).count();
+        let connected = statuses.iter().filter(|status| status.state == ServerState::Connected).count();
         let text = format!("{} more; {connected} of {} connected", statuses.len() - shown, statuses.len());
         lines.push(Line { style: DIM, mark: "…", text: cut(&text, width.saturating_sub(2)) });
     }
     lines
 }
 
-fn is_queued(status: &Status) -> bool {
-    matches!(status.reason, Some(wharf::fleet::Reason::Queued))
+fn is_queued(status: &ServerStatus) -> bool {
+    matches!(status.reason, Some(wharf::fleet::StateReason::Queued))
 }
 
-fn line(status: &Status, elapsed: Duration, (longest, width): (usize, usize)) -> Line {
+fn line(status: &ServerStatus, elapsed: Duration, (longest, width): (usize, usize)) -> Line {
     let turn = usize::try_from(elapsed.as_millis() / PACE.as_millis()).unwrap_or(0) % SPINNER.len();
     let (style, mark) = match status.state {
-        State::Connected => (GREEN, "✓"),
-        State::Failed => (RED, "✗"),
-        State::NeedsAuth => (YELLOW, "!"),
-        State::Disabled => (DIM, "-"),
-        State::Pending if status.settled || is_queued(status) => (DIM, "·"),
-        State::Pending => (CYAN, SPINNER[turn]),
+        ServerState::Connected => (GREEN, "✓"),
+        ServerState::Failed => (RED, "✗"),
+        ServerState::NeedsAuth => (YELLOW, "!"),
+        ServerState::Disabled => (DIM, "-"),
+        ServerState::Pending if status.settled || is_queued(status) => (DIM, "·"),
+        ServerState::Pending => (CYAN, SPINNER[turn]),
     };
     let said = match (&status.reason, status.state) {
-        (_, State::Connected) if status.tools == 1 => "1 tool".to_owned(),
-        (_, State::Connected) => format!("{} tools", status.tools),
-        (Some(reason), State::Pending) if !status.settled => {
+        (_, ServerState::Connected) if status.tools == 1 => "1 tool".to_owned(),
+        (_, ServerState::Connected) => format!("{} tools", status.tools),
+        (Some(reason), ServerState::Pending) if !status.settled => {
             format!("{reason}, {:.0} s", status.since.elapsed().as_secs_f64())
         }
         (Some(reason), _) => reason.to_string(),
@@ -158,15 +158,15 @@ fn cut(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wharf::fleet::{Reason, Scope};
+    use wharf::fleet::{Scope, StateReason};
 
-    fn status(name: &str, state: State, reason: Option<Reason>) -> Status {
-        Status {
+    fn status(name: &str, state: ServerState, reason: Option<StateReason>) -> ServerStatus {
+        ServerStatus {
             name: name.parse().unwrap(),
             scope: Scope::User,
             transport: "stdio",
             required: false,
-            settled: state != State::Pending,
+            settled: state != ServerState::Pending,
             state,
             reason,
             since: Instant::now(),
@@ -178,7 +178,7 @@ mod tests {
         }
     }
 
-    fn drawn(statuses: &[Status], size: (usize, usize)) -> String {
+    fn drawn(statuses: &[ServerStatus], size: (usize, usize)) -> String {
         let lines = lines(statuses, Duration::from_millis(100), size);
         lines.iter().map(|line| line.painted(false)).collect::<Vec<_>>().join("\n")
     }
@@ -187,11 +187,11 @@ mod tests {
     async fn each_server_has_a_line_that_fits() {
         let long = "the command `a-very-long-name-of-a-command` was not found";
         let statuses = [
-            status("docs", State::Connected, None),
-            status("github", State::Pending, Some(Reason::Connecting)),
-            status("later", State::Pending, Some(Reason::Queued)),
-            status("broken", State::Failed, Some(Reason::Refused(long.to_owned()))),
-            status("jp", State::Failed, Some(Reason::Refused("壊れた".repeat(9)))),
+            status("docs", ServerState::Connected, None),
+            status("github", ServerState::Pending, Some(StateReason::Connecting)),
+            status("later", ServerState::Pending, Some(StateReason::Queued)),
+            status("broken", ServerState::Failed, Some(StateReason::Refused(long.to_owned()))),
+            status("jp", ServerState::Failed, Some(StateReason::Refused("壊れた".repeat(9)))),
         ];
         insta::assert_snapshot!(drawn(&statuses, (30, 10)), @r"
         ✓ docs    3 tools
@@ -204,9 +204,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn where_there_is_no_room_for_all_those_that_are_waited_for_come_first() {
-        let mut statuses: Vec<Status> = (0..9).map(|n| status(&format!("s{n}"), State::Connected, None)).collect();
-        statuses[7] = status("s7", State::Pending, Some(Reason::Connecting));
-        statuses[8] = status("s8", State::Pending, Some(Reason::Queued));
+        let mut statuses: Vec<ServerStatus> =
+            (0..9).map(|n| status(&format!("s{n}"), ServerState::Connected, None)).collect();
+        statuses[7] = status("s7", ServerState::Pending, Some(StateReason::Connecting));
+        statuses[8] = status("s8", ServerState::Pending, Some(StateReason::Queued));
         insta::assert_snapshot!(drawn(&statuses, (60, 4)), @r"
         ⠙ s7  connecting, 0 s
         · s8  waits for its turn, 0 s

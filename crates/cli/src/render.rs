@@ -155,13 +155,13 @@ pub(crate) fn hint(hint: &str) {
 
 /// Why a server of a fleet is not connected: an error if it is needed, a warning if it is not, and nothing if nobody
 /// wants it.
-pub(crate) fn status(status: &fleet::Status, globals: &Globals) {
-    let fleet::Status { name, state, transport, required, .. } = status;
+pub(crate) fn status(status: &fleet::ServerStatus, globals: &Globals) {
+    let fleet::ServerStatus { name, state, transport, required, .. } = status;
     let reason = status.reason.as_ref().map(ToString::to_string).unwrap_or_default();
     let of_entry = |error: &CallError| advice_for(error, status.scope, globals);
     match status.error() {
         Some(error) if *required => call_error(error, of_entry(error), *transport != "stdio"),
-        None if *state == fleet::State::Disabled => {
+        None if *state == fleet::ServerState::Disabled => {
             if globals.verbose {
                 note(&format!("{name}: {reason}"));
             }

@@ -16,8 +16,10 @@ use wharf::config::{
     Approvals, ApprovalsError, ConfiguredServer, DisabledBy, Eligibility, InvalidEntry, Loaded, Problem, RemoteConfig,
     Rules, Severity, Sources, Variables, WatchedFiles, load,
 };
-use wharf::fleet::dispatch::{Asker, host};
-use wharf::fleet::{Enlisted, Fleet, FleetOptions, Hold, Outfit, Reconnection, Scope, Server, TransportConfig};
+use wharf::fleet::dispatch::{UserPrompt, host};
+use wharf::fleet::{
+    DisabledReason, Fleet, FleetOptions, HostEnvironment, Reconnection, Scope, Server, ServerSpec, TransportConfig,
+};
 use wharf::{GroupWatcher, Host, Http, HttpSse, ProtocolMode, RemoteOptions, ServerName, SessionOptions, WebSocket};
 
 use crate::args::Globals;
@@ -241,7 +243,7 @@ impl Setup {
     /// say why.
     pub(crate) fn open(&self, which: Which<'_>, how: How) -> Result<Fleet, Misuse> {
         let enlisted = match which {
-            Which::One(name) => vec![Enlisted { server: self.wanted(name)?, hold: None }],
+            Which::One(name) => vec![ServerSpec { server: self.wanted(name)?, hold: None }],
             Which::All => self.loaded.servers.iter().filter_map(enlist).collect(),
         };
         if enlisted.is_empty() {
@@ -253,7 +255,7 @@ impl Setup {
     }
 
     /// A fleet of all servers for somebody who can do without any, and whom servers may ask.
-    pub(crate) fn open_or_empty(&self, how: How, asker: &Arc<dyn Asker>) -> Result<Fleet, Misuse> {
+    pub(crate) fn open_or_empty(&self, how: How, asker: &Arc<dyn UserPrompt>) -> Result<Fleet, Misuse> {
         let enlisted = self.loaded.servers.iter().filter_map(enlist).collect();
         let asker = Arc::clone(asker);
         let hosts = Arc::new(move |name: &ServerName| {
@@ -266,14 +268,14 @@ impl Setup {
 
     /// The servers with what the command line says about them. What is wrong with the command line or the environment is
     /// wrong usage; what is wrong with a server that is only configured costs that server.
-    fn checked(&self, mut enlisted: Vec<Enlisted>, which: Which<'_>) -> Result<Vec<Enlisted>, Misuse> {
+    fn checked(&self, mut enlisted: Vec<ServerSpec>, which: Which<'_>) -> Result<Vec<ServerSpec>, Misuse> {
         self.check_headers(&enlisted, which)?;
         self.dress(&mut enlisted, which)?;
         for one in enlisted.iter_mut().filter(|one| one.hold.is_none()) {
             match self.check_network(&one.server) {
                 Ok(()) => {}
                 Err(Unusable::Server(misuse)) if which == Which::All && one.server.scope != Scope::Dynamic => {
-                    one.hold = Some(Hold::Refused(misuse.what));
+                    one.hold = Some(DisabledReason::Refused(misuse.what));
                 }
                 Err(Unusable::Server(misuse) | Unusable::Surroundings(misuse)) => return Err(misuse),
             }
@@ -287,7 +289,7 @@ impl Setup {
             Which::All => true,
             Which::One(name) => found.server.name.as_str() == name,
         };
-        let mut enlisted: Vec<Enlisted> = self.loaded.servers.iter().filter(is_wanted).filter_map(enlist).collect();
+        let mut enlisted: Vec<ServerSpec> = self.loaded.servers.iter().filter(is_wanted).filter_map(enlist).collect();
         if enlisted.is_empty() {
             return Ok(None);
         }
@@ -331,7 +333,7 @@ impl Setup {
     }
 
     /// Headers are for one server, and it has to be there to get them.
-    fn check_headers(&self, enlisted: &[Enlisted], which: Which<'_>) -> Result<(), Misuse> {
+    fn check_headers(&self, enlisted: &[ServerSpec], which: Which<'_>) -> Result<(), Misuse> {
         if servers::headers(&self.globals)?.is_empty() {
             return Ok(());
         }
@@ -354,9 +356,9 @@ impl Setup {
 
     /// Gives the servers what the command line says about them. Headers and variables may be secret, so they go only to
     /// servers that are named on it.
-    fn dress(&self, enlisted: &mut [Enlisted], which: Which<'_>) -> Result<(), Misuse> {
+    fn dress(&self, enlisted: &mut [ServerSpec], which: Which<'_>) -> Result<(), Misuse> {
         let (headers, variables) = (servers::headers(&self.globals)?, servers::variables(&self.globals)?);
-        for Enlisted { server, .. } in enlisted {
+        for ServerSpec { server, .. } in enlisted {
             server.settings.protocol = self.protocols.of(&server.name).unwrap_or(server.settings.protocol);
             // What is said for this call counts more than what is written down.
             if self.globals.timeout.is_some() {
@@ -405,7 +407,7 @@ impl Setup {
 
     fn fleet_options(&self, how: How) -> FleetOptions {
         let watcher: Arc<dyn GroupWatcher> = Guard::start();
-        let outfit = Outfit {
+        let outfit = HostEnvironment {
             environment: surroundings::shared(),
             watcher: Some(watcher),
             network: Arc::new(|url, connect| network::settings(connect, url).map_err(|misuse| misuse.what)),
@@ -465,19 +467,19 @@ fn approvals(places: &Places) -> (Approvals, Option<Problem>) {
 }
 
 /// A server as the fleet gets it; none that is not used because another one is.
-fn enlist(found: &ConfiguredServer) -> Option<Enlisted> {
+fn enlist(found: &ConfiguredServer) -> Option<ServerSpec> {
     let reason = describe::reason(found).unwrap_or_default();
     let hold = match &found.standing {
         Eligibility::Ready => None,
-        Eligibility::NeedsApproval(_) | Eligibility::ApprovalChanged(_) => Some(Hold::Approval(reason)),
+        Eligibility::NeedsApproval(_) | Eligibility::ApprovalChanged(_) => Some(DisabledReason::Approval(reason)),
         Eligibility::Disabled(_) => Some(match found.lock {
-            Some(lock) => Hold::Locked(format!("{reason}, and {lock}")),
-            None => Hold::SwitchedOff(reason),
+            Some(lock) => DisabledReason::Locked(format!("{reason}, and {lock}")),
+            None => DisabledReason::SwitchedOff(reason),
         }),
-        Eligibility::Refused(_) => Some(Hold::Refused(reason)),
+        Eligibility::Refused(_) => Some(DisabledReason::Refused(reason)),
         Eligibility::Shadowed { .. } | Eligibility::Duplicate { .. } => return None,
     };
-    Some(Enlisted { server: found.server.clone(), hold })
+    Some(ServerSpec { server: found.server.clone(), hold })
 }
 
 /// A server whose entry cannot be understood. What is wrong with it has been told already.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use wharf::auth::{FileStore, OAuth, OAuthError, OAuthOptions, RegisteredClient, Store, TokenProvider};
 use wharf::config::{ConfiguredServer, OAuthSettings, RemoteConfig};
-use wharf::fleet::SignIns;
+use wharf::fleet::TokenProviders;
 
 use crate::network;
 use crate::places::{Places, homeless};
@@ -15,7 +15,7 @@ use crate::servers::{Misuse, misuse, remote};
 use crate::setup::Setup;
 
 /// Who signs in to servers, for a fleet; `None` where there is no place to keep anything.
-pub(crate) fn quietly(places: &Places, connect: Duration) -> Option<SignIns> {
+pub(crate) fn quietly(places: &Places, connect: Duration) -> Option<TokenProviders> {
     places.auth.as_ref()?;
     let places = places.clone();
     Some(Arc::new(move |url, known| {

@@ -1,6 +1,6 @@
 //! Servers for one answer: opened, waited for, asked, and closed.
 
-use wharf::fleet::{Fleet, State, Status};
+use wharf::fleet::{Fleet, ServerState, ServerStatus};
 
 use crate::args::Globals;
 use crate::exit::Exit;
@@ -41,17 +41,17 @@ pub(crate) fn misused(misuse: &Misuse) -> Exit {
 }
 
 /// Tells of every server that is not connected, and how the program ends if one of them is needed.
-pub(crate) fn tell_absent(statuses: &[Status], globals: &Globals) -> Exit {
-    for status in statuses.iter().filter(|status| status.state != State::Connected) {
+pub(crate) fn tell_absent(statuses: &[ServerStatus], globals: &Globals) -> Exit {
+    for status in statuses.iter().filter(|status| status.state != ServerState::Connected) {
         render::status(status, globals);
     }
     exit(statuses)
 }
 
 /// The one server there is, if it is connected; if not, that is told.
-pub(crate) async fn only(fleet: &Fleet, globals: &Globals, subject: Subject<'_>) -> Result<Status, Exit> {
+pub(crate) async fn only(fleet: &Fleet, globals: &Globals, subject: Subject<'_>) -> Result<ServerStatus, Exit> {
     let Some(status) = fleet.statuses().pop() else { return Err(Exit::Usage) };
-    if status.state == State::Connected {
+    if status.state == ServerState::Connected {
         return Ok(status);
     }
     let Some(error) = status.error() else {
@@ -63,7 +63,7 @@ pub(crate) async fn only(fleet: &Fleet, globals: &Globals, subject: Subject<'_>)
 }
 
 /// How the program ends if a server that is needed is not connected. One that is switched off is not needed.
-pub(crate) fn exit(statuses: &[Status]) -> Exit {
-    let needed = statuses.iter().filter(|status| status.required && status.state != State::Disabled);
+pub(crate) fn exit(statuses: &[ServerStatus]) -> Exit {
+    let needed = statuses.iter().filter(|status| status.required && status.state != ServerState::Disabled);
     needed.map(Exit::from).max().unwrap_or(Exit::Done)
 }

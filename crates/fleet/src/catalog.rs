@@ -19,19 +19,19 @@ pub(crate) use choice::LONGEST as LONGEST_DESCRIPTION;
 use choice::{Chooser, capped};
 pub use drift::{Drift, drift};
 pub use entry::{Entry, Metadata};
-pub use normalise::{Normalised, normalise};
+pub use normalise::{NormalizedSchema, normalize};
 pub use own::{InvalidOwnTool, OwnTool};
-pub use shelf::{Note, Shelf, ShelfParts};
+pub use shelf::{CatalogNote, ServerTools, ServerToolsParts};
 pub(crate) use suggest::nearest;
 use wharf_config::ToolChoice;
 
 /// Whatever carries out the calls of a tool: a server's session, or code of the host. The dispatcher knows no other kind.
-pub trait Callee: Send + Sync {
+pub trait ToolExecutor: Send + Sync {
     /// Whether a tool is still what the catalog says, without asking anybody; `None` if that takes a moment.
-    fn glance(&self, tool: &Arc<Tool>) -> Option<Standing>;
+    fn glance(&self, tool: &Arc<Tool>) -> Option<ToolFreshness>;
 
     /// The same, where it takes a moment.
-    fn look<'a>(&'a self, tool: &'a Arc<Tool>) -> BoxFuture<'a, Standing>;
+    fn look<'a>(&'a self, tool: &'a Arc<Tool>) -> BoxFuture<'a, ToolFreshness>;
 
     /// Calls a tool by its own name, with arguments that have been checked.
     fn call<'a>(
@@ -44,7 +44,7 @@ pub trait Callee: Send + Sync {
 
 /// How a tool is doing since it came into the catalog.
 #[derive(Clone, Debug)]
-pub enum Standing {
+pub enum ToolFreshness {
     /// It is the same.
     Same,
     /// It is described otherwise now.
@@ -60,15 +60,15 @@ pub enum Standing {
 pub struct Catalog {
     entries: Vec<Arc<Entry>>,
     by_name: HashMap<Arc<str>, usize>,
-    shelves: Vec<Arc<Shelf>>,
+    shelves: Vec<Arc<ServerTools>>,
     /// What was done to the whole; what was done to one server's tools is on its shelf.
-    notes: Vec<Note>,
+    notes: Vec<CatalogNote>,
     offered: OnceLock<Vec<ToolDefinition>>,
 }
 
 impl Catalog {
     /// A catalog of servers' tools and the host's own. Where two have one name, the first stays and a note tells.
-    pub fn new(shelves: Vec<Arc<Shelf>>, own: Vec<Arc<Entry>>) -> Self {
+    pub fn new(shelves: Vec<Arc<ServerTools>>, own: Vec<Arc<Entry>>) -> Self {
         let mut catalog = Self::default();
         let of_servers = shelves.iter().flat_map(|shelf| shelf.entries().iter().cloned());
         for entry in of_servers.chain(own) {
@@ -81,7 +81,11 @@ impl Catalog {
     fn add(&mut self, entry: Arc<Entry>) {
         if self.by_name.contains_key(&entry.name) {
             let words = format!("it is left out: another tool is called `{}` too", entry.name);
-            self.notes.push(Note { server: entry.server.clone(), tool: Some(entry.tool.name.to_string()), words });
+            self.notes.push(CatalogNote {
+                server: entry.server.clone(),
+                tool: Some(entry.tool.name.to_string()),
+                words,
+            });
             return;
         }
         self.by_name.insert(Arc::clone(&entry.name), self.entries.len());
@@ -109,7 +113,7 @@ impl Catalog {
     }
 
     /// What was cut, overridden, changed and left out.
-    pub fn notes(&self) -> impl Iterator<Item = &Note> {
+    pub fn notes(&self) -> impl Iterator<Item = &CatalogNote> {
         self.shelves.iter().flat_map(|shelf| shelf.notes()).chain(&self.notes)
     }
 
@@ -131,14 +135,14 @@ impl Catalog {
                 chosen.add(Arc::clone(entry));
                 continue;
             };
-            let mut note = |words| chosen.notes.push(Note::new(server, Some(&entry.tool.name), words));
+            let mut note = |words| chosen.notes.push(CatalogNote::new(server, Some(&entry.tool.name), words));
             note("its description is overridden for this run".to_owned());
             let words = capped(words).inspect(|_| note(shelf::cut_note())).unwrap_or_else(|| words.into());
             chosen.add(Arc::new(entry.described(words)));
         }
         let names = self.entries.iter().map(|entry| &*entry.tool.name);
         let unused = chooser.unused(&names).into_iter();
-        chosen.notes.extend(unused.map(|words| Note { server: None, tool: None, words }));
+        chosen.notes.extend(unused.map(|words| CatalogNote { server: None, tool: None, words }));
         chosen
     }
 

@@ -25,14 +25,16 @@ use wharf_protocol::{
     CallFailed, Content, Json, ServerName, Tool, ToolCall, ToolDefinition, ToolOutput, Tools, TraceSink, TraceStep,
 };
 
-use crate::catalog::{Catalog, Drift, Entry, Standing, drift};
-pub use ask::{Answer, Approval, ApprovalRequest, Asked, Asker, AskerHost, NoAsker, Question, host};
-pub use cause::Cause;
-pub use command_hook::{CommandHooks, HookSurroundings, InvalidHooks, command_hooks};
+use crate::catalog::{Catalog, Drift, Entry, ToolFreshness, drift};
+pub use ask::{
+    ApprovalAnswer, ApprovalRequest, NoUserPrompt, PromptingHost, Question, QuestionKind, UserAnswer, UserPrompt, host,
+};
+pub use cause::CallFailure;
+pub use command_hook::{CommandHooks, HookEnvironment, InvalidHooks, command_hooks};
 pub use condition::{Condition, InvalidCondition};
-pub use hooks::{After, Before, CallView, Changes, Hook};
-pub use output::USUAL_LIMIT;
-pub use policy::{Decision, Mode, Policy, Rule, Then};
+pub use hooks::{AfterCall, BeforeCall, CallChanges, CallView, Hook};
+pub use output::DEFAULT_OUTPUT_TOKENS;
+pub use policy::{Decision, Policy, PolicyMode, Rule, RuleAction};
 pub use spill::{ReadError, Spill};
 
 use judge::Judge;
@@ -45,7 +47,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60 * 60);
 pub struct Dispatcher {
     policy: Judge,
     hooks: Vec<Arc<dyn Hook>>,
-    asker: Arc<dyn Asker>,
+    asker: Arc<dyn UserPrompt>,
     spill: Option<Spill>,
     trace: Option<Arc<dyn TraceSink>>,
     /// The longest output in tokens; `None` where outputs stay whole.
@@ -75,24 +77,24 @@ impl Tools for Turn {
 }
 
 /// What a tool answered; where its server did not answer properly, the words for the model and the cause.
-type Answered = (ToolOutput, Option<Cause>);
+type Answered = (ToolOutput, Option<CallFailure>);
 
 /// Why a call goes no further.
 enum Stop {
     /// The model is told this, because of that.
-    Refused(String, Cause),
+    Refused(String, CallFailure),
     /// The host has to handle it.
     Failed(CallFailed, Box<CallError>),
 }
 
 impl Stop {
     fn misfit(entry: &Entry, fault: SchemaViolation) -> Self {
-        Self::Refused(words::misfit(entry, &fault), Cause::Arguments(fault))
+        Self::Refused(words::misfit(entry, &fault), CallFailure::Arguments(fault))
     }
 
     /// The model is told `words`; a person is told why, which is part of them.
     fn refused(words: String, why: impl Into<String>) -> Self {
-        Self::Refused(words, Cause::Refused(why.into()))
+        Self::Refused(words, CallFailure::Refused(why.into()))
     }
 }
 
@@ -142,7 +144,7 @@ impl Dispatcher {
         &self,
         catalog: &Catalog,
         call: &ToolCall,
-    ) -> (Result<ToolOutput, CallFailed>, Option<Cause>) {
+    ) -> (Result<ToolOutput, CallFailed>, Option<CallFailure>) {
         let entry = catalog.get(&call.name);
         let server = entry.and_then(|entry| entry.server.as_ref()).map(ServerName::as_str);
         let span = tracing::info_span!("call", server, tool = &*call.name, call = &*call.id);
@@ -156,7 +158,7 @@ impl Dispatcher {
         let (result, cause) = match carried_out {
             Ok((output, cause)) => (Ok(output), cause),
             Err(Stop::Refused(words, cause)) => (Ok(ToolOutput::error(words)), Some(cause)),
-            Err(Stop::Failed(failed, error)) => (Err(failed), Some(Cause::Error(error))),
+            Err(Stop::Failed(failed, error)) => (Err(failed), Some(CallFailure::Error(error))),
         };
         story.ends(&result);
         (result, cause)
@@ -170,7 +172,7 @@ impl Dispatcher {
     ) -> Result<Answered, Stop> {
         let Some(entry) = entry else {
             story.step(|| TraceStep::NotOffered);
-            return Err(Stop::Refused(words::not_offered(catalog, &call.name), Cause::NotOffered));
+            return Err(Stop::Refused(words::not_offered(catalog, &call.name), CallFailure::NotOffered));
         };
         story.is_about(entry);
         let mut arguments = fit(entry, &call.arguments, story).map_err(|fault| Stop::misfit(entry, fault))?;
@@ -184,20 +186,20 @@ impl Dispatcher {
             }
             let by = || hook.name().to_owned();
             let changes = match hook.before(&CallView { id: &call.id, entry, arguments: arguments.seen() }).await {
-                Before::Proceed(changes) => changes,
-                Before::Allow(changes) => {
+                BeforeCall::Proceed(changes) => changes,
+                BeforeCall::Allow(changes) => {
                     wish = wish.or_allow(hook.name());
                     changes
                 }
-                Before::Ask(why, changes) => {
+                BeforeCall::Ask(why, changes) => {
                     wish = Wish::Ask(why);
                     changes
                 }
-                Before::Block(reason) => {
+                BeforeCall::Block(reason) => {
                     story.step(|| TraceStep::Blocked { by: by(), reason: reason.clone() });
                     return Err(Stop::refused(words::blocked(entry, &reason), reason));
                 }
-                Before::Failed(reason) => {
+                BeforeCall::Failed(reason) => {
                     story.step(|| TraceStep::HookFailed { by: by(), reason });
                     continue;
                 }
@@ -227,9 +229,9 @@ impl Dispatcher {
             }
             let by = || hook.name().to_owned();
             match hook.after(&CallView { id: &call.id, entry, arguments: arguments.seen() }, &output).await {
-                After::Keep => {}
-                After::Annotate(words) => output = annotated(output, hook.name(), words, story),
-                After::Replace(replaced) => {
+                AfterCall::Keep => {}
+                AfterCall::Annotate(words) => output = annotated(output, hook.name(), words, story),
+                AfterCall::Replace(replaced) => {
                     cause = None;
                     story.step(|| TraceStep::Replaced { by: by() });
                     output = replaced;
@@ -237,12 +239,12 @@ impl Dispatcher {
                         output = Box::pin(self.capped(output, limit, story)).await;
                     }
                 }
-                After::Block(reason) => {
+                AfterCall::Block(reason) => {
                     output = ToolOutput::error(words::withheld(entry, &reason));
-                    cause = Some(Cause::Withheld(reason.clone()));
+                    cause = Some(CallFailure::Withheld(reason.clone()));
                     story.step(|| TraceStep::Blocked { by: by(), reason });
                 }
-                After::Failed(reason) => story.step(|| TraceStep::HookFailed { by: by(), reason }),
+                AfterCall::Failed(reason) => story.step(|| TraceStep::HookFailed { by: by(), reason }),
             }
         }
         for (hook, words) in notes {
@@ -257,22 +259,22 @@ impl Dispatcher {
         let decision = self.policy.decide(entry, seen);
         let forced = matches!(wish, Wish::Ask(_));
         let (then, by) = match (decision.then, wish) {
-            (Then::Allow | Then::Ask, Wish::Ask(why)) => (Then::Ask, Cow::Owned(why)),
-            (Then::Ask, Wish::Allow(hook)) if !entry.needs_person => (Then::Allow, Cow::Owned(hook)),
+            (RuleAction::Allow | RuleAction::Ask, Wish::Ask(why)) => (RuleAction::Ask, Cow::Owned(why)),
+            (RuleAction::Ask, Wish::Allow(hook)) if !entry.needs_person => (RuleAction::Allow, Cow::Owned(hook)),
             (then, _) => (then, Cow::Borrowed(decision.by)),
         };
         match then {
-            Then::Allow => story.step(|| TraceStep::Allowed { by: by.into_owned() }),
-            Then::Deny => {
+            RuleAction::Allow => story.step(|| TraceStep::Allowed { by: by.into_owned() }),
+            RuleAction::Deny => {
                 let words = words::denied(entry, &by);
                 let why = format!("the policy forbids it ({by})");
                 story.step(|| TraceStep::Denied { by: by.into_owned() });
                 return Err(Stop::refused(words, why));
             }
-            Then::Ask if !forced && self.is_approved(planned) => {
+            RuleAction::Ask if !forced && self.is_approved(planned) => {
                 story.step(|| TraceStep::Allowed { by: "an earlier answer".to_owned() });
             }
-            Then::Ask => Box::pin(self.ask(planned, by.into_owned(), story)).await?,
+            RuleAction::Ask => Box::pin(self.ask(planned, by.into_owned(), story)).await?,
         }
         Ok(())
     }
@@ -286,18 +288,18 @@ impl Dispatcher {
             arguments: seen.clone(),
             why: why.clone(),
         };
-        let answer = self.asker.ask(Question::new(Asked::Approve(request)));
+        let answer = self.asker.ask(Question::new(QuestionKind::Approve(request)));
         let approval = match tokio::time::timeout(ANSWER_LIMIT, answer).await {
             Ok(answer) => answer.into_approval(),
-            Err(_) => Approval::No("nobody answered whether it may be called".to_owned()),
+            Err(_) => ApprovalAnswer::No("nobody answered whether it may be called".to_owned()),
         };
         let words = match approval {
-            Approval::Yes => None,
-            Approval::YesAlways => {
+            ApprovalAnswer::Yes => None,
+            ApprovalAnswer::YesAlways => {
                 self.approve(planned);
                 Some("always".to_owned())
             }
-            Approval::No(words) => {
+            ApprovalAnswer::No(words) => {
                 let refusal = Stop::refused(words::refused(entry, &words), words.clone());
                 story.step(|| TraceStep::Asked { by: why, approved: false, words: Some(words) });
                 return Err(refusal);
@@ -349,7 +351,7 @@ impl Dispatcher {
         }
         let cause = Box::new(error.clone());
         match words::unanswered(entry, error) {
-            Ok(output) => Ok((output, Some(Cause::Error(cause)))),
+            Ok(output) => Ok((output, Some(CallFailure::Error(cause)))),
             Err(failed) => Err(Stop::Failed(failed, cause)),
         }
     }
@@ -426,12 +428,12 @@ async fn as_it_is(entry: &Entry, story: &mut Story<'_>) -> Result<Option<Arc<Too
         None => entry.callee.look(&entry.tool).await,
     };
     match standing {
-        Standing::Same | Standing::Unknown => Ok(None),
-        Standing::Gone => {
+        ToolFreshness::Same | ToolFreshness::Unknown => Ok(None),
+        ToolFreshness::Gone => {
             story.step(|| TraceStep::Drifted { what: "it is gone".to_owned(), called: false });
             Err(Stop::refused(words::gone(entry), "its server does not offer it any more"))
         }
-        Standing::Changed(new) => match drift(&entry.tool, &new) {
+        ToolFreshness::Changed(new) => match drift(&entry.tool, &new) {
             Drift::Harmless(_) => Ok(Some(new)),
             Drift::Breaking(what) => {
                 let words = words::drifted(entry, &new, &what);
@@ -464,10 +466,10 @@ impl Default for Dispatcher {
         Self {
             policy: Judge::new(Policy::default()),
             hooks: Vec::new(),
-            asker: Arc::new(NoAsker),
+            asker: Arc::new(NoUserPrompt),
             spill: None,
             trace: None,
-            most_tokens: Some(USUAL_LIMIT),
+            most_tokens: Some(DEFAULT_OUTPUT_TOKENS),
             total: None,
             idle: None,
             approved: Mutex::default(),
@@ -490,7 +492,7 @@ impl Dispatcher {
 
     /// With somebody to ask.
     #[must_use]
-    pub fn with_asker(mut self, asker: Arc<dyn Asker>) -> Self {
+    pub fn with_asker(mut self, asker: Arc<dyn UserPrompt>) -> Self {
         self.asker = asker;
         self
     }

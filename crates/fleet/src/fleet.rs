@@ -25,13 +25,13 @@ use tokio::task::JoinSet;
 use wharf_client::{Host, NoHost, SavedSession, Session, SessionOptions};
 use wharf_protocol::{Listed, ServerName, Tool};
 
-pub use authenticate::{SignInWanted, SignsIn};
-pub use offers::{Command, Offer, OfferError};
-pub use outfit::{Network, Outfit, SignIns};
+pub use authenticate::{SignInPrompt, SignInRequest};
+pub use offers::{ListingError, PromptCommand, ServerListing};
+pub use outfit::{HostEnvironment, NetworkSettings, TokenProviders};
 pub use reconnection::Reconnection;
-pub use status::{Reason, State, Status};
+pub use status::{ServerState, ServerStatus, StateReason};
 
-use crate::catalog::{Catalog, Entry, LONGEST_DESCRIPTION, Shelf};
+use crate::catalog::{Catalog, Entry, LONGEST_DESCRIPTION, ServerTools};
 use clerk::Clerk;
 use connection::{Connection, Stage};
 use member::{Bell, Member, MemberParts, Order};
@@ -50,9 +50,9 @@ pub struct Fleet {
 }
 
 /// Tells who answers what a server asks.
-pub type Hosts = Arc<dyn Fn(&ServerName) -> Arc<dyn Host> + Send + Sync>;
+pub type HostFactory = Arc<dyn Fn(&ServerName) -> Arc<dyn Host> + Send + Sync>;
 /// Says whether a server may be used, and if not, why not.
-pub type Permits = Arc<dyn Fn(&Server) -> Result<(), String> + Send + Sync>;
+pub type ServerFilter = Arc<dyn Fn(&Server) -> Result<(), String> + Send + Sync>;
 
 /// How a fleet behaves.
 #[derive(Clone)]
@@ -62,37 +62,37 @@ pub struct FleetOptions {
     /// How many that cost a connection.
     pub remote_gate: usize,
     /// What servers get from the host.
-    pub outfit: Outfit,
+    pub outfit: HostEnvironment,
     /// What holds for every session, unless a server has settings of its own.
     pub session: SessionOptions,
-    /// Sessions to go on with, which [`Fleet::leave`] has left with servers at the same addresses.
+    /// Sessions to go on with, which [`Fleet::close_keeping_sessions`] has left with servers at the same addresses.
     pub resume: Vec<Arc<SavedSession>>,
     /// Who answers what a server asks.
-    pub hosts: Hosts,
+    pub hosts: HostFactory,
     /// What happens to servers that fail.
     pub reconnection: Reconnection,
     /// Whether servers are asked at first whatever is remembered of their refusals: for people who want to know.
     pub insists: bool,
     /// Who brings a person to a sign-in when the model asks for one; without it there is no tool `authenticate`.
-    pub signs_in: Option<SignsIn>,
+    pub signs_in: Option<SignInPrompt>,
     /// Tools of the host's own, which are in every catalog.
     pub own: Vec<Arc<Entry>>,
     /// Says whether a server may be used that is added while running.
-    pub permits: Permits,
+    pub permits: ServerFilter,
 }
 
 /// A server for a fleet, and what keeps it from being connected, if anything does.
 #[derive(Clone, Debug)]
-pub struct Enlisted {
+pub struct ServerSpec {
     /// The server.
     pub server: Server,
     /// What keeps it from being connected.
-    pub hold: Option<Hold>,
+    pub hold: Option<DisabledReason>,
 }
 
 /// Why a server is not connected although it is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Hold {
+pub enum DisabledReason {
     /// Somebody has to say yes first; the words tell how.
     Approval(String),
     /// Somebody has said no; the words tell who.
@@ -127,7 +127,7 @@ struct Inner {
     options: FleetOptions,
     local: Arc<Semaphore>,
     remote: Arc<Semaphore>,
-    outfit: Arc<Outfit>,
+    outfit: Arc<HostEnvironment>,
     crew: Mutex<Crew>,
     /// Counts what has changed about any server.
     changed: watch::Sender<u64>,
@@ -155,8 +155,8 @@ struct Crew {
 struct Mate {
     member: Arc<Member>,
     /// What is offered of its tools while it is connected.
-    shelf: Arc<ArcSwapOption<Shelf>>,
-    hold: Option<Hold>,
+    shelf: Arc<ArcSwapOption<ServerTools>>,
+    hold: Option<DisabledReason>,
     /// How many were there before it.
     number: u64,
 }
@@ -166,7 +166,7 @@ impl Default for FleetOptions {
         Self {
             local_gate: LOCAL_GATE,
             remote_gate: REMOTE_GATE,
-            outfit: Outfit::default(),
+            outfit: HostEnvironment::default(),
             session: SessionOptions::default(),
             resume: Vec::new(),
             hosts: Arc::new(|_| Arc::new(NoHost)),
@@ -179,7 +179,7 @@ impl Default for FleetOptions {
     }
 }
 
-impl From<Server> for Enlisted {
+impl From<Server> for ServerSpec {
     fn from(server: Server) -> Self {
         Self { server, hold: None }
     }
@@ -189,7 +189,7 @@ impl Fleet {
     /// Begins to connect servers, and returns at once. Has to be called inside a runtime.
     ///
     /// Of two servers with the same name the first is taken.
-    pub fn open(servers: impl IntoIterator<Item = Enlisted>, options: FleetOptions) -> Self {
+    pub fn open(servers: impl IntoIterator<Item = ServerSpec>, options: FleetOptions) -> Self {
         let inner = Inner {
             local: Arc::new(Semaphore::new(options.local_gate.max(1))),
             remote: Arc::new(Semaphore::new(options.remote_gate.max(1))),
@@ -212,12 +212,12 @@ impl Fleet {
     }
 
     /// How all servers are doing, by name.
-    pub fn statuses(&self) -> Vec<Status> {
+    pub fn statuses(&self) -> Vec<ServerStatus> {
         self.inner.crew().members.values().map(|mate| mate.member.status.borrow().clone()).collect()
     }
 
     /// How one server is doing.
-    pub fn status(&self, name: &ServerName) -> Option<Status> {
+    pub fn status(&self, name: &ServerName) -> Option<ServerStatus> {
         self.inner.member(name).map(|member| member.status.borrow().clone())
     }
 
@@ -233,16 +233,16 @@ impl Fleet {
 
     /// Waits until the servers that are needed are connected: those that say so, or all that are not switched off if
     /// `strict`. Those that are not when each has been tried, or when the time is up, are returned.
-    pub async fn needed(&self, strict: bool, within: Duration) -> Result<(), Vec<Status>> {
-        let needed = |status: &Status| (status.required || strict) && status.state != State::Disabled;
+    pub async fn needed(&self, strict: bool, within: Duration) -> Result<(), Vec<ServerStatus>> {
+        let needed = |status: &ServerStatus| (status.required || strict) && status.state != ServerState::Disabled;
         self.wait_until(within, |status| status.settled || !needed(status)).await;
-        let missing = |status: &Status| needed(status) && status.state != State::Connected;
-        let missing: Vec<Status> = self.statuses().into_iter().filter(missing).collect();
+        let missing = |status: &ServerStatus| needed(status) && status.state != ServerState::Connected;
+        let missing: Vec<ServerStatus> = self.statuses().into_iter().filter(missing).collect();
         if missing.is_empty() { Ok(()) } else { Err(missing) }
     }
 
     /// Waits until something holds for every server.
-    async fn wait_until(&self, within: Duration, holds: impl Fn(&Status) -> bool) -> bool {
+    async fn wait_until(&self, within: Duration, holds: impl Fn(&ServerStatus) -> bool) -> bool {
         let mut changes = self.changes();
         let waiting = async {
             loop {
@@ -340,11 +340,13 @@ impl Fleet {
     async fn order(&self, name: &ServerName, order: Order) -> Result<(), FleetError> {
         let found = self.inner.crew().members.get(name).cloned();
         let Mate { member, hold, .. } = found.ok_or_else(|| FleetError::Unknown(name.clone()))?;
-        if let Some(Hold::Approval(words) | Hold::Locked(words) | Hold::Refused(words)) = hold {
+        if let Some(DisabledReason::Approval(words) | DisabledReason::Locked(words) | DisabledReason::Refused(words)) =
+            hold
+        {
             return Err(FleetError::Held(name.clone(), words));
         }
         // Whoever waits from now on waits for what comes of this.
-        if !matches!(member.state(), State::Connected) {
+        if !matches!(member.state(), ServerState::Connected) {
             member.publish(|status| status.settled = false);
         }
         member.orders.send(order).await.map_err(|_| FleetError::Closed)
@@ -352,9 +354,9 @@ impl Fleet {
 
     /// Makes these the servers of the fleet, besides the dynamic ones. A server that is the same is not touched; one that
     /// changed is let go of before its successor is started; one that is not among them is removed.
-    pub async fn apply(&self, servers: impl IntoIterator<Item = Enlisted>) {
+    pub async fn apply(&self, servers: impl IntoIterator<Item = ServerSpec>) {
         let _turn = self.inner.turn.acquire().await;
-        let mut wanted: BTreeMap<ServerName, Enlisted> = BTreeMap::new();
+        let mut wanted: BTreeMap<ServerName, ServerSpec> = BTreeMap::new();
         for enlisted in servers {
             wanted.entry(enlisted.server.name.clone()).or_insert(enlisted);
         }
@@ -387,7 +389,7 @@ impl Fleet {
 
     /// Looks for changes every so often, for as long as the fleet lives: what `read` returns is applied. It may take its
     /// time; it runs where waiting is allowed.
-    pub fn follow(&self, every: Duration, read: impl FnMut() -> Option<Vec<Enlisted>> + Send + 'static) {
+    pub fn follow(&self, every: Duration, read: impl FnMut() -> Option<Vec<ServerSpec>> + Send + 'static) {
         let fleet = Arc::downgrade(&self.inner);
         let mut read = read;
         let following = async move {
@@ -418,7 +420,7 @@ impl Fleet {
 
     /// The same, but the sessions that remote servers keep are left with them, for another process to go on with: what is
     /// returned goes into [`FleetOptions::resume`] there. Keep it as you keep passwords.
-    pub async fn leave(&self) -> Vec<SavedSession> {
+    pub async fn close_keeping_sessions(&self) -> Vec<SavedSession> {
         let mut left = Vec::new();
         self.end(|session| left.extend(session.set_aside())).await;
         left
@@ -475,7 +477,7 @@ impl Inner {
         self.changed.send_modify(|count| *count += 1);
     }
 
-    fn enlist(&self, crew: &mut Crew, Enlisted { server, hold }: Enlisted) {
+    fn enlist(&self, crew: &mut Crew, ServerSpec { server, hold }: ServerSpec) {
         if crew.members.contains_key(&server.name) {
             return;
         }
@@ -491,16 +493,18 @@ impl Inner {
         let (member, orders) = Member::new(MemberParts { server, session, authority, bell, connect, total, changed });
         let offered = Arc::default();
         let held = hold.clone().or_else(|| {
-            let off = || Hold::SwitchedOff("its configuration switches it off".to_owned());
+            let off = || DisabledReason::SwitchedOff("its configuration switches it off".to_owned());
             (!member.server.settings.enabled).then(off)
         });
         let first = match &held {
             None => Stage::Connect,
             Some(held) => {
                 let (state, reason) = match held.clone() {
-                    Hold::Approval(words) => (State::Pending, Reason::Held(words)),
-                    Hold::SwitchedOff(words) | Hold::Locked(words) => (State::Disabled, Reason::SwitchedOff(words)),
-                    Hold::Refused(words) => (State::Failed, Reason::Refused(words)),
+                    DisabledReason::Approval(words) => (ServerState::Pending, StateReason::Held(words)),
+                    DisabledReason::SwitchedOff(words) | DisabledReason::Locked(words) => {
+                        (ServerState::Disabled, StateReason::SwitchedOff(words))
+                    }
+                    DisabledReason::Refused(words) => (ServerState::Failed, StateReason::Refused(words)),
                 };
                 member.publish(|status| {
                     status.state = state;

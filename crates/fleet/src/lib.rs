@@ -7,10 +7,11 @@ pub mod catalog;
 pub mod dispatch;
 mod fleet;
 
-pub use catalog::{Callee, Catalog, Entry, OwnTool, Shelf, ShelfParts, Standing};
+pub use catalog::{Catalog, Entry, OwnTool, ServerTools, ServerToolsParts, ToolExecutor, ToolFreshness};
 pub use dispatch::{Dispatcher, Policy, Turn};
 pub use fleet::{
-    Command, Enlisted, Fleet, FleetError, FleetOptions, Hold, Hosts, LOCAL_GATE, Network, Offer, OfferError, Outfit,
-    Permits, REMOTE_GATE, Reason, Reconnection, SignInWanted, SignIns, SignsIn, State, Status,
+    DisabledReason, Fleet, FleetError, FleetOptions, HostEnvironment, HostFactory, LOCAL_GATE, ListingError,
+    NetworkSettings, PromptCommand, REMOTE_GATE, Reconnection, ServerFilter, ServerListing, ServerSpec, ServerState,
+    ServerStatus, SignInPrompt, SignInRequest, StateReason, TokenProviders,
 };
 pub use wharf_config::{Scope, Server, Settings, TransportConfig};

@@ -2,7 +2,7 @@
 //!
 //! [`Toolbox`] is the short way to a server: a name, some tools, a function each. Whoever has an rmcp handler already
 //! serves that instead. Both go through [`serve_stdio`] and [`serve_stream`] for one client, and through a [`Router`],
-//! behind a TCP listener a [`Remote`], for many. Each of them speaks both eras of the protocol: with `initialize`, up to
+//! behind a TCP listener a [`RemoteServer`], for many. Each of them speaks both eras of the protocol: with `initialize`, up to
 //! 2025-11-25, and without it, from 2026-07-28 on. The client's first request decides.
 
 mod opening;
@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use opening::Opening;
 
-pub use remote::{Remote, RemoteOptions, Router};
+pub use remote::{ListenOptions, RemoteServer, Router};
 pub use rmcp;
 pub use toolbox::{Call, Reply, Toolbox};
 

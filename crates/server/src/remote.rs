@@ -31,7 +31,7 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(8);
 
 /// What can be chosen about serving over the network.
 #[derive(Clone, Debug)]
-pub struct RemoteOptions {
+pub struct ListenOptions {
     /// Whether Streamable HTTP answers as `application/json` where one message is all there is to say, instead of as a
     /// stream of events. In the modern era an answer that takes longer than `keep_alive` is a stream all the same.
     pub json_answers: bool,
@@ -43,7 +43,7 @@ pub struct RemoteOptions {
     pub largest_message: usize,
 }
 
-impl Default for RemoteOptions {
+impl Default for ListenOptions {
     fn default() -> Self {
         Self {
             json_answers: false,
@@ -54,8 +54,8 @@ impl Default for RemoteOptions {
     }
 }
 
-/// A router behind a TCP listener. Dropping it ends its connections; [`Remote::close`] waits for that too.
-pub struct Remote {
+/// A router behind a TCP listener. Dropping it ends its connections; [`RemoteServer::close`] waits for that too.
+pub struct RemoteServer {
     address: SocketAddr,
     router: Router,
     closing: CancellationToken,
@@ -63,7 +63,7 @@ pub struct Remote {
     accepting: JoinSet<()>,
 }
 
-impl Remote {
+impl RemoteServer {
     /// Listens on `address`; port 0 picks a free one.
     pub async fn bind(address: SocketAddr, router: Router) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;

@@ -42,7 +42,7 @@ mod gather;
 /// Serving tools.
 pub mod server {
     pub use wharf_server::{
-        Call, Remote, RemoteOptions, Reply, Router, ServeError, Toolbox, rmcp, serve_stdio, serve_stream,
+        Call, ListenOptions, RemoteServer, Reply, Router, ServeError, Toolbox, rmcp, serve_stdio, serve_stream,
     };
 }
 

@@ -2,14 +2,14 @@
 //! stdout, and `calculator http` or `calculator sse` over the network, on port 8000 or the one that follows.
 //!
 //! Only this machine is listened to. Whoever binds another address has to know who may call: put something before it
-//! that asks, and name the hosts it is called by in `RemoteOptions::allowed_hosts`.
+//! that asks, and name the hosts it is called by in `ListenOptions::allowed_hosts`.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::net::{Ipv4Addr, SocketAddr};
 
 use serde_json::json;
-use wharf::server::{Remote, RemoteOptions, Reply, Router, Toolbox, serve_stdio, serve_stream};
+use wharf::server::{ListenOptions, RemoteServer, Reply, Router, Toolbox, serve_stdio, serve_stream};
 use wharf::{InProcess, NoHost, Session, SessionOptions};
 
 /// The whole server: a name, one tool with typed parameters, and what it does.
@@ -33,8 +33,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         (Some("stdio"), _) => serve_stdio(calculator()).await?,
         (Some(transport @ ("http" | "sse")), port) => {
             let port = port.as_deref().unwrap_or("8000").parse()?;
-            let router = Router::new(calculator, RemoteOptions::default());
-            let remote = Remote::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), router).await?;
+            let router = Router::new(calculator, ListenOptions::default());
+            let remote = RemoteServer::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), router).await?;
             println!("{}", if transport == "http" { remote.http_url() } else { remote.sse_url() });
             std::future::pending::<()>().await;
         }

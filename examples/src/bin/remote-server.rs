@@ -5,14 +5,14 @@
 use std::net::SocketAddr;
 
 use serde_json::json;
-use wharf::server::{Remote, RemoteOptions as ServerOptions, Reply, Router, Toolbox};
+use wharf::server::{ListenOptions as ServerOptions, RemoteServer, Reply, Router, Toolbox};
 use wharf::{CallOptions, Http, Json, NoHost, ProtocolMode, RemoteOptions, Session, SessionOptions};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // One router serves Streamable HTTP at /mcp, HTTP with SSE at /sse and WebSocket at /ws.
     let router = Router::new(toolbox, ServerOptions::default());
-    let remote = Remote::bind(SocketAddr::from(([127, 0, 0, 1], 0)), router).await?;
+    let remote = RemoteServer::bind(SocketAddr::from(([127, 0, 0, 1], 0)), router).await?;
 
     // These headers go with every request. What `HttpSse` and `WebSocket` take is the same.
     let headers = vec![("Authorization".to_owned(), "Bearer made-up".to_owned())];

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use wharf_protocol::BoxFuture;
 
 use super::{ModelLayer, NextModel, OnUnsupported, PromptCaching};
-use crate::{Event, ModelError, ModelErrorKind, ModelOptions, ModelRequest, ModelResponse};
+use crate::{AgentEvent, ModelError, ModelErrorKind, ModelOptions, ModelRequest, ModelResponse};
 
 /// Asks for caching.
 #[derive(Debug)]
@@ -42,7 +42,9 @@ impl ModelLayer for Caching {
             OnUnsupported::Raise => {
                 return Box::pin(std::future::ready(Err(ModelError::new(ModelErrorKind::Invalid, words))));
             }
-            OnUnsupported::Warn if !self.warned.swap(true, Ordering::Relaxed) => next.tell(Event::Warning { words }),
+            OnUnsupported::Warn if !self.warned.swap(true, Ordering::Relaxed) => {
+                next.tell(AgentEvent::Warning { words })
+            }
             OnUnsupported::Warn | OnUnsupported::Ignore => {}
         }
         next.ask(ask)

@@ -5,7 +5,7 @@ use wharf_protocol::BoxFuture;
 use super::config::ModelRetrySettings;
 use super::{ModelLayer, NextModel};
 use crate::chance::chance;
-use crate::{Event, ModelError, ModelRequest, ModelResponse};
+use crate::{AgentEvent, ModelError, ModelRequest, ModelResponse};
 
 /// The longest a provider is left alone because it says so. One that wants more will not answer soon.
 const LONGEST_WISH: std::time::Duration = std::time::Duration::from_secs(120);
@@ -36,7 +36,7 @@ impl ModelLayer for ModelRetry {
                 };
                 tracing::info!(attempt = failures, ?delay, reason = error.kind.as_str(), "a model is asked again");
                 let (what, reason) = ("model".to_owned(), error.to_string());
-                next.tell(Event::Retry { what, attempt: failures, reason, delay });
+                next.tell(AgentEvent::Retry { what, attempt: failures, reason, delay });
                 tokio::time::sleep(delay).await;
             }
         })

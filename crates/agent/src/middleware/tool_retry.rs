@@ -4,7 +4,7 @@ use wharf_protocol::{BoxFuture, CallFailed, Hints, Outcome, ToolCall, ToolOutput
 
 use super::config::ToolRetrySettings;
 use super::{NextTool, ToolLayer};
-use crate::Event;
+use crate::AgentEvent;
 use crate::chance::chance;
 
 /// Calls again. A tool that answers with an error has answered, and is not called again.
@@ -26,7 +26,7 @@ impl ToolLayer for ToolRetry {
                 let delay = self.0.backoff().pause(failures, chance());
                 tracing::info!(attempt = failures, ?delay, tool = &*call.name, "a tool is called again");
                 let (what, reason) = (call.name.to_string(), failed.reason);
-                next.tell(Event::Retry { what, attempt: failures, reason, delay });
+                next.tell(AgentEvent::Retry { what, attempt: failures, reason, delay });
                 tokio::time::sleep(delay).await;
             }
         })

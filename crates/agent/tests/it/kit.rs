@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use wharf_agent::{
-    Agent, Capabilities, Event, EventSink, Limits, Model, ModelError, ModelErrorKind, ModelOptions, ModelRequest,
+    Agent, AgentEvent, Capabilities, EventSink, Limits, Model, ModelError, ModelErrorKind, ModelOptions, ModelRequest,
     ModelResponse, Run, StopReason,
 };
 use wharf_protocol::{
@@ -206,7 +206,7 @@ impl Tools for Bench {
 
 /// Keeps everything that is told.
 #[derive(Default)]
-pub(crate) struct Heard(Mutex<Vec<Event>>);
+pub(crate) struct Heard(Mutex<Vec<AgentEvent>>);
 
 impl Heard {
     /// Everything, as JSON.
@@ -220,7 +220,7 @@ impl Heard {
 }
 
 impl EventSink for Heard {
-    fn event(&self, event: Event) {
+    fn event(&self, event: AgentEvent) {
         self.0.lock().unwrap().push(event);
     }
 }

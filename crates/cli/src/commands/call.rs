@@ -7,7 +7,7 @@ use std::io::Read as _;
 use std::sync::Arc;
 
 use serde::Serialize;
-use wharf::fleet::dispatch::Cause;
+use wharf::fleet::dispatch::CallFailure;
 use wharf::fleet::{Catalog, Dispatcher, Entry, Fleet};
 use wharf::{CallError, CallErrorKind, Evidence, Json, Listed, Tool, ToolCall, ToolOutput};
 
@@ -114,19 +114,21 @@ fn subject(call: &Call) -> Subject<'_> {
 }
 
 /// A call without an answer of the tool: in words, and for a program too if one reads.
-async fn failed(globals: &Globals, call: &Call, (entry, remote): (&Entry, bool), cause: Cause) -> Exit {
+async fn failed(globals: &Globals, call: &Call, (entry, remote): (&Entry, bool), cause: CallFailure) -> Exit {
     let error = match cause {
-        Cause::Error(error) => error,
-        Cause::Arguments(fault) => {
+        CallFailure::Error(error) => error,
+        CallFailure::Arguments(fault) => {
             let Some(server) = entry.server.clone() else { return Exit::Usage };
             let kind = CallErrorKind::Arguments { tool: entry.tool.name.to_string(), fault };
             Box::new(CallError { server, kind, evidence: Evidence::default() })
         }
-        Cause::NotOffered => return subject(call).refused(globals, "was not called: it is gone", "not run").await,
-        Cause::Refused(why) => {
+        CallFailure::NotOffered => {
+            return subject(call).refused(globals, "was not called: it is gone", "not run").await;
+        }
+        CallFailure::Refused(why) => {
             return subject(call).refused(globals, &format!("was not called: {why}"), "not run").await;
         }
-        Cause::Withheld(why) => {
+        CallFailure::Withheld(why) => {
             let what = format!("was called, and its output is withheld: {why}");
             return subject(call).refused(globals, &what, "answered").await;
         }

@@ -4,7 +4,7 @@ mod cost;
 mod count;
 
 use serde::Serialize;
-use wharf::fleet::{Fleet, Reason, Status};
+use wharf::fleet::{Fleet, ServerStatus, StateReason};
 
 use crate::args::Globals;
 use crate::exit::Exit;
@@ -209,11 +209,11 @@ struct ShownServer<'a> {
 impl<'a> Shown<'a> {
     fn new(fleet: &Fleet, costs: &'a [ServerCost], window: u64) -> Self {
         let shown = |cost: &'a ServerCost| {
-            let status: Option<Status> = fleet.status(&cost.server);
+            let status: Option<ServerStatus> = fleet.status(&cost.server);
             ShownServer {
                 name: cost.server.as_str(),
                 state: status.as_ref().map_or("failed", |status| status.state.as_str()),
-                reason: status.and_then(|status| status.reason.as_ref().map(Reason::to_string)),
+                reason: status.and_then(|status| status.reason.as_ref().map(StateReason::to_string)),
                 tokens: cost.tokens(),
                 instructions: cost.instructions,
                 tools: &cost.tools,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use wharf::fleet::{Fleet, Status};
-use wharf::server::{Remote, RemoteOptions as ServerOptions, Router, serve_stream};
+use wharf::fleet::{Fleet, ServerStatus};
+use wharf::server::{ListenOptions as ServerOptions, RemoteServer, Router, serve_stream};
 use wharf::{
     CallErrorKind, Environment, Http, HttpSse, InProcess, Json, NoHost, ProtocolMode, RemoteOptions, Secret, Session,
     SessionOptions, Stdio, Transport, WebSocket,
@@ -121,7 +121,7 @@ async fn visit_all(fleet: &Fleet) -> Vec<Visit> {
     visits
 }
 
-async fn visit(fleet: &Fleet, status: &Status) -> Visit {
+async fn visit(fleet: &Fleet, status: &ServerStatus) -> Visit {
     let exit = Exit::from(status);
     let session = fleet.session(&status.name);
     let cells = if let (Some(info), Some(session)) = (&status.info, session) {
@@ -138,9 +138,9 @@ async fn visit(fleet: &Fleet, status: &Status) -> Visit {
 }
 
 /// The demo's server on a port of this machine.
-async fn serve() -> Result<Remote, servers::Misuse> {
+async fn serve() -> Result<RemoteServer, servers::Misuse> {
     let router = Router::new(demo_server::toolbox, ServerOptions::default());
-    let bound = Remote::bind(([127, 0, 0, 1], 0).into(), router).await;
+    let bound = RemoteServer::bind(([127, 0, 0, 1], 0).into(), router).await;
     bound.map_err(|error| servers::Misuse { what: format!("no port can be listened on: {error}"), hint: None })
 }
 
@@ -160,7 +160,7 @@ fn sessions(globals: &Globals, setup: &Setup) -> Result<[Session; 2], servers::M
 }
 
 /// A session over every transport, in every generation of the protocol.
-fn remote_sessions(setup: &Setup, remote: &Remote) -> Result<Vec<Session>, servers::Misuse> {
+fn remote_sessions(setup: &Setup, remote: &RemoteServer) -> Result<Vec<Session>, servers::Misuse> {
     let (options, way) = (setup.session.clone(), RemoteOptions::default());
     let odd = |error: wharf::InvalidRemote| servers::Misuse { what: error.to_string(), hint: None };
     let transports: [(&str, Arc<dyn Transport>); 3] = [
@@ -181,7 +181,7 @@ fn session(name: &str, options: &SessionOptions, transport: Arc<dyn Transport>) 
     Ok(Session::with_shared(name, transport, Arc::new(NoHost), options.clone()))
 }
 
-async fn travel(sessions: &[Session], remote: &Remote) -> Vec<Journey> {
+async fn travel(sessions: &[Session], remote: &RemoteServer) -> Vec<Journey> {
     let multiply = Json::from(json!({"a": 6, "operation": "*", "b": 7}));
     let mut journeys = Vec::new();
     for session in sessions {

@@ -17,7 +17,7 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 use wharf::ServerName;
 use wharf::config::{ConfiguredServer, Eligibility};
-use wharf::fleet::{Fleet, Reason, Status};
+use wharf::fleet::{Fleet, ServerStatus, StateReason};
 
 use crate::args::Globals;
 use crate::dispatcher;
@@ -51,7 +51,7 @@ pub(crate) struct Doctor {
 /// One server that is looked at.
 struct Looked<'a> {
     found: &'a ConfiguredServer,
-    status: &'a Status,
+    status: &'a ServerStatus,
     fleet: &'a Fleet,
     globals: &'a Globals,
     /// How long it took until it was ready, or given up.
@@ -113,12 +113,12 @@ async fn settled(fleet: &Fleet) -> BTreeMap<ServerName, Duration> {
         loop {
             changes.mark_unchanged();
             let statuses = fleet.statuses();
-            for Status { name, reason, settled, .. } in &statuses {
+            for ServerStatus { name, reason, settled, .. } in &statuses {
                 if *settled {
                     // One that was quick may never have been seen under way.
                     let since = began.get(name).copied().unwrap_or(opened);
                     took.entry(name.clone()).or_insert_with(|| since.elapsed());
-                } else if matches!(reason, Some(Reason::Connecting)) {
+                } else if matches!(reason, Some(StateReason::Connecting)) {
                     began.entry(name.clone()).or_insert_with(Instant::now);
                 }
             }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 use wharf::config::{ConfiguredServer, Eligibility, InvalidEntry, Problem};
-use wharf::fleet::Status;
+use wharf::fleet::ServerStatus;
 
 use super::list::{self, Row, marked};
 use crate::args::{Get, Globals};
@@ -80,7 +80,7 @@ fn problems<'a>(setup: &'a Setup, name: &str) -> Vec<&'a Problem> {
     setup.loaded.problems.iter().filter(|problem| problem.server.as_deref() == Some(name)).collect()
 }
 
-async fn show(globals: &Globals, setup: &Setup, found: &ConfiguredServer, status: Option<&Status>) -> Exit {
+async fn show(globals: &Globals, setup: &Setup, found: &ConfiguredServer, status: Option<&ServerStatus>) -> Exit {
     // Connecting to this one server makes it needed; what is shown is what its entry says.
     let row = Row { required: found.server.settings.required, ..list::row(found, status) };
     let name = row.name.clone();
@@ -111,7 +111,7 @@ async fn show_broken(globals: &Globals, setup: &Setup, broken: &InvalidEntry) ->
     render::out(in_words(&shown, None)).await
 }
 
-fn in_words(shown: &Shown<'_>, status: Option<&Status>) -> String {
+fn in_words(shown: &Shown<'_>, status: Option<&ServerStatus>) -> String {
     let row = &shown.server;
     let mut lines = vec![render::flat(&row.name)];
     let mut say = |key: &str, value: &str| lines.push(format!("  {key:<10} {}", render::flat(value)));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anstyle::Style;
 use serde::Serialize;
 use wharf::config::{ConfiguredServer, Eligibility, InvalidEntry, Problem, Severity, SourceLocation};
-use wharf::fleet::{Fleet, Reason, Scope, State, Status};
+use wharf::fleet::{Fleet, Scope, ServerState, ServerStatus, StateReason};
 
 use crate::args::{Globals, List};
 use crate::exit::Exit;
@@ -25,7 +25,7 @@ struct Shown<'a> {
 
 /// A server that was connected, or tried to be.
 struct Tried {
-    status: Status,
+    status: ServerStatus,
     left_out: usize,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) scope: Scope,
     pub(crate) transport: Option<&'static str>,
-    pub(crate) state: State,
+    pub(crate) state: ServerState,
     pub(crate) reason: Option<String>,
     /// How many there are; only a connected server has any.
     pub(crate) tools: usize,
@@ -79,20 +79,21 @@ async fn listed(globals: &Globals, list: &List) -> Result<Exit, Misuse> {
     let exit = guarded(&fleet, async {
         Live::watch(&fleet, globals.quiet).await;
         remembered::keep(&setup.places, &fleet);
-        let counted = |status: Status| (status.name.to_string(), Tried { left_out: left_out(&fleet, &status), status });
+        let counted =
+            |status: ServerStatus| (status.name.to_string(), Tried { left_out: left_out(&fleet, &status), status });
         let tried: BTreeMap<String, Tried> = fleet.statuses().into_iter().map(counted).collect();
         let written = show(globals, &setup, list, &tried).await;
         let required = tried
             .values()
             .map(|tried| &tried.status)
-            .filter(|status| status.required && status.state != State::Disabled);
+            .filter(|status| status.required && status.state != ServerState::Disabled);
         required.map(Exit::from).max().unwrap_or(Exit::Done).max(written).max(missing)
     });
     Ok(exit.await)
 }
 
 /// How many of a server's tools are not offered: left out by the configuration, or since they cannot be used.
-fn left_out(fleet: &Fleet, status: &Status) -> usize {
+fn left_out(fleet: &Fleet, status: &ServerStatus) -> usize {
     let listed = fleet.listed(&status.name);
     let all = listed.map_or(0, |listed| listed.items.len() + listed.quarantined.len());
     all.saturating_sub(status.tools)
@@ -122,8 +123,8 @@ async fn show(globals: &Globals, setup: &Setup, list: &List, tried: &BTreeMap<St
     let line = |row: &Row| {
         let state = if list.no_connect { row.standing.to_owned() } else { marked(row.state) };
         let tools = match (row.state, row.left_out) {
-            (State::Connected, 0) => row.tools.to_string(),
-            (State::Connected, left_out) => format!("{} ({left_out} left out)", row.tools),
+            (ServerState::Connected, 0) => row.tools.to_string(),
+            (ServerState::Connected, left_out) => format!("{} ({left_out} left out)", row.tools),
             _ => String::new(),
         };
         // Where the standing says it all, what the server is says more.
@@ -163,7 +164,7 @@ fn hint_approval(rows: &[Row]) {
 
 /// How one signs in to those that want it.
 fn hint_login(rows: &[Row], globals: &Globals) {
-    let locked = rows.iter().filter(|row| row.state == State::NeedsAuth && row.signs_in);
+    let locked = rows.iter().filter(|row| row.state == ServerState::NeedsAuth && row.signs_in);
     let hints = locked.filter_map(|row| Some(render::sign_in(&row.name.parse().ok()?, row.scope, globals)));
     hints.for_each(|hint| render::hint(&hint));
 }
@@ -200,13 +201,13 @@ fn first_line(text: &str) -> String {
 }
 
 /// A state with its sign, so that the eye finds it.
-pub(crate) fn marked(state: State) -> String {
+pub(crate) fn marked(state: ServerState) -> String {
     let mark = match state {
-        State::Connected => "✓",
-        State::Failed => "✗",
-        State::NeedsAuth => "!",
-        State::Pending => "·",
-        State::Disabled => "-",
+        ServerState::Connected => "✓",
+        ServerState::Failed => "✗",
+        ServerState::NeedsAuth => "!",
+        ServerState::Pending => "·",
+        ServerState::Disabled => "-",
     };
     format!("{mark} {state}")
 }
@@ -217,7 +218,7 @@ fn rows(setup: &Setup, tried: &BTreeMap<String, Tried>) -> Vec<Row> {
     let configured = loaded.servers.iter().map(|found| {
         let tried = tried.get(found.server.name.as_str());
         let row = row(found, tried.map(|tried| &tried.status));
-        let left_out = tried.filter(|_| row.state == State::Connected).map_or(0, |tried| tried.left_out);
+        let left_out = tried.filter(|_| row.state == ServerState::Connected).map_or(0, |tried| tried.left_out);
         Row { left_out, ..row }
     });
     let mut rows: Vec<Row> = configured.chain(loaded.broken.iter().map(broken)).collect();
@@ -226,12 +227,12 @@ fn rows(setup: &Setup, tried: &BTreeMap<String, Tried>) -> Vec<Row> {
 }
 
 /// One server; its status counts only if it is the one that is used.
-pub(crate) fn row(found: &ConfiguredServer, status: Option<&Status>) -> Row {
+pub(crate) fn row(found: &ConfiguredServer, status: Option<&ServerStatus>) -> Row {
     let server = &found.server;
     let is_used = !matches!(found.standing, Eligibility::Shadowed { .. } | Eligibility::Duplicate { .. });
     let status = status.filter(|_| is_used);
     let (state, reason) = match status {
-        Some(status) => (status.state, status.reason.as_ref().map(Reason::to_string)),
+        Some(status) => (status.state, status.reason.as_ref().map(StateReason::to_string)),
         None => (without_trying(&found.standing), describe::reason(found).or(Some("not connected".to_owned()))),
     };
     Row {
@@ -245,25 +246,27 @@ pub(crate) fn row(found: &ConfiguredServer, status: Option<&Status>) -> Row {
         standing: found.standing.as_str(),
         target: Some(describe::target(&found.written, &server.reach)),
         origin: server.origin.clone(),
-        last_words: status.and_then(Status::error).and_then(render::last_words),
+        last_words: status.and_then(ServerStatus::error).and_then(render::last_words),
         left_out: 0,
         signs_in: !has_own_header(&server.reach),
     }
 }
 
-fn without_trying(standing: &Eligibility) -> State {
+fn without_trying(standing: &Eligibility) -> ServerState {
     match standing {
-        Eligibility::Ready | Eligibility::NeedsApproval(_) | Eligibility::ApprovalChanged(_) => State::Pending,
-        Eligibility::Disabled(_) | Eligibility::Shadowed { .. } | Eligibility::Duplicate { .. } => State::Disabled,
-        Eligibility::Refused(_) => State::Failed,
+        Eligibility::Ready | Eligibility::NeedsApproval(_) | Eligibility::ApprovalChanged(_) => ServerState::Pending,
+        Eligibility::Disabled(_) | Eligibility::Shadowed { .. } | Eligibility::Duplicate { .. } => {
+            ServerState::Disabled
+        }
+        Eligibility::Refused(_) => ServerState::Failed,
     }
 }
 
 /// A server whose entry cannot be understood.
 pub(crate) fn broken(broken: &InvalidEntry) -> Row {
     let (state, reason) = match broken.disabled {
-        Some(by) => (State::Disabled, Some(format!("switched off {}", switched_off(by)))),
-        None => (State::Failed, why(broken)),
+        Some(by) => (ServerState::Disabled, Some(format!("switched off {}", switched_off(by)))),
+        None => (ServerState::Failed, why(broken)),
     };
     Row {
         name: broken.name.clone(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use wharf::auth::{OAuth, OAuthError, OAuthOptions, TokenProvider as _};
 use wharf::config::RemoteConfig;
-use wharf::fleet::{Fleet, State, Status};
+use wharf::fleet::{Fleet, ServerState, ServerStatus};
 use wharf::{CallErrorKind, ConnectErrorKind};
 
 use crate::args::{Globals, Login};
@@ -90,10 +90,10 @@ async fn begin(
 ) -> Result<(), Exit> {
     let name = &login.name;
     let Some(status) = fleet.statuses().pop() else { return Err(Exit::Usage) };
-    if status.state == State::Connected && login.scope.is_empty() {
+    if status.state == ServerState::Connected && login.scope.is_empty() {
         return Err(nothing_to_do(globals, name, oauth, &status).await);
     }
-    if !matches!(status.state, State::Connected | State::NeedsAuth) {
+    if !matches!(status.state, ServerState::Connected | ServerState::NeedsAuth) {
         return Err(only(fleet, globals, Subject::of(name)).await.map_or_else(|exit| exit, |_| Exit::Failed));
     }
     if let Some(note) = sign_ins::note(places).filter(|_| !globals.quiet && !globals.json) {
@@ -106,7 +106,7 @@ async fn begin(
 }
 
 /// What the server said that it wants.
-fn challenge(status: &Status) -> Option<&str> {
+fn challenge(status: &ServerStatus) -> Option<&str> {
     match &status.error()?.kind {
         CallErrorKind::Connect(ConnectErrorKind::Auth(required)) => required.challenge.as_deref(),
         _ => None,
@@ -114,7 +114,7 @@ fn challenge(status: &Status) -> Option<&str> {
 }
 
 /// A server that lets us in as we are.
-async fn nothing_to_do(globals: &Globals, name: &str, oauth: &OAuth, status: &Status) -> Exit {
+async fn nothing_to_do(globals: &Globals, name: &str, oauth: &OAuth, status: &ServerStatus) -> Exit {
     let signed_in = matches!(oauth.token().await, Ok((Some(_), _)));
     let tools = status.tools;
     if !globals.json && !globals.quiet {
@@ -139,7 +139,7 @@ async fn failed(globals: &Globals, name: &str, error: &OAuthError) -> Exit {
 
 /// How the server takes the new sign-in.
 async fn welcome(globals: &Globals, name: &str, fleet: &Fleet) -> Exit {
-    let still_out = fleet.statuses().pop().filter(|status| status.state == State::NeedsAuth);
+    let still_out = fleet.statuses().pop().filter(|status| status.state == ServerState::NeedsAuth);
     if let Some(status) = still_out {
         let reason = status.reason.as_ref().map(ToString::to_string).unwrap_or_default();
         let hint = format!("if it wants a sign-in for more, say so: wharf login {name} --scope SCOPE");

@@ -1,7 +1,7 @@
 //! What the commands for prompts and resources have in common: how a server stands, and what is wrong with its list.
 
 use serde::Serialize;
-use wharf::fleet::{Reason, Status};
+use wharf::fleet::{ServerStatus, StateReason};
 use wharf::{CallError, Quarantined, ServerName};
 
 use crate::args::Globals;
@@ -21,14 +21,14 @@ pub(super) struct ShownStanding<'a> {
 }
 
 impl<'a> ShownStanding<'a> {
-    pub(super) fn new(status: &'a Status, error: Option<&'a CallError>) -> Self {
-        let reason = status.reason.as_ref().map(Reason::to_string);
+    pub(super) fn new(status: &'a ServerStatus, error: Option<&'a CallError>) -> Self {
+        let reason = status.reason.as_ref().map(StateReason::to_string);
         Self { name: &status.name, state: status.state.as_str(), reason, error: error.map(ShownError::from) }
     }
 }
 
 /// A connected server that gave no list: an error if the server is needed, a warning if it is not.
-pub(super) fn tell_failure(status: &Status, error: &CallError, globals: &Globals) -> Exit {
+pub(super) fn tell_failure(status: &ServerStatus, error: &CallError, globals: &Globals) -> Exit {
     if status.required {
         render::call_error(error, render::advice_for(error, status.scope, globals), status.transport != "stdio");
     } else if !globals.quiet {
@@ -38,7 +38,7 @@ pub(super) fn tell_failure(status: &Status, error: &CallError, globals: &Globals
 }
 
 /// How the program ends because of it.
-pub(super) fn failure(status: &Status, error: &CallError) -> Exit {
+pub(super) fn failure(status: &ServerStatus, error: &CallError) -> Exit {
     if status.required { Exit::from(&error.kind) } else { Exit::Done }
 }
 

@@ -3,7 +3,7 @@
 use clap_complete::ArgValueCandidates;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use wharf::fleet::{Fleet, OfferError};
+use wharf::fleet::{Fleet, ListingError};
 use wharf::{CallError, Content, ContentKind, Json, Listed, Prompt as Offered, ResourceBody};
 
 use super::prompts;
@@ -74,7 +74,7 @@ async fn fetch(fleet: &Fleet, prompt: &Prompt) -> Result<Json, Missing> {
     };
     let arguments = filled_in(server, found, arguments)?;
     fleet.prompt(&server_name, name, &arguments).await.map_err(|error| match error {
-        OfferError::Call(error) => Missing::Error(error),
+        ListingError::Call(error) => Missing::Error(error),
         other => Missing::Misuse(misuse(other.to_string(), None)),
     })
 }

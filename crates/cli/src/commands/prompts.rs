@@ -2,7 +2,7 @@
 
 use clap_complete::ArgValueCandidates;
 use serde::{Deserialize, Serialize};
-use wharf::fleet::{Offer, Status};
+use wharf::fleet::{ServerListing, ServerStatus};
 use wharf::{Json, Prompt, Quarantined};
 
 use super::offers::{ShownStanding, failure, tell_failure, tell_odd};
@@ -52,13 +52,13 @@ pub(crate) async fn run(globals: &Globals, prompts: Prompts) -> Exit {
 }
 
 /// What a server said when it was asked; `None` for one that has no such thing, or is not connected.
-fn offer_of<'a>(status: &Status, offers: &'a [Offer<Prompt>]) -> Option<&'a Offered> {
+fn offer_of<'a>(status: &ServerStatus, offers: &'a [ServerListing<Prompt>]) -> Option<&'a Offered> {
     offers.iter().find(|(name, _)| *name == status.name).map(|(_, offer)| offer)
 }
 
 type Offered = Result<wharf::Listed<Prompt>, wharf::CallError>;
 
-async fn show(statuses: &[Status], offers: &[Offer<Prompt>], globals: &Globals) -> Exit {
+async fn show(statuses: &[ServerStatus], offers: &[ServerListing<Prompt>], globals: &Globals) -> Exit {
     let (mut rows, mut failed) = (Vec::new(), Exit::Done);
     for status in statuses {
         match offer_of(status, offers) {
@@ -120,7 +120,7 @@ struct ShownServer<'a> {
 }
 
 impl<'a> ShownServer<'a> {
-    fn new(status: &'a Status, offers: &'a [Offer<Prompt>]) -> Self {
+    fn new(status: &'a ServerStatus, offers: &'a [ServerListing<Prompt>]) -> Self {
         let offer = offer_of(status, offers);
         let listed = offer.and_then(|offer| offer.as_ref().ok());
         Self {

@@ -8,7 +8,7 @@ use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use clap_complete::ArgValueCandidates;
 use serde::{Deserialize, Serialize};
-use wharf::fleet::OfferError;
+use wharf::fleet::ListingError;
 use wharf::{CallErrorKind, Json};
 
 use crate::args::Globals;
@@ -52,7 +52,7 @@ pub(crate) async fn run(globals: &Globals, read: Read) -> Exit {
         match got {
             Ok(result) if globals.json => render::json(&Shown { subject, result: &result }).await,
             Ok(result) => put(globals, &read, &result).await,
-            Err(OfferError::Call(error)) => {
+            Err(ListingError::Call(error)) => {
                 let hint = matches!(error.kind, CallErrorKind::Server { .. })
                     .then(|| format!("`wharf resources {}` lists what can be read", read.server));
                 Failure { remote: status.transport != "stdio", error: &error, hint }.told(globals, subject).await

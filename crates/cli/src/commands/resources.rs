@@ -2,7 +2,7 @@
 
 use clap_complete::ArgValueCandidates;
 use serde::Serialize;
-use wharf::fleet::{Offer, Status};
+use wharf::fleet::{ServerListing, ServerStatus};
 use wharf::{CallError, CallErrorKind, Json, Quarantined, Resource, ResourceTemplate};
 
 use super::offers::{ShownStanding, failure, tell_failure, tell_odd};
@@ -47,14 +47,18 @@ pub(crate) async fn run(globals: &Globals, resources: Resources) -> Exit {
 
 /// What one server has. A server that does not know templates has none.
 struct Found<'a> {
-    status: &'a Status,
+    status: &'a ServerStatus,
     resources: Option<&'a wharf::Listed<Resource>>,
     templates: Option<&'a wharf::Listed<ResourceTemplate>>,
     error: Option<&'a CallError>,
 }
 
 impl<'a> Found<'a> {
-    fn new(status: &'a Status, resources: &'a [Offer<Resource>], templates: &'a [Offer<ResourceTemplate>]) -> Self {
+    fn new(
+        status: &'a ServerStatus,
+        resources: &'a [ServerListing<Resource>],
+        templates: &'a [ServerListing<ResourceTemplate>],
+    ) -> Self {
         let resources = resources.iter().find(|(name, _)| *name == status.name).map(|(_, offer)| offer.as_ref());
         let templates = templates.iter().find(|(name, _)| *name == status.name).map(|(_, offer)| offer.as_ref());
         let unknown = |error: &&CallError| matches!(error.kind, CallErrorKind::Server { code: UNKNOWN_METHOD, .. });

@@ -19,8 +19,8 @@ use wharf::agent::{
     Agent, AgentResult, Checkpoint as _, CheckpointFile, EventSink, Model, Run as AgentRun, RunEnd, ServerSummary,
     ToolSource,
 };
-use wharf::fleet::dispatch::{Condition, Rule, Spill, Then};
-use wharf::fleet::{Dispatcher, Fleet, State, Status, Turn};
+use wharf::fleet::dispatch::{Condition, Rule, RuleAction, Spill};
+use wharf::fleet::{Dispatcher, Fleet, ServerState, ServerStatus, Turn};
 use wharf::{Message, Role, Tools};
 
 use crate::args::Globals;
@@ -212,7 +212,7 @@ fn spill() -> Result<Spill, Misuse> {
 
 fn allowed(text: &str) -> Result<Rule, Misuse> {
     let when: Condition = text.parse().map_err(|error| misuse(format!("--allow {text}: {error}"), None))?;
-    Ok(Rule { when, then: Then::Allow, name: Some(format!("--allow {text}")) })
+    Ok(Rule { when, then: RuleAction::Allow, name: Some(format!("--allow {text}")) })
 }
 
 fn dollars(text: &str) -> Result<f64, String> {
@@ -305,7 +305,7 @@ fn exit_of(result: &AgentResult) -> Exit {
     }
 }
 
-fn server_status(status: &Status) -> ServerSummary {
+fn server_status(status: &ServerStatus) -> ServerSummary {
     ServerSummary {
         name: status.name.to_string(),
         state: status.state.to_string(),
@@ -315,12 +315,12 @@ fn server_status(status: &Status) -> ServerSummary {
 }
 
 /// Waits for the servers that are needed, and a little for the others.
-async fn wait(globals: &Globals, run: &Run, fleet: &Fleet) -> Result<(), Vec<Status>> {
+async fn wait(globals: &Globals, run: &Run, fleet: &Fleet) -> Result<(), Vec<ServerStatus>> {
     // Whoever is needed is waited for; the others have a little time to be there for the first turn.
     let waiting = async {
         fleet.needed(run.strict, PATIENCE).await?;
         fleet.settled(GRACE).await;
-        Ok::<_, Vec<Status>>(())
+        Ok::<_, Vec<ServerStatus>>(())
     };
     tokio::pin!(waiting);
     // What is shown is gone when the waiting is over, before anything else is said.
@@ -330,7 +330,7 @@ async fn wait(globals: &Globals, run: &Run, fleet: &Fleet) -> Result<(), Vec<Sta
     };
     waited?;
     if !globals.quiet {
-        let absent = |status: &Status| !matches!(status.state, State::Connected | State::Disabled);
+        let absent = |status: &ServerStatus| !matches!(status.state, ServerState::Connected | ServerState::Disabled);
         for status in fleet.statuses().iter().filter(|status| absent(status)) {
             let reason = status.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
             let again = if status.next_try.is_some() { "; it is tried again meanwhile" } else { "" };
@@ -341,7 +341,7 @@ async fn wait(globals: &Globals, run: &Run, fleet: &Fleet) -> Result<(), Vec<Sta
 }
 
 /// Tells why a server that is needed is not there.
-fn not_there(status: &Status, globals: &Globals) {
+fn not_there(status: &ServerStatus, globals: &Globals) {
     if let Some(error) = status.error() {
         let hint = render::advice_for(error, status.scope, globals);
         return render::call_error(error, hint, !matches!(status.transport, "stdio" | "sdk"));

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use wharf::fleet::catalog::Note;
-use wharf::fleet::{Catalog, Entry, Fleet, Reason, Scope, Status};
+use wharf::fleet::catalog::CatalogNote;
+use wharf::fleet::{Catalog, Entry, Fleet, Scope, ServerStatus, StateReason};
 use wharf::{Hints, Json, Listed, Quarantined, ServerName, Tool};
 
 use super::call::LEFT_OUT;
@@ -18,14 +18,14 @@ use crate::{lint, render, usage};
 const DESCRIPTION: usize = 100;
 
 /// A server, and the tools it lists if it is connected.
-type Found = (Status, Option<Arc<Listed<Tool>>>);
+type Found = (ServerStatus, Option<Arc<Listed<Tool>>>);
 
 pub(crate) async fn run(globals: &Globals, tools: Tools) -> Exit {
     let which = tools.server.as_deref().map_or(Which::All, Which::One);
     visit(globals, which, async |fleet| {
         let statuses = fleet.statuses();
         if globals.json {
-            let listed = |status: Status| (status.clone(), fleet.listed(&status.name));
+            let listed = |status: ServerStatus| (status.clone(), fleet.listed(&status.name));
             let found: Vec<Found> = statuses.iter().cloned().map(listed).collect();
             let catalog = fleet.catalog();
             let servers = found.iter().map(|found| ShownServer::new(found, &catalog)).collect();
@@ -37,9 +37,9 @@ pub(crate) async fn run(globals: &Globals, tools: Tools) -> Exit {
     .await
 }
 
-async fn show(fleet: &Fleet, statuses: &[Status], globals: &Globals) -> Exit {
+async fn show(fleet: &Fleet, statuses: &[ServerStatus], globals: &Globals) -> Exit {
     let (catalog, mut connected) = (fleet.catalog(), false);
-    for Status { name, .. } in statuses {
+    for ServerStatus { name, .. } in statuses {
         let (Some(session), Some(listed)) = (fleet.session(name), fleet.listed(name)) else { continue };
         connected = true;
         if globals.verbose {
@@ -121,12 +121,12 @@ fn offered<'a>(name: &'a ServerName, catalog: &'a Catalog) -> impl Iterator<Item
 }
 
 /// What the catalog tells of one server.
-fn notes<'a>(name: &'a ServerName, catalog: &'a Catalog) -> impl Iterator<Item = &'a Note> {
+fn notes<'a>(name: &'a ServerName, catalog: &'a Catalog) -> impl Iterator<Item = &'a CatalogNote> {
     catalog.notes().filter(move |note| note.server.as_ref() == Some(name))
 }
 
 /// Whether a note is about a tool that could not even be read.
-fn is_quarantine(note: &Note, listed: &Listed<Tool>) -> bool {
+fn is_quarantine(note: &CatalogNote, listed: &Listed<Tool>) -> bool {
     let reason = note.words.strip_prefix(LEFT_OUT).and_then(|words| words.strip_prefix("it "));
     reason.is_some_and(|reason| listed.quarantined.iter().any(|odd| odd.reason == reason))
 }
@@ -172,7 +172,7 @@ impl<'a> ShownServer<'a> {
             let Entry { tool, name, description, .. } = &**entry;
             ShownOffer { tool: &tool.name, name, description }
         };
-        let quarantine = |note: &&Note| listed.is_some_and(|listed| is_quarantine(note, listed));
+        let quarantine = |note: &&CatalogNote| listed.is_some_and(|listed| is_quarantine(note, listed));
         let told = notes(name, catalog).filter(|note| !quarantine(note)).map(|note| match &note.tool {
             Some(tool) => format!("`{tool}`: {}", note.words),
             None => note.words.clone(),
@@ -182,7 +182,7 @@ impl<'a> ShownServer<'a> {
             scope: status.scope,
             transport: status.transport,
             state: status.state.as_str(),
-            reason: status.reason.as_ref().map(Reason::to_string),
+            reason: status.reason.as_ref().map(StateReason::to_string),
             protocol: status.info.as_ref().map(|info| info.revision.clone()),
             tools: listed.map_or_else(Vec::new, |listed| listed.items.iter().map(|tool| &tool.raw).collect()),
             offered: offered(name, catalog).map(offer).collect(),

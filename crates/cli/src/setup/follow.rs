@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use wharf::config::{Loaded, Rules, Sources, load};
-use wharf::fleet::{Enlisted, Fleet, Hold, Scope};
+use wharf::fleet::{DisabledReason, Fleet, Scope, ServerSpec};
 
 use super::{Setup, Unusable, Which, approvals, enlist};
 use crate::places::Places;
@@ -21,7 +21,7 @@ impl Setup {
             return;
         }
         let mut setup = self;
-        let mut before: Vec<Enlisted> = setup.loaded.servers.iter().filter_map(enlist).collect();
+        let mut before: Vec<ServerSpec> = setup.loaded.servers.iter().filter_map(enlist).collect();
         // As the fleet has them; what is wrong with the command line was told when it was opened.
         let _ = setup.dress(&mut before, Which::All);
         fleet.follow(EVERY, move || {
@@ -39,7 +39,7 @@ impl Setup {
         });
     }
 
-    fn read_again(&mut self) -> Vec<Enlisted> {
+    fn read_again(&mut self) -> Vec<ServerSpec> {
         let (approvals, problem) = approvals(&self.places);
         let loaded = load(&self.sources, &self.variables, &approvals);
         let errors = loaded.problems.iter().filter(|problem| problem.is_error()).chain(&problem);
@@ -51,7 +51,7 @@ impl Setup {
         for one in enlisted.iter_mut().filter(|one| one.hold.is_none()) {
             // One that cannot be used keeps nobody else from being.
             if let Err(Unusable::Server(misuse) | Unusable::Surroundings(misuse)) = self.check_network(&one.server) {
-                one.hold = Some(Hold::Refused(misuse.what));
+                one.hold = Some(DisabledReason::Refused(misuse.what));
             }
         }
         enlisted
@@ -59,7 +59,7 @@ impl Setup {
 
     /// The servers as they are now. While somebody's file cannot be understood, those of before go on, unless a rule
     /// forbids them now: a comma that is missing for a minute must not end what is at work, nor drop a person's rules.
-    fn taken_over(&mut self, loaded: Loaded) -> Vec<Enlisted> {
+    fn taken_over(&mut self, loaded: Loaded) -> Vec<ServerSpec> {
         let hold_to = |rules: Rules| *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
         let is_lost = loaded.lost.iter().any(|(scope, _)| *scope != Scope::Enterprise);
         if !is_lost {
@@ -68,20 +68,26 @@ impl Setup {
             return self.loaded.servers.iter().filter_map(enlist).collect();
         }
         hold_to(self.loaded.rules.and(&loaded.rules));
-        let mut enlisted: Vec<Enlisted> = self.loaded.servers.iter().filter_map(enlist).collect();
+        let mut enlisted: Vec<ServerSpec> = self.loaded.servers.iter().filter_map(enlist).collect();
         for one in enlisted.iter_mut().filter(|one| one.hold.is_none()) {
-            one.hold = loaded.rules.permits(&one.server).err().map(Hold::Refused);
+            one.hold = loaded.rules.permits(&one.server).err().map(DisabledReason::Refused);
         }
         enlisted
     }
 }
 
 /// What has become of whom, in words.
-fn changes(before: &[Enlisted], now: &[Enlisted]) -> Vec<String> {
-    let find =
-        |among: &[Enlisted], one: &Enlisted| among.iter().find(|other| other.server.name == one.server.name).cloned();
-    let held = |one: &Enlisted| match &one.hold {
-        Some(Hold::Approval(words) | Hold::SwitchedOff(words) | Hold::Refused(words) | Hold::Locked(words)) => {
+fn changes(before: &[ServerSpec], now: &[ServerSpec]) -> Vec<String> {
+    let find = |among: &[ServerSpec], one: &ServerSpec| {
+        among.iter().find(|other| other.server.name == one.server.name).cloned()
+    };
+    let held = |one: &ServerSpec| match &one.hold {
+        Some(
+            DisabledReason::Approval(words)
+            | DisabledReason::SwitchedOff(words)
+            | DisabledReason::Refused(words)
+            | DisabledReason::Locked(words),
+        ) => {
             format!(", and is not used: {words}")
         }
         None => String::new(),
@@ -112,8 +118,8 @@ mod tests {
     use crate::args::Globals;
 
     /// Who is enlisted, and what holds them back.
-    fn told(enlisted: &[Enlisted]) -> String {
-        let one = |one: &Enlisted| match &one.hold {
+    fn told(enlisted: &[ServerSpec]) -> String {
+        let one = |one: &ServerSpec| match &one.hold {
             None => one.server.name.to_string(),
             Some(hold) => format!("{} {}", one.server.name, format!("{hold:?}").split('(').next().unwrap_or_default()),
         };
@@ -134,7 +140,7 @@ mod tests {
         write("mcp.json", r#"{"mcpServers": {"a": {"command": "a"}"#);
         assert!(setup.watched.changed());
         assert_eq!(told(&setup.read_again()), "a, b");
-        let ready: Vec<Enlisted> = setup.loaded.servers.iter().filter_map(enlist).collect();
+        let ready: Vec<ServerSpec> = setup.loaded.servers.iter().filter_map(enlist).collect();
         write("managed-mcp.json", r#"{"deniedMcpServers": [{"serverName": "b"}]}"#);
         assert_eq!(told(&setup.read_again()), "a, b Refused");
         write("mcp.json", r#"{"mcpServers": {"b": {"command": "b"}, "c": {"command": "c"}}}"#);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use wharf::auth::{AuthFailureCache, OAuthOptions};
 use wharf::config::{OAuthSettings, RemoteConfig};
-use wharf::fleet::{Enlisted, SignInWanted, SignsIn, TransportConfig};
+use wharf::fleet::{ServerSpec, SignInPrompt, SignInRequest, TransportConfig};
 
 use super::{Setup, Which, unusable};
 use crate::page::{Opened, Page};
@@ -30,10 +30,10 @@ impl Setup {
     }
 
     /// Brings the person at this terminal to a sign-in.
-    pub(super) fn signs_in(&self) -> SignsIn {
+    pub(super) fn signs_in(&self) -> SignInPrompt {
         let (places, connect, refusals) = (self.places.clone(), self.session.deadlines.connect, self.refusals());
         let refusals = refusals.map(Arc::new);
-        Arc::new(move |SignInWanted { server, challenge }| {
+        Arc::new(move |SignInRequest { server, challenge }| {
             let (places, refusals) = (places.clone(), refusals.clone());
             Box::pin(async move {
                 let said = |misuse: Misuse| misuse.what;
@@ -55,7 +55,7 @@ impl Setup {
 
     /// The server that somebody wants to sign in to, if it can be used and takes a sign-in.
     pub(crate) fn signed_in_to(&self, name: &str) -> Result<RemoteConfig, Misuse> {
-        let wanted = Enlisted { server: self.wanted(name)?, hold: None };
+        let wanted = ServerSpec { server: self.wanted(name)?, hold: None };
         // With what the command line says of it.
         let dressed = self.checked(vec![wanted], Which::One(name))?;
         let reach = dressed.first().map(|one| &one.server.reach);

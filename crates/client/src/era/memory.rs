@@ -64,7 +64,7 @@ struct Written {
 
 impl EraCache {
     /// A memory that is kept in this file.
-    pub fn kept_in(file: impl Into<PathBuf>) -> Self {
+    pub fn with_file(file: impl Into<PathBuf>) -> Self {
         let file = file.into();
         Self { known: Mutex::new(read(&file)), file: Some(file), writing: Arc::default() }
     }
@@ -157,18 +157,18 @@ mod tests {
     async fn what_was_learned_outlives_the_memory_and_what_was_forgotten_does_not() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("deep/servers.json");
-        let memory = EraCache::kept_in(&file);
+        let memory = EraCache::with_file(&file);
         memory.learn(Some("npx some-server --key=secret"), Verdict::Legacy).await;
         memory.learn(Some("https://example.com/mcp"), Verdict::Modern).await;
         memory.learn(None, Verdict::Modern).await;
-        let other = EraCache::kept_in(&file);
+        let other = EraCache::with_file(&file);
         assert_eq!(other.recall(Some("npx some-server --key=secret")), Some(Verdict::Legacy));
         assert_eq!(other.recall(Some("npx some-server --key=other")), None);
         assert_eq!(other.recall(None), None);
         other.forget(Some("https://example.com/mcp")).await;
         // The first has not heard of it, and does not bring it back.
         memory.learn(Some("third"), Verdict::Older).await;
-        let last = EraCache::kept_in(&file);
+        let last = EraCache::with_file(&file);
         assert_eq!(last.recall(Some("https://example.com/mcp")), None);
         assert_eq!(last.recall(Some("third")), Some(Verdict::Older));
         assert!(!std::fs::read_to_string(&file).unwrap().contains("secret"));
@@ -184,18 +184,18 @@ mod tests {
             let servers =
                 BTreeMap::from([(digest("old"), known(Verdict::Legacy)), (digest("new"), known(Verdict::Modern))]);
             replace(&file, &Written { version: VERSION, servers }).unwrap();
-            let memory = EraCache::kept_in(&file);
+            let memory = EraCache::with_file(&file);
             (memory.recall(Some("old")), memory.recall(Some("new")))
         };
         assert_eq!(written(now() - BELIEVED - 5), (None, Some(Verdict::Modern)));
         assert_eq!(written(now() - BELIEVED + 60), (Some(Verdict::Legacy), Some(Verdict::Modern)));
         std::fs::write(&file, "{").unwrap();
-        let memory = EraCache::kept_in(&file);
+        let memory = EraCache::with_file(&file);
         memory.learn(Some("old"), Verdict::Legacy).await;
-        assert_eq!(EraCache::kept_in(&file).recall(Some("old")), Some(Verdict::Legacy));
+        assert_eq!(EraCache::with_file(&file).recall(Some("old")), Some(Verdict::Legacy));
         // What was asked again and found to be the same is believed for another week.
         assert_eq!(written(now() - BELIEVED - 5).0, None);
-        EraCache::kept_in(&file).learn(Some("old"), Verdict::Legacy).await;
-        assert_eq!(EraCache::kept_in(&file).recall(Some("old")), Some(Verdict::Legacy));
+        EraCache::with_file(&file).learn(Some("old"), Verdict::Legacy).await;
+        assert_eq!(EraCache::with_file(&file).recall(Some("old")), Some(Verdict::Legacy));
     }
 }

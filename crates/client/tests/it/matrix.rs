@@ -7,7 +7,7 @@ use wharf_client::{
     ConnectErrorKind, Http, HttpSse, InProcess, Link, NoHost, ProtocolMode, RemoteOptions, Session, SessionOptions,
     Transport, WebSocket,
 };
-use wharf_server::{Remote, Router, serve_stream};
+use wharf_server::{RemoteServer, Router, serve_stream};
 use wharf_testkit::{rmcp_server, soon};
 
 use crate::peers::{EVERYTHING, NODE, stdio};
@@ -88,8 +88,8 @@ async fn ours() -> Vec<Row> {
         serving.lock().unwrap().spawn(serve(theirs));
         async move { Ok(Link::from_bytes(reader, writer).kept_by(Far { _serving: serving })) }
     };
-    let router = Router::new(toolbox, wharf_server::RemoteOptions::default());
-    let remote = Remote::bind(([127, 0, 0, 1], 0).into(), router).await.unwrap();
+    let router = Router::new(toolbox, wharf_server::ListenOptions::default());
+    let remote = RemoteServer::bind(([127, 0, 0, 1], 0).into(), router).await.unwrap();
     let reach = RemoteOptions::default;
     let ways: [(&str, Arc<dyn Transport>); 5] = [
         ("ours in-process", Arc::new(InProcess::new(serve))),

@@ -14,7 +14,7 @@ use wharf_client::{
     RemoteOptions, Session, SessionOptions, Transport,
 };
 use wharf_io::{ChildSpec, Environment, Managed, ManagedSpec};
-use wharf_server::{Remote, Reply, Router, Toolbox};
+use wharf_server::{RemoteServer, Reply, Router, Toolbox};
 use wharf_testkit::{Answers, HttpScripted, Listening, Script, Step, free_port, peers, soon, until};
 
 use crate::peers::with_progress;
@@ -129,8 +129,8 @@ fn confident(heard: &Arc<Notify>) -> Toolbox {
 async fn events_of_our_own_server_are_not_held_back() {
     let heard = Arc::new(Notify::new());
     let shared = Arc::clone(&heard);
-    let router = Router::new(move || confident(&shared), wharf_server::RemoteOptions::default());
-    let remote = Remote::bind(([127, 0, 0, 1], 0).into(), router).await.unwrap();
+    let router = Router::new(move || confident(&shared), wharf_server::ListenOptions::default());
+    let remote = RemoteServer::bind(([127, 0, 0, 1], 0).into(), router).await.unwrap();
     let nginx = Nginx::before(remote.address(), Asks::Usually).await;
     for session in [nginx.http().0, nginx.sse(Deadlines::default())] {
         let mut answer = |_: Progress| heard.notify_one();

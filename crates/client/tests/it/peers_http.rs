@@ -21,7 +21,7 @@ use wharf_client::{
     SessionStatus, WebSocket,
 };
 use wharf_io::{ChildSpec, Environment, HttpClient, HttpSettings, Managed, ManagedSpec};
-use wharf_server::{Remote, Reply, Router, Toolbox};
+use wharf_server::{RemoteServer, Reply, Router, Toolbox};
 use wharf_testkit::{children_of, free_port, peers, soon, until};
 
 use crate::json;
@@ -346,8 +346,8 @@ pub(crate) fn toolbox() -> Toolbox {
 async fn a_server_on_rmcp_lists_calls_progresses_forgets_and_returns_over_every_transport() {
     let modes = [ProtocolMode::Legacy, ProtocolMode::Auto].into_iter().flat_map(|it| [(false, it), (true, it)]);
     for (json_answers, protocol) in modes {
-        let options = wharf_server::RemoteOptions { json_answers, ..wharf_server::RemoteOptions::default() };
-        let remote = Remote::bind(([127, 0, 0, 1], 0).into(), Router::new(toolbox, options)).await.unwrap();
+        let options = wharf_server::ListenOptions { json_answers, ..wharf_server::ListenOptions::default() };
+        let remote = RemoteServer::bind(([127, 0, 0, 1], 0).into(), Router::new(toolbox, options)).await.unwrap();
         let name = || "ours".parse().unwrap();
         let own = || SessionOptions { protocol, ..SessionOptions::default() };
         let reach = RemoteOptions::default;

@@ -45,7 +45,7 @@ fn secure(name: &str, protocols: &[&str]) -> Secure {
             Ok(Reply::Text((call.number("a")? + call.number("b")?).to_string()))
         })
     };
-    let options = wharf_server::RemoteOptions { allowed_hosts: Some(vec!["name.test".into()]), ..Default::default() };
+    let options = wharf_server::ListenOptions { allowed_hosts: Some(vec!["name.test".into()]), ..Default::default() };
     let (router, greetings) = (Router::new(toolbox, options), Arc::new(AtomicU32::new(0)));
     let (ours, counted, tasks) = (router.clone(), Arc::clone(&greetings), std::sync::Mutex::new(JoinSet::new()));
     let http = HttpSettings::default().dialing(move |_: DialTo| {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use wharf_client::{Schema, SchemaViolation};
 use wharf_protocol::{Fields, Hints, Json, ServerName, Tool, ToolDefinition};
 
-use super::Callee;
+use super::ToolExecutor;
 use super::shelf::without;
 use crate::Settings;
 use wharf_config::ToolNames;
@@ -31,7 +31,7 @@ pub struct Entry {
     /// What it says about itself.
     pub hints: Hints,
     /// Who carries it out.
-    pub callee: Arc<dyn Callee>,
+    pub callee: Arc<dyn ToolExecutor>,
     /// What it takes, in a form that every model API accepts.
     pub input_schema: Json,
     /// What is set for its server; the usual for the host's own tools.

@@ -11,7 +11,7 @@ use wharf_protocol::Json;
 
 /// What comes of a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Normalised {
+pub enum NormalizedSchema {
     /// It can be shown as it is.
     Same,
     /// This can be shown, and what was changed, in words.
@@ -26,18 +26,18 @@ const MOST_HOPS: usize = 16;
 const NOT_AT_ROOT: [&str; 3] = ["enum", "const", "not"];
 
 /// Makes the copy.
-pub fn normalise(schema: &Json) -> Normalised {
+pub fn normalize(schema: &Json) -> NormalizedSchema {
     let tree = match schema.to_value() {
         Ok(tree) => tree,
         Err(error) if error.to_string().starts_with("recursion limit") => {
-            return Normalised::Unusable("it nests deeper than 128 levels".to_owned());
+            return NormalizedSchema::Unusable("it nests deeper than 128 levels".to_owned());
         }
-        Err(error) => return Normalised::Unusable(error.to_string()),
+        Err(error) => return NormalizedSchema::Unusable(error.to_string()),
     };
     match at_root(&tree) {
-        Ok(notes) if notes.1.is_empty() => Normalised::Same,
-        Ok((tree, notes)) => Normalised::Changed(Json::from(Value::Object(tree)), notes),
-        Err(reason) => Normalised::Unusable(reason),
+        Ok(notes) if notes.1.is_empty() => NormalizedSchema::Same,
+        Ok((tree, notes)) => NormalizedSchema::Changed(Json::from(Value::Object(tree)), notes),
+        Err(reason) => NormalizedSchema::Unusable(reason),
     }
 }
 

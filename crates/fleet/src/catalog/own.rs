@@ -9,8 +9,8 @@ use wharf_protocol::{Hints, Json, Tool, ToolOutput};
 
 use super::choice::capped;
 use super::entry::Entry;
-use super::normalise::{Normalised, normalise};
-use super::{Callee, Standing};
+use super::normalise::{NormalizedSchema, normalize};
+use super::{ToolExecutor, ToolFreshness};
 use wharf_protocol::naming::{PREFIX, is_plain_name};
 
 /// A tool of the host's own, as it is described.
@@ -73,17 +73,17 @@ impl OwnTool {
     }
 
     /// The tool, carried out by any callee.
-    pub fn carried_out_by(self, callee: Arc<dyn Callee>) -> Result<Arc<Entry>, InvalidOwnTool> {
+    pub fn carried_out_by(self, callee: Arc<dyn ToolExecutor>) -> Result<Arc<Entry>, InvalidOwnTool> {
         if self.name.starts_with(PREFIX) {
             return Err(InvalidOwnTool::Reserved(self.name));
         }
         if !is_plain_name(&self.name) {
             return Err(InvalidOwnTool::Name(self.name));
         }
-        let input_schema = match normalise(&self.input_schema) {
-            Normalised::Same => self.input_schema.clone(),
-            Normalised::Changed(schema, _) => schema,
-            Normalised::Unusable(reason) => return Err(InvalidOwnTool::Schema { name: self.name, reason }),
+        let input_schema = match normalize(&self.input_schema) {
+            NormalizedSchema::Same => self.input_schema.clone(),
+            NormalizedSchema::Changed(schema, _) => schema,
+            NormalizedSchema::Unusable(reason) => return Err(InvalidOwnTool::Schema { name: self.name, reason }),
         };
         let name: Arc<str> = self.name.into();
         let description: Arc<str> = capped(&self.description).unwrap_or_else(|| self.description.into());
@@ -120,17 +120,17 @@ impl OwnTool {
 
 struct Function<F>(F);
 
-impl<F, R> Callee for Function<F>
+impl<F, R> ToolExecutor for Function<F>
 where
     F: Fn(Json) -> R + Send + Sync,
     R: Future<Output = Result<ToolOutput, String>> + Send,
 {
-    fn glance(&self, _tool: &Arc<Tool>) -> Option<Standing> {
-        Some(Standing::Same)
+    fn glance(&self, _tool: &Arc<Tool>) -> Option<ToolFreshness> {
+        Some(ToolFreshness::Same)
     }
 
-    fn look<'a>(&'a self, _tool: &'a Arc<Tool>) -> BoxFuture<'a, Standing> {
-        Box::pin(std::future::ready(Standing::Same))
+    fn look<'a>(&'a self, _tool: &'a Arc<Tool>) -> BoxFuture<'a, ToolFreshness> {
+        Box::pin(std::future::ready(ToolFreshness::Same))
     }
 
     fn call<'a>(

@@ -8,16 +8,16 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use wharf_protocol::{Json, Listed, ServerName, Tool, ToolRef};
 
-use super::Callee;
+use super::ToolExecutor;
 use super::choice::{Chooser, LONGEST, capped};
 use super::entry::{Entry, wishes};
-use super::normalise::{Normalised, normalise};
+use super::normalise::{NormalizedSchema, normalize};
 use crate::{Scope, Settings};
 use wharf_config::{Pattern, ToolNames};
 use wharf_protocol::visible_name;
 
 /// What a shelf is made of.
-pub struct ShelfParts<'a> {
+pub struct ServerToolsParts<'a> {
     /// The server.
     pub server: ServerName,
     /// Who configured it.
@@ -31,12 +31,12 @@ pub struct ShelfParts<'a> {
     /// Its tools.
     pub tools: &'a Listed<Tool>,
     /// Who carries out their calls.
-    pub callee: Arc<dyn Callee>,
+    pub callee: Arc<dyn ToolExecutor>,
 }
 
 /// The tools of one server.
 #[derive(Debug)]
-pub struct Shelf {
+pub struct ServerTools {
     /// The server.
     pub server: ServerName,
     /// Who configured it.
@@ -46,12 +46,12 @@ pub struct Shelf {
     /// What it says about itself as a whole, capped.
     pub instructions: Option<Arc<str>>,
     entries: Vec<Arc<Entry>>,
-    notes: Vec<Note>,
+    notes: Vec<CatalogNote>,
 }
 
 /// Something that was done to what a server offers, and that somebody may want to know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Note {
+pub struct CatalogNote {
     /// The server, if it is about one.
     pub server: Option<ServerName>,
     /// The tool, if it is about one.
@@ -60,10 +60,10 @@ pub struct Note {
     pub words: String,
 }
 
-impl Shelf {
+impl ServerTools {
     /// Filters, describes, caps and normalises the tools of one list.
-    pub fn new(parts: ShelfParts<'_>) -> Self {
-        let ShelfParts { server, scope, transport, settings, instructions, tools, callee } = parts;
+    pub fn new(parts: ServerToolsParts<'_>) -> Self {
+        let ServerToolsParts { server, scope, transport, settings, instructions, tools, callee } = parts;
         let mut shelf = Self { server, scope, transport, instructions: None, entries: Vec::new(), notes: Vec::new() };
         shelf.instructions = instructions.filter(|text| !text.trim().is_empty()).map(|text| match capped(text) {
             Some(cut) => {
@@ -76,7 +76,7 @@ impl Shelf {
             let name = set_aside.name.clone().unwrap_or_else(|| format!("number {}", set_aside.position + 1));
             shelf.note(Some(&name), format!("it is left out: it {}", set_aside.reason));
         }
-        shelf.notes.extend(tools.notes.iter().map(|words| Note::new(&shelf.server, None, words.clone())));
+        shelf.notes.extend(tools.notes.iter().map(|words| CatalogNote::new(&shelf.server, None, words.clone())));
         let mut chooser = Chooser::new(&settings.tools);
         let mut chosen = Vec::with_capacity(tools.items.len());
         for tool in &tools.items {
@@ -132,12 +132,12 @@ impl Shelf {
     }
 
     /// What was done to them.
-    pub fn notes(&self) -> &[Note] {
+    pub fn notes(&self) -> &[CatalogNote] {
         &self.notes
     }
 
     fn note(&mut self, tool: Option<&str>, words: String) {
-        self.notes.push(Note::new(&self.server, tool, words));
+        self.notes.push(CatalogNote::new(&self.server, tool, words));
     }
 
     fn means(&self, name: &str, tool: &Tool) -> bool {
@@ -160,13 +160,13 @@ impl Shelf {
 
     /// What the model may write, shared with the tool's own schema where that can be shown as it is.
     fn input_schema(&mut self, tool: &Tool, bound: Option<&Map<String, Value>>) -> Option<Json> {
-        let schema = match normalise(&tool.input_schema) {
-            Normalised::Same => tool.input_schema.clone(),
-            Normalised::Changed(schema, notes) => {
+        let schema = match normalize(&tool.input_schema) {
+            NormalizedSchema::Same => tool.input_schema.clone(),
+            NormalizedSchema::Changed(schema, notes) => {
                 self.note(Some(&tool.name), format!("its schema is shown changed: {}", notes.join("; ")));
                 schema
             }
-            Normalised::Unusable(reason) => {
+            NormalizedSchema::Unusable(reason) => {
                 self.note(Some(&tool.name), format!("it is left out: its schema cannot be used: {reason}"));
                 return None;
             }
@@ -182,13 +182,13 @@ pub(super) fn cut_note() -> String {
     format!("its description was cut to {LONGEST} characters")
 }
 
-impl Note {
+impl CatalogNote {
     pub(super) fn new(server: &ServerName, tool: Option<&str>, words: String) -> Self {
         Self { server: Some(server.clone()), tool: tool.map(str::to_owned), words }
     }
 }
 
-impl fmt::Display for Note {
+impl fmt::Display for CatalogNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(server) = &self.server {
             write!(f, "{server}: ")?;

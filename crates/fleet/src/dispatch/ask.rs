@@ -7,9 +7,9 @@ use wharf_client::{BoxFuture, ClientCapabilities, Elicitation, ElicitationAnswer
 use wharf_protocol::{Json, ServerName};
 
 /// Whoever is asked.
-pub trait Asker: Send + Sync {
+pub trait UserPrompt: Send + Sync {
     /// Asks, and waits for the answer.
-    fn ask(&self, question: Question) -> BoxFuture<'_, Answer>;
+    fn ask(&self, question: Question) -> BoxFuture<'_, UserAnswer>;
 
     /// What servers are told that they may ask for.
     fn abilities(&self) -> ClientCapabilities;
@@ -21,22 +21,22 @@ pub struct Question {
     /// Its number; no other question of this process has it.
     pub id: u64,
     /// What is asked.
-    pub asked: Asked,
+    pub asked: QuestionKind,
 }
 
 /// What is asked.
 #[derive(Clone, Debug)]
-pub enum Asked {
-    /// Whether a tool may be called. Answered by [`Answer::Approval`].
+pub enum QuestionKind {
+    /// Whether a tool may be called. Answered by [`UserAnswer::ApprovalAnswer`].
     Approve(ApprovalRequest),
-    /// A server wants something from a person. Answered by [`Answer::Form`].
+    /// A server wants something from a person. Answered by [`UserAnswer::Form`].
     Elicit {
         /// The server.
         server: ServerName,
         /// What it wants.
         elicitation: Elicitation,
     },
-    /// A server wants a model's answer. Answered by [`Answer::Sample`].
+    /// A server wants a model's answer. Answered by [`UserAnswer::Sample`].
     Sample {
         /// The server.
         server: ServerName,
@@ -62,18 +62,18 @@ pub struct ApprovalRequest {
 
 /// An answer.
 #[derive(Clone, Debug)]
-pub enum Answer {
-    /// To [`Asked::Approve`].
-    Approval(Approval),
-    /// To [`Asked::Elicit`].
+pub enum UserAnswer {
+    /// To [`QuestionKind::Approve`].
+    Approval(ApprovalAnswer),
+    /// To [`QuestionKind::Elicit`].
     Form(ElicitationAnswer),
-    /// To [`Asked::Sample`].
+    /// To [`QuestionKind::Sample`].
     Sample(Result<Json, Refusal>),
 }
 
 /// Whether a tool may be called.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Approval {
+pub enum ApprovalAnswer {
     /// Yes, this once.
     Yes,
     /// Yes, and this tool need not be asked about again in this run.
@@ -85,34 +85,36 @@ pub enum Approval {
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 impl Question {
-    pub(crate) fn new(asked: Asked) -> Self {
+    pub(crate) fn new(asked: QuestionKind) -> Self {
         Self { id: NEXT.fetch_add(1, Ordering::Relaxed), asked }
     }
 }
 
-impl Answer {
+impl UserAnswer {
     /// As an approval; an answer to another question is a no.
-    pub fn into_approval(self) -> Approval {
+    pub fn into_approval(self) -> ApprovalAnswer {
         match self {
             Self::Approval(approval) => approval,
-            _ => Approval::No("the answer was to another question".to_owned()),
+            _ => ApprovalAnswer::No("the answer was to another question".to_owned()),
         }
     }
 }
 
 /// Nobody: what would have to be asked about is not done.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoAsker;
+pub struct NoUserPrompt;
 
-impl Asker for NoAsker {
-    fn ask(&self, question: Question) -> BoxFuture<'_, Answer> {
+impl UserPrompt for NoUserPrompt {
+    fn ask(&self, question: Question) -> BoxFuture<'_, UserAnswer> {
         let answer = match question.asked {
-            Asked::Approve(request) => Answer::Approval(Approval::No(format!(
+            QuestionKind::Approve(request) => UserAnswer::Approval(ApprovalAnswer::No(format!(
                 "it needs approval and nobody can be asked here; --allow {} allows it, unless a rule wants it asked about",
                 request.name
             ))),
-            Asked::Elicit { .. } => Answer::Form(ElicitationAnswer::Decline),
-            Asked::Sample { .. } => Answer::Sample(Err(Refusal("this host has no model to offer".to_owned()))),
+            QuestionKind::Elicit { .. } => UserAnswer::Form(ElicitationAnswer::Decline),
+            QuestionKind::Sample { .. } => {
+                UserAnswer::Sample(Err(Refusal("this host has no model to offer".to_owned())))
+            }
         };
         Box::pin(std::future::ready(answer))
     }
@@ -122,10 +124,10 @@ impl Asker for NoAsker {
     }
 }
 
-/// A session's host that passes what its server asks on to an [`Asker`], and what it tells to a function.
-pub struct AskerHost {
+/// A session's host that passes what its server asks on to an [`UserPrompt`], and what it tells to a function.
+pub struct PromptingHost {
     server: ServerName,
-    asker: Arc<dyn Asker>,
+    asker: Arc<dyn UserPrompt>,
     roots: Vec<Root>,
     notice: Box<dyn Fn(Notification) + Send + Sync>,
 }
@@ -133,13 +135,13 @@ pub struct AskerHost {
 /// The host of one server's session.
 pub fn host(
     server: ServerName,
-    asker: Arc<dyn Asker>,
+    asker: Arc<dyn UserPrompt>,
     notice: impl Fn(Notification) + Send + Sync + 'static,
-) -> AskerHost {
-    AskerHost { server, asker, roots: Vec::new(), notice: Box::new(notice) }
+) -> PromptingHost {
+    PromptingHost { server, asker, roots: Vec::new(), notice: Box::new(notice) }
 }
 
-impl AskerHost {
+impl PromptingHost {
     /// With folders that the server may work in.
     #[must_use]
     pub fn with_roots(mut self, roots: Vec<Root>) -> Self {
@@ -148,7 +150,7 @@ impl AskerHost {
     }
 }
 
-impl Host for AskerHost {
+impl Host for PromptingHost {
     fn abilities(&self) -> ClientCapabilities {
         let mut abilities = self.asker.abilities();
         abilities.roots |= !self.roots.is_empty();
@@ -157,9 +159,9 @@ impl Host for AskerHost {
 
     fn elicit(&self, elicitation: Elicitation) -> BoxFuture<'_, ElicitationAnswer> {
         Box::pin(async {
-            let question = Question::new(Asked::Elicit { server: self.server.clone(), elicitation });
+            let question = Question::new(QuestionKind::Elicit { server: self.server.clone(), elicitation });
             match self.asker.ask(question).await {
-                Answer::Form(answer) => answer,
+                UserAnswer::Form(answer) => answer,
                 _ => ElicitationAnswer::Decline,
             }
         })
@@ -167,9 +169,9 @@ impl Host for AskerHost {
 
     fn sample(&self, request: Json) -> BoxFuture<'_, Result<Json, Refusal>> {
         Box::pin(async {
-            let question = Question::new(Asked::Sample { server: self.server.clone(), request });
+            let question = Question::new(QuestionKind::Sample { server: self.server.clone(), request });
             match self.asker.ask(question).await {
-                Answer::Sample(answer) => answer,
+                UserAnswer::Sample(answer) => answer,
                 _ => Err(Refusal("the answer was to another question".to_owned())),
             }
         })

@@ -4,7 +4,7 @@ use wharf_client::{CallError, SchemaViolation};
 
 /// Why a tool gave no answer. It may hold what no model should see, such as the last lines of a server's stderr.
 #[derive(Clone, Debug)]
-pub enum Cause {
+pub enum CallFailure {
     /// There is no such tool.
     NotOffered,
     /// The arguments do not fit the tool's schema; nothing was sent.

@@ -19,7 +19,7 @@ use wharf_io::{Child, ChildSpec, Environment, Exit, GroupWatcher};
 use wharf_protocol::{Json, ServerName, ToolOutput};
 
 use super::condition::Condition;
-use super::hooks::{After, Before, CallView, Hook};
+use super::hooks::{AfterCall, BeforeCall, CallView, Hook};
 use crate::catalog::nearest;
 use verdict::Verdict;
 
@@ -46,7 +46,7 @@ const ELSEWHERE: [&str; 8] = [
 
 /// What commands run in.
 #[derive(Clone, Default)]
-pub struct HookSurroundings {
+pub struct HookEnvironment {
     /// The variables they see.
     pub environment: Environment,
     /// The folder they run in; that of the host if absent.
@@ -80,7 +80,7 @@ struct CommandHook {
     command: Vec<String>,
     limit: Duration,
     goes_on: bool,
-    surroundings: HookSurroundings,
+    surroundings: HookEnvironment,
 }
 
 /// Hooks that were configured.
@@ -94,7 +94,7 @@ pub struct CommandHooks {
 /// Reads hooks in the shape other hosts have them: `{"PreToolUse":[{"matcher":"…","hooks":[{"type":"command","command":
 /// "…"}]}],"PostToolUse":[…]}`. Events of other hosts that are not about calls are passed over with a note; one that nobody
 /// has may be a misspelt one, and is an error.
-pub fn command_hooks(config: &Value, surroundings: &HookSurroundings) -> Result<CommandHooks, InvalidHooks> {
+pub fn command_hooks(config: &Value, surroundings: &HookEnvironment) -> Result<CommandHooks, InvalidHooks> {
     let Value::Object(events) = config else { return Err(invalid("hooks", &"they are no object of events")) };
     let mut all = CommandHooks { hooks: Vec::new(), notes: Vec::new() };
     for (name, groups) in events {
@@ -171,7 +171,7 @@ enum OnFailure {
 }
 
 impl Written {
-    fn read(self, event: Event, matcher: &Condition, surroundings: &HookSurroundings) -> Result<CommandHook, String> {
+    fn read(self, event: Event, matcher: &Condition, surroundings: &HookEnvironment) -> Result<CommandHook, String> {
         if self.r#type != "command" {
             return Err(format!("there are no hooks of the type `{}`, only `command`", self.r#type));
         }
@@ -207,27 +207,27 @@ impl Hook for CommandHook {
         &self.condition
     }
 
-    fn before<'a>(&'a self, call: &'a CallView<'a>) -> BoxFuture<'a, Before> {
+    fn before<'a>(&'a self, call: &'a CallView<'a>) -> BoxFuture<'a, BeforeCall> {
         Box::pin(async move {
             if self.event != Event::PreToolUse {
-                return Before::proceed();
+                return BeforeCall::proceed();
             }
             match self.run(call, None).await.and_then(Verdict::before) {
                 Ok(before) => before,
-                Err(reason) if self.goes_on => Before::Failed(reason),
-                Err(reason) => Before::Block(format!("the hook `{}` failed: it {reason}", self.name)),
+                Err(reason) if self.goes_on => BeforeCall::Failed(reason),
+                Err(reason) => BeforeCall::Block(format!("the hook `{}` failed: it {reason}", self.name)),
             }
         })
     }
 
-    fn after<'a>(&'a self, call: &'a CallView<'a>, output: &'a ToolOutput) -> BoxFuture<'a, After> {
+    fn after<'a>(&'a self, call: &'a CallView<'a>, output: &'a ToolOutput) -> BoxFuture<'a, AfterCall> {
         Box::pin(async move {
             if self.event != Event::PostToolUse {
-                return After::Keep;
+                return AfterCall::Keep;
             }
             match self.run(call, Some(output)).await.and_then(|verdict| verdict.after(output)) {
                 Ok(after) => after,
-                Err(reason) => After::Failed(reason),
+                Err(reason) => AfterCall::Failed(reason),
             }
         })
     }
@@ -266,7 +266,7 @@ impl CommandHook {
 
     /// Runs the command: how it ended, what it said, and the last of its stderr.
     async fn talk(&self, told: &[u8]) -> Result<(Exit, Vec<u8>, Vec<String>), String> {
-        let HookSurroundings { environment, cwd, watcher } = self.surroundings.clone();
+        let HookEnvironment { environment, cwd, watcher } = self.surroundings.clone();
         let mut words = self.command.iter().map(OsString::from);
         let command = words.next().unwrap_or_default();
         let spec = ChildSpec { command, args: words.collect(), environment, cwd, watcher };

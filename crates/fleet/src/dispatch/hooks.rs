@@ -18,12 +18,12 @@ pub trait Hook: Send + Sync {
     fn condition(&self) -> &Condition;
 
     /// Before the call is made.
-    fn before<'a>(&'a self, _call: &'a CallView<'a>) -> BoxFuture<'a, Before> {
+    fn before<'a>(&'a self, _call: &'a CallView<'a>) -> BoxFuture<'a, BeforeCall> {
         Box::pin(NothingBefore)
     }
 
     /// After the tool has answered, and before the model sees the answer.
-    fn after<'a>(&'a self, _call: &'a CallView<'a>, _output: &'a ToolOutput) -> BoxFuture<'a, After> {
+    fn after<'a>(&'a self, _call: &'a CallView<'a>, _output: &'a ToolOutput) -> BoxFuture<'a, AfterCall> {
         Box::pin(NothingAfter)
     }
 }
@@ -32,10 +32,10 @@ pub trait Hook: Send + Sync {
 struct NothingBefore;
 
 impl Future for NothingBefore {
-    type Output = Before;
+    type Output = BeforeCall;
 
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Before> {
-        Poll::Ready(Before::proceed())
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<BeforeCall> {
+        Poll::Ready(BeforeCall::proceed())
     }
 }
 
@@ -43,10 +43,10 @@ impl Future for NothingBefore {
 struct NothingAfter;
 
 impl Future for NothingAfter {
-    type Output = After;
+    type Output = AfterCall;
 
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<After> {
-        Poll::Ready(After::Keep)
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<AfterCall> {
+        Poll::Ready(AfterCall::Keep)
     }
 }
 
@@ -75,13 +75,13 @@ impl<'a> CallView<'a> {
 
 /// What a hook says before a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Before {
+pub enum BeforeCall {
     /// Go on.
-    Proceed(Changes),
+    Proceed(CallChanges),
     /// Go on, and ask nobody. A rule that denies still counts.
-    Allow(Changes),
+    Allow(CallChanges),
     /// Go on only if a person says yes, and why.
-    Ask(String, Changes),
+    Ask(String, CallChanges),
     /// Do not make the call, and why.
     Block(String),
     /// The hook could not do its work, and why; the call goes on without it.
@@ -90,7 +90,7 @@ pub enum Before {
 
 /// What a hook changes of a call that goes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
+pub struct CallChanges {
     /// Other arguments.
     pub arguments: Option<Json>,
     /// Words for the model, to be read with the output.
@@ -99,7 +99,7 @@ pub struct Changes {
 
 /// What a hook says after a call.
 #[derive(Clone, Debug)]
-pub enum After {
+pub enum AfterCall {
     /// The output is fine.
     Keep,
     /// These words are added to it.
@@ -112,15 +112,15 @@ pub enum After {
     Failed(String),
 }
 
-impl Before {
+impl BeforeCall {
     /// Go on with the call as it is.
     pub fn proceed() -> Self {
-        Self::Proceed(Changes::default())
+        Self::Proceed(CallChanges::default())
     }
 
     /// Go on with other arguments; they are checked against the tool's schema again.
     pub fn rewrite(arguments: impl Into<Json>) -> Self {
-        Self::Proceed(Changes { arguments: Some(arguments.into()), words: None })
+        Self::Proceed(CallChanges { arguments: Some(arguments.into()), words: None })
     }
 
     /// Do not make the call.

@@ -8,7 +8,7 @@ use crate::catalog::Entry;
 /// How many characters a token has, about; no model's own count is worth a call to find it out.
 pub(super) const CHARACTERS_PER_TOKEN: usize = 4;
 /// The longest output where nothing else is said, in tokens.
-pub const USUAL_LIMIT: usize = 25_000;
+pub const DEFAULT_OUTPUT_TOKENS: usize = 25_000;
 
 /// The most characters of an output of this tool: what the tool asks for, else what is set for its server, else what the
 /// host says, in tokens.

@@ -10,7 +10,7 @@ use crate::catalog::Entry;
 #[serde(from = "Written")]
 pub struct Policy {
     /// What holds where no rule fits.
-    pub mode: Mode,
+    pub mode: PolicyMode,
     /// The rules. Of those that fit, one that denies wins, then one that asks, then one that allows.
     pub rules: Vec<Rule>,
 }
@@ -22,7 +22,7 @@ pub struct Rule {
     /// Which calls it is about.
     pub when: Condition,
     /// What it says of them.
-    pub then: Then,
+    pub then: RuleAction,
     /// What it is called; its condition where it has no name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -31,7 +31,7 @@ pub struct Rule {
 /// What a rule says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Then {
+pub enum RuleAction {
     /// The call is made.
     Allow,
     /// A person is asked.
@@ -43,7 +43,7 @@ pub enum Then {
 /// What holds where no rule fits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+pub enum PolicyMode {
     /// Everything may be called.
     Permissive,
     /// Tools that say they are destructive are asked about.
@@ -57,7 +57,7 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision<'a> {
     /// What is to be done.
-    pub then: Then,
+    pub then: RuleAction,
     /// The rule's name, or that of the mode.
     pub by: &'a str,
 }
@@ -65,12 +65,12 @@ pub struct Decision<'a> {
 impl Policy {
     /// Everything may be called: for hosts whose user has just asked for the call.
     pub fn permissive() -> Self {
-        Self { mode: Mode::Permissive, rules: Vec::new() }
+        Self { mode: PolicyMode::Permissive, rules: Vec::new() }
     }
 
     /// The same with one more rule.
     #[must_use]
-    pub fn with(mut self, then: Then, when: Condition) -> Self {
+    pub fn with(mut self, then: RuleAction, when: Condition) -> Self {
         self.rules.push(Rule { when, then, name: None });
         self
     }
@@ -91,9 +91,9 @@ impl Policy {
     pub(super) fn decision(&self, place: Option<usize>, entry: &Entry) -> Decision<'_> {
         let decided = place.and_then(|place| self.rules.get(place));
         let decided = decided.map(|rule| Decision { then: rule.then, by: rule.called() });
-        let person = Decision { then: Then::Ask, by: "the tool wants a person to be asked" };
+        let person = Decision { then: RuleAction::Ask, by: "the tool wants a person to be asked" };
         match decided.unwrap_or_else(|| self.mode.decide(entry)) {
-            Decision { then: Then::Allow, .. } if entry.needs_person => person,
+            Decision { then: RuleAction::Allow, .. } if entry.needs_person => person,
             decision => decision,
         }
     }
@@ -110,19 +110,19 @@ impl Rule {
     }
 }
 
-impl Mode {
+impl PolicyMode {
     fn decide(self, entry: &Entry) -> Decision<'static> {
         let hints = entry.hints;
         match self {
             Self::Standard if hints.destructive == Some(true) => {
-                Decision { then: Then::Ask, by: "standard mode: the tool says that it may destroy something" }
+                Decision { then: RuleAction::Ask, by: "standard mode: the tool says that it may destroy something" }
             }
             Self::Cautious if hints.read_only != Some(true) => {
-                Decision { then: Then::Ask, by: "cautious mode: the tool does not say that it only reads" }
+                Decision { then: RuleAction::Ask, by: "cautious mode: the tool does not say that it only reads" }
             }
-            Self::Permissive => Decision { then: Then::Allow, by: "permissive mode" },
-            Self::Standard => Decision { then: Then::Allow, by: "standard mode" },
-            Self::Cautious => Decision { then: Then::Allow, by: "cautious mode: the tool only reads" },
+            Self::Permissive => Decision { then: RuleAction::Allow, by: "permissive mode" },
+            Self::Standard => Decision { then: RuleAction::Allow, by: "standard mode" },
+            Self::Cautious => Decision { then: RuleAction::Allow, by: "cautious mode: the tool only reads" },
         }
     }
 }
@@ -132,7 +132,7 @@ impl Mode {
 #[serde(deny_unknown_fields, default, expecting = "an object with `mode`, `allow`, `ask`, `deny` and `rules`")]
 #[derive(Default)]
 struct Written {
-    mode: Mode,
+    mode: PolicyMode,
     rules: Vec<Rule>,
     allow: Vec<Condition>,
     ask: Vec<Condition>,
@@ -142,7 +142,8 @@ struct Written {
 impl From<Written> for Policy {
     fn from(written: Written) -> Self {
         let mut policy = Self { mode: written.mode, rules: written.rules };
-        let lists = [(Then::Allow, written.allow), (Then::Ask, written.ask), (Then::Deny, written.deny)];
+        let lists =
+            [(RuleAction::Allow, written.allow), (RuleAction::Ask, written.ask), (RuleAction::Deny, written.deny)];
         for (then, conditions) in lists {
             policy.rules.extend(conditions.into_iter().map(|when| Rule { when, then, name: None }));
         }

@@ -3,7 +3,7 @@
 use wharf_client::{CallError, CallErrorKind, SchemaViolation};
 use wharf_protocol::{CallFailed, Content, Json, Tool, ToolOutput};
 
-use crate::catalog::{Catalog, Entry, Normalised, normalise};
+use crate::catalog::{Catalog, Entry, NormalizedSchema, normalize};
 
 /// The most of a schema, or of what a server sends along with an error, that is quoted, in characters.
 const QUOTED: usize = 4000;
@@ -30,9 +30,9 @@ pub(super) fn rewritten_misfit(entry: &Entry, hook: &str, fault: &SchemaViolatio
 }
 
 pub(super) fn drifted(entry: &Entry, new: &Tool, what: &str) -> String {
-    let schema = match normalise(&new.input_schema) {
-        Normalised::Changed(schema, _) => schema,
-        Normalised::Same | Normalised::Unusable(_) => new.input_schema.clone(),
+    let schema = match normalize(&new.input_schema) {
+        NormalizedSchema::Changed(schema, _) => schema,
+        NormalizedSchema::Same | NormalizedSchema::Unusable(_) => new.input_schema.clone(),
     };
     let schema = entry.without_bound_properties(&schema);
     format!(

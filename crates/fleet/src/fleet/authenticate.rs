@@ -12,19 +12,19 @@ use serde_json::json;
 use wharf_client::{BoxFuture, CallError, CallErrorKind, CallOptions, ConnectErrorKind};
 use wharf_protocol::{Hints, Json, ServerName, Tool, ToolOutput};
 
-use super::{Fleet, FleetError, Inner, State, Status};
-use crate::catalog::{Callee, Entry, OwnTool, Standing};
+use super::{Fleet, FleetError, Inner, ServerState, ServerStatus};
+use crate::catalog::{Entry, OwnTool, ToolExecutor, ToolFreshness};
 use wharf_config::Server;
 
 /// How long is waited for a server that is tried: it has its own deadlines, this is for the queue before it.
 const PATIENCE: Duration = Duration::from_secs(5 * 60);
 
 /// Brings a person to a sign-in, and returns when they have signed in; if they have not, why not.
-pub type SignsIn = Arc<dyn Fn(SignInWanted) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+pub type SignInPrompt = Arc<dyn Fn(SignInRequest) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
 /// A sign-in that is wanted.
 #[derive(Clone, Debug)]
-pub struct SignInWanted {
+pub struct SignInRequest {
     /// The server.
     pub server: Arc<Server>,
     /// What it said that it wants, if it did.
@@ -43,7 +43,7 @@ impl Fleet {
         let waiting: Vec<ServerName> = {
             let crew = self.inner.crew();
             let members = crew.members.values().map(|mate| &mate.member);
-            let waits = members.filter(|member| member.authority.is_some() && member.state() == State::NeedsAuth);
+            let waits = members.filter(|member| member.authority.is_some() && member.state() == ServerState::NeedsAuth);
             waits.map(|member| member.server.name.clone()).collect()
         };
         if waiting.is_empty() {
@@ -65,13 +65,13 @@ impl Fleet {
     }
 
     /// Tries a server now, and waits for what comes of it.
-    async fn tried(&self, name: &ServerName) -> Result<Status, FleetError> {
+    async fn tried(&self, name: &ServerName) -> Result<ServerStatus, FleetError> {
         self.retry(name).await?;
         let mut changes = self.changes();
         let trying = async {
             loop {
                 changes.mark_unchanged();
-                let done = |status: Status| status.settled || status.state == State::Connected;
+                let done = |status: ServerStatus| status.settled || status.state == ServerState::Connected;
                 if self.status(name).is_none_or(done) || changes.changed().await.is_err() {
                     return;
                 }
@@ -99,30 +99,30 @@ impl Authenticate {
         let _turn = inner.signing.acquire().await;
         let status = fleet.tried(&name).await.map_err(|error| error.to_string())?;
         match status.state {
-            State::Connected => return Ok(format!("`{name}` lets us in already. {}", there(&status))),
-            State::NeedsAuth => {}
+            ServerState::Connected => return Ok(format!("`{name}` lets us in already. {}", there(&status))),
+            ServerState::NeedsAuth => {}
             _ => return Err(told(&status)),
         }
-        let wanted = SignInWanted { server: Arc::clone(&member.server), challenge: challenge(&status) };
+        let wanted = SignInRequest { server: Arc::clone(&member.server), challenge: challenge(&status) };
         signs_in(wanted).await.map_err(|reason| format!("Nobody has signed in to `{name}`: {reason}"))?;
         if let Some(authority) = &member.authority {
             authority.finds_another().await;
         }
         let status = fleet.tried(&name).await.map_err(|error| error.to_string())?;
         match status.state {
-            State::Connected => Ok(format!("Signed in to `{name}`. {}", there(&status))),
+            ServerState::Connected => Ok(format!("Signed in to `{name}`. {}", there(&status))),
             _ => Err(told(&status)),
         }
     }
 }
 
-impl Callee for Authenticate {
-    fn glance(&self, _tool: &Arc<Tool>) -> Option<Standing> {
-        Some(Standing::Same)
+impl ToolExecutor for Authenticate {
+    fn glance(&self, _tool: &Arc<Tool>) -> Option<ToolFreshness> {
+        Some(ToolFreshness::Same)
     }
 
-    fn look<'a>(&'a self, _tool: &'a Arc<Tool>) -> BoxFuture<'a, Standing> {
-        Box::pin(std::future::ready(Standing::Same))
+    fn look<'a>(&'a self, _tool: &'a Arc<Tool>) -> BoxFuture<'a, ToolFreshness> {
+        Box::pin(std::future::ready(ToolFreshness::Same))
     }
 
     fn call<'a>(
@@ -135,17 +135,17 @@ impl Callee for Authenticate {
     }
 }
 
-fn there(Status { tools, .. }: &Status) -> String {
+fn there(ServerStatus { tools, .. }: &ServerStatus) -> String {
     format!("Its tools ({tools}) can be called from the next turn on.")
 }
 
-fn told(Status { name, state, reason, .. }: &Status) -> String {
+fn told(ServerStatus { name, state, reason, .. }: &ServerStatus) -> String {
     let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     format!("`{name}` is {state}{reason}")
 }
 
 /// What the server said that it wants.
-fn challenge(status: &Status) -> Option<String> {
+fn challenge(status: &ServerStatus) -> Option<String> {
     match &status.error()?.kind {
         CallErrorKind::Connect(ConnectErrorKind::Auth(required)) => required.challenge.as_deref().map(str::to_owned),
         _ => None,

@@ -19,10 +19,10 @@ use wharf_io::{ManageError, Managed};
 use wharf_protocol::{Fields, Listed, Tool};
 
 use super::member::{Member, Order};
-use super::outfit::Outfit;
+use super::outfit::HostEnvironment;
 use super::reconnection::{Reconnection, STABLE};
-use super::{Reason, State};
-use crate::catalog::Shelf;
+use super::{ServerState, StateReason};
+use crate::catalog::ServerTools;
 use wharf_config::TransportConfig;
 
 /// How many sessions in a row may end while they are being listed.
@@ -40,10 +40,10 @@ const LONGEST_LIST_PAUSE: Duration = Duration::from_secs(60);
 pub(super) struct Connection {
     pub(super) member: Arc<Member>,
     /// What is offered of the server's tools while it is connected.
-    pub(super) shelf: Arc<ArcSwapOption<Shelf>>,
+    pub(super) shelf: Arc<ArcSwapOption<ServerTools>>,
     pub(super) orders: mpsc::Receiver<Order>,
     pub(super) gate: Arc<Semaphore>,
-    pub(super) outfit: Arc<Outfit>,
+    pub(super) outfit: Arc<HostEnvironment>,
     pub(super) reconnection: Reconnection,
     /// Failures in a row.
     pub(super) failures: u32,
@@ -123,7 +123,7 @@ impl Connection {
     }
 
     async fn rest(&mut self) -> Stage {
-        let wants_somebody = self.member.state() == State::NeedsAuth;
+        let wants_somebody = self.member.state() == ServerState::NeedsAuth;
         let authority = self.member.authority.clone().filter(|_| wants_somebody);
         loop {
             let order = tokio::select! {
@@ -156,8 +156,8 @@ impl Connection {
 
     async fn connect(&mut self) -> Stage {
         self.member.publish(|status| {
-            status.state = State::Pending;
-            status.reason = Some(Reason::Queued);
+            status.state = ServerState::Pending;
+            status.reason = Some(StateReason::Queued);
             status.next_try = None;
         });
         let (gate, member) = (Arc::clone(&self.gate), Arc::clone(&self.member));
@@ -165,7 +165,7 @@ impl Connection {
         let wanted = std::mem::take(&mut self.wanted);
         let mut connecting = Box::pin(async move {
             let turn = gate.acquire().await;
-            member.publish(|status| status.reason = Some(Reason::Connecting));
+            member.publish(|status| status.reason = Some(StateReason::Connecting));
             let refusable = refusable(&member, &outfit).await;
             if let (false, Some((refusals, refusal))) = (wanted, &refusable)
                 && let Some(remembered) = refusals.recall(refusal).await
@@ -239,7 +239,7 @@ impl Connection {
         let tools = stocked.entries().len();
         self.shelf.store(Some(Arc::new(stocked)));
         self.member.publish(|status| {
-            status.state = State::Connected;
+            status.state = ServerState::Connected;
             status.reason = None;
             status.failures = 0;
             status.next_try = None;
@@ -356,7 +356,7 @@ impl Connection {
         let next = pause.map(|pause| Instant::now() + pause);
         self.member.publish(|status| {
             status.state = state;
-            status.reason = Some(Reason::Error(Arc::new(error)));
+            status.reason = Some(StateReason::Error(Arc::new(error)));
             status.failures = failures;
             status.next_try = next;
             status.tools = 0;
@@ -381,8 +381,8 @@ impl Connection {
             Order::Enable | Order::Retry | Order::Check => return Stage::Connect,
         };
         self.member.publish(|status| {
-            status.state = State::Disabled;
-            status.reason = Some(Reason::SwitchedOff(words));
+            status.state = ServerState::Disabled;
+            status.reason = Some(StateReason::SwitchedOff(words));
             status.failures = 0;
             status.next_try = None;
             status.tools = 0;
@@ -427,9 +427,9 @@ async fn somebody_signs_in(authority: Option<&dyn TokenProvider>) {
 }
 
 /// Where refusals are remembered, and what would be refused now.
-async fn refusable(member: &Member, outfit: &Outfit) -> Option<(Arc<AuthFailureCache>, AuthFailure)> {
+async fn refusable(member: &Member, outfit: &HostEnvironment) -> Option<(Arc<AuthFailureCache>, AuthFailure)> {
     let refusals = outfit.refusals.clone()?;
-    let refusal = Outfit::refusable(&member.server, member.authority.as_deref());
+    let refusal = HostEnvironment::refusable(&member.server, member.authority.as_deref());
     let refusal = tokio::time::timeout(member.connect, refusal).await.ok()??;
     Some((refusals, refusal))
 }
@@ -448,7 +448,11 @@ fn refused(member: &Member, CachedAuthFailure { status, ago, left }: CachedAuthF
 }
 
 /// Starts what has to be started, and greets. The process of a managed server is handed back whatever happens.
-async fn start(member: &Member, outfit: &Outfit, managed: Option<Managed>) -> (Option<Managed>, Result<(), CallError>) {
+async fn start(
+    member: &Member,
+    outfit: &HostEnvironment,
+    managed: Option<Managed>,
+) -> (Option<Managed>, Result<(), CallError>) {
     let managed = match (managed, &member.server.reach) {
         // One that has died meanwhile is no use to anybody.
         (Some(running), _) if running.exited().now_or_never().is_none() => Some(running),

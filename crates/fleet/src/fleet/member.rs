@@ -17,8 +17,8 @@ use wharf_client::{
 };
 use wharf_protocol::{Json, Listed, Tool, ToolOutput};
 
-use super::{Reason, State, Status};
-use crate::catalog::{Callee, Shelf, ShelfParts, Standing};
+use super::{ServerState, ServerStatus, StateReason};
+use crate::catalog::{ServerTools, ServerToolsParts, ToolExecutor, ToolFreshness};
 use wharf_config::{Server, Settings};
 
 /// How many orders may wait; they are few, and each is obeyed at once.
@@ -52,7 +52,7 @@ pub(super) struct Member {
     pub(super) session: Session,
     /// Who signs in to it, if anybody does.
     pub(super) authority: Option<Arc<dyn TokenProvider>>,
-    pub(super) status: watch::Sender<Status>,
+    pub(super) status: watch::Sender<ServerStatus>,
     pub(super) orders: mpsc::Sender<Order>,
     /// The server said that its tools are others now, or it may have others after a new start.
     pub(super) bell: Arc<Bell>,
@@ -146,7 +146,7 @@ impl Bell {
 impl Known {
     /// On which session they were listed, and whether a tool is among them as it was.
     fn now(&self, tool: &Arc<Tool>) -> (u64, bool) {
-        (self.generation, matches!(self.compare(tool), Standing::Same))
+        (self.generation, matches!(self.compare(tool), ToolFreshness::Same))
     }
 
     fn is_latest(&self) -> bool {
@@ -154,15 +154,15 @@ impl Known {
     }
 
     /// What has become of a tool that was listed before.
-    fn compare(&self, tool: &Arc<Tool>) -> Standing {
+    fn compare(&self, tool: &Arc<Tool>) -> ToolFreshness {
         // Nearly always it is the very one, which is quickly said.
         if self.places.binary_search(&Arc::as_ptr(tool).addr()).is_ok() {
-            return Standing::Same;
+            return ToolFreshness::Same;
         }
         match self.by_name.get(&tool.name) {
-            None => Standing::Gone,
-            Some(now) if now.raw.as_str() == tool.raw.as_str() => Standing::Same,
-            Some(now) => Standing::Changed(Arc::clone(now)),
+            None => ToolFreshness::Gone,
+            Some(now) if now.raw.as_str() == tool.raw.as_str() => ToolFreshness::Same,
+            Some(now) => ToolFreshness::Changed(Arc::clone(now)),
         }
     }
 }
@@ -171,13 +171,13 @@ impl Member {
     pub(super) fn new(parts: MemberParts) -> (Arc<Self>, mpsc::Receiver<Order>) {
         let MemberParts { server, session, authority, bell, connect, total, changed } = parts;
         let (orders, receiver) = mpsc::channel(ORDERS);
-        let status = Status {
+        let status = ServerStatus {
             name: server.name.clone(),
             scope: server.scope,
             transport: server.reach.transport(),
             required: server.settings.required,
-            state: State::Pending,
-            reason: Some(Reason::Queued),
+            state: ServerState::Pending,
+            reason: Some(StateReason::Queued),
             since: Instant::now(),
             failures: 0,
             next_try: None,
@@ -195,7 +195,7 @@ impl Member {
     }
 
     /// Publishes how the server is doing. The time of a state is that of its beginning.
-    pub(super) fn publish(&self, change: impl FnOnce(&mut Status)) {
+    pub(super) fn publish(&self, change: impl FnOnce(&mut ServerStatus)) {
         self.status.send_modify(|status| {
             let before = status.state;
             change(status);
@@ -213,7 +213,7 @@ impl Member {
     /// Takes note of a list; what is returned is what goes into catalogs.
     ///
     /// The shelf is not kept here: its tools call through this very member, and would keep it alive for ever.
-    pub(super) fn learn(self: &Arc<Self>, info: &ServerInfo, listed: Listed<Tool>) -> Shelf {
+    pub(super) fn learn(self: &Arc<Self>, info: &ServerInfo, listed: Listed<Tool>) -> ServerTools {
         let tools = Arc::new(listed);
         let by_name = tools.items.iter().map(|tool| (Arc::clone(&tool.name), Arc::clone(tool))).collect();
         let mut places: Vec<usize> = tools.items.iter().map(|tool| Arc::as_ptr(tool).addr()).collect();
@@ -222,7 +222,7 @@ impl Member {
         let known =
             Arc::new(Known { tools: Arc::clone(&tools), generation: info.generation, by_name, places, is_latest });
         let listing = Listing { member: Arc::clone(self), known: Arc::clone(&known) };
-        let stocked = Shelf::new(ShelfParts {
+        let stocked = ServerTools::new(ServerToolsParts {
             server: self.server.name.clone(),
             scope: self.server.scope,
             transport: self.server.reach.transport(),
@@ -246,7 +246,7 @@ impl Member {
         }
     }
 
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> ServerState {
         self.status.borrow().state
     }
 
@@ -255,12 +255,12 @@ impl Member {
     async fn has_settled(&self) {
         let mut status = self.status.subscribe();
         let (rings, lists) = (self.bell.rings(), self.bell.lists());
-        let busy = |status: &Status| match (status.state, &status.reason) {
-            (State::Connected, _) => self.is_outdated() && !self.bell.is_answered(rings, lists),
-            (_, Some(Reason::Connecting | Reason::Queued)) => true,
+        let busy = |status: &ServerStatus| match (status.state, &status.reason) {
+            (ServerState::Connected, _) => self.is_outdated() && !self.bell.is_answered(rings, lists),
+            (_, Some(StateReason::Connecting | StateReason::Queued)) => true,
             _ => status.next_try.is_some_and(|next| next <= Instant::now() + SOON),
         };
-        let settled = |status: &Status| !busy(status);
+        let settled = |status: &ServerStatus| !busy(status);
         let _ = tokio::time::timeout(self.connect + PATIENCE, status.wait_for(settled)).await;
     }
 
@@ -293,8 +293,8 @@ pub(super) struct MemberParts {
     pub(super) changed: watch::Sender<u64>,
 }
 
-impl Callee for Listing {
-    fn glance(&self, tool: &Arc<Tool>) -> Option<Standing> {
+impl ToolExecutor for Listing {
+    fn glance(&self, tool: &Arc<Tool>) -> Option<ToolFreshness> {
         let bell = &self.member.bell;
         let holds = |known: &Known| !bell.is_rung() && !bell.outlives(known.generation);
         // Read without counting references, here and where a call is made: every call of every task comes by.
@@ -304,7 +304,7 @@ impl Callee for Listing {
         self.member.known.load().as_ref().filter(|known| holds(known)).map(|known| known.compare(tool))
     }
 
-    fn look<'a>(&'a self, tool: &'a Arc<Tool>) -> BoxFuture<'a, Standing> {
+    fn look<'a>(&'a self, tool: &'a Arc<Tool>) -> BoxFuture<'a, ToolFreshness> {
         Box::pin(self.member.look(tool))
     }
 
@@ -339,7 +339,7 @@ impl Member {
     ) -> Result<ToolOutput, CallError> {
         let left = || ends.map(|ends| ends.saturating_duration_since(Instant::now()));
         let looking = tokio::time::timeout(left().unwrap_or(Duration::MAX), self.look(tool));
-        if !matches!(looking.await, Ok(Standing::Same)) {
+        if !matches!(looking.await, Ok(ToolFreshness::Same)) {
             return Err(error);
         }
         options.total = left();
@@ -351,7 +351,7 @@ impl Member {
     }
 
     /// What has become of a tool, as soon as its server can be expected to know.
-    async fn look(&self, tool: &Arc<Tool>) -> Standing {
+    async fn look(&self, tool: &Arc<Tool>) -> ToolFreshness {
         // A call is a good reason to try now what would be tried later.
         let waits = self.status.borrow().next_try.is_some();
         if waits && self.orders.try_send(Order::Retry).is_ok() {
@@ -361,8 +361,8 @@ impl Member {
         self.has_settled().await;
         match self.known() {
             Some(known) => known.compare(tool),
-            None if matches!(self.state(), State::Disabled) || self.orders.is_closed() => Standing::Gone,
-            None => Standing::Unknown,
+            None if matches!(self.state(), ServerState::Disabled) || self.orders.is_closed() => ToolFreshness::Gone,
+            None => ToolFreshness::Unknown,
         }
     }
 

@@ -12,22 +12,22 @@ use wharf_protocol::Secret;
 use wharf_config::{ManagedConfig, OAuthSettings, RemoteConfig, Server, StdioConfig, TransportConfig};
 
 /// Tells how connections to an address are made, within a time.
-pub type Network = Arc<dyn Fn(&str, Duration) -> Result<HttpSettings, String> + Send + Sync>;
+pub type NetworkSettings = Arc<dyn Fn(&str, Duration) -> Result<HttpSettings, String> + Send + Sync>;
 
 /// Tells who signs in to the server at an address, with what its entry says about that; `None` if nobody does.
-pub type SignIns = Arc<dyn Fn(&str, &OAuthSettings) -> Option<Arc<dyn TokenProvider>> + Send + Sync>;
+pub type TokenProviders = Arc<dyn Fn(&str, &OAuthSettings) -> Option<Arc<dyn TokenProvider>> + Send + Sync>;
 
 /// Everything servers get from the host.
 #[derive(Clone)]
-pub struct Outfit {
+pub struct HostEnvironment {
     /// What the processes see besides what is configured for them.
     pub environment: Environment,
     /// Who hears of their groups.
     pub watcher: Option<Arc<dyn GroupWatcher>>,
     /// How connections are made.
-    pub network: Network,
+    pub network: NetworkSettings,
     /// Who signs in to servers at an address; nobody if absent.
-    pub sign_ins: Option<SignIns>,
+    pub sign_ins: Option<TokenProviders>,
     /// Who was refused where a short while ago, and is not to try again so soon; nobody remembers if absent.
     pub refusals: Option<Arc<AuthFailureCache>>,
     /// Where processes run that are not told where.
@@ -36,7 +36,7 @@ pub struct Outfit {
     pub logs: PathBuf,
 }
 
-impl Default for Outfit {
+impl Default for HostEnvironment {
     fn default() -> Self {
         Self {
             environment: Environment::default(),
@@ -50,7 +50,7 @@ impl Default for Outfit {
     }
 }
 
-impl Outfit {
+impl HostEnvironment {
     /// The way to a server. One that cannot be used as it is configured says so when it is opened.
     pub(super) fn transport(
         &self,

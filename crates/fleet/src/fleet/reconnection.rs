@@ -6,7 +6,7 @@ use std::time::Duration;
 use wharf_client::{CallError, CallErrorKind, ConnectErrorKind};
 use wharf_io::SpawnError;
 
-use super::State;
+use super::ServerState;
 
 /// A connection that lived this long was a good one: the failures before it are forgotten.
 pub(super) const STABLE: Duration = Duration::from_secs(30);
@@ -40,17 +40,17 @@ impl Reconnection {
     pub const NONE: Self = Self { attempts: 0, first: Duration::ZERO, longest: Duration::ZERO, rest: None };
 
     /// What becomes of a server that has failed so often in a row, the last time like this.
-    pub(super) fn after(&self, failures: u32, error: &CallError) -> (State, Option<Duration>) {
+    pub(super) fn after(&self, failures: u32, error: &CallError) -> (ServerState, Option<Duration>) {
         match Failing::of(error) {
-            Failing::ByAuth => (State::NeedsAuth, None),
-            Failing::ForGood => (State::Failed, None),
+            Failing::ByAuth => (ServerState::NeedsAuth, None),
+            Failing::ForGood => (ServerState::Failed, None),
             Failing::ForNow { not_before } if self.attempts > 0 && failures <= self.attempts => {
                 let doubled = self.first.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1)));
                 // The first pause of all is none: most servers that die once are there again at once.
                 let pause = if failures == 0 { Duration::ZERO } else { doubled.min(self.longest) };
-                (State::Pending, Some(spread(pause).max(not_before)))
+                (ServerState::Pending, Some(spread(pause).max(not_before)))
             }
-            Failing::ForNow { not_before } => (State::Failed, self.rest.map(|rest| spread(rest).max(not_before))),
+            Failing::ForNow { not_before } => (ServerState::Failed, self.rest.map(|rest| spread(rest).max(not_before))),
         }
     }
 }
@@ -145,14 +145,14 @@ mod tests {
     fn what_may_pass_is_tried_less_and_less_often_and_then_left_alone() {
         let refused = || ConnectErrorKind::Transport("connection refused".into());
         let bounds = |failures| Reconnection::default().after(failures, &error(refused()));
-        assert_eq!(bounds(0), (State::Pending, Some(Duration::ZERO)));
+        assert_eq!(bounds(0), (ServerState::Pending, Some(Duration::ZERO)));
         for (failures, least) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 16)] {
             let (state, pause) = bounds(failures);
             let (pause, least) = (pause.expect("a pause").as_secs_f64(), f64::from(least));
-            assert!(state == State::Pending && (least..=least * 1.25).contains(&pause), "{failures}: {pause}");
+            assert!(state == ServerState::Pending && (least..=least * 1.25).contains(&pause), "{failures}: {pause}");
         }
         let (state, pause) = bounds(6);
-        assert!(state == State::Failed && pause.expect("a rest") >= Duration::from_secs(300), "{pause:?}");
+        assert!(state == ServerState::Failed && pause.expect("a rest") >= Duration::from_secs(300), "{pause:?}");
     }
 
     #[test]
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn a_program_that_wants_one_answer_gets_it() {
         let refused = error(ConnectErrorKind::Transport("connection refused".into()));
-        assert_eq!(Reconnection::NONE.after(1, &refused), (State::Failed, None));
-        assert_eq!(Reconnection::NONE.after(0, &refused), (State::Failed, None), "however long it had lived");
+        assert_eq!(Reconnection::NONE.after(1, &refused), (ServerState::Failed, None));
+        assert_eq!(Reconnection::NONE.after(0, &refused), (ServerState::Failed, None), "however long it had lived");
     }
 }

@@ -13,7 +13,7 @@ use wharf_config::Scope;
 /// The states. Only a connected server has tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
+pub enum ServerState {
     /// Its tools are there.
     Connected,
     /// It cannot be used, and nobody knows when it can.
@@ -28,7 +28,7 @@ pub enum State {
 
 /// Why a server is in its state.
 #[derive(Clone, Debug)]
-pub enum Reason {
+pub enum StateReason {
     /// Others are being connected before it.
     Queued,
     /// It is being connected.
@@ -45,7 +45,7 @@ pub enum Reason {
 
 /// One server's state, and all that is known about it.
 #[derive(Clone, Debug)]
-pub struct Status {
+pub struct ServerStatus {
     /// The server.
     pub name: ServerName,
     /// Who configured it.
@@ -55,9 +55,9 @@ pub struct Status {
     /// Whether nothing may be done without it.
     pub required: bool,
     /// Its state.
-    pub state: State,
+    pub state: ServerState,
     /// Why; a connected server needs no reason.
-    pub reason: Option<Reason>,
+    pub reason: Option<StateReason>,
     /// Since when it is in this state.
     pub since: Instant,
     /// How often it has failed in a row.
@@ -74,7 +74,7 @@ pub struct Status {
     pub settled: bool,
 }
 
-impl State {
+impl ServerState {
     /// In a word, as it is written everywhere.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -87,24 +87,24 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for ServerState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
 }
 
-impl Status {
+impl ServerStatus {
     /// The error behind the state, if there is one.
     pub fn error(&self) -> Option<&CallError> {
         match &self.reason {
-            Some(Reason::Error(error)) => Some(error),
+            Some(StateReason::Error(error)) => Some(error),
             _ => None,
         }
     }
 }
 
 /// Without the server's name, which stands beside it.
-impl fmt::Display for Reason {
+impl fmt::Display for StateReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Queued => f.write_str("waits for its turn"),

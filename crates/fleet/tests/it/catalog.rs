@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use wharf_config::Pattern;
 use wharf_config::ToolChoice;
 use wharf_fleet::Settings;
-use wharf_fleet::catalog::{Catalog, InvalidOwnTool, OwnTool, Shelf, ShelfParts};
+use wharf_fleet::catalog::{Catalog, InvalidOwnTool, OwnTool, ServerTools, ServerToolsParts};
 use wharf_protocol::ToolOutput;
 
 use crate::dispatch_kit::{Fake, listed, shelf};
@@ -100,7 +100,7 @@ fn descriptions_are_overridden_first_and_capped_then() {
 #[test]
 fn what_a_server_says_about_itself_is_capped_too() {
     let none = wharf_protocol::Listed::default();
-    let parts = |instructions| ShelfParts {
+    let parts = |instructions| ServerToolsParts {
         server: "s".parse().unwrap(),
         scope: wharf_fleet::Scope::User,
         transport: "stdio",
@@ -110,8 +110,10 @@ fn what_a_server_says_about_itself_is_capped_too() {
         callee: Fake::echo(),
     };
     let long = "x".repeat(60_000);
-    let catalog =
-        Catalog::new(vec![Arc::new(Shelf::new(parts(Some(&long)))), Arc::new(Shelf::new(parts(None)))], Vec::new());
+    let catalog = Catalog::new(
+        vec![Arc::new(ServerTools::new(parts(Some(&long)))), Arc::new(ServerTools::new(parts(None)))],
+        Vec::new(),
+    );
     let told: Vec<usize> = catalog.instructions().map(|(_, words)| words.chars().count()).collect();
     assert_eq!(told, [2048]);
     assert_eq!(notes(&catalog), "s: its instructions were cut to 2048 characters");
@@ -139,7 +141,7 @@ fn the_servers_own_schema_stays_byte_equal_and_is_shared_where_it_can_be_shown()
     let tools = json!([simple("other")]);
     let mut list = listed(&tools);
     list.add_page(&[wharf_protocol::Json::parse(raw).unwrap()]);
-    let shelf = Shelf::new(ShelfParts {
+    let shelf = ServerTools::new(ServerToolsParts {
         server: "s".parse().unwrap(),
         scope: wharf_fleet::Scope::User,
         transport: "stdio",
@@ -255,7 +257,7 @@ fn many_tools_share_what_they_can() {
     let tools: Vec<Value> = (0..500).map(|number| simple(&format!("tool_{number}"))).collect();
     let list = listed(&Value::Array(tools));
     let settings = Arc::new(Settings::default());
-    let parts = ShelfParts {
+    let parts = ServerToolsParts {
         server: "s".parse().unwrap(),
         scope: wharf_fleet::Scope::User,
         transport: "stdio",
@@ -264,7 +266,7 @@ fn many_tools_share_what_they_can() {
         tools: &list,
         callee: Fake::echo(),
     };
-    let shelf = Arc::new(Shelf::new(parts));
+    let shelf = Arc::new(ServerTools::new(parts));
     let catalog = Catalog::new(vec![Arc::clone(&shelf)], Vec::new());
     for (entry, tool) in catalog.entries().iter().zip(&list.items) {
         assert!(Arc::ptr_eq(&entry.tool, tool) && Arc::ptr_eq(&entry.settings, &settings));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use wharf_client::{CallErrorKind, Deadline, InProcess, NoHost, SchemaViolation, Session, SessionOptions};
-use wharf_fleet::catalog::{Catalog, Entry, OwnTool, Standing};
+use wharf_fleet::catalog::{Catalog, Entry, OwnTool, ToolFreshness};
 use wharf_fleet::dispatch::{Dispatcher, Turn};
 use wharf_fleet::{Policy, Settings};
 use wharf_protocol::{Json, ToolOutput, Tools as _};
@@ -125,13 +125,17 @@ async fn bound_arguments_are_sent_whatever_the_model_writes_and_shown_to_nobody(
 
 #[tokio::test]
 async fn a_tool_that_has_changed_is_called_only_if_the_call_still_means_the_same() {
-    let now = |schema| Standing::Changed(tool(json!({"name": "add", "inputSchema": schema})));
+    let now = |schema| ToolFreshness::Changed(tool(json!({"name": "add", "inputSchema": schema})));
     let object = |required| {
         json!({"type": "object", "required": required, "properties":
         {"what": {"type": "string"}, "tags": {"type": "array"}, "who": {"type": "string"}}})
     };
-    let standings =
-        [now(object(json!(["what", "who"]))), now(object(json!(["what"]))), Standing::Gone, Standing::Unknown];
+    let standings = [
+        now(object(json!(["what", "who"]))),
+        now(object(json!(["what"]))),
+        ToolFreshness::Gone,
+        ToolFreshness::Unknown,
+    ];
     let mut told = Vec::new();
     for standing in standings {
         let (fake, heard) = (Fake::standing(standing), Arc::new(Heard::default()));

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use wharf_fleet::dispatch::{Dispatcher, HookSurroundings, Policy, command_hooks};
+use wharf_fleet::dispatch::{Dispatcher, HookEnvironment, Policy, command_hooks};
 use wharf_io::Environment;
 use wharf_testkit::{soon, until};
 
 use crate::dispatch_kit::{Fake, Heard, call, catalog, notes, read};
 
-fn surroundings() -> HookSurroundings {
+fn surroundings() -> HookEnvironment {
     let environment = Environment::default().with("PATH", "/usr/bin:/bin");
-    HookSurroundings { environment, ..HookSurroundings::default() }
+    HookEnvironment { environment, ..HookEnvironment::default() }
 }
 
 fn dispatcher(hooks: &Value) -> (Dispatcher, Arc<Heard>) {

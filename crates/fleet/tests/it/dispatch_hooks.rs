@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use wharf_client::BoxFuture;
-use wharf_fleet::dispatch::{After, Before, CallView, Changes, Condition, Dispatcher, Hook, Policy};
+use wharf_fleet::dispatch::{AfterCall, BeforeCall, CallChanges, CallView, Condition, Dispatcher, Hook, Policy};
 use wharf_protocol::ToolOutput;
 
 use crate::dispatch_kit::{Fake, Heard, catalog, condition, notes, read};
@@ -13,13 +13,13 @@ use crate::dispatch_kit::{Fake, Heard, catalog, condition, notes, read};
 pub(crate) struct Says {
     name: &'static str,
     condition: Condition,
-    before: Before,
-    after: After,
+    before: BeforeCall,
+    after: AfterCall,
     saw: Mutex<Vec<String>>,
 }
 
 impl Says {
-    fn new(name: &'static str, when: &str, before: Before, after: After) -> Arc<Self> {
+    fn new(name: &'static str, when: &str, before: BeforeCall, after: AfterCall) -> Arc<Self> {
         Arc::new(Self { name, condition: condition(when), before, after, saw: Mutex::default() })
     }
 }
@@ -33,12 +33,12 @@ impl Hook for Says {
         &self.condition
     }
 
-    fn before<'a>(&'a self, call: &'a CallView<'a>) -> BoxFuture<'a, Before> {
+    fn before<'a>(&'a self, call: &'a CallView<'a>) -> BoxFuture<'a, BeforeCall> {
         self.saw.lock().unwrap().push(format!("before {} {}", call.name(), call.arguments));
         Box::pin(async { self.before.clone() })
     }
 
-    fn after<'a>(&'a self, call: &'a CallView<'a>, output: &'a ToolOutput) -> BoxFuture<'a, After> {
+    fn after<'a>(&'a self, call: &'a CallView<'a>, output: &'a ToolOutput) -> BoxFuture<'a, AfterCall> {
         self.saw.lock().unwrap().push(format!("after {} {}", call.name(), output.text()));
         Box::pin(async { self.after.clone() })
     }
@@ -61,8 +61,8 @@ fn permissive() -> serde_json::Value {
 
 #[tokio::test]
 async fn a_hook_sees_the_full_name_the_arguments_and_the_output() {
-    let hook = Says::new("watch", "mcp__notes__*", Before::proceed(), After::Keep);
-    let other = Says::new("other", "server:mail", Before::block("never"), After::Keep);
+    let hook = Says::new("watch", "mcp__notes__*", BeforeCall::proceed(), AfterCall::Keep);
+    let other = Says::new("other", "server:mail", BeforeCall::block("never"), AfterCall::Keep);
     with(vec![hook.clone(), other], permissive()).await;
     let saw = hook.saw.lock().unwrap().join("\n");
     insta::assert_snapshot!(saw, @r#"
@@ -73,8 +73,8 @@ async fn a_hook_sees_the_full_name_the_arguments_and_the_output() {
 
 #[tokio::test]
 async fn a_hook_can_change_arguments_and_the_next_one_sees_what_it_wrote() {
-    let change = Says::new("change", "", Before::rewrite(json!({"what": "y", "tags": "[1]"})), After::Keep);
-    let watch = Says::new("watch", "arg.what=y", Before::proceed(), After::Keep);
+    let change = Says::new("change", "", BeforeCall::rewrite(json!({"what": "y", "tags": "[1]"})), AfterCall::Keep);
+    let watch = Says::new("watch", "arg.what=y", BeforeCall::proceed(), AfterCall::Keep);
     let (told, calls) = with(vec![change, watch.clone()], permissive()).await;
     assert_eq!(calls, [r#"wipe {"what":"y","tags":[1]}"#]);
     assert_eq!(watch.saw.lock().unwrap()[0], r#"before mcp__notes__wipe {"what":"y","tags":[1]}"#);
@@ -89,7 +89,7 @@ async fn a_hook_can_change_arguments_and_the_next_one_sees_what_it_wrote() {
 #[tokio::test]
 async fn arguments_that_a_hook_wrote_are_checked_too() {
     let (told, calls) =
-        with(vec![Says::new("change", "", Before::rewrite(json!({})), After::Keep)], permissive()).await;
+        with(vec![Says::new("change", "", BeforeCall::rewrite(json!({})), AfterCall::Keep)], permissive()).await;
     assert!(calls.is_empty());
     insta::assert_snapshot!(told, @r#"
     error: `mcp__notes__wipe` was not called: the hook `change` wrote arguments that do not fit its schema: "what" is a required property.
@@ -101,7 +101,8 @@ async fn arguments_that_a_hook_wrote_are_checked_too() {
 #[tokio::test]
 async fn a_hook_can_keep_a_call_from_being_made() {
     let (told, calls) =
-        with(vec![Says::new("guard", "wipe", Before::block("not on a Friday"), After::Keep)], permissive()).await;
+        with(vec![Says::new("guard", "wipe", BeforeCall::block("not on a Friday"), AfterCall::Keep)], permissive())
+            .await;
     assert!(calls.is_empty());
     insta::assert_snapshot!(told, @r#"
     error: `mcp__notes__wipe` was not called: not on a Friday
@@ -111,11 +112,11 @@ async fn a_hook_can_keep_a_call_from_being_made() {
 
 #[tokio::test]
 async fn a_hook_can_add_to_an_output_replace_it_or_withhold_it() {
-    let note = Before::Proceed(Changes { arguments: None, words: Some("from before".into()) });
-    let add = Says::new("add", "", note, After::Annotate("from after".into()));
-    let replace = Says::new("replace", "", Before::proceed(), After::Replace(ToolOutput::said("other")));
-    let block = Says::new("block", "", Before::proceed(), After::Block("it holds a secret".into()));
-    let fails = Says::new("fails", "", Before::Failed("no disk".into()), After::Failed("no disk".into()));
+    let note = BeforeCall::Proceed(CallChanges { arguments: None, words: Some("from before".into()) });
+    let add = Says::new("add", "", note, AfterCall::Annotate("from after".into()));
+    let replace = Says::new("replace", "", BeforeCall::proceed(), AfterCall::Replace(ToolOutput::said("other")));
+    let block = Says::new("block", "", BeforeCall::proceed(), AfterCall::Block("it holds a secret".into()));
+    let fails = Says::new("fails", "", BeforeCall::Failed("no disk".into()), AfterCall::Failed("no disk".into()));
     insta::assert_snapshot!(with(vec![add.clone()], permissive()).await.0, @r#"
     {"what":"x"}
     from after
@@ -144,8 +145,8 @@ async fn a_hook_can_add_to_an_output_replace_it_or_withhold_it() {
 
 #[tokio::test]
 async fn a_hook_can_force_the_question_or_spare_it_but_never_undo_a_denial() {
-    let allow = || Says::new("allow", "", Before::Allow(Changes::default()), After::Keep);
-    let ask = || Says::new("ask", "", Before::Ask("it looks odd".into(), Changes::default()), After::Keep);
+    let allow = || Says::new("allow", "", BeforeCall::Allow(CallChanges::default()), AfterCall::Keep);
+    let ask = || Says::new("ask", "", BeforeCall::Ask("it looks odd".into(), CallChanges::default()), AfterCall::Keep);
     let told = [
         with(vec![allow()], json!({})).await.0,
         with(vec![ask()], permissive()).await.0,

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use wharf_client::{BoxFuture, CallError, CallErrorKind, CallOptions, Evidence, Progress, Session};
-use wharf_fleet::catalog::{Callee, Catalog, Entry, Shelf, ShelfParts, Standing};
+use wharf_fleet::catalog::{Catalog, Entry, ServerTools, ServerToolsParts, ToolExecutor, ToolFreshness};
 use wharf_fleet::dispatch::{Condition, Dispatcher};
 use wharf_fleet::{Scope, Settings};
 use wharf_protocol::{CallFailed, Item as _, Json, Listed, Tool, ToolCall, ToolOutput, TraceEvent, TraceSink};
@@ -14,7 +14,7 @@ type Answers = dyn Fn(&Json) -> Result<ToolOutput, CallErrorKind> + Send + Sync;
 /// Carries out calls by a function, and remembers them.
 pub(crate) struct Fake {
     answers: Box<Answers>,
-    standing: Standing,
+    standing: ToolFreshness,
     pub(crate) calls: Mutex<Vec<String>>,
 }
 
@@ -22,14 +22,14 @@ impl Fake {
     pub(crate) fn new(
         answers: impl Fn(&Json) -> Result<ToolOutput, CallErrorKind> + Send + Sync + 'static,
     ) -> Arc<Self> {
-        Arc::new(Self { answers: Box::new(answers), standing: Standing::Same, calls: Mutex::default() })
+        Arc::new(Self { answers: Box::new(answers), standing: ToolFreshness::Same, calls: Mutex::default() })
     }
 
     pub(crate) fn echo() -> Arc<Self> {
         Self::new(|arguments| Ok(ToolOutput::said(arguments.to_string())))
     }
 
-    pub(crate) fn standing(standing: Standing) -> Arc<Self> {
+    pub(crate) fn standing(standing: ToolFreshness) -> Arc<Self> {
         let answers = |arguments: &Json| Ok(ToolOutput::said(arguments.to_string()));
         Arc::new(Self { answers: Box::new(answers), standing, calls: Mutex::default() })
     }
@@ -39,12 +39,12 @@ impl Fake {
     }
 }
 
-impl Callee for Fake {
-    fn glance(&self, _: &Arc<Tool>) -> Option<Standing> {
-        matches!(self.standing, Standing::Same).then_some(Standing::Same)
+impl ToolExecutor for Fake {
+    fn glance(&self, _: &Arc<Tool>) -> Option<ToolFreshness> {
+        matches!(self.standing, ToolFreshness::Same).then_some(ToolFreshness::Same)
     }
 
-    fn look<'a>(&'a self, _: &'a Arc<Tool>) -> BoxFuture<'a, Standing> {
+    fn look<'a>(&'a self, _: &'a Arc<Tool>) -> BoxFuture<'a, ToolFreshness> {
         Box::pin(async { self.standing.clone() })
     }
 
@@ -70,13 +70,13 @@ impl Callee for Fake {
 /// Carries out calls in a session.
 pub(crate) struct InSession(pub(crate) Session);
 
-impl Callee for InSession {
-    fn glance(&self, _: &Arc<Tool>) -> Option<Standing> {
-        Some(Standing::Same)
+impl ToolExecutor for InSession {
+    fn glance(&self, _: &Arc<Tool>) -> Option<ToolFreshness> {
+        Some(ToolFreshness::Same)
     }
 
-    fn look<'a>(&'a self, _: &'a Arc<Tool>) -> BoxFuture<'a, Standing> {
-        Box::pin(async { Standing::Same })
+    fn look<'a>(&'a self, _: &'a Arc<Tool>) -> BoxFuture<'a, ToolFreshness> {
+        Box::pin(async { ToolFreshness::Same })
     }
 
     fn call<'a>(
@@ -132,8 +132,13 @@ pub(crate) fn tool(tool: Value) -> Arc<Tool> {
     Arc::new(Tool::from_json(&Json::from(tool)).unwrap())
 }
 
-pub(crate) fn shelf(server: &str, settings: Settings, tools: impl Into<Json>, callee: Arc<dyn Callee>) -> Arc<Shelf> {
-    Arc::new(Shelf::new(ShelfParts {
+pub(crate) fn shelf(
+    server: &str,
+    settings: Settings,
+    tools: impl Into<Json>,
+    callee: Arc<dyn ToolExecutor>,
+) -> Arc<ServerTools> {
+    Arc::new(ServerTools::new(ServerToolsParts {
         server: server.parse().unwrap(),
         scope: Scope::User,
         transport: "stdio",
@@ -145,7 +150,7 @@ pub(crate) fn shelf(server: &str, settings: Settings, tools: impl Into<Json>, ca
 }
 
 /// A tool of the server `notes` that takes a text `what`, a list `tags`, and has these hints.
-pub(crate) fn notes(name: &str, annotations: impl Into<Json>, callee: Arc<dyn Callee>) -> Arc<Entry> {
+pub(crate) fn notes(name: &str, annotations: impl Into<Json>, callee: Arc<dyn ToolExecutor>) -> Arc<Entry> {
     let tool = json!({"name": name, "annotations": annotations.into(), "inputSchema": {"type": "object", "required": ["what"],
         "properties": {"what": {"type": "string"}, "tags": {"type": "array"}}}});
     Arc::clone(&shelf("notes", Settings::default(), json!([tool]), callee).entries()[0])

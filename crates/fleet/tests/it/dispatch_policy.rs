@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use wharf_client::{BoxFuture, ClientCapabilities, ElicitationAnswer, InProcess, Session, SessionOptions};
-use wharf_fleet::dispatch::{Answer, Approval, Asked, Asker, Condition, Dispatcher, Policy, Question, host};
+use wharf_fleet::dispatch::{
+    ApprovalAnswer, Condition, Dispatcher, Policy, Question, QuestionKind, UserAnswer, UserPrompt, host,
+};
 use wharf_fleet::{Entry, Settings};
 use wharf_testkit::{Script, Scripted, Step, soon};
 
@@ -12,12 +14,12 @@ use crate::dispatch_kit::{Fake, Heard, catalog, condition, notes, read, shelf};
 
 /// Answers each question with the next answer, and writes the questions down.
 pub(crate) struct Person {
-    answers: Mutex<Vec<Approval>>,
+    answers: Mutex<Vec<ApprovalAnswer>>,
     asked: Mutex<Vec<String>>,
 }
 
 impl Person {
-    fn new(answers: impl Into<Vec<Approval>>) -> Arc<Self> {
+    fn new(answers: impl Into<Vec<ApprovalAnswer>>) -> Arc<Self> {
         Arc::new(Self { answers: Mutex::new(answers.into()), asked: Mutex::default() })
     }
 
@@ -26,20 +28,20 @@ impl Person {
     }
 }
 
-impl Asker for Person {
-    fn ask(&self, question: Question) -> BoxFuture<'_, Answer> {
+impl UserPrompt for Person {
+    fn ask(&self, question: Question) -> BoxFuture<'_, UserAnswer> {
         let (words, answer) = match question.asked {
-            Asked::Approve(request) => {
-                let answer = Answer::Approval(self.answers.lock().unwrap().remove(0));
+            QuestionKind::Approve(request) => {
+                let answer = UserAnswer::Approval(self.answers.lock().unwrap().remove(0));
                 (format!("{} {} because {}", request.name, request.arguments, request.why), answer)
             }
-            Asked::Elicit { server, elicitation } => {
+            QuestionKind::Elicit { server, elicitation } => {
                 let answer = ElicitationAnswer::Accept(Some(json!({"n": 7}).into()));
-                (format!("{server} elicits: {}", elicitation.message), Answer::Form(answer))
+                (format!("{server} elicits: {}", elicitation.message), UserAnswer::Form(answer))
             }
-            Asked::Sample { server, request } => {
+            QuestionKind::Sample { server, request } => {
                 let answer = json!({"role": "assistant", "content": {"type": "text", "text": "yes"}, "model": "m"});
-                (format!("{server} samples: {request}"), Answer::Sample(Ok(answer.into())))
+                (format!("{server} samples: {request}"), UserAnswer::Sample(Ok(answer.into())))
             }
         };
         self.asked.lock().unwrap().push(words);
@@ -205,7 +207,7 @@ async fn where_nobody_can_be_asked_the_answer_is_no_and_says_what_to_do() {
 
 #[tokio::test]
 async fn a_person_is_asked_once_for_each_call_or_once_for_all() {
-    let person = Person::new([Approval::No("not today".into()), Approval::Yes, Approval::YesAlways]);
+    let person = Person::new([ApprovalAnswer::No("not today".into()), ApprovalAnswer::Yes, ApprovalAnswer::YesAlways]);
     let fake = Fake::echo();
     let catalog = catalog(vec![notes("wipe", json!({"destructiveHint": true}), fake.clone())]);
     let dispatcher = Dispatcher::default().with_asker(person.clone());
@@ -229,7 +231,7 @@ async fn a_person_is_asked_once_for_each_call_or_once_for_all() {
 
 #[tokio::test]
 async fn a_tool_that_has_become_another_one_is_asked_about_again() {
-    let person = Person::new([Approval::YesAlways, Approval::No(String::new())]);
+    let person = Person::new([ApprovalAnswer::YesAlways, ApprovalAnswer::No(String::new())]);
     let dispatcher = Dispatcher::default().with_asker(person.clone());
     let wipe = |more: &str| {
         let annotations = json!({"destructiveHint": true, "x": more});
@@ -245,7 +247,7 @@ async fn a_tool_that_wants_a_person_gets_one_each_time_unless_it_is_denied() {
     let tools = json!([{"name": "pay", "inputSchema": {}, "_meta": {"anthropic/requiresUserInteraction": true}}]);
     let shelf = shelf("bank", Settings::default(), tools, Fake::echo());
     let catalog = wharf_fleet::Catalog::new(vec![shelf], Vec::new());
-    let person = Person::new([Approval::YesAlways, Approval::Yes]);
+    let person = Person::new([ApprovalAnswer::YesAlways, ApprovalAnswer::Yes]);
     let policy: Policy = serde_json::from_value(json!({"mode": "permissive", "allow": ["*"]})).unwrap();
     let dispatcher = Dispatcher::new(policy).with_asker(person.clone());
     for _ in 0..2 {

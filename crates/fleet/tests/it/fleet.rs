@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use wharf_client::{CallOptions, InProcess, Transport};
 use wharf_config::{OAuthSettings, RemoteConfig, Scope, Server, StdioConfig, TransportConfig};
-use wharf_fleet::{Enlisted, Entry, Fleet, FleetError, FleetOptions, Hold, State};
+use wharf_fleet::{DisabledReason, Entry, Fleet, FleetError, FleetOptions, ServerSpec, ServerState};
 use wharf_protocol::{Json, ServerName, ToolOutput};
 use wharf_testkit::{HttpScripted, Listening, Script, Scripted, Step, eventually, scripted_server};
 
@@ -67,12 +67,12 @@ pub(crate) fn child(text: &str, script: &Script, folder: &std::path::Path) -> Se
 }
 
 pub(crate) fn open(servers: impl IntoIterator<Item = Server>) -> Fleet {
-    Fleet::open(servers.into_iter().map(Enlisted::from), FleetOptions::default())
+    Fleet::open(servers.into_iter().map(ServerSpec::from), FleetOptions::default())
 }
 
 /// How every server is doing, a line each.
 pub(crate) fn told(fleet: &Fleet) -> String {
-    let line = |status: wharf_fleet::Status| {
+    let line = |status: wharf_fleet::ServerStatus| {
         let reason = status.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
         format!("{} {} {}{reason}", status.name, status.state, status.tools)
     };
@@ -95,7 +95,7 @@ pub(crate) async fn call(entry: &Entry, arguments: Value) -> Result<ToolOutput, 
 }
 
 /// Waits until a server is in a state.
-pub(crate) async fn reaches(fleet: &Fleet, text: &str, state: State) {
+pub(crate) async fn reaches(fleet: &Fleet, text: &str, state: ServerState) {
     let mut changes = fleet.changes();
     while fleet.status(&name(text)).is_none_or(|status| status.state != state) {
         changes.changed().await.unwrap();
@@ -108,7 +108,7 @@ async fn opening_returns_at_once_and_the_servers_come_one_by_one() {
     let fleet = open([in_memory("slow", &slow), in_memory("quick", &Scripted::new(Script::good()))]);
     assert_eq!(told(&fleet), "quick pending 0: waits for its turn\nslow pending 0: waits for its turn");
     assert!(offered(&fleet).is_empty());
-    eventually(reaches(&fleet, "quick", State::Connected)).await;
+    eventually(reaches(&fleet, "quick", ServerState::Connected)).await;
     assert_eq!(told(&fleet), "quick connected 2\nslow pending 0: connecting");
     assert_eq!(offered(&fleet), ["mcp__quick__echo", "mcp__quick__add"]);
     assert!(fleet.settled(LONG).await);
@@ -137,16 +137,16 @@ async fn a_catalog_does_not_change_under_whoever_holds_it() {
 #[tokio::test(start_paused = true)]
 async fn what_is_switched_off_held_or_refused_is_never_spoken_to_and_says_why() {
     let servers = [(); 5].map(|()| Scripted::new(Script::good()));
-    let held = |text, server, hold| Enlisted { server: in_memory(text, server), hold: Some(hold) };
+    let held = |text, server, hold| ServerSpec { server: in_memory(text, server), hold: Some(hold) };
     let mut off = in_memory("off", &servers[0]);
     off.settings.enabled = false;
     let fleet = Fleet::open(
         [
             off.into(),
-            held("unasked", &servers[1], Hold::Approval("needs approval".into())),
-            held("forbidden", &servers[2], Hold::Refused("it is on the deny list".into())),
-            held("locked", &servers[4], Hold::Locked("switched off, and nobody approved it".into())),
-            held("silenced", &servers[3], Hold::SwitchedOff("`wharf disable` switched it off".into())),
+            held("unasked", &servers[1], DisabledReason::Approval("needs approval".into())),
+            held("forbidden", &servers[2], DisabledReason::Refused("it is on the deny list".into())),
+            held("locked", &servers[4], DisabledReason::Locked("switched off, and nobody approved it".into())),
+            held("silenced", &servers[3], DisabledReason::SwitchedOff("`wharf disable` switched it off".into())),
         ],
         FleetOptions::default(),
     );
@@ -164,7 +164,7 @@ async fn what_is_switched_off_held_or_refused_is_never_spoken_to_and_says_why() 
     assert!(fleet.prompts().await.is_empty() && fleet.resources().await.is_empty());
     assert_eq!(servers.iter().map(Scripted::connections).sum::<u64>(), 0);
     fleet.enable(&name("silenced")).await.unwrap();
-    eventually(reaches(&fleet, "silenced", State::Connected)).await;
+    eventually(reaches(&fleet, "silenced", ServerState::Connected)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,7 +178,7 @@ async fn servers_come_and_go_while_running() {
     fleet.disable(&name("one")).await.unwrap();
     assert_eq!(told(&fleet), "one disabled 0: it was switched off");
     fleet.enable(&name("one")).await.unwrap();
-    eventually(reaches(&fleet, "one", State::Connected)).await;
+    eventually(reaches(&fleet, "one", ServerState::Connected)).await;
     assert_eq!(server.connections(), 2);
     fleet.remove(&name("one")).await.unwrap();
     assert_eq!((told(&fleet), offered(&fleet).len()), (String::new(), 0));
@@ -219,8 +219,9 @@ async fn whoever_needs_servers_is_told_which_are_missing() {
     let broken = || custom("broken", || async { Err(wharf_client::OpenError::Unusable("no such thing".into())) });
     let fleet = open([in_memory("good", &Scripted::new(Script::good())), broken()]);
     assert!(fleet.needed(false, LONG).await.is_ok(), "nobody said that it is needed");
-    let missing =
-        |statuses: Vec<wharf_fleet::Status>| statuses.into_iter().map(|it| it.name.to_string()).collect::<Vec<_>>();
+    let missing = |statuses: Vec<wharf_fleet::ServerStatus>| {
+        statuses.into_iter().map(|it| it.name.to_string()).collect::<Vec<_>>()
+    };
     assert_eq!(missing(fleet.needed(true, LONG).await.unwrap_err()), ["broken"]);
     fleet.close().await;
 
@@ -233,7 +234,7 @@ async fn whoever_needs_servers_is_told_which_are_missing() {
 }
 
 /// What one server listed.
-fn of<'a, T>(server: &str, offers: &'a [wharf_fleet::Offer<T>]) -> &'a wharf_protocol::Listed<T> {
+fn of<'a, T>(server: &str, offers: &'a [wharf_fleet::ServerListing<T>]) -> &'a wharf_protocol::Listed<T> {
     offers.iter().find(|(name, _)| name.as_str() == server).unwrap().1.as_ref().unwrap()
 }
 

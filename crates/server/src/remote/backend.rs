@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use tokio_util::io::StreamReader;
 use tokio_util::sync::CancellationToken;
 
-use super::RemoteOptions;
+use super::ListenOptions;
 use super::reply::Reply;
 use crate::opening::Opening;
 
@@ -83,7 +83,7 @@ pub(crate) struct Handlers<H> {
 }
 
 impl<H: ServerHandler> Handlers<H> {
-    pub(crate) fn new(make: impl Fn() -> H + Send + Sync + 'static, options: &RemoteOptions) -> Self {
+    pub(crate) fn new(make: impl Fn() -> H + Send + Sync + 'static, options: &ListenOptions) -> Self {
         let make: Arc<dyn Fn() -> H + Send + Sync> = Arc::new(make);
         let sessions = Arc::new(LocalSessionManager::default());
         // Who is let in was decided before; comments are added after, by a clock that tests can pause.

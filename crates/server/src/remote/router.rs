@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::RemoteOptions;
+use super::ListenOptions;
 use super::backend::{Backend, Handlers};
 use super::guard::Guard;
 use super::reply::{self, Reply};
@@ -41,7 +41,7 @@ pub struct Router {
 /// What every connection needs.
 pub(crate) struct Shared {
     pub(crate) backend: Box<dyn Backend>,
-    pub(crate) options: RemoteOptions,
+    pub(crate) options: ListenOptions,
     pub(crate) sse: sse::Sessions,
     guard: Guard,
     /// Cancelled, and replaced, when the sessions are forgotten.
@@ -59,7 +59,7 @@ impl Router {
     /// A router that makes handlers with `make`: one per session, and for Streamable HTTP also one per request, either to
     /// look at its tools or, since 2026-07-28 knows no sessions, to answer it. Making one should be cheap, and what has to
     /// outlive a request belongs into something they share.
-    pub fn new<H: ServerHandler>(make: impl Fn() -> H + Send + Sync + 'static, options: RemoteOptions) -> Self {
+    pub fn new<H: ServerHandler>(make: impl Fn() -> H + Send + Sync + 'static, options: ListenOptions) -> Self {
         let shared = Shared {
             backend: Box::new(Handlers::new(make, &options)),
             sse: sse::Sessions::default(),

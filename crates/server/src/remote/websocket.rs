@@ -22,7 +22,7 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message, Utf8Bytes};
 use tokio_util::sync::CancellationToken;
 
-use super::RemoteOptions;
+use super::ListenOptions;
 use super::backend::{self, Pipe};
 use super::reply::{self, Reply};
 use super::router::Connection;
@@ -121,7 +121,7 @@ async fn serve(connection: Connection, upgrade: OnUpgrade) {
     tokio::join!(handling, relaying);
 }
 
-fn limits(options: &RemoteOptions) -> WebSocketConfig {
+fn limits(options: &ListenOptions) -> WebSocketConfig {
     WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER)
         .max_message_size(Some(options.largest_message))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::Instant;
-use wharf_server::{Remote, RemoteOptions, Reply, Router};
+use wharf_server::{ListenOptions, RemoteServer, Reply, Router};
 
 use crate::raw::Http;
 use crate::{call, initialize, initialized, remote, router, server_name, soon, sse, streamable, toolbox, websocket};
@@ -19,7 +19,7 @@ const UPGRADE: [&str; 4] = [
 
 #[tokio::test]
 async fn strange_hosts_and_origins_are_refused_everywhere() {
-    let remote = remote(RemoteOptions::default()).await;
+    let remote = remote(ListenOptions::default()).await;
     for target in ["POST /mcp", "GET /mcp", "DELETE /mcp", "GET /sse", "POST /messages?session=x", "GET /ws"] {
         for strange in [
             &["Host: evil.example"][..],
@@ -36,7 +36,7 @@ async fn strange_hosts_and_origins_are_refused_everywhere() {
 #[tokio::test]
 async fn hosts_that_were_allowed_are_let_in_everywhere() {
     let allowed_hosts = Some(vec!["wharf.example".to_owned()]);
-    let remote = remote(RemoteOptions { allowed_hosts, ..RemoteOptions::default() }).await;
+    let remote = remote(ListenOptions { allowed_hosts, ..ListenOptions::default() }).await;
     let named = ["Host: wharf.example", "Origin: https://wharf.example"];
     assert_eq!(Http::connect(&remote).await.post("/mcp", &named, &initialize()).await.status, 200);
     assert_eq!(Http::connect(&remote).await.send("GET /sse", &named, "").await.status, 200);
@@ -46,7 +46,7 @@ async fn hosts_that_were_allowed_are_let_in_everywhere() {
 
 #[tokio::test]
 async fn other_paths_are_not_found_and_other_methods_not_allowed() {
-    let remote = remote(RemoteOptions::default()).await;
+    let remote = remote(ListenOptions::default()).await;
     let mut http = Http::connect(&remote).await;
     for (target, status, allow) in [
         ("GET /", 404, None),
@@ -64,7 +64,7 @@ async fn other_paths_are_not_found_and_other_methods_not_allowed() {
 
 #[tokio::test]
 async fn closing_ends_open_streams_promptly() {
-    let remote = remote(RemoteOptions::default()).await;
+    let remote = remote(ListenOptions::default()).await;
     let address = remote.address();
     let (mut calling, session) = streamable::open(&remote).await;
     calling.post("/mcp", &[&session], &call(2, "hang", "")).await;
@@ -90,7 +90,7 @@ async fn closing_ends_open_streams_promptly() {
 
 #[tokio::test]
 async fn dropping_ends_open_streams() {
-    let remote = remote(RemoteOptions::default()).await;
+    let remote = remote(ListenOptions::default()).await;
     let (mut stream, _) = sse::open(&remote).await;
     let mut socket = websocket::open(&remote).await;
     drop(remote);
@@ -112,8 +112,8 @@ async fn no_handler_outlives_its_router() {
             toolbox().tool(json!({ "name": "hold", "inputSchema": { "type": "object" } }), tool)
         }
     };
-    let router = Router::new(make, RemoteOptions::default());
-    let remote = Remote::bind(([127, 0, 0, 1], 0).into(), router).await.unwrap();
+    let router = Router::new(make, ListenOptions::default());
+    let remote = RemoteServer::bind(([127, 0, 0, 1], 0).into(), router).await.unwrap();
     let clients = (streamable::open(&remote).await, sse::open(&remote).await, websocket::open(&remote).await);
     assert!(Arc::strong_count(&held) > 4, "one here, one to make more, one per client");
     let ((), ()) = tokio::join!(remote.close(), async { drop(clients) });
@@ -127,7 +127,7 @@ async fn no_handler_outlives_its_router() {
 
 #[tokio::test]
 async fn a_connection_need_not_be_a_socket() {
-    let router = router(RemoteOptions::default());
+    let router = router(ListenOptions::default());
     let (ours, theirs) = tokio::io::duplex(1024);
     let client = async move {
         let mut http = Http::over(ours);
@@ -140,7 +140,7 @@ async fn a_connection_need_not_be_a_socket() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_read_is_cut_off_after_a_minute() {
-    let router = router(RemoteOptions { keep_alive: Duration::from_secs(1), ..RemoteOptions::default() });
+    let router = router(ListenOptions { keep_alive: Duration::from_secs(1), ..ListenOptions::default() });
     let (ours, theirs) = tokio::io::duplex(512);
     let client = async move {
         let mut http = Http::over(ours);
@@ -158,7 +158,7 @@ async fn a_client_that_does_not_read_is_cut_off_after_a_minute() {
 
 #[tokio::test]
 async fn the_addresses_can_be_connected_to_even_if_every_interface_is_listened_on() {
-    let remote = Remote::bind(([0, 0, 0, 0], 0).into(), router(RemoteOptions::default())).await.unwrap();
+    let remote = RemoteServer::bind(([0, 0, 0, 0], 0).into(), router(ListenOptions::default())).await.unwrap();
     let port = remote.address().port();
     assert_eq!(remote.http_url(), format!("http://127.0.0.1:{port}/mcp"));
     assert_eq!(remote.sse_url(), format!("http://127.0.0.1:{port}/sse"));

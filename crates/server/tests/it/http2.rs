@@ -3,13 +3,13 @@
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use wharf_server::RemoteOptions;
+use wharf_server::ListenOptions;
 
 use crate::{initialize, remote, soon};
 
 #[tokio::test]
 async fn http2_is_spoken_without_being_asked() {
-    let remote = remote(RemoteOptions::default()).await;
+    let remote = remote(ListenOptions::default()).await;
     let stream = tokio::net::TcpStream::connect(remote.address()).await.unwrap();
     let (mut sender, connection) =
         hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();

@@ -13,7 +13,7 @@ mod websocket;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use wharf_server::{Remote, RemoteOptions, Reply, Router, Toolbox};
+use wharf_server::{ListenOptions, RemoteServer, Reply, Router, Toolbox};
 
 /// A server with a tool that says back what it is told, one that reports before it answers, and one that never answers.
 fn toolbox() -> Toolbox {
@@ -32,12 +32,12 @@ fn toolbox() -> Toolbox {
         })
 }
 
-fn router(options: RemoteOptions) -> Router {
+fn router(options: ListenOptions) -> Router {
     Router::new(toolbox, options)
 }
 
-async fn remote(options: RemoteOptions) -> Remote {
-    Remote::bind(([127, 0, 0, 1], 0).into(), router(options)).await.unwrap()
+async fn remote(options: ListenOptions) -> RemoteServer {
+    RemoteServer::bind(([127, 0, 0, 1], 0).into(), router(options)).await.unwrap()
 }
 
 /// Fails instead of hanging.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
-use wharf_server::Remote;
+use wharf_server::RemoteServer;
 
 use crate::soon;
 
@@ -28,7 +28,7 @@ impl Head {
 }
 
 impl Http<TcpStream> {
-    pub(crate) async fn connect(remote: &Remote) -> Self {
+    pub(crate) async fn connect(remote: &RemoteServer) -> Self {
         Self::over(TcpStream::connect(remote.address()).await.unwrap())
     }
 }

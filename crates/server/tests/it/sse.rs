@@ -1,13 +1,13 @@
 //! HTTP+SSE.
 
 use tokio::net::TcpStream;
-use wharf_server::{Remote, RemoteOptions};
+use wharf_server::{ListenOptions, RemoteServer};
 
 use crate::raw::Http;
 use crate::{call, initialize, initialized, remote, said, server_name, soon};
 
 /// Opens a stream and gives the path to post to.
-pub(crate) async fn open(remote: &Remote) -> (Http<TcpStream>, String) {
+pub(crate) async fn open(remote: &RemoteServer) -> (Http<TcpStream>, String) {
     let mut stream = Http::connect(remote).await;
     let head = stream.send("GET /sse", &["Accept: text/event-stream"], "").await;
     assert_eq!((head.status, head.header("content-type")), (200, Some("text/event-stream")));
@@ -20,7 +20,7 @@ pub(crate) async fn open(remote: &Remote) -> (Http<TcpStream>, String) {
 
 #[tokio::test]
 async fn a_tool_is_called_over_http_and_sse() {
-    let remote = remote(RemoteOptions::default()).await;
+    let remote = remote(ListenOptions::default()).await;
     let (mut stream, path) = open(&remote).await;
     let mut http = Http::connect(&remote).await;
     let head = http.post(&path, &[], &initialize()).await;
@@ -38,7 +38,7 @@ async fn a_tool_is_called_over_http_and_sse() {
 
 #[tokio::test]
 async fn a_message_over_many_lines_is_one_message() {
-    let remote = remote(RemoteOptions::default()).await;
+    let remote = remote(ListenOptions::default()).await;
     let (mut stream, path) = open(&remote).await;
     let message = serde_json::to_string_pretty(&initialize()).unwrap();
     let head = Http::connect(&remote).await.send(&format!("POST {path}"), &[], &message).await;
@@ -49,7 +49,7 @@ async fn a_message_over_many_lines_is_one_message() {
 #[tokio::test]
 async fn a_quiet_stream_carries_comments() {
     let keep_alive = std::time::Duration::from_millis(20);
-    let remote = remote(RemoteOptions { keep_alive, ..RemoteOptions::default() }).await;
+    let remote = remote(ListenOptions { keep_alive, ..ListenOptions::default() }).await;
     let (mut stream, _) = open(&remote).await;
     for _ in 0..2 {
         assert_eq!(stream.event().await.unwrap(), ": keep-alive");
@@ -58,7 +58,7 @@ async fn a_quiet_stream_carries_comments() {
 
 #[tokio::test]
 async fn a_message_for_nobody_or_without_sense_is_refused() {
-    let remote = remote(RemoteOptions { largest_message: 1024, ..RemoteOptions::default() }).await;
+    let remote = remote(ListenOptions { largest_message: 1024, ..ListenOptions::default() }).await;
     let (_stream, path) = open(&remote).await;
     let long = format!("\"{}\"", "x".repeat(2048));
     let unknown = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}"#;
@@ -76,7 +76,7 @@ async fn a_message_for_nobody_or_without_sense_is_refused() {
 
 #[tokio::test]
 async fn a_session_ends_with_its_stream() {
-    let remote = remote(RemoteOptions::default()).await;
+    let remote = remote(ListenOptions::default()).await;
     let (stream, path) = open(&remote).await;
     drop(stream);
     let gone = async { while Http::connect(&remote).await.post(&path, &[], &initialized()).await.status != 404 {} };
@@ -85,7 +85,7 @@ async fn a_session_ends_with_its_stream() {
 
 #[tokio::test]
 async fn a_forgotten_session_is_closed_and_unknown() {
-    let remote = remote(RemoteOptions::default()).await;
+    let remote = remote(ListenOptions::default()).await;
     let (mut stream, path) = open(&remote).await;
     soon(remote.router().forget_sessions()).await;
     assert_eq!(stream.event().await, None);

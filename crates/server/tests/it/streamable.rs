@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 use tokio::net::TcpStream;
-use wharf_server::{Remote, RemoteOptions};
+use wharf_server::{ListenOptions, RemoteServer};
 
 use crate::raw::Http;
 use crate::{call, initialize, initialized, remote, said, server_name, soon};
 
 /// Opens a session and gives the header that names it.
-pub(crate) async fn open(remote: &Remote) -> (Http<TcpStream>, String) {
+pub(crate) async fn open(remote: &RemoteServer) -> (Http<TcpStream>, String) {
     let mut http = Http::connect(remote).await;
     let head = http.post("/mcp", &[], &initialize()).await;
     let session = format!("Mcp-Session-Id: {}", head.header("mcp-session-id").expect("a session"));
@@ -21,7 +21,7 @@ pub(crate) async fn open(remote: &Remote) -> (Http<TcpStream>, String) {
 
 #[tokio::test]
 async fn a_tool_is_called_over_streamable_http() {
-    let remote = remote(RemoteOptions::default()).await;
+    let remote = remote(ListenOptions::default()).await;
     let (mut http, session) = open(&remote).await;
     let head = http.post("/mcp", &[&session], &call(2, "say", "hello")).await;
     assert_eq!((head.status, head.header("content-type")), (200, Some("text/event-stream")));
@@ -33,7 +33,7 @@ async fn a_tool_is_called_over_streamable_http() {
 #[tokio::test]
 async fn a_quiet_stream_carries_comments() {
     let keep_alive = std::time::Duration::from_millis(20);
-    let remote = remote(RemoteOptions { keep_alive, ..RemoteOptions::default() }).await;
+    let remote = remote(ListenOptions { keep_alive, ..ListenOptions::default() }).await;
     let (mut http, session) = open(&remote).await;
     http.post("/mcp", &[&session], &call(2, "hang", "")).await;
     soon(async { while http.event().await.unwrap() != ": keep-alive" {} }).await;
@@ -41,7 +41,7 @@ async fn a_quiet_stream_carries_comments() {
 
 #[tokio::test]
 async fn an_answer_comes_as_json_where_it_is_all_there_is() {
-    let remote = remote(RemoteOptions { json_answers: true, ..RemoteOptions::default() }).await;
+    let remote = remote(ListenOptions { json_answers: true, ..ListenOptions::default() }).await;
     let mut http = Http::connect(&remote).await;
     let head = http.post("/mcp", &[], &initialize()).await;
     let session = format!("Mcp-Session-Id: {}", head.header("mcp-session-id").expect("a session"));
@@ -63,7 +63,7 @@ async fn an_answer_comes_as_json_where_it_is_all_there_is() {
 
 #[tokio::test]
 async fn a_forgotten_session_is_not_found_and_a_new_one_is_made() {
-    let remote = remote(RemoteOptions::default()).await;
+    let remote = remote(ListenOptions::default()).await;
     let (mut http, session) = open(&remote).await;
     let mut listening = Http::connect(&remote).await;
     let head = listening.send("GET /mcp", &[&session, "Accept: text/event-stream"], "").await;
@@ -79,7 +79,7 @@ async fn a_forgotten_session_is_not_found_and_a_new_one_is_made() {
 
 #[tokio::test]
 async fn a_call_under_way_ends_when_its_session_is_forgotten() {
-    let remote = remote(RemoteOptions { json_answers: true, ..RemoteOptions::default() }).await;
+    let remote = remote(ListenOptions { json_answers: true, ..ListenOptions::default() }).await;
     let mut http = Http::connect(&remote).await;
     let head = http.post("/mcp", &[], &initialize()).await;
     http.body(&head).await;
@@ -99,11 +99,11 @@ async fn a_call_under_way_ends_when_its_session_is_forgotten() {
 
 #[tokio::test]
 async fn a_session_outlives_the_listener() {
-    let first = remote(RemoteOptions::default()).await;
+    let first = remote(ListenOptions::default()).await;
     let (_, session) = open(&first).await;
     let (address, router) = (first.address(), first.router().clone());
     soon(first.close()).await;
-    let second = Remote::bind(address, router).await.unwrap();
+    let second = RemoteServer::bind(address, router).await.unwrap();
     let mut http = Http::connect(&second).await;
     http.post("/mcp", &[&session], &call(2, "say", "still here")).await;
     assert_eq!(said(&http.message().await.unwrap()), "still here");
@@ -111,7 +111,7 @@ async fn a_session_outlives_the_listener() {
 
 #[tokio::test]
 async fn a_message_that_is_too_large_is_refused() {
-    let remote = remote(RemoteOptions { largest_message: 1024, ..RemoteOptions::default() }).await;
+    let remote = remote(ListenOptions { largest_message: 1024, ..ListenOptions::default() }).await;
     let mut http = Http::connect(&remote).await;
     let head = http.post("/mcp", &[], &call(1, "say", &"x".repeat(2048))).await;
     assert_eq!(head.status, 413);

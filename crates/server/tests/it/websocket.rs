@@ -8,14 +8,14 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::handshake::client::Response;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error, Message};
-use wharf_server::{Remote, RemoteOptions};
+use wharf_server::{ListenOptions, RemoteServer};
 
 use crate::raw::Http;
 use crate::{call, initialize, initialized, remote, said, server_name, soon};
 
 pub(crate) type Socket = WebSocketStream<TcpStream>;
 
-async fn connect(remote: &Remote, subprotocols: Option<&str>) -> Result<(Socket, Response), Error> {
+async fn connect(remote: &RemoteServer, subprotocols: Option<&str>) -> Result<(Socket, Response), Error> {
     let mut request = remote.ws_url().into_client_request()?;
     if let Some(subprotocols) = subprotocols {
         request.headers_mut().insert("sec-websocket-protocol", subprotocols.parse().unwrap());
@@ -24,7 +24,7 @@ async fn connect(remote: &Remote, subprotocols: Option<&str>) -> Result<(Socket,
     soon(tokio_tungstenite::client_async(request, stream)).await
 }
 
-pub(crate) async fn open(remote: &Remote) -> Socket {
+pub(crate) async fn open(remote: &RemoteServer) -> Socket {
     connect(remote, Some("mcp")).await.unwrap().0
 }
 
@@ -56,7 +56,7 @@ pub(crate) async fn close_code(socket: &mut Socket) -> CloseCode {
 
 #[tokio::test]
 async fn a_tool_is_called_over_a_websocket() {
-    let remote = remote(RemoteOptions::default()).await;
+    let remote = remote(ListenOptions::default()).await;
     let mut socket = open(&remote).await;
     send(&mut socket, &initialize()).await;
     assert_eq!(server_name(&receive(&mut socket).await), "parrot");
@@ -69,7 +69,7 @@ async fn a_tool_is_called_over_a_websocket() {
 
 #[tokio::test]
 async fn the_subprotocol_is_agreed_on() {
-    let remote = remote(RemoteOptions::default()).await;
+    let remote = remote(ListenOptions::default()).await;
     for (offered, expected) in [(Some("mcp"), Some("mcp")), (Some("other, mcp"), Some("mcp")), (None, None)] {
         let (_, response) = connect(&remote, offered).await.unwrap();
         let agreed = response.headers().get("sec-websocket-protocol").map(|value| value.to_str().unwrap());
@@ -81,14 +81,14 @@ async fn the_subprotocol_is_agreed_on() {
 
 #[tokio::test]
 async fn a_plain_request_is_told_to_upgrade() {
-    let remote = remote(RemoteOptions::default()).await;
+    let remote = remote(ListenOptions::default()).await;
     let head = Http::connect(&remote).await.send("GET /ws", &[], "").await;
     assert_eq!((head.status, head.header("upgrade")), (426, Some("websocket")));
 }
 
 #[tokio::test]
 async fn frames_that_carry_no_message_are_refused() {
-    let remote = remote(RemoteOptions { largest_message: 1024, ..RemoteOptions::default() }).await;
+    let remote = remote(ListenOptions { largest_message: 1024, ..ListenOptions::default() }).await;
     for (frame, expected) in [
         (Message::binary(vec![1, 2, 3]), CloseCode::Unsupported),
         (Message::text(format!("\"{}\"", "x".repeat(256 * 1024))), CloseCode::Size),
@@ -103,7 +103,7 @@ async fn frames_that_carry_no_message_are_refused() {
 #[tokio::test]
 async fn a_client_that_answers_pings_is_kept_and_one_that_does_not_is_closed() {
     let keep_alive = std::time::Duration::from_millis(50);
-    let remote = remote(RemoteOptions { keep_alive, ..RemoteOptions::default() }).await;
+    let remote = remote(ListenOptions { keep_alive, ..ListenOptions::default() }).await;
     let mut answering = open(&remote).await;
     for _ in 0..6 {
         assert!(matches!(soon(answering.next()).await, Some(Ok(Message::Ping(_)))));
@@ -116,7 +116,7 @@ async fn a_client_that_answers_pings_is_kept_and_one_that_does_not_is_closed() {
 
 #[tokio::test]
 async fn a_forgotten_websocket_is_closed() {
-    let remote = remote(RemoteOptions::default()).await;
+    let remote = remote(ListenOptions::default()).await;
     let mut socket = open(&remote).await;
     send(&mut socket, &initialize()).await;
     receive(&mut socket).await;

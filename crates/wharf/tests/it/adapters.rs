@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use wharf::agent::models::{Anthropic, Dialect, Endpoint, OpenAi};
 use wharf::agent::{Agent, AgentResult, Limits, Model, ModelOptions, Run, RunEnd, Scripted, TraceMessage};
 use wharf::config::StdioConfig;
-use wharf::fleet::{Dispatcher, Fleet, FleetOptions, Outfit, Scope, Server, TransportConfig, Turn as FleetTurn};
+use wharf::fleet::{
+    Dispatcher, Fleet, FleetOptions, HostEnvironment, Scope, Server, TransportConfig, Turn as FleetTurn,
+};
 use wharf::{Environment, HttpClient, HttpSettings, Message, Role, Tools};
 use wharf_testkit::models::{FakeModels, ListeningModels, Turn};
 use wharf_testkit::{children_of, peers, soon};
@@ -125,7 +127,7 @@ fn open() -> Fleet {
         server("time", at("py2/bin/python"), &["-m", "mcp_server_time", "--local-timezone", "UTC"].map(str::to_owned)),
     ];
     let environment = Environment::default().with("PATH", "/usr/local/bin:/usr/bin:/bin").with("HOME", "/nonexistent");
-    let outfit = Outfit { environment, ..Outfit::default() };
+    let outfit = HostEnvironment { environment, ..HostEnvironment::default() };
     Fleet::open(servers, FleetOptions { outfit, ..FleetOptions::default() })
 }
 

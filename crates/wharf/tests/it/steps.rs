@@ -15,7 +15,7 @@ use wharf::agent::{
 };
 use wharf::config::Pattern;
 use wharf::config::{Scope, Server, ToolChoice, TransportConfig};
-use wharf::fleet::{Dispatcher, Enlisted, Fleet, FleetOptions, Policy, Turn};
+use wharf::fleet::{Dispatcher, Fleet, FleetOptions, Policy, ServerSpec, Turn};
 use wharf::{BoxFuture, InProcess, Message, Role, Tools};
 use wharf_testkit::{Script, Scripted, eventually};
 
@@ -111,7 +111,7 @@ async fn a_run_goes_through_its_steps_in_order_and_layers_work_inside_the_loop()
     let mut server =
         Server::new("s".parse().unwrap(), Scope::Dynamic, TransportConfig::Custom("in-process".into(), transport));
     server.settings.tools = ToolChoice { allowed: Some(vec![Pattern::new("add")]), ..ToolChoice::default() };
-    let fleet = Fleet::open([Enlisted::from(server)], FleetOptions::default());
+    let fleet = Fleet::open([ServerSpec::from(server)], FleetOptions::default());
     assert!(eventually(fleet.settled(Duration::from_secs(60))).await);
 
     let turns = "- tools: [{name: mcp__s__add, arguments: {a: 40, b: 2}}]\n- text: It is 42.\n";

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use serde::Serialize;
-use wharf::fleet::catalog::{Entry, Normalised, normalise};
+use wharf::fleet::catalog::{Entry, NormalizedSchema, normalize};
 use wharf::fleet::{Catalog, Fleet};
 use wharf::visible_name;
 use wharf::{Json, ServerName, Tool, ToolRef};
@@ -111,10 +111,10 @@ impl Saved {
 
     /// A tool that could be offered, and is not because somebody said so.
     fn leave_out(&mut self, server: &ServerName, tool: &Tool) {
-        let schema = match normalise(&tool.input_schema) {
-            Normalised::Same => tool.input_schema.clone(),
-            Normalised::Changed(schema, _) => schema,
-            Normalised::Unusable(_) => return,
+        let schema = match normalize(&tool.input_schema) {
+            NormalizedSchema::Same => tool.input_schema.clone(),
+            NormalizedSchema::Changed(schema, _) => schema,
+            NormalizedSchema::Unusable(_) => return,
         };
         let name = visible_name(&ToolRef { server: server.clone(), tool: std::sync::Arc::clone(&tool.name) });
         self.left_out += 1;

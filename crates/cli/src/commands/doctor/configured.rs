@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use wharf::config::{ConfiguredServer, Eligibility, Problem, Severity, StdioConfig};
 use wharf::fleet::TransportConfig;
-use wharf::fleet::{Scope, State};
+use wharf::fleet::{Scope, ServerState};
 
 use super::Looked;
 use super::finding::{Class, Finding, Verdict};
@@ -125,5 +125,5 @@ fn command(looked: &Looked<'_>, launch: &StdioConfig) -> Vec<Finding> {
             .mended_by(program::remedy(command, path.as_deref())),
     };
     // Whatever we found, the system has found it.
-    if looked.status.state == State::Connected { Vec::new() } else { vec![found] }
+    if looked.status.state == ServerState::Connected { Vec::new() } else { vec![found] }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
-use wharf::fleet::State;
+use wharf::fleet::ServerState;
 use wharf::{CallErrorKind, Health, Session, Tool};
 
 use super::Looked;
@@ -76,7 +76,7 @@ fn behaviour(session: &Session) -> Vec<Finding> {
 /// What comes of calling a tool.
 pub(super) async fn call(looked: &Looked<'_>, wanted: &str, words: &[String]) -> Vec<Finding> {
     let name = looked.status.name.as_str();
-    if looked.status.state != State::Connected {
+    if looked.status.state != ServerState::Connected {
         return Vec::new();
     }
     let (Some(session), Some(listed)) =

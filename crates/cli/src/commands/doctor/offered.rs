@@ -1,7 +1,7 @@
 //! Tool discovery: what a server lists, what of it cannot be offered, and what a model would wish were better.
 
 use serde_json::Value;
-use wharf::fleet::catalog::{Entry, Normalised, normalise};
+use wharf::fleet::catalog::{Entry, NormalizedSchema, normalize};
 use wharf::{CallErrorKind, Listed, Schema, Tool};
 
 use super::Looked;
@@ -69,11 +69,11 @@ fn left_out(name: &str, listed: &Listed<Tool>) -> Vec<Finding> {
             odd.name.as_ref().map_or_else(|| format!("tool {}", odd.position + 1), |name| format!("tool `{name}`"));
         ("malformed", format!("the {tool} is left out: {}", render::about(&odd.reason)))
     });
-    let unusable = listed.items.iter().filter_map(|tool| match normalise(&tool.input_schema) {
-        Normalised::Unusable(reason) => {
+    let unusable = listed.items.iter().filter_map(|tool| match normalize(&tool.input_schema) {
+        NormalizedSchema::Unusable(reason) => {
             Some(("schema", format!("the tool `{}` is left out: its schema cannot be used: {reason}", tool.name)))
         }
-        Normalised::Same | Normalised::Changed(..) => None,
+        NormalizedSchema::Same | NormalizedSchema::Changed(..) => None,
     });
     let all: Vec<_> = malformed.chain(unusable).collect();
     let fix = "this is a fault of the server; tell its authors. Its other tools work".to_owned();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Uri;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
-use wharf::fleet::{Server, State};
+use wharf::fleet::{Server, ServerState};
 use wharf::{CallError, CallErrorKind, ConnectErrorKind, Evidence};
 
 use super::Looked;
@@ -51,7 +51,7 @@ pub(super) async fn connection(looked: &Looked<'_>, is_known: bool) -> Vec<Findi
 
 fn connected(looked: &Looked<'_>) -> Vec<Finding> {
     let (status, name) = (looked.status, looked.status.name.as_str());
-    let (State::Connected, Some(info)) = (status.state, &status.info) else {
+    let (ServerState::Connected, Some(info)) = (status.state, &status.info) else {
         let reason = status.reason.as_ref().map(ToString::to_string).unwrap_or_default();
         return vec![Class::Connection.problem(
             name,

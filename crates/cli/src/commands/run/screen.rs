@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::MissedTickBehavior;
-use wharf::agent::{AgentResult, Delta, Event, EventSink, RunEnd};
+use wharf::agent::{AgentEvent, AgentResult, Delta, EventSink, RunEnd};
 use wharf::{Json, ToolOutput, Usage};
 
 use super::Output;
@@ -241,36 +241,38 @@ impl Screen {
 }
 
 impl EventSink for Screen {
-    fn event(&self, event: Event) {
+    fn event(&self, event: AgentEvent) {
         match event {
-            Event::RunStarted { model, .. } => self.state().model = model,
-            Event::TurnStarted { .. } => {
+            AgentEvent::RunStarted { model, .. } => self.state().model = model,
+            AgentEvent::TurnStarted { .. } => {
                 let mut state = self.state();
                 let whom = render::plain(&state.model);
                 state.waiting.set(Some(whom));
             }
-            Event::ModelDelta(Delta::Text(text)) => self.piece(&text, false),
-            Event::ModelDelta(Delta::Thinking(text)) if self.verbose => self.piece(&text, true),
-            Event::ModelMessage { message, .. } => {
+            AgentEvent::ModelDelta(Delta::Text(text)) => self.piece(&text, false),
+            AgentEvent::ModelDelta(Delta::Thinking(text)) if self.verbose => self.piece(&text, true),
+            AgentEvent::ModelMessage { message, .. } => {
                 self.state().waiting.set(None);
                 self.message(&message);
             }
-            Event::ToolStarted { id, name, arguments } => {
+            AgentEvent::ToolStarted { id, name, arguments } => {
                 let mut state = self.state();
                 state.under_way.push((id, name, arguments));
                 let oldest = state.oldest();
                 state.waiting.set(oldest);
             }
-            Event::ToolFinished { id, name, is_error, output, millis } => {
+            AgentEvent::ToolFinished { id, name, is_error, output, millis } => {
                 self.finished(&name, &id, (is_error, &output, millis));
             }
-            Event::ToolProgress { progress, total, message, .. } => self.progress(message.as_deref(), progress, total),
-            Event::Retry { what, reason, delay, .. } if !self.quiet => {
+            AgentEvent::ToolProgress { progress, total, message, .. } => {
+                self.progress(message.as_deref(), progress, total)
+            }
+            AgentEvent::Retry { what, reason, delay, .. } if !self.quiet => {
                 self.state().begun = false;
                 self.close_line();
                 render::warning(&format!("{what}: {reason}; trying again in {:.1} s", delay.as_secs_f64()));
             }
-            Event::Warning { words } if !self.quiet => {
+            AgentEvent::Warning { words } if !self.quiet => {
                 self.close_line();
                 render::warning(&words);
             }

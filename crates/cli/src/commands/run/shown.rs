@@ -4,7 +4,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::Serialize;
-use wharf::agent::{AgentResult, Event, EventSink};
+use wharf::agent::{AgentEvent, AgentResult, EventSink};
 use wharf::{ToolTrace, TraceEvent, TraceSink};
 
 /// Everything there is to know.
@@ -67,7 +67,7 @@ impl TraceSink for Recorder {
             }
             TraceEvent::ToolProgress { id, progress, total, message } => {
                 if let Some(sink) = self.sink.get() {
-                    sink.event(Event::ToolProgress { id, progress, total, message });
+                    sink.event(AgentEvent::ToolProgress { id, progress, total, message });
                 }
             }
             TraceEvent::ToolStarted { .. } => {}

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 
-use wharf::agent::{Event, EventSink};
+use wharf::agent::{AgentEvent, EventSink};
 
 /// Writes events as they happen, in order.
 pub(super) struct Stream {
@@ -18,7 +18,7 @@ impl Stream {
 }
 
 impl EventSink for Stream {
-    fn event(&self, event: Event) {
+    fn event(&self, event: AgentEvent) {
         let Ok(mut line) = serde_json::to_string(&event) else { return };
         line.push('\n');
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);

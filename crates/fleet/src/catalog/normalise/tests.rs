@@ -2,10 +2,10 @@ use super::*;
 use wharf_client::Schema;
 
 fn shown(schema: Value) -> String {
-    match normalise(&Json::from(schema)) {
-        Normalised::Same => "as it is".to_owned(),
-        Normalised::Changed(schema, notes) => format!("{schema}\n{}", notes.join("\n")),
-        Normalised::Unusable(reason) => format!("unusable: {reason}"),
+    match normalize(&Json::from(schema)) {
+        NormalizedSchema::Same => "as it is".to_owned(),
+        NormalizedSchema::Changed(schema, notes) => format!("{schema}\n{}", notes.join("\n")),
+        NormalizedSchema::Unusable(reason) => format!("unusable: {reason}"),
     }
 }
 
@@ -105,8 +105,8 @@ fn what_cannot_be_shown_says_why() {
     "#);
     let deep = format!("{}{{}}{}", r#"{"not":"#.repeat(10_000), "}".repeat(10_000));
     assert_eq!(
-        normalise(&Json::parse(deep).unwrap()),
-        Normalised::Unusable("it nests deeper than 128 levels".to_owned())
+        normalize(&Json::parse(deep).unwrap()),
+        NormalizedSchema::Unusable("it nests deeper than 128 levels".to_owned())
     );
 }
 
@@ -115,7 +115,7 @@ fn what_is_shown_can_be_compiled_and_takes_what_the_alternatives_take() {
     let schema = json!({"oneOf": [
         {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false},
         {"type": "object", "properties": {"b": {"type": "integer"}}, "required": ["b"], "additionalProperties": false}]});
-    let Normalised::Changed(shown, _) = normalise(&Json::from(schema)) else { panic!("it is not changed") };
+    let NormalizedSchema::Changed(shown, _) = normalize(&Json::from(schema)) else { panic!("it is not changed") };
     let shown = Schema::compile(&shown).unwrap();
     for arguments in [json!({"a": "x"}), json!({"b": 1})] {
         assert!(shown.check(&Json::from(arguments)).is_ok());

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use wharf_protocol::{Content, Json, ToolOutput};
 
-use crate::dispatch::hooks::{After, Before, Changes};
+use crate::dispatch::hooks::{AfterCall, BeforeCall, CallChanges};
 
 /// A command's verdict, read.
 pub(super) struct Verdict(Said);
@@ -53,34 +53,34 @@ impl Verdict {
         Self(Said { decision: Some("block".to_owned()), reason: Some(reason), ..Said::default() })
     }
 
-    pub(super) fn before(self) -> Result<Before, String> {
+    pub(super) fn before(self) -> Result<BeforeCall, String> {
         if let Some(reason) = self.stops()? {
-            return Ok(Before::Block(reason));
+            return Ok(BeforeCall::Block(reason));
         }
         let said = self.0;
-        let changes = Changes { arguments: said.updated_input, words: said.additional_context };
+        let changes = CallChanges { arguments: said.updated_input, words: said.additional_context };
         let reason = said.permission_decision_reason.or(said.reason);
         match said.permission_decision.as_deref().or(said.decision.as_deref()) {
-            None => Ok(Before::Proceed(changes)),
-            Some("allow" | "approve") => Ok(Before::Allow(changes)),
-            Some("ask") => Ok(Before::Ask(reason.unwrap_or_else(|| "a hook wants that".to_owned()), changes)),
-            Some("deny") => Ok(Before::Block(reason.unwrap_or_else(no_reason))),
+            None => Ok(BeforeCall::Proceed(changes)),
+            Some("allow" | "approve") => Ok(BeforeCall::Allow(changes)),
+            Some("ask") => Ok(BeforeCall::Ask(reason.unwrap_or_else(|| "a hook wants that".to_owned()), changes)),
+            Some("deny") => Ok(BeforeCall::Block(reason.unwrap_or_else(no_reason))),
             Some(other) => Err(format!("decided `{other}`, which means nothing; it can allow, deny, ask or block")),
         }
     }
 
-    pub(super) fn after(self, output: &ToolOutput) -> Result<After, String> {
+    pub(super) fn after(self, output: &ToolOutput) -> Result<AfterCall, String> {
         if let Some(reason) = self.stops()? {
-            return Ok(After::Block(reason));
+            return Ok(AfterCall::Block(reason));
         }
         let Said { updated_tool_output, additional_context, .. } = self.0;
         match (updated_tool_output, additional_context) {
-            (None, None) => Ok(After::Keep),
-            (None, Some(words)) => Ok(After::Annotate(words)),
+            (None, None) => Ok(AfterCall::Keep),
+            (None, Some(words)) => Ok(AfterCall::Annotate(words)),
             (Some(updated), words) => {
                 let mut replaced = as_output(&updated, output)?;
                 replaced.content.extend(words.map(Content::text));
-                Ok(After::Replace(replaced.rebuilt()))
+                Ok(AfterCall::Replace(replaced.rebuilt()))
             }
         }
     }

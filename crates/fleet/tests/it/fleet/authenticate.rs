@@ -7,8 +7,8 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use wharf_auth::{AuthorizationFlow, AuthorizationUi, MemoryStore, OAuth, OAuthOptions, Store, TokenProvider};
 use wharf_client::ClientCapabilities;
-use wharf_fleet::dispatch::{Answer, Approval, Asker, NoAsker, Question};
-use wharf_fleet::{Dispatcher, Fleet, FleetOptions, Outfit, Policy, Server, SignInWanted, State, Turn};
+use wharf_fleet::dispatch::{ApprovalAnswer, NoUserPrompt, Question, UserAnswer, UserPrompt};
+use wharf_fleet::{Dispatcher, Fleet, FleetOptions, HostEnvironment, Policy, Server, ServerState, SignInRequest, Turn};
 use wharf_io::{HttpClient, HttpSettings};
 use wharf_protocol::{Json, ToolCall, ToolOutput, Tools as _};
 use wharf_testkit::provider::{Manners, Provider};
@@ -53,9 +53,9 @@ impl AuthorizationFlow for Person {
 /// Somebody who says yes.
 struct Yes;
 
-impl Asker for Yes {
-    fn ask(&self, _question: Question) -> BoxFuture<'_, Answer> {
-        Box::pin(std::future::ready(Answer::Approval(Approval::Yes)))
+impl UserPrompt for Yes {
+    fn ask(&self, _question: Question) -> BoxFuture<'_, UserAnswer> {
+        Box::pin(std::future::ready(UserAnswer::Approval(ApprovalAnswer::Yes)))
     }
 
     fn abilities(&self) -> ClientCapabilities {
@@ -91,17 +91,17 @@ impl Scene {
         let sign_ins = move |url: &str, _: &_| {
             Some(Arc::new(OAuth::new(url, OAuthOptions::new(Arc::clone(&store))).unwrap()) as Arc<dyn TokenProvider>)
         };
-        let outfit = Outfit { sign_ins: Some(Arc::new(sign_ins)), ..Outfit::default() };
+        let outfit = HostEnvironment { sign_ins: Some(Arc::new(sign_ins)), ..HostEnvironment::default() };
         let fleet = Fleet::open([self.server("docs").into()], FleetOptions { outfit, ..options });
         soon(fleet.settled(LONG)).await;
-        assert_eq!(fleet.statuses()[0].state, State::NeedsAuth, "{:?}", fleet.statuses());
+        assert_eq!(fleet.statuses()[0].state, ServerState::NeedsAuth, "{:?}", fleet.statuses());
         fleet
     }
 
     /// The same with somebody who signs in when the model asks for it.
     async fn with_person(&self) -> Fleet {
         let person = self.person();
-        let signs_in = move |SignInWanted { server, challenge }: SignInWanted| {
+        let signs_in = move |SignInRequest { server, challenge }: SignInRequest| {
             assert_eq!(server.name.as_str(), "docs");
             let wharf_fleet::TransportConfig::Http(remote) = &server.reach else { panic!("{server:?}") };
             let oauth = OAuth::new(&remote.url, person.clone()).unwrap();
@@ -126,7 +126,7 @@ async fn authenticate(fleet: &Fleet, dispatcher: Dispatcher, server: &str) -> To
     soon(turn.call(&call)).await.unwrap()
 }
 
-fn asking(asker: impl Asker + 'static) -> Dispatcher {
+fn asking(asker: impl UserPrompt + 'static) -> Dispatcher {
     Dispatcher::new(Policy::permissive()).with_asker(Arc::new(asker)).with_limits(Some(Duration::from_secs(1)), None)
 }
 
@@ -156,7 +156,7 @@ async fn a_model_has_a_person_sign_in_and_the_tools_are_there_in_the_next_turn()
 async fn nobody_is_brought_to_a_sign_in_without_being_asked() {
     let scene = Scene::new().await;
     let fleet = scene.with_person().await;
-    let said = authenticate(&fleet, asking(NoAsker), "docs").await;
+    let said = authenticate(&fleet, asking(NoUserPrompt), "docs").await;
     assert!(said.is_error && said.text().contains("nobody can be asked"), "{}", said.text());
     assert!(scene.provider.requests_to("/authorize").is_empty());
     // Who wants no such tool has none.
@@ -184,7 +184,7 @@ async fn a_sign_in_that_somebody_makes_elsewhere_is_noticed() {
     let fleet = scene.open(FleetOptions::default()).await;
     let asked = scene.provider.requests_to("/mcp").len();
     soon(OAuth::new(&scene.provider.url(), scene.person()).unwrap().sign_in(None)).await.unwrap();
-    until(async || fleet.statuses()[0].state == State::Connected).await;
+    until(async || fleet.statuses()[0].state == ServerState::Connected).await;
     assert_eq!(offered(&fleet), ["mcp__docs__look"]);
     // What is not there is not asked for again and again.
     assert!(scene.provider.requests_to("/mcp").len() > asked);

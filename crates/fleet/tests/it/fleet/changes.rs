@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use wharf_client::{BoxFuture, ClientCapabilities};
-use wharf_fleet::catalog::Standing;
-use wharf_fleet::dispatch::{Answer, Approval, Asker, Question};
-use wharf_fleet::{Dispatcher, Fleet, State, Turn};
+use wharf_fleet::catalog::ToolFreshness;
+use wharf_fleet::dispatch::{ApprovalAnswer, Question, UserAnswer, UserPrompt};
+use wharf_fleet::{Dispatcher, Fleet, ServerState, Turn};
 use wharf_protocol::{Json, ToolCall, Tools as _};
 use wharf_testkit::{HttpScripted, Script, Scripted, Step, eventually, soon};
 
@@ -43,10 +43,10 @@ async fn changed_tools_are_there_without_a_restart_and_a_call_to_a_vanished_one_
     let fleet = open([in_memory("s", &server)]);
     fleet.settled(LONG).await;
     let old = entry(&fleet, "mcp__s__add");
-    assert!(matches!(old.callee.glance(&old.tool), Some(Standing::Same)));
+    assert!(matches!(old.callee.glance(&old.tool), Some(ToolFreshness::Same)));
     call(&entry(&fleet, "mcp__s__change"), json!({})).await.unwrap();
     eventually(until_offered(&fleet, &["mcp__s__new"])).await;
-    assert!(matches!(old.callee.look(&old.tool).await, Standing::Gone));
+    assert!(matches!(old.callee.look(&old.tool).await, ToolFreshness::Gone));
     assert_eq!(server.log().count("tools/list"), 2);
     assert_eq!(server.connections(), 1);
 }
@@ -60,8 +60,8 @@ async fn a_call_right_after_the_news_waits_for_the_new_list() {
     call(&change, json!({})).await.unwrap();
     // The news came with the answer; whoever calls now must not go by the old list.
     assert!(add.callee.glance(&add.tool).is_none());
-    assert!(matches!(eventually(add.callee.look(&add.tool)).await, Standing::Gone));
-    assert!(matches!(change.callee.look(&change.tool).await, Standing::Same));
+    assert!(matches!(eventually(add.callee.look(&add.tool)).await, ToolFreshness::Gone));
+    assert!(matches!(change.callee.look(&change.tool).await, ToolFreshness::Same));
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,7 +100,7 @@ async fn the_old_list_is_kept_if_the_new_one_cannot_be_had_and_is_tried_again() 
         eventually(changes.changed()).await.unwrap();
     }
     let status = fleet.status(&name("s")).unwrap();
-    assert_eq!((status.state, offered(&fleet)), (State::Connected, before));
+    assert_eq!((status.state, offered(&fleet)), (ServerState::Connected, before));
     assert!(status.stale.unwrap().to_string().contains("the database is down"));
     let add = entry(&fleet, "mcp__s__add");
     assert_eq!(call(&add, json!({"a": 1, "b": 1})).await.unwrap().text(), "2");
@@ -124,7 +124,7 @@ async fn a_session_that_is_begun_anew_is_listed_anew_before_anything_is_called_o
     insta::assert_snapshot!(output.text(), @"`mcp__remote__add` was not called: its server does not offer it any more. Do not call it again.");
     assert_eq!(server.log().count("tools/call"), 1, "the new session was never asked for a tool it does not have");
     soon(until_offered(&fleet, &["mcp__remote__other"])).await;
-    soon(reaches(&fleet, "remote", State::Connected)).await;
+    soon(reaches(&fleet, "remote", ServerState::Connected)).await;
     soon(fleet.close()).await;
 }
 
@@ -154,12 +154,12 @@ async fn many_callers_of_a_lost_session_cost_one_greeting_and_one_list_and_each_
 /// Says yes after the server has changed its mind about the tool.
 struct Slow(Fleet);
 
-impl Asker for Slow {
-    fn ask(&self, _question: Question) -> BoxFuture<'_, Answer> {
+impl UserPrompt for Slow {
+    fn ask(&self, _question: Question) -> BoxFuture<'_, UserAnswer> {
         Box::pin(async {
             call(&entry(&self.0, "mcp__s__change"), json!({})).await.unwrap();
             until_offered(&self.0, &["mcp__s__wipe"]).await;
-            Answer::Approval(Approval::Yes)
+            UserAnswer::Approval(ApprovalAnswer::Yes)
         })
     }
 

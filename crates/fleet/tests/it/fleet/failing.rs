@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::json;
 use tokio::time::Instant;
 use wharf_client::{BoxFuture, InProcess, Link, OpenError, Transport};
-use wharf_fleet::{Enlisted, Fleet, FleetOptions, Reconnection, State};
+use wharf_fleet::{Fleet, FleetOptions, Reconnection, ServerSpec, ServerState};
 use wharf_testkit::{HttpScripted, Script, Scripted, Step, eventually, soon, until};
 
 use super::{LONG, call, custom, entry, in_memory, name, offered, open, over_http, reaches, told};
@@ -39,7 +39,7 @@ fn shaky(failures: usize, script: Script) -> (wharf_fleet::Server, Arc<AtomicUsi
 }
 
 /// What becomes of a server over time: seconds since the beginning, state and reason.
-async fn history(fleet: &Fleet, text: &str, until: State) -> String {
+async fn history(fleet: &Fleet, text: &str, until: ServerState) -> String {
     let (began, mut changes, mut seen) = (Instant::now(), fleet.changes(), Vec::<String>::new());
     loop {
         let status = fleet.status(&name(text)).unwrap();
@@ -65,7 +65,7 @@ async fn what_may_pass_is_tried_again_and_is_pending_without_tools_meanwhile() {
     assert!(offered(&fleet).is_empty());
     let status = fleet.status(&name("shaky")).unwrap();
     assert!(status.next_try.unwrap() > Instant::now() && status.failures == 1);
-    eventually(reaches(&fleet, "shaky", State::Connected)).await;
+    eventually(reaches(&fleet, "shaky", ServerState::Connected)).await;
     assert_eq!((told(&fleet).as_str(), opened.load(Ordering::SeqCst)), ("shaky connected 2", 3));
     let since = fleet.status(&name("shaky")).unwrap().since;
     tokio::time::advance(std::time::Duration::from_secs(60)).await;
@@ -76,11 +76,11 @@ async fn what_may_pass_is_tried_again_and_is_pending_without_tools_meanwhile() {
 async fn one_that_never_comes_is_left_alone_for_longer_and_longer_but_not_for_ever() {
     let (server, opened) = shaky(8, Script::good());
     let fleet = open([server]);
-    eventually(reaches(&fleet, "shaky", State::Failed)).await;
+    eventually(reaches(&fleet, "shaky", ServerState::Failed)).await;
     assert_eq!(opened.load(Ordering::SeqCst), 6);
     let status = fleet.status(&name("shaky")).unwrap();
     assert!(status.next_try.unwrap() - Instant::now() >= std::time::Duration::from_secs(299));
-    eventually(reaches(&fleet, "shaky", State::Connected)).await;
+    eventually(reaches(&fleet, "shaky", ServerState::Connected)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,7 +90,7 @@ async fn who_does_not_want_to_wait_tries_at_once() {
     fleet.settled(LONG).await;
     let began = Instant::now();
     fleet.retry(&name("shaky")).await.unwrap();
-    eventually(reaches(&fleet, "shaky", State::Connected)).await;
+    eventually(reaches(&fleet, "shaky", ServerState::Connected)).await;
     assert!(began.elapsed().as_millis() < 900, "{:?}", began.elapsed());
     assert_eq!(opened.load(Ordering::SeqCst), 2);
 }
@@ -99,7 +99,7 @@ async fn who_does_not_want_to_wait_tries_at_once() {
 async fn a_program_that_ends_anyway_does_not_try_again() {
     let (server, opened) = shaky(1, Script::good());
     let options = FleetOptions { reconnection: Reconnection::NONE, ..FleetOptions::default() };
-    let fleet = Fleet::open([Enlisted::from(server)], options);
+    let fleet = Fleet::open([ServerSpec::from(server)], options);
     fleet.settled(LONG).await;
     assert_eq!(told(&fleet), "shaky failed 0: connection refused");
     tokio::time::advance(LONG).await;
@@ -116,7 +116,7 @@ async fn what_nobody_can_mend_by_waiting_is_final_and_takes_nobody_down() {
     let fleet = open([in_memory("good", &Scripted::new(Script::good())), in_memory("refusing", &refusing)]);
     assert!(fleet.settled(LONG).await);
     let status = fleet.status(&name("refusing")).unwrap();
-    assert_eq!((status.state, status.next_try), (State::Failed, None));
+    assert_eq!((status.state, status.next_try), (ServerState::Failed, None));
     assert_eq!(offered(&fleet), ["mcp__good__echo", "mcp__good__add"]);
     assert_eq!(call(&entry(&fleet, "mcp__good__add"), json!({"a": 1, "b": 1})).await.unwrap().text(), "2");
 }
@@ -125,7 +125,7 @@ async fn what_nobody_can_mend_by_waiting_is_final_and_takes_nobody_down() {
 async fn a_server_that_hangs_up_again_and_again_is_reconnected_less_and_less_often() {
     let script = Script::good().times(3, "tools/list", [Step::Normally, Step::HangUp]);
     let fleet = open([in_memory("shy", &Scripted::new(script))]);
-    let seen = history(&fleet, "shy", State::Failed);
+    let seen = history(&fleet, "shy", ServerState::Failed);
     // It lives after three times, so it never counts as failed.
     let ended = tokio::time::timeout(std::time::Duration::from_secs(60), seen).await;
     assert!(ended.is_err());
@@ -160,10 +160,10 @@ async fn a_server_behind_a_network_that_goes_away_is_noticed_by_a_call_and_comes
     assert_eq!(soon(call(&add, json!({"a": 1, "b": 1}))).await.unwrap().text(), "2");
     drop(listening);
     let error = soon(call(&add, json!({"a": 1, "b": 1}))).await.unwrap_err();
-    soon(reaches(&fleet, "remote", State::Pending)).await;
+    soon(reaches(&fleet, "remote", ServerState::Pending)).await;
     assert!(offered(&fleet).is_empty(), "{error}");
     let listening = server.listen_on(address).await.unwrap();
-    soon(reaches(&fleet, "remote", State::Connected)).await;
+    soon(reaches(&fleet, "remote", ServerState::Connected)).await;
     let add = entry(&fleet, "mcp__remote__add");
     assert_eq!(soon(call(&add, json!({"a": 2, "b": 1}))).await.unwrap().text(), "3");
     drop(listening);

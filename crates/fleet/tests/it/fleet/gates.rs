@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use wharf_client::{BoxFuture, InProcess, Link, OpenError, Transport};
-use wharf_fleet::{Enlisted, Fleet, FleetOptions, State};
+use wharf_fleet::{Fleet, FleetOptions, ServerSpec, ServerState};
 use wharf_testkit::{HttpScripted, Script, Scripted, Step, soon};
 
 use super::{LONG, at, custom, in_memory, over_http};
@@ -44,10 +44,10 @@ fn slow(number: usize, doors: &Arc<Doors>) -> wharf_fleet::Server {
 
 async fn most(local_gate: usize) -> (usize, u64) {
     let (doors, began) = (Arc::<Doors>::default(), Instant::now());
-    let servers = (0..30).map(|number| Enlisted::from(slow(number, &doors)));
+    let servers = (0..30).map(|number| ServerSpec::from(slow(number, &doors)));
     let fleet = Fleet::open(servers, FleetOptions { local_gate, ..FleetOptions::default() });
     assert!(fleet.settled(LONG).await);
-    assert!(fleet.statuses().iter().all(|status| status.state == State::Connected));
+    assert!(fleet.statuses().iter().all(|status| status.state == ServerState::Connected));
     (doors.most.load(Ordering::SeqCst), began.elapsed().as_secs())
 }
 
@@ -72,12 +72,12 @@ async fn twenty_that_cost_a_connection_are_connected_at_the_same_time() {
         },
         ..FleetOptions::default()
     };
-    let servers: Vec<_> = (0..30).map(|number| Enlisted::from(at(&format!("remote-{number}"), &url))).collect();
+    let servers: Vec<_> = (0..30).map(|number| ServerSpec::from(at(&format!("remote-{number}"), &url))).collect();
     let fleet = Fleet::open(servers, options);
     let mut most = 0;
-    let connected = |state: State| fleet.statuses().iter().filter(|status| status.state == state).count();
+    let connected = |state: ServerState| fleet.statuses().iter().filter(|status| status.state == state).count();
     soon(async {
-        while connected(State::Connected) < 30 {
+        while connected(ServerState::Connected) < 30 {
             // Whose greeting has been sent and is not answered.
             let begun = server.log().count("initialize");
             most = most.max(begun.saturating_sub(server.log().count("notifications/initialized")));
@@ -95,7 +95,7 @@ async fn servers_that_do_not_list_their_tools_hold_up_nobody_and_are_told_in_tim
     let mute = (0..6).map(|number| in_memory(&format!("a-mute-{number}"), &mute()));
     let fleet = super::open(mute.chain([in_memory("good", &Scripted::new(Script::good()))]));
     let began = Instant::now();
-    wharf_testkit::eventually(super::reaches(&fleet, "good", State::Connected)).await;
+    wharf_testkit::eventually(super::reaches(&fleet, "good", ServerState::Connected)).await;
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     assert!(fleet.settled(LONG).await);
     assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
@@ -112,7 +112,7 @@ async fn slow_ones_of_one_kind_do_not_hold_up_the_other() {
     let (remote, _listening) = over_http("remote", &HttpScripted::new(Script::good())).await;
     let locals = (0..5).map(|number| in_memory(&format!("local-{number}"), &hanging()));
     let fleet = super::open(locals.chain([remote]));
-    soon(super::reaches(&fleet, "remote", State::Connected)).await;
-    assert_eq!(fleet.statuses().iter().filter(|status| status.state == State::Pending).count(), 5);
+    soon(super::reaches(&fleet, "remote", ServerState::Connected)).await;
+    assert_eq!(fleet.statuses().iter().filter(|status| status.state == ServerState::Pending).count(), 5);
     soon(fleet.close()).await;
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use wharf_fleet::{Enlisted, Fleet, FleetOptions};
+use wharf_fleet::{Fleet, FleetOptions, ServerSpec};
 use wharf_testkit::{HttpScripted, Script, Scripted, soon};
 
 use super::{call, entry, in_memory, open, over_http};
@@ -21,12 +21,12 @@ async fn another_fleet_goes_on_with_the_sessions_that_one_has_left() {
     let (fresh, _two) = over_http("fresh", &other).await;
     let fleet = open([kept.clone(), in_memory("local", &Scripted::new(Script::good()))]);
     soon(fleet.settled(Duration::from_secs(10))).await;
-    let left = soon(fleet.leave()).await;
+    let left = soon(fleet.close_keeping_sessions()).await;
     assert_eq!(left.len(), 1, "a local server keeps no session: {left:?}");
     assert_eq!((goodbyes(&server), server.log().count("initialize")), (0, 1));
 
     let resume = left.into_iter().map(Arc::new).collect();
-    let fleet = Fleet::open([kept, fresh].map(Enlisted::from), FleetOptions { resume, ..FleetOptions::default() });
+    let fleet = Fleet::open([kept, fresh].map(ServerSpec::from), FleetOptions { resume, ..FleetOptions::default() });
     soon(fleet.settled(Duration::from_secs(10))).await;
     soon(call(&entry(&fleet, "mcp__kept__add"), json!({"a": 1, "b": 1}))).await.unwrap();
     assert_eq!((server.log().count("initialize"), other.log().count("initialize")), (1, 1));

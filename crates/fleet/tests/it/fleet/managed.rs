@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use wharf_config::{ManagedConfig, Scope, Server, StdioConfig, TransportConfig};
-use wharf_fleet::{Enlisted, Fleet, FleetOptions, Outfit, State};
+use wharf_fleet::{Fleet, FleetOptions, HostEnvironment, ServerSpec, ServerState};
 use wharf_io::Environment;
 use wharf_testkit::{children_of, free_port, kill, peers, soon, until};
 
@@ -29,8 +29,8 @@ fn managed(text: &str, command: &str, args: &[&str], port: u16) -> Server {
 
 fn open(servers: Vec<Server>, logs: &std::path::Path) -> Fleet {
     let environment = Environment::default().with("PATH", "/usr/local/bin:/usr/bin:/bin");
-    let outfit = Outfit { environment, logs: logs.to_owned(), ..Outfit::default() };
-    Fleet::open(servers.into_iter().map(Enlisted::from), FleetOptions { outfit, ..FleetOptions::default() })
+    let outfit = HostEnvironment { environment, logs: logs.to_owned(), ..HostEnvironment::default() };
+    Fleet::open(servers.into_iter().map(ServerSpec::from), FleetOptions { outfit, ..FleetOptions::default() })
 }
 
 #[tokio::test]
@@ -50,7 +50,7 @@ async fn it_is_started_used_started_again_after_a_crash_and_stopped() {
     kill(before[0]);
     // A new process is there only after the end of the old one has been noticed.
     until(async || children_of(std::process::id()).iter().any(|child| !before.contains(child))).await;
-    soon(reaches(&fleet, "local", State::Connected)).await;
+    soon(reaches(&fleet, "local", ServerState::Connected)).await;
     assert_eq!(soon(call(&entry(&fleet, "mcp__local__add"), json!({"a": 1, "b": 2}))).await.unwrap().text(), "3");
     soon(fleet.close()).await;
     until(async || children_of(std::process::id()).is_empty()).await;

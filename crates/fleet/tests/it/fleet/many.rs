@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::Instant;
-use wharf_fleet::{Enlisted, Fleet, FleetOptions, State};
+use wharf_fleet::{Fleet, FleetOptions, ServerSpec, ServerState};
 use wharf_testkit::{Script, Scripted, Step};
 
 use super::{LONG, call, entry, in_memory};
@@ -26,14 +26,14 @@ fn bad(number: usize) -> Script {
 async fn fleet(bad_ones: bool) -> Fleet {
     let servers = (0..1000).map(|number| {
         let script = if bad_ones && number % 10 == 0 { bad(number / 10) } else { Script::good() };
-        Enlisted::from(in_memory(&format!("s{number}"), &Scripted::new(script)))
+        ServerSpec::from(in_memory(&format!("s{number}"), &Scripted::new(script)))
     });
     let options = FleetOptions { local_gate: 1000, ..FleetOptions::default() };
     let fleet = Fleet::open(servers, options);
     let mut changes = fleet.changes();
     let good = |fleet: &Fleet| {
-        let good = |status: &wharf_fleet::Status| status.name.as_str()[1..].parse::<usize>().unwrap() % 10 != 0;
-        fleet.statuses().iter().filter(|status| good(status) && status.state == State::Connected).count()
+        let good = |status: &wharf_fleet::ServerStatus| status.name.as_str()[1..].parse::<usize>().unwrap() % 10 != 0;
+        fleet.statuses().iter().filter(|status| good(status) && status.state == ServerState::Connected).count()
     };
     while good(&fleet) < 900 {
         changes.changed().await.unwrap();
@@ -60,7 +60,7 @@ async fn a_tenth_of_them_being_bad_costs_the_others_nothing() {
     let (well, ill) = (fleet(false).await, fleet(true).await);
     let (baseline, faulty) = (p99(&well).await, p99(&ill).await);
     assert!(faulty <= baseline * 2 + Duration::from_millis(1), "{faulty:?} instead of {baseline:?}");
-    assert_eq!(ill.statuses().iter().filter(|status| status.state == State::Connected).count(), 900);
+    assert_eq!(ill.statuses().iter().filter(|status| status.state == ServerState::Connected).count(), 900);
     well.close().await;
     tokio::time::timeout(LONG, ill.close()).await.unwrap();
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use wharf_fleet::{Enlisted, State};
+use wharf_fleet::{ServerSpec, ServerState};
 use wharf_testkit::{Script, Step, alive, children_of, kill, soon, until};
 
 use super::{LONG, call, child, entry, name, offered, open, reaches};
@@ -22,7 +22,7 @@ async fn a_child_that_dies_is_started_again_by_itself() {
     kill(before[0]);
     // A new process is there only after the end of the old one has been noticed.
     until(async || children().iter().any(|child| !before.contains(child))).await;
-    soon(reaches(&fleet, "mortal", State::Connected)).await;
+    soon(reaches(&fleet, "mortal", ServerState::Connected)).await;
     assert_eq!(soon(call(&entry(&fleet, "mcp__mortal__add"), json!({"a": 1, "b": 1}))).await.unwrap().text(), "2");
     soon(fleet.close()).await;
     assert_eq!(children(), Vec::<u32>::new());
@@ -41,7 +41,7 @@ async fn a_changed_entry_replaces_its_process_and_nobody_else_notices() {
     let second = Script::good().any_tool("more").at_start([Step::Wait(50)]);
     let changed = child("renamed", &second, folder.path());
     let changed = wharf_fleet::Server { name: name("edited"), ..changed };
-    soon(fleet.apply([changed.clone(), other.clone()].map(Enlisted::from))).await;
+    soon(fleet.apply([changed.clone(), other.clone()].map(ServerSpec::from))).await;
     assert_eq!(before.iter().filter(|pid| alive(**pid)).count(), 1, "the old one is gone before the new one is up");
     soon(fleet.settled(LONG)).await;
     assert_eq!(children().len(), 2);
@@ -50,7 +50,7 @@ async fn a_changed_entry_replaces_its_process_and_nobody_else_notices() {
 
     // Nothing has changed, so nothing happens.
     let now = children();
-    soon(fleet.apply([changed, other].map(Enlisted::from))).await;
+    soon(fleet.apply([changed, other].map(ServerSpec::from))).await;
     assert_eq!(children(), now);
     soon(fleet.apply([])).await;
     assert_eq!(children(), Vec::<u32>::new());
@@ -71,7 +71,7 @@ async fn a_file_that_is_edited_is_followed() {
         changed.then(|| if now == "two" { vec![two.clone().into()] } else { vec![one.clone().into()] })
     });
     std::fs::write(&file, "two").unwrap();
-    soon(reaches(&fleet, "two", State::Connected)).await;
+    soon(reaches(&fleet, "two", ServerState::Connected)).await;
     assert_eq!(super::told(&fleet), "two connected 2");
     assert_eq!(children().len(), 1);
     soon(fleet.close()).await;

@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use wharf_auth::{AuthFailureCache, OAuthError, TokenProvider};
 use wharf_client::AuthRequired;
 use wharf_config::{OAuthSettings, RemoteConfig};
-use wharf_fleet::{Enlisted, Fleet, FleetOptions, Outfit, Scope, Server, State, TransportConfig};
+use wharf_fleet::{Fleet, FleetOptions, HostEnvironment, Scope, Server, ServerSpec, ServerState, TransportConfig};
 use wharf_protocol::Secret;
 use wharf_testkit::{HttpScripted, Script, Step, soon};
 
@@ -40,11 +40,12 @@ async fn every_transport_to_a_url_is_signed_in_to() {
         ("sse", TransportConfig::Sse(remote(listening.sse_url()))),
         ("ws", TransportConfig::WebSocket(remote(listening.ws_url()))),
     ];
-    let servers = reaches.map(|(text, reach)| Enlisted::from(Server::new(name(text), Scope::User, reach)));
-    let outfit = Outfit { sign_ins: Some(Arc::new(|_, _| Some(Arc::new(Token)))), ..Outfit::default() };
+    let servers = reaches.map(|(text, reach)| ServerSpec::from(Server::new(name(text), Scope::User, reach)));
+    let outfit =
+        HostEnvironment { sign_ins: Some(Arc::new(|_, _| Some(Arc::new(Token)))), ..HostEnvironment::default() };
     let fleet = Fleet::open(servers, FleetOptions { outfit, ..FleetOptions::default() });
     soon(fleet.settled(std::time::Duration::from_secs(10))).await;
-    assert!(fleet.statuses().iter().all(|status| status.state == State::Connected), "{:?}", fleet.statuses());
+    assert!(fleet.statuses().iter().all(|status| status.state == ServerState::Connected), "{:?}", fleet.statuses());
     assert!(server.requests().iter().all(|seen| seen.headers["authorization"] == "Bearer t0k3n"));
     fleet.close().await;
 }
@@ -69,8 +70,8 @@ async fn a_server_at_a_url_is_signed_in_to_unless_it_has_a_header_for_that() {
         asks.lock().unwrap().push(oauth.client_id.clone());
         Some(Arc::new(Token) as Arc<dyn TokenProvider>)
     };
-    let outfit = Outfit { sign_ins: Some(Arc::new(sign_ins)), ..Outfit::default() };
-    let fleet = Fleet::open([plain, fixed].map(Enlisted::from), FleetOptions { outfit, ..FleetOptions::default() });
+    let outfit = HostEnvironment { sign_ins: Some(Arc::new(sign_ins)), ..HostEnvironment::default() };
+    let fleet = Fleet::open([plain, fixed].map(ServerSpec::from), FleetOptions { outfit, ..FleetOptions::default() });
     soon(fleet.settled(std::time::Duration::from_secs(10))).await;
     let sent = |server: &HttpScripted| server.requests()[0].headers["authorization"].to_str().unwrap().to_owned();
     assert_eq!(servers.each_ref().map(sent), ["Bearer t0k3n", "Bearer mine"]);
@@ -88,7 +89,7 @@ async fn a_server_that_refused_us_is_not_asked_again_so_soon() {
     let folder = tempfile::tempdir().unwrap();
     let open = |server: &Server, file: &str| {
         let refusals = Some(Arc::new(AuthFailureCache::kept_in(folder.path().join(file))));
-        let outfit = Outfit { refusals, ..Outfit::default() };
+        let outfit = HostEnvironment { refusals, ..HostEnvironment::default() };
         Fleet::open([server.clone().into()], FleetOptions { outfit, ..FleetOptions::default() })
     };
     let state = async |fleet: &Fleet| {
@@ -96,12 +97,12 @@ async fn a_server_that_refused_us_is_not_asked_again_so_soon() {
         fleet.statuses()[0].state
     };
     let first = open(&plain, "refusals.json");
-    assert_eq!(state(&first).await, State::NeedsAuth);
+    assert_eq!(state(&first).await, ServerState::NeedsAuth);
     first.close().await;
     let asked = server.requests().len();
 
     let second = open(&plain, "refusals.json");
-    assert_eq!((state(&second).await, server.requests().len()), (State::NeedsAuth, asked));
+    assert_eq!((state(&second).await, server.requests().len()), (ServerState::NeedsAuth, asked));
     let status = &second.statuses()[0];
     let reason = status.reason.as_ref().unwrap().to_string();
     let words =
@@ -118,12 +119,12 @@ async fn a_server_that_refused_us_is_not_asked_again_so_soon() {
         remote.headers = vec![("authorization".to_owned(), Secret::new("Bearer new"))];
     }
     let third = open(&other, "refusals.json");
-    assert_eq!(state(&third).await, State::NeedsAuth);
+    assert_eq!(state(&third).await, ServerState::NeedsAuth);
     assert!(server.requests().len() > asked, "other credentials were not tried");
     third.close().await;
     let asked = server.requests().len();
     let fourth = open(&plain, "of another profile.json");
-    assert_eq!(state(&fourth).await, State::NeedsAuth);
+    assert_eq!(state(&fourth).await, ServerState::NeedsAuth);
     assert!(server.requests().len() > asked);
     fourth.close().await;
 }

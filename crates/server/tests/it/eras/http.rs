@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use wharf_server::{Remote, RemoteOptions, Reply, Router, Toolbox};
+use wharf_server::{ListenOptions, RemoteServer, Reply, Router, Toolbox};
 
 use super::handler::Modern;
 use super::{CAPABILITIES, SUBSCRIPTION, VERSION, discover, modern, tool_names};
@@ -29,7 +29,7 @@ async fn post(http: &mut Http<TcpStream>, request: &Value) -> Head {
 }
 
 /// Posts on a connection of its own and gives the answer, which comes as an event.
-async fn ask(remote: &Remote, request: &Value) -> Value {
+async fn ask(remote: &RemoteServer, request: &Value) -> Value {
     let mut http = Http::connect(remote).await;
     let head = post(&mut http, request).await;
     assert_eq!((head.status, head.header("content-type")), (200, Some("text/event-stream")));
@@ -40,13 +40,13 @@ fn tool_call(id: u32, name: &str) -> Value {
     modern(id, "tools/call", json!({ "name": name, "arguments": { "text": "hello" } }))
 }
 
-async fn serve(toolbox: Toolbox, options: RemoteOptions) -> Remote {
-    Remote::bind(([127, 0, 0, 1], 0).into(), Router::new(move || toolbox.clone(), options)).await.unwrap()
+async fn serve(toolbox: Toolbox, options: ListenOptions) -> RemoteServer {
+    RemoteServer::bind(([127, 0, 0, 1], 0).into(), Router::new(move || toolbox.clone(), options)).await.unwrap()
 }
 
 #[tokio::test]
 async fn requests_of_both_eras_are_answered_at_one_address() {
-    let remote = remote(RemoteOptions::default()).await;
+    let remote = remote(ListenOptions::default()).await;
     let (_, session) = streamable::open(&remote).await;
     let mut http = Http::connect(&remote).await;
     let head = post(&mut http, &discover(1)).await;
@@ -63,7 +63,7 @@ async fn requests_of_both_eras_are_answered_at_one_address() {
 
 #[tokio::test]
 async fn a_modern_client_finds_no_stream_and_no_session_to_end() {
-    let remote = remote(RemoteOptions::default()).await;
+    let remote = remote(ListenOptions::default()).await;
     let headers = ["MCP-Protocol-Version: 2026-07-28", "Accept: text/event-stream"];
     for target in ["GET /mcp", "DELETE /mcp"] {
         let head = Http::connect(&remote).await.send(target, &headers, "").await;
@@ -73,7 +73,7 @@ async fn a_modern_client_finds_no_stream_and_no_session_to_end() {
 
 #[tokio::test]
 async fn what_is_wrong_with_a_request_shows_in_its_status() {
-    let remote = remote(RemoteOptions::default()).await;
+    let remote = remote(ListenOptions::default()).await;
     let list = modern(1, "tools/list", json!({}));
     let mut future = list.clone();
     future["params"]["_meta"][VERSION] = "2099-01-01".into();
@@ -108,8 +108,8 @@ async fn what_is_wrong_with_a_request_shows_in_its_status() {
 #[tokio::test]
 async fn a_task_needs_a_client_that_knows_tasks() {
     let modern_only = Modern::default();
-    let router = Router::new(move || modern_only.clone(), RemoteOptions::default());
-    let remote = Remote::bind(([127, 0, 0, 1], 0).into(), router).await.unwrap();
+    let router = Router::new(move || modern_only.clone(), ListenOptions::default());
+    let remote = RemoteServer::bind(([127, 0, 0, 1], 0).into(), router).await.unwrap();
     let created = ask(&remote, &modern(1, "tools/call", json!({ "name": "work" }))).await;
     let task = json!({ "taskId": created["result"]["taskId"] });
     assert_eq!(ask(&remote, &modern(2, "tasks/get", task.clone())).await["result"]["taskId"], task["taskId"]);
@@ -125,7 +125,7 @@ async fn a_task_needs_a_client_that_knows_tasks() {
 
 #[tokio::test]
 async fn an_answer_comes_as_json_where_it_is_all_there_is() {
-    let remote = remote(RemoteOptions { json_answers: true, ..RemoteOptions::default() }).await;
+    let remote = remote(ListenOptions { json_answers: true, ..ListenOptions::default() }).await;
     let mut http = Http::connect(&remote).await;
     let head = post(&mut http, &tool_call(1, "say")).await;
     assert_eq!(head.header("content-type"), Some("application/json"));
@@ -155,7 +155,7 @@ fn slow(answer: Arc<Notify>) -> Toolbox {
 async fn a_call_that_says_nothing_for_long_is_kept_alive() {
     for json_answers in [false, true] {
         let (keep_alive, answer) = (Duration::from_millis(50), Arc::new(Notify::new()));
-        let options = RemoteOptions { keep_alive, json_answers, ..RemoteOptions::default() };
+        let options = ListenOptions { keep_alive, json_answers, ..ListenOptions::default() };
         let remote = serve(slow(answer.clone()), options).await;
         let mut http = Http::connect(&remote).await;
         let head = post(&mut http, &tool_call(1, "think")).await;
@@ -171,8 +171,9 @@ async fn a_call_that_says_nothing_for_long_is_kept_alive() {
 async fn a_subscription_is_a_stream_of_its_own_which_carries_comments() {
     for json_answers in [false, true] {
         let keep_alive = Duration::from_millis(50);
-        let options = RemoteOptions { keep_alive, json_answers, ..RemoteOptions::default() };
-        let remote = Remote::bind(([127, 0, 0, 1], 0).into(), Router::new(Modern::default, options)).await.unwrap();
+        let options = ListenOptions { keep_alive, json_answers, ..ListenOptions::default() };
+        let remote =
+            RemoteServer::bind(([127, 0, 0, 1], 0).into(), Router::new(Modern::default, options)).await.unwrap();
         let mut http = Http::connect(&remote).await;
         let filter = json!({ "notifications": { "toolsListChanged": true } });
         let head = post(&mut http, &modern(7, "subscriptions/listen", filter)).await;
@@ -191,7 +192,7 @@ async fn a_subscription_is_a_stream_of_its_own_which_carries_comments() {
 
 #[tokio::test]
 async fn a_call_under_way_ends_when_the_server_forgets_all() {
-    let remote = remote(RemoteOptions::default()).await;
+    let remote = remote(ListenOptions::default()).await;
     let mut http = Http::connect(&remote).await;
     let calling = async {
         post(&mut http, &tool_call(1, "hang")).await;
@@ -233,7 +234,7 @@ async fn a_client_that_hangs_up_cancels_its_call() {
             }
         };
         let toolbox = Toolbox::new("t", "1").tool(json!({ "name": "hang", "inputSchema": { "type": "object" } }), hang);
-        let remote = serve(toolbox, RemoteOptions { keep_alive, ..RemoteOptions::default() }).await;
+        let remote = serve(toolbox, ListenOptions { keep_alive, ..ListenOptions::default() }).await;
         let mut http = Http::connect(&remote).await;
         let request = tool_call(1, "hang");
         tokio::select! {
@@ -251,7 +252,7 @@ async fn arguments_that_belong_into_headers_are_looked_for_there() {
     let schema = json!({ "type": "object", "properties": { "region": region } });
     let toolbox = Toolbox::new("t", "1")
         .tool(json!({ "name": "where", "inputSchema": schema }), |_| async { Ok(Reply::Text("here".to_owned())) });
-    let remote = serve(toolbox, RemoteOptions::default()).await;
+    let remote = serve(toolbox, ListenOptions::default()).await;
     let request = modern(1, "tools/call", json!({ "name": "where", "arguments": { "region": "eu" } }));
     for (header, status) in [(Some("Mcp-Param-Region: eu"), 200), (Some("Mcp-Param-Region: us"), 400), (None, 400)] {
         let usual = headers(&request);
@@ -263,7 +264,7 @@ async fn arguments_that_belong_into_headers_are_looked_for_there() {
 
 #[tokio::test]
 async fn a_toolbox_says_how_long_its_list_lives_to_those_who_understand_it() {
-    let remote = serve(toolbox().list_lives(Duration::from_secs(60)), RemoteOptions::default()).await;
+    let remote = serve(toolbox().list_lives(Duration::from_secs(60)), ListenOptions::default()).await;
     let list = ask(&remote, &modern(1, "tools/list", json!({}))).await["result"].clone();
     assert_eq!((&list["ttlMs"], &list["cacheScope"]), (&json!(60_000), &json!("public")));
 
@@ -276,7 +277,7 @@ async fn a_toolbox_says_how_long_its_list_lives_to_those_who_understand_it() {
 /// The event streams of a server over connections in memory, under a clock that is paused.
 #[tokio::test(start_paused = true)]
 async fn a_client_may_think_for_as_long_as_it_likes_once_it_has_spoken() {
-    let router = Router::new(toolbox, RemoteOptions::default());
+    let router = Router::new(toolbox, ListenOptions::default());
     let mut connections = tokio::task::JoinSet::new();
     let mut connect = || {
         let (ours, theirs) = tokio::io::duplex(1024 * 1024);

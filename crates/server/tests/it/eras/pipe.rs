@@ -5,7 +5,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStrea
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use wharf_server::rmcp::ServerHandler;
-use wharf_server::{Remote, RemoteOptions, Router, serve_stream};
+use wharf_server::{ListenOptions, RemoteServer, Router, serve_stream};
 
 use crate::raw::Http;
 use crate::{soon, sse, websocket};
@@ -34,7 +34,7 @@ enum End {
 /// One of the two, which ends with the pipe.
 struct Server {
     _task: JoinSet<()>,
-    _remote: Option<Remote>,
+    _remote: Option<RemoteServer>,
 }
 
 impl Pipe {
@@ -47,8 +47,8 @@ impl Pipe {
             let server = Server { _task: task, _remote: None };
             return Self { end: End::Stream(BufReader::new(ours)), _server: server };
         }
-        let router = Router::new(make, RemoteOptions::default());
-        let remote = Remote::bind(([127, 0, 0, 1], 0).into(), router).await.unwrap();
+        let router = Router::new(make, ListenOptions::default());
+        let remote = RemoteServer::bind(([127, 0, 0, 1], 0).into(), router).await.unwrap();
         let end = if let Kind::Sse = kind {
             let (events, path) = sse::open(&remote).await;
             End::Sse { events, posts: Http::connect(&remote).await, path }
