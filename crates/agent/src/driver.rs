@@ -210,7 +210,7 @@ impl Agent {
             }
         };
         spans::step("capture");
-        run.has_taken(clock());
+        run.set_elapsed(clock());
         if let Some(stop) = cut {
             let told = run.reached().len();
             run.interrupt(stop);
@@ -249,7 +249,7 @@ impl Agent {
         loop {
             let told = run.reached().len();
             let step = run.step();
-            run.has_taken(clock());
+            run.set_elapsed(clock());
             self.tell_limits(run, told);
             match step {
                 Step::Done(_) => return,

@@ -140,7 +140,7 @@ impl Run {
 
     /// Gives a run other limits. One that ended at a limit goes on, unless the model had its last word; whether it goes on
     /// is told.
-    pub fn give(&mut self, limits: Limits) -> bool {
+    pub fn set_limits(&mut self, limits: Limits) -> bool {
         self.progress.limits = limits;
         let answered = self.final_response().is_some();
         match &self.progress.state {
@@ -273,7 +273,7 @@ impl Run {
     }
 
     /// It has taken so much time, all together.
-    pub fn has_taken(&mut self, time: Duration) {
+    pub fn set_elapsed(&mut self, time: Duration) {
         self.progress.spent = time;
     }
 

@@ -19,7 +19,7 @@ pub trait TokenProvider: Send + Sync + 'static {
 
     /// Whether somebody else has signed in since, maybe in another process: the next token is theirs. Nobody is asked
     /// for that, and nothing is sent.
-    fn finds_another(&self) -> BoxFuture<'_, bool> {
+    fn has_newer_token(&self) -> BoxFuture<'_, bool> {
         Box::pin(std::future::ready(false))
     }
 }

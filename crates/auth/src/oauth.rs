@@ -246,7 +246,7 @@ impl TokenProvider for OAuth {
         self.inner.current().number
     }
 
-    fn finds_another(&self) -> BoxFuture<'_, bool> {
+    fn has_newer_token(&self) -> BoxFuture<'_, bool> {
         Box::pin(async move {
             // Whoever has the turn will see for themselves.
             let Ok(_turn) = self.inner.turn.try_acquire() else { return false };

@@ -80,7 +80,7 @@ impl Default for AuthFailureCache {
 
 impl AuthFailureCache {
     /// Refusals that are remembered in this file.
-    pub fn kept_in(file: impl Into<PathBuf>) -> Self {
+    pub fn with_file(file: impl Into<PathBuf>) -> Self {
         Self { file: Some(file.into()), ..Self::default() }
     }
 
@@ -203,7 +203,7 @@ mod tests {
     async fn only_the_same_refusal_is_known_and_only_for_a_while() {
         let folder = tempfile::tempdir().unwrap();
         for refusals in
-            [AuthFailureCache::default(), AuthFailureCache::kept_in(folder.path().join("deep/refusals.json"))]
+            [AuthFailureCache::default(), AuthFailureCache::with_file(folder.path().join("deep/refusals.json"))]
         {
             let one = refusal("https://a.example/mcp", "secret-1");
             assert_eq!(refusals.recall(&one).await, None);
@@ -234,7 +234,7 @@ mod tests {
         for number in 0..50 {
             let file = Arc::clone(&file);
             writers.spawn(async move {
-                AuthFailureCache::kept_in(&*file).note(&refusal(&format!("https://{number}.example"), ""), 401).await;
+                AuthFailureCache::with_file(&*file).note(&refusal(&format!("https://{number}.example"), ""), 401).await;
             });
         }
         writers.join_all().await;
@@ -248,7 +248,7 @@ mod tests {
         let file = folder.path().join("refusals.json");
         for odd in ["", "{", r#"{"version": 9, "refusals": {}}"#] {
             std::fs::write(&file, odd).unwrap();
-            let refusals = AuthFailureCache::kept_in(&file);
+            let refusals = AuthFailureCache::with_file(&file);
             let one = refusal("https://a.example", "");
             assert_eq!(refusals.recall(&one).await, None);
             refusals.note(&one, 401).await;

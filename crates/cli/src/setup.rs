@@ -262,7 +262,7 @@ impl Setup {
             Arc::new(host(name.clone(), Arc::clone(&asker), |_| ())) as Arc<dyn Host>
         });
         let signs_in = is_anybody_there().then(|| self.signs_in());
-        let options = FleetOptions { hosts, signs_in, ..self.fleet_options(how) };
+        let options = FleetOptions { hosts, sign_in_prompt: signs_in, ..self.fleet_options(how) };
         Ok(Fleet::open(self.checked(enlisted, Which::All)?, options))
     }
 
@@ -428,7 +428,7 @@ impl Setup {
                 How::Once | How::Anew => Reconnection::NONE,
                 How::Lasting => Reconnection::default(),
             },
-            insists: how == How::Anew,
+            ignore_auth_failure_cache: how == How::Anew,
             permits: Arc::new(move |server| rules.read().unwrap_or_else(PoisonError::into_inner).permits(server)),
             ..FleetOptions::default()
         }

@@ -72,9 +72,9 @@ pub struct FleetOptions {
     /// What happens to servers that fail.
     pub reconnection: Reconnection,
     /// Whether servers are asked at first whatever is remembered of their refusals: for people who want to know.
-    pub insists: bool,
+    pub ignore_auth_failure_cache: bool,
     /// Who brings a person to a sign-in when the model asks for one; without it there is no tool `authenticate`.
-    pub signs_in: Option<SignInPrompt>,
+    pub sign_in_prompt: Option<SignInPrompt>,
     /// Tools of the host's own, which are in every catalog.
     pub own: Vec<Arc<Entry>>,
     /// Says whether a server may be used that is added while running.
@@ -171,8 +171,8 @@ impl Default for FleetOptions {
             resume: Vec::new(),
             hosts: Arc::new(|_| Arc::new(NoHost)),
             reconnection: Reconnection::default(),
-            insists: false,
-            signs_in: None,
+            ignore_auth_failure_cache: false,
+            sign_in_prompt: None,
             own: Vec::new(),
             permits: Arc::new(|_| Ok(())),
         }
@@ -422,7 +422,7 @@ impl Fleet {
     /// returned goes into [`FleetOptions::resume`] there. Keep it as you keep passwords.
     pub async fn close_keeping_sessions(&self) -> Vec<SavedSession> {
         let mut left = Vec::new();
-        self.end(|session| left.extend(session.set_aside())).await;
+        self.end(|session| left.extend(session.detach())).await;
         left
     }
 
@@ -523,7 +523,7 @@ impl Inner {
             reconnection: self.options.reconnection,
             failures: 0,
             managed: None,
-            wanted: self.options.insists,
+            wanted: self.options.ignore_auth_failure_cache,
         };
         while crew.tasks.try_join_next().is_some() {}
         crew.tasks.spawn(connection.run(first));

@@ -32,6 +32,6 @@ pub use output::ToolOutput;
 pub use schema::schema_accepts;
 pub use secret::Secret;
 pub use tool::{Hints, Tool};
-pub use tool_result::{ImageFormat, ImageSource, ResultContent, Status, ToolResult};
+pub use tool_result::{ImageFormat, ImageSource, ResultContent, ResultStatus, ToolResult};
 pub use tools::{BoxFuture, CallFailed, Outcome, ToolCall, ToolDefinition, Tools};
 pub use trace::{ToolTrace, TraceEvent, TraceFailure, TraceSink, TraceStep};

@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Content, ContentKind, Json, ResourceBody, ToolOutput};
 
-/// What came of one tool use. Failures of any kind are results too, with [`Status::Error`].
+/// What came of one tool use. Failures of any kind are results too, with [`ResultStatus::Error`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResult {
     /// Whether the tool did what was asked.
-    pub status: Status,
+    pub status: ResultStatus,
     /// The id of the tool use this answers.
     pub tool_use_id: String,
     /// Text and images, in the tool's order.
@@ -27,7 +27,7 @@ pub struct ToolResult {
 /// Success or error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Status {
+pub enum ResultStatus {
     /// The tool did what was asked.
     Success,
     /// The tool failed, or could not be called.
@@ -90,7 +90,7 @@ impl ToolResult {
         let tool_use_id = tool_use_id.into();
         match output.content.iter().map(convert).collect::<Result<Vec<_>, _>>() {
             Ok(content) => Self {
-                status: if output.is_error { Status::Error } else { Status::Success },
+                status: if output.is_error { ResultStatus::Error } else { ResultStatus::Success },
                 tool_use_id,
                 content,
                 structured_content: output.structured.clone(),
@@ -103,7 +103,7 @@ impl ToolResult {
     /// A result for a call that failed before a tool could answer.
     pub fn error(tool_use_id: impl Into<String>, reason: impl Into<String>) -> Self {
         Self {
-            status: Status::Error,
+            status: ResultStatus::Error,
             tool_use_id: tool_use_id.into(),
             content: vec![ResultContent::Text(reason.into())],
             structured_content: None,
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn bad_base64_is_an_error_result_that_says_so() {
         let result = result(r#"{"type":"image","data":"!!","mimeType":"image/png"}"#);
-        assert_eq!(result.status, Status::Error);
+        assert_eq!(result.status, ResultStatus::Error);
         let ResultContent::Text(text) = &result.content[0] else { panic!("not text") };
         assert!(text.starts_with("the tool sent data that is not base64"), "{text}");
     }
@@ -216,7 +216,7 @@ mod tests {
             &Json::parse(r#"{"content":[{"type":"text","text":"no such file"}],"isError":true}"#).unwrap(),
         );
         let result = ToolResult::from_output("7", &output.unwrap());
-        assert_eq!(result.status, Status::Error);
+        assert_eq!(result.status, ResultStatus::Error);
         assert_eq!(result.content, [ResultContent::Text("no such file".into())]);
     }
 }

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use serde_json::json;
     use wharf_client::{InProcess, NoHost, SessionOptions};
-    use wharf_protocol::Status;
+    use wharf_protocol::ResultStatus;
     use wharf_testkit::{Script, Scripted};
 
     fn session() -> Session {
@@ -123,7 +123,7 @@ mod tests {
         let session = session();
         assert_eq!(portal.list_tools(&session).expect("tools").items.len(), 2);
         let sum = portal.use_tool(&session, "tool-123", "add", &Json::from(json!({"x": 1, "a": 10, "b": 20})));
-        assert_eq!((sum.status, sum.tool_use_id.as_str()), (Status::Success, "tool-123"));
+        assert_eq!((sum.status, sum.tool_use_id.as_str()), (ResultStatus::Success, "tool-123"));
         assert_eq!(serde_json::to_value(&sum.content).expect("JSON"), json!([{"text": "30"}]));
         portal.close(&session);
         let described = portal.tool_descriptions(vec![session], Some(BTreeSet::from(["add".to_owned()])));
@@ -155,7 +155,7 @@ mod tests {
     #[tokio::test]
     async fn a_runtime_with_one_thread_is_not_waited_for_from_that_thread() {
         let result = Portal::on(Handle::current()).use_tool(&session(), "id", "add", &Json::from(json!({})));
-        assert_eq!(result.status, Status::Error);
+        assert_eq!(result.status, ResultStatus::Error);
     }
 
     #[test]
@@ -165,6 +165,6 @@ mod tests {
         works(&portal);
         runtime.shutdown_background();
         let result = portal.use_tool(&session(), "id", "add", &Json::from(json!({})));
-        assert_eq!(result.status, Status::Error);
+        assert_eq!(result.status, ResultStatus::Error);
     }
 }

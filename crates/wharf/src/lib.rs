@@ -76,7 +76,7 @@ pub use wharf_io::{
 };
 pub use wharf_protocol::{
     Block, BlockKind, CallFailed, Content, ContentKind, Hints, ImageFormat, ImageSource, InvalidName, Item, Json,
-    Listed, Message, Prompt, Quarantined, Resource, ResourceBody, ResourceTemplate, ResultContent, Role, Secret,
-    ServerName, Status as ResultStatus, Tool, ToolCall, ToolDefinition, ToolOutput, ToolRef, ToolResult, ToolTrace,
-    Tools, TraceEvent, TraceFailure, TraceSink, TraceStep, Usage, command_name, schema_accepts, visible_name,
+    Listed, Message, Prompt, Quarantined, Resource, ResourceBody, ResourceTemplate, ResultContent, ResultStatus, Role,
+    Secret, ServerName, Tool, ToolCall, ToolDefinition, ToolOutput, ToolRef, ToolResult, ToolTrace, Tools, TraceEvent,
+    TraceFailure, TraceSink, TraceStep, Usage, command_name, schema_accepts, visible_name,
 };

@@ -216,7 +216,7 @@ async fn the_time_of_a_run_is_a_limit_like_any_other_and_counts_over_processes()
     assert_eq!(run.spent(), Duration::from_secs(45));
     // The same, as if it had been killed: what it had written down goes on.
     let mut run = new_run(Limits { time: Some(Duration::from_secs(60)), ..Limits::default() });
-    run.has_taken(Duration::from_secs(45));
+    run.set_elapsed(Duration::from_secs(45));
     let model = Arc::new(Fake { takes: Duration::from_secs(100), ..Fake::new([Ok(answer("late", &[]))]) });
     let result = finish(&agent(&model, &tools), &mut run).await;
     assert_eq!(began.elapsed(), Duration::from_secs(60));

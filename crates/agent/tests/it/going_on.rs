@@ -62,7 +62,7 @@ fn more_calls_are_for_a_run_that_waits_for_its_last_word_too() {
     run.step();
     run.answered(one_call("1"), hints);
     assert_eq!(run.step(), Step::Ask { tools: false });
-    assert!(run.give(Limits::default()));
+    assert!(run.set_limits(Limits::default()));
     assert_eq!((run.step(), run.reached().len()), (Step::Ask { tools: true }, 0));
 }
 
@@ -154,10 +154,10 @@ async fn a_run_that_ended_at_a_limit_goes_on_when_it_is_given_more() {
     let agent_ = agent(&model, &tools);
     let mut run = new_run(Limits { model_calls: 1, ..Limits::default() });
     assert_eq!(finish(&agent_, &mut run).await.stop, RunEnd::Limit(Limit::ModelCalls { most: 1 }));
-    assert!(run.give(Limits::default()));
+    assert!(run.set_limits(Limits::default()));
     let result = finish(&agent_, &mut run).await;
     assert_eq!((result.final_response.as_deref(), result.turns, result.limit_reached), (Some("42"), 3, false));
     // It has answered: more is of no use.
-    assert!(!run.give(Limits { time: Some(Duration::from_secs(9)), ..Limits::default() }));
+    assert!(!run.set_limits(Limits { time: Some(Duration::from_secs(9)), ..Limits::default() }));
     assert_eq!(run.stop(), Some(&RunEnd::Completed));
 }

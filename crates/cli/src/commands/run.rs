@@ -182,7 +182,7 @@ async fn prepare(globals: &Globals, run: &Run) -> Result<Prepared, Misuse> {
                 .map_err(|error| misuse(error.to_string(), Some("a run is written down with --checkpoint FILE")))?;
             let limits = config::limits(run, written.limits().clone());
             let is_over = written.stop().is_some();
-            if limits != *written.limits() && !written.give(limits) && is_over && !globals.quiet {
+            if limits != *written.limits() && !written.set_limits(limits) && is_over && !globals.quiet {
                 render::warning("the run is over, and more is of no use to it");
             }
             written

@@ -19,7 +19,7 @@ impl Setup {
 
     /// Which servers refused us a short while ago; nobody remembers where there is no place to.
     pub(crate) fn refusals(&self) -> Option<AuthFailureCache> {
-        Some(AuthFailureCache::kept_in(self.places.refusals()?).of(&self.places.profile))
+        Some(AuthFailureCache::with_file(self.places.refusals()?).of(&self.places.profile))
     }
 
     /// Has the server at a URL asked again, whatever was shown to it before.

@@ -81,11 +81,11 @@ impl Session {
         arguments: &Json,
         mut options: CallOptions<'_>,
     ) -> Result<ToolOutput, CallError> {
-        self.call_by(tool, arguments, &mut options).await
+        self.call_with_options(tool, arguments, &mut options).await
     }
 
     /// The same for one who may have to call again, and keeps the options: their total is what is left of it.
-    pub async fn call_by(
+    pub async fn call_with_options(
         &self,
         tool: &str,
         arguments: &Json,

@@ -56,7 +56,7 @@ impl Session {
     /// Leaves the session with the server when the connection is [closed](Self::close), for another process to go on
     /// with: what is returned goes into [`SessionOptions::resume`](super::SessionOptions::resume) there. What the server
     /// says unasked is no longer heard. `None` if there is no connection, or the server keeps no session.
-    pub fn set_aside(&self) -> Option<SavedSession> {
+    pub fn detach(&self) -> Option<SavedSession> {
         let live = self.inner.up()?;
         let saved = self.inner.saved(&live)?;
         live.wire.retire();

@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use serde_json::json;
 use tokio::time::Instant;
 use wharf_client::{CallErrorKind, CallOptions, Deadline, OnLoss, Outcome};
-use wharf_protocol::{Status, ToolResult};
+use wharf_protocol::{ResultStatus, ToolResult};
 use wharf_testkit::{Script, Step, eventually};
 
 use crate::{in_memory, json, none, seconds, settle, told};
@@ -99,7 +99,7 @@ async fn a_call_for_a_model_always_has_a_result_under_its_own_id() {
         r#"{"status":"success","toolUseId":"tool-123","content":[{"text":"30"}]}"#
     );
     let died: ToolResult = eventually(session.use_tool("tool-124", "die", &none())).await;
-    assert_eq!((died.status, died.tool_use_id.as_str()), (Status::Error, "tool-124"));
+    assert_eq!((died.status, died.tool_use_id.as_str()), (ResultStatus::Error, "tool-124"));
 }
 
 #[tokio::test(start_paused = true)]

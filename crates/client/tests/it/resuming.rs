@@ -21,9 +21,9 @@ fn add() -> wharf_protocol::Json {
 /// Uses a session and leaves it; what is left has been written down and read again.
 async fn left(server: &HttpScripted) -> SavedSession {
     let (session, _) = http(server);
-    assert_eq!(session.set_aside(), None, "there is no connection yet");
+    assert_eq!(session.detach(), None, "there is no connection yet");
     assert_eq!(told(eventually(session.call("add", &add())).await), "2");
-    let saved = session.set_aside().unwrap();
+    let saved = session.detach().unwrap();
     eventually(session.close()).await;
     settle().await;
     assert!(!format!("{saved:?}").contains("session-1"), "{saved:?}");

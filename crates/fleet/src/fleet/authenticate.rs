@@ -39,7 +39,7 @@ struct Wanted {
 impl Fleet {
     /// The tool, if there is a server to sign in to and somebody who does.
     pub(super) fn authenticate(&self) -> Option<Arc<Entry>> {
-        self.inner.options.signs_in.as_ref()?;
+        self.inner.options.sign_in_prompt.as_ref()?;
         let waiting: Vec<ServerName> = {
             let crew = self.inner.crew();
             let members = crew.members.values().map(|mate| &mate.member);
@@ -91,7 +91,7 @@ impl Authenticate {
     async fn run(&self, arguments: &Json) -> Result<String, String> {
         let Wanted { server: name } = arguments.decode().map_err(|error| error.to_string())?;
         let inner = self.fleet.upgrade().ok_or("the fleet is closed")?;
-        let (fleet, signs_in) = (Fleet { inner: Arc::clone(&inner) }, inner.options.signs_in.clone());
+        let (fleet, signs_in) = (Fleet { inner: Arc::clone(&inner) }, inner.options.sign_in_prompt.clone());
         let (Some(signs_in), Some(member)) = (signs_in, inner.member(&name)) else {
             return Err(format!("there is no server `{name}`"));
         };
@@ -106,7 +106,7 @@ impl Authenticate {
         let wanted = SignInRequest { server: Arc::clone(&member.server), challenge: challenge(&status) };
         signs_in(wanted).await.map_err(|reason| format!("Nobody has signed in to `{name}`: {reason}"))?;
         if let Some(authority) = &member.authority {
-            authority.finds_another().await;
+            authority.has_newer_token().await;
         }
         let status = fleet.tried(&name).await.map_err(|error| error.to_string())?;
         match status.state {

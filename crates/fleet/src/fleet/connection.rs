@@ -420,7 +420,7 @@ async fn somebody_signs_in(authority: Option<&dyn TokenProvider>) {
     let Some(authority) = authority else { return std::future::pending().await };
     loop {
         tokio::time::sleep(SIGN_IN_LOOK).await;
-        if authority.finds_another().await {
+        if authority.has_newer_token().await {
             return;
         }
     }

@@ -385,7 +385,7 @@ impl Member {
             return Err(CallError { server: self.server.name.clone(), kind, evidence: Evidence::default() });
         }
         (options.on_loss, options.generation) = (OnLoss::Report, Some(generation));
-        let result = self.session.call_by(&tool.name, arguments, options).await;
+        let result = self.session.call_with_options(&tool.name, arguments, options).await;
         match result.as_ref().map_err(|error| &error.kind) {
             // Its tools may be others on the next session.
             Err(CallErrorKind::SessionLost { .. }) => self.bell.outlive(generation),

@@ -110,7 +110,7 @@ impl Scene {
                 oauth.sign_in(None).await.map_err(|error| error.to_string())
             }) as BoxFuture<'static, Result<(), String>>
         };
-        self.open(FleetOptions { signs_in: Some(Arc::new(signs_in)), ..FleetOptions::default() }).await
+        self.open(FleetOptions { sign_in_prompt: Some(Arc::new(signs_in)), ..FleetOptions::default() }).await
     }
 }
 
@@ -169,7 +169,7 @@ async fn nobody_is_brought_to_a_sign_in_without_being_asked() {
 async fn a_sign_in_that_fails_is_told_to_the_model() {
     let scene = Scene::new().await;
     let signs_in = |_| Box::pin(async { Err("the window was closed".to_owned()) }) as BoxFuture<'static, _>;
-    let fleet = scene.open(FleetOptions { signs_in: Some(Arc::new(signs_in)), ..FleetOptions::default() }).await;
+    let fleet = scene.open(FleetOptions { sign_in_prompt: Some(Arc::new(signs_in)), ..FleetOptions::default() }).await;
     let said = authenticate(&fleet, asking(Yes), "docs").await;
     assert_eq!(said.text(), "Nobody has signed in to `docs`: the window was closed");
     assert!(said.is_error);

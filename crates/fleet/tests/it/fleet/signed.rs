@@ -88,7 +88,7 @@ async fn a_server_that_refused_us_is_not_asked_again_so_soon() {
     let (plain, _listening) = over_http("plain", &server).await;
     let folder = tempfile::tempdir().unwrap();
     let open = |server: &Server, file: &str| {
-        let refusals = Some(Arc::new(AuthFailureCache::kept_in(folder.path().join(file))));
+        let refusals = Some(Arc::new(AuthFailureCache::with_file(folder.path().join(file))));
         let outfit = HostEnvironment { refusals, ..HostEnvironment::default() };
         Fleet::open([server.clone().into()], FleetOptions { outfit, ..FleetOptions::default() })
     };
