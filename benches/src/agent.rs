@@ -13,11 +13,11 @@ use wharf::agent::cassette::{Recorder, Replay};
 use wharf::agent::models::{Anthropic, Endpoint};
 use wharf::agent::{
     Agent, AgentResult, Capabilities, Limits, Model, ModelError, ModelOptions, ModelRequest, ModelResponse, Run,
-    StopReason, ToolSource,
+    StopReason,
 };
 use wharf::{
     Block, BlockKind, BoxFuture, CallFailed, Hints, HttpClient, HttpSettings, Json, Message, Role, Secret, ToolCall,
-    ToolDefinition, ToolOutput, Tools, Usage,
+    ToolDefinition, ToolOutput, ToolSource, Tools, Usage,
 };
 
 use crate::contenders::Server;

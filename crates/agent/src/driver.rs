@@ -10,7 +10,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::Instant;
 use tracing::Instrument as _;
-use wharf_protocol::{CallFailed, Json, ToolCall, ToolOutput, Tools};
+use wharf_protocol::{CallFailed, Json, ToolCall, ToolOutput, ToolSource, Tools};
 
 use crate::middleware::{
     AttemptTimeout, Caching, ConcurrencyLimit, LoopGuard, Middleware, ModelLayer, ModelRetry, NextModel, NextTool,
@@ -21,18 +21,6 @@ use crate::{
     AgentEvent, AgentResult, Delta, EventSink, Limit, Model, ModelError, ModelOptions, ModelRequest, Run, RunEnd, Step,
 };
 pub use checkpoint::{Checkpoint, CheckpointFile};
-
-/// Gives the tools of every turn: what is offered may change between turns, never inside one.
-pub trait ToolSource: Send + Sync {
-    /// The tools of the next turn.
-    fn turn(&self) -> Arc<dyn Tools>;
-}
-
-impl<F: Fn() -> Arc<dyn Tools> + Send + Sync> ToolSource for F {
-    fn turn(&self) -> Arc<dyn Tools> {
-        self()
-    }
-}
 
 /// A run without tools.
 #[derive(Clone, Copy, Debug, Default)]

@@ -20,7 +20,7 @@ mod run;
 mod scripted;
 mod trace;
 
-pub use driver::{Agent, AgentError, Checkpoint, CheckpointFile, NoTools, ToolSource};
+pub use driver::{Agent, AgentError, Checkpoint, CheckpointFile, NoTools};
 pub use error::{ModelError, ModelErrorKind};
 pub use event::{AgentEvent, Delta, EventSink};
 pub use limits::{ExitBehavior, Limit, Limits};

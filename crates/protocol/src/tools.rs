@@ -20,6 +20,18 @@ pub trait Tools: Send + Sync {
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Result<ToolOutput, CallFailed>>;
 }
 
+/// A source of tools for an agent: returns the tools of each turn. They may change between turns, never within one.
+pub trait ToolSource: Send + Sync {
+    /// Returns the tools of the next turn.
+    fn turn(&self) -> Arc<dyn Tools>;
+}
+
+impl<F: Fn() -> Arc<dyn Tools> + Send + Sync> ToolSource for F {
+    fn turn(&self) -> Arc<dyn Tools> {
+        self()
+    }
+}
+
 /// A tool as a model is shown it.
 #[derive(Clone, Debug)]
 pub struct ToolDefinition {

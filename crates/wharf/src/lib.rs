@@ -77,6 +77,6 @@ pub use wharf_io::{
 pub use wharf_protocol::{
     Block, BlockKind, CallFailed, Content, ContentKind, Hints, ImageFormat, ImageSource, InvalidName, Item, Json,
     Listed, Message, Prompt, Quarantined, Resource, ResourceBody, ResourceTemplate, ResultContent, ResultStatus, Role,
-    Secret, ServerName, Tool, ToolCall, ToolDefinition, ToolOutput, ToolRef, ToolResult, ToolTrace, Tools, TraceEvent,
-    TraceFailure, TraceSink, TraceStep, Usage, command_name, schema_accepts, visible_name,
+    Secret, ServerName, Tool, ToolCall, ToolDefinition, ToolOutput, ToolRef, ToolResult, ToolSource, ToolTrace, Tools,
+    TraceEvent, TraceFailure, TraceSink, TraceStep, Usage, command_name, schema_accepts, visible_name,
 };

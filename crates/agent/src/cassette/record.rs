@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wharf_protocol::{BoxFuture, CallFailed, Json, Message, Secret, ToolCall, ToolDefinition, ToolOutput, Tools};
 
 use super::{Asked, Exchange, Failed, Header, Shown, VERSION};
-use crate::{Capabilities, Model, ModelError, ModelRequest, ModelResponse, ToolSource};
+use crate::{Capabilities, Model, ModelError, ModelRequest, ModelResponse};
+use wharf_protocol::ToolSource;
 
 /// What is shorter stands in so many texts that it is none, and a cassette without it could not be read.
 const SHORTEST_SECRET: usize = 6;

@@ -6,7 +6,8 @@ use serde_json::Value;
 use wharf_protocol::{BlockKind, BoxFuture, CallFailed, Hints, Message, ToolCall, ToolDefinition, ToolOutput, Tools};
 
 use super::{Asked, Exchange, Header, Shown, VERSION};
-use crate::{Capabilities, Delta, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse, ToolSource};
+use crate::{Capabilities, Delta, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse};
+use wharf_protocol::ToolSource;
 
 /// A text that is no cassette.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

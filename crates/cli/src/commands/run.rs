@@ -17,11 +17,10 @@ use wharf::agent::middleware::Middleware;
 use wharf::agent::models::ModelConfig;
 use wharf::agent::{
     Agent, AgentResult, Checkpoint as _, CheckpointFile, EventSink, Model, Run as AgentRun, RunEnd, ServerSummary,
-    ToolSource,
 };
 use wharf::fleet::dispatch::{Condition, Rule, RuleAction, Spill};
 use wharf::fleet::{Dispatcher, Fleet, ServerState, ServerStatus, Turn};
-use wharf::{Message, Role, Tools};
+use wharf::{Message, Role, ToolSource, Tools};
 
 use crate::args::Globals;
 use crate::asker::whoever_is_there;
