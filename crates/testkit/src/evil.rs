@@ -1,4 +1,4 @@
-//! A peer that stands before an honest one and ruins what it says: over real TCP here, in memory in [`harmed`].
+//! A peer that stands before an honest one and ruins what it says: over real TCP here, in memory in [`with_fault`].
 
 mod between;
 mod harmed;
@@ -14,14 +14,14 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use between::Between;
-pub use harmed::harmed;
+pub use harmed::with_fault;
 
-/// How many bytes of nonsense [`Harm::GarbageAfter`] says.
+/// How many bytes of nonsense [`NetworkFault::GarbageAfter`] says.
 const GARBAGE: usize = 64 * 1024;
 
 /// What is done to a connection. Bytes are counted as they reach the client, unless it says otherwise.
 #[derive(Clone, Debug, Default)]
-pub enum Harm {
+pub enum NetworkFault {
     /// Nothing.
     #[default]
     None,
@@ -36,14 +36,14 @@ pub enum Harm {
     /// The connection is reset after so many bytes.
     ResetAfter(usize),
     /// The connection is reset after so many bytes have come from the client.
-    ResetAfterHearing(usize),
+    ResetAfterReceiving(usize),
     /// 64 KiB of nonsense come after so many bytes, and then the end.
     GarbageAfter(usize),
     /// The connection is reset at once.
     Refuse,
 }
 
-impl Harm {
+impl NetworkFault {
     /// How many more bytes come honestly, if so many have come.
     fn honest(&self, told: usize) -> usize {
         match self {
@@ -52,14 +52,14 @@ impl Harm {
             | Self::ResetAfter(bytes)
             | Self::GarbageAfter(bytes) => bytes.saturating_sub(told),
             Self::Refuse => 0,
-            Self::None | Self::Slice(_) | Self::Drip(_) | Self::ResetAfterHearing(_) => usize::MAX,
+            Self::None | Self::Slice(_) | Self::Drip(_) | Self::ResetAfterReceiving(_) => usize::MAX,
         }
     }
 
     /// How many more bytes of the client are taken, if so many have been.
     fn bearable(&self, heard: usize) -> usize {
         match self {
-            Self::ResetAfterHearing(bytes) => bytes.saturating_sub(heard),
+            Self::ResetAfterReceiving(bytes) => bytes.saturating_sub(heard),
             Self::Refuse => 0,
             _ => usize::MAX,
         }
@@ -103,8 +103,8 @@ struct Shared {
 
 #[derive(Default)]
 struct Harms {
-    all: Harm,
-    one: HashMap<u64, Harm>,
+    all: NetworkFault,
+    one: HashMap<u64, NetworkFault>,
 }
 
 /// How much has gone through one connection.
@@ -140,7 +140,7 @@ impl EvilPeer {
     /// Does this to the connection with this number, from now on; 0 is the next one that is accepted.
     ///
     /// Bytes that went through before count. The first connection is number 1.
-    pub fn harm(&self, connection: u64, harm: Harm) {
+    pub fn set_fault(&self, connection: u64, harm: NetworkFault) {
         let connection = if connection == 0 { self.connections() + 1 } else { connection };
         *self.shared.measured() = Measured::of(connection);
         self.shared.harms.send_modify(|harms| {
@@ -149,7 +149,7 @@ impl EvilPeer {
     }
 
     /// Does this to every connection, from now on, whatever was said about single ones.
-    pub fn harm_all(&self, harm: Harm) {
+    pub fn set_fault_for_all(&self, harm: NetworkFault) {
         *self.shared.measured() = Measured::of(self.connections() + 1);
         self.shared.harms.send_replace(Harms { all: harm, one: HashMap::new() });
     }
@@ -162,12 +162,12 @@ impl EvilPeer {
     /// How many honest bytes have reached the client since harm was last done, on the connection it was done to.
     ///
     /// Before any harm that is the first connection; after harm to all it is the next one.
-    pub fn told(&self) -> usize {
+    pub fn bytes_to_client(&self) -> usize {
         self.shared.measured().told
     }
 
     /// How many bytes of the client have reached the server, likewise.
-    pub fn heard(&self) -> usize {
+    pub fn bytes_to_server(&self) -> usize {
         self.shared.measured().heard
     }
 }
@@ -192,7 +192,7 @@ impl Shared {
 }
 
 impl Harms {
-    fn of(&self, connection: u64) -> Harm {
+    fn of(&self, connection: u64) -> NetworkFault {
         self.one.get(&connection).unwrap_or(&self.all).clone()
     }
 }

@@ -42,16 +42,16 @@ const HEARD_AHEAD: usize = 64;
 #[derive(Clone)]
 pub struct HttpScripted {
     shared: Arc<Shared>,
-    answers: Answers,
-    push: Push,
-    stale: Stale,
+    answers: ResponseFormat,
+    push: GetBehavior,
+    stale: UnknownSession,
     sessions: bool,
     event_ids: bool,
 }
 
 /// What the response to a POST with a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answers {
+pub enum ResponseFormat {
     /// One JSON document, unless the steps send more than that.
     Json,
     /// An event stream that ends after the answer.
@@ -60,16 +60,16 @@ pub enum Answers {
 
 /// What a GET without a rule gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Push {
+pub enum GetBehavior {
     /// Status 405.
-    No,
+    NotAllowed,
     /// An event stream that stays open.
     Stream,
 }
 
 /// What a request gets whose session is unknown, or that has none and needs one.
 #[derive(Clone, Debug)]
-pub enum Stale {
+pub enum UnknownSession {
     /// Status 404 without a body.
     NotFound,
     /// Status 404 with error -32001 and the request's id.
@@ -147,9 +147,9 @@ impl HttpScripted {
         };
         Self {
             shared: Arc::new(shared),
-            answers: Answers::Json,
-            push: Push::No,
-            stale: Stale::NotFound,
+            answers: ResponseFormat::Json,
+            push: GetBehavior::NotAllowed,
+            stale: UnknownSession::NotFound,
             sessions: true,
             event_ids: false,
         }
@@ -157,14 +157,14 @@ impl HttpScripted {
 
     /// Answering requests in this form.
     #[must_use]
-    pub fn answering(mut self, how: Answers) -> Self {
+    pub fn with_response_format(mut self, how: ResponseFormat) -> Self {
         self.answers = how;
         self
     }
 
     /// Answering GET in this way.
     #[must_use]
-    pub fn with_get(mut self, push: Push) -> Self {
+    pub fn with_get(mut self, push: GetBehavior) -> Self {
         self.push = push;
         self
     }
@@ -185,7 +185,7 @@ impl HttpScripted {
 
     /// Answering requests of unknown sessions in this way.
     #[must_use]
-    pub fn stale(mut self, how: Stale) -> Self {
+    pub fn on_unknown_session(mut self, how: UnknownSession) -> Self {
         self.stale = how;
         self
     }
@@ -212,7 +212,7 @@ impl HttpScripted {
     }
 
     /// The messages it has acted upon so far, in order: all it received but those whose session it did not know.
-    pub fn taken(&self) -> &WireLog {
+    pub fn handled(&self) -> &WireLog {
         &self.shared.taken
     }
 

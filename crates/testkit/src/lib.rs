@@ -20,11 +20,11 @@ mod serve;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use evil::{EvilPeer, Harm, harmed};
-pub use http::{Answers, HttpScripted, Listening, Push, SeenRequest, Stale};
+pub use evil::{EvilPeer, NetworkFault, with_fault};
+pub use http::{GetBehavior, HttpScripted, Listening, ResponseFormat, SeenRequest, UnknownSession};
 pub use log::WireLog;
 pub use process::{alive, child_server, children_of, descendants_of, kill};
-pub use script::{Rule, Script, Speaks, Step};
+pub use script::{Eras, Rule, Script, Step};
 pub use serve::Scripted;
 
 /// The longest anything in a test may take by the real clock. A hang fails instead of holding up everything.

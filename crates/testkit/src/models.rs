@@ -135,11 +135,11 @@ pub enum Fault {
     /// All calls have the same index.
     SameIndex,
     /// The last word of a stream is left out.
-    NoLastWord,
+    NoDoneEvent,
     /// The answer comes in one piece, whatever was asked for.
     NotStreamed,
     /// The connection is not there any more when it is used again, though nobody was told.
-    GoneAfter,
+    StaleConnection,
     /// The stream stays open when all has been said.
     StayOpen,
 }
@@ -265,7 +265,7 @@ impl FakeModels {
     }
 
     /// How many turns nobody has asked for yet.
-    pub fn left(&self) -> usize {
+    pub fn remaining_turns(&self) -> usize {
         self.state().turns.len()
     }
 

@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use serde_json::{Value, json};
 
-use crate::{Script, Speaks, Step};
+use crate::{Eras, Script, Step};
 
 /// The revision of that era.
 pub(crate) const REVISION: &str = "2026-07-28";
@@ -20,10 +20,10 @@ const UNSUPPORTED_VERSION: i64 = -32022;
 
 /// Whether a message is answered in the way of this era.
 pub(crate) fn is_meant(script: &Script, message: &Value) -> bool {
-    match script.speaks {
-        Speaks::Legacy => false,
-        Speaks::Modern => true,
-        Speaks::Both => {
+    match script.eras {
+        Eras::Legacy => false,
+        Eras::Modern => true,
+        Eras::Both => {
             message["method"] == "server/discover" || message["params"]["_meta"][VERSION].as_str() == Some(REVISION)
         }
     }
@@ -74,7 +74,7 @@ pub(crate) fn answer(script: &Script, message: &Value) -> Option<Value> {
 }
 
 fn supported(script: &Script) -> Vec<&'static str> {
-    if script.speaks == Speaks::Both { vec!["2025-11-25", REVISION] } else { vec![REVISION] }
+    if script.eras == Eras::Both { vec!["2025-11-25", REVISION] } else { vec![REVISION] }
 }
 
 /// An answer with all that results have in this era.
@@ -151,9 +151,9 @@ pub(crate) fn status(script: &Script, request: &Value, answer: &Value) -> u16 {
 
 /// Whether a GET or DELETE comes from a client of this era, which has no use for either.
 pub(crate) fn is_spoken_in(script: &Script, headers: &HeaderMap) -> bool {
-    match script.speaks {
-        Speaks::Legacy => false,
-        Speaks::Modern => true,
-        Speaks::Both => headers.get("mcp-protocol-version").is_some_and(|version| version == REVISION),
+    match script.eras {
+        Eras::Legacy => false,
+        Eras::Modern => true,
+        Eras::Both => headers.get("mcp-protocol-version").is_some_and(|version| version == REVISION),
     }
 }

@@ -57,7 +57,7 @@ pub(crate) async fn step(step: &Step) {
             let _ = std::fs::write(marker, "");
             std::process::exit(*status);
         }
-        Step::Alone(status, file) => {
+        Step::ExitIfRunning(status, file) => {
             let other = std::fs::read_to_string(file).ok().and_then(|pid| pid.parse().ok());
             if other.is_some_and(alive) {
                 std::process::exit(*status);
@@ -74,7 +74,7 @@ pub(crate) async fn step(step: &Step) {
                 tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             }
         }
-        Step::IgnoreEnd => {
+        Step::IgnoreShutdown => {
             IGNORES_END.store(true, Ordering::Relaxed);
             ignore_sigterm();
         }

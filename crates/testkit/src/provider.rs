@@ -1,6 +1,6 @@
 //! An authorization server, and beside it a server that wants its tokens, both at one address of this machine.
 //!
-//! What it says, and what it does wrong, is in [`Manners`], which can change while it runs. [`grants`] knows codes and
+//! What it says, and what it does wrong, is in [`ProviderConfig`], which can change while it runs. [`grants`] knows codes and
 //! tokens, [`guarded`] is the server they are for, [`web`] speaks HTTP.
 
 mod grants;
@@ -34,7 +34,7 @@ pub struct Provider {
 
 /// How it behaves. In all texts `{origin}` stands for where it is.
 #[derive(Clone, Debug)]
-pub struct Manners {
+pub struct ProviderConfig {
     /// What lies at which path.
     pub documents: BTreeMap<String, Document>,
     /// What the server asks for with status 401, if it says so at all.
@@ -42,9 +42,9 @@ pub struct Manners {
     /// What the tools need besides [`SCOPE`].
     pub scopes_of_tools: BTreeMap<String, String>,
     /// Whether what is asked for is granted; else only [`SCOPE`] is.
-    pub grants_all: bool,
+    pub grants_requested_scope: bool,
     /// How long tokens are said to be good, if anything is said.
-    pub says_lifetime: Option<u64>,
+    pub announced_lifetime: Option<u64>,
     /// How long they are.
     pub lifetime: Duration,
     /// Whether each refresh token is good for one use; a second use ends the sign-in.
@@ -52,17 +52,17 @@ pub struct Manners {
     /// How long after it was used one is still taken.
     pub grace: Duration,
     /// What becomes of those who ask for tokens.
-    pub tokens: Trouble,
+    pub tokens: TokenFault,
     /// What clients are given when they register.
-    pub registers: Registers,
+    pub registration: Registration,
     /// The `iss` that people are sent back with.
     pub iss: Option<String>,
     /// The state that they are sent back with, where it is not their own.
     pub state: Option<String>,
     /// Why nobody is let in.
-    pub denies: Option<String>,
+    pub authorize_error: Option<String>,
     /// Whether complaints quote all that was sent.
-    pub quotes: bool,
+    pub errors_quote_request: bool,
 }
 
 /// What lies at a path.
@@ -78,7 +78,7 @@ pub enum Document {
 
 /// What becomes of a request for tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum TokenFault {
     /// It is answered.
     None,
     /// It is answered with this status and content, and nothing is given out.
@@ -93,7 +93,7 @@ pub enum Trouble {
 
 /// What clients are given when they register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Registers {
+pub enum Registration {
     /// An id.
     Public,
     /// An id and a secret, to be shown in the way of this name.
@@ -102,12 +102,12 @@ pub enum Registers {
 
 struct Shared {
     origin: String,
-    manners: Mutex<Manners>,
+    config: Mutex<ProviderConfig>,
     grants: Mutex<Grants>,
     requests: Mutex<Vec<SeenRequest>>,
 }
 
-impl Default for Manners {
+impl Default for ProviderConfig {
     fn default() -> Self {
         let resource = json!({
             "resource": "{origin}/mcp",
@@ -119,22 +119,22 @@ impl Default for Manners {
             documents: documents.map(|(path, value)| (path.to_owned(), Document::Json(value))).into(),
             challenge: Some(format!(r#"Bearer resource_metadata="{{origin}}{RESOURCE}""#)),
             scopes_of_tools: BTreeMap::new(),
-            grants_all: true,
-            says_lifetime: Some(3600),
+            grants_requested_scope: true,
+            announced_lifetime: Some(3600),
             lifetime: Duration::from_secs(3600),
             rotates: true,
             grace: Duration::ZERO,
-            tokens: Trouble::None,
-            registers: Registers::Public,
+            tokens: TokenFault::None,
+            registration: Registration::Public,
             iss: Some("{origin}".to_owned()),
             state: None,
-            denies: None,
-            quotes: false,
+            authorize_error: None,
+            errors_quote_request: false,
         }
     }
 }
 
-impl Manners {
+impl ProviderConfig {
     /// How an authorization server of that name describes itself.
     pub fn issuer(name: &str) -> Value {
         json!({
@@ -176,12 +176,12 @@ impl Provider {
     ///
     /// # Panics
     /// If no port is free.
-    pub async fn start(manners: Manners) -> Self {
+    pub async fn start(config: ProviderConfig) -> Self {
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.expect("a port is free");
         let address = listener.local_addr().expect("it listens");
         let shared = Arc::new(Shared {
             origin: format!("http://{address}"),
-            manners: Mutex::new(manners),
+            config: Mutex::new(config),
             grants: Mutex::default(),
             requests: Mutex::default(),
         });
@@ -206,13 +206,13 @@ impl Provider {
     }
 
     /// Changes how it behaves from now on.
-    pub fn mend(&self, change: impl FnOnce(&mut Manners)) {
-        change(&mut self.shared.manners.lock().unwrap_or_else(PoisonError::into_inner));
+    pub fn update(&self, change: impl FnOnce(&mut ProviderConfig)) {
+        change(&mut self.shared.config.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Makes a client known.
-    pub fn know(&self, id: &str, secret: Option<&str>, method: &str) {
-        self.grants().know(id, secret, method);
+    pub fn add_client(&self, id: &str, secret: Option<&str>, method: &str) {
+        self.grants().add_client(id, secret, method);
     }
 
     /// Forgets all clients.
@@ -251,8 +251,8 @@ impl Provider {
     }
 
     /// How often one came that was used before, and was taken once more.
-    pub fn second_uses(&self) -> usize {
-        self.grants().second_uses
+    pub fn grace_uses(&self) -> usize {
+        self.grants().grace_uses
     }
 
     /// All it gave out or was sent that nobody else may see.
@@ -266,8 +266,8 @@ impl Provider {
 }
 
 impl Shared {
-    fn manners(&self) -> Manners {
-        self.manners.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn config(&self) -> ProviderConfig {
+        self.config.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn grants(&self) -> MutexGuard<'_, Grants> {

@@ -56,7 +56,7 @@ pub(crate) fn message_of(script: &Script, step: &Step, request: &Value, told: &V
             let params = json!({"progressToken": token, "progress": progress, "total": total, "message": message});
             json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
         }
-        Step::TellAnswer => {
+        Step::EchoAnswer => {
             let told = told.get("result").or(told.get("error")).unwrap_or(&Value::Null);
             stamped(text_result(id, &told.to_string()))
         }

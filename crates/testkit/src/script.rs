@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 #[serde(default)]
 pub struct Script {
     /// The eras of the protocol it speaks.
-    pub speaks: Speaks,
+    pub eras: Eras,
     /// The revision it answers with; the one it was asked for if absent.
     pub revision: Option<String>,
     /// Its tools, as they are listed.
@@ -29,7 +29,7 @@ pub struct Script {
 
 /// Which eras of the protocol a server speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Speaks {
+pub enum Eras {
     /// With a handshake; it has not heard of anything else.
     #[default]
     Legacy,
@@ -73,10 +73,10 @@ pub enum Step {
     Notify(String, Value),
     /// Reports progress of the request that is being answered.
     Progress(f64, f64, String),
-    /// Asks the client something and waits; the answer can be used by [`Step::TellAnswer`].
+    /// Asks the client something and waits; the answer can be used by [`Step::EchoAnswer`].
     Ask(String, Value),
     /// Answers with the client's answer as text.
-    TellAnswer,
+    EchoAnswer,
     /// Does nothing for so many milliseconds.
     Wait(u64),
     /// Never goes on.
@@ -96,11 +96,11 @@ pub enum Step {
     /// Ends the process with this status the first time this file is not there, and makes it.
     ExitOnce(i32, String),
     /// Ends the process with this status while another process that has done this with the same file lives.
-    Alone(i32, String),
+    ExitIfRunning(i32, String),
     /// Starts a process that ignores SIGTERM and goes on for long, and writes its id to a file.
     Grandchild(String),
     /// From now on, ignores the end of its input and SIGTERM (only as a child process).
-    IgnoreEnd,
+    IgnoreShutdown,
     /// Answers the HTTP request with exactly this (only over HTTP, as everything below).
     Http {
         /// The status.
@@ -132,12 +132,12 @@ impl Script {
 
     /// The same in the modern era: no handshake, no session, and every request has to say who asks.
     pub fn modern() -> Self {
-        Self { speaks: Speaks::Modern, ..Self::good() }
+        Self { eras: Eras::Modern, ..Self::good() }
     }
 
     /// The same in both eras.
     pub fn dual_era() -> Self {
-        Self { speaks: Speaks::Both, ..Self::good() }
+        Self { eras: Eras::Both, ..Self::good() }
     }
 
     /// With one more tool.

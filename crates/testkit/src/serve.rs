@@ -130,7 +130,7 @@ impl Connection {
                 | Step::Normally
                 | Step::Notify(..)
                 | Step::Progress(..)
-                | Step::TellAnswer => {
+                | Step::EchoAnswer => {
                     if let Some(message) = message_of(script, step, request, &answer) {
                         self.send(&message).await;
                     }
@@ -157,9 +157,9 @@ impl Connection {
                 | Step::StderrFlood(_)
                 | Step::Exit(_)
                 | Step::ExitOnce(..)
-                | Step::Alone(..)
+                | Step::ExitIfRunning(..)
                 | Step::Grandchild(_)
-                | Step::IgnoreEnd => process::step(step).await,
+                | Step::IgnoreShutdown => process::step(step).await,
                 // There is no response here to spoil.
                 Step::Http { .. } | Step::EndStream | Step::Reset | Step::Stall | Step::RawEvent(_) => {}
             }

@@ -43,7 +43,7 @@ fn a_program_that_does_not_await_gets_its_result() {
 async fn a_program_that_is_killed_takes_its_server_along() {
     let folder = tempfile::tempdir().unwrap();
     let (script, ready) = (folder.path().join("script"), folder.path().join("ready"));
-    let steps = [Step::IgnoreEnd, Step::Touch(ready.display().to_string()), Step::Hang];
+    let steps = [Step::IgnoreShutdown, Step::Touch(ready.display().to_string()), Step::Hang];
     std::fs::write(&script, serde_json::to_string(&Script::default().on_call("add", steps)).unwrap()).unwrap();
     let mut program = Command::new(env!("CARGO_BIN_EXE_one-server"));
     program.arg(scripted_server()).arg(&script).stdout(Stdio::null());

@@ -7,7 +7,7 @@ use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::{Harm, Shared, garbage};
+use super::{NetworkFault, Shared, garbage};
 
 /// What has gone through a connection so far. Nothing is lost when the harm changes in the middle.
 pub(super) struct Between {
@@ -46,7 +46,7 @@ impl Between {
 
     async fn forward(&mut self, client: &mut TcpStream, upstream: SocketAddr) -> Result<(), End> {
         let mut harms = self.shared.harms.subscribe();
-        if matches!(harms.borrow().of(self.number), Harm::Refuse) {
+        if matches!(harms.borrow().of(self.number), NetworkFault::Refuse) {
             return Err(End::Reset);
         }
         let Ok(mut server) = TcpStream::connect(upstream).await else { return Err(End::Reset) };
@@ -76,7 +76,7 @@ impl Flow {
     /// From the server to the client.
     async fn tell(
         &mut self,
-        harm: &Harm,
+        harm: &NetworkFault,
         server: &mut (impl AsyncRead + Unpin),
         client: &mut (impl AsyncWrite + Unpin),
         told: impl Fn(usize),
@@ -91,11 +91,11 @@ impl Flow {
             if !self.fill(server).await? {
                 break;
             }
-            if let Harm::Drip(pause) = harm {
+            if let NetworkFault::Drip(pause) = harm {
                 tokio::time::sleep(*pause).await;
             }
             told(self.pass(honest.min(harm.piece()), client).await?);
-            if let Harm::Slice(_) = harm {
+            if let NetworkFault::Slice(_) = harm {
                 tokio::task::yield_now().await;
             }
         }
@@ -106,7 +106,7 @@ impl Flow {
     /// From the client to the server.
     async fn hear(
         &mut self,
-        harm: &Harm,
+        harm: &NetworkFault,
         client: &mut (impl AsyncRead + Unpin),
         server: &mut (impl AsyncWrite + Unpin),
         heard: impl Fn(usize),
@@ -144,19 +144,21 @@ impl Flow {
 }
 
 /// What happens to the client when the honest bytes are used up.
-async fn strike(harm: &Harm, client: &mut (impl AsyncWrite + Unpin)) -> Result<(), End> {
+async fn strike(harm: &NetworkFault, client: &mut (impl AsyncWrite + Unpin)) -> Result<(), End> {
     match harm {
-        Harm::HalfCloseAfter(_) => {
+        NetworkFault::HalfCloseAfter(_) => {
             let _ = client.shutdown().await;
             std::future::pending().await
         }
-        Harm::GarbageAfter(_) => {
+        NetworkFault::GarbageAfter(_) => {
             // Only this side ends here: closing with something unheard would take the garbage back.
             client.write_all(&garbage()).await.map_err(|_| End::Closed)
         }
-        Harm::ResetAfter(_) | Harm::Refuse => Err(End::Reset),
-        Harm::StallAfter(_) | Harm::None | Harm::Slice(_) | Harm::Drip(_) | Harm::ResetAfterHearing(_) => {
-            std::future::pending().await
-        }
+        NetworkFault::ResetAfter(_) | NetworkFault::Refuse => Err(End::Reset),
+        NetworkFault::StallAfter(_)
+        | NetworkFault::None
+        | NetworkFault::Slice(_)
+        | NetworkFault::Drip(_)
+        | NetworkFault::ResetAfterReceiving(_) => std::future::pending().await,
     }
 }

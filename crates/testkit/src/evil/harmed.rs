@@ -8,7 +8,7 @@ use bytes::{Buf as _, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-use super::{Harm, garbage};
+use super::{NetworkFault, garbage};
 
 /// How much is read from the honest stream at a time.
 const PIECE: usize = 8 * 1024;
@@ -16,7 +16,7 @@ const PIECE: usize = 8 * 1024;
 /// The client's end of `stream`, with harm done to what it reads.
 ///
 /// A reset drops `stream`, so that the server notices too.
-pub fn harmed<S>(stream: S, harm: Harm) -> impl AsyncRead + AsyncWrite + Unpin + Send
+pub fn with_fault<S>(stream: S, harm: NetworkFault) -> impl AsyncRead + AsyncWrite + Unpin + Send
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -26,7 +26,7 @@ where
 struct Harmed<S> {
     /// Gone after a reset, and after the last of the garbage.
     stream: Option<S>,
-    harm: Harm,
+    harm: NetworkFault,
     told: usize,
     heard: usize,
     pause: Option<Pin<Box<Sleep>>>,
@@ -51,11 +51,11 @@ impl<S> Harmed<S> {
     /// Waits between pieces, as the harm wants it.
     fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match self.harm {
-            Harm::Drip(pause) => {
+            NetworkFault::Drip(pause) => {
                 let sleep = self.pause.get_or_insert_with(|| Box::pin(tokio::time::sleep(pause)));
                 ready!(sleep.as_mut().poll(context));
             }
-            Harm::Slice(_) if !self.waited => {
+            NetworkFault::Slice(_) if !self.waited => {
                 self.waited = true;
                 context.waker().wake_by_ref();
                 return Poll::Pending;
@@ -68,8 +68,8 @@ impl<S> Harmed<S> {
     /// What reading gives when the honest bytes are used up.
     fn poll_struck(&mut self, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.harm {
-            Harm::StallAfter(_) => Poll::Pending,
-            Harm::GarbageAfter(_) => {
+            NetworkFault::StallAfter(_) => Poll::Pending,
+            NetworkFault::GarbageAfter(_) => {
                 let garbage = self.garbage.get_or_insert_with(|| garbage().into());
                 let piece = garbage.len().min(buffer.remaining());
                 buffer.put_slice(&garbage[..piece]);
@@ -79,7 +79,7 @@ impl<S> Harmed<S> {
                 }
                 Poll::Ready(Ok(()))
             }
-            Harm::HalfCloseAfter(_) => Poll::Ready(Ok(())),
+            NetworkFault::HalfCloseAfter(_) => Poll::Ready(Ok(())),
             _ => self.reset(),
         }
     }

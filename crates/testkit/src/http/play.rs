@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::{Answers, HttpScripted};
+use super::{HttpScripted, ResponseFormat};
 use crate::rules::message_of;
 use crate::{Step, process};
 
@@ -79,7 +79,7 @@ pub(super) async fn play(server: HttpScripted, steps: Vec<Step>, request: Value,
             | Step::Normally
             | Step::Notify(..)
             | Step::Progress(..)
-            | Step::TellAnswer => message_of(server.shared.rules.script(), step, &request, &told).map(Said::Message),
+            | Step::EchoAnswer => message_of(server.shared.rules.script(), step, &request, &told).map(Said::Message),
             Step::Line(line) => Some(Said::Line(fill(line))),
             Step::Bytes(bytes) => Some(Said::Raw(Bytes::copy_from_slice(bytes))),
             Step::RawEvent(text) => Some(Said::Raw(fill(text).into())),
@@ -112,9 +112,9 @@ pub(super) async fn play(server: HttpScripted, steps: Vec<Step>, request: Value,
             | Step::StderrFlood(_)
             | Step::Exit(_)
             | Step::ExitOnce(..)
-            | Step::Alone(..)
+            | Step::ExitIfRunning(..)
             | Step::Grandchild(_)
-            | Step::IgnoreEnd => panic!("a server over HTTP cannot do this: {step:?}"),
+            | Step::IgnoreShutdown => panic!("a server over HTTP cannot do this: {step:?}"),
         };
         if let Some(said) = said {
             let last = matches!(said, Said::HangUp | Said::Reset);
@@ -133,12 +133,12 @@ pub(super) fn decide_the_response(steps: &[Step]) -> bool {
 }
 
 /// Whether these steps are answered with an event stream.
-pub(super) fn need_a_stream(steps: &[Step], answers: Answers) -> bool {
+pub(super) fn need_a_stream(steps: &[Step], answers: ResponseFormat) -> bool {
     let first = steps.iter().find(|step| !matches!(step, Step::Wait(_) | Step::Touch(_)));
     if decide_the_response(steps) || matches!(first, Some(Step::HangUp)) {
         return false;
     }
-    answers == Answers::Sse
+    answers == ResponseFormat::Sse
         || steps.iter().any(|step| {
             matches!(step, Step::Notify(..) | Step::Progress(..) | Step::Ask(..) | Step::EndStream | Step::RawEvent(_))
         })

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 
 use super::play::Said;
-use super::{HttpScripted, Stale};
+use super::{HttpScripted, UnknownSession};
 
 pub(super) type Response = http::Response<UnsyncBoxBody<Bytes, Infallible>>;
 
@@ -70,21 +70,21 @@ pub(super) fn events(stream: EventStream) -> Response {
 }
 
 /// What a request of an unknown session gets.
-pub(super) fn stale(how: &Stale, id: &Value) -> Response {
+pub(super) fn stale(how: &UnknownSession, id: &Value) -> Response {
     let error = |code: i64, message: &str| json!({"code": code, "message": message});
     match how {
-        Stale::NotFound => empty(404),
-        Stale::NotFoundRpc => {
+        UnknownSession::NotFound => empty(404),
+        UnknownSession::NotFoundRpc => {
             json(404, json!({"jsonrpc": "2.0", "id": id, "error": error(-32001, "Session not found")}).to_string())
         }
-        Stale::BadRequestNoId => {
+        UnknownSession::BadRequestNoId => {
             let error = error(-32000, "Bad Request: No valid session ID provided");
             json(400, json!({"jsonrpc": "2.0", "error": error}).to_string())
         }
-        Stale::OkRpc(code, message) => {
+        UnknownSession::OkRpc(code, message) => {
             json(200, json!({"jsonrpc": "2.0", "id": id, "error": error(*code, message)}).to_string())
         }
-        Stale::Custom(status, body) => {
+        UnknownSession::Custom(status, body) => {
             let body = body.replace("{id}", &id.to_string());
             let is_json = serde_json::from_str::<Value>(&body).is_ok();
             let kind = if is_json { "application/json" } else { "text/plain" };

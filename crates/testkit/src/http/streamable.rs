@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::connection::Connection;
 use super::play::need_a_stream;
 use super::response::{self, Framing, Response};
-use super::{Answers, OpenStream, Push, SeenRequest};
-use crate::{Speaks, Step, modern};
+use super::{GetBehavior, OpenStream, ResponseFormat, SeenRequest};
+use crate::{Eras, Step, modern};
 
 const SESSION: &str = "mcp-session-id";
 
@@ -52,14 +52,14 @@ impl Connection {
         let request = json!({"method": "GET"});
         let steps = match self.server.shared.rules.steps(&request) {
             Some(steps) => steps,
-            None if self.server.push == Push::No => return response::not_allowed("POST, DELETE"),
+            None if self.server.push == GetBehavior::NotAllowed => return response::not_allowed("POST, DELETE"),
             None => match self.stale(&seen.headers, &Value::Null, Session::Needed) {
                 Some(stale) => return stale,
                 None => vec![Step::Hang],
             },
         };
         // Hanging up at once is still a stream here, if a short one.
-        if !need_a_stream(&steps, Answers::Sse) && !matches!(steps[..], [Step::HangUp, ..]) {
+        if !need_a_stream(&steps, ResponseFormat::Sse) && !matches!(steps[..], [Step::HangUp, ..]) {
             let (_, said) = self.play(steps, request.clone());
             return self.first_of(said, &request).await;
         }
@@ -113,7 +113,7 @@ impl Connection {
     }
 
     fn has_handshakes(&self) -> bool {
-        self.server.shared.rules.script().speaks != Speaks::Modern
+        self.server.shared.rules.script().eras != Eras::Modern
     }
 
     /// Opens a session with this response, if that is what the request was for.

@@ -29,7 +29,7 @@ pub(super) fn events(turn: &Turn, model: &str) -> Vec<String> {
     events.extend(deltas(turn).into_iter().map(|delta| chunk(of(delta, Value::Null), Value::Null)));
     events.push(chunk(of(json!({}), json!(finish(turn))), Value::Null));
     events.push(chunk(json!([]), usage(turn)));
-    if !turn.has(&Fault::NoLastWord) {
+    if !turn.has(&Fault::NoDoneEvent) {
         events.push("data: [DONE]\n\n".to_owned());
     }
     events

@@ -97,7 +97,7 @@ async fn answer(
     let Some(turn) = models.state().turns.pop_front() else {
         return Ok(whole(400, "{\"error\":{\"message\":\"the script is over\"}}".to_owned()));
     };
-    gone.store(turn.has(&Fault::GoneAfter), Ordering::Relaxed);
+    gone.store(turn.has(&Fault::StaleConnection), Ordering::Relaxed);
     for fault in &turn.faults {
         match fault {
             Fault::Status(status, headers, body) => {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use super::{Manners, Registers, SCOPE};
+use super::{ProviderConfig, Registration, SCOPE};
 
 /// Counts secrets, so that no two are the same, not even of two providers.
 static MADE: AtomicU64 = AtomicU64::new(0);
@@ -28,7 +28,7 @@ pub(super) struct Grants {
     clients_made: u64,
     pub(super) renewals: usize,
     pub(super) reuses: usize,
-    pub(super) second_uses: usize,
+    pub(super) grace_uses: usize,
     pub(super) secrets: Vec<String>,
 }
 
@@ -63,7 +63,7 @@ struct Refresh {
 pub(super) struct Complaint(pub(super) u16, pub(super) &'static str);
 
 impl Grants {
-    pub(super) fn know(&mut self, id: &str, secret: Option<&str>, method: &str) {
+    pub(super) fn add_client(&mut self, id: &str, secret: Option<&str>, method: &str) {
         self.secrets.extend(secret.map(str::to_owned));
         let known = KnownClient { secret: secret.map(str::to_owned), method: method.to_owned() };
         self.clients.insert(id.to_owned(), known);
@@ -82,14 +82,14 @@ impl Grants {
     }
 
     /// Registers a client, or takes one that describes itself at an address.
-    pub(super) fn register(&mut self, wanted: &Value, manners: &Manners) -> Value {
+    pub(super) fn register(&mut self, wanted: &Value, config: &ProviderConfig) -> Value {
         self.clients_made += 1;
         let id = format!("client-{:05}", self.clients_made);
-        let (secret, method) = match manners.registers {
-            Registers::Public => (None, "none"),
-            Registers::Secret(method) => (Some(self.secret("client-secret")), method),
+        let (secret, method) = match config.registration {
+            Registration::Public => (None, "none"),
+            Registration::Secret(method) => (Some(self.secret("client-secret")), method),
         };
-        self.know(&id, secret.as_deref(), method);
+        self.add_client(&id, secret.as_deref(), method);
         let mut registered = json!({
             "client_id": id,
             "redirect_uris": wanted["redirect_uris"],
@@ -103,12 +103,12 @@ impl Grants {
     }
 
     /// A code for a person who is signed in; the reason if they have to see a page about an error instead.
-    pub(super) fn code(&mut self, asked: &Form, manners: &Manners) -> Result<String, &'static str> {
+    pub(super) fn code(&mut self, asked: &Form, config: &ProviderConfig) -> Result<String, &'static str> {
         let get = |name: &str| asked.get(name).cloned().unwrap_or_default();
         let client = get("client_id");
         self.secrets.push(get("state"));
         if client.starts_with("https://") {
-            self.know(&client, None, "none");
+            self.add_client(&client, None, "none");
         }
         if !self.clients.contains_key(&client) {
             return Err("unknown client");
@@ -116,7 +116,7 @@ impl Grants {
         if get("code_challenge_method") != "S256" || get("code_challenge").len() != 43 {
             return Err("no proof");
         }
-        let scope = if manners.grants_all { get("scope") } else { SCOPE.to_owned() };
+        let scope = if config.grants_requested_scope { get("scope") } else { SCOPE.to_owned() };
         let code = self.secret("code");
         let (redirect_uri, challenge, resource) = (get("redirect_uri"), get("code_challenge"), get("resource"));
         self.codes.insert(code.clone(), Code { client, redirect_uri, challenge, resource, scope });
@@ -124,7 +124,12 @@ impl Grants {
     }
 
     /// Tokens for a code or for a refresh token.
-    pub(super) fn tokens(&mut self, form: &Form, proof: Option<&str>, manners: &Manners) -> Result<Value, Complaint> {
+    pub(super) fn tokens(
+        &mut self,
+        form: &Form,
+        proof: Option<&str>,
+        config: &ProviderConfig,
+    ) -> Result<Value, Complaint> {
         let get = |name: &str| form.get(name).cloned().unwrap_or_default();
         let client = self.client(form, proof)?;
         match get("grant_type").as_str() {
@@ -142,14 +147,20 @@ impl Grants {
                 self.ended.push(false);
                 let family = self.ended.len() - 1;
                 Ok(self
-                    .give(Refresh { family, client, scope: code.scope, resource: code.resource, used: None }, manners))
+                    .give(Refresh { family, client, scope: code.scope, resource: code.resource, used: None }, config))
             }
-            "refresh_token" => self.renew(&get("refresh_token"), &client, &get("resource"), manners),
+            "refresh_token" => self.renew(&get("refresh_token"), &client, &get("resource"), config),
             _ => Err(Complaint(400, "unsupported_grant_type")),
         }
     }
 
-    fn renew(&mut self, token: &str, client: &str, resource: &str, manners: &Manners) -> Result<Value, Complaint> {
+    fn renew(
+        &mut self,
+        token: &str,
+        client: &str,
+        resource: &str,
+        config: &ProviderConfig,
+    ) -> Result<Value, Complaint> {
         let now = Instant::now();
         let known = self.refresh.get_mut(token).ok_or(Complaint(400, "invalid_grant"))?;
         if known.client != client || self.ended[known.family] {
@@ -158,28 +169,28 @@ impl Grants {
         if known.resource != resource {
             return Err(Complaint(400, "invalid_target"));
         }
-        if manners.rotates && known.used.is_some_and(|used| now - used >= manners.grace) {
+        if config.rotates && known.used.is_some_and(|used| now - used >= config.grace) {
             self.reuses += 1;
             self.ended[known.family] = true;
             return Err(Complaint(400, "invalid_grant"));
         }
-        self.second_uses += usize::from(manners.rotates && known.used.is_some());
+        self.grace_uses += usize::from(config.rotates && known.used.is_some());
         known.used = known.used.or(Some(now));
         let (family, scope) = (known.family, known.scope.clone());
         self.renewals += 1;
         let (client, resource) = (client.to_owned(), resource.to_owned());
-        Ok(self.give(Refresh { family, client, scope, resource, used: None }, manners))
+        Ok(self.give(Refresh { family, client, scope, resource, used: None }, config))
     }
 
-    fn give(&mut self, refresh: Refresh, manners: &Manners) -> Value {
+    fn give(&mut self, refresh: Refresh, config: &ProviderConfig) -> Value {
         let (token, next) = (self.secret("access"), self.secret("refresh"));
         let (family, scope) = (refresh.family, refresh.scope.clone());
-        let access = Access { family, scope: scope.clone(), until: Instant::now() + manners.lifetime };
+        let access = Access { family, scope: scope.clone(), until: Instant::now() + config.lifetime };
         self.access.insert(token.clone(), access);
         let mut given = json!({"access_token": token, "token_type": "Bearer", "scope": scope});
         given["refresh_token"] = next.clone().into();
         self.refresh.insert(next, refresh);
-        if let Some(seconds) = manners.says_lifetime {
+        if let Some(seconds) = config.announced_lifetime {
             given["expires_in"] = seconds.into();
         }
         given

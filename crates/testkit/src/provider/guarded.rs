@@ -3,22 +3,22 @@
 use serde_json::{Value, json};
 
 use super::web::{Response, json as answer, whole};
-use super::{Manners, SCOPE, Shared};
+use super::{ProviderConfig, SCOPE, Shared};
 use crate::SeenRequest;
 
 /// Answers one request, if its token is good for it.
-pub(super) fn serve(shared: &Shared, manners: &Manners, seen: &SeenRequest) -> Response {
+pub(super) fn serve(shared: &Shared, config: &ProviderConfig, seen: &SeenRequest) -> Response {
     let message: Value = serde_json::from_str(&seen.body).unwrap_or_default();
     let tool = message["params"]["name"].as_str().unwrap_or_default();
     let bearer = seen.headers.get("authorization").and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
     let granted = bearer.and_then(|token| shared.grants().scope(token).map(str::to_owned));
     let Some(granted) = granted else {
-        let challenge = manners.challenge.as_deref().map(|challenge| shared.here(challenge));
+        let challenge = config.challenge.as_deref().map(|challenge| shared.here(challenge));
         let headers: Vec<_> = challenge.iter().map(|challenge| ("www-authenticate", challenge.as_str())).collect();
         return whole(401, &headers, "who are you?".to_owned());
     };
     let has = |scope: &str| granted.split(' ').any(|granted| granted == scope);
-    for scope in [Some(SCOPE), manners.scopes_of_tools.get(tool).map(String::as_str)].into_iter().flatten() {
+    for scope in [Some(SCOPE), config.scopes_of_tools.get(tool).map(String::as_str)].into_iter().flatten() {
         if !has(scope) {
             let challenge = format!(r#"Bearer error="insufficient_scope", scope="{scope}""#);
             return whole(403, &[("www-authenticate", &challenge)], String::new());
@@ -34,7 +34,7 @@ pub(super) fn serve(shared: &Shared, manners: &Manners, seen: &SeenRequest) -> R
             "serverInfo": {"name": "guarded", "version": "1"},
         }),
         "tools/list" => {
-            let mut tools: Vec<&str> = manners.scopes_of_tools.keys().map(String::as_str).collect();
+            let mut tools: Vec<&str> = config.scopes_of_tools.keys().map(String::as_str).collect();
             tools.push("look");
             let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
             json!({"tools": tools.into_iter().map(tool).collect::<Vec<_>>()})

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::grants::{Complaint, Form};
-use super::{Document, Manners, Shared, Trouble, guarded};
+use super::{Document, ProviderConfig, Shared, TokenFault, guarded};
 use crate::SeenRequest;
 
 pub(super) type Response = http::Response<Full<Bytes>>;
@@ -63,8 +63,8 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>, connection: u64
         connection,
     };
     shared.requests.lock().unwrap_or_else(PoisonError::into_inner).push(seen.clone());
-    let manners = shared.manners();
-    if let Some(document) = manners.documents.get(head.uri.path()) {
+    let config = shared.config();
+    if let Some(document) = config.documents.get(head.uri.path()) {
         return Ok(match document {
             Document::Json(object) => whole(200, &[JSON], shared.here(&object.to_string())),
             Document::Redirect(status, to) => whole(*status, &[("location", &shared.here(to))], String::new()),
@@ -72,28 +72,28 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>, connection: u64
         });
     }
     match (seen.method.as_str(), head.uri.path()) {
-        ("GET", "/authorize") => Ok(authorize(&shared, &manners, head.uri.query().unwrap_or_default())),
-        ("POST", "/token") => tokens(&shared, &manners, &seen).await,
+        ("GET", "/authorize") => Ok(authorize(&shared, &config, head.uri.query().unwrap_or_default())),
+        ("POST", "/token") => tokens(&shared, &config, &seen).await,
         ("POST", "/register") => {
             let wanted: Value = serde_json::from_str(&seen.body).unwrap_or_default();
-            Ok(json(201, &shared.grants().register(&wanted, &manners)))
+            Ok(json(201, &shared.grants().register(&wanted, &config)))
         }
         ("POST", "/revoke") => {
             shared.grants().revoke(&form(&seen.body));
             Ok(whole(200, &[], String::new()))
         }
-        (_, path) if path.starts_with("/mcp") => Ok(guarded::serve(&shared, &manners, &seen)),
+        (_, path) if path.starts_with("/mcp") => Ok(guarded::serve(&shared, &config, &seen)),
         _ => Ok(whole(404, &[], "there is nothing here".to_owned())),
     }
 }
 
 /// Lets everybody in who comes, and sends them back.
-fn authorize(shared: &Shared, manners: &Manners, query: &str) -> Response {
+fn authorize(shared: &Shared, config: &ProviderConfig, query: &str) -> Response {
     let asked = form(query);
     let Some(back) = asked.get("redirect_uri") else { return whole(400, &[], "back to where?".to_owned()) };
-    let state = manners.state.as_ref().or(asked.get("state")).cloned().unwrap_or_default();
-    let iss = manners.iss.as_ref().map(|iss| format!("&iss={}", shared.here(iss))).unwrap_or_default();
-    let outcome = match (&manners.denies, shared.grants().code(&asked, manners)) {
+    let state = config.state.as_ref().or(asked.get("state")).cloned().unwrap_or_default();
+    let iss = config.iss.as_ref().map(|iss| format!("&iss={}", shared.here(iss))).unwrap_or_default();
+    let outcome = match (&config.authorize_error, shared.grants().code(&asked, config)) {
         (Some(error), _) => format!("error={error}"),
         (None, Ok(code)) => format!("code={code}"),
         (None, Err(reason)) => return whole(400, &[], reason.to_owned()),
@@ -102,24 +102,24 @@ fn authorize(shared: &Shared, manners: &Manners, query: &str) -> Response {
     whole(303, &[("location", &location)], String::new())
 }
 
-async fn tokens(shared: &Shared, manners: &Manners, seen: &SeenRequest) -> Result<Response, HungUp> {
-    match &manners.tokens {
-        Trouble::Raw(status, content) => return Ok(whole(*status, &[JSON], shared.here(content))),
-        Trouble::Hang => std::future::pending().await,
-        Trouble::None | Trouble::Slow(_) | Trouble::HangUp => {}
+async fn tokens(shared: &Shared, config: &ProviderConfig, seen: &SeenRequest) -> Result<Response, HungUp> {
+    match &config.tokens {
+        TokenFault::Raw(status, content) => return Ok(whole(*status, &[JSON], shared.here(content))),
+        TokenFault::Hang => std::future::pending().await,
+        TokenFault::None | TokenFault::Slow(_) | TokenFault::HangUp => {}
     }
     let proof = seen.headers.get("authorization").and_then(|value| value.to_str().ok());
-    let given = shared.grants().tokens(&form(&seen.body), proof, manners);
-    match manners.tokens {
-        Trouble::Slow(time) => tokio::time::sleep(time).await,
-        Trouble::HangUp => return Err(HungUp),
+    let given = shared.grants().tokens(&form(&seen.body), proof, config);
+    match config.tokens {
+        TokenFault::Slow(time) => tokio::time::sleep(time).await,
+        TokenFault::HangUp => return Err(HungUp),
         _ => {}
     }
     Ok(match given {
         Ok(given) => json(200, &given),
         Err(Complaint(status, error)) => {
             let mut complaint = value!({"error": error});
-            if manners.quotes {
+            if config.errors_quote_request {
                 complaint["error_description"] = format!("{} {}", seen.body, proof.unwrap_or_default()).into();
             }
             json(status, &complaint)

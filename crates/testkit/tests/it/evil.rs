@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
-use wharf_testkit::{EvilPeer, Harm, eventually, harmed, soon};
+use wharf_testkit::{EvilPeer, NetworkFault, eventually, soon, with_fault};
 
 /// What the honest peer says first. After that it says again whatever it hears.
 const HONEST: &[u8; 26] = b"abcdefghijklmnopqrstuvwxyz";
@@ -61,25 +61,27 @@ async fn read(stream: &mut (impl AsyncRead + Unpin)) -> (Vec<u8>, Ended) {
 }
 
 /// Says `again` and reads; the same is expected over TCP and in memory.
-async fn check(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), harm: &Harm) {
+async fn check(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), harm: &NetworkFault) {
     let said = stream.write_all(b"again").await;
     let (bytes, ended) = read(stream).await;
     let honest = [&HONEST[..], b"again"].concat();
     match harm {
-        Harm::None | Harm::Slice(_) | Harm::Drip(_) => assert_eq!((bytes, ended), (honest, Ended::Open), "{harm:?}"),
-        Harm::StallAfter(n) => assert_eq!((bytes, ended), (honest[..*n].to_vec(), Ended::Open)),
-        Harm::HalfCloseAfter(n) => {
+        NetworkFault::None | NetworkFault::Slice(_) | NetworkFault::Drip(_) => {
+            assert_eq!((bytes, ended), (honest, Ended::Open), "{harm:?}")
+        }
+        NetworkFault::StallAfter(n) => assert_eq!((bytes, ended), (honest[..*n].to_vec(), Ended::Open)),
+        NetworkFault::HalfCloseAfter(n) => {
             assert_eq!((bytes, ended), (honest[..*n].to_vec(), Ended::Properly));
             stream.write_all(b"still heard").await.unwrap();
         }
-        Harm::ResetAfter(n) => {
+        NetworkFault::ResetAfter(n) => {
             assert_eq!((bytes, ended), (honest[..*n].to_vec(), Ended::With(ErrorKind::ConnectionReset)));
         }
-        Harm::GarbageAfter(n) => {
+        NetworkFault::GarbageAfter(n) => {
             assert_eq!((&bytes[..*n], bytes.len(), ended), (&honest[..*n], n + GARBAGE, Ended::Properly));
         }
-        Harm::ResetAfterHearing(_) => assert_eq!(ended, Ended::With(ErrorKind::ConnectionReset)),
-        Harm::Refuse => {
+        NetworkFault::ResetAfterReceiving(_) => assert_eq!(ended, Ended::With(ErrorKind::ConnectionReset)),
+        NetworkFault::Refuse => {
             // Whether writing or reading hears of it first is up to the system.
             let refused = said.map_or_else(|error| Ended::With(error.kind()), |()| ended);
             assert_eq!((bytes, refused), (Vec::new(), Ended::With(ErrorKind::ConnectionReset)));
@@ -87,18 +89,18 @@ async fn check(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), harm: &Harm) 
     }
 }
 
-fn every_harm() -> [Harm; 9] {
+fn every_harm() -> [NetworkFault; 9] {
     let pause = Duration::from_millis(1);
     [
-        Harm::None,
-        Harm::Slice(3),
-        Harm::Drip(pause),
-        Harm::StallAfter(7),
-        Harm::HalfCloseAfter(7),
-        Harm::ResetAfter(7),
-        Harm::ResetAfterHearing(5),
-        Harm::GarbageAfter(7),
-        Harm::Refuse,
+        NetworkFault::None,
+        NetworkFault::Slice(3),
+        NetworkFault::Drip(pause),
+        NetworkFault::StallAfter(7),
+        NetworkFault::HalfCloseAfter(7),
+        NetworkFault::ResetAfter(7),
+        NetworkFault::ResetAfterReceiving(5),
+        NetworkFault::GarbageAfter(7),
+        NetworkFault::Refuse,
     ]
 }
 
@@ -107,11 +109,11 @@ async fn every_harm_does_over_tcp_what_it_says() {
     let mut tasks = JoinSet::new();
     let evil = EvilPeer::before(honest(&mut tasks).await).await;
     for harm in every_harm() {
-        evil.harm(0, harm.clone());
+        evil.set_fault(0, harm.clone());
         let mut stream = TcpStream::connect(evil.address()).await.unwrap();
         soon(check(&mut stream, &harm)).await;
-        if let Harm::StallAfter(n) | Harm::ResetAfter(n) | Harm::GarbageAfter(n) = harm {
-            assert_eq!(evil.told(), n);
+        if let NetworkFault::StallAfter(n) | NetworkFault::ResetAfter(n) | NetworkFault::GarbageAfter(n) = harm {
+            assert_eq!(evil.bytes_to_client(), n);
         }
     }
     assert_eq!(evil.connections(), 9);
@@ -128,14 +130,14 @@ async fn harm_is_done_to_the_connection_it_names_even_while_it_is_open() {
         soon(stream.read_exact(&mut first)).await.unwrap();
         streams.push(stream);
     }
-    assert_eq!(evil.told(), HONEST.len());
-    evil.harm(2, Harm::HalfCloseAfter(HONEST.len() + 2));
+    assert_eq!(evil.bytes_to_client(), HONEST.len());
+    evil.set_fault(2, NetworkFault::HalfCloseAfter(HONEST.len() + 2));
     for stream in &mut streams {
         stream.write_all(b"again").await.unwrap();
     }
     assert_eq!(soon(read(&mut streams[1])).await, (b"ag".to_vec(), Ended::Properly));
     assert_eq!(soon(read(&mut streams[0])).await, (b"again".to_vec(), Ended::Open));
-    evil.harm_all(Harm::Refuse);
+    evil.set_fault_for_all(NetworkFault::Refuse);
     assert_eq!(soon(read(&mut streams[0])).await, (Vec::new(), Ended::With(ErrorKind::ConnectionReset)));
 }
 
@@ -145,13 +147,14 @@ async fn every_harm_does_in_memory_what_it_says() {
     for harm in every_harm() {
         let (ours, theirs) = tokio::io::duplex(1024);
         tasks.spawn(speak(theirs));
-        eventually(check(&mut harmed(ours, harm.clone()), &harm)).await;
+        eventually(check(&mut with_fault(ours, harm.clone()), &harm)).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn in_memory_pieces_are_as_small_and_as_late_as_they_should_be() {
-    for (harm, length, took) in [(Harm::Slice(3), 3, 0), (Harm::Drip(Duration::from_secs(100)), 1, 100)] {
+    for (harm, length, took) in [(NetworkFault::Slice(3), 3, 0), (NetworkFault::Drip(Duration::from_secs(100)), 1, 100)]
+    {
         let (ours, mut theirs) = tokio::io::duplex(1024);
         theirs.write_all(HONEST).await.unwrap();
         let (mut stream, mut buffer, start) = (harmed(ours, harm), [0; 1024], Instant::now());

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use serde_json::{Value, json};
-use wharf_testkit::{Answers, HttpScripted, Push, Script, Stale, Step, eventually, soon, until};
+use wharf_testkit::{GetBehavior, HttpScripted, ResponseFormat, Script, Step, UnknownSession, eventually, soon, until};
 
 use crate::wire::{Wire, echo, echoed, event};
 
@@ -37,7 +37,7 @@ async fn a_request_is_answered_with_json_in_the_session_that_initialize_opened()
 #[tokio::test(start_paused = true)]
 async fn a_request_is_answered_with_events_if_the_server_is_of_that_kind() {
     let script = Script::good().on_call("echo", [Step::Wait(60_000), Step::Normally]);
-    let server = HttpScripted::new(script).answering(Answers::Sse).with_event_ids();
+    let server = HttpScripted::new(script).with_response_format(ResponseFormat::Sse).with_event_ids();
     let (ours, theirs) = tokio::io::duplex(1024);
     let mut wire = Wire::over(ours);
     let talk = async {
@@ -53,7 +53,7 @@ async fn a_request_is_answered_with_events_if_the_server_is_of_that_kind() {
 
 #[tokio::test]
 async fn progress_and_questions_travel_in_the_stream_of_the_request_they_belong_to() {
-    let steps = [Step::Progress(1.0, 2.0, "half".into()), Step::Ask("roots/list".into(), json!({})), Step::TellAnswer];
+    let steps = [Step::Progress(1.0, 2.0, "half".into()), Step::Ask("roots/list".into(), json!({})), Step::EchoAnswer];
     let server = HttpScripted::new(Script::good().on_call("echo", steps)).without_sessions();
     let listening = server.listen().await;
     let (mut wire, mut other) = (Wire::to(listening.address()).await, Wire::to(listening.address()).await);
@@ -76,26 +76,26 @@ async fn progress_and_questions_travel_in_the_stream_of_the_request_they_belong_
 async fn a_wiped_server_gives_every_kind_of_stale_answer() {
     let rpc = |code: i64, message: &str| json!({"code": code, "message": message});
     let kinds = [
-        (Stale::NotFound, 404, String::new()),
+        (UnknownSession::NotFound, 404, String::new()),
         (
-            Stale::NotFoundRpc,
+            UnknownSession::NotFoundRpc,
             404,
             json!({"jsonrpc": "2.0", "id": 2, "error": rpc(-32001, "Session not found")}).to_string(),
         ),
         (
-            Stale::BadRequestNoId,
+            UnknownSession::BadRequestNoId,
             400,
             json!({"jsonrpc": "2.0", "error": rpc(-32000, "Bad Request: No valid session ID provided")}).to_string(),
         ),
         (
-            Stale::OkRpc(-1, "who?".into()),
+            UnknownSession::OkRpc(-1, "who?".into()),
             200,
             json!({"jsonrpc": "2.0", "id": 2, "error": rpc(-1, "who?")}).to_string(),
         ),
-        (Stale::Custom(418, "no {id}".into()), 418, "no 2".into()),
+        (UnknownSession::Custom(418, "no {id}".into()), 418, "no 2".into()),
     ];
     for (how, status, body) in kinds {
-        let server = HttpScripted::new(Script::good()).stale(how);
+        let server = HttpScripted::new(Script::good()).on_unknown_session(how);
         let listening = server.listen().await;
         let mut wire = Wire::to(listening.address()).await;
         soon(wire.initialize()).await;
@@ -108,7 +108,7 @@ async fn a_wiped_server_gives_every_kind_of_stale_answer() {
 
 #[tokio::test]
 async fn pushed_messages_arrive_on_the_open_stream_until_the_server_is_wiped() {
-    let server = HttpScripted::new(Script::good()).with_get(Push::Stream);
+    let server = HttpScripted::new(Script::good()).with_get(GetBehavior::Stream);
     let listening = server.listen().await;
     let mut wire = Wire::to(listening.address()).await;
     soon(wire.initialize()).await;
@@ -191,13 +191,14 @@ async fn responses_can_be_cut_off_in_every_way() {
 #[tokio::test(start_paused = true)]
 async fn a_connection_ends_when_its_client_leaves_whatever_is_being_played() {
     for (request, answers) in [
-        ("POST /mcp", Answers::Json),
-        ("POST /mcp", Answers::Sse),
-        ("GET /mcp", Answers::Sse),
-        ("GET /sse", Answers::Sse),
+        ("POST /mcp", ResponseFormat::Json),
+        ("POST /mcp", ResponseFormat::Sse),
+        ("GET /mcp", ResponseFormat::Sse),
+        ("GET /sse", ResponseFormat::Sse),
     ] {
         let script = Script::good().on_call("echo", [Step::Hang]);
-        let server = HttpScripted::new(script).without_sessions().answering(answers).with_get(Push::Stream);
+        let server =
+            HttpScripted::new(script).without_sessions().with_response_format(answers).with_get(GetBehavior::Stream);
         let (ours, theirs) = tokio::io::duplex(1024);
         let (mut wire, seen) = (Wire::over(ours), server.clone());
         let leave = async {

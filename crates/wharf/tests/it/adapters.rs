@@ -147,7 +147,7 @@ async fn converse(adapter: Adapter, stream: bool, fleet: &Fleet) -> (AgentResult
     let given = vec![Message::text(Role::System, "Use tools."), Message::text(Role::User, "What time is it there?")];
     let mut run = Run::new("s", given, Limits::default());
     let result = soon(agent.run(&mut run, std::future::pending())).await.unwrap();
-    assert_eq!((&result.stop, fake.left()), (&RunEnd::Completed, 0), "{adapter:?}, stream: {stream}");
+    assert_eq!((&result.stop, fake.remaining_turns()), (&RunEnd::Completed, 0), "{adapter:?}, stream: {stream}");
     assert_eq!(result.final_response.as_deref(), Some(LAST_WORDS), "{adapter:?}, stream: {stream}");
     (result, fake.bodies())
 }
