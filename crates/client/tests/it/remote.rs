@@ -42,7 +42,7 @@ pub(crate) fn some_harmed_in_memory(
 fn harm_to(stream: DuplexStream, harm: NetworkFault) -> Dialed {
     match harm {
         NetworkFault::None => Dialed::new(stream),
-        harm => Dialed::new(harmed(stream, harm)),
+        harm => Dialed::new(with_fault(stream, harm)),
     }
 }
 

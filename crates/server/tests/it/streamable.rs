@@ -1,4 +1,4 @@
-//! Streamable HTTP.
+//! Servers over Streamable HTTP.
 
 use serde_json::Value;
 use tokio::net::TcpStream;
@@ -7,7 +7,7 @@ use wharf_server::{ListenOptions, RemoteServer};
 use crate::raw::Http;
 use crate::{call, initialize, initialized, remote, said, server_name, soon};
 
-/// Opens a session and gives the header that names it.
+/// Opens a session and returns its `Mcp-Session-Id` header line.
 pub(crate) async fn open(remote: &RemoteServer) -> (Http<TcpStream>, String) {
     let mut http = Http::connect(remote).await;
     let head = http.post("/mcp", &[], &initialize()).await;
@@ -31,7 +31,7 @@ async fn a_tool_is_called_over_streamable_http() {
 }
 
 #[tokio::test]
-async fn a_quiet_stream_carries_comments() {
+async fn an_idle_stream_carries_keep_alive_comments() {
     let keep_alive = std::time::Duration::from_millis(20);
     let remote = remote(ListenOptions { keep_alive, ..ListenOptions::default() }).await;
     let (mut http, session) = open(&remote).await;
@@ -40,8 +40,8 @@ async fn a_quiet_stream_carries_comments() {
 }
 
 #[tokio::test]
-async fn an_answer_comes_as_json_where_it_is_all_there_is() {
-    let remote = remote(ListenOptions { json_answers: true, ..ListenOptions::default() }).await;
+async fn a_sole_response_is_json() {
+    let remote = remote(ListenOptions { json_responses: true, ..ListenOptions::default() }).await;
     let mut http = Http::connect(&remote).await;
     let head = http.post("/mcp", &[], &initialize()).await;
     let session = format!("Mcp-Session-Id: {}", head.header("mcp-session-id").expect("a session"));
@@ -62,7 +62,7 @@ async fn an_answer_comes_as_json_where_it_is_all_there_is() {
 }
 
 #[tokio::test]
-async fn a_forgotten_session_is_not_found_and_a_new_one_is_made() {
+async fn a_forgotten_session_is_not_found_and_a_new_one_can_be_opened() {
     let remote = remote(ListenOptions::default()).await;
     let (mut http, session) = open(&remote).await;
     let mut listening = Http::connect(&remote).await;
@@ -78,8 +78,8 @@ async fn a_forgotten_session_is_not_found_and_a_new_one_is_made() {
 }
 
 #[tokio::test]
-async fn a_call_under_way_ends_when_its_session_is_forgotten() {
-    let remote = remote(ListenOptions { json_answers: true, ..ListenOptions::default() }).await;
+async fn a_pending_call_ends_when_its_session_is_forgotten() {
+    let remote = remote(ListenOptions { json_responses: true, ..ListenOptions::default() }).await;
     let mut http = Http::connect(&remote).await;
     let head = http.post("/mcp", &[], &initialize()).await;
     http.body(&head).await;
@@ -101,7 +101,8 @@ async fn a_call_under_way_ends_when_its_session_is_forgotten() {
 async fn a_session_outlives_the_listener() {
     let first = remote(ListenOptions::default()).await;
     let (_, session) = open(&first).await;
-    let (address, router) = (first.address(), first.router().clone());
+    let address = first.address();
+    let router = first.router().clone();
     soon(first.close()).await;
     let second = RemoteServer::bind(address, router).await.unwrap();
     let mut http = Http::connect(&second).await;
@@ -111,7 +112,7 @@ async fn a_session_outlives_the_listener() {
 
 #[tokio::test]
 async fn a_message_that_is_too_large_is_refused() {
-    let remote = remote(ListenOptions { largest_message: 1024, ..ListenOptions::default() }).await;
+    let remote = remote(ListenOptions { max_message_bytes: 1024, ..ListenOptions::default() }).await;
     let mut http = Http::connect(&remote).await;
     let head = http.post("/mcp", &[], &call(1, "say", &"x".repeat(2048))).await;
     assert_eq!(head.status, 413);
