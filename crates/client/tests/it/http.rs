@@ -89,7 +89,7 @@ async fn every_status_that_is_no_success_ends_its_call_at_once_and_is_shown() {
         ),
         (
             status_with(307, "location", "http://elsewhere.test/"),
-            "it redirects to `http://elsewhere.test/`, which is another origin or no address",
+            "it redirects to `http://elsewhere.test/`, which is another origin or an invalid URL",
             Outcome::NotRun,
         ),
         (status(401, ""), "the server wants authorization (HTTP 401)", Outcome::NotRun),

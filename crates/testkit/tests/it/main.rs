@@ -46,7 +46,7 @@ fn responses(script: &Script, lines: &[&str]) -> (Vec<Value>, Option<i32>, WireL
 #[test]
 fn a_correct_server_pages_its_lists_and_ends_with_its_input() {
     let script = Script { page_size: Some(1), ..Script::good() };
-    let (answers, code, log) = answers(
+    let (answers, code, log) = responses(
         &script,
         &[
             r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#,

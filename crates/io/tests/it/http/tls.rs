@@ -167,7 +167,7 @@ fn an_invalid_certificate_is_an_invalid_setting() {
     let half = b"-----BEGIN CERTIFICATE-----\nMIIB\n".to_vec();
     let wrong = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".to_vec();
     for (content, reason) in
-        [(b"hello".to_vec(), "there is none in the file"), (Vec::new(), "there is none"), (half, ""), (wrong, "")]
+        [(b"hello".to_vec(), "no certificate in the file"), (Vec::new(), "no certificate"), (half, ""), (wrong, "")]
     {
         let settings = HttpSettings { extra_ca: Some(content), ..HttpSettings::default() };
         let InvalidSettings::Certificates(error) = HttpClient::new(settings).unwrap_err() else { panic!() };
