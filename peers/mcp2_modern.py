@@ -75,7 +75,7 @@ def ask(state: str | None = None, **requests: types.InputRequest) -> types.Input
     return types.InputRequiredResult(input_requests=requests or None, request_state=state)
 
 
-def told(answer: Any) -> str:
+def describe(answer: Any) -> str:
     """Describe an input response."""
     match answer:
         case types.ElicitResult(action="accept", content=None):
@@ -112,7 +112,7 @@ def asks_for(capability: dict[str, Any], **requests: types.InputRequest) -> Call
         requires(ctx, **capability)
         if not answers.keys() >= requests.keys():
             return ask(**requests)
-        return text("; ".join(told(answers[key]) for key in requests))
+        return text("; ".join(describe(answers[key]) for key in requests))
 
     return tool
 
@@ -122,9 +122,9 @@ async def ask_twice(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state
     if state is None:
         return ask(AWKWARD + LONG, first=form("The first word?", word="string"))
     if state == AWKWARD + LONG and "first" in answers:
-        return ask(AWKWARD + told(answers["first"]), second=form("The second word?", word="string"))
+        return ask(AWKWARD + describe(answers["first"]), second=form("The second word?", word="string"))
     if state.startswith(AWKWARD) and list(answers) == ["second"]:
-        return text(f"{state.removeprefix(AWKWARD)}, {told(answers['second'])}")
+        return text(f"{state.removeprefix(AWKWARD)}, {describe(answers['second'])}")
     return text("the requestState or the answers came back changed", is_error=True)
 
 
@@ -161,7 +161,7 @@ class Task:
         if self.kind == "task_ask" and "name" not in self.answers:
             request = name_form().model_dump(by_alias=True, mode="json", exclude_none=True)
             return {"status": "input_required", "inputRequests": {"name": request}}
-        said = told(self.answers["name"]) if self.kind == "task_ask" else "finished"
+        said = describe(self.answers["name"]) if self.kind == "task_ask" else "finished"
         result = text(said, is_error=self.arguments.get("is_error", False))
         return {"status": "completed", "result": result.model_dump(by_alias=True, mode="json", exclude_none=True)}
 
@@ -227,8 +227,8 @@ async def cancel_task(ctx: Ctx, params: TaskParams) -> dict[str, Any]:
 # The other tools.
 
 
-def text(words: str, *, is_error: bool = False) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(text=words)], is_error=is_error)
+def text(content: str, *, is_error: bool = False) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(text=content)], is_error=is_error)
 
 
 async def echo(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
@@ -379,14 +379,14 @@ async def get_prompt(
         case "greet", _:
             whom = (params.arguments or {}).get("name", "nobody")
         case "ask", {"name": answer} if params.request_state == AWKWARD:
-            whom = told(answer)
+            whom = describe(answer)
         case "ask", _:
             requires(ctx, **FORM)
             return ask(AWKWARD, name=name_form())
         case name, _:
             raise MCPError(types.INVALID_PARAMS, f"unknown prompt: {name}")
-    words = types.TextContent(text=f"Please greet {whom}.")
-    return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=words)])
+    content = types.TextContent(text=f"Please greet {whom}.")
+    return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])
 
 
 async def list_resources(ctx: Ctx, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
@@ -408,17 +408,17 @@ async def read_resource(
     reads_asked += 1
     match params.uri, params.input_responses:
         case "note://hello", _:
-            words = "Hello from the note."
+            content = "Hello from the note."
         case "note://ask", {"name": answer} if params.request_state == AWKWARD:
-            words = f"Hello {told(answer)}."
+            content = f"Hello {describe(answer)}."
         case "note://ask", _:
             requires(ctx, **FORM)
             return ask(AWKWARD, name=name_form())
         case uri, _ if uri.startswith("echo://"):
-            words = uri.removeprefix("echo://")
+            content = uri.removeprefix("echo://")
         case uri, _:
             raise MCPError(types.INVALID_PARAMS, "Resource not found", {"uri": uri})
-    contents = types.TextResourceContents(uri=params.uri, mime_type="text/plain", text=words)
+    contents = types.TextResourceContents(uri=params.uri, mime_type="text/plain", text=content)
     return types.ReadResourceResult(contents=[contents])
 
 

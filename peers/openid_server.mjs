@@ -41,7 +41,7 @@ const provider = new Provider(origin, {
     resourceIndicators: {
       enabled: true,
       getResourceServerInfo(_context, wanted) {
-        if (wanted !== resource) throw new Error(`there is no resource ${wanted}`);
+        if (wanted !== resource) throw new Error(`unknown resource ${wanted}`);
         return { scope: SCOPES, audience: resource, accessTokenTTL: 3600, accessTokenFormat: 'opaque' };
       },
     },

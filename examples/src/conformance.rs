@@ -155,7 +155,7 @@ impl ServerHandler for ConformanceServer {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        self.changes.tell(&context).await;
+        self.changes.notify(&context).await;
         Ok(())
     }
 

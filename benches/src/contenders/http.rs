@@ -17,7 +17,7 @@ pub(super) async fn wharf(url: &str) -> Wharf {
 }
 
 /// rmcp's default HTTP client pools no connections and allows 16 requests in flight. A default reqwest client pools them,
-/// and here it allows as many requests as there are callers.
+/// and here it allows one request per caller.
 pub(super) async fn rmcp(url: &str, in_flight: usize) -> Rmcp {
     let config = StreamableHttpClientTransportConfig::with_uri(url).max_concurrent_requests(in_flight);
     Rmcp::over(StreamableHttpClientTransport::with_client(reqwest::Client::new(), config)).await

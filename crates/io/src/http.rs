@@ -1,4 +1,4 @@
-//! An HTTP client with pooled connections and time limits, whose errors tell whether a request may have arrived.
+//! An HTTP client with pooled connections and time limits, whose errors show whether a request may have arrived.
 //!
 //! HTTP/1.1 connections have no task: the caller that waits for a response drives its connection, so no task is between
 //! the socket and the caller. HTTP/2 connections are shared and have one task each, which ends with the client.

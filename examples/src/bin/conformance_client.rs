@@ -121,7 +121,7 @@ fn token_provider(url: &str, context: &Context) -> Result<Arc<dyn TokenProvider>
         key,
         grant: grant(context),
         metadata_url: Some(METADATA.to_owned()),
-        visitor: Some(Arc::new(Nobody)),
+        visitor: Some(Arc::new(Unattended)),
         ..OAuthOptions::new(Arc::<MemoryStore>::default())
     };
     Ok(Arc::new(OAuth::new(url, options)?))
@@ -137,9 +137,9 @@ fn grant(context: &Context) -> Grant {
             client: RegisteredClient::public(context.idp_client_id.as_deref().unwrap_or_default()),
             id_token: Secret::new(id_token.as_str()),
         }),
-        (_, _, Some(word)) => {
-            let word = Secret::new(word.as_str());
-            Grant::Workload(AssertionSource::new(move |_| Box::pin(std::future::ready(Ok(word.clone())))))
+        (_, _, Some(assertion)) => {
+            let assertion = Secret::new(assertion.as_str());
+            Grant::Workload(AssertionSource::new(move |_| Box::pin(std::future::ready(Ok(assertion.clone())))))
         }
         _ if scenario.contains("client-credentials") => Grant::Client,
         _ => Grant::Person,
@@ -147,15 +147,15 @@ fn grant(context: &Context) -> Grant {
 }
 
 /// Opens authorization pages that need no interaction.
-struct Nobody;
+struct Unattended;
 
-impl AuthorizationUi for Nobody {
+impl AuthorizationUi for Unattended {
     fn begin<'a>(&'a self, _before: Option<&'a str>) -> BoxFuture<'a, Result<Box<dyn AuthorizationFlow>, String>> {
         Box::pin(std::future::ready(Ok(Box::new(Self) as Box<dyn AuthorizationFlow>)))
     }
 }
 
-impl AuthorizationFlow for Nobody {
+impl AuthorizationFlow for Unattended {
     fn redirect_uri(&self) -> &'static str {
         "http://127.0.0.1:3000/callback"
     }
@@ -184,10 +184,10 @@ async fn use_all(session: &Session, context: &Context) -> Result<(), Box<dyn Err
     let has = session.connect().await?.capabilities.to_value()?;
     tokio::time::sleep(FIRST).await;
     let tools = session.list_tools().await?.items;
-    let wanted = context.tool_calls.iter().map(|call| (call.name.clone(), call.arguments.clone()));
+    let requested = context.tool_calls.iter().map(|call| (call.name.clone(), call.arguments.clone()));
     let calls: Vec<_> = match &context.tool_calls[..] {
         [] => tools.iter().map(|tool| (tool.name.to_string(), arguments(tool, &tools))).collect(),
-        _ => wanted.collect(),
+        _ => requested.collect(),
     };
     for (tool, arguments) in calls {
         // A failed call does not stop the others.

@@ -44,7 +44,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn toolbox() -> Toolbox {
     let schema = json!({"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}});
-    let greet = json!({"name": "greet", "description": "Greets somebody", "inputSchema": schema});
+    let greet = json!({"name": "greet", "description": "Greets a person", "inputSchema": schema});
     Toolbox::new("greeter", "1.0")
         .tool(greet, |call| async move { Ok(Reply::Text(format!("Hello, {}!", call.text("name")?))) })
 }

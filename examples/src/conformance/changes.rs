@@ -37,21 +37,21 @@ impl Changes {
     }
 
     /// Notifies a subscriber of the changes that it subscribed to, until it cancels.
-    pub(super) async fn tell(&self, listener: &SubscriptionContext) {
+    pub(super) async fn notify(&self, listener: &SubscriptionContext) {
         let mut changes = self.all.subscribe();
         loop {
             let change = tokio::select! {
                 () = listener.cancelled() => return,
                 change = changes.recv() => change,
             };
-            let told = match change {
+            let sent = match change {
                 Ok(Change::Tools) => listener.sink().notify_tool_list_changed().await,
                 Ok(Change::Prompts) => listener.sink().notify_prompt_list_changed().await,
                 Err(broadcast::error::RecvError::Lagged(_)) => continue,
                 Err(broadcast::error::RecvError::Closed) => return,
             };
             // Changes that it did not subscribe to are not sent, which is not an error.
-            drop(told);
+            drop(sent);
         }
     }
 }

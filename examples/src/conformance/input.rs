@@ -28,7 +28,7 @@ impl States {
     fn check(&self, state: Option<&str>) -> Result<(), ErrorData> {
         let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         match state {
-            Some(state) if !given.contains(state) => Err(ErrorData::invalid_params("this is no state of mine", None)),
+            Some(state) if !given.contains(state) => Err(ErrorData::invalid_params("unknown requestState", None)),
             _ => Ok(()),
         }
     }
@@ -61,7 +61,7 @@ pub(super) fn respond(
     };
     let checked = states.check(request.request_state.as_deref());
     Some(checked.map(|()| match turn {
-        Turn::Say(said) => plain::text(said).into(),
+        Turn::Say(text) => plain::text(text).into(),
         Turn::Ask(questions) => ask(questions, with_state.then(|| states.give())).into(),
     }))
 }
@@ -88,7 +88,7 @@ fn prompt(text: &str, tokens: u32) -> InputRequest {
     parse(json!({ "method": "sampling/createMessage", "params": params }))
 }
 
-fn said<'a>(answers: &'a InputResponses, key: &str) -> Option<&'a str> {
+fn sampled_text<'a>(answers: &'a InputResponses, key: &str) -> Option<&'a str> {
     answers.get(key)?["content"]["text"].as_str()
 }
 
@@ -108,8 +108,8 @@ fn greet(answers: &InputResponses) -> Turn {
 }
 
 fn capital(answers: &InputResponses) -> Turn {
-    match said(answers, "capital_question") {
-        Some(said) => Turn::Say(said.to_owned()),
+    match sampled_text(answers, "capital_question") {
+        Some(text) => Turn::Say(text.to_owned()),
         None => Turn::Ask(vec![("capital_question", prompt("What is the capital of France?", 100))]),
     }
 }
@@ -130,7 +130,7 @@ fn confirm(answers: &InputResponses) -> Turn {
 
 fn multiple_inputs(answers: &InputResponses) -> Turn {
     let name = filled_in(answers, "user_name", "name").and_then(Value::as_str);
-    match (name, said(answers, "greeting"), listed(answers, "client_roots")) {
+    match (name, sampled_text(answers, "greeting"), listed(answers, "client_roots")) {
         (Some(name), Some(greeting), Some(roots)) => {
             Turn::Say(format!("{greeting}, {name}, who has {} roots", roots.len()))
         }

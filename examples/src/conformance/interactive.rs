@@ -52,9 +52,9 @@ async fn notify(context: &Context, method: &str, params: Value) {
 
 /// Sends log messages. Since 2026-07-28 a client that requests no level gets none.
 async fn logging(context: &Context) -> CallToolResult {
-    let wanted = !is_modern(context) || context.meta.log_level().is_some();
+    let requested = !is_modern(context) || context.meta.log_level().is_some();
     for line in ["Tool execution started", "Tool processing data", "Tool execution completed"] {
-        if wanted {
+        if requested {
             notify(context, "notifications/message", json!({ "level": "info", "data": line })).await;
         }
         tokio::time::sleep(STEP).await;

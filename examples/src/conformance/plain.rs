@@ -28,7 +28,7 @@ pub(super) fn result(tool: &str) -> Option<CallToolResult> {
         "test_embedded_resource" => {
             let uri = "test://embedded-resource";
             let text = "This is an embedded resource content.";
-            content(json!([resource(uri, "text/plain", said)]))
+            content(json!([resource(uri, "text/plain", text)]))
         }
         "test_multiple_content_types" => {
             let text = json!({ "type": "text", "text": "Multiple content types test:" });

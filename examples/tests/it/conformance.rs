@@ -22,8 +22,8 @@ impl Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_conformance_server"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut process = command.spawn().unwrap();
-        let mut said = BufReader::new(process.stdout.take().unwrap()).lines();
-        let url = soon(said.next_line()).await.unwrap().expect("a URL");
+        let mut output = BufReader::new(process.stdout.take().unwrap()).lines();
+        let url = soon(output.next_line()).await.unwrap().expect("a URL");
         Self { process, url }
     }
 

@@ -198,25 +198,25 @@ mod tests {
         Ok(events)
     }
 
-    fn told(text: &str) -> Vec<String> {
+    fn parse(text: &str) -> Vec<String> {
         let events = parse(&mut parser(1000), &[text.as_bytes()]).unwrap();
-        let tell = |event: SseEvent| format!("{}: {:?}", event.kind, String::from_utf8_lossy(&event.data));
-        events.into_iter().map(tell).collect()
+        let format = |event: SseEvent| format!("{}: {:?}", event.kind, String::from_utf8_lossy(&event.data));
+        events.into_iter().map(format).collect()
     }
 
     #[test]
     fn events_are_read_as_the_standard_has_it() {
         assert_eq!(
-            told("data: one\n\ndata:two\r\n\r\ndata:  three\r\r"),
+            parse("data: one\n\ndata:two\r\n\r\ndata:  three\r\r"),
             [r#"message: "one""#, r#"message: "two""#, r#"message: " three""#]
         );
-        assert_eq!(told("\u{feff}event: endpoint\ndata: /m\n\n"), [r#"endpoint: "/m""#]);
+        assert_eq!(parse("\u{feff}event: endpoint\ndata: /m\n\n"), [r#"endpoint: "/m""#]);
         assert_eq!(
-            told("data: a\ndata\ndata: b\nid: 7\n\n: comment\n\ndata: c\n\n"),
+            parse("data: a\ndata\ndata: b\nid: 7\n\n: comment\n\ndata: c\n\n"),
             [r#"message: "a\n\nb""#, r#"message: "c""#]
         );
-        assert_eq!(told("id: 8\nretry: 5\n\ndata: x"), Vec::<String>::new());
-        assert_eq!(told("data: cut"), Vec::<String>::new());
+        assert_eq!(parse("id: 8\nretry: 5\n\ndata: x"), Vec::<String>::new());
+        assert_eq!(parse("data: cut"), Vec::<String>::new());
     }
 
     #[test]

@@ -190,10 +190,10 @@ async fn many_children_start_while_other_threads_work() {
     for number in 0..120 {
         children.spawn(async move {
             let (child, mut pipes) = Child::spawn(&sh(&format!("echo {number}"))).await.unwrap();
-            let said = first_number(&mut pipes).await;
+            let printed = first_number(&mut pipes).await;
             let missing = ChildSpec { command: "/no/such/program".into(), ..sh("") };
             assert!(matches!(Child::spawn(&missing).await, Err(SpawnError::NotFound(_))));
-            (said, child.exited().await) == (number, Exit::Status(0))
+            (printed, child.exited().await) == (number, Exit::Status(0))
         });
     }
     assert!(children.join_all().await.into_iter().all(|good| good));
@@ -215,8 +215,8 @@ async fn a_failed_start_reports_the_reason() {
 #[tokio::test]
 async fn a_watcher_is_notified_of_every_group_that_starts_and_ends() {
     #[derive(Default)]
-    struct Heard(Mutex<Vec<String>>);
-    impl GroupWatcher for Heard {
+    struct Recorder(Mutex<Vec<String>>);
+    impl GroupWatcher for Recorder {
         fn started(&self, group: u32) {
             self.0.lock().unwrap().push(format!("started {group}"));
         }
@@ -224,8 +224,8 @@ async fn a_watcher_is_notified_of_every_group_that_starts_and_ends() {
             self.0.lock().unwrap().push(format!("ended {group}"));
         }
     }
-    let heard = Arc::new(Heard::default());
-    let watcher: Arc<dyn GroupWatcher> = Arc::<Heard>::clone(&heard);
+    let recorder = Arc::new(Recorder::default());
+    let watcher: Arc<dyn GroupWatcher> = Arc::<Recorder>::clone(&recorder);
     let spec = ChildSpec { watcher: Some(watcher), ..sh("cat >/dev/null") };
     let (stopped, pipes) = Child::spawn(&spec).await.unwrap();
     drop(pipes);
@@ -235,7 +235,7 @@ async fn a_watcher_is_notified_of_every_group_that_starts_and_ends() {
     let two = dropped.id();
     drop(dropped);
     let expected = [format!("started {one}"), format!("ended {one}"), format!("started {two}"), format!("ended {two}")];
-    assert_eq!(*heard.0.lock().unwrap(), expected);
+    assert_eq!(*recorder.0.lock().unwrap(), expected);
 }
 
 #[test]

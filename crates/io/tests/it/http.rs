@@ -85,13 +85,13 @@ async fn a_connection_with_an_early_response_is_not_reused() {
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let mut serving = tokio::task::JoinSet::new();
     serving.spawn(async move {
-        let mut kept = Vec::new();
+        let mut streams = Vec::new();
         for answer in ["413 Too Large", "200 OK"] {
             let (mut stream, _) = listener.accept().await.unwrap();
             stream.read_exact(&mut [0; 64]).await.unwrap();
             let answer = format!("HTTP/1.1 {answer}\r\ncontent-length: 2\r\n\r\nno");
             stream.write_all(answer.as_bytes()).await.unwrap();
-            kept.push(stream);
+            streams.push(stream);
         }
         std::future::pending::<()>().await;
     });
@@ -151,25 +151,25 @@ async fn redirects_are_followed_within_the_origin_and_with_the_same_method() {
     let other = Server::start().await;
     let client = client();
     let host = server.address;
-    let told = async |url: String| match post(&client, &url, "four").await {
+    let outcome = async |url: String| match post(&client, &url, "four").await {
         Ok(text) => text,
         Err(error) => error.to_string(),
     };
     for status in [307, 308] {
         let arrived = format!("HTTP/1.1 POST /there at {host}: 4");
-        assert_eq!(told(server.url(&format!("/to/{status}?/there"))).await, arrived);
-        assert_eq!(told(server.url(&format!("/to/{status}?there"))).await, arrived.replace("/there", "/to/there"));
-        assert_eq!(told(server.url(&format!("/to/{status}?{}", server.url("/there")))).await, arrived);
+        assert_eq!(outcome(server.url(&format!("/to/{status}?/there"))).await, arrived);
+        assert_eq!(outcome(server.url(&format!("/to/{status}?there"))).await, arrived.replace("/there", "/to/there"));
+        assert_eq!(outcome(server.url(&format!("/to/{status}?{}", server.url("/there")))).await, arrived);
     }
     let elsewhere = [other.url("/"), format!("https://{host}/"), format!("http://localhost:{}/", host.port())];
     for target in elsewhere {
         let refused = format!("it redirects to `{target}`, which is another origin or an invalid URL");
-        assert_eq!(told(server.url(&format!("/to/307?{target}"))).await, refused);
+        assert_eq!(outcome(server.url(&format!("/to/307?{target}"))).await, refused);
     }
     assert_eq!(other.accepted(), 0);
     // These would change the method to GET, so the caller gets the redirect.
     for status in [301, 302, 303] {
-        assert_eq!(told(server.url(&format!("/to/{status}?/there"))).await, format!("{status} elsewhere"));
+        assert_eq!(outcome(server.url(&format!("/to/{status}?/there"))).await, format!("{status} elsewhere"));
     }
     let followed = get(&client, &server.url("/to/302?/there")).await.unwrap();
     assert_eq!(followed, format!("HTTP/1.1 GET /there at {host}: 0"));

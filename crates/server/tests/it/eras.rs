@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::{call, initialize, initialized, said, server_name, toolbox};
+use crate::{call, initialize, initialized, server_name, text_of, toolbox};
 use handler::Modern;
 use pipe::{KINDS, Kind, Pipe};
 
@@ -60,7 +60,7 @@ async fn a_modern_client_discovers_and_continues() {
         assert_eq!(tool_names(&pipe.ask(&modern(2, "tools/list", json!({}))).await), ["say", "report", "hang"]);
         let request = modern(3, "tools/call", json!({ "name": "say", "arguments": { "text": "hello" } }));
         let answer = pipe.ask(&request).await;
-        assert_eq!((said(&answer), &answer["result"]["resultType"]), ("hello", &json!("complete")), "{kind:?}");
+        assert_eq!((text_of(&answer), &answer["result"]["resultType"]), ("hello", &json!("complete")), "{kind:?}");
     }
 }
 
@@ -85,7 +85,7 @@ async fn a_client_may_use_either_era_after_a_probe() {
         let again = json!({ "jsonrpc": "2.0", "id": 2, "method": "initialize", "params": params });
         assert_eq!(server_name(&pipe.ask(&again).await), "parrot", "{kind:?}");
         pipe.send(&initialized()).await;
-        assert_eq!(said(&pipe.ask(&call(3, "say", "hello")).await), "hello", "{kind:?}");
+        assert_eq!(text_of(&pipe.ask(&call(3, "say", "hello")).await), "hello", "{kind:?}");
     }
 }
 
@@ -151,7 +151,7 @@ async fn progress_arrives_before_the_result_of_a_modern_call() {
             (&json!("notifications/progress"), &json!("p")),
             "{kind:?}"
         );
-        assert_eq!(said(&pipe.receive().await), "done", "{kind:?}");
+        assert_eq!(text_of(&pipe.receive().await), "done", "{kind:?}");
     }
 }
 
@@ -192,12 +192,16 @@ async fn a_subscription_that_the_server_ends_gets_a_response() {
 async fn a_result_requires_input_and_the_retry_provides_it() {
     for kind in KINDS {
         let mut pipe = Pipe::open(kind, Modern::default).await;
-        let asked = pipe.ask(&modern(1, "tools/call", json!({ "name": "ask" }))).await["result"].clone();
-        assert_eq!((&asked["resultType"], &asked["requestState"]), (&json!("input_required"), &json!("asked")));
-        assert_eq!(asked["inputRequests"]["who"]["method"], "elicitation/create");
+        let input_required = pipe.ask(&modern(1, "tools/call", json!({ "name": "ask" }))).await["result"].clone();
+        assert_eq!(
+            (&input_required["resultType"], &input_required["requestState"]),
+            (&json!("input_required"), &json!("asked"))
+        );
+        assert_eq!(input_required["inputRequests"]["who"]["method"], "elicitation/create");
         let responses = json!({ "who": { "action": "accept", "content": { "name": "Ann" } } });
-        let retry = json!({ "name": "ask", "inputResponses": responses, "requestState": asked["requestState"] });
-        assert_eq!(said(&pipe.ask(&modern(2, "tools/call", retry)).await), "Hello, Ann!", "{kind:?}");
+        let retry =
+            json!({ "name": "ask", "inputResponses": responses, "requestState": input_required["requestState"] });
+        assert_eq!(text_of(&pipe.ask(&modern(2, "tools/call", retry)).await), "Hello, Ann!", "{kind:?}");
     }
 }
 

@@ -67,6 +67,6 @@ fn server_name(answer: &Value) -> &str {
     answer["result"]["serverInfo"]["name"].as_str().unwrap_or_default()
 }
 
-fn said(answer: &Value) -> &str {
+fn text_of(answer: &Value) -> &str {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_default()
 }

@@ -4,7 +4,7 @@ use tokio::net::TcpStream;
 use wharf_server::{ListenOptions, RemoteServer};
 
 use crate::raw::Http;
-use crate::{call, initialize, initialized, remote, said, server_name, soon};
+use crate::{call, initialize, initialized, remote, server_name, soon, text_of};
 
 /// Opens a stream and returns the path to post to.
 pub(crate) async fn open(remote: &RemoteServer) -> (Http<TcpStream>, String) {
@@ -32,7 +32,7 @@ async fn a_tool_is_called_over_http_and_sse() {
     }
     let event = stream.event().await.unwrap();
     let data = event.strip_prefix("event: message\ndata: ").expect("a message");
-    assert_eq!(said(&serde_json::from_str(data).unwrap()), "hello");
+    assert_eq!(text_of(&serde_json::from_str(data).unwrap()), "hello");
     soon(remote.close()).await;
 }
 

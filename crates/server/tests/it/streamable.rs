@@ -5,7 +5,7 @@ use tokio::net::TcpStream;
 use wharf_server::{ListenOptions, RemoteServer};
 
 use crate::raw::Http;
-use crate::{call, initialize, initialized, remote, said, server_name, soon};
+use crate::{call, initialize, initialized, remote, server_name, soon, text_of};
 
 /// Opens a session and returns its `Mcp-Session-Id` header line.
 pub(crate) async fn open(remote: &RemoteServer) -> (Http<TcpStream>, String) {
@@ -26,7 +26,7 @@ async fn a_tool_is_called_over_streamable_http() {
     let head = http.post("/mcp", &[&session], &call(2, "say", "hello")).await;
     assert_eq!((head.status, head.header("content-type")), (200, Some("text/event-stream")));
     assert_eq!(head.header("x-accel-buffering"), Some("no"));
-    assert_eq!(said(&http.message().await.unwrap()), "hello");
+    assert_eq!(text_of(&http.message().await.unwrap()), "hello");
     remote.close().await;
 }
 
@@ -53,12 +53,12 @@ async fn a_sole_response_is_json() {
     let head = http.post("/mcp", &[&session], &call(2, "say", "hello")).await;
     assert_eq!(head.header("content-type"), Some("application/json"));
     let answer = http.body(&head).await;
-    assert_eq!(said(&serde_json::from_str::<Value>(&answer).unwrap()), "hello");
+    assert_eq!(text_of(&serde_json::from_str::<Value>(&answer).unwrap()), "hello");
 
     let head = http.post("/mcp", &[&session], &call(3, "report", "")).await;
     assert_eq!(head.header("content-type"), Some("text/event-stream"));
     assert_eq!(http.message().await.unwrap()["method"], "notifications/progress");
-    assert_eq!(said(&http.message().await.unwrap()), "done");
+    assert_eq!(text_of(&http.message().await.unwrap()), "done");
 }
 
 #[tokio::test]
@@ -107,7 +107,7 @@ async fn a_session_outlives_the_listener() {
     let second = RemoteServer::bind(address, router).await.unwrap();
     let mut http = Http::connect(&second).await;
     http.post("/mcp", &[&session], &call(2, "say", "still here")).await;
-    assert_eq!(said(&http.message().await.unwrap()), "still here");
+    assert_eq!(text_of(&http.message().await.unwrap()), "still here");
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use wharf_server::{ListenOptions, RemoteServer};
 
 use crate::raw::Http;
-use crate::{call, initialize, initialized, remote, said, server_name, soon};
+use crate::{call, initialize, initialized, remote, server_name, soon, text_of};
 
 pub(crate) type Socket = WebSocketStream<TcpStream>;
 
@@ -62,7 +62,7 @@ async fn a_tool_is_called_over_a_websocket() {
     assert_eq!(server_name(&receive(&mut socket).await), "parrot");
     send(&mut socket, &initialized()).await;
     send(&mut socket, &call(2, "say", "hello")).await;
-    assert_eq!(said(&receive(&mut socket).await), "hello");
+    assert_eq!(text_of(&receive(&mut socket).await), "hello");
     soon(socket.close(None)).await.unwrap();
     soon(remote.close()).await;
 }

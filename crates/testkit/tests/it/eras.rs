@@ -46,19 +46,19 @@ async fn a_modern_server_needs_no_handshake_and_refuses_one() {
         modern_request(6, "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}})),
         modern_request(7, "tools/call", json!({"name": "add", "arguments": {"a": 1, "b": 2}})),
     ];
-    let told = responses(Script::modern(), &requests).await;
-    assert_eq!(told[0]["error"]["data"], json!({"supported": ["2026-07-28"], "requested": "2025-11-25"}));
-    assert_eq!(told[1]["result"]["supportedVersions"], json!(["2026-07-28"]));
-    assert_eq!(told[1]["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "scripted");
-    let listed = &told[2]["result"];
+    let received = responses(Script::modern(), &requests).await;
+    assert_eq!(received[0]["error"]["data"], json!({"supported": ["2026-07-28"], "requested": "2025-11-25"}));
+    assert_eq!(received[1]["result"]["supportedVersions"], json!(["2026-07-28"]));
+    assert_eq!(received[1]["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "scripted");
+    let listed = &received[2]["result"];
     assert_eq!(
         (&listed["resultType"], &listed["ttlMs"], &listed["cacheScope"]),
         (&json!("complete"), &json!(0), &json!("private"))
     );
-    assert_eq!((&told[3]["error"]["code"], &told[4]["error"]["code"]), (&json!(-32602), &json!(-32601)));
-    assert_eq!(told[5]["method"], "notifications/subscriptions/acknowledged");
-    assert_eq!(told[5]["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 6);
-    assert_eq!(told[6]["result"]["content"][0]["text"], "3");
+    assert_eq!((&received[3]["error"]["code"], &received[4]["error"]["code"]), (&json!(-32602), &json!(-32601)));
+    assert_eq!(received[5]["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(received[5]["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 6);
+    assert_eq!(received[6]["result"]["content"][0]["text"], "3");
 
     let both = responses(Script::dual_era(), &[initialize, requests[1].clone(), requests[3].clone()]).await;
     assert_eq!(both[0]["result"]["protocolVersion"], "2025-11-25");
@@ -71,9 +71,9 @@ async fn a_modern_server_over_http_has_no_sessions_and_checks_headers() {
     let server = HttpScripted::new(Script::modern().on_call("odd", [Step::Error(-32601, "gone".into())]));
     let listening = server.listen().await;
     let mut wire = Wire::to(listening.address()).await;
-    let posted = async |wire: &mut Wire<_>, said: &str, question: Value| {
-        wire.headers = vec![("mcp-protocol-version", "2026-07-28".into()), ("mcp-method", said.into())];
-        wire.send("POST /mcp", &question.to_string()).await;
+    let posted = async |wire: &mut Wire<_>, method: &str, request: Value| {
+        wire.headers = vec![("mcp-protocol-version", "2026-07-28".into()), ("mcp-method", method.into())];
+        wire.send("POST /mcp", &request.to_string()).await;
     };
     posted(&mut wire, "server/discover", modern_request(1, "server/discover", json!({}))).await;
     let (head, body) = soon(wire.response()).await.unwrap();

@@ -47,7 +47,7 @@ pub(crate) struct Report {
     pub(crate) complaints: Vec<String>,
     /// Whether all scored checks passed, except the expected failures in `conformance/`.
     conforms: bool,
-    said: String,
+    summary: String,
 }
 
 impl Report {
@@ -56,7 +56,7 @@ impl Report {
     #[track_caller]
     pub(crate) fn assert_conforms(&self) {
         let complaints = self.complaints.join("\n");
-        assert!(self.conforms, "the suite reports failures:\n{complaints}\n\n{}", self.said);
+        assert!(self.conforms, "the suite reports failures:\n{complaints}\n\n{}", self.summary);
     }
 }
 
@@ -79,15 +79,16 @@ pub(crate) async fn run(subject: &Subject<'_>, revision: &str) -> Report {
         .kill_on_drop(true);
     let ended = tokio::time::timeout(RUN_LIMIT, suite.output()).await;
     let output = ended.expect("the suite timed out").unwrap();
-    let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
+    let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
     // The results contain the output per scenario in more detail; passing scenarios are not shown.
-    let summary = said.rsplit_once("SUMMARY ===").map_or(said.as_str(), |(_, summary)| summary);
-    let said = summary.lines().filter(|line| !line.is_empty() && !line.starts_with('✓')).collect::<Vec<_>>().join("\n");
+    let summary = printed.rsplit_once("SUMMARY ===").map_or(printed.as_str(), |(_, summary)| summary);
+    let summary =
+        summary.lines().filter(|line| !line.is_empty() && !line.starts_with('✓')).collect::<Vec<_>>().join("\n");
 
     let mut found = Vec::new();
     find_results(results.path(), &mut found);
     let complaints = found.iter().flat_map(|folder| complaints(results.path(), folder)).collect();
-    Report { scenarios: found.len(), complaints, conforms: output.status.success(), said }
+    Report { scenarios: found.len(), complaints, conforms: output.status.success(), summary }
 }
 
 /// Collects the result folders of all scenarios; names of scenarios may contain slashes.

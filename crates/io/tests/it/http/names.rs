@@ -19,7 +19,7 @@ use super::{get, short_timeout};
 #[derive(Clone)]
 pub(super) struct Fixed {
     addresses: Arc<Mutex<Vec<IpAddr>>>,
-    asked: Arc<AtomicUsize>,
+    lookups: Arc<AtomicUsize>,
 }
 
 impl Fixed {
@@ -29,7 +29,7 @@ impl Fixed {
 
     /// Resolves to loopback addresses with these last bytes.
     fn at(last: &[u8]) -> Self {
-        let names = Self { addresses: Arc::default(), asked: Arc::default() };
+        let names = Self { addresses: Arc::default(), lookups: Arc::default() };
         names.moves_to(last);
         names
     }
@@ -39,13 +39,13 @@ impl Fixed {
     }
 
     fn lookups(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+        self.lookups.load(Ordering::SeqCst)
     }
 }
 
 impl Resolve for Fixed {
     fn resolve(&self, _name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.lookups.fetch_add(1, Ordering::SeqCst);
         let addresses = self.addresses.lock().unwrap().clone();
         std::future::ready(Ok(addresses)).boxed()
     }

@@ -19,7 +19,7 @@ const WHO: &str = "proxy-authorization: basic dxnlcjpwyxnz";
 /// A proxy. Dropping it closes the port and all connections.
 struct Proxy {
     address: SocketAddr,
-    asked: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
     _accepting: JoinSet<()>,
 }
 
@@ -27,20 +27,21 @@ impl Proxy {
     /// Starts a proxy that responds to HTTP itself and opens tunnels to `server`.
     async fn before(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (address, asked) = (listener.local_addr().unwrap(), Arc::<Mutex<Vec<String>>>::default());
+        let address = listener.local_addr().unwrap();
+        let requests = Arc::<Mutex<Vec<String>>>::default();
         let mut accepting = JoinSet::new();
-        let log = Arc::clone(&asked);
+        let log = Arc::clone(&requests);
         accepting.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 connections.spawn(serve(stream, server, Arc::clone(&log)));
             }
         });
-        Self { address, asked, _accepting: accepting }
+        Self { address, requests, _accepting: accepting }
     }
 
     fn requests(&self) -> Vec<String> {
-        std::mem::take(&mut self.asked.lock().unwrap())
+        std::mem::take(&mut self.requests.lock().unwrap())
     }
 
     fn url(&self) -> String {

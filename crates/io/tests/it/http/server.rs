@@ -49,7 +49,8 @@ impl Server {
 
     async fn listen(address: SocketAddr, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
-        let (address, shared) = (listener.local_addr().unwrap(), Arc::<Shared>::default());
+        let address = listener.local_addr().unwrap();
+        let shared = Arc::<Shared>::default();
         let mut accepting = JoinSet::new();
         let ours = Arc::clone(&shared);
         accepting.spawn(async move {
@@ -60,7 +61,7 @@ impl Server {
                     let Some(tls) = tls else { return serve(stream).await };
                     // A client that does not trust the certificate disconnects.
                     let Ok(stream) = tls.accept(stream).await else { return };
-                    let name = stream.get_ref().1.server_name().unwrap_or("nobody").to_owned();
+                    let name = stream.get_ref().1.server_name().unwrap_or("none").to_owned();
                     shared.names.lock().unwrap().push(name);
                     serve(stream).await;
                 });
@@ -70,7 +71,8 @@ impl Server {
     }
 
     pub(super) fn on_socket(path: &std::path::Path) -> Self {
-        let (listener, shared) = (UnixListener::bind(path).unwrap(), Arc::<Shared>::default());
+        let listener = UnixListener::bind(path).unwrap();
+        let shared = Arc::<Shared>::default();
         let mut accepting = JoinSet::new();
         let ours = Arc::clone(&shared);
         accepting.spawn(async move {

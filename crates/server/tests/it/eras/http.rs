@@ -11,7 +11,7 @@ use wharf_server::{ListenOptions, RemoteServer, Reply, Router, Toolbox};
 use super::handler::Modern;
 use super::{CAPABILITIES, SUBSCRIPTION, VERSION, discover, modern, tool_names};
 use crate::raw::{Head, Http};
-use crate::{initialize, remote, said, soon, streamable, toolbox};
+use crate::{initialize, remote, soon, streamable, text_of, toolbox};
 
 /// Returns the headers that a modern client must send with a request.
 fn headers(request: &Value) -> Vec<String> {
@@ -54,11 +54,11 @@ async fn one_address_serves_requests_of_both_eras() {
     let versions = http.message().await.unwrap()["result"]["supportedVersions"].clone();
     assert!(versions.as_array().unwrap().contains(&json!("2026-07-28")), "{versions}");
     assert_eq!(tool_names(&ask(&remote, &modern(2, "tools/list", json!({}))).await).len(), 3);
-    assert_eq!(said(&ask(&remote, &tool_call(3, "say")).await), "hello");
+    assert_eq!(text_of(&ask(&remote, &tool_call(3, "say")).await), "hello");
 
     let mut http = Http::connect(&remote).await;
     http.post("/mcp", &[&session], &crate::call(2, "say", "still here")).await;
-    assert_eq!(said(&http.message().await.unwrap()), "still here");
+    assert_eq!(text_of(&http.message().await.unwrap()), "still here");
 }
 
 #[tokio::test]
@@ -129,14 +129,14 @@ async fn a_sole_response_is_json() {
     let mut http = Http::connect(&remote).await;
     let head = post(&mut http, &tool_call(1, "say")).await;
     assert_eq!(head.header("content-type"), Some("application/json"));
-    assert_eq!(said(&serde_json::from_str(&http.body(&head).await).unwrap()), "hello");
+    assert_eq!(text_of(&serde_json::from_str(&http.body(&head).await).unwrap()), "hello");
 
     let mut report = tool_call(2, "report");
     report["params"]["_meta"]["progressToken"] = "p".into();
     let head = post(&mut http, &report).await;
     assert_eq!(head.header("content-type"), Some("text/event-stream"));
     assert_eq!(http.message().await.unwrap()["method"], "notifications/progress");
-    assert_eq!(said(&http.message().await.unwrap()), "done");
+    assert_eq!(text_of(&http.message().await.unwrap()), "done");
 }
 
 /// Creates a server whose tool returns when notified.
@@ -163,7 +163,7 @@ async fn a_long_call_carries_keep_alive_comments() {
         assert_eq!((head.status, head.header("content-type")), (200, Some("text/event-stream")));
         assert_eq!(http.event().await.unwrap(), ": keep-alive");
         answer.notify_one();
-        assert_eq!(said(&http.message().await.unwrap()), "thought", "{json_responses}");
+        assert_eq!(text_of(&http.message().await.unwrap()), "thought", "{json_responses}");
         assert_eq!(http.event().await, None);
     }
 }
@@ -289,7 +289,7 @@ async fn a_client_may_be_idle_for_any_time_after_its_first_message() {
         connections.spawn(async move { router.serve_connection(theirs).await });
         Http::over(ours)
     };
-    for (first, kept) in [(Some(discover(1)), true), (Some(initialize()), true), (None, false)] {
+    for (first, connected) in [(Some(discover(1)), true), (Some(initialize()), true), (None, false)] {
         let mut events = connect();
         events.send("GET /sse", &[], "").await;
         let endpoint = events.event().await.unwrap();
@@ -301,6 +301,6 @@ async fn a_client_may_be_idle_for_any_time_after_its_first_message() {
         tokio::time::sleep(Duration::from_secs(3600)).await;
         connect().post(path, &[], &modern(2, "tools/list", json!({}))).await;
         let answer = events.message().await;
-        assert_eq!(answer.is_some(), kept, "{first:?}");
+        assert_eq!(answer.is_some(), connected, "{first:?}");
     }
 }
