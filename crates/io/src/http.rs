@@ -181,7 +181,8 @@ pub(crate) fn relative(base: &Uri, reference: &str) -> Option<Uri> {
     {
         return Some(whole);
     }
-    let (scheme, authority) = (base.scheme_str()?, base.authority()?);
+    let scheme = base.scheme_str()?;
+    let authority = base.authority()?;
     let path = match reference.chars().next() {
         None => base.path_and_query()?.to_string(),
         Some('/') if reference.starts_with("//") => return format!("{scheme}:{reference}").parse().ok(),

@@ -52,7 +52,8 @@ pub(super) fn start(launch: &Launch) -> io::Result<Pid> {
     });
     let environment = variables.collect::<io::Result<Vec<_>>>()?;
     let cwd = launch.cwd.as_ref().map(|cwd| text(cwd.as_os_str())).transpose()?;
-    let (arguments, environment) = (null_terminated(&arguments), null_terminated(&environment));
+    let arguments = null_terminated(&arguments);
+    let environment = null_terminated(&environment);
     let data = ChildData {
         program: program.as_ptr(),
         arguments: arguments.as_ptr(),
@@ -107,7 +108,8 @@ fn null_terminated(texts: &[CString]) -> Vec<*const c_char> {
 unsafe fn block_signals() -> libc::sigset_t {
     // SAFETY: both sets are ours, and the second is written before it is read.
     unsafe {
-        let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+        let mut all = MaybeUninit::uninit();
+        let mut before = MaybeUninit::uninit();
         libc::sigfillset(all.as_mut_ptr());
         libc::sigemptyset(before.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn parser(longest: usize) -> Parser {
+    fn parser(max_bytes: usize) -> Parser {
         Parser { max_bytes, first: true, ..Parser::default() }
     }
 
@@ -198,7 +198,7 @@ mod tests {
         Ok(events)
     }
 
-    fn parse(text: &str) -> Vec<String> {
+    fn formatted(text: &str) -> Vec<String> {
         let events = parse(&mut parser(1000), &[text.as_bytes()]).unwrap();
         let format = |event: SseEvent| format!("{}: {:?}", event.kind, String::from_utf8_lossy(&event.data));
         events.into_iter().map(format).collect()
@@ -207,16 +207,16 @@ mod tests {
     #[test]
     fn events_are_read_as_the_standard_has_it() {
         assert_eq!(
-            parse("data: one\n\ndata:two\r\n\r\ndata:  three\r\r"),
+            formatted("data: one\n\ndata:two\r\n\r\ndata:  three\r\r"),
             [r#"message: "one""#, r#"message: "two""#, r#"message: " three""#]
         );
-        assert_eq!(parse("\u{feff}event: endpoint\ndata: /m\n\n"), [r#"endpoint: "/m""#]);
+        assert_eq!(formatted("\u{feff}event: endpoint\ndata: /m\n\n"), [r#"endpoint: "/m""#]);
         assert_eq!(
-            parse("data: a\ndata\ndata: b\nid: 7\n\n: comment\n\ndata: c\n\n"),
+            formatted("data: a\ndata\ndata: b\nid: 7\n\n: comment\n\ndata: c\n\n"),
             [r#"message: "a\n\nb""#, r#"message: "c""#]
         );
-        assert_eq!(parse("id: 8\nretry: 5\n\ndata: x"), Vec::<String>::new());
-        assert_eq!(parse("data: cut"), Vec::<String>::new());
+        assert_eq!(formatted("id: 8\nretry: 5\n\ndata: x"), Vec::<String>::new());
+        assert_eq!(formatted("data: cut"), Vec::<String>::new());
     }
 
     #[test]

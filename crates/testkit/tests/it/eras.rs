@@ -21,8 +21,8 @@ async fn responses(script: Script, requests: &[Value]) -> Vec<Value> {
     let mut lines = BufReader::new(reader).lines();
     let talk = async {
         let mut answers = Vec::new();
-        for question in requests {
-            writer.write_all(format!("{question}\n").as_bytes()).await.unwrap();
+        for request in requests {
+            writer.write_all(format!("{request}\n").as_bytes()).await.unwrap();
             let line = lines.next_line().await.unwrap().unwrap();
             answers.push(serde_json::from_str(&line).unwrap());
         }

@@ -68,7 +68,7 @@ async fn check(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), fault: &Netwo
     let unmodified = [&GREETING[..], b"again"].concat();
     match fault {
         NetworkFault::None | NetworkFault::Slice(_) | NetworkFault::Drip(_) => {
-            assert_eq!((bytes, ended), (unmodified, Ended::Open), "{fault:?}")
+            assert_eq!((bytes, ended), (unmodified, Ended::Open), "{fault:?}");
         }
         NetworkFault::StallAfter(n) => assert_eq!((bytes, ended), (unmodified[..*n].to_vec(), Ended::Open)),
         NetworkFault::HalfCloseAfter(n) => {

@@ -148,7 +148,9 @@ async fn respond(request: Request<Incoming>) -> Answer {
         let chunks = futures_util::stream::iter((0..length / 100).map(move |_| chunk()));
         return Response::new(StreamBody::new(chunks).boxed());
     }
-    if let Some(query) = head.uri.query().filter(|_| path.starts_with("/to/")) {
+    if path.starts_with("/to/")
+        && let Some(query) = head.uri.query()
+    {
         let status: u16 = path[4..].parse().unwrap();
         return Response::builder().status(status).header("location", query).body(full("elsewhere")).unwrap();
     }

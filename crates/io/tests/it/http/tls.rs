@@ -68,8 +68,8 @@ async fn the_server_chooses_the_protocol_and_requests_share_a_connection() {
     for (protocols, expected) in
         [(&["h2", "http/1.1"][..], "HTTP/2.0"), (&["h2"], "HTTP/2.0"), (&["http/1.1"], "HTTP/1.1"), (&[], "HTTP/1.1")]
     {
-        let (server, client) =
-            (authority.server("name.test", protocols).await, HttpClient::new(trusting(&authority)).unwrap());
+        let server = authority.server("name.test", protocols).await;
+        let client = HttpClient::new(trusting(&authority)).unwrap();
         let answer = format!("{expected} POST /p at name.test:{}: 4", server.address.port());
         for _ in 0..20 {
             assert_eq!(post(&client, &url(&server), "four").await.unwrap(), answer);
@@ -81,8 +81,8 @@ async fn the_server_chooses_the_protocol_and_requests_share_a_connection() {
 #[tokio::test]
 async fn concurrent_requests_share_an_http2_connection() {
     let authority = Authority::new();
-    let (server, client) =
-        (authority.server("name.test", &["h2"]).await, HttpClient::new(trusting(&authority)).unwrap());
+    let server = authority.server("name.test", &["h2"]).await;
+    let client = HttpClient::new(trusting(&authority)).unwrap();
     get(&client, &url(&server)).await.unwrap();
     let url = url(&server);
     for answer in futures_util::future::join_all((0..40).map(|_| post(&client, &url, "four"))).await {

@@ -205,7 +205,7 @@ impl ServerHandler for Peer {
     ) -> Result<ReadResourceResponse, ErrorData> {
         self.0.read_count.fetch_add(1, Ordering::Relaxed);
         let round = Round::new(request.input_responses, request.request_state);
-        let content = match (&*request.uri, request.uri.strip_prefix("echo://")) {
+        let body = match (&*request.uri, request.uri.strip_prefix("echo://")) {
             ("note://hello", _) => "Hello from the note.".to_owned(),
             ("note://ask", _) => match round.answer_with_state("name") {
                 Some(name) => format!("Hello {name}."),
@@ -214,7 +214,7 @@ impl ServerHandler for Peer {
             (_, Some(text)) => text.to_owned(),
             (uri, None) => return Err(ErrorData::resource_not_found("Resource not found", Some(json!({"uri": uri})))),
         };
-        let contents = ResourceContents::text(content, request.uri).with_mime_type("text/plain");
+        let contents = ResourceContents::text(body, request.uri).with_mime_type("text/plain");
         let read = ReadResourceResult::new(vec![contents]);
         Ok(read.with_ttl_ms(FRESH_MS).with_cache_scope(CacheScope::Private).into())
     }
