@@ -1,13 +1,13 @@
-"""A server on the mcp 2.x SDK with all that the 2026-07-28 revision added.
+"""A server on the mcp 2.x SDK with all features of the 2026-07-28 revision.
 
-It speaks stdio, or with `http PORT` Streamable HTTP at /mcp. Its tools, prompts and
-resources are the ones of the testkit's `rmcp-server`, so that one test can run
-against both SDKs and show where they answer differently.
+It serves stdio, or with `http PORT` Streamable HTTP at /mcp. It has the tools, prompts
+and resources of the testkit's `rmcp-server`, so that one test can run against both
+SDKs and show their differences.
 
 It is built on the SDK's low-level server, because the high-level one encrypts every
-requestState (so none could be awkward) and refuses to offer a tool with a wrong
-x-mcp-header. The SDK knows nothing of the tasks extension but lets a server answer
-any method and return any resultType, which is how an extension is meant to be added.
+requestState (so none could be awkward) and rejects tools with an invalid x-mcp-header.
+The SDK does not implement the tasks extension, but a server can handle any method and
+return any resultType, which is how extensions are meant to be added.
 """
 
 import json
@@ -32,7 +32,7 @@ TASKS = "io.modelcontextprotocol/tasks"
 POLL_MS = 50
 TTL_MS = 60_000
 
-# What a client that takes the state apart, or writes it down in its own way, would change.
+# State that a client would change if it parsed or re-encoded it.
 AWKWARD = (
     "{\"q\": 'a\\\\b', \"tab\": \"\t\", \"nul\": \"\\u0000\"} \\ / \r\n "
     "\u00e9 e\u0301 \U0001f6a2 \u2028 </script> =?base64?eA==?= "
@@ -44,7 +44,7 @@ Answer = types.CallToolResult | types.InputRequiredResult | dict[str, Any]
 Answers = dict[str, Any]
 
 
-# Asking the client: a result that needs input, and what the client makes of it.
+# Results that require input from the client, and the client's input responses.
 
 
 def form(message: str, **properties: str) -> types.ElicitRequest:
@@ -75,8 +75,8 @@ def ask(state: str | None = None, **requests: types.InputRequest) -> types.Input
     return types.InputRequiredResult(input_requests=requests or None, request_state=state)
 
 
-def told(answer: Any) -> str:
-    """What the client answered, in words."""
+def describe(answer: Any) -> str:
+    """Describe an input response."""
     match answer:
         case types.ElicitResult(action="accept", content=None):
             return "accepted"
@@ -93,10 +93,10 @@ def told(answer: Any) -> str:
 
 
 def requires(ctx: Ctx, **needed: Any) -> None:
-    """A server must not ask for what the client did not say it can do."""
+    """Fail if the client did not declare the capability for an input."""
     needed_capabilities = types.ClientCapabilities(**needed)
     fulfilled = ctx.session.check_client_capability(needed_capabilities)
-    # The SDK looks no deeper than elicitation. No mode at all means forms, as it did before there were modes.
+    # The SDK only checks elicitation as a whole. Without modes it means forms, as before modes existed.
     if fulfilled and (modes := needed_capabilities.elicitation) is not None:
         has = ctx.session.client_capabilities.elicitation
         fulfilled = has.url is not None if modes.url is not None else has.form is not None or has.url is None
@@ -106,13 +106,13 @@ def requires(ctx: Ctx, **needed: Any) -> None:
 
 
 def asks_for(capability: dict[str, Any], **requests: types.InputRequest) -> Callable[..., Awaitable[Answer]]:
-    """A tool that asks once and tells the answers, in the order of its questions."""
+    """Create a tool that requires inputs in one round and returns them as text, in order."""
 
     async def tool(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
         requires(ctx, **capability)
         if not answers.keys() >= requests.keys():
             return ask(**requests)
-        return text("; ".join(told(answers[key]) for key in requests))
+        return text("; ".join(describe(answers[key]) for key in requests))
 
     return tool
 
@@ -122,14 +122,14 @@ async def ask_twice(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state
     if state is None:
         return ask(AWKWARD + LONG, first=form("The first word?", word="string"))
     if state == AWKWARD + LONG and "first" in answers:
-        return ask(AWKWARD + told(answers["first"]), second=form("The second word?", word="string"))
+        return ask(AWKWARD + describe(answers["first"]), second=form("The second word?", word="string"))
     if state.startswith(AWKWARD) and list(answers) == ["second"]:
-        return text(f"{state.removeprefix(AWKWARD)}, {told(answers['second'])}")
+        return text(f"{state.removeprefix(AWKWARD)}, {describe(answers['second'])}")
     return text("the requestState or the answers came back changed", is_error=True)
 
 
 async def ask_again(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
-    """Nothing is asked: the client is only to come again, which is how a server sheds load."""
+    """Require a retry without input, which is how a server sheds load."""
     return text("came back") if state == "come back" else ask("come back")
 
 
@@ -138,7 +138,7 @@ async def ask_forever(ctx: Ctx, arguments: dict[str, Any], answers: Answers, sta
     return ask(str(int(state or 0) + 1), name=name_form())
 
 
-# Tasks. Nothing runs: a task is what the clock and the answers so far make of it.
+# Tasks. Nothing runs: the state of a task follows from the clock and the responses so far.
 
 
 class Task:
@@ -161,7 +161,7 @@ class Task:
         if self.kind == "task_ask" and "name" not in self.answers:
             request = name_form().model_dump(by_alias=True, mode="json", exclude_none=True)
             return {"status": "input_required", "inputRequests": {"name": request}}
-        said = told(self.answers["name"]) if self.kind == "task_ask" else "finished"
+        said = describe(self.answers["name"]) if self.kind == "task_ask" else "finished"
         result = text(said, is_error=self.arguments.get("is_error", False))
         return {"status": "completed", "result": result.model_dump(by_alias=True, mode="json", exclude_none=True)}
 
@@ -219,7 +219,7 @@ async def cancel_task(ctx: Ctx, params: TaskParams) -> dict[str, Any]:
     task = known(ctx, params)
     if task.state()["status"] in ("working", "input_required"):
         task.cancelled = True
-        # The caller is gone, so nobody else would hear of it.
+        # The caller is gone, so only stderr can show it.
         print(f"{task.kind} was cancelled", file=sys.stderr, flush=True)
     return {}
 
@@ -227,8 +227,8 @@ async def cancel_task(ctx: Ctx, params: TaskParams) -> dict[str, Any]:
 # The other tools.
 
 
-def text(words: str, *, is_error: bool = False) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(text=words)], is_error=is_error)
+def text(content: str, *, is_error: bool = False) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(text=content)], is_error=is_error)
 
 
 async def echo(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
@@ -260,13 +260,13 @@ async def hang_up(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: 
 
 
 async def headers(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
-    """The headers made of arguments as they came, or nothing over stdio."""
+    """Return the headers that repeat arguments; empty over stdio."""
     came = ctx.request.headers.items() if ctx.request is not None else ()
     return text(json.dumps({name: value for name, value in sorted(came) if name.startswith("mcp-param-")}))
 
 
 async def meta(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str | None) -> Answer:
-    """What came in _meta. The SDK lets only those lines of the log through that the client asked for."""
+    """Return the received _meta. The SDK only sends log messages at the requested level."""
     for level in ("debug", "info", "error"):
         await ctx.session.send_log_message(level, f"a line of {level}", "peer", ctx.request_id)
     return text(json.dumps((ctx.params or {}).get("_meta"), sort_keys=True))
@@ -279,13 +279,13 @@ async def slow(ctx: Ctx, arguments: dict[str, Any], answers: Answers, state: str
             await anyio.sleep(arguments["delay_ms"] / 1000)
             await ctx.session.report_progress(step, steps, f"step {step} of {steps}")
     except anyio.get_cancelled_exc_class():
-        # The reply cannot show that the work itself stopped, so stderr does.
+        # The response cannot show that the work stopped, so stderr does.
         print("slow was cancelled", file=sys.stderr, flush=True)
         raise
     return text(f"finished {steps} steps")
 
 
-# What there is.
+# The lists of tools, prompts and resources.
 
 
 def tool_of(name: str, properties: dict[str, Any], required: list[str]) -> types.Tool:
@@ -379,14 +379,14 @@ async def get_prompt(
         case "greet", _:
             whom = (params.arguments or {}).get("name", "nobody")
         case "ask", {"name": answer} if params.request_state == AWKWARD:
-            whom = told(answer)
+            whom = describe(answer)
         case "ask", _:
             requires(ctx, **FORM)
             return ask(AWKWARD, name=name_form())
         case name, _:
             raise MCPError(types.INVALID_PARAMS, f"unknown prompt: {name}")
-    words = types.TextContent(text=f"Please greet {whom}.")
-    return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=words)])
+    content = types.TextContent(text=f"Please greet {whom}.")
+    return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])
 
 
 async def list_resources(ctx: Ctx, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
@@ -408,17 +408,17 @@ async def read_resource(
     reads_asked += 1
     match params.uri, params.input_responses:
         case "note://hello", _:
-            words = "Hello from the note."
+            content = "Hello from the note."
         case "note://ask", {"name": answer} if params.request_state == AWKWARD:
-            words = f"Hello {told(answer)}."
+            content = f"Hello {describe(answer)}."
         case "note://ask", _:
             requires(ctx, **FORM)
             return ask(AWKWARD, name=name_form())
         case uri, _ if uri.startswith("echo://"):
-            words = uri.removeprefix("echo://")
+            content = uri.removeprefix("echo://")
         case uri, _:
             raise MCPError(types.INVALID_PARAMS, "Resource not found", {"uri": uri})
-    contents = types.TextResourceContents(uri=params.uri, mime_type="text/plain", text=words)
+    contents = types.TextResourceContents(uri=params.uri, mime_type="text/plain", text=content)
     return types.ReadResourceResult(contents=[contents])
 
 
@@ -436,7 +436,7 @@ server = Server(
         "resources/templates/list": CacheHint(0, "private"),
         "resources/read": CacheHint(60_000, "private"),
     },
-    # Otherwise the SDK asks for the list itself to check headers, which `list_count` would count.
+    # Otherwise the SDK requests the list itself to check headers, which `list_count` would count.
     get_tool_input_schema=lambda name: TOOLS[name][0].input_schema if name in TOOLS else None,
     on_list_tools=list_tools,
     on_call_tool=call_tool,
@@ -461,7 +461,7 @@ async def stdio() -> None:
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["http", port]:
-            # Whoever listens never hangs up by itself, so the end must not wait for that.
+            # Subscribers never disconnect on their own, so the shutdown must not wait for them.
             uvicorn.run(server.streamable_http_app(), port=int(port), timeout_graceful_shutdown=1)
         case _:
             anyio.run(stdio)

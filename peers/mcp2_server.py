@@ -1,8 +1,8 @@
 """A server on the mcp 2.x SDK, in its current high-level API.
 
-It speaks stdio, or with `http PORT` Streamable HTTP at /mcp, or with `sse PORT`
-the older HTTP with SSE at /sse. Its tools are the ones of mcp1_server.py, so that
-one test can run against both SDKs and show where they answer differently.
+It serves stdio, or with `http PORT` Streamable HTTP at /mcp, or with `sse PORT`
+the older HTTP+SSE at /sse. It has the tools of mcp1_server.py, so that one test
+can run against both SDKs and show their differences.
 """
 
 import base64
@@ -13,7 +13,7 @@ import anyio
 from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
-# One red pixel, the smallest picture that a decoder accepts.
+# One red pixel, the smallest image that a decoder accepts.
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP4z8AAAAMBAQD3A0FDAAAAAElFTkSuQmCC"
 )
@@ -41,7 +41,7 @@ async def slow(steps: int, delay_ms: int, ctx: Context) -> str:
             await anyio.sleep(delay_ms / 1000)
             await ctx.report_progress(step, steps, f"step {step} of {steps}")
     except anyio.get_cancelled_exc_class():
-        # The reply cannot show that the work itself stopped, so stderr does.
+        # The response cannot show that the work stopped, so stderr does.
         print("slow was cancelled", file=sys.stderr, flush=True)
         raise
     return f"finished {steps} steps"
@@ -50,14 +50,14 @@ async def slow(steps: int, delay_ms: int, ctx: Context) -> str:
 @server.tool()
 def crash() -> str:
     """End the process at once, without a reply."""
-    # sys.exit would let the SDK clean up, and a real crash does not.
+    # sys.exit would let the SDK clean up, unlike a real crash.
     os._exit(7)
 
 
 @server.tool()
 def fail(reason: str) -> str:
     """Fail with the reason."""
-    # Only the text of a ToolError reaches the client; any other is withheld.
+    # Only the text of a ToolError reaches the client; other errors are withheld.
     raise ToolError(reason)
 
 

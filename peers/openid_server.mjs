@@ -1,9 +1,8 @@
-// An MCP server that lets nobody in who is not signed in, made with the official SDK, and the OpenID provider it names
-// (oidc-provider), on one port of the loopback interface. The provider has the pages that it brings itself: a form to
-// sign in with, and one to agree.
+// An MCP server that requires sign-in, built with the official SDK, and its OpenID provider (oidc-provider), on one port
+// of the loopback interface. The provider uses its default pages: a sign-in form and a consent form.
 //
-// Writes its address to stdout, and ends with its stdin. For the tests: /test/events lists what the provider did,
-// /test/expire ends all access tokens, /test/alive is an answer that lasts as long as this process.
+// Writes its address to stdout, and ends with its stdin. For the tests: /test/events lists the provider's events,
+// /test/expire expires all access tokens, /test/alive is a response that lasts as long as this process.
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 
@@ -13,7 +12,7 @@ const { Provider } = await load('oidc-provider');
 const { McpServer } = await load('@modelcontextprotocol/sdk/server/mcp.js');
 const { StreamableHTTPServerTransport } = await load('@modelcontextprotocol/sdk/server/streamableHttp.js');
 
-// Notices of the provider are no output of ours.
+// Hides the provider's notices.
 console.info = console.error;
 
 const SCOPES = 'notes:read';
@@ -42,7 +41,7 @@ const provider = new Provider(origin, {
     resourceIndicators: {
       enabled: true,
       getResourceServerInfo(_context, wanted) {
-        if (wanted !== resource) throw new Error(`there is no resource ${wanted}`);
+        if (wanted !== resource) throw new Error(`unknown resource ${wanted}`);
         return { scope: SCOPES, audience: resource, accessTokenTTL: 3600, accessTokenFormat: 'opaque' };
       },
     },
@@ -89,7 +88,7 @@ async function answer(request, response) {
   }
 }
 
-// One server for each request: it keeps nothing.
+// One stateless server per request.
 async function serve(token, request, response) {
   const mcp = new McpServer({ name: 'notes', version: '1' });
   mcp.registerTool('whoami', { description: 'Tells who has signed in' }, async () => ({

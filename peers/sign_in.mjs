@@ -1,8 +1,8 @@
-// A person with a browser: opens a page in a headless Chromium, fills in the form of oidc-provider, agrees, and reads the
-// page it ends at. What was seen on the way is written to a file, as JSON.
+// A simulated user with a browser: opens a page in headless Chromium, fills in the form of oidc-provider, consents, and
+// reads the final page. Writes the visited pages to a file, as JSON.
 //
-// node sign_in.mjs FOLDER URL: writes FOLDER/seen.json, and keeps the browser's profile in FOLDER. Ends when the
-// provider does, whoever started it.
+// node sign_in.mjs FOLDER URL: writes FOLDER/seen.json, and stores the browser's profile in FOLDER. Ends with the
+// provider, independent of its parent process.
 import { rename, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -15,8 +15,8 @@ const LIMIT = 180_000;
 const [folder, url] = process.argv.slice(2);
 const seen = { pages: [], elsewhere: [] };
 
-async function tell() {
-  // Whoever waits for the file finds all of it.
+async function save() {
+  // Renames the file, so that readers find it complete.
   await writeFile(join(folder, 'seen.new'), JSON.stringify(seen));
   await rename(join(folder, 'seen.new'), join(folder, 'seen.json'));
 }
@@ -33,7 +33,7 @@ async function signIn() {
   });
   try {
     context.setDefaultTimeout(LIMIT);
-    // Fonts and the like of somebody else are not waited for.
+    // Does not wait for third-party resources such as fonts.
     await context.route((address) => address.hostname !== '127.0.0.1', (route) => {
       seen.elsewhere.push(route.request().url());
       return route.abort();
@@ -65,5 +65,5 @@ try {
 } catch (error) {
   seen.error = String(error?.stack ?? error);
 }
-await tell();
+await save();
 process.exit(seen.error ? 1 : 0);

@@ -1,6 +1,6 @@
-//! The agent: what a run costs against a loop written by hand, many at once, and long conversations.
+//! The agent: the cost of a run compared with a handwritten loop, parallel runs, and long conversations.
 
-mod hand;
+mod handwritten;
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,108 +21,112 @@ use wharf::{
 };
 
 use crate::contenders::Server;
-use crate::measure::{cpu_time, median, peak_memory, peak_memory_of};
-use hand::Hand;
+use crate::measure::{cpu_time, median, output_of, peak_memory};
+use handwritten::HandwrittenLoop;
 
-/// Runs one after the other, until it is the other's turn.
+/// Sequential runs per round.
 const SEQUENTIAL: usize = 200;
-/// Runs with 64 under way, until it is the other's turn.
-const CROWD: usize = 1_920;
-/// How many are under way.
+/// Parallel runs per round.
+const PARALLEL: usize = 1_920;
+/// Runs in flight.
 const IN_FLIGHT: usize = 64;
-/// How often each has its turn.
-const TURNS: usize = 24;
-/// What 64 at once may take, in MiB, with everything else in the process.
-const MOST_MEMORY: u64 = 40;
-/// How much longer a conversation ten times as long may take.
-const LINEAR: f64 = 15.0;
-/// How many recorded turns are played, and how long that may take.
-const RECORDED: u32 = 1_000;
-const REPLAY: Duration = Duration::from_secs(1);
+/// Rounds per contender.
+const ROUNDS: usize = 24;
+/// Memory limit of a process with 64 parallel runs, in MiB.
+const MAX_MEMORY_MIB: u64 = 40;
+/// Limit of the time ratio for ten times as many messages.
+const MAX_GROWTH: f64 = 15.0;
+/// Number of recorded turns to replay.
+const RECORDED_TURNS: u32 = 1_000;
+/// Time limit for the replay.
+const REPLAY_LIMIT: Duration = Duration::from_secs(1);
 
-/// Prints how runs compare; whether the bars are met.
+/// Compares runs; returns whether the bars are met.
 pub(crate) async fn compare() -> bool {
     let server = Server::start().await;
     let mut met = true;
     for stream in [false, true] {
-        met &= against_hand(&server, stream).await;
+        met &= against_handwritten(&server, stream).await;
     }
-    met & in_memory() & long_runs().await & long_conversations(&server).await & played().await
+    met & parallel_memory() & long_runs().await & long_conversations(&server).await & replay().await
 }
 
-/// The same question, the same tool and the same model: the loop of the one, and of the other.
-#[expect(clippy::print_stdout, reason = "printing is what this program is for")]
-async fn against_hand(server: &Server, stream: bool) -> bool {
-    let hand = hand(server, stream);
+/// Compares the agent with the handwritten loop, with the same prompt, tool and model.
+#[expect(clippy::print_stdout, reason = "the purpose of this program is its output")]
+async fn against_handwritten(server: &Server, stream: bool) -> bool {
+    let hand = handwritten(server, stream);
     let agent = Arc::new(agent(server, stream));
     let mut times = [const { Vec::new() }; 8];
-    for step in 0..2 * TURNS {
-        // One, the other, the other, the one.
+    for step in 0..2 * ROUNDS {
+        // Alternates A, B, B, A.
         let first = matches!(step % 4, 0 | 3);
-        let (began, cpu) = (Instant::now(), cpu_time());
+        let began = Instant::now();
+        let cpu = cpu_time();
         for _ in 0..SEQUENTIAL {
-            if first { by_hand(&hand).await } else { by_agent(&agent).await }
+            if first { run_handwritten(&hand).await } else { run_agent(&agent).await }
         }
         let took = [began.elapsed(), cpu_time().saturating_sub(cpu)];
-        let (began, cpu) = (Instant::now(), cpu_time());
+        let began = Instant::now();
+        let cpu = cpu_time();
         if first {
             let hand = hand.clone();
-            crowd(move || by_hand_owned(hand.clone())).await;
+            parallel(move || run_handwritten_owned(hand.clone())).await;
         } else {
             let agent = Arc::clone(&agent);
-            crowd(move || by_agent_owned(Arc::clone(&agent))).await;
+            parallel(move || run_agent_owned(Arc::clone(&agent))).await;
         }
-        let crowd = [began.elapsed(), cpu_time().saturating_sub(cpu)];
+        let parallel_took = [began.elapsed(), cpu_time().saturating_sub(cpu)];
         let offset = if first { 0 } else { 4 };
-        for (place, time) in took.into_iter().chain(crowd).enumerate() {
+        for (place, time) in took.into_iter().chain(parallel_took).enumerate() {
             times[offset + place].push(time);
         }
     }
-    let [hand, hand_cpu, hand_crowd, hand_crowd_cpu, ours, ours_cpu, crowd, crowd_cpu] =
+    let [hand, hand_cpu, hand_parallel, hand_parallel_cpu, ours, ours_cpu, parallel, parallel_cpu] =
         times.map(|times| median(times.into_iter()).as_secs_f64() * 1e6);
     let each = |time: f64, runs: usize| time / f64::from(u32::try_from(runs).unwrap_or(1));
-    let how = if stream { "streamed" } else { "in one piece" };
-    let (ratio, throughput) = (ours / hand, hand_crowd / crowd);
+    let how = if stream { "streamed" } else { "not streamed" };
+    let ratio = ours / hand;
+    let throughput = hand_parallel / parallel;
     println!(
-        "a run of two questions and a call, {how}: {:.0} µs ({:.0} of CPU), by hand {:.0} µs ({:.0})",
+        "a run, responses {how}: {:.0} µs ({:.0} CPU), handwritten {:.0} µs ({:.0} CPU)",
         each(ours, SEQUENTIAL),
         each(ours_cpu, SEQUENTIAL),
         each(hand, SEQUENTIAL),
         each(hand_cpu, SEQUENTIAL)
     );
-    println!("the one ÷ the other: {ratio:.2} (bar: ≤ 1.3, aim: ≤ 1.1)");
+    println!("ratio: {ratio:.2} (bar: ≤ 1.3, aim: ≤ 1.1)");
     println!(
-        "{IN_FLIGHT} at once: {:.0} µs a run ({:.0} of CPU), by hand {:.0} µs ({:.0}); throughput of the one ÷ the other: \
-         {throughput:.2} (bar: ≥ 0.8)",
-        each(crowd, CROWD),
-        each(crowd_cpu, CROWD),
-        each(hand_crowd, CROWD),
-        each(hand_crowd_cpu, CROWD)
+        "{IN_FLIGHT} in parallel, {how}: {:.0} µs per run ({:.0} CPU), handwritten {:.0} µs per run ({:.0} CPU); throughput \
+         ratio: {throughput:.2} (bar: ≥ 0.8)",
+        each(parallel, PARALLEL),
+        each(parallel_cpu, PARALLEL),
+        each(hand_parallel, PARALLEL),
+        each(hand_parallel_cpu, PARALLEL)
     );
     ratio <= 1.3 && throughput >= 0.8
 }
 
-/// Prints how much memory a process takes that has 64 runs under way.
-#[expect(clippy::print_stdout, reason = "printing is what this program is for")]
-fn in_memory() -> bool {
-    let told = peak_memory_of("hold-agents");
-    println!("a process with {IN_FLIGHT} runs at once: {told} MiB at most (bar: < {MOST_MEMORY})");
-    told.parse().is_ok_and(|most: u64| most < MOST_MEMORY)
+/// Prints the peak memory of a process with 64 parallel runs; returns whether the bar is met.
+#[expect(clippy::print_stdout, reason = "the purpose of this program is its output")]
+fn parallel_memory() -> bool {
+    let output = output_of("hold-agents");
+    println!("peak memory of a process with {IN_FLIGHT} parallel runs: {output} MiB (bar: < {MAX_MEMORY_MIB})");
+    output.parse().is_ok_and(|mebibytes: u64| mebibytes < MAX_MEMORY_MIB)
 }
 
-/// Has 64 runs under way for a while, and prints the most memory this process has held.
-#[expect(clippy::print_stdout, reason = "the process that started this one reads it")]
+/// Runs 64 runs in parallel, and prints the peak memory of this process.
+#[expect(clippy::print_stdout, reason = "the parent process reads it")]
 pub(crate) async fn hold() {
     let server = Server::start().await;
     let agent = Arc::new(agent(&server, true));
     for _ in 0..3 {
         let agent = Arc::clone(&agent);
-        crowd(move || by_agent_owned(Arc::clone(&agent))).await;
+        parallel(move || run_agent_owned(Arc::clone(&agent))).await;
     }
     println!("{}", peak_memory() / 1024);
 }
 
-/// Prints how long runs take that become long themselves, with a model that answers at once in this process.
+/// Measures long runs, with an in-process model that responds immediately.
 async fn long_runs() -> bool {
     let mut took = Vec::new();
     for messages in [1_000, 10_000] {
@@ -136,10 +140,10 @@ async fn long_runs() -> bool {
         }
         took.push(median(times.into_iter()));
     }
-    told_linear("a run of", &took)
+    print_growth("a run of", &took)
 }
 
-/// Prints how long one run takes on top of a conversation, over HTTP.
+/// Measures one run after a long conversation, over HTTP.
 async fn long_conversations(server: &Server) -> bool {
     let agent = agent(server, false);
     let mut took = Vec::new();
@@ -148,7 +152,8 @@ async fn long_conversations(server: &Server) -> bool {
         for _ in 0..5 {
             let conversation: Vec<Message> = (0..messages / 2)
                 .flat_map(|_| {
-                    let before = Message::text(Role::User, "And what was it before, when nobody had asked for it yet?");
+                    let before =
+                        Message::text(Role::User, "And what was it before, when it had not been requested yet?");
                     [before, Message::text(Role::Assistant, "It was much the same as it is now, as far as is known.")]
                 })
                 .chain([Message::text(Role::User, "How much?")])
@@ -161,43 +166,43 @@ async fn long_conversations(server: &Server) -> bool {
         }
         took.push(median(times.into_iter()));
     }
-    told_linear("a question and its answer on top of", &took)
+    print_growth("a run after", &took)
 }
 
-#[expect(clippy::print_stdout, reason = "printing is what this program is for")]
-fn told_linear(what: &str, took: &[Duration]) -> bool {
+#[expect(clippy::print_stdout, reason = "the purpose of this program is its output")]
+fn print_growth(what: &str, took: &[Duration]) -> bool {
     let ratio = took[1].as_secs_f64() / took[0].as_secs_f64();
     let [short, long] = [took[0], took[1]].map(|time| format!("{:.1} ms", time.as_secs_f64() * 1e3));
-    println!("{what} 1,000 messages: {short}, 10,000: {long}; the one ÷ the other: {ratio:.1} (bar: ≤ {LINEAR})");
-    ratio <= LINEAR
+    println!("{what} 10,000 messages: {long}, 1,000: {short}; ratio: {ratio:.1} (bar: ≤ {MAX_GROWTH})");
+    ratio <= MAX_GROWTH
 }
 
-/// Prints how long it takes to play what was recorded.
-#[expect(clippy::print_stdout, reason = "printing is what this program is for")]
-async fn played() -> bool {
-    let tape = Tape::default();
-    let recorder = Recorder::new(tape.clone(), &[]).expect("it can be written");
+/// Measures the replay of a recorded run.
+#[expect(clippy::print_stdout, reason = "the purpose of this program is its output")]
+async fn replay() -> bool {
+    let buffer = SharedBuffer::default();
+    let recorder = Recorder::new(buffer.clone(), &[]).expect("a recorder");
     let turns: Arc<dyn ToolSource> = Arc::new(tools);
-    let agent = Agent::new(recorder.model(Arc::new(Endless { turns: RECORDED })), recorder.tools(turns));
-    let live = finish(&unlimited(agent), run_of(RECORDED)).await;
-    let text = tape.text();
+    let agent = Agent::new(recorder.model(Arc::new(Endless { turns: RECORDED_TURNS })), recorder.tools(turns));
+    let live = finish(&unlimited(agent), run_of(RECORDED_TURNS)).await;
+    let text = buffer.text();
     let began = Instant::now();
     let replay = Replay::parse(&text).expect("a cassette");
     let agent = Agent::new(replay.model("endless", "endless"), replay.tools());
-    let played = finish(&unlimited(agent), run_of(RECORDED)).await;
+    let replayed = finish(&unlimited(agent), run_of(RECORDED_TURNS)).await;
     let took = began.elapsed();
-    let is_same = played.raw_trace == live.raw_trace && replay.finish().is_ok();
+    let is_same = replayed.raw_trace == live.raw_trace && replay.finish().is_ok();
     println!(
-        "playing {RECORDED} recorded turns ({:.1} MB): {:.0} ms (bar: < {} ms); to the same trace: {is_same}",
+        "replaying {RECORDED_TURNS} recorded turns ({:.1} MB): {:.0} ms (bar: < {} ms); same trace: {is_same}",
         f64::from(u32::try_from(text.len()).unwrap_or(u32::MAX)) / 1e6,
         took.as_secs_f64() * 1e3,
-        REPLAY.as_millis()
+        REPLAY_LIMIT.as_millis()
     );
-    took < REPLAY && is_same
+    took < REPLAY_LIMIT && is_same
 }
 
-fn hand(server: &Server, stream: bool) -> Hand {
-    Hand { http: reqwest::Client::new(), url: server.url().replace("/mcp", "/v1/messages"), stream }
+fn handwritten(server: &Server, stream: bool) -> HandwrittenLoop {
+    HandwrittenLoop { http: reqwest::Client::new(), url: server.url().replace("/mcp", "/v1/messages"), stream }
 }
 
 fn agent(server: &Server, stream: bool) -> Agent {
@@ -207,25 +212,25 @@ fn agent(server: &Server, stream: bool) -> Agent {
     Agent::new(Arc::new(model), Arc::new(tools)).with_options(ModelOptions { stream, ..ModelOptions::default() })
 }
 
-async fn by_hand(hand: &Hand) {
+async fn run_handwritten(hand: &HandwrittenLoop) {
     assert_eq!(hand.run().await, "It is 42.");
 }
 
-async fn by_hand_owned(hand: Hand) {
-    by_hand(&hand).await;
+async fn run_handwritten_owned(hand: HandwrittenLoop) {
+    run_handwritten(&hand).await;
 }
 
-async fn by_agent(agent: &Agent) {
+async fn run_agent(agent: &Agent) {
     let mut run = Run::new("bench", vec![Message::text(Role::User, "How much?")], Limits::default());
     let result = agent.run(&mut run, std::future::pending()).await.expect("a result");
     assert_eq!(result.final_response.as_deref(), Some("It is 42."));
 }
 
-async fn by_agent_owned(agent: Arc<Agent>) {
-    by_agent(&agent).await;
+async fn run_agent_owned(agent: Arc<Agent>) {
+    run_agent(&agent).await;
 }
 
-async fn crowd<F>(run: impl Fn() -> F + Clone + Send + 'static)
+async fn parallel<F>(run: impl Fn() -> F + Clone + Send + 'static)
 where
     F: Future<Output = ()> + Send,
 {
@@ -233,7 +238,7 @@ where
     for _ in 0..IN_FLIGHT {
         let run = run.clone();
         tasks.spawn(async move {
-            for _ in 0..CROWD / IN_FLIGHT {
+            for _ in 0..PARALLEL / IN_FLIGHT {
                 run().await;
             }
         });
@@ -241,7 +246,7 @@ where
     tasks.join_all().await;
 }
 
-/// A run that may become so long.
+/// Creates a run that may have this many turns.
 fn run_of(turns: u32) -> Run {
     let limits = Limits { model_calls: turns + 1, tool_calls: turns + 1, ..Limits::default() };
     Run::new("long", vec![Message::text(Role::User, "How much?")], limits)
@@ -251,7 +256,7 @@ fn endless(turns: u32) -> Agent {
     unlimited(Agent::new(Arc::new(Endless { turns }), Arc::new(tools)))
 }
 
-/// The same, however often it calls the same.
+/// Turns the loop guard off, so that the agent may repeat the same call.
 fn unlimited(agent: Agent) -> Agent {
     let middleware = serde_json::from_str(r#"{"repetition": null}"#).expect("settings");
     agent.with_middleware(middleware)
@@ -261,7 +266,7 @@ async fn finish(agent: &Agent, mut run: Run) -> AgentResult {
     agent.run(&mut run, std::future::pending()).await.expect("a result")
 }
 
-/// A model in this process that calls a tool in every turn but the last.
+/// An in-process model that calls a tool in every turn except the last.
 struct Endless {
     turns: u32,
 }
@@ -294,7 +299,7 @@ impl Model for Endless {
     }
 }
 
-/// A tool that adds, at once.
+/// An in-process tool that adds two numbers.
 struct Adder(Vec<ToolDefinition>);
 
 fn tools() -> Arc<dyn Tools> {
@@ -323,17 +328,17 @@ impl Tools for Adder {
     }
 }
 
-/// Keeps what is written.
+/// A buffer that stores everything written to it.
 #[derive(Clone, Default)]
-struct Tape(Arc<Mutex<Vec<u8>>>);
+struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Tape {
+impl SharedBuffer {
     fn text(&self) -> String {
         String::from_utf8_lossy(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
     }
 }
 
-impl Write for Tape {
+impl Write for SharedBuffer {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
         Ok(bytes.len())

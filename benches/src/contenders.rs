@@ -1,4 +1,4 @@
-//! Those who are compared: Wharf's session, rmcp's client, and the floor, a client that does nothing but talk.
+//! The contenders: Wharf's session, rmcp's client, and the floor, a client that does the minimum.
 
 mod http;
 mod stdio;
@@ -15,7 +15,7 @@ use wharf::{Json, NoHost, Session, SessionOptions, ToolCall, Transport};
 
 pub(crate) use http::Server;
 
-/// A client and, where it is one by itself, the server it talks to.
+/// A client and, if it is not a child process of the client, its server.
 pub(crate) struct Contender {
     client: Client,
     server: Option<Server>,
@@ -24,34 +24,34 @@ pub(crate) struct Contender {
 enum Client {
     Wharf(Wharf),
     Rmcp(Rmcp),
-    Pipe(Box<stdio::Floor>),
-    Posts(http::Floor),
+    StdioFloor(Box<stdio::Floor>),
+    HttpFloor(http::Floor),
 }
 
 impl Contender {
-    /// Wharf, rmcp and the floor, each with a child process of its own.
+    /// Connects Wharf, rmcp and the floor, each with its own child process.
     pub(crate) async fn over_stdio() -> [Self; 3] {
         let clients = [
             Client::Wharf(stdio::wharf().await),
             Client::Rmcp(stdio::rmcp().await),
-            Client::Pipe(Box::new(stdio::Floor::connect())),
+            Client::StdioFloor(Box::new(stdio::Floor::connect())),
         ];
         clients.map(|client| Self { client, server: None })
     }
 
-    /// The same, each with an HTTP server of its own.
+    /// Connects Wharf, rmcp and the floor, each with its own HTTP server.
     pub(crate) async fn over_http(in_flight: usize) -> [Self; 3] {
         let servers = [Server::start().await, Server::start().await, Server::start().await];
         let clients = [
             Client::Wharf(http::wharf(&servers[0].url()).await),
             Client::Rmcp(http::rmcp(&servers[1].url(), in_flight).await),
-            Client::Posts(http::Floor::connect(servers[2].port(), in_flight).await),
+            Client::HttpFloor(http::Floor::connect(servers[2].port(), in_flight).await),
         ];
         let mut servers = servers.into_iter();
         clients.map(|client| Self { client, server: servers.next() })
     }
 
-    /// How many TCP connections have been opened to its server.
+    /// Returns how many TCP connections its server has accepted.
     pub(crate) async fn connections(&mut self) -> u64 {
         match &mut self.server {
             Some(server) => server.connections().await,
@@ -59,20 +59,20 @@ impl Contender {
         }
     }
 
-    /// Calls `tool` so many times, one call after the other.
+    /// Calls `tool` sequentially.
     pub(crate) async fn sequential(&mut self, tool: &str, calls: usize) {
         for _ in 0..calls {
             match &mut self.client {
                 Client::Wharf(wharf) => wharf.call(tool).await,
                 Client::Rmcp(rmcp) => rmcp.call(tool).await,
-                Client::Pipe(floor) => floor.call(tool).await,
-                Client::Posts(floor) => floor.call(tool).await,
+                Client::StdioFloor(floor) => floor.call(tool).await,
+                Client::HttpFloor(floor) => floor.call(tool).await,
             }
         }
     }
 
-    /// Calls a small tool so many times, with so many calls under way.
-    pub(crate) async fn crowd(&mut self, calls: usize, in_flight: usize) {
+    /// Calls a small tool with this many calls in flight.
+    pub(crate) async fn concurrent(&mut self, calls: usize, in_flight: usize) {
         let mut tasks = JoinSet::new();
         for _ in 0..in_flight {
             let each = calls / in_flight;
@@ -93,44 +93,44 @@ impl Contender {
                         }
                     });
                 }
-                Client::Pipe(floor) => return floor.pipelined(calls, in_flight).await,
-                Client::Posts(floor) => return floor.crowd(each).await,
+                Client::StdioFloor(floor) => return floor.pipelined(calls, in_flight).await,
+                Client::HttpFloor(floor) => return floor.concurrent(each).await,
             }
         }
         tasks.join_all().await;
     }
 }
 
-/// rmcp with all tools listed, over a pipe to a child process.
+/// Connects rmcp to a child process and lists all tools.
 pub(crate) async fn rmcp_over_stdio() -> Listed {
     stdio::rmcp().await.listed().await
 }
 
-/// The same over HTTP.
+/// Connects rmcp over HTTP and lists all tools.
 pub(crate) async fn rmcp_over_http(url: &str) -> Listed {
     http::rmcp(url, 16).await.listed().await
 }
 
-/// A connection of rmcp's and what it listed, as a host would keep them.
+/// An rmcp connection and its tool list, as a host stores them.
 pub(crate) struct Listed {
     _client: Rmcp,
     pub(crate) tools: Vec<rmcp::model::Tool>,
 }
 
 pub(crate) fn program() -> std::path::PathBuf {
-    std::env::current_exe().expect("a program knows its path")
+    std::env::current_exe().expect("the path of this program")
 }
 
 #[derive(Clone)]
 pub(crate) struct Wharf(Session);
 
 impl Wharf {
-    /// Over a pipe to a child process.
+    /// Connects to a child process.
     pub(crate) async fn over_stdio() -> Self {
         stdio::wharf().await
     }
 
-    /// Over HTTP, to a server that is there.
+    /// Connects to a running server over HTTP.
     pub(crate) async fn over_http(server: &Server) -> Self {
         http::wharf(&server.url()).await
     }
@@ -143,25 +143,25 @@ impl Wharf {
 
     pub(crate) async fn call(&self, tool: &str) {
         let arguments = Json::from(serde_json::json!({"text": "hello"}));
-        let output = self.0.call(tool, &arguments).await.expect("an answer");
+        let output = self.0.call(tool, &arguments).await.expect("a response");
         assert!(!output.content[0].as_text().expect("text").is_empty());
     }
 
-    /// Makes a call that a model has made, as it is.
-    pub(crate) async fn make(&self, tool: &str, call: &ToolCall) {
-        let output = self.0.call(tool, &call.arguments).await.expect("an answer");
+    /// Runs a model's tool call without changes.
+    pub(crate) async fn call_as(&self, tool: &str, call: &ToolCall) {
+        let output = self.0.call(tool, &call.arguments).await.expect("a response");
         assert!(!output.content[0].as_text().expect("text").is_empty());
     }
 
-    /// Lists the tools.
+    /// Lists the tools, so that the session validates arguments.
     pub(crate) async fn list(&self) {
         self.0.list_tools().await.expect("a list");
     }
 
-    /// A call of any tool, and what went wrong with it.
+    /// Calls a tool and returns the error.
     pub(crate) async fn failure(&self, tool: &str) -> String {
         let result = self.0.call(tool, &Json::from(serde_json::json!({}))).await;
-        result.map_or_else(|error| error.to_string(), |_| "an answer".to_owned())
+        result.map_or_else(|error| error.to_string(), |_| "a response".to_owned())
     }
 
     pub(crate) async fn close(self) {
@@ -189,18 +189,18 @@ impl Rmcp {
     async fn call(&self, tool: &str) {
         let arguments = serde_json::json!({"text": "hello"}).as_object().expect("an object").clone();
         let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
-        let result = self.0.call_tool(request).await.expect("an answer");
+        let result = self.0.call_tool(request).await.expect("a response");
         assert!(!result.content[0].as_text().expect("text").text.is_empty());
     }
 }
 
-/// A call as the floor makes it.
+/// Returns a call of the floor.
 fn floor_call(id: u64, tool: &str) -> String {
     let params = format!(r#"{{"name":"{tool}","arguments":{{"text":"hello"}}}}"#);
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#)
 }
 
-/// What the floor reads of an answer: whose it is, and the text.
+/// The parts of a response that the floor reads: the id and the text.
 #[derive(Deserialize)]
 struct Reply {
     id: u64,
@@ -218,9 +218,9 @@ struct Block {
 }
 
 impl Reply {
-    /// The id of the call that is answered here.
-    fn read(answer: &[u8]) -> u64 {
-        let reply: Self = serde_json::from_slice(answer).expect("a reply");
+    /// Parses a response and returns its id.
+    fn read(response: &[u8]) -> u64 {
+        let reply: Self = serde_json::from_slice(response).expect("a reply");
         assert!(!reply.result.content[0].text.is_empty());
         reply.id
     }

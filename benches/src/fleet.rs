@@ -1,4 +1,4 @@
-//! The fleet: what a call through it costs, how fast many servers are there, and how much memory they take.
+//! The fleet: the cost of a call, the time to connect many servers, and their memory.
 
 mod thousand;
 
@@ -14,32 +14,32 @@ use wharf::fleet::{Dispatcher, Fleet, FleetOptions, LOCAL_GATE, Policy, REMOTE_G
 use wharf::{Json, ServerName, ToolCall, Tools, TraceEvent, TraceSink};
 
 use crate::contenders::{Server, Wharf, program, rmcp_over_http, rmcp_over_stdio};
-use crate::measure::{cpu_time, median, peak_memory_of, resident_memory};
+use crate::measure::{cpu_time, median, output_of, resident_memory};
 
-/// Calls in a row, until it is the other's turn.
+/// Sequential calls per round.
 const SEQUENTIAL: usize = 250;
-/// Calls with 32 under way, until it is the other's turn.
-const CROWD: usize = 3_200;
-/// How often each has its turn. Turns are short and their order changes, because what came before a turn (a machine that
-/// had a rest, and one that did not) makes more of a difference than what is measured.
-const TURNS: usize = 96;
-/// How many are under way.
+/// Concurrent calls per round.
+const CONCURRENT: usize = 3_200;
+/// Rounds of calls per contender. Rounds are short and their order changes, because what ran before a round (or an idle
+/// machine) matters more than what is measured.
+const CALL_ROUNDS: usize = 96;
+/// Calls in flight.
 const IN_FLIGHT: usize = 32;
-/// Servers in processes of their own.
+/// Number of stdio servers.
 const LOCAL: usize = 30;
-/// Servers behind HTTP.
+/// Number of HTTP servers.
 const REMOTE: usize = 50;
-/// How often each contender connects all of them.
-const ROUNDS: usize = 9;
-/// The pause between one contender and the other.
-const REST: Duration = Duration::from_millis(300);
-/// What may be resident of descriptions that are far too long, in MiB, with the connection they came over.
-const MOST_LONG: f64 = 10.0;
-/// The longest anything here may take.
-const LONG: Duration = Duration::from_secs(120);
+/// Rounds of connecting per contender.
+const CONNECT_ROUNDS: usize = 9;
+/// Pause between contenders.
+const PAUSE: Duration = Duration::from_millis(300);
+/// Resident memory limit for oversized descriptions including their connection, in MiB.
+const MAX_LONG_MIB: f64 = 10.0;
+/// Time limit for connecting all servers.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Prints how fast many servers are connected and how much memory they take; whether the bars are met.
-#[expect(clippy::print_stdout, reason = "printing is what this program is for")]
+/// Measures the fleet; returns whether the bars are met.
+#[expect(clippy::print_stdout, reason = "the purpose of this program is its output")]
 pub(crate) async fn compare() -> bool {
     let through = calls().await;
     let mut ratio = 0.0;
@@ -48,76 +48,77 @@ pub(crate) async fn compare() -> bool {
         ratio = wharf.as_secs_f64() / rmcp.as_secs_f64();
         let [wharf, own, rmcp, its] = [wharf, own, rmcp, its].map(|time| format!("{:.0}", time.as_secs_f64() * 1e3));
         println!(
-            "connecting {locals} stdio and {remotes} HTTP servers: wharf {wharf} ms ({own} of CPU), rmcp {rmcp} ms ({its})"
+            "connecting {locals} stdio and {remotes} HTTP servers: wharf {wharf} ms ({own} CPU), rmcp {rmcp} ms ({its} CPU)"
         );
-        println!("the one ÷ the other: {ratio:.2} (bar for all together: ≤ 1.1, aim: ≤ 1.0)");
+        println!("ratio: {ratio:.2} (bar for both in parallel: ≤ 1.1, aim: ≤ 1.0)");
     }
     let [wharf, rmcp] = ["hold-wharf", "hold-rmcp"].map(kibibytes);
     let held = wharf / rmcp;
     println!(
-        "{REMOTE} connections with 500 tools each: wharf {:.0} MiB, rmcp {:.0} MiB",
+        "{REMOTE} connections with 500 tools each, resident: wharf {:.0} MiB, rmcp {:.0} MiB",
         wharf / 1024.0,
         rmcp / 1024.0
     );
-    println!("the one ÷ the other: {held:.2} (bar: ≤ 1.0, aim: ≤ 0.5)");
+    println!("ratio: {held:.2} (bar: ≤ 1.0, aim: ≤ 0.5)");
     let long = kibibytes("hold-long");
     let long = long / 1024.0;
     println!(
-        "500 tools with descriptions of 30 KB: {long:.1} MiB more than before, of 14 that came (bar: ≤ {MOST_LONG})"
+        "500 tools with 30 KB descriptions, resident: {long:.1} MiB more, 14 MiB received (bar: ≤ {MAX_LONG_MIB})"
     );
     let many = thousand::compare().await;
-    through && many && ratio <= 1.1 && held <= 1.0 && long <= MOST_LONG
+    through && many && ratio <= 1.1 && held <= 1.0 && long <= MAX_LONG_MIB
 }
 
-/// Prints what a call costs through lookup, schema, hook, policy and trace, against the session alone.
-#[expect(clippy::print_stdout, reason = "printing is what this program is for")]
+/// Compares a call through lookup, schema, hook, policy and trace with a call on the session alone.
+#[expect(clippy::print_stdout, reason = "the purpose of this program is its output")]
 async fn calls() -> bool {
     let session = Wharf::over_stdio().await;
-    // A session knows its tools, and checks arguments against them, as soon as it has listed them.
+    // A session validates arguments once it has listed its tools.
     session.list().await;
     let fleet = open(local().take(1)).await;
     let policy: Policy =
         serde_json::from_str(r#"{"deny": ["mcp__*__delete_*"], "allow": ["mcp__local-0__*"]}"#).expect("a policy");
     let dispatcher =
-        Dispatcher::new(policy).with_hook(Arc::new(Watcher(Condition::default()))).with_trace(Arc::new(Listener));
+        Dispatcher::new(policy).with_hook(Arc::new(IdleHook(Condition::default()))).with_trace(Arc::new(DiscardTrace));
     let turn = Arc::new(Turn { catalog: fleet.catalog(), dispatcher: Arc::new(dispatcher) });
     let one = session.clone();
-    let crowd_session = move || {
+    let concurrent_session = move || {
         let session = one.clone();
-        async move { session.make("small", &made()).await }
+        async move { session.call_as("small", &model_call()).await }
     };
     let one = Arc::clone(&turn);
-    let crowd_turn = move || {
+    let concurrent_turn = move || {
         let turn = Arc::clone(&one);
         async move { call(&*turn).await }
     };
     let mut times = [const { Vec::new() }; 4];
-    for step in 0..2 * TURNS {
-        // One, the other, the other, the one.
+    for step in 0..2 * CALL_ROUNDS {
+        // Alternates A, B, B, A.
         if matches!(step % 4, 0 | 3) {
-            times[0].push(time(sequential(async || session.make("small", &made()).await)).await);
+            times[0].push(time(sequential(async || session.call_as("small", &model_call()).await)).await);
         } else {
             times[1].push(time(sequential(async || call(&*turn).await)).await);
         }
     }
-    for step in 0..2 * TURNS {
+    for step in 0..2 * CALL_ROUNDS {
         if matches!(step % 4, 0 | 3) {
-            times[2].push(time(crowd(crowd_session.clone())).await);
+            times[2].push(time(concurrent(concurrent_session.clone())).await);
         } else {
-            times[3].push(time(crowd(crowd_turn.clone())).await);
+            times[3].push(time(concurrent(concurrent_turn.clone())).await);
         }
     }
     fleet.close().await;
-    let [alone, through, crowd_alone, crowd_through] = times.map(|times| median(times.into_iter()));
+    let [alone, through, concurrent_alone, concurrent_through] = times.map(|times| median(times.into_iter()));
     let mut met = true;
-    for (what, alone, through, calls) in
-        [("one call after the other", alone, through, SEQUENTIAL), ("32 under way", crowd_alone, crowd_through, CROWD)]
-    {
+    for (what, alone, through, calls) in [
+        ("sequential calls", alone, through, SEQUENTIAL),
+        ("32 in flight", concurrent_alone, concurrent_through, CONCURRENT),
+    ] {
         let ratio = through.as_secs_f64() / alone.as_secs_f64();
         let [alone, through] =
             [alone, through].map(|time| time.as_secs_f64() * 1e6 / f64::from(u32::try_from(calls).unwrap_or(1)));
-        println!("{what}: {through:.1} µs a call through the fleet, {alone:.1} µs on the session alone");
-        println!("the one ÷ the other: {ratio:.2} (bar: ≤ 1.25, aim: ≤ 1.1)");
+        println!("{what} through the fleet: {through:.1} µs per call, {alone:.1} µs on the session alone");
+        println!("ratio: {ratio:.2} (bar: ≤ 1.25, aim: ≤ 1.1)");
         met &= ratio <= 1.25;
     }
     met
@@ -135,7 +136,7 @@ async fn sequential(call: impl AsyncFn()) {
     }
 }
 
-async fn crowd<F>(call: impl Fn() -> F + Clone + Send + 'static)
+async fn concurrent<F>(call: impl Fn() -> F + Clone + Send + 'static)
 where
     F: Future<Output = ()> + Send,
 {
@@ -143,7 +144,7 @@ where
     for _ in 0..IN_FLIGHT {
         let call = call.clone();
         tasks.spawn(async move {
-            for _ in 0..CROWD / IN_FLIGHT {
+            for _ in 0..CONCURRENT / IN_FLIGHT {
                 call().await;
             }
         });
@@ -151,23 +152,23 @@ where
     tasks.join_all().await;
 }
 
-/// What a model has said: both begin with this.
-fn made() -> ToolCall {
+/// Returns a model's tool call; both contenders start with it.
+fn model_call() -> ToolCall {
     let arguments = Json::from(serde_json::json!({"text": "hello"}));
     ToolCall { id: "call".into(), name: "mcp__local-0__small".into(), arguments }
 }
 
 async fn call(tools: &dyn Tools) {
-    let output = tools.call(&made()).await.expect("an answer");
+    let output = tools.call(&model_call()).await.expect("a response");
     assert!(!output.content[0].as_text().expect("text").is_empty());
 }
 
-/// A hook that looks and does nothing.
-struct Watcher(Condition);
+/// A hook that does nothing.
+struct IdleHook(Condition);
 
-impl Hook for Watcher {
+impl Hook for IdleHook {
     fn name(&self) -> &'static str {
-        "watcher"
+        "idle"
     }
 
     fn condition(&self) -> &Condition {
@@ -175,42 +176,43 @@ impl Hook for Watcher {
     }
 }
 
-/// Hears everything and keeps nothing. It does not even count: what many tasks count together would cost more than the
-/// fleet does.
-struct Listener;
+/// Discards all events. It does not even count them: a counter shared by many tasks would cost more than the fleet.
+struct DiscardTrace;
 
-impl TraceSink for Listener {
+impl TraceSink for DiscardTrace {
     fn record(&self, event: TraceEvent) {
         std::hint::black_box(event);
     }
 }
 
-#[expect(clippy::print_stdout, reason = "printing is what this program is for")]
+#[expect(clippy::print_stdout, reason = "the purpose of this program is its output")]
 fn kibibytes(run: &str) -> f64 {
-    let told = peak_memory_of(run);
-    told.parse().unwrap_or_else(|_| {
-        println!("{run} did not say how much it holds: {told}");
+    let output = output_of(run);
+    output.parse().unwrap_or_else(|_| {
+        println!("{run} printed no number: {output}");
         f64::INFINITY
     })
 }
 
-/// How long each takes until every server is connected and its tools are listed, and how much of that is its own work:
-/// Wharf, and rmcp behind the same gates.
+/// Returns wall and CPU time until every server is connected and its tools are listed: of Wharf, then of rmcp behind the
+/// same gates.
 async fn connecting(locals: usize, remotes: usize) -> [Duration; 4] {
     let server = Server::start().await;
     let mut took = [const { Vec::new() }; 4];
-    for round in 0..=ROUNDS {
-        let (began, cpu) = (Instant::now(), cpu_time());
+    for round in 0..=CONNECT_ROUNDS {
+        let began = Instant::now();
+        let cpu = cpu_time();
         let fleet = open(local().take(locals).chain(remote(&server.url(), remotes))).await;
         let ours = [began.elapsed(), cpu_time().saturating_sub(cpu)];
         fleet.close().await;
-        tokio::time::sleep(REST).await;
-        let (began, cpu) = (Instant::now(), cpu_time());
-        let others = all_of_rmcp(locals, remotes, &server.url()).await;
+        tokio::time::sleep(PAUSE).await;
+        let began = Instant::now();
+        let cpu = cpu_time();
+        let others = connect_rmcp(locals, remotes, &server.url()).await;
         let theirs = [began.elapsed(), cpu_time().saturating_sub(cpu)];
         drop(others);
-        // Processes that are dropped take a while to end, and would take it from whoever comes next.
-        tokio::time::sleep(REST).await;
+        // Dropped processes take a while to exit, which would count against the next contender.
+        tokio::time::sleep(PAUSE).await;
         if round > 0 {
             took.iter_mut().zip(ours.into_iter().chain(theirs)).for_each(|(all, one)| all.push(one));
         }
@@ -218,18 +220,18 @@ async fn connecting(locals: usize, remotes: usize) -> [Duration; 4] {
     took.map(|times| median(times.into_iter()))
 }
 
-/// Every one is another server, of which nobody knows yet which era it speaks.
+/// Returns distinct servers, so that the era of each must be detected.
 fn local() -> impl Iterator<Item = Configured> {
     (0..LOCAL).map(|number| {
         let command = program().to_string_lossy().into_owned();
         let args = ["serve", "0", "160", &number.to_string()].map(str::to_owned).into();
-        let launch = StdioConfig { command, args, env: [].into(), cwd: None };
-        Configured::new(name("local", number), Scope::User, TransportConfig::Stdio(launch))
+        let stdio = StdioConfig { command, args, env: [].into(), cwd: None };
+        Configured::new(name("local", number), Scope::User, TransportConfig::Stdio(stdio))
     })
 }
 
-fn remote(url: &str, many: usize) -> impl Iterator<Item = Configured> {
-    (0..many).map(move |number| {
+fn remote(url: &str, count: usize) -> impl Iterator<Item = Configured> {
+    (0..count).map(move |number| {
         let remote = RemoteConfig {
             url: format!("{url}?{number}"),
             headers: Vec::new(),
@@ -246,34 +248,36 @@ fn name(kind: &str, number: usize) -> ServerName {
 
 async fn open(servers: impl Iterator<Item = Configured>) -> Fleet {
     let fleet = Fleet::open(servers.map(ServerSpec::from), FleetOptions::default());
-    assert!(fleet.settled(LONG).await, "not all were connected in time");
+    assert!(fleet.settled(CONNECT_TIMEOUT).await, "not all servers connected in time");
     let statuses = fleet.statuses();
     assert!(statuses.iter().all(|status| status.state == ServerState::Connected), "{statuses:?}");
     fleet
 }
 
-async fn all_of_rmcp(locals: usize, remotes: usize, url: &str) -> Vec<crate::contenders::Listed> {
-    let (local, remote) = (Arc::new(Semaphore::new(LOCAL_GATE)), Arc::new(Semaphore::new(REMOTE_GATE)));
+async fn connect_rmcp(locals: usize, remotes: usize, url: &str) -> Vec<crate::contenders::Listed> {
+    let local = Arc::new(Semaphore::new(LOCAL_GATE));
+    let remote = Arc::new(Semaphore::new(REMOTE_GATE));
     let mut tasks = JoinSet::new();
     for _ in 0..locals {
         let gate = Arc::clone(&local);
         tasks.spawn(async move {
-            let _turn = gate.acquire().await;
+            let _permit = gate.acquire().await;
             rmcp_over_stdio().await
         });
     }
     for _ in 0..remotes {
-        let (gate, url) = (Arc::clone(&remote), url.to_owned());
+        let gate = Arc::clone(&remote);
+        let url = url.to_owned();
         tasks.spawn(async move {
-            let _turn = gate.acquire().await;
+            let _permit = gate.acquire().await;
             rmcp_over_http(&url).await
         });
     }
     tasks.join_all().await
 }
 
-/// Holds many connections with many tools, and prints how much memory this process takes in KiB.
-#[expect(clippy::print_stdout, reason = "the process that started this one reads it")]
+/// Holds many connections with many tools, and prints the resident memory of this process in KiB.
+#[expect(clippy::print_stdout, reason = "the parent process reads it")]
 pub(crate) async fn hold(rmcp: bool) {
     let server = Server::with_tools(&["498"]).await;
     if rmcp {
@@ -292,10 +296,11 @@ pub(crate) async fn hold(rmcp: bool) {
     }
 }
 
-/// Holds one server whose descriptions are far too long, and prints how much more memory this process takes in KiB.
-#[expect(clippy::print_stdout, reason = "the process that started this one reads it")]
+/// Holds one server with oversized descriptions, and prints how much the resident memory grew in KiB.
+#[expect(clippy::print_stdout, reason = "the parent process reads it")]
 pub(crate) async fn hold_long() {
-    let (server, before) = (Server::with_tools(&["498", "30000"]).await, resident_memory());
+    let server = Server::with_tools(&["498", "30000"]).await;
+    let before = resident_memory();
     let fleet = open(remote(&server.url(), 1)).await;
     let catalog = fleet.catalog();
     assert_eq!(catalog.entries().len(), 500);

@@ -1,8 +1,8 @@
-//! Wharf against its peers over stdio and HTTP, and its agent against a loop written by hand, measured side by side in one run and told as ratios.
+//! Compares Wharf with its peers over stdio and HTTP, and its agent with a handwritten loop, as ratios of one run.
 //!
-//! `scripts/bench` prints the tables, and fails if a bar is missed. Every contender talks to the same server, which is this
-//! very program with the argument `serve` or `serve-http`, on the same runtime; rounds alternate between them, and medians
-//! count.
+//! `scripts/bench` prints the tables, and fails if a bar is missed. All contenders talk to the same server, which is this
+//! program with the argument `serve` or `serve-http`, on the same runtime. Rounds alternate between the contenders, and
+//! the tables show medians.
 
 mod agent;
 mod contenders;
@@ -14,23 +14,23 @@ mod table;
 use std::process::ExitCode;
 
 use contenders::Contender;
-use measure::{Huge, peak_memory_of, rounds};
-use table::{Asked, Comparison};
+use measure::{Huge, output_of, rounds};
+use table::{Comparison, Targets};
 
-/// What something far too large may take, in MiB: the longest message there may be, and a little.
-const MOST_MEMORY: u64 = 40;
-/// How often every contender takes its turn.
+/// Memory limit for an oversized message, in MiB: the maximum message size and some overhead.
+const MAX_MEMORY_MIB: u64 = 40;
+/// Rounds per contender.
 const ROUNDS: usize = 7;
-/// Calls in a row, in one round.
+/// Sequential calls per round.
 const SEQUENTIAL: usize = 4_000;
-/// Calls in one round with 32 under way.
-const CROWD: usize = 40_000;
-/// How many are under way.
+/// Concurrent calls per round.
+const CONCURRENT: usize = 40_000;
+/// Calls in flight.
 const IN_FLIGHT: usize = 32;
-/// Calls with a large result, in one round.
+/// Calls with a large result per round.
 const LARGE: usize = 200;
-/// Sessions that are lost, and as many that are new.
-const LOST: usize = 200;
+/// Number of lost sessions, and of new ones.
+const LOST_SESSIONS: usize = 200;
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
@@ -38,18 +38,18 @@ fn main() -> ExitCode {
         Some("serve-http") => server::serve_http(),
         Some("huge-line") => runtime().block_on(measure::memory_under(Huge::Line)),
         Some("huge-content") => runtime().block_on(measure::memory_under(Huge::Announced)),
-        Some("huge-chunks") => runtime().block_on(measure::memory_under(Huge::InChunks)),
+        Some("huge-chunks") => runtime().block_on(measure::memory_under(Huge::Chunked)),
         Some("hold-wharf") => runtime().block_on(fleet::hold(false)),
         Some("hold-rmcp") => runtime().block_on(fleet::hold(true)),
         Some("hold-long") => runtime().block_on(fleet::hold_long()),
         Some("hold-agents") => runtime().block_on(agent::hold()),
-        Some("agent") => return verdict(runtime().block_on(agent::compare())),
-        Some("fleet") => return verdict(runtime().block_on(fleet::compare())),
-        Some("stdio") => return verdict(runtime().block_on(stdio())),
-        Some("http") => return verdict(runtime().block_on(http())),
+        Some("agent") => return exit_code(runtime().block_on(agent::compare())),
+        Some("fleet") => return exit_code(runtime().block_on(fleet::compare())),
+        Some("stdio") => return exit_code(runtime().block_on(stdio())),
+        Some("http") => return exit_code(runtime().block_on(http())),
         _ => {
             let all = async { stdio().await & http().await & fleet::compare().await & agent::compare().await };
-            return verdict(runtime().block_on(all));
+            return exit_code(runtime().block_on(all));
         }
     }
     ExitCode::SUCCESS
@@ -60,8 +60,8 @@ fn runtime() -> tokio::runtime::Runtime {
     runtime.expect("a runtime")
 }
 
-#[expect(clippy::print_stdout, reason = "printing is what this program is for")]
-fn verdict(met: bool) -> ExitCode {
+#[expect(clippy::print_stdout, reason = "the purpose of this program is its output")]
+fn exit_code(met: bool) -> ExitCode {
     if met {
         return ExitCode::SUCCESS;
     }
@@ -69,54 +69,59 @@ fn verdict(met: bool) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Prints how stdio compares; whether all bars are met.
-#[expect(clippy::print_stdout, reason = "printing is what this program is for")]
+/// Compares over stdio; returns whether all bars are met.
+#[expect(clippy::print_stdout, reason = "the purpose of this program is its output")]
 async fn stdio() -> bool {
-    let compared = compare("stdio", Contender::over_stdio().await).await;
+    let comparison = compare("stdio", Contender::over_stdio().await).await;
     let bounded = memory("a 300 MB line", "huge-line");
     println!("`wharf --version`: {}\n", measure::cold_start());
-    compared.met() && bounded
+    comparison.met() && bounded
 }
 
-/// Prints how Streamable HTTP compares; whether all bars are met.
-#[expect(clippy::print_stdout, reason = "printing is what this program is for")]
+/// Compares over Streamable HTTP; returns whether all bars are met.
+#[expect(clippy::print_stdout, reason = "the purpose of this program is its output")]
 async fn http() -> bool {
-    let compared = compare("Streamable HTTP", Contender::over_http(IN_FLIGHT).await).await;
-    let [wharf, rmcp, floor] = compared.connections();
+    let comparison = compare("Streamable HTTP", Contender::over_http(IN_FLIGHT).await).await;
+    let [wharf, rmcp, floor] = comparison.connections();
     println!("TCP connections opened after the warm-up: wharf {wharf} (bar: 0), rmcp {rmcp}, floor {floor}");
-    let lost = measure::recovery(LOST).await;
+    let lost = measure::recovery(LOST_SESSIONS).await;
     let ratio = lost.renewed.as_secs_f64() / lost.fresh.as_secs_f64();
     let [renewed, fresh] = [lost.renewed, lost.fresh].map(|time| format!("{:.0} µs", time.as_secs_f64() * 1e6));
     println!("a call that finds its session lost: {renewed}; the first call of a new session: {fresh}");
-    println!("the one ÷ the other: {ratio:.2} (bar: < 1.0)");
-    println!("TCP connections opened for {LOST} lost sessions: {}", lost.connections);
-    let announced = memory("a 200 MB answer, announced", "huge-content");
-    let in_chunks = memory("a 200 MB answer, in chunks", "huge-chunks");
-    compared.met() && wharf == 0 && ratio < 1.0 && announced && in_chunks
+    println!("ratio: {ratio:.2} (bar: < 1.0)");
+    println!("TCP connections opened for {LOST_SESSIONS} lost sessions: {}", lost.connections);
+    let announced = memory("a 200 MB response with its length announced", "huge-content");
+    let chunked = memory("a 200 MB chunked response", "huge-chunks");
+    comparison.met() && wharf == 0 && ratio < 1.0 && announced && chunked
 }
 
-/// Prints how much memory something far too large takes; whether that is bounded by the longest message there may be.
-#[expect(clippy::print_stdout, reason = "printing is what this program is for")]
-fn memory(under: &str, run: &str) -> bool {
-    let told = peak_memory_of(run);
-    println!("memory under {under}: {told} (bar: ≤ {MOST_MEMORY} MiB)");
-    told.split(' ').next().and_then(|mebibytes| mebibytes.parse::<u64>().ok()).is_some_and(|more| more <= MOST_MEMORY)
+/// Prints the memory that an oversized message takes; returns whether it is within the limit.
+#[expect(clippy::print_stdout, reason = "the purpose of this program is its output")]
+fn memory(message: &str, run: &str) -> bool {
+    let output = output_of(run);
+    println!("memory during {message}: {output} (bar: ≤ {MAX_MEMORY_MIB} MiB)");
+    output
+        .split(' ')
+        .next()
+        .and_then(|mebibytes| mebibytes.parse::<u64>().ok())
+        .is_some_and(|more| more <= MAX_MEMORY_MIB)
 }
 
-/// Measures, and prints the table.
-#[expect(clippy::print_stdout, reason = "printing is what this program is for")]
+/// Measures all contenders and prints the table.
+#[expect(clippy::print_stdout, reason = "the purpose of this program is its output")]
 async fn compare(over: &str, mut all: [Contender; 3]) -> Comparison {
     let sequential = rounds(&mut all, ROUNDS, async |contender| contender.sequential("small", SEQUENTIAL).await).await;
-    let crowd = rounds(&mut all, ROUNDS, async |contender| contender.crowd(CROWD, IN_FLIGHT).await).await;
+    let concurrent =
+        rounds(&mut all, ROUNDS, async |contender| contender.concurrent(CONCURRENT, IN_FLIGHT).await).await;
     let large = rounds(&mut all, ROUNDS, async |contender| contender.sequential("large", LARGE).await).await;
-    let mut compared = Comparison::default();
-    compared.wall("one call after the other, time a call", &sequential, SEQUENTIAL, Asked { bar: 1.0, aim: 1.3 });
+    let mut comparison = Comparison::default();
+    comparison.wall("sequential calls, time per call", &sequential, SEQUENTIAL, Targets { bar: 1.0, aim: 1.3 });
     // 1.2 times the throughput, and 0.7 times that of the floor.
-    compared.wall("32 under way, time a call", &crowd, CROWD, Asked { bar: 1.0 / 1.2, aim: 1.0 / 0.7 });
-    compared.wall("1 MB results, time a call", &large, LARGE, Asked { bar: 1.0, aim: 1.2 });
-    compared.cpu("one call after the other, client CPU a call", &sequential, SEQUENTIAL);
-    compared.cpu("32 under way, client CPU a call", &crowd, CROWD);
-    compared.cpu("1 MB results, client CPU a call", &large, LARGE);
-    println!("{over}, {ROUNDS} rounds each, medians; a ratio below 1.0 means Wharf takes less\n\n{compared}\n");
-    compared
+    comparison.wall("32 in flight, time per call", &concurrent, CONCURRENT, Targets { bar: 1.0 / 1.2, aim: 1.0 / 0.7 });
+    comparison.wall("1 MB results, time per call", &large, LARGE, Targets { bar: 1.0, aim: 1.2 });
+    comparison.cpu("sequential calls, client CPU per call", &sequential, SEQUENTIAL);
+    comparison.cpu("32 in flight, client CPU per call", &concurrent, CONCURRENT);
+    comparison.cpu("1 MB results, client CPU per call", &large, LARGE);
+    println!("{over}, {ROUNDS} rounds each, medians; a ratio below 1.0 means Wharf takes less\n\n{comparison}\n");
+    comparison
 }

@@ -1,4 +1,4 @@
-//! Clocks, counts and medians.
+//! Measures time, memory and connections.
 
 use std::process::Command;
 use std::time::Duration;
@@ -7,17 +7,17 @@ use tokio::time::Instant;
 
 use crate::contenders::{Contender, Server, Wharf};
 
-/// What one round took.
+/// The measurements of one round.
 #[derive(Clone, Copy)]
 pub(crate) struct Figures {
     pub(crate) wall: Duration,
-    /// Of this process alone, all threads.
+    /// CPU time of this process, all threads.
     pub(crate) cpu: Duration,
-    /// TCP connections that were opened.
+    /// Opened TCP connections.
     pub(crate) connections: u64,
 }
 
-/// Lets every contender do the same work, in turns; the first turn warms up and does not count.
+/// Runs the same work with every contender in alternating rounds. The first round is a warm-up and is not counted.
 pub(crate) async fn rounds(
     all: &mut [Contender; 3],
     rounds: usize,
@@ -27,9 +27,11 @@ pub(crate) async fn rounds(
     for round in 0..=rounds {
         for (contender, figures) in all.iter_mut().zip(&mut figures) {
             let connections = contender.connections().await;
-            let (wall, cpu) = (Instant::now(), cpu_time());
+            let wall = Instant::now();
+            let cpu = cpu_time();
             work(contender).await;
-            let (wall, cpu) = (wall.elapsed(), cpu_time().saturating_sub(cpu));
+            let wall = wall.elapsed();
+            let cpu = cpu_time().saturating_sub(cpu);
             if round > 0 {
                 let connections = contender.connections().await - connections;
                 figures.push(Figures { wall, cpu, connections });
@@ -45,7 +47,7 @@ pub(crate) fn median(times: impl Iterator<Item = Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-/// The CPU time of this process, from the system's own account of it in nanoseconds for each thread.
+/// Returns the CPU time of this process, summed from the scheduler's nanoseconds of each thread.
 pub(crate) fn cpu_time() -> Duration {
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let nanos = threads.filter_map(|thread| {
@@ -55,48 +57,50 @@ pub(crate) fn cpu_time() -> Duration {
     Duration::from_nanos(nanos.sum())
 }
 
-/// Runs one measurement in a process of its own and tells what it printed.
-pub(crate) fn peak_memory_of(name: &str) -> String {
-    let program = std::env::current_exe().expect("a program knows its path");
+/// Runs one measurement in its own process and returns what it printed.
+pub(crate) fn output_of(name: &str) -> String {
+    let program = std::env::current_exe().expect("the path of this program");
     let output = Command::new(program).arg(name).output().expect("a run");
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// An answer that is far too long: as one line of 300 MB, or as a content of 200 MB whose length is announced or not.
+/// An oversized response: one line of 300 MB, or a body of 200 MB with or without an announced length.
 #[derive(Clone, Copy)]
 pub(crate) enum Huge {
     Line,
     Announced,
-    InChunks,
+    Chunked,
 }
 
-/// Calls a tool whose answer is huge, and prints how much memory that took.
-#[expect(clippy::print_stdout, reason = "the process that started this one reads it")]
+/// Calls a tool whose response is oversized, and prints how much memory that takes.
+#[expect(clippy::print_stdout, reason = "the parent process reads it")]
 pub(crate) async fn memory_under(huge: Huge) {
     let (wharf, _server) = match huge {
         Huge::Line => (Wharf::over_stdio().await, None),
-        Huge::Announced | Huge::InChunks => {
+        Huge::Announced | Huge::Chunked => {
             let server = Server::start().await;
             (Wharf::over_http(&server).await, Some(server))
         }
     };
     let before = peak_memory();
-    let failure = wharf.failure(if matches!(huge, Huge::InChunks) { "huge-in-chunks" } else { "huge" }).await;
-    println!("{} MiB more than before it ({failure})", (peak_memory() - before) / 1024);
+    let failure = wharf.failure(if matches!(huge, Huge::Chunked) { "huge-in-chunks" } else { "huge" }).await;
+    println!("{} MiB more than before ({failure})", (peak_memory() - before) / 1024);
 }
 
-/// What a call costs that finds its session lost, against the first call of a session that has nothing yet.
+/// The time of a call that finds its session lost, and of the first call of a new session.
 pub(crate) struct Recovery {
     pub(crate) renewed: Duration,
     pub(crate) fresh: Duration,
-    /// TCP connections that were opened for all sessions that were lost together.
+    /// TCP connections opened for all lost sessions together.
     pub(crate) connections: u64,
 }
 
 pub(crate) async fn recovery(rounds: usize) -> Recovery {
     let mut server = Server::start().await;
     let old = Wharf::over_http(&server).await;
-    let (mut renewed, mut fresh, mut connections) = (Vec::new(), Vec::new(), 0);
+    let mut renewed = Vec::new();
+    let mut fresh = Vec::new();
+    let mut connections = 0;
     for _ in 0..rounds {
         old.call("forget").await;
         let before = server.connections().await;
@@ -116,17 +120,17 @@ pub(crate) async fn recovery(rounds: usize) -> Recovery {
     Recovery { renewed: median(renewed.into_iter()), fresh: median(fresh.into_iter()), connections }
 }
 
-/// Lets pass what a new session does besides: it asks whether the server has something to say unasked.
+/// Waits for the background work of a new session: it requests the notification stream.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(5)).await;
 }
 
-/// The most memory this process has held, in KiB.
+/// Returns the peak resident memory of this process, in KiB.
 pub(crate) fn peak_memory() -> u64 {
     memory("VmHWM")
 }
 
-/// The memory this process holds, in KiB.
+/// Returns the resident memory of this process, in KiB.
 pub(crate) fn resident_memory() -> u64 {
     memory("VmRSS")
 }
@@ -137,7 +141,7 @@ fn memory(field: &str) -> u64 {
     line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
 }
 
-/// How long the binary takes to say its version, if it has been built.
+/// Returns how long `wharf --version` takes, if the binary is built.
 pub(crate) fn cold_start() -> String {
     let binary = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join("wharf")));
     let Some(binary) = binary.filter(|binary| binary.is_file()) else {

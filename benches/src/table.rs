@@ -1,4 +1,4 @@
-//! The table: what each contender took, how Wharf compares, and what is asked for.
+//! The table: the time of each contender, the ratios, and the targets.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,9 +7,9 @@ use comfy_table::{Table, presets};
 
 use crate::measure::{Figures, median};
 
-/// What a ratio may be at most: against rmcp or the run has failed, and against the floor if all goes well.
+/// Upper limits of ratios: the bar against rmcp, which must hold, and the aim against the floor.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct Targets {
     pub(crate) bar: f64,
     pub(crate) aim: f64,
 }
@@ -22,35 +22,35 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// A line about time, which counts.
-    pub(crate) fn wall(&mut self, name: &str, figures: &[Vec<Figures>; 3], calls: usize, asked: Asked) {
+    /// Adds a row about wall time, which has a bar.
+    pub(crate) fn wall(&mut self, name: &str, figures: &[Vec<Figures>; 3], calls: usize, targets: Targets) {
         let times = medians(figures, |figure| figure.wall);
-        self.missed |= ratio(times, 1) > asked.bar;
+        self.missed |= ratio(times, 1) > targets.bar;
         for (all, figures) in self.connections.iter_mut().zip(figures) {
             *all += figures.iter().map(|figure| figure.connections).sum::<u64>();
         }
-        self.push(name, times, calls, [asked.bar, asked.aim].map(at_most));
+        self.push(name, times, calls, [targets.bar, targets.aim].map(at_most));
     }
 
-    /// A line about CPU time, which is only told.
+    /// Adds a row about CPU time, without a bar.
     pub(crate) fn cpu(&mut self, name: &str, figures: &[Vec<Figures>; 3], calls: usize) {
         self.push(name, medians(figures, |figure| figure.cpu), calls, [const { String::new() }; 2]);
     }
 
-    fn push(&mut self, name: &str, times: [Duration; 3], calls: usize, asked: [String; 2]) {
+    fn push(&mut self, name: &str, times: [Duration; 3], calls: usize, targets: [String; 2]) {
         let mut row = vec![name.to_owned()];
         row.extend(times.map(|time| per_call(time, calls)));
         row.extend([1, 2].map(|other| format!("{:.2}", ratio(times, other))));
-        row.extend(asked);
+        row.extend(targets);
         self.rows.push(row);
     }
 
-    /// Whether no bar is missed.
+    /// Returns whether all bars are met.
     pub(crate) fn met(&self) -> bool {
         !self.missed
     }
 
-    /// TCP connections that each contender opened while it was timed.
+    /// Returns how many TCP connections each contender opened during its rounds.
     pub(crate) fn connections(&self) -> [u64; 3] {
         self.connections
     }
@@ -70,7 +70,7 @@ fn medians(figures: &[Vec<Figures>; 3], of: impl Fn(&Figures) -> Duration) -> [D
     figures.each_ref().map(|figures| median(figures.iter().map(&of)))
 }
 
-/// What Wharf took, as a multiple of what another did.
+/// Returns Wharf's time divided by that of another contender.
 fn ratio(times: [Duration; 3], other: usize) -> f64 {
     times[0].as_secs_f64() / times[other].as_secs_f64()
 }
@@ -80,7 +80,7 @@ fn per_call(time: Duration, calls: usize) -> String {
     format!("{micros:.1} µs")
 }
 
-/// `≤ 1.0`, `≤ 0.83`: as many digits as it needs, two at the most.
+/// Formats a limit with one or two decimals: `≤ 1.0`, `≤ 0.83`.
 fn at_most(ratio: f64) -> String {
     let text = format!("{ratio:.2}");
     format!("≤ {}", text.strip_suffix('0').unwrap_or(&text))

@@ -1,13 +1,13 @@
-//! The server that the conformance suite of the protocol talks to: every tool, prompt and resource its scenarios name.
+//! The server for the protocol's conformance suite, with every tool, prompt and resource that its scenarios name.
 //!
-//! What they have to do is written in the scenarios themselves (`conformance list`); nothing here is of use to anybody
-//! else, except as an example of a handler that uses most of what the protocol has, in both of its eras.
+//! The scenarios themselves define the behavior (`conformance list`). Beyond that this is an example of a handler that
+//! uses most of the protocol, in both eras.
 
-#![expect(deprecated, reason = "subscribing, logging and their like are deprecated, and tested until they are gone")]
+#![expect(deprecated, reason = "the suite still tests deprecated features such as logging")]
 
-mod asking;
 mod changes;
 mod input;
+mod interactive;
 mod plain;
 mod prompts;
 mod resources;
@@ -30,7 +30,7 @@ use wharf::server::rmcp::{ErrorData, ServerHandler};
 
 type Context = RequestContext<RoleServer>;
 
-/// The server. Cloning shares its state: since 2026-07-28 every request may have a handler of its own.
+/// The server. Clones share its state: since 2026-07-28 every request may have its own handler.
 #[derive(Clone, Default)]
 pub struct ConformanceServer {
     changes: changes::Changes,
@@ -38,9 +38,9 @@ pub struct ConformanceServer {
     tasks: TaskManager,
 }
 
-/// What is written down in this module as JSON, as the type the protocol has for it.
-fn written<T: DeserializeOwned>(json: Value) -> T {
-    serde_json::from_value(json).expect("what is written here is what the protocol has")
+/// Converts JSON literals of this module to protocol types.
+fn parse<T: DeserializeOwned>(json: Value) -> T {
+    serde_json::from_value(json).expect("a valid literal")
 }
 
 fn is_modern(context: &Context) -> bool {
@@ -49,7 +49,7 @@ fn is_modern(context: &Context) -> bool {
 
 impl ServerHandler for ConformanceServer {
     fn get_info(&self) -> ServerConfig {
-        let capabilities: ServerCapabilities = written(json!({
+        let capabilities: ServerCapabilities = parse(json!({
             "completions": {},
             "extensions": { "io.modelcontextprotocol/tasks": {} },
             "logging": {},
@@ -58,7 +58,7 @@ impl ServerHandler for ConformanceServer {
             "tools": { "listChanged": true },
         }));
         ServerConfig::new(capabilities)
-            .with_server_info(written(json!({ "name": "wharf-conformance", "version": env!("CARGO_PKG_VERSION") })))
+            .with_server_info(parse(json!({ "name": "wharf-conformance", "version": env!("CARGO_PKG_VERSION") })))
     }
 
     async fn list_tools(
@@ -86,7 +86,7 @@ impl ServerHandler for ConformanceServer {
         if self.changes.make(&request.name) {
             return Ok(plain::text("changed").into());
         }
-        asking::respond(&request, &context).await
+        interactive::respond(&request, &context).await
     }
 
     async fn list_prompts(
@@ -133,7 +133,7 @@ impl ServerHandler for ConformanceServer {
         resources::read(&request.uri).map(Into::into)
     }
 
-    /// No resource here ever changes, so there is nothing to keep.
+    /// No resource changes, so subscriptions need no state.
     async fn subscribe(&self, _request: SubscribeRequestParams, _context: Context) -> Result<(), ErrorData> {
         Ok(())
     }
@@ -142,7 +142,7 @@ impl ServerHandler for ConformanceServer {
         Ok(())
     }
 
-    /// Everything that is logged here is worth logging at every level; since 2026-07-28 the level is in each request.
+    /// Logs everything at every level; since 2026-07-28 each request contains the level.
     async fn set_level(&self, _request: SetLevelRequestParams, context: Context) -> Result<(), ErrorData> {
         if is_modern(&context) {
             return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
@@ -155,7 +155,7 @@ impl ServerHandler for ConformanceServer {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        self.changes.tell(&context).await;
+        self.changes.notify(&context).await;
         Ok(())
     }
 

@@ -1,11 +1,11 @@
-//! Small whole programs that use Wharf; each is a file in `src/bin`, and each is run by the tests.
+//! Small complete programs that use Wharf. Each is a file in `src/bin`, and the tests run all of them.
 
 pub mod conformance;
 
 use serde_json::json;
 use wharf::server::{Reply, Toolbox};
 
-/// A server with one tool, for the examples that bring their own.
+/// Creates a server with one tool, for the examples that include a server.
 pub fn calculator() -> Toolbox {
     let number = json!({"type": "number"});
     Toolbox::new("calculator", "1.0").tool(

@@ -1,4 +1,4 @@
-//! Over Streamable HTTP, on the loopback interface and without TLS.
+//! Contenders over Streamable HTTP, on the loopback interface and without TLS.
 
 use std::process::Stdio as Pipe;
 
@@ -16,14 +16,14 @@ pub(super) async fn wharf(url: &str) -> Wharf {
     Wharf::over(Http::new(url, RemoteOptions::default()).expect("an address")).await
 }
 
-/// rmcp's own HTTP client keeps no connections and lets 16 requests out at a time; a reqwest client as it comes keeps them,
-/// and as many are let out as there are callers.
+/// rmcp's default HTTP client pools no connections and allows 16 requests in flight. A default reqwest client pools them,
+/// and here it allows one request per caller.
 pub(super) async fn rmcp(url: &str, in_flight: usize) -> Rmcp {
     let config = StreamableHttpClientTransportConfig::with_uri(url).max_concurrent_requests(in_flight);
     Rmcp::over(StreamableHttpClientTransport::with_client(reqwest::Client::new(), config)).await
 }
 
-/// A child process that serves, and a connection that asks it how many others there are.
+/// A server in a child process, and a control connection that requests its connection count.
 pub(crate) struct Server {
     port: u16,
     control: Connection,
@@ -35,10 +35,10 @@ impl Server {
         Self::with_tools(&[]).await
     }
 
-    /// One that lists more tools: how many, and how long their descriptions are.
-    pub(crate) async fn with_tools(words: &[&str]) -> Self {
+    /// Starts a server with more tools. The arguments are their number and the length of their descriptions.
+    pub(crate) async fn with_tools(arguments: &[&str]) -> Self {
         let mut command = Command::new(program());
-        command.arg("serve-http").args(words).stdin(Pipe::piped()).stdout(Pipe::piped()).kill_on_drop(true);
+        command.arg("serve-http").args(arguments).stdin(Pipe::piped()).stdout(Pipe::piped()).kill_on_drop(true);
         let mut child = command.spawn().expect("a child");
         let mut line = String::new();
         let mut stdout = BufReader::new(child.stdout.take().expect("stdout"));
@@ -55,14 +55,14 @@ impl Server {
         format!("http://127.0.0.1:{}/mcp", self.port)
     }
 
-    /// How many TCP connections it has accepted.
+    /// Returns how many TCP connections it has accepted.
     pub(crate) async fn connections(&mut self) -> u64 {
         let count = self.control.exchange("COUNT", "").await;
         String::from_utf8_lossy(count).parse().expect("a number")
     }
 }
 
-/// Writes a POST, reads its answer, and looks inside only as far as the text. Every caller has a connection of its own.
+/// Writes a POST, reads the response, and parses it up to the text. Every caller has its own connection.
 pub(super) struct Floor {
     connections: Vec<Connection>,
 }
@@ -80,8 +80,8 @@ impl Floor {
         self.connections[0].call(tool).await;
     }
 
-    /// So many calls on each connection.
-    pub(super) async fn crowd(&mut self, each: usize) {
+    /// Makes `each` calls on every connection concurrently.
+    pub(super) async fn concurrent(&mut self, each: usize) {
         let mut tasks = JoinSet::new();
         for mut connection in self.connections.drain(..) {
             tasks.spawn(async move {
@@ -97,7 +97,7 @@ impl Floor {
 
 struct Connection {
     stream: TcpStream,
-    /// What has been read.
+    /// Unconsumed input.
     buffer: Vec<u8>,
     next_id: u64,
 }
@@ -117,7 +117,8 @@ impl Connection {
     }
 
     async fn exchange(&mut self, method: &str, content: &str) -> &[u8] {
-        let (length, kinds) = (content.len(), "application/json, text/event-stream");
+        let length = content.len();
+        let kinds = "application/json, text/event-stream";
         let request = format!(
             "{method} /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nAccept: {kinds}\r\n\
              Content-Length: {length}\r\n\r\n{content}"
@@ -141,6 +142,9 @@ impl Connection {
     }
 
     async fn read(&mut self) {
-        assert!(self.stream.read_buf(&mut self.buffer).await.expect("a connection") > 0, "the server has gone");
+        assert!(
+            self.stream.read_buf(&mut self.buffer).await.expect("a connection") > 0,
+            "the server closed the connection"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Over the pipes of a child process.
+//! Contenders over the pipes of a child process.
 
 use std::collections::VecDeque;
 use std::process::Stdio as Pipe;
@@ -20,7 +20,7 @@ pub(super) async fn rmcp() -> Rmcp {
     Rmcp::over(TokioChildProcess::new(command).expect("a child")).await
 }
 
-/// Writes a line, reads a line, and looks inside only as far as the text.
+/// Writes a line, reads a line, and parses it up to the text.
 pub(super) struct Floor {
     _child: Child,
     stdin: ChildStdin,

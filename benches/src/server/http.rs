@@ -1,5 +1,5 @@
-//! Streamable HTTP, as much of it as is measured: POSTs with answers in JSON, on connections that are kept, with a thread
-//! for each. It says its port on stdout and ends with its stdin.
+//! The measured part of Streamable HTTP: POSTs with JSON responses on persistent connections, with a thread per
+//! connection. Prints its port to stdout and ends with its stdin.
 
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,19 +9,19 @@ use std::thread;
 
 use super::{LARGE, answer, huge, model};
 
-/// How many times a large result the huge one is.
+/// Length of a huge result, as a multiple of a large one.
 const HUGE: usize = 200;
 
 #[derive(Default)]
 struct Server {
     large: String,
-    /// How many connections have been accepted.
+    /// Number of accepted connections.
     connections: AtomicU64,
-    /// Which session is the one that is known: all begin with this one, until it is forgotten.
+    /// The current session; all clients share it until it is forgotten.
     session: AtomicU64,
 }
 
-/// What of a request's head matters here.
+/// The relevant parts of a request's head.
 struct Head {
     method: String,
     session: Option<u64>,
@@ -31,25 +31,26 @@ struct Head {
 pub(crate) fn serve() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
-    writeln!(io::stdout(), "{port}").expect("somebody who listens");
+    writeln!(io::stdout(), "{port}").expect("stdout is open");
     let server = Arc::new(Server { large: "x".repeat(LARGE), ..Server::default() });
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             server.connections.fetch_add(1, Ordering::Relaxed);
             let server = Arc::clone(&server);
-            // A client that goes away in the middle of something may.
-            thread::spawn(move || server.converse(&stream));
+            // Errors of disconnected clients do not matter.
+            thread::spawn(move || server.serve_connection(&stream));
         }
     });
     let _ = io::copy(&mut io::stdin(), &mut io::sink());
 }
 
 impl Server {
-    fn converse(&self, stream: &TcpStream) -> io::Result<()> {
+    fn serve_connection(&self, stream: &TcpStream) -> io::Result<()> {
         stream.set_nodelay(true)?;
         let mut input = BufReader::with_capacity(1 << 16, stream);
         let mut output = BufWriter::with_capacity(1 << 16, stream);
-        let (mut content, mut reply) = (Vec::new(), Vec::new());
+        let mut content = Vec::new();
+        let mut reply = Vec::new();
         while let Some(head) = read_head(&mut input)? {
             content.resize(head.length, 0);
             input.read_exact(&mut content)?;
@@ -57,7 +58,7 @@ impl Server {
             reply.clear();
             match head.method.as_str() {
                 "POST" => self.post(&head, &message, &mut reply, &mut output)?,
-                // Not of the protocol: how many connections there have been.
+                // Not part of the protocol: the number of accepted connections.
                 "COUNT" => {
                     let connections = self.connections.load(Ordering::Relaxed);
                     respond("200 OK", "", connections.to_string().as_bytes(), &mut output)?;
@@ -71,7 +72,7 @@ impl Server {
     }
 
     fn post(&self, head: &Head, message: &str, reply: &mut Vec<u8>, output: &mut impl Write) -> io::Result<()> {
-        if model::is_asked(message) {
+        if model::is_model_request(message) {
             return model::answer(message, output);
         }
         let session = self.session.load(Ordering::Relaxed);
@@ -102,7 +103,7 @@ impl Server {
     }
 }
 
-/// Reads what comes before a content; `None` if nothing comes any more.
+/// Reads the head of a request; `None` at the end of the connection.
 fn read_head(input: &mut BufReader<&TcpStream>) -> io::Result<Option<Head>> {
     let mut line = String::new();
     if input.read_line(&mut line)? == 0 {
@@ -131,7 +132,7 @@ fn respond(status: &str, headers: &str, content: &[u8], output: &mut impl Write)
     output.write_all(content)
 }
 
-/// Makes a chunk of everything that is written.
+/// Writes everything as a chunk.
 struct Chunked<'a, W>(&'a mut W);
 
 impl<W: Write> Write for Chunked<'_, W> {

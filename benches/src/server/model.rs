@@ -1,4 +1,4 @@
-//! A model that answers at once over the Messages API: first it calls a tool, and when it has seen the result it answers.
+//! A model that responds immediately over the Messages API: with a tool call first, and with text after its result.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -6,17 +6,17 @@ use std::io::{self, Write};
 const CALL: &str = r#"{"type":"tool_use","id":"toolu_1","name":"add","input":{"a":40,"b":2}}"#;
 const TEXT: &str = r#"{"type":"text","text":"It is 42."}"#;
 
-/// Whether a request is for a model.
-pub(super) fn is_asked(message: &str) -> bool {
+/// Returns whether a request is for a model.
+pub(super) fn is_model_request(message: &str) -> bool {
     message.contains("\"max_tokens\"")
 }
 
 pub(super) fn answer(message: &str, output: &mut impl Write) -> io::Result<()> {
-    // What comes last decides; it is at the end of the conversation, wherever that is in the request.
+    // The last message decides. It is the end of the conversation, which may be anywhere in the request.
     let returned = message.rfind("\"tool_result\"").is_some_and(|at| !message[at..].contains("\"How much?\""));
     let (block, stop) = if returned { (TEXT, "end_turn") } else { (CALL, "tool_use") };
     let (kind, content) = if message.contains("\"stream\":true") {
-        ("text/event-stream", in_pieces(returned, stop))
+        ("text/event-stream", events(returned, stop))
     } else {
         let usage = r#"{"input_tokens":100,"output_tokens":10}"#;
         let text = format!(
@@ -27,7 +27,7 @@ pub(super) fn answer(message: &str, output: &mut impl Write) -> io::Result<()> {
     write!(output, "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n{content}", content.len())
 }
 
-fn in_pieces(returned: bool, stop: &str) -> String {
+fn events(returned: bool, stop: &str) -> String {
     let (begin, deltas): (&str, &[&str]) = if returned {
         (
             r#"{"type":"text","text":""}"#,

@@ -1,10 +1,10 @@
-//! A line in, a line out.
+//! Reads a line, writes a line.
 
 use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 
 use super::{LARGE, answer, huge};
 
-/// How many times a large result the huge one is.
+/// Length of a huge result, as a multiple of a large one.
 const HUGE: usize = 300;
 
 pub(crate) fn serve() {
@@ -19,7 +19,7 @@ pub(crate) fn serve() {
             answer(&line, &large, &mut output);
         }
         line.clear();
-        // Answers leave together with those to requests that are here already.
+        // Responses to requests that are already buffered are flushed together.
         if input.buffer().is_empty() && output.flush().is_err() {
             return;
         }

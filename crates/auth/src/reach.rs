@@ -79,9 +79,9 @@ fn of_v6(address: Ipv6Addr) -> Nearness {
 /// The settings with which what a server names is looked at: only what is no nearer than the server itself can be reached.
 pub(super) fn guarded(settings: &HttpSettings, nearest: Nearness) -> HttpSettings {
     let mut guarded = settings.clone();
-    if let DialTarget::Tcp(names) = &settings.way {
+    if let DialTarget::Tcp(names) = &settings.dial_target {
         let proxies = proxies(&settings.proxies);
-        guarded.way = DialTarget::Tcp(Some(Arc::new(Guarded { names: names.clone(), nearest, proxies })));
+        guarded.dial_target = DialTarget::Tcp(Some(Arc::new(Guarded { names: names.clone(), nearest, proxies })));
     }
     guarded
 }
@@ -101,7 +101,7 @@ pub(super) async fn nearness(settings: &HttpSettings, host: &str) -> io::Result<
     if let Some(written) = Nearness::written(host) {
         return Ok(written);
     }
-    let names = match &settings.way {
+    let names = match &settings.dial_target {
         DialTarget::Tcp(names) => names.clone(),
         // Whoever makes streams of its own knows what is at the other end.
         DialTarget::Unix(_) | DialTarget::Dial(_) => return Ok(Nearness::Here),
@@ -247,7 +247,7 @@ mod tests {
     #[tokio::test]
     async fn a_name_that_stands_for_a_private_address_is_refused_when_it_is_dialled() {
         let liar: Arc<dyn Resolve> = Arc::new(Liar([127, 0, 0, 1].into()));
-        let settings = HttpSettings { way: DialTarget::Tcp(Some(liar)), ..HttpSettings::default() };
+        let settings = HttpSettings { dial_target: DialTarget::Tcp(Some(liar)), ..HttpSettings::default() };
         let client = wharf_io::HttpClient::new(guarded(&settings, Nearness::Public)).unwrap();
         // 127.1 is no address to us, and one to the system.
         for url in ["https://innocent.example/", "https://2130706433/", "https://127.1/", "https://0x7f000001/"] {
@@ -263,8 +263,8 @@ mod tests {
     async fn a_proxy_may_be_in_a_private_network_and_only_the_proxy() {
         let liar: Arc<dyn Resolve> = Arc::new(Liar([10, 0, 0, 1].into()));
         let proxies = Proxies { https: Some("Proxy.corp:3128".to_owned()), ..Proxies::default() };
-        let settings = HttpSettings { way: DialTarget::Tcp(Some(liar)), proxies, ..HttpSettings::default() };
-        let DialTarget::Tcp(Some(names)) = guarded(&settings, Nearness::Public).way else {
+        let settings = HttpSettings { dial_target: DialTarget::Tcp(Some(liar)), proxies, ..HttpSettings::default() };
+        let DialTarget::Tcp(Some(names)) = guarded(&settings, Nearness::Public).dial_target else {
             panic!("names are looked up")
         };
         assert_eq!(names.resolve("proxy.corp").await.unwrap(), [IpAddr::from([10, 0, 0, 1])]);

@@ -1,10 +1,10 @@
-//! What a child process may see of our environment: a short list, and what its configuration names.
+//! The environment of a child process: a short allowlist, and the variables of its configuration.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 
-/// The variables every server gets: enough to find programs, a home and a language, and no secrets.
+/// The variables that every server gets: enough for programs, home and language, and no secrets.
 const ALLOWED: [&str; 11] =
     ["HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
 
@@ -13,10 +13,10 @@ const ALLOWED: [&str; 11] =
 pub struct Environment(BTreeMap<OsString, OsString>);
 
 impl Environment {
-    /// Picks the allowed variables out of `vars`, usually `std::env::vars_os()`.
+    /// Selects the allowed variables from `vars`, usually `std::env::vars_os()`.
     pub fn allowed_from(vars: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let allowed = |(name, value): &(OsString, OsString)| {
-            // A value that begins with `()` is a function an old shell would run.
+            // A value that starts with `()` is a function that an old shell would run.
             ALLOWED.iter().any(|allowed| OsStr::new(allowed) == name) && !value.as_encoded_bytes().starts_with(b"()")
         };
         Self(vars.into_iter().filter(allowed).collect())
@@ -29,18 +29,18 @@ impl Environment {
         self
     }
 
-    /// One variable.
+    /// Returns the value of a variable.
     pub fn get(&self, name: &str) -> Option<&OsStr> {
         self.0.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
-    /// All variables.
+    /// Iterates over all variables.
     pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.0.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 }
 
-/// The names alone: values may be secrets.
+/// Shows names only, because values may be secrets.
 impl fmt::Debug for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_listed_variables_pass_and_named_ones_are_added() {
+    fn only_listed_variables_are_inherited_and_configured_ones_are_added() {
         let vars = [("PATH", "/bin"), ("AWS_SECRET_ACCESS_KEY", "s3cr3t"), ("HOME", "() { :; }; rm"), ("USER", "me")];
         let environment = Environment::allowed_from(vars.map(|(name, value)| (name.into(), value.into())))
             .with("TOKEN", "t")

@@ -25,7 +25,7 @@ pub enum FileMode {
     Private,
     /// What the umask of the process allows.
     Default,
-    /// Those of the file that is replaced, or the default if there is none.
+    /// Those of the file that is replaced, or the default if the file is new.
     Preserve,
 }
 
@@ -34,7 +34,7 @@ pub enum FileMode {
 pub enum Durability {
     /// Nothing in particular: the operating system writes when it likes. After a power failure the file may be empty.
     Unsynced,
-    /// The contents, before the file gets its name. After a power failure there is the old file or the new one.
+    /// The contents, before the file gets its name. After a power failure either the old file or the new one exists.
     Contents,
     /// The contents and the name. A folder that cannot be synchronized is logged: some file systems do not support that,
     /// and do not need it.

@@ -1,15 +1,16 @@
-//! One HTTP client for one or many servers: it keeps its connections, ends every wait, and says whether a request may
-//! have arrived.
+//! An HTTP client with pooled connections and time limits, whose errors show whether a request may have arrived.
 //!
-//! HTTP/1.1 connections have no task of their own: whoever waits for an answer drives the connection it comes on, so
-//! nothing stands between the socket and the caller. HTTP/2 connections are shared and have one task each, which ends with
-//! the client.
+//! HTTP/1.1 connections have no task: the caller that waits for a response drives its connection, so no task is between
+//! the socket and the caller. HTTP/2 connections are shared and have one task each, which ends with the client.
 
 mod body;
 mod dial;
+mod error;
 mod events;
+mod origin;
 mod pool;
 mod settings;
+mod stream;
 mod tls;
 
 use std::sync::Arc;
@@ -21,18 +22,19 @@ use http::header::{HOST, LOCATION, PROXY_AUTHORIZATION};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 
 pub use body::{Body, BodyError};
-pub use dial::{Dial, DialTo, Dialed, Resolve};
+pub use error::{HttpError, InvalidSettings};
 pub use events::{SseError, SseEvent, SseReader};
-pub use settings::{DialTarget, HttpSettings, InvalidSettings, Proxies};
+pub use settings::{DialTarget, HttpSettings, Proxies};
+pub use stream::{Dial, DialTo, Dialed, Resolve};
 
-use crate::address::{default_port, explicit_port};
 use dial::Route;
-use pool::{Pool, Sender};
+use origin::Origin;
+use pool::{Pool, Received, Sender};
 
-/// Redirects that are followed for one request.
-const MOST_REDIRECTS: usize = 5;
+/// Maximum number of redirects per request.
+const MAX_REDIRECTS: usize = 5;
 
-/// A pooled HTTP client. Cloning gives another handle to the same pool.
+/// A pooled HTTP client. Clones share the pool.
 #[derive(Clone, Debug)]
 pub struct HttpClient {
     inner: Arc<Inner>,
@@ -47,31 +49,14 @@ struct Inner {
 }
 
 impl Drop for Inner {
-    /// A shared connection lives as long as anybody could still use it; nobody can now.
+    /// Closes shared connections, which would otherwise stay open.
     fn drop(&mut self) {
-        self.pool.let_go();
+        self.pool.close_idle();
     }
 }
 
-/// Why there is no answer.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum HttpError {
-    /// No connection came about; nothing was sent.
-    #[error("{0}")]
-    Unreachable(String),
-    /// The far end is not who it should be; nothing was sent.
-    #[error("the connection is not secure: {0}")]
-    Untrusted(String),
-    /// The connection broke when the request had been sent, or part of it.
-    #[error("the connection broke: {0}")]
-    Broken(String),
-    /// The server wants us to go elsewhere, and we do not.
-    #[error("it redirects {0}")]
-    Redirected(String),
-}
-
 impl HttpClient {
-    /// A client; no connection is made yet.
+    /// Creates a client without connecting.
     pub fn new(settings: HttpSettings) -> Result<Self, InvalidSettings> {
         settings.check()?;
         let connect = settings.connect;
@@ -80,28 +65,28 @@ impl HttpClient {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// How many connections have been made since the beginning.
+    /// Returns how many connections have been opened.
     pub fn connections_opened(&self) -> u64 {
         self.inner.opened.load(Ordering::Relaxed)
     }
 
-    /// Lets go of connections that have been idle for long or were closed by the far end.
+    /// Closes connections that have been idle for too long or were closed by the server.
     pub fn sweep(&self) {
         self.inner.pool.sweep();
     }
 
-    /// Lets go of every connection that is not in use.
-    pub fn let_go(&self) {
-        self.inner.pool.let_go();
+    /// Closes every connection that is not in use.
+    pub fn close_idle(&self) {
+        self.inner.pool.close_idle();
     }
 
-    /// Sends a request and waits for the head of its answer. Dropping the future closes its connection.
+    /// Sends a request and waits for the head of the response. Dropping the future closes its connection.
     ///
-    /// Redirects are followed within the same origin only, and only where the method stays what it is.
+    /// Follows redirects within the same origin only, and only if the method does not change.
     pub async fn send(&self, request: Request<Bytes>) -> Result<Response<Body>, HttpError> {
         let (head, content) = request.into_parts();
         let mut target = head.uri.clone();
-        for _ in 0..=MOST_REDIRECTS {
+        for _ in 0..=MAX_REDIRECTS {
             let mut request = Request::new(content.clone());
             *request.method_mut() = head.method.clone();
             *request.uri_mut() = target.clone();
@@ -113,7 +98,7 @@ impl HttpClient {
             let Some(location) = response.headers().get(LOCATION) else { return Ok(response) };
             target = same_origin(&target, location)?;
         }
-        Err(HttpError::Redirected(format!("again and again, more than {MOST_REDIRECTS} times")))
+        Err(HttpError::Redirected(format!("more than {MAX_REDIRECTS} times")))
     }
 
     async fn send_once(&self, mut request: Request<Bytes>) -> Result<Response<Body>, HttpError> {
@@ -121,17 +106,21 @@ impl HttpClient {
         self.inner.route.prepare(&mut request, &origin)?;
         let mut fresh = false;
         loop {
-            let kept = if fresh { None } else { self.inner.pool.take(&origin) };
-            let sender = if let Some(sender) = kept {
+            let pooled = if fresh { None } else { self.inner.pool.take(&origin) };
+            let sender = if let Some(sender) = pooled {
                 sender
             } else {
                 fresh = true;
                 self.open(&origin).await?
             };
-            match sender.send(request, &self.inner.pool, &origin).await {
-                Ok(response) => return Ok(response),
-                // A kept connection was closed by the far end before a byte of the request had left: a new one is
-                // tried, once.
+            match sender.send(request, &origin).await {
+                Ok(Received { response, connection: Some(connection) }) => {
+                    let pool = self.inner.pool.clone();
+                    return Ok(response.map(|body| Body::own(body, connection, pool, origin)));
+                }
+                Ok(Received { response, connection: None }) => return Ok(response.map(Body::shared)),
+                // The server closed a pooled connection before a byte of the request was sent: retry once with a new
+                // connection.
                 Err(pool::Unsent { request: Some(unsent), .. }) if !fresh => {
                     request = *unsent;
                     fresh = true;
@@ -155,8 +144,8 @@ impl HttpClient {
         Ok(sender)
     }
 
-    /// A bare connection to where `uri` points, through the proxy and inside TLS as for a request: for protocols that
-    /// begin as HTTP and go on as something else.
+    /// Opens a bare connection to the host of `uri`, through the proxy and with TLS like a request: for protocols that
+    /// start with HTTP and upgrade to something else.
     pub async fn connect(&self, uri: &Uri) -> Result<Dialed, HttpError> {
         let origin = Origin::of(uri)?;
         let limit = self.inner.connect;
@@ -168,48 +157,7 @@ impl HttpClient {
     }
 }
 
-/// Where connections can be shared: a scheme, a host and a port.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Origin {
-    secure: bool,
-    host: String,
-    port: u16,
-}
-
-impl Origin {
-    fn of(uri: &Uri) -> Result<Self, HttpError> {
-        let scheme = uri.scheme_str().unwrap_or_default();
-        let secure = match scheme {
-            "http" | "ws" => false,
-            "https" | "wss" => true,
-            _ => return Err(HttpError::Unreachable(format!("`{uri}` is neither http nor https"))),
-        };
-        let host = uri.host().filter(|host| !host.is_empty());
-        let host = host.ok_or_else(|| HttpError::Unreachable(format!("`{uri}` names no host")))?;
-        let host = host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
-        let port = explicit_port(uri).ok().and_then(|port| port.or_else(|| default_port(scheme)));
-        let port = port.ok_or_else(|| HttpError::Unreachable(format!("`{uri}` has a port that is none")))?;
-        Ok(Self { secure, host, port })
-    }
-
-    fn scheme(&self) -> &'static str {
-        if self.secure { "https" } else { "http" }
-    }
-
-    /// As it stands in a `Host` header: without the port everybody expects.
-    fn authority(&self) -> String {
-        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        if default_port(self.scheme()) == Some(self.port) { host } else { format!("{host}:{}", self.port) }
-    }
-}
-
-impl std::fmt::Display for Origin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}://{}", self.scheme(), self.authority())
-    }
-}
-
-/// 307 and 308 keep the method; the others only do for what is a GET anyway.
+/// Returns whether to follow a redirect. 307 and 308 keep the method; 301 and 302 only keep GET.
 fn redirects(status: StatusCode, method: &Method) -> bool {
     match status.as_u16() {
         307 | 308 => true,
@@ -218,14 +166,14 @@ fn redirects(status: StatusCode, method: &Method) -> bool {
     }
 }
 
-fn same_origin(from: &Uri, location: &HeaderValue) -> Result<Uri, HttpError> {
-    let written = String::from_utf8_lossy(location.as_bytes()).into_owned();
-    let elsewhere = || HttpError::Redirected(format!("to `{written}`, which is another origin or no address"));
-    let target = relative(from, &written).ok_or_else(elsewhere)?;
+fn same_origin(from: &Uri, header: &HeaderValue) -> Result<Uri, HttpError> {
+    let location = String::from_utf8_lossy(header.as_bytes()).into_owned();
+    let elsewhere = || HttpError::Redirected(format!("to `{location}`, which is another origin or an invalid URL"));
+    let target = relative(from, &location).ok_or_else(elsewhere)?;
     if Origin::of(&target).ok() == Origin::of(from).ok() { Ok(target) } else { Err(elsewhere()) }
 }
 
-/// What a reference means on a page: whole, from the root, or beside it.
+/// Resolves a reference against a base: absolute, from the root, or relative.
 pub(crate) fn relative(base: &Uri, reference: &str) -> Option<Uri> {
     let reference = reference.split('#').next()?;
     if let Ok(whole) = reference.parse::<Uri>()
@@ -233,13 +181,14 @@ pub(crate) fn relative(base: &Uri, reference: &str) -> Option<Uri> {
     {
         return Some(whole);
     }
-    let (scheme, authority) = (base.scheme_str()?, base.authority()?);
+    let scheme = base.scheme_str()?;
+    let authority = base.authority()?;
     let path = match reference.chars().next() {
         None => base.path_and_query()?.to_string(),
         Some('/') if reference.starts_with("//") => return format!("{scheme}:{reference}").parse().ok(),
         Some('/') => reference.to_owned(),
         Some('?') => format!("{}{reference}", base.path()),
-        // A scheme that is none of ours.
+        // An unsupported scheme.
         Some(_) if reference.split(['/', '?']).next().is_some_and(|first| first.contains(':')) => return None,
         Some(_) => {
             let folder = base.path().rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -249,20 +198,20 @@ pub(crate) fn relative(base: &Uri, reference: &str) -> Option<Uri> {
     format!("{scheme}://{authority}{path}").parse().ok()
 }
 
-/// The address `reference` means on the page `base`, if it is of the same origin.
+/// Resolves `reference` against `base`, if it has the same origin.
 pub fn same_origin_reference(base: &Uri, reference: &str) -> Option<Uri> {
     let target = relative(base, reference)?;
     (Origin::of(&target).ok()? == Origin::of(base).ok()?).then_some(target)
 }
 
 impl Route {
-    /// Puts a request into the form its way asks for.
+    /// Sets the host and the form of the URI for the connection.
     fn prepare(&self, request: &mut Request<Bytes>, origin: &Origin) -> Result<(), HttpError> {
         let host = HeaderValue::try_from(origin.authority())
-            .map_err(|_| HttpError::Unreachable(format!("`{origin}` is no host")))?;
+            .map_err(|_| HttpError::Unreachable(format!("invalid host in `{origin}`")))?;
         request.headers_mut().entry(HOST).or_insert(host);
         if let Some(proxy) = self.plain_proxy(origin) {
-            // A proxy for plain HTTP is told the whole address.
+            // A proxy for plain HTTP needs the absolute URI.
             if let Some(authorization) = proxy.basic_auth() {
                 request.headers_mut().insert(PROXY_AUTHORIZATION, authorization.clone());
             }
@@ -279,9 +228,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reference_is_followed_within_its_origin_and_nowhere_else() {
+    fn a_reference_is_resolved_within_its_origin_only() {
         let base: Uri = "https://example.com:8443/mcp/sse?x=1".parse().unwrap();
-        let told = |reference: &str| {
+        let resolved = |reference: &str| {
             same_origin_reference(&base, reference).map_or_else(|| "refused".to_owned(), |uri| uri.to_string())
         };
         let references = [
@@ -298,7 +247,7 @@ mod tests {
             "http://exa mple",
         ];
         assert_eq!(
-            references.map(told),
+            references.map(resolved),
             [
                 "https://example.com:8443/messages?session=1",
                 "https://example.com:8443/mcp/messages",

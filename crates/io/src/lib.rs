@@ -1,6 +1,6 @@
-//! The plumbing of Wharf: child processes that never outlive us, lines that never outgrow their bound, and HTTP.
+//! Child processes that never outlive their parent, bounded line reading, HTTP and files.
 //!
-//! This crate knows no MCP and no models. It reads no environment: what a child may see is handed in.
+//! This crate knows neither MCP nor models. It does not read the environment: callers pass the environment of a child.
 
 pub mod address;
 mod backoff;

@@ -1,4 +1,4 @@
-//! Lines of bytes from a stream that may send anything: whole lines up to a bound, and word of those beyond it.
+//! Reads lines of bytes from an untrusted stream: whole lines up to a limit, and events for longer ones.
 
 use std::io;
 use std::pin::Pin;
@@ -8,44 +8,44 @@ use memchr::memchr;
 use tokio::io::AsyncRead;
 use tokio_util::io::poll_read_buf;
 
-/// How much of an over-long line is kept from its beginning and from its end.
-const KEPT: usize = 4 * 1024;
-/// The least room offered to one read.
-const READ: usize = 16 * 1024;
-/// The least room offered once a line has shown that it is long.
-const LONG_READ: usize = 256 * 1024;
-/// From this size on a line is handed over with its buffer instead of being copied out of it.
-const HAND_OVER: usize = 32 * 1024;
+/// Bytes to store of the start and of the end of an oversized line.
+const EXCERPT_BYTES: usize = 4 * 1024;
+/// Minimum buffer space for a read.
+const READ_BYTES: usize = 16 * 1024;
+/// Minimum buffer space for a read in a long line.
+const LONG_READ_BYTES: usize = 256 * 1024;
+/// Lines of at least this size take over the buffer instead of being copied.
+const TAKE_BUFFER_BYTES: usize = 32 * 1024;
 
-/// What came next.
+/// An event of the reader.
 #[derive(Debug, PartialEq, Eq)]
 pub enum LineEvent {
     /// A whole line without its line feed.
     Line(Vec<u8>),
-    /// What came after the last line feed before the stream ended: a last line without one, or half of something.
+    /// The bytes after the last line feed at the end of the stream: a last line without one, or an incomplete line.
     Unfinished(Vec<u8>),
-    /// A line has grown past the bound; this is how it begins. The rest of it is skipped.
+    /// The start of a line that exceeds the limit. The rest of it is skipped.
     TooLong {
         /// Its first bytes.
         head: Vec<u8>,
     },
-    /// The end of a line that was too long.
+    /// The end of an oversized line.
     TooLongEnd {
         /// Its last bytes.
         tail: Vec<u8>,
-        /// How long it was.
+        /// Its length in bytes.
         length: u64,
     },
 }
 
-/// Reads lines from `R`, never holding more than the bound and one read.
+/// Reads lines from `R`. Never buffers more than the limit and one read.
 #[derive(Debug)]
 pub struct LineReader<R> {
     source: R,
-    longest: usize,
+    max_bytes: usize,
     endless: u64,
     buffer: Vec<u8>,
-    /// Where the current line begins in the buffer.
+    /// The start of the current line in the buffer.
     start: usize,
     /// How far the buffer has been searched for a line feed.
     searched: usize,
@@ -59,24 +59,24 @@ struct Skipped {
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
-    /// Lines of at most `longest` bytes from `source`.
-    pub fn new(source: R, longest: usize) -> Self {
-        Self { source, longest, endless: u64::MAX, buffer: Vec::new(), start: 0, searched: 0, skipping: None }
+    /// Reads lines of at most `max_bytes` from `source`.
+    pub fn new(source: R, max_bytes: usize) -> Self {
+        Self { source, max_bytes, endless: u64::MAX, buffer: Vec::new(), start: 0, searched: 0, skipping: None }
     }
 
-    /// A line of more than this many bytes is taken to have no end, and is an error.
+    /// Fails for a line of more than this many bytes, which is considered endless.
     #[must_use]
     pub fn endless_after(mut self, bytes: u64) -> Self {
         self.endless = bytes;
         self
     }
 
-    /// The next event, or `None` at the end of the stream. Dropping the future loses nothing.
+    /// Returns the next event, or `None` at the end of the stream. Cancel safe.
     pub async fn next(&mut self) -> io::Result<Option<LineEvent>> {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// The next event, or `None` at the end of the stream.
+    /// Polls for the next event; `None` at the end of the stream.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<LineEvent>>> {
         loop {
             if let Some(event) = self.buffered() {
@@ -85,7 +85,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             if self.skipping.as_ref().is_some_and(|skipped| skipped.length > self.endless) {
                 return Poll::Ready(Err(io::Error::other("a line without end")));
             }
-            self.make_room();
+            self.reserve();
             if ready!(poll_read_buf(Pin::new(&mut self.source), cx, &mut self.buffer))? == 0 {
                 return Poll::Ready(Ok(self.at_end()));
             }
@@ -101,8 +101,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             line_feed?;
             return self.skipping.take().map(Skipped::end);
         }
-        if line_feed.unwrap_or(self.buffer.len()) - self.start > self.longest {
-            let head = self.buffer[self.start..self.start + KEPT.min(self.longest)].to_vec();
+        if line_feed.unwrap_or(self.buffer.len()) - self.start > self.max_bytes {
+            let head = self.buffer[self.start..self.start + EXCERPT_BYTES.min(self.max_bytes)].to_vec();
             self.skipping = Some(Skipped { length: 0, tail: Vec::new() });
             self.searched = self.start;
             return Some(LineEvent::TooLong { head });
@@ -116,7 +116,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 
     fn take_line(&mut self, end: usize) -> Vec<u8> {
         let whole_buffer = self.start == 0 && end + 1 == self.buffer.len();
-        if whole_buffer && end >= HAND_OVER {
+        if whole_buffer && end >= TAKE_BUFFER_BYTES {
             let mut line = std::mem::take(&mut self.buffer);
             line.truncate(end);
             self.searched = 0;
@@ -130,7 +130,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     fn consume(&mut self, to: usize) {
         if to == self.buffer.len() {
             self.buffer.clear();
-            if self.buffer.capacity() > 4 * HAND_OVER {
+            if self.buffer.capacity() > 4 * TAKE_BUFFER_BYTES {
                 self.buffer = Vec::new();
             }
             self.start = 0;
@@ -140,17 +140,17 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         self.searched = self.start;
     }
 
-    /// Makes room for a read. The buffer doubles, but never past the bound and one read.
-    fn make_room(&mut self) {
+    /// Reserves buffer space for a read. The buffer doubles, but never exceeds the limit and one read.
+    fn reserve(&mut self) {
         if self.start > 0 {
             self.buffer.drain(..self.start);
             self.searched -= self.start;
             self.start = 0;
         }
         let room = self.buffer.capacity() - self.buffer.len();
-        let least = if self.buffer.len() >= HAND_OVER { LONG_READ } else { READ };
+        let least = if self.buffer.len() >= TAKE_BUFFER_BYTES { LONG_READ_BYTES } else { READ_BYTES };
         if room < least {
-            let limit = (self.longest + least).saturating_sub(self.buffer.len());
+            let limit = (self.max_bytes + least).saturating_sub(self.buffer.len());
             self.buffer.reserve_exact(self.buffer.len().min(limit).max(least));
         }
     }
@@ -168,8 +168,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 impl Skipped {
     fn add(&mut self, bytes: &[u8]) {
         self.length += bytes.len() as u64;
-        self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(KEPT)..]);
-        let surplus = self.tail.len().saturating_sub(KEPT);
+        self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(EXCERPT_BYTES)..]);
+        let surplus = self.tail.len().saturating_sub(EXCERPT_BYTES);
         self.tail.drain(..surplus);
     }
 
@@ -207,7 +207,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lines_come_out_as_they_went_in_however_the_bytes_are_sliced(
+        fn lines_are_unchanged_for_any_chunk_size(
             lines in prop::collection::vec(prop::collection::vec(1u8..=9, 0..40), 0..12),
             slice in 1usize..50,
         ) {
@@ -217,7 +217,7 @@ mod tests {
         }
 
         #[test]
-        fn a_line_past_the_bound_is_reported_and_its_neighbours_are_whole(
+        fn an_oversized_line_is_reported_and_its_neighbors_are_intact(
             before in prop::collection::vec(1u8..=9, 0..20),
             length in 21usize..300,
             slice in 1usize..64,
@@ -237,20 +237,20 @@ mod tests {
     }
 
     #[test]
-    fn the_buffer_stays_within_its_bound_whatever_arrives() {
+    fn the_buffer_stays_within_its_limit_for_any_input() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let longest = 1024 * 1024;
             let mut lines = LineReader::new(tokio::io::repeat(b'x'), longest).endless_after(16 * 1024 * 1024);
             assert!(matches!(lines.next().await.unwrap(), Some(LineEvent::TooLong { .. })));
-            assert!(lines.buffer.capacity() <= longest + 2 * LONG_READ, "{}", lines.buffer.capacity());
+            assert!(lines.buffer.capacity() <= longest + 2 * LONG_READ_BYTES, "{}", lines.buffer.capacity());
             let endless = lines.next().await.unwrap_err();
             assert_eq!(endless.to_string(), "a line without end");
         });
     }
 
     #[test]
-    fn what_comes_after_the_last_line_feed_is_told_apart() {
+    fn bytes_after_the_last_line_feed_are_unfinished() {
         assert_eq!(events(b"a\nb", 1, 9), [LineEvent::Line(b"a".to_vec()), LineEvent::Unfinished(b"b".to_vec())]);
     }
 }

@@ -1,4 +1,4 @@
-//! A local server that is reached over the network: started, waited for until it listens, and stopped.
+//! Managed servers: local HTTP servers that Wharf starts, waits for and stops.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -10,87 +10,87 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 use tokio::net::TcpStream;
 
-use crate::{Child, ChildSpec, Exit, Grace, SpawnError};
+use crate::child::{Child, ChildSpec, Exit, Grace, SpawnError};
 
-/// What to start and where it will listen.
+/// The process of a managed server, and where it listens.
 #[derive(Clone, Debug)]
 pub struct ManagedSpec {
-    /// What it is called in errors.
+    /// The name in error messages.
     pub name: String,
-    /// The process.
+    /// The process to start.
     pub child: ChildSpec,
-    /// Where it listens.
+    /// The address that it listens on.
     pub host: IpAddr,
-    /// The port it listens on.
+    /// The port that it listens on.
     pub port: u16,
-    /// The path of its endpoint.
+    /// The path of its MCP endpoint.
     pub path: String,
-    /// Where its output goes.
+    /// The file for its output.
     pub log_path: PathBuf,
-    /// How long it may take to listen.
+    /// Timeout until it listens.
     pub startup_timeout: Duration,
-    /// How long it may take to end after SIGTERM.
+    /// Timeout after SIGTERM.
     pub shutdown_timeout: Duration,
-    /// How often it is tried.
+    /// Interval of connection attempts.
     pub poll: Duration,
 }
 
-/// Why a managed server is not there.
+/// Why a managed server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ManageError {
-    /// It could not be started.
+    /// The process could not be started.
     #[error("{name}: {source}")]
     Spawn {
-        /// The server.
+        /// The name of the server.
         name: String,
-        /// Why.
+        /// The cause.
         source: SpawnError,
     },
-    /// Its log could not be written.
+    /// The log could not be written.
     #[error("{name}: the log {} cannot be written: {source}", log_path.display())]
     Log {
-        /// The server.
+        /// The name of the server.
         name: String,
-        /// The log.
+        /// The path of the log.
         log_path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Somebody else listens there already.
-    #[error("{name}: somebody listens on {address} already")]
+    /// Another process already listens on the address.
+    #[error("{name}: {address} is already in use")]
     Taken {
-        /// The server.
+        /// The name of the server.
         name: String,
-        /// Where.
+        /// The address in use.
         address: SocketAddr,
     },
-    /// It ended before it listened.
+    /// The process ended before it listened.
     #[error("{name}: the server {exit} before it listened on {address}; its output is in {}", log_path.display())]
     Ended {
-        /// The server.
+        /// The name of the server.
         name: String,
-        /// How.
+        /// How the process ended.
         exit: Exit,
         /// Where it should have listened.
         address: SocketAddr,
-        /// The log.
+        /// The path of the log.
         log_path: PathBuf,
     },
-    /// It did not listen in time.
+    /// The process did not listen in time.
     #[error("{name}: the server did not listen on {address} within {} s; its output is in {}", limit.as_secs(), log_path.display())]
     Timeout {
-        /// The server.
+        /// The name of the server.
         name: String,
         /// Where it should have listened.
         address: SocketAddr,
-        /// How long was waited.
+        /// The timeout.
         limit: Duration,
-        /// The log.
+        /// The path of the log.
         log_path: PathBuf,
     },
 }
 
-/// A server that listens. Dropping it kills its group.
+/// A running server. Dropping it kills its process group.
 #[derive(Debug)]
 pub struct Managed {
     child: Child,
@@ -98,7 +98,7 @@ pub struct Managed {
 }
 
 impl ManagedSpec {
-    /// A server on the loopback interface at port 8000, with the usual patience.
+    /// Creates the spec of a server on the loopback interface at port 8000, with default timeouts.
     pub fn new(name: impl Into<String>, child: ChildSpec, log_path: impl Into<PathBuf>) -> Self {
         Self {
             name: name.into(),
@@ -121,8 +121,10 @@ impl ManagedSpec {
 impl Managed {
     /// Starts the server and waits until it listens.
     pub async fn start(spec: ManagedSpec) -> Result<Self, ManageError> {
-        let (name, address, log_path) = (spec.name.clone(), spec.address(), spec.log_path.clone());
-        if answers(address).await {
+        let name = spec.name.clone();
+        let address = spec.address();
+        let log_path = spec.log_path.clone();
+        if accepts_connections(address).await {
             return Err(ManageError::Taken { name, address });
         }
         let log = open_log(&log_path);
@@ -137,25 +139,25 @@ impl Managed {
         }
     }
 
-    /// Where clients reach it.
+    /// Returns the URL of its endpoint.
     pub fn url(&self) -> String {
         format!("http://{}{}", self.spec.address(), self.spec.path)
     }
 
-    /// Completes when the server has ended by itself.
+    /// Waits until the server has exited on its own.
     pub async fn exited(&self) -> Exit {
         self.child.exited().await
     }
 
-    /// Ends the server: SIGTERM to its group, and SIGKILL when that takes too long.
+    /// Stops the server: SIGTERM to its group, then SIGKILL after the timeout.
     pub async fn stop(self) -> Exit {
         let grace = Grace { after_eof: Duration::ZERO, after_term: self.spec.shutdown_timeout };
         self.child.stop(grace).await
     }
 }
 
-/// A log that only its owner reads: what a server says may be secret. A link is not followed, so that nobody has another
-/// file written over.
+/// Opens a log that only its owner can read, because output may contain secrets. Does not follow a symlink, which could
+/// overwrite another file.
 fn open_log(log_path: &Path) -> io::Result<File> {
     if let Some(folder) = log_path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -169,7 +171,7 @@ fn open_log(log_path: &Path) -> io::Result<File> {
     Ok(log)
 }
 
-/// Ends several servers, the last one started first.
+/// Stops several servers, the last one started first.
 pub async fn stop_all(mut servers: Vec<Managed>) -> Vec<(String, Exit)> {
     let mut ended = Vec::new();
     while let Some(server) = servers.pop() {
@@ -182,14 +184,14 @@ async fn listening(address: SocketAddr, poll: Duration) {
     let mut pause = tokio::time::interval(poll.max(Duration::from_millis(1)));
     loop {
         pause.tick().await;
-        if answers(address).await {
+        if accepts_connections(address).await {
             return;
         }
     }
 }
 
-/// Whether somebody accepts connections there, and does so soon.
-async fn answers(address: SocketAddr) -> bool {
+/// Returns whether a process accepts connections on the address within a second.
+async fn accepts_connections(address: SocketAddr) -> bool {
     let connected = tokio::time::timeout(Duration::from_secs(1), TcpStream::connect(address)).await;
     matches!(connected, Ok(Ok(_)))
 }
@@ -199,13 +201,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_is_for_its_owner_and_never_behind_a_link() {
+    fn a_log_is_private_and_does_not_follow_symlinks() {
         let folder = tempfile::tempdir().expect("a folder");
         let log = folder.path().join("cache/logs/x.log");
-        open_log(&log).expect("a log in a folder that was not there");
+        open_log(&log).expect("a log in a new folder");
         let mode = |path: &Path| path.metadata().expect("it is there").permissions().mode() & 0o777;
         assert_eq!((mode(&log), mode(log.parent().expect("a folder"))), (0o600, 0o700));
-        let (theirs, link) = (folder.path().join("theirs"), folder.path().join("link.log"));
+        let theirs = folder.path().join("theirs");
+        let link = folder.path().join("link.log");
         std::fs::write(&theirs, "precious").expect("a file");
         std::os::unix::fs::symlink(&theirs, &link).expect("a link");
         assert!(open_log(&link).is_err());

@@ -1,11 +1,11 @@
-//! Tools served over stdio, in-process and over the network: what Wharf's demo, its examples and its tests talk to.
+//! MCP servers over stdio, in-process streams and the network. Wharf's demo, examples and tests use them.
 //!
-//! [`Toolbox`] is the short way to a server: a name, some tools, a function each. Whoever has an rmcp handler already
-//! serves that instead. Both go through [`serve_stdio`] and [`serve_stream`] for one client, and through a [`Router`],
-//! behind a TCP listener a [`RemoteServer`], for many. Each of them speaks both eras of the protocol: with `initialize`, up to
-//! 2025-11-25, and without it, from 2026-07-28 on. The client's first request decides.
+//! [`Toolbox`] is the simplest server: a name, some tools, one function per tool. An existing rmcp handler works too.
+//! [`serve_stdio`] and [`serve_stream`] serve one client. A [`Router`], behind a TCP listener a [`RemoteServer`], serves
+//! many. All of them support both eras of the protocol: with `initialize`, up to 2025-11-25, and without it, since
+//! 2026-07-28. The client's first request decides.
 
-mod opening;
+mod negotiation;
 mod remote;
 mod toolbox;
 
@@ -13,42 +13,43 @@ use rmcp::ServiceExt as _;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use opening::Opening;
+use negotiation::NegotiatingTransport;
 
 pub use remote::{ListenOptions, RemoteServer, Router};
 pub use rmcp;
 pub use toolbox::{Call, Reply, Toolbox};
 
-/// Why serving ended before its time.
+/// Why serving a client failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The client went away before it had asked for anything, or could not be agreed with.
-    #[error("the client did not finish the handshake: {0}")]
+    /// The client disconnected before its first request, or the handshake failed.
+    #[error("client did not complete the handshake: {0}")]
     Handshake(String),
-    /// The serving task broke down.
-    #[error("serving broke down: {0}")]
+    /// The serving task panicked or was aborted.
+    #[error("serving task failed: {0}")]
     Broken(String),
 }
 
-/// Serves one client over stdin and stdout until it goes away.
+/// Serves one client over stdin and stdout until it disconnects.
 pub async fn serve_stdio(handler: impl rmcp::ServerHandler) -> Result<(), ServeError> {
-    serve(handler, (tokio::io::stdin(), tokio::io::stdout())).await
+    serve(handler, tokio::io::stdin(), tokio::io::stdout()).await
 }
 
-/// Serves one client over any stream, for example one half of a duplex in memory, until it goes away.
+/// Serves one client over any stream, for example one half of an in-memory duplex, until it disconnects.
 pub async fn serve_stream(
     handler: impl rmcp::ServerHandler,
     stream: impl AsyncRead + AsyncWrite + Send + 'static,
 ) -> Result<(), ServeError> {
-    serve(handler, tokio::io::split(stream)).await
+    let (read, write) = tokio::io::split(stream);
+    serve(handler, read, write).await
 }
 
-async fn serve<R, W>(handler: impl rmcp::ServerHandler, (read, write): (R, W)) -> Result<(), ServeError>
-where
-    R: AsyncRead + Send + Unpin + 'static,
-    W: AsyncWrite + Send + Unpin + 'static,
-{
-    let transport = Opening::new(AsyncRwTransport::new_server(read, write), &handler);
+async fn serve(
+    handler: impl rmcp::ServerHandler,
+    read: impl AsyncRead + Send + Unpin + 'static,
+    write: impl AsyncWrite + Send + Unpin + 'static,
+) -> Result<(), ServeError> {
+    let transport = NegotiatingTransport::new(AsyncRwTransport::new_server(read, write), &handler);
     let serving = handler.serve(transport).await.map_err(|error| ServeError::Handshake(error.to_string()))?;
     serving.waiting().await.map(drop).map_err(|error| ServeError::Broken(error.to_string()))
 }

@@ -1,13 +1,15 @@
-//! A [`Router`] behind a TCP listener, and what can be chosen about serving over the network.
+//! A [`Router`] behind a TCP listener.
 
 mod backend;
+mod connection;
 mod event_stream;
 mod guard;
+mod options;
 mod reply;
 mod router;
 mod sse;
 mod streamable;
-mod watched;
+mod timeout_stream;
 mod websocket;
 
 use std::io;
@@ -18,53 +20,29 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+pub use options::ListenOptions;
 pub use router::Router;
 
-/// How many connections are served at a time; further ones wait to be accepted.
-const MOST_CONNECTIONS: usize = 1024;
+/// Maximum number of open connections; further ones wait to be accepted.
+const MAX_CONNECTIONS: usize = 1024;
 
-/// How long to leave a listener alone that cannot accept, for example because no file descriptors are left.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Delay before the next attempt when accepting fails, for example because no file descriptors are left.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// How long closing waits for the connections to end by themselves.
-const CLOSE_LIMIT: Duration = Duration::from_secs(8);
+/// How long closing waits for connections before it aborts them.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// What can be chosen about serving over the network.
-#[derive(Clone, Debug)]
-pub struct ListenOptions {
-    /// Whether Streamable HTTP answers as `application/json` where one message is all there is to say, instead of as a
-    /// stream of events. In the modern era an answer that takes longer than `keep_alive` is a stream all the same.
-    pub json_answers: bool,
-    /// How often a quiet event stream carries a comment, and how often a WebSocket is pinged.
-    pub keep_alive: Duration,
-    /// Host names beside the loopback ones that requests may name in `Host` and `Origin`, each with or without a port.
-    pub allowed_hosts: Option<Vec<String>>,
-    /// How many bytes a client's message may have.
-    pub largest_message: usize,
-}
-
-impl Default for ListenOptions {
-    fn default() -> Self {
-        Self {
-            json_answers: false,
-            keep_alive: Duration::from_secs(15),
-            allowed_hosts: None,
-            largest_message: 4 * 1024 * 1024,
-        }
-    }
-}
-
-/// A router behind a TCP listener. Dropping it ends its connections; [`RemoteServer::close`] waits for that too.
+/// A router behind a TCP listener. Dropping it closes its connections; [`RemoteServer::close`] also waits for them.
 pub struct RemoteServer {
     address: SocketAddr,
     router: Router,
     closing: CancellationToken,
-    /// The one task that accepts connections; it owns theirs.
+    /// The task that accepts connections; it owns their tasks.
     accepting: JoinSet<()>,
 }
 
 impl RemoteServer {
-    /// Listens on `address`; port 0 picks a free one.
+    /// Listens on `address`; port 0 picks a free port.
     pub async fn bind(address: SocketAddr, router: Router) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
@@ -74,41 +52,41 @@ impl RemoteServer {
         Ok(Self { address, router, closing, accepting })
     }
 
-    /// Where it listens.
+    /// Returns the address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where Streamable HTTP is spoken.
+    /// Returns the URL for Streamable HTTP.
     pub fn http_url(&self) -> String {
         format!("http://{}/mcp", self.reachable())
     }
 
-    /// Where HTTP+SSE is spoken.
+    /// Returns the URL for HTTP+SSE.
     pub fn sse_url(&self) -> String {
         format!("http://{}/sse", self.reachable())
     }
 
-    /// Where WebSocket is spoken.
+    /// Returns the URL for WebSocket.
     pub fn ws_url(&self) -> String {
         format!("ws://{}/ws", self.reachable())
     }
 
-    /// The router behind the listener.
+    /// Returns the router behind the listener.
     pub fn router(&self) -> &Router {
         &self.router
     }
 
-    /// Stops listening, ends the connections and waits for their tasks. The sessions of Streamable HTTP stay with the
-    /// router: bind it again, and they go on; forget them, and it was a restart.
+    /// Stops listening, closes the connections and waits for their tasks. The router keeps the sessions of Streamable
+    /// HTTP: they continue if it is bound again, unless [`Router::forget_sessions`] is called to simulate a restart.
     pub async fn close(mut self) {
         self.closing.cancel();
-        // What is still running after twice its own limit is stuck, and is aborted.
-        let _ = tokio::time::timeout(CLOSE_LIMIT * 2, self.accepting.join_next()).await;
+        // A task that still runs after twice its own timeout hangs and is aborted.
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT * 2, self.accepting.join_next()).await;
         self.accepting.shutdown().await;
     }
 
-    /// The address with a name for "every interface" that a client on this machine can connect to.
+    /// Returns the address, with loopback instead of "every interface", so that local clients can connect to it.
     fn reachable(&self) -> SocketAddr {
         let ip = match self.address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -125,19 +103,20 @@ async fn accept(listener: TcpListener, router: Router, closing: CancellationToke
         tokio::select! {
             () = closing.cancelled() => break,
             Some(_) = connections.join_next() => {}
-            accepted = listener.accept(), if connections.len() < MOST_CONNECTIONS => match accepted {
+            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
                 Ok((stream, _)) => {
-                    // Messages are small and waited for; a socket that refuses the option still works.
+                    // Messages are small and latency matters; a socket that refuses the option still works.
                     let _ = stream.set_nodelay(true);
-                    let (router, closing) = (router.clone(), closing.clone());
+                    let router = router.clone();
+                    let closing = closing.clone();
                     connections.spawn(async move { router.serve_connection_until(stream, &closing).await });
                 }
-                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+                Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
             },
         }
     }
     drop(listener);
     let all_ended = async { while connections.join_next().await.is_some() {} };
-    let _ = tokio::time::timeout(CLOSE_LIMIT, all_ended).await;
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, all_ended).await;
     connections.shutdown().await;
 }

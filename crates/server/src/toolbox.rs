@@ -1,4 +1,4 @@
-//! A server made of functions.
+//! A server whose tools are plain functions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Map, Value};
 
-/// A server with some tools. Cloning shares them.
+/// A server with tools. Clones share them.
 #[derive(Clone)]
 pub struct Toolbox {
     name: Arc<str>,
     version: Arc<str>,
     instructions: Option<Arc<str>>,
-    list_lives: Duration,
+    tool_list_ttl: Duration,
     tools: Vec<Entry>,
 }
 
@@ -31,79 +31,84 @@ struct Entry {
 
 /// One call of a tool.
 pub struct Call {
-    /// What it was called with.
+    /// The arguments of the call.
     pub arguments: Map<String, Value>,
     context: RequestContext<RoleServer>,
 }
 
-/// What a tool answers. An `Err` beside it is a failure in the tool's own words, for the model to read.
+/// The result of a successful call. A tool that fails returns an `Err` with a message for the model.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     /// Text.
     Text(String),
-    /// A structured value, shown as text too.
+    /// A structured value, also sent as text.
     Structured(Value),
 }
 
 impl Toolbox {
-    /// A server without tools.
+    /// Creates a server without tools.
     pub fn new(name: &str, version: &str) -> Self {
-        let (name, version) = (name.into(), version.into());
-        Self { name, version, instructions: None, list_lives: Duration::ZERO, tools: Vec::new() }
+        Self {
+            name: name.into(),
+            version: version.into(),
+            instructions: None,
+            tool_list_ttl: Duration::ZERO,
+            tools: Vec::new(),
+        }
     }
 
-    /// With words about how to use it.
+    /// Sets the instructions that clients show to models.
     #[must_use]
     pub fn instructions(mut self, instructions: &str) -> Self {
         self.instructions = Some(instructions.into());
         self
     }
 
-    /// Lets clients keep the list of tools for so long, and share it: a toolbox shows the same tools to everybody. Clients
-    /// of protocol 2026-07-28 are told; without this, they are told to ask every time.
+    /// Sets how long clients may cache the tool list. The cache scope is public, since a toolbox lists the same tools for
+    /// every client. Only clients of protocol 2026-07-28 receive it; the default is not to cache.
     #[must_use]
-    pub fn list_lives(mut self, time: Duration) -> Self {
-        self.list_lives = time;
+    pub fn tool_list_ttl(mut self, ttl: Duration) -> Self {
+        self.tool_list_ttl = ttl;
         self
     }
 
-    /// With one more tool, described as the protocol does it: `name`, `description`, `inputSchema` and so on.
+    /// Adds a tool. The description is the protocol's: `name`, `description`, `inputSchema` and so on.
     ///
     /// # Panics
-    /// If the description is not that of a tool; it is part of the program.
+    /// If the description is invalid; it is part of the program.
     #[must_use]
     pub fn tool<F, R>(mut self, description: Value, run: F) -> Self
     where
         F: Fn(Call) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Reply, String>> + Send + 'static,
     {
-        let tool = serde_json::from_value(description).expect("the description of a tool");
+        let tool = serde_json::from_value(description).expect("a valid tool description");
         self.tools.push(Entry { tool, run: Arc::new(move |call| run(call).boxed()) });
         self
     }
 }
 
 impl Call {
-    /// A text argument.
+    /// Returns a string argument.
     pub fn text(&self, name: &str) -> Result<&str, String> {
-        self.arguments.get(name).and_then(Value::as_str).ok_or_else(|| format!("`{name}` has to be a text"))
+        self.arguments.get(name).and_then(Value::as_str).ok_or_else(|| format!("`{name}` must be a string"))
     }
 
-    /// A numeric argument.
+    /// Returns a number argument.
     pub fn number(&self, name: &str) -> Result<f64, String> {
-        self.arguments.get(name).and_then(Value::as_f64).ok_or_else(|| format!("`{name}` has to be a number"))
+        self.arguments.get(name).and_then(Value::as_f64).ok_or_else(|| format!("`{name}` must be a number"))
     }
 
-    /// Tells the caller how far the call has come, if it wants to know.
+    /// Reports progress, if the client requested it.
     pub async fn progress(&self, done: f64, total: f64, message: &str) {
         if let Some(token) = self.context.meta.get_progress_token() {
             let step = ProgressNotificationParam::new(token, done).with_total(total).with_message(message);
-            // A caller that is gone needs no progress.
+            // A disconnected client needs no progress.
             let _ = self.context.peer.notify_progress(step).await;
         }
     }
 
-    /// Completes when the caller no longer waits.
+    /// Completes when the client cancels the call or disconnects.
     pub async fn cancelled(&self) {
         self.context.ct.cancelled().await;
     }
@@ -125,15 +130,15 @@ impl rmcp::ServerHandler for Toolbox {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let list = ListToolsResult::with_all_items(self.tools.iter().map(|entry| entry.tool.clone()).collect());
-        // Lists before 2026-07-28 have no lifetime, and rmcp would send it all the same.
-        if self.list_lives.is_zero() || context.protocol_version() < Some(ProtocolVersion::V_2026_07_28) {
+        // Lists before 2026-07-28 have no TTL, but rmcp would send it anyway.
+        if self.tool_list_ttl.is_zero() || context.protocol_version() < Some(ProtocolVersion::V_2026_07_28) {
             return Ok(list);
         }
-        let milliseconds = u64::try_from(self.list_lives.as_millis()).unwrap_or(u64::MAX);
+        let milliseconds = u64::try_from(self.tool_list_ttl.as_millis()).unwrap_or(u64::MAX);
         Ok(list.with_ttl_ms(milliseconds).with_cache_scope(CacheScope::Public))
     }
 
-    /// What tells rmcp which arguments a client has to repeat in the headers of its request.
+    // Rmcp reads from it which arguments a client must repeat in the headers of its request.
     fn get_tool(&self, name: &str) -> Option<Tool> {
         self.tools.iter().find(|entry| entry.tool.name == name).map(|entry| entry.tool.clone())
     }
@@ -144,13 +149,13 @@ impl rmcp::ServerHandler for Toolbox {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(entry) = self.tools.iter().find(|entry| entry.tool.name == request.name) else {
-            return Err(ErrorData::invalid_params(format!("there is no tool `{}`", request.name), None));
+            return Err(ErrorData::invalid_params(format!("unknown tool `{}`", request.name), None));
         };
-        let gone = context.ct.clone();
+        let cancellation = context.ct.clone();
         let call = Call { arguments: request.arguments.unwrap_or_default(), context };
         let result = tokio::select! {
             result = (entry.run)(call) => result,
-            () = gone.cancelled() => Err("the call was cancelled".to_owned()),
+            () = cancellation.cancelled() => Err("call cancelled".to_owned()),
         };
         Ok(match result {
             Ok(Reply::Text(text)) => CallToolResult::success(vec![ContentBlock::text(text)]),

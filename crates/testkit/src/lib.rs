@@ -1,11 +1,12 @@
-//! Scripted MCP servers for Wharf's own tests: any revision, any fault, every line logged.
+//! Fakes for Wharf's own tests: scripted MCP servers with faults and a wire log, an OAuth provider, and model providers.
 //!
-//! A [`Script`] says what the server offers and how it answers; [`Scripted`] serves it in memory, the binary
-//! `scripted-server` serves the same script as a child process, and [`HttpScripted`] serves it over HTTP. The wire
-//! format is the true one. An [`EvilPeer`] stands before any server and ruins what it says. The binary `rmcp-server` is
-//! no script but a server on rmcp, to be talked to as any other peer. A [`provider`] lets people sign in, and guards a
-//! server. The [`models`] speak the wire formats of model providers.
+//! A [`Script`] defines what a server offers and how it responds. [`Scripted`] serves it in memory, the binary
+//! `scripted-server` as a child process, and [`HttpScripted`] over HTTP, all with the real wire format. An [`EvilPeer`]
+//! injects network faults in front of any server. The binary `rmcp-server` is not scripted: it is a server built on rmcp.
+//! [`provider`] is an OAuth authorization server with a protected MCP server. [`models`] fakes the APIs of model
+//! providers.
 
+mod child;
 mod evil;
 mod http;
 mod log;
@@ -15,55 +16,58 @@ mod process;
 pub mod provider;
 mod rules;
 mod script;
+mod seen_request;
 mod serve;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use evil::{EvilPeer, Harm, harmed};
-pub use http::{Answers, HttpScripted, Listening, Push, SeenRequest, Stale};
+pub use child::child_server;
+pub use evil::{EvilPeer, NetworkFault, with_fault};
+pub use http::{GetBehavior, HttpScripted, Listening, ResponseFormat, UnknownSession};
 pub use log::WireLog;
-pub use process::{alive, child_server, children_of, descendants_of, kill};
-pub use script::{Rule, Script, Speaks, Step};
+pub use process::{alive, children_of, descendants_of, kill};
+pub use script::{Eras, Rule, Script, Step};
+pub use seen_request::SeenRequest;
 pub use serve::Scripted;
 
-/// The longest anything in a test may take by the real clock. A hang fails instead of holding up everything.
-const SOON: Duration = Duration::from_secs(30);
-/// The same under a paused clock, where waiting costs nothing: longer than every deadline under test.
-const EVENTUALLY: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// Timeout with the real clock. A hang fails the test instead of blocking the run.
+const REAL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Timeout with a paused clock, where waiting costs nothing: longer than every deadline under test.
+const PAUSED_TIMEOUT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Waits for `future`, for a test with the real clock.
+/// Waits for `future` in a test with the real clock.
 ///
 /// # Panics
 /// If it takes too long.
 pub async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(SOON, future).await.expect("this should have ended soon, and hangs")
+    tokio::time::timeout(REAL_TIMEOUT, future).await.expect("timed out")
 }
 
-/// Waits for `future`, for a test with a paused clock.
+/// Waits for `future` in a test with a paused clock.
 ///
 /// # Panics
-/// If nothing is left that could ever complete it.
+/// If nothing is left that could complete it.
 pub async fn eventually<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(EVENTUALLY, future).await.expect("this should have ended, and hangs")
+    tokio::time::timeout(PAUSED_TIMEOUT, future).await.expect("timed out")
 }
 
-/// Looks again and again until `condition` holds, for what only the outside world can tell.
+/// Polls until `condition` holds, for state outside of the process.
 ///
 /// # Panics
 /// If it takes too long.
 pub async fn until(mut condition: impl AsyncFnMut() -> bool) {
-    let look = async {
+    let poll = async {
         let mut pause = tokio::time::interval(Duration::from_millis(10));
         while !condition().await {
             pause.tick().await;
         }
     };
-    soon(look).await;
+    soon(poll).await;
 }
 
-/// A port for a server that is told where to listen. It lies below those the system gives out by itself, so nobody is
-/// given it while the server is away for a moment.
+/// Returns a free port for a server with a fixed port. It is below the ephemeral range, so that the system does not assign
+/// it to another process while the server restarts.
 ///
 /// # Panics
 /// If no port is free.
@@ -74,7 +78,7 @@ pub fn free_port() -> u16 {
     ports.into_iter().find(is_free).expect("a port is free")
 }
 
-/// Where `scripted-server` has been built, beside the running test.
+/// Returns the path of the built `scripted-server`, next to the running test.
 ///
 /// # Panics
 /// If it has not been built.
@@ -82,8 +86,8 @@ pub fn scripted_server() -> PathBuf {
     built("scripted-server")
 }
 
-/// Where `rmcp-server` has been built, beside the running test: a server of the 2026-07-28 revision on somebody else's
-/// SDK, with the tools of `peers/mcp2_modern.py`.
+/// Returns the path of the built `rmcp-server`, next to the running test: a server of the 2026-07-28 revision on rmcp, with
+/// the tools of `peers/mcp2_modern.py`.
 ///
 /// # Panics
 /// If it has not been built.
@@ -92,19 +96,19 @@ pub fn rmcp_server() -> PathBuf {
 }
 
 fn built(name: &str) -> PathBuf {
-    let test = std::env::current_exe().expect("a test knows its own path");
+    let test = std::env::current_exe().expect("the path of the test binary");
     let built = test.ancestors().map(|folder| folder.join(name)).find(|path| path.is_file());
     built.unwrap_or_else(|| {
         panic!("`{name}` is not built; run the tests of the whole workspace, or `cargo build -p wharf-testkit`")
     })
 }
 
-/// The folder with the servers other people wrote, installed by `scripts/peers`.
+/// Returns the root of the repository, where `scripts/peers` has installed third-party servers in `.peers`.
 ///
 /// # Panics
 /// If they are not installed.
 pub fn peers() -> PathBuf {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository");
-    assert!(root.join(".peers").is_dir(), "the peers are not installed; run scripts/peers");
+    assert!(root.join(".peers").is_dir(), "third-party servers are not installed; run scripts/peers");
     root
 }

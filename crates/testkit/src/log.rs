@@ -1,11 +1,11 @@
-//! What a scripted server has been sent, line by line.
+//! The messages that a scripted server has received, line by line.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
-/// The lines a server has received, over all its connections.
+/// The lines that a server has received on all its connections.
 #[derive(Clone, Debug, Default)]
 pub struct WireLog(Arc<Mutex<Vec<String>>>);
 
@@ -23,27 +23,27 @@ impl WireLog {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line.to_owned());
     }
 
-    /// All lines, as they came.
+    /// Returns all lines, unparsed.
     pub fn lines(&self) -> Vec<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// All messages, read.
+    /// Returns all valid messages, parsed.
     pub fn messages(&self) -> Vec<Value> {
         self.lines().iter().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// The methods of all requests and notifications, in order.
+    /// Returns the methods of all requests and notifications, in order.
     pub fn methods(&self) -> Vec<String> {
         self.messages().iter().filter_map(|message| Some(message.get("method")?.as_str()?.to_owned())).collect()
     }
 
-    /// How often a method was called.
+    /// Returns how many messages have this method.
     pub fn count(&self, method: &str) -> usize {
         self.methods().iter().filter(|one| *one == method).count()
     }
 
-    /// The parameters of the last message with this method.
+    /// Returns the parameters of the last message with this method.
     pub fn last_params(&self, method: &str) -> Option<Value> {
         self.messages().into_iter().rev().find(|message| message["method"] == method).map(|mut m| m["params"].take())
     }

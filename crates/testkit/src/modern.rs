@@ -1,11 +1,11 @@
-//! How a good server of the modern era answers: without a handshake, to requests that each say who asks.
+//! Correct responses in the modern era: without a handshake, and with client metadata in every request.
 
 use http::HeaderMap;
 use serde_json::{Value, json};
 
-use crate::{Script, Speaks, Step};
+use crate::script::{Eras, Script, Step};
 
-/// The revision of that era.
+/// The revision of this era.
 pub(crate) const REVISION: &str = "2026-07-28";
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -18,28 +18,30 @@ const NO_METHOD: i64 = -32601;
 const HEADER_MISMATCH: i64 = -32020;
 const UNSUPPORTED_VERSION: i64 = -32022;
 
-/// Whether a message is answered in the way of this era.
-pub(crate) fn is_meant(script: &Script, message: &Value) -> bool {
-    match script.speaks {
-        Speaks::Legacy => false,
-        Speaks::Modern => true,
-        Speaks::Both => {
+/// Returns whether a message belongs to this era.
+pub(crate) fn applies_to(script: &Script, message: &Value) -> bool {
+    match script.eras {
+        Eras::Legacy => false,
+        Eras::Modern => true,
+        Eras::Both => {
             message["method"] == "server/discover" || message["params"]["_meta"][VERSION].as_str() == Some(REVISION)
         }
     }
 }
 
-/// What is wrong with a request, or the answer to what only this era has; `None` for what is answered as ever.
-pub(crate) fn answer(script: &Script, message: &Value) -> Option<Value> {
-    let (id, params) = (&message["id"], &message["params"]);
+/// Returns the error for an invalid request, or the response to a method of this era alone; `None` for methods that both
+/// eras have.
+pub(crate) fn response(script: &Script, message: &Value) -> Option<Value> {
+    let id = &message["id"];
+    let params = &message["params"];
     let refuse = |code: i64, text: &str, data: Value| {
         Some(json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": text, "data": data}}))
     };
-    let unsupported = |asked: &Value| {
+    let unsupported = |requested: &Value| {
         refuse(
             UNSUPPORTED_VERSION,
             "Unsupported protocol version",
-            json!({"supported": [REVISION], "requested": asked}),
+            json!({"supported": [REVISION], "requested": requested}),
         )
     };
     let method = message["method"].as_str().unwrap_or_default();
@@ -48,7 +50,7 @@ pub(crate) fn answer(script: &Script, message: &Value) -> Option<Value> {
     }
     let meta = &params["_meta"];
     if !meta[VERSION].is_string() || !meta[CAPABILITIES].is_object() {
-        return refuse(INVALID_PARAMS, "the request does not say who asks", Value::Null);
+        return refuse(INVALID_PARAMS, "missing client metadata", Value::Null);
     }
     if meta[VERSION] != REVISION {
         return unsupported(&meta[VERSION]);
@@ -60,7 +62,7 @@ pub(crate) fn answer(script: &Script, message: &Value) -> Option<Value> {
                 "extensions": {"io.modelcontextprotocol/tasks": {}},
             });
             let result = json!({"supportedVersions": supported(script), "capabilities": capabilities});
-            Some(json!({"jsonrpc": "2.0", "id": id, "result": kept(result)}))
+            Some(json!({"jsonrpc": "2.0", "id": id, "result": with_ttl(result)}))
         }
         LISTEN => {
             let params = json!({"_meta": {SUBSCRIPTION: id}, "notifications": params["notifications"]});
@@ -74,14 +76,14 @@ pub(crate) fn answer(script: &Script, message: &Value) -> Option<Value> {
 }
 
 fn supported(script: &Script) -> Vec<&'static str> {
-    if script.speaks == Speaks::Both { vec!["2025-11-25", REVISION] } else { vec![REVISION] }
+    if script.eras == Eras::Both { vec!["2025-11-25", REVISION] } else { vec![REVISION] }
 }
 
-/// An answer with all that results have in this era.
-pub(crate) fn stamped(mut answer: Value, method: &Value) -> Value {
-    let Some(result) = answer.get_mut("result").filter(|result| result.is_object()) else { return answer };
+/// Adds the fields that every result has in this era.
+pub(crate) fn with_meta(mut response: Value, method: &Value) -> Value {
+    let Some(result) = response.get_mut("result").filter(|result| result.is_object()) else { return response };
     if method.as_str().is_some_and(|method| method.ends_with("/list") || method == "resources/read") {
-        *result = kept(result.take());
+        *result = with_ttl(result.take());
     }
     if result.get("resultType").is_none() {
         result["resultType"] = "complete".into();
@@ -89,11 +91,11 @@ pub(crate) fn stamped(mut answer: Value, method: &Value) -> Value {
     if result["_meta"].get(SERVER).is_none() {
         result["_meta"][SERVER] = json!({"name": "scripted", "version": "1.0"});
     }
-    answer
+    response
 }
 
-/// A result that may be kept, though not for any time.
-fn kept(mut result: Value) -> Value {
+/// Adds a TTL of zero to a cacheable result.
+fn with_ttl(mut result: Value) -> Value {
     if result.get("ttlMs").is_none() {
         result["ttlMs"] = 0.into();
         result["cacheScope"] = "private".into();
@@ -101,15 +103,15 @@ fn kept(mut result: Value) -> Value {
     result
 }
 
-/// Whether this request is not answered but listened on, for as long as the client likes.
-pub(crate) fn listens(script: &Script, message: &Value, steps: &[Step]) -> bool {
+/// Returns whether this request opens a stream of notifications instead of getting a response.
+pub(crate) fn is_subscription(script: &Script, message: &Value, steps: &[Step]) -> bool {
     let normally = steps.iter().any(|step| matches!(step, Step::Normally));
-    normally && message["method"] == LISTEN && is_meant(script, message)
+    normally && message["method"] == LISTEN && applies_to(script, message)
 }
 
-/// What is done about a request over HTTP that no rule is about: its headers have to say what it says itself.
-pub(crate) fn over_http(script: &Script, headers: &HeaderMap, message: &Value) -> Vec<Step> {
-    if !is_meant(script, message) || message["id"].is_null() || message["method"] == "initialize" {
+/// Returns the steps for an HTTP request without a rule: its headers must match its body.
+pub(crate) fn http_steps(script: &Script, headers: &HeaderMap, message: &Value) -> Vec<Step> {
+    if !applies_to(script, message) || message["id"].is_null() || message["method"] == "initialize" {
         return vec![Step::Normally];
     }
     let method = message["method"].as_str().unwrap_or_default();
@@ -120,40 +122,41 @@ pub(crate) fn over_http(script: &Script, headers: &HeaderMap, message: &Value) -
         "tasks/get" | "tasks/update" | "tasks/cancel" => params["taskId"].as_str(),
         _ => None,
     };
-    let wanted = [
+    let required = [
         ("mcp-protocol-version", params["_meta"][VERSION].as_str()),
         ("mcp-method", Some(method)),
         ("mcp-name", named),
     ];
-    let said = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    // What is written in base64 is for other tests to read.
-    let agrees = |(name, wanted): &(&str, Option<&str>)| {
-        wanted.is_none_or(|wanted| {
-            said(name).is_some_and(|said| said == wanted || (*name == "mcp-name" && said.starts_with("=?base64?")))
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    // Other tests check values in base64.
+    let matches = |(name, required): &(&str, Option<&str>)| {
+        required.is_none_or(|required| {
+            header(name)
+                .is_some_and(|value| value == required || (*name == "mcp-name" && value.starts_with("=?base64?")))
         })
     };
-    match wanted.iter().find(|wanted| !agrees(wanted)) {
-        Some((name, _)) => vec![Step::Error(HEADER_MISMATCH, format!("the header {name} does not fit the request"))],
+    match required.iter().find(|required| !matches(required)) {
+        Some((name, _)) => vec![Step::Error(HEADER_MISMATCH, format!("the header {name} does not match the request"))],
         None if method == LISTEN => vec![Step::Normally, Step::Hang],
         None => vec![Step::Normally],
     }
 }
 
-/// The status that an answer has over HTTP.
-pub(crate) fn status(script: &Script, request: &Value, answer: &Value) -> u16 {
-    match answer["error"]["code"].as_i64() {
-        _ if !is_meant(script, request) => 200,
+/// Returns the HTTP status of a response.
+pub(crate) fn status(script: &Script, request: &Value, response: &Value) -> u16 {
+    match response["error"]["code"].as_i64() {
+        _ if !applies_to(script, request) => 200,
         Some(NO_METHOD) => 404,
         Some(INVALID_PARAMS | UNSUPPORTED_VERSION..=HEADER_MISMATCH) => 400,
         _ => 200,
     }
 }
 
-/// Whether a GET or DELETE comes from a client of this era, which has no use for either.
-pub(crate) fn is_spoken_in(script: &Script, headers: &HeaderMap) -> bool {
-    match script.speaks {
-        Speaks::Legacy => false,
-        Speaks::Modern => true,
-        Speaks::Both => headers.get("mcp-protocol-version").is_some_and(|version| version == REVISION),
+/// Returns whether a GET or DELETE is from a client of this era, which has neither.
+pub(crate) fn uses_headers_of(script: &Script, headers: &HeaderMap) -> bool {
+    match script.eras {
+        Eras::Legacy => false,
+        Eras::Modern => true,
+        Eras::Both => headers.get("mcp-protocol-version").is_some_and(|version| version == REVISION),
     }
 }

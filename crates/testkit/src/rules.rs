@@ -1,15 +1,16 @@
-//! Which steps a message calls for, and the messages that steps and good manners make of it.
+//! Matches messages with rules, and creates the messages that steps and correct servers send.
 //!
-//! It owns nothing of how messages travel: the same rules are played over pipes, HTTP and WebSocket.
+//! It is independent of transports: pipes, HTTP and WebSocket share the same rules.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use crate::{Script, Step, modern};
+use crate::modern;
+use crate::script::{Script, Step};
 
-/// A script with how often its rules have been used.
+/// A script with the number of uses of its rules.
 pub(crate) struct Rules {
     script: Script,
     used: Mutex<HashMap<usize, u32>>,
@@ -24,13 +25,13 @@ impl Rules {
         &self.script
     }
 
-    /// The steps of the first rule that fits and is not used up.
+    /// Returns the steps of the first matching rule that is not used up.
     pub(crate) fn steps(&self, message: &Value) -> Option<Vec<Step>> {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let name = message["params"]["name"].as_str();
         let (index, rule) = self.script.rules.iter().enumerate().find(|(index, rule)| {
             message["method"] == rule.method.as_str()
-                && rule.name.as_deref().is_none_or(|wanted| Some(wanted) == name)
+                && rule.name.as_deref().is_none_or(|required| Some(required) == name)
                 && rule.times.is_none_or(|times| used.get(index).copied().unwrap_or(0) < times)
         })?;
         *used.entry(index).or_default() += 1;
@@ -38,48 +39,50 @@ impl Rules {
     }
 }
 
-/// The message a step sends about `request`, if all it does is to send one. `told` is what the client last answered.
-pub(crate) fn message_of(script: &Script, step: &Step, request: &Value, told: &Value) -> Option<Value> {
+/// Returns the message that a step sends for `request`, if that is all it does. `response` is the client's last response.
+pub(crate) fn message_of(script: &Script, step: &Step, request: &Value, response: &Value) -> Option<Value> {
     let id = &request["id"];
-    let stamped =
-        |answer| if modern::is_meant(script, request) { modern::stamped(answer, &request["method"]) } else { answer };
+    let with_meta = |response| {
+        if modern::applies_to(script, request) { modern::with_meta(response, &request["method"]) } else { response }
+    };
     Some(match step {
         Step::Result(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-        Step::Text(text) => stamped(text_result(id, text)),
+        Step::Text(text) => with_meta(text_result(id, text)),
         Step::Error(code, message) => {
             json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
         }
-        Step::Normally => return answer_well(script, request),
+        Step::Normally => return correct_response(script, request),
         Step::Notify(method, params) => json!({"jsonrpc": "2.0", "method": method, "params": params}),
         Step::Progress(progress, total, message) => {
             let token = &request["params"]["_meta"]["progressToken"];
             let params = json!({"progressToken": token, "progress": progress, "total": total, "message": message});
             json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
         }
-        Step::TellAnswer => {
-            let told = told.get("result").or(told.get("error")).unwrap_or(&Value::Null);
-            stamped(text_result(id, &told.to_string()))
+        Step::EchoAnswer => {
+            let response = response.get("result").or(response.get("error")).unwrap_or(&Value::Null);
+            with_meta(text_result(id, &response.to_string()))
         }
         _ => return None,
     })
 }
 
-/// What a good server would answer; nothing to a notification.
-pub(crate) fn answer_well(script: &Script, message: &Value) -> Option<Value> {
+/// Returns the response of a correct server; `None` to a notification.
+pub(crate) fn correct_response(script: &Script, message: &Value) -> Option<Value> {
     let id = &message["id"];
     if id.is_null() {
         return None;
     }
-    if modern::is_meant(script, message) {
-        let answer = modern::answer(script, message).unwrap_or_else(|| answer_as_ever(script, message));
-        return Some(modern::stamped(answer, &message["method"]));
+    if modern::applies_to(script, message) {
+        let response = modern::response(script, message).unwrap_or_else(|| common_response(script, message));
+        return Some(modern::with_meta(response, &message["method"]));
     }
-    Some(answer_as_ever(script, message))
+    Some(common_response(script, message))
 }
 
-/// What is the same in all eras, and the handshake.
-fn answer_as_ever(script: &Script, message: &Value) -> Value {
-    let (id, params) = (&message["id"], &message["params"]);
+/// Returns the response to methods that both eras have, and to the handshake.
+fn common_response(script: &Script, message: &Value) -> Value {
+    let id = &message["id"];
+    let params = &message["params"];
     let result = match message["method"].as_str().unwrap_or_default() {
         "initialize" => json!({
             "protocolVersion": script.revision.as_deref().map_or(params["protocolVersion"].clone(), Value::from),
@@ -117,7 +120,7 @@ fn text_result(id: &Value, text: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": text}]}})
 }
 
-/// One page of a list; the cursor is the number of the first item.
+/// Returns one page of a list; the cursor is the index of the first item.
 fn page(key: &str, items: &[Value], size: Option<usize>, params: &Value) -> Value {
     let start = params["cursor"].as_str().and_then(|cursor| cursor.parse().ok()).unwrap_or(0_usize).min(items.len());
     let end = size.map_or(items.len(), |size| (start + size).min(items.len()));

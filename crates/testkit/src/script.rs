@@ -1,127 +1,127 @@
-//! What a scripted server offers and how it answers, as data, so that it can be handed to a child process.
+//! What a scripted server offers and how it responds, as data that a child process can load.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// A server. Without rules it answers everything as a good server would; its tools `echo` and `add` work.
+/// A server. Without rules it responds to everything correctly; its tools `echo` and `add` work.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Script {
-    /// The eras of the protocol it speaks.
-    pub speaks: Speaks,
-    /// The revision it answers with; the one it was asked for if absent.
+    /// The supported eras of the protocol.
+    pub eras: Eras,
+    /// The revision in the handshake; the requested one if absent.
     pub revision: Option<String>,
-    /// Its tools, as they are listed.
+    /// The entries of `tools/list`.
     pub tools: Vec<Value>,
-    /// Its prompts.
+    /// The entries of `prompts/list`.
     pub prompts: Vec<Value>,
-    /// Its resources.
+    /// The entries of `resources/list`.
     pub resources: Vec<Value>,
-    /// Its resource templates.
+    /// The entries of `resources/templates/list`.
     pub templates: Vec<Value>,
-    /// How many items a page has; all if absent.
+    /// Items per page; all if absent.
     pub page_size: Option<usize>,
-    /// What it does before it reads anything.
+    /// Steps to play before reading anything.
     pub at_start: Vec<Step>,
-    /// How it answers, in place of what a good server would do. The first rule that fits counts.
+    /// Replacements for the correct responses. The first matching rule applies.
     pub rules: Vec<Rule>,
 }
 
-/// Which eras of the protocol a server speaks.
+/// The eras of the protocol that a server supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Speaks {
-    /// With a handshake; it has not heard of anything else.
+pub enum Eras {
+    /// Only with a handshake.
     #[default]
     Legacy,
-    /// Without, since 2026-07-28: it refuses a handshake.
+    /// Only without, since 2026-07-28: refuses a handshake.
     Modern,
-    /// Either, as it is spoken to.
+    /// Both, as the client chooses.
     Both,
 }
 
-/// What to do about one kind of message.
+/// The steps for one kind of message.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Rule {
-    /// The method; `GET` and `DELETE` stand for HTTP requests of that kind, `POST` for one where only a GET is expected.
+    /// The method; `GET` and `DELETE` match HTTP requests with that method, `POST` one where only a GET is expected.
     pub method: String,
-    /// The name in its parameters, if it has to be a certain one.
+    /// The required name in the parameters, if any.
     pub name: Option<String>,
-    /// How often the rule applies; always if absent.
+    /// How often the rule applies; unlimited if absent.
     pub times: Option<u32>,
-    /// What is done.
+    /// The steps to play.
     pub steps: Vec<Step>,
 }
 
-/// One thing a server does. `{id}` in a text stands for the id of the request that is being answered.
+/// One action of a server. `{id}` in a text is replaced by the id of the current request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Step {
-    /// Answers with a result.
+    /// Responds with a result.
     Result(Value),
-    /// Answers with a text block.
+    /// Responds with a text block.
     Text(String),
-    /// Answers with an error of the protocol.
+    /// Responds with a JSON-RPC error.
     Error(i64, String),
-    /// Does what a good server would do.
+    /// Responds correctly.
     Normally,
-    /// Writes a line as it stands.
+    /// Writes a line unchanged.
     Line(String),
-    /// Writes bytes as they stand, without a line feed.
+    /// Writes bytes unchanged, without a line feed.
     Bytes(Vec<u8>),
-    /// Writes a line of so many `x`, between two texts.
+    /// Writes a line of this many `x` between two texts.
     Flood(String, usize, String),
     /// Sends a notification.
     Notify(String, Value),
-    /// Reports progress of the request that is being answered.
+    /// Reports progress of the current request.
     Progress(f64, f64, String),
-    /// Asks the client something and waits; the answer can be used by [`Step::TellAnswer`].
+    /// Sends a request to the client and waits for the response, which [`Step::EchoAnswer`] can use.
     Ask(String, Value),
-    /// Answers with the client's answer as text.
-    TellAnswer,
-    /// Does nothing for so many milliseconds.
+    /// Responds with the client's response as text.
+    EchoAnswer,
+    /// Waits for this many milliseconds.
     Wait(u64),
-    /// Never goes on.
+    /// Waits forever.
     Hang,
-    /// Stops reading its input, for ever.
+    /// Stops reading its input forever.
     StopReading,
-    /// Ends the connection without a word.
+    /// Closes the connection without a response.
     HangUp,
-    /// Makes an empty file, as a sign that it has come so far.
+    /// Creates an empty file, as a signal to the test.
     Touch(String),
     /// Writes a line to stderr (only as a child process).
     Stderr(String),
-    /// Writes so many bytes of lines to stderr (only as a child process).
+    /// Writes lines with this many bytes to stderr (only as a child process).
     StderrFlood(usize),
-    /// Ends the process with this status (only as a child process).
+    /// Exits with this status (only as a child process).
     Exit(i32),
-    /// Ends the process with this status the first time this file is not there, and makes it.
+    /// Exits with this status if this file does not exist, and creates it.
     ExitOnce(i32, String),
-    /// Ends the process with this status while another process that has done this with the same file lives.
-    Alone(i32, String),
-    /// Starts a process that ignores SIGTERM and goes on for long, and writes its id to a file.
+    /// Exits with this status if another process that played this step with the same file is still running.
+    ExitIfRunning(i32, String),
+    /// Starts a long-running process that ignores SIGTERM, and writes its id to a file.
     Grandchild(String),
     /// From now on, ignores the end of its input and SIGTERM (only as a child process).
-    IgnoreEnd,
-    /// Answers the HTTP request with exactly this (only over HTTP, as everything below).
+    IgnoreShutdown,
+    /// Responds to the HTTP request with exactly this (only over HTTP, like everything below).
     Http {
         /// The status.
         status: u16,
-        /// The headers; nothing is added but the length.
+        /// The headers; only the length is added.
         headers: Vec<(String, String)>,
         /// The body.
         body: String,
     },
-    /// Ends the event stream of the response, whether or not the answer has been sent.
+    /// Ends the event stream of the response, even before the JSON-RPC response.
     EndStream,
-    /// Drops the whole connection at once; a client over TCP sees a reset.
+    /// Drops the whole connection; a client over TCP sees a reset.
     Reset,
-    /// Sends the head of a JSON response with a length of 1000, and then nothing.
+    /// Sends the head of a JSON response with a length of 1000, then nothing.
     Stall,
-    /// Writes text into the event stream as it stands.
+    /// Writes text into the event stream unchanged.
     RawEvent(String),
 }
 
 impl Script {
-    /// A server with the tools `echo` and `add`.
+    /// Creates a correct server with the tools `echo` and `add`.
     pub fn good() -> Self {
         Self::default()
             .tool(json!({"name": "echo", "description": "Says it again",
@@ -130,62 +130,64 @@ impl Script {
                 "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}}))
     }
 
-    /// The same in the modern era: no handshake, no session, and every request has to say who asks.
+    /// Like [`Script::good`], in the modern era: no handshake, no session, and client metadata in every request.
     pub fn modern() -> Self {
-        Self { speaks: Speaks::Modern, ..Self::good() }
+        Self { eras: Eras::Modern, ..Self::good() }
     }
 
-    /// The same in both eras.
+    /// Like [`Script::good`], in both eras.
     pub fn dual_era() -> Self {
-        Self { speaks: Speaks::Both, ..Self::good() }
+        Self { eras: Eras::Both, ..Self::good() }
     }
 
-    /// With one more tool.
+    /// Adds a tool.
     #[must_use]
     pub fn tool(mut self, tool: Value) -> Self {
         self.tools.push(tool);
         self
     }
 
-    /// With one more tool of this name that takes anything.
+    /// Adds a tool of this name that accepts any arguments.
     #[must_use]
     pub fn any_tool(self, name: &str) -> Self {
         self.tool(json!({"name": name, "inputSchema": {"type": "object"}}))
     }
 
-    /// Does `steps` for every call of this tool.
+    /// Plays `steps` for every call of this tool.
     #[must_use]
     pub fn on_call(self, tool: &str, steps: impl Into<Vec<Step>>) -> Self {
         self.rule("tools/call", Some(tool), None, steps)
     }
 
-    /// Does `steps` for every message with this method.
+    /// Plays `steps` for every message with this method.
     #[must_use]
     pub fn on(self, method: &str, steps: impl Into<Vec<Step>>) -> Self {
         self.rule(method, None, None, steps)
     }
 
-    /// Does `steps` for the next message with this method, once.
+    /// Plays `steps` for the next message with this method only.
     #[must_use]
     pub fn once(self, method: &str, steps: impl Into<Vec<Step>>) -> Self {
         self.rule(method, None, Some(1), steps)
     }
 
-    /// Does `steps` before it reads anything.
+    /// Plays `steps` before reading anything.
     #[must_use]
     pub fn at_start(mut self, steps: impl Into<Vec<Step>>) -> Self {
         self.at_start = steps.into();
         self
     }
 
-    /// Does `steps` for so many messages with this method.
+    /// Plays `steps` for this many messages with this method.
     #[must_use]
     pub fn times(self, times: u32, method: &str, steps: impl Into<Vec<Step>>) -> Self {
         self.rule(method, None, Some(times), steps)
     }
 
     fn rule(mut self, method: &str, name: Option<&str>, times: Option<u32>, steps: impl Into<Vec<Step>>) -> Self {
-        let (method, name, steps) = (method.to_owned(), name.map(str::to_owned), steps.into());
+        let method = method.to_owned();
+        let name = name.map(str::to_owned);
+        let steps = steps.into();
         self.rules.push(Rule { method, name, times, steps });
         self
     }

@@ -10,13 +10,15 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _,
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 
-use crate::rules::{Rules, answer_well, message_of};
-use crate::{Script, Step, WireLog, process};
+use crate::log::WireLog;
+use crate::process;
+use crate::rules::{Rules, correct_response, message_of};
+use crate::script::{Script, Step};
 
-/// What floods are made of.
-static FILLING: [u8; 64 * 1024] = [b'x'; 64 * 1024];
+/// A chunk of the data that [`Step::Flood`] sends.
+static FLOOD_CHUNK: [u8; 64 * 1024] = [b'x'; 64 * 1024];
 
-/// A script with its log and with how often its rules have been used, shared by all its connections.
+/// A script with its log and the state of its rules, shared by all its connections.
 #[derive(Clone)]
 pub struct Scripted {
     rules: Arc<Rules>,
@@ -25,28 +27,28 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// Ready to be served.
+    /// Creates a server that is ready to serve.
     pub fn new(script: Script) -> Self {
         Self { rules: Arc::new(Rules::new(script)), log: WireLog::default(), connections: Arc::default() }
     }
 
-    /// What has been received so far.
+    /// Returns the log of received messages.
     pub fn log(&self) -> &WireLog {
         &self.log
     }
 
-    /// How many connections there have been.
+    /// Returns how many connections have been opened.
     pub fn connections(&self) -> u64 {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// Serves one connection in memory until its end.
+    /// Serves one in-memory connection until it ends.
     pub async fn serve(self, stream: tokio::io::DuplexStream) {
         let (reader, writer) = tokio::io::split(stream);
         self.serve_streams(reader, writer).await;
     }
 
-    /// Serves one connection until its end.
+    /// Serves one connection until it ends.
     pub async fn serve_streams(
         self,
         reader: impl AsyncRead + Send + Unpin,
@@ -56,19 +58,19 @@ impl Scripted {
         let connection = Arc::new(Connection {
             server: self,
             out: tokio::sync::Mutex::new(Box::new(writer)),
-            asked: Mutex::default(),
-            next_question: AtomicU64::new(1),
+            pending: Mutex::default(),
+            next_request: AtomicU64::new(1),
             hung_up: Notify::new(),
-            deaf: Notify::new(),
+            stopped_reading: Notify::new(),
         });
-        let talk = async {
+        let serving = async {
             if !connection.play(&connection.server.rules.script().at_start, &Value::Null).await {
                 return;
             }
             connection.read(reader).await;
         };
         tokio::select! {
-            () = talk => {}
+            () = serving => {}
             () = connection.hung_up.notified() => {}
         }
     }
@@ -77,10 +79,10 @@ impl Scripted {
 struct Connection {
     server: Scripted,
     out: tokio::sync::Mutex<Box<dyn AsyncWrite + Send + Unpin>>,
-    asked: Mutex<HashMap<String, oneshot::Sender<Value>>>,
-    next_question: AtomicU64,
+    pending: Mutex<HashMap<String, oneshot::Sender<Value>>>,
+    next_request: AtomicU64,
     hung_up: Notify,
-    deaf: Notify,
+    stopped_reading: Notify,
 }
 
 impl Connection {
@@ -90,38 +92,39 @@ impl Connection {
         loop {
             let line = tokio::select! {
                 line = lines.next_line() => line,
-                () = self.deaf.notified() => std::future::pending().await,
+                () = self.stopped_reading.notified() => std::future::pending().await,
             };
             let Ok(Some(line)) = line else { break };
             self.server.log.add(&line);
             process::log(&line);
             let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
             if message.get("method").is_none() {
-                let asked = message["id"].as_str().and_then(|id| self.asked().remove(id));
-                if let Some(asked) = asked {
-                    let _ = asked.send(message);
+                let pending = message["id"].as_str().and_then(|id| self.pending().remove(id));
+                if let Some(sender) = pending {
+                    let _ = sender.send(message);
                 }
                 continue;
             }
-            let (connection, steps) = (Arc::clone(self), self.server.rules.steps(&message));
+            let connection = Arc::clone(self);
+            let steps = self.server.rules.steps(&message);
             match steps {
-                // Requests with steps may take long; each is on its own.
+                // Requests with steps may take long, so each has its own task.
                 Some(steps) => {
                     tasks.spawn(async move {
                         connection.play(&steps, &message).await;
                     });
                 }
-                None => self.answer_well(&message).await,
+                None => self.respond_correctly(&message).await,
             }
         }
         process::at_end_of_input().await;
     }
 
-    /// Plays steps one after the other; `false` if the server is to do nothing more.
+    /// Plays steps in order; returns `false` if the server must stop.
     async fn play(self: &Arc<Self>, steps: &[Step], request: &Value) -> bool {
         let script = self.server.rules.script();
         let fill = |text: &str| text.replace("{id}", &request["id"].to_string());
-        let mut answer = Value::Null;
+        let mut response = Value::Null;
         for step in steps {
             match step {
                 Step::Result(_)
@@ -130,24 +133,25 @@ impl Connection {
                 | Step::Normally
                 | Step::Notify(..)
                 | Step::Progress(..)
-                | Step::TellAnswer => {
-                    if let Some(message) = message_of(script, step, request, &answer) {
+                | Step::EchoAnswer => {
+                    if let Some(message) = message_of(script, step, request, &response) {
                         self.send(&message).await;
                     }
                 }
                 Step::Line(line) => self.write(format!("{}\n", fill(line)).as_bytes()).await,
                 Step::Bytes(bytes) => self.write(bytes).await,
                 Step::Flood(before, length, after) => {
-                    let (before, after) = (fill(before), fill(after));
-                    let filling = std::iter::repeat_n(&FILLING[..], length / FILLING.len());
-                    let rest = &FILLING[..length % FILLING.len()];
-                    let pieces = std::iter::once(before.as_bytes()).chain(filling).chain([rest, after.as_bytes()]);
-                    self.write_all(pieces).await;
+                    let before = fill(before);
+                    let after = fill(after);
+                    let filler = std::iter::repeat_n(&FLOOD_CHUNK[..], length / FLOOD_CHUNK.len());
+                    let rest = &FLOOD_CHUNK[..length % FLOOD_CHUNK.len()];
+                    let chunks = std::iter::once(before.as_bytes()).chain(filler).chain([rest, after.as_bytes()]);
+                    self.write_all(chunks).await;
                 }
-                Step::Ask(method, params) => answer = self.ask(method, params).await,
+                Step::Ask(method, params) => response = self.request(method, params).await,
                 Step::Wait(milliseconds) => tokio::time::sleep(Duration::from_millis(*milliseconds)).await,
                 Step::Hang => std::future::pending().await,
-                Step::StopReading => self.deaf.notify_one(),
+                Step::StopReading => self.stopped_reading.notify_one(),
                 Step::HangUp => {
                     self.hung_up.notify_one();
                     return false;
@@ -157,28 +161,27 @@ impl Connection {
                 | Step::StderrFlood(_)
                 | Step::Exit(_)
                 | Step::ExitOnce(..)
-                | Step::Alone(..)
+                | Step::ExitIfRunning(..)
                 | Step::Grandchild(_)
-                | Step::IgnoreEnd => process::step(step).await,
-                // There is no response here to spoil.
+                | Step::IgnoreShutdown => process::step(step).await,
+                // Only for HTTP.
                 Step::Http { .. } | Step::EndStream | Step::Reset | Step::Stall | Step::RawEvent(_) => {}
             }
         }
         true
     }
 
-    async fn ask(&self, method: &str, params: &Value) -> Value {
-        let id = format!("question-{}", self.next_question.fetch_add(1, Ordering::Relaxed));
-        let (asked, answered) = oneshot::channel();
-        self.asked().insert(id.clone(), asked);
+    async fn request(&self, method: &str, params: &Value) -> Value {
+        let id = format!("question-{}", self.next_request.fetch_add(1, Ordering::Relaxed));
+        let (sender, response) = oneshot::channel();
+        self.pending().insert(id.clone(), sender);
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
-        answered.await.unwrap_or_default()
+        response.await.unwrap_or_default()
     }
 
-    /// What a good server would do.
-    async fn answer_well(&self, message: &Value) {
-        if let Some(answer) = answer_well(self.server.rules.script(), message) {
-            self.send(&answer).await;
+    async fn respond_correctly(&self, message: &Value) {
+        if let Some(response) = correct_response(self.server.rules.script(), message) {
+            self.send(&response).await;
         }
     }
 
@@ -190,20 +193,20 @@ impl Connection {
         self.write_all(std::iter::once(bytes)).await;
     }
 
-    /// Writes pieces in one go: nothing else gets in between.
+    /// Writes chunks without other messages in between.
     #[expect(clippy::await_holding_invalid_type, reason = "one message at a time is what this lock is for")]
-    async fn write_all(&self, pieces: impl Iterator<Item = &[u8]>) {
+    async fn write_all(&self, chunks: impl Iterator<Item = &[u8]>) {
         let mut out = self.out.lock().await;
-        for piece in pieces {
-            // A client that is gone ends the connection by itself.
-            if out.write_all(piece).await.is_err() {
+        for chunk in chunks {
+            // The reading side notices a disconnected client.
+            if out.write_all(chunk).await.is_err() {
                 return;
             }
         }
         let _ = out.flush().await;
     }
 
-    fn asked(&self) -> std::sync::MutexGuard<'_, HashMap<String, oneshot::Sender<Value>>> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending(&self) -> std::sync::MutexGuard<'_, HashMap<String, oneshot::Sender<Value>>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,6 @@
-//! Wharf in a program that does not await: a calculator in this very process, called like a function.
+//! Wharf in a synchronous program: calls an in-process calculator like a function.
 
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+#![expect(clippy::print_stdout, reason = "an example prints its results")]
 
 use wharf::blocking::Portal;
 use wharf::server::serve_stream;

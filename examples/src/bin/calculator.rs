@@ -1,10 +1,10 @@
-//! A calculator as a server: `calculator` uses it in this very process, `calculator stdio` serves it over stdin and
-//! stdout, and `calculator http` or `calculator sse` over the network, on port 8000 or the one that follows.
+//! A calculator server: `calculator` uses it in-process, `calculator stdio` serves it over stdin and stdout, and
+//! `calculator http` or `calculator sse` over the network, on port 8000 or the given port.
 //!
-//! Only this machine is listened to. Whoever binds another address has to know who may call: put something before it
-//! that asks, and name the hosts it is called by in `ListenOptions::allowed_hosts`.
+//! It only listens on loopback. To bind another address, put an authenticating proxy in front of it and list its host
+//! names in `ListenOptions::allowed_hosts`.
 
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+#![expect(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -12,14 +12,14 @@ use serde_json::json;
 use wharf::server::{ListenOptions, RemoteServer, Reply, Router, Toolbox, serve_stdio, serve_stream};
 use wharf::{InProcess, NoHost, Session, SessionOptions};
 
-/// The whole server: a name, one tool with typed parameters, and what it does.
+/// Creates the server: a name and one tool with typed parameters.
 fn calculator() -> Toolbox {
     let number = |description: &str| json!({"type": "integer", "description": description});
     let tool = json!({"name": "calculator", "description": "Calculator tool which performs calculations: x + y",
         "inputSchema": {"type": "object", "required": ["x", "y"], "properties":
-            {"x": number("what is added to"), "y": number("what is added")}}});
+            {"x": number("First summand"), "y": number("Second summand")}}});
     Toolbox::new("Calculator Server", "1.0").tool(tool, |call| async move {
-        let number = |name: &str| call.arguments[name].as_i64().ok_or(format!("`{name}` has to be a whole number"));
+        let number = |name: &str| call.arguments[name].as_i64().ok_or(format!("`{name}` must be an integer"));
         let sum = number("x")?.checked_add(number("y")?).ok_or("the sum is too large")?;
         Ok(Reply::Text(sum.to_string()))
     })
@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             println!("{}", if transport == "http" { remote.http_url() } else { remote.sse_url() });
             std::future::pending::<()>().await;
         }
-        (Some(other), _) => return Err(format!("`{other}` is no transport; there are stdio, http and sse").into()),
+        (Some(other), _) => return Err(format!("invalid transport `{other}`: expected stdio, http or sse").into()),
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! The client that the protocol's conformance suite judges: one session, used for all that the server offers.
+//! The client for the protocol's conformance suite: one session that uses everything the server offers.
 //!
-//! The suite starts it for each of its scenarios, with the address of a server as its only argument. It knows nothing of
-//! the scenarios: it finds out what the server speaks and has, and uses all of it.
+//! The suite starts it for each scenario, with the URL of a server as its only argument. It does not know the scenarios:
+//! it detects the era and the capabilities of the server, and uses all of them.
 
-#![expect(clippy::print_stderr, reason = "whoever starts it wants to know what went wrong")]
+#![expect(clippy::print_stderr, reason = "the suite shows the errors of its client")]
 
 use std::error::Error;
 use std::sync::Arc;
@@ -22,21 +22,21 @@ use wharf::{
     Secret, Session, SessionOptions, Tool,
 };
 
-/// How long the stream on which the server speaks by itself may take. The suite takes whichever stream is opened after one
-/// that it has broken for the one that goes on with it.
+/// Time limit for the notification stream. After the suite has broken a stream, it takes the next opened stream for its
+/// resumption.
 const FIRST: Duration = Duration::from_millis(300);
-/// How long the server may go on telling things after everything has been used.
+/// How long to wait for further notifications at the end.
 const AFTERWARDS: Duration = Duration::from_millis(300);
 
-/// Where the suite believes clients to describe themselves.
+/// The URL where the suite expects the client metadata document.
 const METADATA: &str = "https://conformance-test.local/client-metadata.json";
 
-/// What the suite says about a scenario in a variable.
+/// The context of a scenario, from an environment variable.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Context {
     tool_calls: Vec<ToolCall>,
-    /// The client that the authorization server knows already.
+    /// The client that is already registered with the authorization server.
     #[serde(rename = "client_id")]
     client_id: Option<String>,
     #[serde(rename = "client_secret")]
@@ -60,7 +60,7 @@ struct ToolCall {
     arguments: Map<String, Value>,
 }
 
-/// A host that says yes to everything.
+/// A host that accepts everything.
 struct Agreeable;
 
 impl Host for Agreeable {
@@ -69,7 +69,7 @@ impl Host for Agreeable {
     }
 
     fn elicit(&self, request: Elicitation) -> BoxFuture<'_, ElicitationAnswer> {
-        let content = request.schema.is_some().then(|| filled(&request));
+        let content = request.schema.is_some().then(|| fill_form(&request));
         Box::pin(std::future::ready(ElicitationAnswer::Accept(content)))
     }
 
@@ -90,12 +90,14 @@ impl Host for Agreeable {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let url = std::env::args().nth(1).ok_or("which server? give its address")?;
-    #[expect(clippy::disallowed_methods, reason = "the suite speaks to its clients so")]
+    let url = std::env::args().nth(1).ok_or("missing argument: the URL of the server")?;
+    #[expect(clippy::disallowed_methods, reason = "the suite passes its input in environment variables")]
     let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
     let context: Context = serde_json::from_str(&context).unwrap_or_default();
-    let transport =
-        Http::new(&url, RemoteOptions { authority: Some(authority(&url, &context)?), ..RemoteOptions::default() })?;
+    let transport = Http::new(
+        &url,
+        RemoteOptions { authority: Some(token_provider(&url, &context)?), ..RemoteOptions::default() },
+    )?;
     let session = Session::new("judged".parse()?, transport, Agreeable, SessionOptions::default());
     let used = use_all(&session, &context).await;
     tokio::time::sleep(AFTERWARDS).await;
@@ -103,8 +105,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     used
 }
 
-/// Signs in as the suite wants it: the client it knows, if it names one, and a page that needs no person.
-fn authority(url: &str, context: &Context) -> Result<Arc<dyn TokenProvider>, Box<dyn Error>> {
+/// Creates the token provider for a scenario: with the registered client, if any, and without a user.
+fn token_provider(url: &str, context: &Context) -> Result<Arc<dyn TokenProvider>, Box<dyn Error>> {
     let client = context.client_id.as_deref().map(|id| match &context.client_secret {
         Some(secret) => RegisteredClient::with_secret(id, Secret::new(secret.as_str())),
         None if context.private_key_pem.is_some() => RegisteredClient::with_key(id),
@@ -119,15 +121,15 @@ fn authority(url: &str, context: &Context) -> Result<Arc<dyn TokenProvider>, Box
         key,
         grant: grant(context),
         metadata_url: Some(METADATA.to_owned()),
-        visitor: Some(Arc::new(Nobody)),
+        visitor: Some(Arc::new(Unattended)),
         ..OAuthOptions::new(Arc::<MemoryStore>::default())
     };
     Ok(Arc::new(OAuth::new(url, options)?))
 }
 
-/// What the suite gives tokens for in a scenario, by what it tells about it.
+/// Returns the grant type of a scenario, by its context.
 fn grant(context: &Context) -> Grant {
-    #[expect(clippy::disallowed_methods, reason = "the suite speaks to its clients so")]
+    #[expect(clippy::disallowed_methods, reason = "the suite passes its input in environment variables")]
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
     match (&context.idp_token_endpoint, &context.idp_id_token, &context.valid_jwt) {
         (Some(token_endpoint), Some(id_token), _) => Grant::Enterprise(Enterprise {
@@ -135,37 +137,37 @@ fn grant(context: &Context) -> Grant {
             client: RegisteredClient::public(context.idp_client_id.as_deref().unwrap_or_default()),
             id_token: Secret::new(id_token.as_str()),
         }),
-        (_, _, Some(word)) => {
-            let word = Secret::new(word.as_str());
-            Grant::Workload(AssertionSource::new(move |_| Box::pin(std::future::ready(Ok(word.clone())))))
+        (_, _, Some(assertion)) => {
+            let assertion = Secret::new(assertion.as_str());
+            Grant::Workload(AssertionSource::new(move |_| Box::pin(std::future::ready(Ok(assertion.clone())))))
         }
         _ if scenario.contains("client-credentials") => Grant::Client,
         _ => Grant::Person,
     }
 }
 
-/// Goes to pages on which nobody has to do anything.
-struct Nobody;
+/// Opens authorization pages that need no interaction.
+struct Unattended;
 
-impl AuthorizationUi for Nobody {
+impl AuthorizationUi for Unattended {
     fn begin<'a>(&'a self, _before: Option<&'a str>) -> BoxFuture<'a, Result<Box<dyn AuthorizationFlow>, String>> {
         Box::pin(std::future::ready(Ok(Box::new(Self) as Box<dyn AuthorizationFlow>)))
     }
 }
 
-impl AuthorizationFlow for Nobody {
+impl AuthorizationFlow for Unattended {
     fn redirect_uri(&self) -> &'static str {
         "http://127.0.0.1:3000/callback"
     }
 
     fn go(self: Box<Self>, url: String, _state: String) -> BoxFuture<'static, Result<String, String>> {
-        Box::pin(async move { visited(&url).await.map_err(|error| error.to_string()) })
+        Box::pin(async move { redirect_of(&url).await.map_err(|error| error.to_string()) })
     }
 }
 
-/// Where a page sends whoever comes to it.
-async fn visited(url: &str) -> Result<String, Box<dyn Error>> {
-    let rest = url.strip_prefix("http://").ok_or("the suite speaks plain HTTP")?;
+/// Requests a page and returns its redirect.
+async fn redirect_of(url: &str) -> Result<String, Box<dyn Error>> {
+    let rest = url.strip_prefix("http://").ok_or("expected an http URL")?;
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let mut stream = TcpStream::connect(host).await?;
     stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").as_bytes()).await?;
@@ -175,20 +177,20 @@ async fn visited(url: &str) -> Result<String, Box<dyn Error>> {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("location").then(|| value.trim().to_owned())
     });
-    location.ok_or_else(|| "the page sends nobody anywhere".into())
+    location.ok_or_else(|| "the page does not redirect".into())
 }
 
 async fn use_all(session: &Session, context: &Context) -> Result<(), Box<dyn Error>> {
     let has = session.connect().await?.capabilities.to_value()?;
     tokio::time::sleep(FIRST).await;
     let tools = session.list_tools().await?.items;
-    let wanted = context.tool_calls.iter().map(|call| (call.name.clone(), call.arguments.clone()));
+    let requested = context.tool_calls.iter().map(|call| (call.name.clone(), call.arguments.clone()));
     let calls: Vec<_> = match &context.tool_calls[..] {
         [] => tools.iter().map(|tool| (tool.name.to_string(), arguments(tool, &tools))).collect(),
-        _ => wanted.collect(),
+        _ => requested.collect(),
     };
     for (tool, arguments) in calls {
-        // A tool that cannot be called does not spoil the others.
+        // A failed call does not stop the others.
         if let Err(error) = session.call(&tool, &Value::Object(arguments).into()).await {
             eprintln!("{error}");
         }
@@ -206,9 +208,9 @@ async fn use_all(session: &Session, context: &Context) -> Result<(), Box<dyn Err
     Ok(())
 }
 
-/// Arguments that fit a tool's schema, as far as its types go. A tool that wants a schema gets that of its neighbour.
+/// Returns arguments with the types of a tool's schema. A tool that expects a schema gets that of another tool.
 fn arguments(tool: &Arc<Tool>, tools: &[Arc<Tool>]) -> Map<String, Value> {
-    let mut arguments = made_up(&tool.input_schema.to_value().unwrap_or_default());
+    let mut arguments = generate(&tool.input_schema.to_value().unwrap_or_default());
     let neighbour = tools.iter().find(|other| !Arc::ptr_eq(other, tool));
     if let (Some(schema), Some(neighbour)) = (arguments.get_mut("schema"), neighbour) {
         *schema = neighbour.input_schema.to_value().unwrap_or_default();
@@ -216,17 +218,17 @@ fn arguments(tool: &Arc<Tool>, tools: &[Arc<Tool>]) -> Map<String, Value> {
     arguments
 }
 
-/// A form as a person might fill it in: what it proposes, and something where it proposes nothing.
-fn filled(request: &Elicitation) -> Json {
+/// Fills in a form: with its defaults, and with generated values otherwise.
+fn fill_form(request: &Elicitation) -> Json {
     let schema = request.schema.as_ref().and_then(|schema| schema.to_value().ok()).unwrap_or_default();
-    let mut content = made_up(&schema);
+    let mut content = generate(&schema);
     let proposed = request.defaults().to_value().unwrap_or_default();
     content.extend(proposed.as_object().cloned().unwrap_or_default());
     Value::Object(content).into()
 }
 
-/// Something for every field that has to be there.
-fn made_up(schema: &Value) -> Map<String, Value> {
+/// Generates a value for every required field.
+fn generate(schema: &Value) -> Map<String, Value> {
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let value = |name: &str| {
         let field = &schema["properties"][name];
@@ -234,7 +236,7 @@ fn made_up(schema: &Value) -> Map<String, Value> {
             (Value::Null, Some("integer" | "number")) => json!(5),
             (Value::Null, Some("boolean")) => json!(true),
             (Value::Null, Some("array")) => json!([]),
-            (Value::Null, Some("object")) => Value::Object(made_up(field)),
+            (Value::Null, Some("object")) => Value::Object(generate(field)),
             (Value::Null, _) => json!("text"),
             (first, _) => first.clone(),
         }

@@ -1,7 +1,6 @@
-//! The server that the conformance suite of the protocol is run against. Prints where it listens, and ends with its
-//! input.
+//! The server for the protocol's conformance suite. Prints its URL, and ends with its input.
 
-#![expect(clippy::print_stdout, reason = "whoever starts it has to learn its address")]
+#![expect(clippy::print_stdout, reason = "the parent process reads the URL")]
 
 use std::net::SocketAddr;
 

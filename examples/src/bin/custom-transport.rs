@@ -1,9 +1,9 @@
-//! A transport of one's own: MCP over a plain TCP socket, one message a line.
+//! A custom transport: MCP over a plain TCP socket, one message per line.
 //!
-//! A transport is anything that can be opened into a pair of streams. A closure will do; it is called at the first use
-//! and again after every end, so the session heals by itself.
+//! A transport is anything that opens a pair of streams, for example a closure. The session calls it at first use and
+//! after every disconnect, and so reconnects automatically.
 
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+#![expect(clippy::print_stdout, reason = "an example prints its results")]
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = listener.local_addr()?;
     let mut server = JoinSet::new();
     server.spawn(async move {
-        // One client after the other is enough here.
+        // Serving one client at a time is enough here.
         while let Ok((stream, _)) = listener.accept().await {
             let _ = serve_stream(wharf_examples::calculator(), stream).await;
         }

@@ -1,4 +1,4 @@
-//! A server of one's own over stdio. Try it: `wharf tools --mcp 'mine=own-server'`.
+//! A custom server over stdio. Try it: `wharf tools --mcp 'mine=own-server'`.
 
 use wharf::server::serve_stdio;
 

@@ -1,9 +1,9 @@
-//! Changes that never happen, and those who listen for them.
+//! Simulated list changes, and their subscribers.
 
 use tokio::sync::broadcast;
 use wharf::server::rmcp::service::SubscriptionContext;
 
-/// How many changes a listener may be behind.
+/// How many changes a subscriber may lag behind.
 const BEHIND: usize = 16;
 
 #[derive(Clone, Copy)]
@@ -24,34 +24,34 @@ impl Default for Changes {
 }
 
 impl Changes {
-    /// Makes the change that a tool stands for, if it stands for one.
+    /// Simulates the change of a tool, if it has one.
     pub(super) fn make(&self, tool: &str) -> bool {
         let change = match tool {
             "test_trigger_tool_change" => Change::Tools,
             "test_trigger_prompt_change" => Change::Prompts,
             _ => return false,
         };
-        // It does not matter whether somebody listens.
+        // Fails without subscribers, which does not matter.
         let _ = self.all.send(change);
         true
     }
 
-    /// Tells a listener of all changes it has asked for, until it no longer listens.
-    pub(super) async fn tell(&self, listener: &SubscriptionContext) {
+    /// Notifies a subscriber of the changes that it subscribed to, until it cancels.
+    pub(super) async fn notify(&self, listener: &SubscriptionContext) {
         let mut changes = self.all.subscribe();
         loop {
             let change = tokio::select! {
                 () = listener.cancelled() => return,
                 change = changes.recv() => change,
             };
-            let told = match change {
+            let sent = match change {
                 Ok(Change::Tools) => listener.sink().notify_tool_list_changed().await,
                 Ok(Change::Prompts) => listener.sink().notify_prompt_list_changed().await,
                 Err(broadcast::error::RecvError::Lagged(_)) => continue,
                 Err(broadcast::error::RecvError::Closed) => return,
             };
-            // What it has not asked for is not sent, and that is no mistake.
-            drop(told);
+            // Changes that it did not subscribe to are not sent, which is not an error.
+            drop(sent);
         }
     }
 }

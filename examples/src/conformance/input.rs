@@ -1,4 +1,4 @@
-//! The tools that ask in their result, and complete when they are called again with the answers.
+//! The tools that require input in their result, and complete when a retry provides it.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,9 +10,9 @@ use wharf::server::rmcp::model::{
 };
 use wharf::server::rmcp::transport::common::server_side_http::session_id;
 
-use super::{Context, plain, written};
+use super::{Context, parse, plain};
 
-/// The states that were given out. A client brings one back, and whatever else it brings has been tampered with.
+/// The states that were sent to clients. Any other state in a retry has been tampered with.
 #[derive(Clone, Default)]
 pub(super) struct States {
     given: Arc<Mutex<HashSet<String>>>,
@@ -28,13 +28,13 @@ impl States {
     fn check(&self, state: Option<&str>) -> Result<(), ErrorData> {
         let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         match state {
-            Some(state) if !given.contains(state) => Err(ErrorData::invalid_params("this is no state of mine", None)),
+            Some(state) if !given.contains(state) => Err(ErrorData::invalid_params("unknown requestState", None)),
             _ => Ok(()),
         }
     }
 }
 
-/// What a tool has to ask, or what it says when it has asked enough.
+/// The input requests of a tool, or its result when it has enough input.
 enum Turn {
     Ask(Vec<(&'static str, InputRequest)>),
     Say(String),
@@ -51,17 +51,17 @@ pub(super) fn respond(
         "test_input_required_result_elicitation" | "test_streaming_elicitation" => (greet(answers), false),
         "test_input_required_result_sampling" => (capital(answers), false),
         "test_input_required_result_list_roots" => (roots(answers), false),
-        "test_input_required_result_capabilities" => (whatever_it_can(answers, context), false),
+        "test_input_required_result_capabilities" => (supported_inputs(answers, context), false),
         "test_input_required_result_request_state" | "test_input_required_result_tampered_state" => {
             (confirm(answers), true)
         }
-        "test_input_required_result_multiple_inputs" => (all_at_once(answers), true),
-        "test_input_required_result_multi_round" => (one_after_the_other(answers), true),
+        "test_input_required_result_multiple_inputs" => (multiple_inputs(answers), true),
+        "test_input_required_result_multi_round" => (multiple_rounds(answers), true),
         _ => return None,
     };
     let checked = states.check(request.request_state.as_deref());
     Some(checked.map(|()| match turn {
-        Turn::Say(said) => plain::text(said).into(),
+        Turn::Say(text) => plain::text(text).into(),
         Turn::Ask(questions) => ask(questions, with_state.then(|| states.give())).into(),
     }))
 }
@@ -71,13 +71,13 @@ pub(super) fn ask(questions: Vec<(&'static str, InputRequest)>, state: Option<St
     InputRequiredResult::new(Some(questions.collect::<InputRequests>()), state)
 }
 
-/// Asks for one field of a form.
+/// Returns a request for a form with one field.
 pub(super) fn form(message: &str, field: &str, kind: &str) -> InputRequest {
     let schema = json!({ "type": "object", "properties": { field: { "type": kind } }, "required": [field] });
-    written(json!({ "method": "elicitation/create", "params": { "message": message, "requestedSchema": schema } }))
+    parse(json!({ "method": "elicitation/create", "params": { "message": message, "requestedSchema": schema } }))
 }
 
-/// The field of a form that was filled in.
+/// Returns a field of an accepted form.
 pub(super) fn filled_in<'a>(answers: &'a InputResponses, key: &str, field: &str) -> Option<&'a Value> {
     answers.get(key).filter(|answer| answer["action"] == "accept")?["content"].get(field)
 }
@@ -85,15 +85,15 @@ pub(super) fn filled_in<'a>(answers: &'a InputResponses, key: &str, field: &str)
 fn prompt(text: &str, tokens: u32) -> InputRequest {
     let message = json!({ "role": "user", "content": { "type": "text", "text": text } });
     let params = json!({ "messages": [message], "maxTokens": tokens });
-    written(json!({ "method": "sampling/createMessage", "params": params }))
+    parse(json!({ "method": "sampling/createMessage", "params": params }))
 }
 
-fn said<'a>(answers: &'a InputResponses, key: &str) -> Option<&'a str> {
+fn sampled_text<'a>(answers: &'a InputResponses, key: &str) -> Option<&'a str> {
     answers.get(key)?["content"]["text"].as_str()
 }
 
 fn ask_for_roots() -> InputRequest {
-    written(json!({ "method": "roots/list", "params": {} }))
+    parse(json!({ "method": "roots/list", "params": {} }))
 }
 
 fn listed<'a>(answers: &'a InputResponses, key: &str) -> Option<&'a Vec<Value>> {
@@ -108,8 +108,8 @@ fn greet(answers: &InputResponses) -> Turn {
 }
 
 fn capital(answers: &InputResponses) -> Turn {
-    match said(answers, "capital_question") {
-        Some(said) => Turn::Say(said.to_owned()),
+    match sampled_text(answers, "capital_question") {
+        Some(text) => Turn::Say(text.to_owned()),
         None => Turn::Ask(vec![("capital_question", prompt("What is the capital of France?", 100))]),
     }
 }
@@ -128,9 +128,9 @@ fn confirm(answers: &InputResponses) -> Turn {
     }
 }
 
-fn all_at_once(answers: &InputResponses) -> Turn {
+fn multiple_inputs(answers: &InputResponses) -> Turn {
     let name = filled_in(answers, "user_name", "name").and_then(Value::as_str);
-    match (name, said(answers, "greeting"), listed(answers, "client_roots")) {
+    match (name, sampled_text(answers, "greeting"), listed(answers, "client_roots")) {
         (Some(name), Some(greeting), Some(roots)) => {
             Turn::Say(format!("{greeting}, {name}, who has {} roots", roots.len()))
         }
@@ -142,7 +142,7 @@ fn all_at_once(answers: &InputResponses) -> Turn {
     }
 }
 
-fn one_after_the_other(answers: &InputResponses) -> Turn {
+fn multiple_rounds(answers: &InputResponses) -> Turn {
     if let Some(color) = filled_in(answers, "step2", "color") {
         return Turn::Say(format!("The color is {color}."));
     }
@@ -152,9 +152,9 @@ fn one_after_the_other(answers: &InputResponses) -> Turn {
     }])
 }
 
-fn whatever_it_can(answers: &InputResponses, context: &Context) -> Turn {
+fn supported_inputs(answers: &InputResponses, context: &Context) -> Turn {
     if !answers.is_empty() {
-        return Turn::Say("Everything that could be answered was.".to_owned());
+        return Turn::Say("All available input was provided.".to_owned());
     }
     let capabilities = context.client_capabilities().unwrap_or_default();
     let mut questions = Vec::new();

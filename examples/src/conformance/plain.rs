@@ -1,9 +1,9 @@
-//! The tools that always answer the same.
+//! The tools with fixed results.
 
 use serde_json::{Value, json};
 use wharf::server::rmcp::model::{CallToolResult, ContentBlock};
 
-use super::written;
+use super::parse;
 
 /// One red pixel.
 pub(super) const PNG: &str =
@@ -26,22 +26,23 @@ pub(super) fn result(tool: &str) -> Option<CallToolResult> {
         "test_image_content" => content(json!([image()])),
         "test_audio_content" => content(json!([{ "type": "audio", "data": WAV, "mimeType": "audio/wav" }])),
         "test_embedded_resource" => {
-            let (uri, said) = ("test://embedded-resource", "This is an embedded resource content.");
-            content(json!([resource(uri, "text/plain", said)]))
+            let uri = "test://embedded-resource";
+            let text = "This is an embedded resource content.";
+            content(json!([resource(uri, "text/plain", text)]))
         }
         "test_multiple_content_types" => {
-            let said = json!({ "type": "text", "text": "Multiple content types test:" });
+            let text = json!({ "type": "text", "text": "Multiple content types test:" });
             let data = json!({ "test": "data", "value": 123 }).to_string();
-            content(json!([said, image(), resource("test://mixed-content-resource", "application/json", &data)]))
+            content(json!([text, image(), resource("test://mixed-content-resource", "application/json", &data)]))
         }
         "test_error_handling" => failure("This tool intentionally returns an error for testing"),
-        "test_x_mcp_header" | "json_schema_2020_12_tool" => text("The arguments were taken."),
+        "test_x_mcp_header" | "json_schema_2020_12_tool" => text("The arguments were accepted."),
         _ => return None,
     })
 }
 
 fn content(blocks: Value) -> CallToolResult {
-    CallToolResult::success(written(blocks))
+    CallToolResult::success(parse(blocks))
 }
 
 pub(super) fn image() -> Value {

@@ -6,7 +6,7 @@ use wharf::server::rmcp::model::{
     CompleteResult, CompletionInfo, GetPromptRequestParams, GetPromptResponse, GetPromptResult, InputResponses, Prompt,
 };
 
-use super::{input, plain, written};
+use super::{input, parse, plain};
 
 const COMPLETIONS: [&str; 3] = ["paris", "park", "party"];
 
@@ -16,7 +16,7 @@ pub(super) fn list() -> Vec<Prompt> {
         let description = format!("The fixture `{name}` of the conformance suite");
         json!({ "name": name, "description": description, "arguments": arguments })
     };
-    written(json!([
+    parse(json!([
         prompt("test_simple_prompt", vec![]),
         prompt("test_prompt_with_arguments", vec![argument("arg1"), argument("arg2")]),
         prompt("test_prompt_with_embedded_resource", vec![argument("resourceUri")]),
@@ -33,7 +33,8 @@ pub(super) fn get(request: &GetPromptRequestParams) -> Result<GetPromptResponse,
     let messages = match &*request.name {
         "test_simple_prompt" => vec![text("This is a simple prompt for testing.")],
         "test_prompt_with_arguments" => {
-            let (first, second) = (argument("arg1")?, argument("arg2")?);
+            let first = argument("arg1")?;
+            let second = argument("arg2")?;
             vec![text(&format!("Prompt with arguments: arg1='{first}', arg2='{second}'"))]
         }
         "test_prompt_with_embedded_resource" => {
@@ -51,10 +52,10 @@ pub(super) fn get(request: &GetPromptRequestParams) -> Result<GetPromptResponse,
             };
             vec![text(&format!("In the context of {context}."))]
         }
-        unknown => return Err(ErrorData::invalid_params(format!("there is no prompt `{unknown}`"), None)),
+        unknown => return Err(ErrorData::invalid_params(format!("unknown prompt `{unknown}`"), None)),
     };
     let messages = messages.into_iter().map(|content| json!({ "role": "user", "content": content }));
-    Ok(GetPromptResult::new(written(messages.collect())).into())
+    Ok(GetPromptResult::new(parse(messages.collect())).into())
 }
 
 fn text(text: &str) -> Value {

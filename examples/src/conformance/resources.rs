@@ -1,17 +1,18 @@
-//! The resources.
+//! The resources and the resource template.
 
 use serde_json::json;
 use wharf::server::rmcp::ErrorData;
 use wharf::server::rmcp::model::{ReadResourceResult, Resource, ResourceTemplate};
 
-use super::{plain, written};
+use super::{parse, plain};
 
 pub(super) fn list() -> Vec<Resource> {
     let resource = |name: &str, kind: &str| {
-        let (uri, description) = (format!("test://{name}"), format!("The fixture `{name}` of the conformance suite"));
+        let uri = format!("test://{name}");
+        let description = format!("The fixture `{name}` of the conformance suite");
         json!({ "uri": uri, "name": name, "description": description, "mimeType": kind })
     };
-    written(json!([
+    parse(json!([
         resource("static-text", "text/plain"),
         resource("static-binary", "image/png"),
         resource("watched-resource", "text/plain"),
@@ -21,7 +22,7 @@ pub(super) fn list() -> Vec<Resource> {
 pub(super) fn templates() -> Vec<ResourceTemplate> {
     let description = "The template of the conformance suite";
     let uri = "test://template/{id}/data";
-    written(json!([
+    parse(json!([
         { "uriTemplate": uri, "name": "template", "description": description, "mimeType": "application/json" },
     ]))
 }
@@ -44,5 +45,5 @@ pub(super) fn read(uri: &str) -> Result<ReadResourceResult, ErrorData> {
     };
     let mut content = content;
     content["uri"] = uri.into();
-    Ok(ReadResourceResult::new(written(json!([content]))))
+    Ok(ReadResourceResult::new(parse(json!([content]))))
 }

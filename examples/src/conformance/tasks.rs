@@ -1,4 +1,4 @@
-//! The tools that become tasks, for clients that know what a task is.
+//! The tools that run as tasks, for clients that support tasks.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use wharf::server::rmcp::task_manager::{TaskContext, TaskExit, TaskFuture, TaskM
 
 use super::{Context, input, plain};
 
-/// How often a client should ask about a task.
+/// Recommended polling interval.
 const POLL_MILLISECONDS: u64 = 200;
 
-/// What a task does.
+/// The work of a task.
 enum Work {
     Compute(Duration),
     Fail,
@@ -56,7 +56,7 @@ pub(super) async fn respond(
     let knows_tasks = context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks());
     Some(match work {
         work if knows_tasks => Ok(start(tasks, work).into()),
-        // The only one that makes sense without a task.
+        // The only tool that works without a task.
         Work::Compute(time) => {
             tokio::time::sleep(time).await;
             Ok(plain::text("computed").into())
@@ -83,9 +83,9 @@ async fn run(work: Work, task: TaskContext) -> Result<CallToolResult, TaskExit> 
         }
         Work::Fail => {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            Ok(plain::failure("the job failed, as it always does"))
+            Ok(plain::failure("the job failed, as intended"))
         }
-        Work::Break => Err(ErrorData::internal_error("the job broke down, as it always does", None).into()),
+        Work::Break => Err(ErrorData::internal_error("the job raised an error, as intended", None).into()),
         Work::Confirm => {
             let question = input::form("Delete it?", "confirm", "boolean");
             let answer = task.request_input("confirm", question).await?;

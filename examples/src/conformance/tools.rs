@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use wharf::server::rmcp::model::Tool;
 
-use super::written;
+use super::parse;
 
-/// The tools that take no arguments.
+/// The tools without arguments.
 const WITHOUT_ARGUMENTS: [&str; 31] = [
     "test_simple_text",
     "test_image_content",
@@ -40,24 +40,24 @@ const WITHOUT_ARGUMENTS: [&str; 31] = [
     "greet",
 ];
 
-/// All tools, always in the same order.
+/// Returns all tools, always in the same order.
 pub(super) fn list() -> Vec<Tool> {
     let bare = WITHOUT_ARGUMENTS.iter().map(|name| tool(name, &arguments(name)));
     let others = [
         tool("test_sampling", &strings(&["prompt"])),
         tool("test_elicitation", &strings(&["message"])),
-        tool("json_schema_2020_12_tool", &demanding_schema()),
-        tool("test_x_mcp_header", &repeated_in_a_header()),
+        tool("json_schema_2020_12_tool", &complex_schema()),
+        tool("test_x_mcp_header", &schema_with_header()),
     ];
     bare.chain(others).collect()
 }
 
 fn tool(name: &str, schema: &Value) -> Tool {
     let description = format!("The fixture `{name}` of the conformance suite");
-    written(json!({ "name": name, "description": description, "inputSchema": schema }))
+    parse(json!({ "name": name, "description": description, "inputSchema": schema }))
 }
 
-/// The tools of the tasks have arguments that may be left out.
+/// Returns the optional arguments of task tools.
 fn arguments(name: &str) -> Value {
     let properties = match name {
         "greet" => json!({ "name": { "type": "string" } }),
@@ -73,8 +73,8 @@ fn strings(names: &[&str]) -> Value {
     json!({ "type": "object", "properties": properties.collect::<serde_json::Map<_, _>>(), "required": names })
 }
 
-/// A schema with what JSON Schema 2020-12 has and most lists of tools do not, which has to arrive unharmed.
-fn demanding_schema() -> Value {
+/// Returns a schema with rarely used features of JSON Schema 2020-12, which must arrive unchanged.
+fn complex_schema() -> Value {
     let street_and_city = json!({ "street": { "type": "string" }, "city": { "type": "string" } });
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -95,7 +95,7 @@ fn demanding_schema() -> Value {
     })
 }
 
-fn repeated_in_a_header() -> Value {
+fn schema_with_header() -> Value {
     let region = json!({ "type": "string", "x-mcp-header": "Region" });
     json!({ "type": "object", "properties": { "region": region }, "required": ["region"] })
 }

@@ -1,4 +1,4 @@
-//! The calculator, by every way there is to it.
+//! The calculator over every transport.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use wharf_testkit::soon;
 
 const CALCULATOR: &str = env!("CARGO_BIN_EXE_calculator");
 
-/// A calculator that serves until it is dropped, and its address.
+/// A calculator that serves until it is dropped, and its URL.
 struct Serving(Child, String);
 
 impl Serving {
@@ -63,9 +63,9 @@ async fn it_adds_over_sse() {
 }
 
 #[test]
-fn it_adds_in_its_own_process_and_knows_no_other_way() {
+fn it_adds_in_process_and_rejects_unknown_transports() {
     assert_eq!(crate::output(CALCULATOR, &[]), "10 + 20 = 30\n");
     let refused = Command::new(CALCULATOR).arg("carrier-pigeon").output().unwrap();
     assert!(!refused.status.success());
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("there are stdio, http and sse"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("expected stdio, http or sse"));
 }

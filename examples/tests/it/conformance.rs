@@ -1,4 +1,4 @@
-//! The conformance suite of the protocol, run against our own programs: an outside judge for both eras.
+//! The protocol's conformance suite, run against the example server and client in both eras.
 
 mod suite;
 
@@ -11,7 +11,7 @@ use wharf_testkit::soon;
 
 use suite::{Subject, run};
 
-/// A running server; it ends when its input does, and with the test at the latest.
+/// A running server. It ends with its input, at the latest with the test.
 struct Server {
     process: Child,
     url: String,
@@ -22,8 +22,8 @@ impl Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_conformance_server"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut process = command.spawn().unwrap();
-        let mut said = BufReader::new(process.stdout.take().unwrap()).lines();
-        let url = soon(said.next_line()).await.unwrap().expect("an address");
+        let mut output = BufReader::new(process.stdout.take().unwrap()).lines();
+        let url = soon(output.next_line()).await.unwrap().expect("a URL");
         Self { process, url }
     }
 
@@ -33,8 +33,8 @@ impl Server {
     }
 }
 
-/// All scenarios pass, those that are not scored too: a warning is a failure here.
-async fn a_server_conforms_to(revision: &str, scenarios: usize) {
+/// Checks that all scenarios pass, including unscored ones. A warning is a failure here.
+async fn check_server(revision: &str, scenarios: usize) {
     let server = Server::start().await;
     let report = run(&Subject::Server { url: &server.url }, revision).await;
     report.assert_conforms();
@@ -43,17 +43,17 @@ async fn a_server_conforms_to(revision: &str, scenarios: usize) {
 }
 
 #[tokio::test]
-async fn our_server_conforms_to_the_last_revision_of_the_legacy_era() {
-    a_server_conforms_to("2025-11-25", 33).await;
+async fn the_server_conforms_to_the_last_legacy_revision() {
+    check_server("2025-11-25", 33).await;
 }
 
 #[tokio::test]
-async fn our_server_conforms_to_the_first_revision_of_the_modern_era() {
-    a_server_conforms_to("2026-07-28", 50).await;
+async fn the_server_conforms_to_the_first_modern_revision() {
+    check_server("2026-07-28", 50).await;
 }
 
-/// All scenarios pass, those that are not scored too, but for tokens that are bound to a key (`DPoP`), which we do not have.
-async fn a_client_conforms_to(revision: &str, scenarios: usize) {
+/// Checks that all scenarios pass, including unscored ones, except those for `DPoP`, which Wharf does not support.
+async fn check_client(revision: &str, scenarios: usize) {
     let program = Path::new(env!("CARGO_BIN_EXE_conformance_client"));
     let report = run(&Subject::Client { program }, revision).await;
     report.assert_conforms();
@@ -62,11 +62,11 @@ async fn a_client_conforms_to(revision: &str, scenarios: usize) {
 }
 
 #[tokio::test]
-async fn our_client_conforms_to_the_last_revision_of_the_legacy_era() {
-    a_client_conforms_to("2025-11-25", 25).await;
+async fn the_client_conforms_to_the_last_legacy_revision() {
+    check_client("2025-11-25", 25).await;
 }
 
 #[tokio::test]
-async fn our_client_conforms_to_the_first_revision_of_the_modern_era() {
-    a_client_conforms_to("2026-07-28", 39).await;
+async fn the_client_conforms_to_the_first_modern_revision() {
+    check_client("2026-07-28", 39).await;
 }

@@ -1,6 +1,6 @@
-//! Every example runs and says what its documentation promises.
+//! Runs every example and checks its output.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a failed step ends the test")]
 
 mod calculator;
 mod conformance;
@@ -19,31 +19,32 @@ fn output(program: &str, arguments: &[&str]) -> String {
 
 #[test]
 fn one_server_lists_calls_and_refuses() {
-    let said = output(env!("CARGO_BIN_EXE_one-server"), &[env!("CARGO_BIN_EXE_own-server")]);
+    let printed = output(env!("CARGO_BIN_EXE_one-server"), &[env!("CARGO_BIN_EXE_own-server")]);
     let expected = "add: Adds two numbers\n42\nexample: the arguments of `add` do not fit its schema: \
         at `/x`: \"twenty\" is not of type \"number\"\n";
-    assert_eq!(said, expected);
+    assert_eq!(printed, expected);
 }
 
 #[test]
-fn a_custom_transport_is_opened_again_after_closing() {
-    let said = output(env!("CARGO_BIN_EXE_custom-transport"), &[]);
-    assert_eq!(said, "10 + 20 = 30\nafter closing: 1 + 2 = 3, connection 2\n");
+fn a_custom_transport_is_reopened_after_closing() {
+    let printed = output(env!("CARGO_BIN_EXE_custom-transport"), &[]);
+    assert_eq!(printed, "10 + 20 = 30\nafter closing: 1 + 2 = 3, connection 2\n");
 }
 
 #[test]
-fn a_program_that_does_not_await_gets_its_result() {
-    let said = output(env!("CARGO_BIN_EXE_blocking"), &[]);
-    assert_eq!(said, "{\"status\":\"success\",\"toolUseId\":\"tool-123\",\"content\":[{\"text\":\"30\"}]}\n");
+fn a_synchronous_program_gets_its_result() {
+    let printed = output(env!("CARGO_BIN_EXE_blocking"), &[]);
+    assert_eq!(printed, "{\"status\":\"success\",\"toolUseId\":\"tool-123\",\"content\":[{\"text\":\"30\"}]}\n");
 }
 
-/// The library has no guard, but a server still does not outlive a program that is killed: not even one that ignores the
-/// end of its input and SIGTERM.
+/// A server does not outlive a killed program, although the library has no guard process: not even a server that ignores
+/// the end of its input and SIGTERM.
 #[tokio::test]
-async fn a_program_that_is_killed_takes_its_server_along() {
+async fn killing_a_program_ends_its_server() {
     let folder = tempfile::tempdir().unwrap();
-    let (script, ready) = (folder.path().join("script"), folder.path().join("ready"));
-    let steps = [Step::IgnoreEnd, Step::Touch(ready.display().to_string()), Step::Hang];
+    let script = folder.path().join("script");
+    let ready = folder.path().join("ready");
+    let steps = [Step::IgnoreShutdown, Step::Touch(ready.display().to_string()), Step::Hang];
     std::fs::write(&script, serde_json::to_string(&Script::default().on_call("add", steps)).unwrap()).unwrap();
     let mut program = Command::new(env!("CARGO_BIN_EXE_one-server"));
     program.arg(scripted_server()).arg(&script).stdout(Stdio::null());
@@ -56,29 +57,30 @@ async fn a_program_that_is_killed_takes_its_server_along() {
 }
 
 #[test]
-fn the_remote_server_greets_before_and_after_it_forgot_the_session() {
-    let said = output(env!("CARGO_BIN_EXE_remote-server"), &[]);
-    let told = |protocol, another| format!("{protocol}:\nHello, Ann!\nHello, Ann!\nanother session: {another}\n");
-    let (legacy, modern) = (told("2025-11-25 (legacy)", true), told("2026-07-28 (modern)", false));
-    assert_eq!(said, format!("{legacy}{modern}HTTP clients made: 1\n"));
+fn calls_succeed_before_and_after_the_server_forgets_the_session() {
+    let printed = output(env!("CARGO_BIN_EXE_remote-server"), &[]);
+    let expected = |protocol, another| format!("{protocol}:\nHello, Ann!\nHello, Ann!\nanother session: {another}\n");
+    let legacy = expected("2025-11-25 (legacy)", true);
+    let modern = expected("2026-07-28 (modern)", false);
+    assert_eq!(printed, format!("{legacy}{modern}HTTP clients made: 1\n"));
 }
 
-/// What a server says to these lines over stdio.
+/// Returns the responses of a stdio server to these requests.
 fn answers(program: &str, requests: &[Value]) -> Vec<Value> {
     let mut server = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = server.stdin.take().unwrap();
     for request in requests {
         writeln!(input, "{request}").unwrap();
     }
-    let said = BufReader::new(server.stdout.take().unwrap()).lines().take(requests.len());
-    let answers = said.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+    let printed = BufReader::new(server.stdout.take().unwrap()).lines().take(requests.len());
+    let answers = printed.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
     drop(input);
     assert!(server.wait().unwrap().success());
     answers
 }
 
 #[test]
-fn our_own_server_speaks_both_eras_over_stdio() {
+fn the_custom_server_supports_both_eras_over_stdio() {
     let request = |id, method, params| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {}});

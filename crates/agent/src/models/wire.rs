@@ -134,7 +134,7 @@ async fn reach(endpoint: &Endpoint, request: Request<Bytes>) -> Result<Response<
     let (opened, began) = (http.connections_opened(), Instant::now());
     match http.send(request.clone()).await {
         Err(HttpError::Broken(_)) if http.connections_opened() == opened && began.elapsed() < STALE => {
-            http.let_go();
+            http.close_idle();
             http.send(request).await
         }
         outcome => outcome,

@@ -41,7 +41,7 @@ fn stubborn_call(server: &Server) -> Killed {
 }
 
 fn stubborn() -> Server {
-    let steps = [Step::Grandchild("$/grandchild".into()), Step::IgnoreEnd, Step::Hang];
+    let steps = [Step::Grandchild("$/grandchild".into()), Step::IgnoreShutdown, Step::Hang];
     Server::new(&Script::good().any_tool("dig_in").on_call("dig_in", steps))
 }
 

@@ -17,7 +17,7 @@ use futures_util::future::BoxFuture;
 use wharf_auth::{AuthorizationFlow, AuthorizationUi, MemoryStore, OAuth, OAuthOptions, Store};
 use wharf_client::{CallError, Http, NoHost, RemoteOptions, Session};
 use wharf_io::{Body, HttpClient, HttpSettings};
-use wharf_testkit::provider::{Manners, Provider};
+use wharf_testkit::provider::{Provider, ProviderConfig};
 use wharf_testkit::soon;
 
 use crate::{legacy, none, told};
@@ -106,10 +106,10 @@ impl Scene {
         Self::with(|_| {}).await
     }
 
-    async fn with(change: impl FnOnce(&mut Manners)) -> Self {
-        let mut manners = Manners::default();
-        change(&mut manners);
-        let provider = Provider::start(manners).await;
+    async fn with(change: impl FnOnce(&mut ProviderConfig)) -> Self {
+        let mut config = ProviderConfig::default();
+        change(&mut config);
+        let provider = Provider::start(config).await;
         Self { provider, person: Person::default(), store: Arc::new(MemoryStore::default()) }
     }
 

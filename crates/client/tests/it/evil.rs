@@ -10,7 +10,7 @@ use wharf_client::{
     CallError, CallErrorKind, CallOptions, ConnectErrorKind, Deadlines, Outcome, Session, SessionOptions,
 };
 use wharf_protocol::{Json, ToolOutput};
-use wharf_testkit::{EvilPeer, Harm, HttpScripted, Script, Step, eventually, soon, until};
+use wharf_testkit::{EvilPeer, HttpScripted, NetworkFault, Script, Step, eventually, soon, until};
 
 use crate::remote::{Way, harmed_in_memory, in_memory, some_harmed_in_memory};
 use crate::{json, legacy, none, seconds, settle, told};
@@ -43,7 +43,7 @@ const fn after(number: usize) -> usize {
 #[derive(Clone, Debug)]
 struct Ruin {
     connection: u64,
-    harm: Harm,
+    harm: NetworkFault,
 }
 
 /// How the calls of one ruined exchange ended.
@@ -60,10 +60,10 @@ async fn measure(way: Way, connection: u64) -> (usize, usize) {
     let server = way.server(Script::good());
     let listening = server.listen().await;
     let evil = EvilPeer::before(listening.address()).await;
-    evil.harm(connection, Harm::None);
+    evil.set_fault(connection, NetworkFault::None);
     let session = way.over_tcp(evil.address(), hasty());
     assert_eq!(told(soon(session.call("add", &add(1))).await), "2");
-    (evil.told(), evil.heard())
+    (evil.bytes_to_client(), evil.bytes_to_server())
 }
 
 /// Connects and calls once for each way to ruin it, and judges what came of it.
@@ -74,7 +74,7 @@ async fn ruin(way: Way, ruins: Vec<Ruin>) {
     let ended: Vec<Ended> = stream::iter(ruins.into_iter().enumerate())
         .map(async |(number, ruin)| {
             let evil = EvilPeer::before(address).await;
-            evil.harm(ruin.connection, ruin.harm.clone());
+            evil.set_fault(ruin.connection, ruin.harm.clone());
             let session = way.over_tcp(evil.address(), hasty());
             let began = Instant::now();
             let connected = soon(session.connect()).await;
@@ -106,7 +106,7 @@ async fn ruin(way: Way, ruins: Vec<Ruin>) {
 /// How often the server ran the call with each number.
 fn ran(server: &HttpScripted) -> HashMap<usize, usize> {
     let mut ran = HashMap::new();
-    for message in server.taken().messages().iter().filter(|message| message["method"] == "tools/call") {
+    for message in server.handled().messages().iter().filter(|message| message["method"] == "tools/call") {
         let number = message["params"]["arguments"]["a"].as_u64().unwrap();
         *ran.entry(usize::try_from(number).unwrap()).or_default() += 1;
     }
@@ -126,7 +126,7 @@ fn judge(way: Way, ended: &Ended, ran: &HashMap<usize, usize>) {
         Err(error) if error.outcome() == Outcome::NotRun => assert_eq!(runs, 0, "{case}"),
         Err(_) => assert!(runs <= 1, "repeated: {case}"),
     }
-    // Only one connection is harmed, and it has been: the session goes on.
+    // Only one connection is with_fault, and it has been: the session goes on.
     if let Some(next) = next {
         assert_eq!(next.as_ref().map(ToolOutput::text).ok(), Some((after(*number) + 1).to_string()), "{next:?} {case}");
         assert_eq!(ran.get(&after(*number)), Some(&1), "{case}");
@@ -140,12 +140,12 @@ async fn ruin_every_byte(way: Way) {
         let (told, heard) = measure(way, connection).await;
         assert!(told > 0 && heard > 0, "{way:?} has no connection {connection}");
         let ruin_with = |harm| Ruin { connection, harm };
-        let mut ruins: Vec<Ruin> = (0..=told).map(Harm::ResetAfter).map(ruin_with).collect();
+        let mut ruins: Vec<Ruin> = (0..=told).map(NetworkFault::ResetAfter).map(ruin_with).collect();
         // What the client sends differs little between the ways over HTTP; one of them is looked at closely.
         let stride = if matches!(way, Way::Json | Way::WebSocket) { 1 } else { 5 };
-        ruins.extend((0..=heard).step_by(stride).map(Harm::ResetAfterHearing).map(ruin_with));
-        ruins.extend((0..=told).step_by(13).map(Harm::HalfCloseAfter).map(ruin_with));
-        ruins.extend((0..=told).step_by(17).map(Harm::GarbageAfter).map(ruin_with));
+        ruins.extend((0..=heard).step_by(stride).map(NetworkFault::ResetAfterReceiving).map(ruin_with));
+        ruins.extend((0..=told).step_by(13).map(NetworkFault::HalfCloseAfter).map(ruin_with));
+        ruins.extend((0..=told).step_by(17).map(NetworkFault::GarbageAfter).map(ruin_with));
         ruin(way, ruins).await;
     }
 }
@@ -182,7 +182,7 @@ async fn answers_in_the_smallest_pieces_are_answers() {
                 // A greeting in more than 64 tiny pieces is taken for an attack by the library that reads it.
                 soon(session.connect()).await.unwrap();
             }
-            evil.harm_all(Harm::Slice(pieces));
+            evil.set_fault_for_all(NetworkFault::Slice(pieces));
             for number in 0..3 {
                 assert_eq!(told(soon(session.call("add", &add(number))).await), (number + 1).to_string(), "{way:?}");
             }
@@ -195,11 +195,11 @@ async fn answers_in_the_smallest_pieces_are_answers() {
 async fn answers_that_drip_are_answers_if_they_are_there_in_time() {
     for way in [Way::Json, Way::Events, Way::HttpSse] {
         let server = way.server(Script::good());
-        let drip = Harm::Drip(Duration::from_millis(1));
+        let drip = NetworkFault::Drip(Duration::from_millis(1));
         let session = way.over(harmed_in_memory(&server, drip), hasty());
         assert_eq!(told(eventually(session.call("add", &add(1))).await), "2", "{way:?}");
 
-        let drip = Harm::Drip(Duration::from_millis(100));
+        let drip = NetworkFault::Drip(Duration::from_millis(100));
         let session = way.over(harmed_in_memory(&server, drip), hasty());
         let began = Instant::now();
         let error = eventually(session.call("add", &add(1))).await.unwrap_err();
@@ -211,7 +211,7 @@ async fn answers_that_drip_are_answers_if_they_are_there_in_time() {
 #[tokio::test(start_paused = true)]
 async fn a_greeting_in_countless_pieces_is_no_websocket_and_is_not_waited_for() {
     let server = Way::WebSocket.server(Script::good());
-    let drip = Harm::Drip(Duration::from_millis(1));
+    let drip = NetworkFault::Drip(Duration::from_millis(1));
     let session = Way::WebSocket.over(harmed_in_memory(&server, drip), hasty());
     let error = eventually(session.connect()).await.unwrap_err();
     assert!(matches!(error.kind, ConnectErrorKind::Transport(_)), "{error}");
@@ -223,12 +223,12 @@ async fn silence_after_any_byte_ends_at_a_deadline() {
         // Until everything has come before the silence.
         for bytes in 0.. {
             let server = way.server(Script::good());
-            let session = way.over(harmed_in_memory(&server, Harm::StallAfter(bytes)), hasty());
+            let session = way.over(harmed_in_memory(&server, NetworkFault::StallAfter(bytes)), hasty());
             let began = Instant::now();
             let result = eventually(session.call("add", &add(1))).await;
             let case = format!("{way:?}, silent after {bytes}: {result:?} after {:?}", began.elapsed());
             assert!(began.elapsed() <= LIMIT + LIMIT, "late: {case}");
-            let runs = server.taken().count("tools/call");
+            let runs = server.handled().count("tools/call");
             match &result {
                 Ok(output) => {
                     assert_eq!((output.text().as_str(), runs), ("2", 1), "{case}");
@@ -255,7 +255,7 @@ async fn one_connection_that_falls_silent_is_left_for_another() {
     for way in [Way::Json, Way::Events, Way::WebSocket] {
         for bytes in (0..).step_by(3) {
             let server = way.server(Script::good());
-            let stall = move |number| if number == 1 { Harm::StallAfter(bytes) } else { Harm::None };
+            let stall = move |number| if number == 1 { NetworkFault::StallAfter(bytes) } else { NetworkFault::None };
             let session = way.over(some_harmed_in_memory(&server, stall), hasty());
             let Err(error) = eventually(session.call("add", &add(1))).await else { break };
             if way == Way::WebSocket {
@@ -287,7 +287,12 @@ async fn the_end_of_a_connection_is_known_at_once() {
 #[tokio::test]
 async fn a_kept_connection_that_was_closed_meanwhile_is_replaced_and_the_call_runs_once() {
     for way in [Way::Json, Way::Events] {
-        for end in [Harm::HalfCloseAfter(0), Harm::ResetAfter(0), Harm::ResetAfterHearing(0), Harm::GarbageAfter(0)] {
+        for end in [
+            NetworkFault::HalfCloseAfter(0),
+            NetworkFault::ResetAfter(0),
+            NetworkFault::ResetAfterReceiving(0),
+            NetworkFault::GarbageAfter(0),
+        ] {
             let server = way.server(Script::good());
             let listening = server.listen().await;
             let evil = EvilPeer::before(listening.address()).await;
@@ -298,7 +303,7 @@ async fn a_kept_connection_that_was_closed_meanwhile_is_replaced_and_the_call_ru
             tokio::time::sleep(Duration::from_millis(20)).await;
             let kept = evil.connections();
             for connection in 1..=kept {
-                evil.harm(connection, end.clone());
+                evil.set_fault(connection, end.clone());
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
             assert_eq!(told(soon(session.call("add", &add(2))).await), "3", "{way:?}, {end:?}");
@@ -323,7 +328,7 @@ async fn a_call_that_was_heard_and_not_answered_is_repeated_only_if_it_is_harmle
             let heard = async {
                 until(async || server.log().count("tools/call") == 1).await;
                 for connection in 1..=evil.connections() {
-                    evil.harm(connection, Harm::ResetAfterHearing(0));
+                    evil.set_fault(connection, NetworkFault::ResetAfterReceiving(0));
                 }
             };
             let arguments = none();

@@ -58,7 +58,7 @@ async fn the_stream_and_the_socket_are_opened_with_fresh_headers_too_every_time_
     let refuse = || [Step::Http { status: 401, headers: Vec::new(), body: String::new() }];
     let folder = tempfile::tempdir().unwrap();
     let script = Script::good().once("GET", refuse());
-    let server = HttpScripted::new(script).with_get(wharf_testkit::Push::Stream);
+    let server = HttpScripted::new(script).with_get(wharf_testkit::GetBehavior::Stream);
     let session = session(&server, helper(COUNTING, &folder.path().join("runs")));
     soon(session.connect()).await.unwrap();
     wharf_testkit::until(async || server.open_streams() == 1).await;

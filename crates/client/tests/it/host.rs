@@ -42,7 +42,7 @@ impl Host for Obliging {
 }
 
 fn asking(method: &str, params: serde_json::Value) -> Script {
-    Script::good().any_tool("ask").on_call("ask", [Step::Ask(method.into(), params), Step::TellAnswer])
+    Script::good().any_tool("ask").on_call("ask", [Step::Ask(method.into(), params), Step::EchoAnswer])
 }
 
 async fn answer(method: &str, params: serde_json::Value) -> String {

@@ -11,7 +11,7 @@ use wharf_client::{
     RemoteOptions,
 };
 use wharf_io::{DialTo, Dialed, HttpSettings};
-use wharf_testkit::{Answers, Harm, HttpScripted, Push, Script, Step, eventually};
+use wharf_testkit::{GetBehavior, HttpScripted, NetworkFault, ResponseFormat, Script, Step, eventually};
 
 use crate::remote::{harmed_in_memory, http, http_with, in_memory, options};
 use crate::{json, legacy, none, seconds, settle, told};
@@ -64,7 +64,7 @@ async fn an_answer_with_another_id_or_none_is_the_answer_all_the_same() {
         let (session, _) = http(&doing([answer]));
         assert_eq!(told(eventually(session.call("tool", &none())).await), "mine");
         let event = Step::RawEvent(format!("data: {body}\n\n"));
-        let (session, _) = http(&doing([event]).answering(Answers::Sse));
+        let (session, _) = http(&doing([event]).with_response_format(ResponseFormat::Sse));
         assert_eq!(told(eventually(session.call("tool", &none())).await), "mine");
         assert_eq!(session.health().violations, 1);
     }
@@ -89,7 +89,7 @@ async fn every_status_that_is_no_success_ends_its_call_at_once_and_is_shown() {
         ),
         (
             status_with(307, "location", "http://elsewhere.test/"),
-            "it redirects to `http://elsewhere.test/`, which is another origin or no address",
+            "it redirects to `http://elsewhere.test/`, which is another origin or an invalid URL",
             Outcome::NotRun,
         ),
         (status(401, ""), "the server wants authorization (HTTP 401)", Outcome::NotRun),
@@ -244,7 +244,7 @@ async fn a_limit_for_the_whole_raises_the_one_for_the_first_byte_and_never_lower
 #[tokio::test(start_paused = true)]
 async fn a_body_that_drips_ends_at_the_idle_deadline() {
     let server = HttpScripted::new(Script::good().on_call("echo", [Step::Text("x".repeat(100_000))]));
-    let remote = options(harmed_in_memory(&server, Harm::Drip(Duration::from_millis(20))));
+    let remote = options(harmed_in_memory(&server, NetworkFault::Drip(Duration::from_millis(20))));
     let (session, _) = http_with(remote, NoHost, legacy());
     eventually(session.connect()).await.unwrap();
     let began = Instant::now();
@@ -296,7 +296,8 @@ async fn what_comes_right_behind_an_answer_is_heard_too() {
     let answer = r#"data: {"jsonrpc":"2.0","id":{id},"result":{"content":[]}}"#;
     let changed = r#"data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
     let heard = Arc::new(Listener::default());
-    let server = doing([Step::RawEvent(format!("{answer}\n\n{changed}\n\n"))]).answering(Answers::Sse);
+    let server =
+        doing([Step::RawEvent(format!("{answer}\n\n{changed}\n\n"))]).with_response_format(ResponseFormat::Sse);
     let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&heard)), legacy());
     eventually(session.call("tool", &none())).await.unwrap();
     settle().await;
@@ -313,7 +314,7 @@ async fn an_answer_on_anothers_stream_reaches_the_one_it_is_for() {
         .any_tool("two")
         .on_call("one", [Step::RawEvent(": wait\n\n".into()), Step::Hang]);
     let server = HttpScripted::new(script.on_call("two", [Step::RawEvent(format!("{other}\n\n{own}\n\n"))]))
-        .answering(Answers::Sse);
+        .with_response_format(ResponseFormat::Sse);
     let (session, _) = http(&server);
     eventually(session.connect()).await.unwrap();
     let second = async {
@@ -328,7 +329,9 @@ async fn an_answer_on_anothers_stream_reaches_the_one_it_is_for() {
 #[tokio::test(start_paused = true)]
 async fn a_broken_notification_does_not_fail_the_call_it_comes_with() {
     let broken = "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\",\"params\":{\n\n";
-    let (session, _) = http(&doing([Step::RawEvent(broken.into()), Step::Text("good".into())]).answering(Answers::Sse));
+    let (session, _) = http(
+        &doing([Step::RawEvent(broken.into()), Step::Text("good".into())]).with_response_format(ResponseFormat::Sse),
+    );
     assert_eq!(told(eventually(session.call("tool", &none())).await), "good");
 }
 
@@ -364,7 +367,7 @@ async fn a_stream_that_cannot_be_taken_up_is_not_waited_for_long() {
         .on_call("tool", [Step::RawEvent("id: 1\ndata:\n\n".into()), Step::EndStream])
         .once("GET", [Step::Hang])
         .on("GET", [Step::Reset]);
-    let (session, _) = http(&HttpScripted::new(script).answering(Answers::Sse));
+    let (session, _) = http(&HttpScripted::new(script).with_response_format(ResponseFormat::Sse));
     eventually(session.connect()).await.unwrap();
     settle().await;
     let began = Instant::now();
@@ -389,7 +392,7 @@ fn what_may_be_secret_is_not_shown() {
 #[tokio::test(start_paused = true)]
 async fn what_a_server_says_unasked_is_heard() {
     let heard = Arc::new(Listener::default());
-    let server = HttpScripted::new(Script::good()).with_get(Push::Stream);
+    let server = HttpScripted::new(Script::good()).with_get(GetBehavior::Stream);
     let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&heard)), legacy());
     eventually(session.connect()).await.unwrap();
     settle().await;
@@ -405,7 +408,7 @@ async fn what_a_server_says_unasked_is_heard() {
 #[tokio::test(start_paused = true)]
 async fn a_storm_of_changes_is_told_a_few_times_and_its_end_always() {
     let heard = Arc::new(Listener::default());
-    let server = HttpScripted::new(Script::good()).with_get(Push::Stream);
+    let server = HttpScripted::new(Script::good()).with_get(GetBehavior::Stream);
     let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&heard)), legacy());
     eventually(session.connect()).await.unwrap();
     settle().await;
@@ -422,7 +425,7 @@ async fn a_storm_of_changes_is_told_a_few_times_and_its_end_always() {
 
 #[tokio::test(start_paused = true)]
 async fn the_stream_stays_open_for_as_long_as_nobody_speaks() {
-    let server = HttpScripted::new(Script::good()).with_get(Push::Stream);
+    let server = HttpScripted::new(Script::good()).with_get(GetBehavior::Stream);
     let (session, _) = http(&server);
     eventually(session.connect()).await.unwrap();
     tokio::time::sleep(seconds(6 * 60 * 60)).await;
@@ -499,7 +502,7 @@ async fn a_call_that_is_dropped_while_it_waits_to_be_sent_leaves_nothing_behind(
     assert!(dropped.is_err());
     assert_eq!((told(other), server.log().count("initialize")), ("2".to_owned(), 2));
     // The two that were refused, the one that was dropped before it was sent again, and the one that ran.
-    assert_eq!(server.taken().count("tools/call"), 2);
+    assert_eq!(server.handled().count("tools/call"), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -535,7 +538,7 @@ async fn a_broken_stream_is_taken_up_where_it_broke() {
         .once("GET", [Step::RawEvent(": the listener\n\n".into()), Step::Hang])
         .once("GET", [status(502, "not yet")])
         .on("GET", [Step::RawEvent(format!("id: e-8\n{answer}\n\n")), Step::Hang]);
-    let server = HttpScripted::new(script).answering(Answers::Sse);
+    let server = HttpScripted::new(script).with_response_format(ResponseFormat::Sse);
     let (session, _) = http(&server);
     eventually(session.connect()).await.unwrap();
     settle().await;
@@ -558,8 +561,8 @@ async fn a_stream_that_ends_without_its_answer_leaves_the_outcome_unknown_and_on
         for end in [Step::EndStream, Step::Reset, Step::HangUp] {
             let tool = json!({"name": "tool", "inputSchema": {"type": "object"}, "annotations": {hint: true}});
             let half = Step::RawEvent("data: {\"jsonrpc\":\"2.0\",\"id".into());
-            let server =
-                HttpScripted::new(Script::default().tool(tool).on_call("tool", [half, end])).answering(Answers::Sse);
+            let server = HttpScripted::new(Script::default().tool(tool).on_call("tool", [half, end]))
+                .with_response_format(ResponseFormat::Sse);
             let (session, _) = http(&server);
             eventually(session.list_tools()).await.unwrap();
             let error = eventually(session.call("tool", &none())).await.unwrap_err();
@@ -573,7 +576,7 @@ async fn a_stream_that_ends_without_its_answer_leaves_the_outcome_unknown_and_on
 async fn a_stream_of_nothing_but_comments_ends_at_the_idle_deadline() {
     let comments: Vec<Step> =
         (0..100).flat_map(|_| [Step::RawEvent(": alive\n\n".into()), Step::Wait(10_000)]).collect();
-    let (session, _) = http(&doing(comments).answering(Answers::Sse));
+    let (session, _) = http(&doing(comments).with_response_format(ResponseFormat::Sse));
     eventually(session.connect()).await.unwrap();
     let began = Instant::now();
     let error = eventually(session.call("tool", &none())).await.unwrap_err();
@@ -584,8 +587,8 @@ async fn a_stream_of_nothing_but_comments_ends_at_the_idle_deadline() {
 #[tokio::test(start_paused = true)]
 async fn too_much_is_refused_whether_it_is_announced_or_not() {
     let huge = Step::Flood(r#"{"jsonrpc":"2.0","id":{id},"result":{"x":""#.into(), 33 * 1024 * 1024, "\"}}\n".into());
-    for answers in [Answers::Json, Answers::Sse] {
-        let server = doing([huge.clone()]).answering(answers);
+    for answers in [ResponseFormat::Json, ResponseFormat::Sse] {
+        let server = doing([huge.clone()]).with_response_format(answers);
         let (session, _) = http(&server);
         let error = eventually(session.call("tool", &none())).await.unwrap_err();
         assert!(error.to_string().contains("longer than 32 MiB"), "{error}");
@@ -607,7 +610,7 @@ async fn a_question_of_the_server_is_answered_by_a_post_of_its_own_and_stops_the
             })
         }
     }
-    let server = doing([Step::Ask("roots/list".into(), json!({})), Step::TellAnswer]);
+    let server = doing([Step::Ask("roots/list".into(), json!({})), Step::EchoAnswer]);
     let (session, _) = http_with(options(in_memory(&server)), Slow, legacy());
     assert_eq!(told(eventually(session.call("tool", &none())).await), r#"{"roots":[{"uri":"file:///here"}]}"#);
 }

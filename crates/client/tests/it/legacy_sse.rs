@@ -3,7 +3,7 @@
 use serde_json::json;
 use tokio::time::Instant;
 use wharf_client::{CallErrorKind, ConnectErrorKind, Deadline, Outcome};
-use wharf_testkit::{Harm, HttpScripted, Script, Step, eventually};
+use wharf_testkit::{HttpScripted, NetworkFault, Script, Step, eventually};
 
 use crate::remote::{Way, some_harmed_in_memory, sse};
 use crate::{json, legacy, none, seconds, settle, told};
@@ -38,8 +38,9 @@ async fn the_long_get_has_no_deadline_and_the_posts_have() {
 async fn a_stream_on_which_nothing_comes_any_more_is_left_for_another() {
     let server = HttpScripted::new(Script::good());
     // The first connection is that of the stream; it dies after the greeting, and nobody is told.
-    let http =
-        some_harmed_in_memory(&server, |connection| if connection == 1 { Harm::StallAfter(800) } else { Harm::None });
+    let http = some_harmed_in_memory(&server, |connection| {
+        if connection == 1 { NetworkFault::StallAfter(800) } else { NetworkFault::None }
+    });
     let session = Way::HttpSse.over(http, legacy());
     eventually(session.connect()).await.unwrap();
     let sum = async || told(session.call("echo", &json(json!({"text": "x".repeat(300)}))).await);
@@ -55,8 +56,9 @@ async fn a_stream_on_which_nothing_comes_any_more_is_left_for_another() {
 #[tokio::test(start_paused = true)]
 async fn many_callers_of_a_dead_stream_find_out_together() {
     let server = HttpScripted::new(Script::good());
-    let http =
-        some_harmed_in_memory(&server, |connection| if connection == 1 { Harm::StallAfter(500) } else { Harm::None });
+    let http = some_harmed_in_memory(&server, |connection| {
+        if connection == 1 { NetworkFault::StallAfter(500) } else { NetworkFault::None }
+    });
     let session = Way::HttpSse.over(http, legacy());
     let text = json(json!({"text": "x".repeat(300)}));
     while eventually(session.call("echo", &text)).await.is_ok() {}

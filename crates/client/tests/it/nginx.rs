@@ -15,7 +15,7 @@ use wharf_client::{
 };
 use wharf_io::{ChildSpec, Environment, Managed, ManagedSpec};
 use wharf_server::{RemoteServer, Reply, Router, Toolbox};
-use wharf_testkit::{Answers, HttpScripted, Listening, Script, Step, free_port, peers, soon, until};
+use wharf_testkit::{HttpScripted, Listening, ResponseFormat, Script, Step, free_port, peers, soon, until};
 
 use crate::peers::with_progress;
 use crate::{json, legacy, none, told};
@@ -150,7 +150,7 @@ async fn progress_that_is_held_back_comes_with_the_answer_and_before_it() {
         Step::Text("done".into()),
     ];
     let script = Script::good().any_tool("slow").on_call("slow", slow);
-    let server = HttpScripted::new(script).answering(Answers::Sse);
+    let server = HttpScripted::new(script).with_response_format(ResponseFormat::Sse);
     let (_listening, nginx) = scripted(&server, Asks::Usually).await;
     let (session, _) = nginx.http();
     let (steps, answer) = with_progress(&session, "slow", json!({})).await;
@@ -161,7 +161,7 @@ async fn progress_that_is_held_back_comes_with_the_answer_and_before_it() {
 async fn a_call_whose_progress_is_held_back_for_ever_ends_at_its_limits() {
     let endless = [Step::Progress(1.0, 2.0, "half".into()), Step::Hang];
     let script = Script::good().any_tool("endless").on_call("endless", endless);
-    let server = HttpScripted::new(script).answering(Answers::Sse);
+    let server = HttpScripted::new(script).with_response_format(ResponseFormat::Sse);
     let (_listening, nginx) = scripted(&server, Asks::Usually).await;
     let (session, _) = nginx.http();
     for (idle, total, expected) in [(200, None, Deadline::Idle), (10_000, Some(200), Deadline::Total)] {

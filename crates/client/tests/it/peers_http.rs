@@ -345,8 +345,8 @@ pub(crate) fn toolbox() -> Toolbox {
 #[tokio::test]
 async fn a_server_on_rmcp_lists_calls_progresses_forgets_and_returns_over_every_transport() {
     let modes = [ProtocolMode::Legacy, ProtocolMode::Auto].into_iter().flat_map(|it| [(false, it), (true, it)]);
-    for (json_answers, protocol) in modes {
-        let options = wharf_server::ListenOptions { json_answers, ..wharf_server::ListenOptions::default() };
+    for (json_responses, protocol) in modes {
+        let options = wharf_server::ListenOptions { json_responses, ..wharf_server::ListenOptions::default() };
         let remote = RemoteServer::bind(([127, 0, 0, 1], 0).into(), Router::new(toolbox, options)).await.unwrap();
         let name = || "ours".parse().unwrap();
         let own = || SessionOptions { protocol, ..SessionOptions::default() };

@@ -9,25 +9,25 @@ use tokio::io::DuplexStream;
 use tokio::task::JoinSet;
 use wharf_client::{Host, Http, HttpSse, NoHost, RemoteOptions, Session, SessionOptions, WebSocket};
 use wharf_io::{DialTo, Dialed, HttpSettings};
-use wharf_testkit::{Answers, Harm, HttpScripted, Script, harmed};
+use wharf_testkit::{HttpScripted, NetworkFault, ResponseFormat, Script, with_fault};
 
 /// How much each direction of a connection in memory holds.
 const CAPACITY: usize = 256 * 1024;
 
 /// Connections in memory to `server`; the far ends live as long as the settings.
 pub(crate) fn in_memory(server: &HttpScripted) -> HttpSettings {
-    harmed_in_memory(server, Harm::None)
+    harmed_in_memory(server, NetworkFault::None)
 }
 
 /// The same, with harm done to every connection.
-pub(crate) fn harmed_in_memory(server: &HttpScripted, harm: Harm) -> HttpSettings {
+pub(crate) fn harmed_in_memory(server: &HttpScripted, harm: NetworkFault) -> HttpSettings {
     some_harmed_in_memory(server, move |_| harm.clone())
 }
 
 /// The same, with harm done as the number of the connection calls for; the first is 1.
 pub(crate) fn some_harmed_in_memory(
     server: &HttpScripted,
-    harm: impl Fn(u64) -> Harm + Send + Sync + 'static,
+    harm: impl Fn(u64) -> NetworkFault + Send + Sync + 'static,
 ) -> HttpSettings {
     let (server, tasks) = (server.clone(), Arc::new(Mutex::new(JoinSet::new())));
     let connections = AtomicU64::new(0);
@@ -39,10 +39,10 @@ pub(crate) fn some_harmed_in_memory(
     })
 }
 
-fn harm_to(stream: DuplexStream, harm: Harm) -> Dialed {
+fn harm_to(stream: DuplexStream, harm: NetworkFault) -> Dialed {
     match harm {
-        Harm::None => Dialed::new(stream),
-        harm => Dialed::new(harmed(stream, harm)),
+        NetworkFault::None => Dialed::new(stream),
+        harm => Dialed::new(with_fault(stream, harm)),
     }
 }
 
@@ -81,7 +81,11 @@ impl Way {
     pub(crate) const ALL: [Self; 4] = [Self::Json, Self::Events, Self::HttpSse, Self::WebSocket];
 
     pub(crate) fn server(self, script: Script) -> HttpScripted {
-        HttpScripted::new(script).answering(if self == Self::Events { Answers::Sse } else { Answers::Json })
+        HttpScripted::new(script).with_response_format(if self == Self::Events {
+            ResponseFormat::Sse
+        } else {
+            ResponseFormat::Json
+        })
     }
 
     /// A session with the server at this address, by real TCP.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use wharf_client::{NoHost, SavedSession, Session, SessionOptions};
-use wharf_testkit::{HttpScripted, Push, Script, eventually};
+use wharf_testkit::{GetBehavior, HttpScripted, Script, eventually};
 
 use crate::remote::{http, http_with, in_memory, options};
 use crate::{json, legacy, settle, told};
@@ -37,7 +37,7 @@ fn resuming(server: &HttpScripted, saved: SavedSession, other: SessionOptions) -
 
 #[tokio::test(start_paused = true)]
 async fn another_process_goes_on_with_a_session_without_a_handshake() {
-    let server = HttpScripted::new(Script::good()).with_get(Push::Stream);
+    let server = HttpScripted::new(Script::good()).with_get(GetBehavior::Stream);
     let saved = left(&server).await;
     assert_eq!((goodbyes(&server), server.open_connections()), (0, 0));
     let before = server.requests().len();

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use futures_util::future::join_all;
 use serde_json::json;
 use wharf_client::{CallErrorKind, CallOptions, OnLoss, Outcome, Phase, Session, SessionStatus};
-use wharf_testkit::{Answers, HttpScripted, Push, Script, Stale, Step, eventually, soon};
+use wharf_testkit::{GetBehavior, HttpScripted, ResponseFormat, Script, Step, UnknownSession, eventually, soon};
 
 use crate::remote::{http, sse};
 use crate::{json, legacy, none, settle, told};
@@ -14,30 +14,30 @@ fn add(a: i64) -> wharf_protocol::Json {
     json(json!({"a": a, "b": 1}))
 }
 
-fn ways() -> Vec<Stale> {
-    let rpc = |code: i64, message: &str| Stale::OkRpc(code, message.to_owned());
+fn ways() -> Vec<UnknownSession> {
+    let rpc = |code: i64, message: &str| UnknownSession::OkRpc(code, message.to_owned());
     let with_id = |status, code: i64, message: &str| {
-        Stale::Custom(
+        UnknownSession::Custom(
             status,
             format!(r#"{{"jsonrpc":"2.0","id":{{id}},"error":{{"code":{code},"message":"{message}"}}}}"#),
         )
     };
     vec![
-        Stale::NotFound,
-        Stale::NotFoundRpc,
-        Stale::BadRequestNoId,
+        UnknownSession::NotFound,
+        UnknownSession::NotFoundRpc,
+        UnknownSession::BadRequestNoId,
         rpc(-32000, "Session not found"),
         rpc(32600, "Session terminated"),
         rpc(-32600, "session expired"),
         rpc(-32001, "Session not found"),
         with_id(400, -32600, "Session not found"),
-        Stale::Custom(404, "<html>gone</html>".into()),
-        Stale::Custom(400, "Invalid session id".into()),
-        Stale::Custom(
+        UnknownSession::Custom(404, "<html>gone</html>".into()),
+        UnknownSession::Custom(400, "Invalid session id".into()),
+        UnknownSession::Custom(
             404,
             r#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}"#.into(),
         ),
-        Stale::Custom(
+        UnknownSession::Custom(
             400,
             r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: Server not initialized"}}"#
                 .into(),
@@ -48,8 +48,9 @@ fn ways() -> Vec<Stale> {
 #[tokio::test(start_paused = true)]
 async fn however_a_server_says_it_the_call_succeeds_on_a_new_session() {
     for way in ways() {
-        for answers in [Answers::Json, Answers::Sse] {
-            let server = HttpScripted::new(Script::good()).stale(way.clone()).answering(answers);
+        for answers in [ResponseFormat::Json, ResponseFormat::Sse] {
+            let server =
+                HttpScripted::new(Script::good()).on_unknown_session(way.clone()).with_response_format(answers);
             let (session, _) = http(&server);
             eventually(session.connect()).await.unwrap();
             server.wipe();
@@ -126,8 +127,8 @@ async fn a_404_without_a_session_is_no_loss() {
 
 #[tokio::test(start_paused = true)]
 async fn sixty_four_callers_of_a_lost_session_make_one_new_one() {
-    for stale in [Stale::NotFound, Stale::BadRequestNoId] {
-        let server = HttpScripted::new(Script::good()).stale(stale);
+    for stale in [UnknownSession::NotFound, UnknownSession::BadRequestNoId] {
+        let server = HttpScripted::new(Script::good()).on_unknown_session(stale);
         let (session, transport) = http(&server);
         let everybody = |session: &Session| {
             let session = session.clone();
@@ -163,7 +164,7 @@ async fn what_was_known_of_a_server_is_forgotten_with_its_session() {
 
 #[tokio::test(start_paused = true)]
 async fn the_stream_is_opened_anew_with_the_session_and_no_connection_is_needed_for_it() {
-    let server = HttpScripted::new(Script::good()).with_get(Push::Stream);
+    let server = HttpScripted::new(Script::good()).with_get(GetBehavior::Stream);
     let (session, _) = http(&server);
     assert_eq!(told(eventually(session.call("add", &add(1))).await), "2");
     settle().await;
@@ -364,7 +365,7 @@ async fn a_lost_session_goes_back_to_its_handshake_and_no_further() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handshake_that_is_asked_for_begins_a_session_with_a_stream_of_its_own() {
-    let server = HttpScripted::new(Script::good()).with_get(Push::Stream);
+    let server = HttpScripted::new(Script::good()).with_get(GetBehavior::Stream);
     let (session, transport) = http(&server);
     eventually(session.connect()).await.unwrap();
     settle().await;
@@ -393,7 +394,7 @@ async fn an_old_sse_session_that_only_its_posts_know_to_be_lost_is_made_anew() {
 
 #[tokio::test]
 async fn a_server_that_is_started_again_is_found_again() {
-    let server = HttpScripted::new(Script::good()).with_get(Push::Stream);
+    let server = HttpScripted::new(Script::good()).with_get(GetBehavior::Stream);
     let listening = server.listen().await;
     let transport = wharf_client::Http::new(&listening.url(), wharf_client::RemoteOptions::default()).unwrap();
     let session = Session::new("remote".parse().unwrap(), transport, wharf_client::NoHost, legacy());
@@ -412,7 +413,7 @@ async fn a_server_that_is_started_again_is_found_again() {
 #[tokio::test(start_paused = true)]
 async fn who_wants_to_know_of_a_loss_is_told_before_anything_is_repeated() {
     for way in ways() {
-        let server = HttpScripted::new(Script::good()).stale(way.clone());
+        let server = HttpScripted::new(Script::good()).on_unknown_session(way.clone());
         let (session, _) = http(&server);
         eventually(session.connect()).await.unwrap();
         server.wipe();

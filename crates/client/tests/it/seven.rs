@@ -72,7 +72,7 @@ async fn retries_end_at_max_retries() {
 
 #[tokio::test(start_paused = true)]
 async fn close_releases_the_session_and_its_connections() {
-    let server = HttpScripted::new(Script::good()).with_get(wharf_testkit::Push::Stream);
+    let server = HttpScripted::new(Script::good()).with_get(wharf_testkit::GetBehavior::Stream);
     let (session, _) = http(&server);
     eventually(session.connect()).await.unwrap();
     crate::settle().await;

@@ -17,7 +17,7 @@ use wharf_client::{
 };
 use wharf_io::{DialTo, Dialed, HttpSettings};
 use wharf_protocol::{Json, ToolOutput};
-use wharf_testkit::{Answers, HttpScripted, Script, Step};
+use wharf_testkit::{HttpScripted, ResponseFormat, Script, Step};
 
 use crate::{json, legacy};
 
@@ -63,7 +63,7 @@ impl Mishap {
 #[derive(Debug)]
 struct Plan {
     seed: u64,
-    answers: Answers,
+    answers: ResponseFormat,
     /// In the order of their moments.
     mishaps: Vec<(Duration, Mishap)>,
     /// When each call of each caller begins.
@@ -90,7 +90,7 @@ impl Dice {
 impl Plan {
     fn new(seed: u64) -> Self {
         let mut dice = Dice(seed);
-        let answers = if dice.below(2) == 0 { Answers::Json } else { Answers::Sse };
+        let answers = if dice.below(2) == 0 { ResponseFormat::Json } else { ResponseFormat::Sse };
         // A third of the seeds leaves the network alone.
         let kinds = if dice.below(3) == 0 { 2 } else { 5 };
         let mut at = Duration::ZERO;
@@ -232,7 +232,7 @@ async fn call(plan: Arc<Plan>, ends: Arc<Mutex<Ends>>) -> turmoil::Result {
 
 fn simulate(seed: u64) {
     let plan = Arc::new(Plan::new(seed));
-    let server = HttpScripted::new(script()).answering(plan.answers);
+    let server = HttpScripted::new(script()).with_response_format(plan.answers);
     let ends = Arc::new(Mutex::new(Ends::new()));
     let mut builder = turmoil::Builder::new();
     builder
@@ -265,7 +265,7 @@ fn judge(plan: &Plan, server: &HttpScripted, ends: &Ends) {
     assert!(handshakes <= reasons, "seed {seed}: {handshakes} handshakes for {reasons} reasons; {:?}", plan.mishaps);
 
     let mut runs: HashMap<u64, usize> = HashMap::new();
-    for message in server.taken().messages().iter().filter(|message| message["method"] == "tools/call") {
+    for message in server.handled().messages().iter().filter(|message| message["method"] == "tools/call") {
         *runs.entry(message["params"]["arguments"]["a"].as_u64().unwrap()).or_default() += 1;
     }
     for number in 0..=LAST {

@@ -142,7 +142,7 @@ fn memory(key: &str) -> u64 {
 
 #[tokio::test]
 async fn closing_ends_grandchildren_and_servers_that_ignore_everything() {
-    let stubborn = [Step::Grandchild("$/grandchild".into()), Step::IgnoreEnd, Step::Text("ready".into())];
+    let stubborn = [Step::Grandchild("$/grandchild".into()), Step::IgnoreShutdown, Step::Text("ready".into())];
     let brief = Grace { after_eof: Duration::from_millis(200), after_term: Duration::from_millis(200) };
     let script = Script::good().any_tool("dig_in").on_call("dig_in", stubborn);
     let child = child_with(&script, |stdio| stdio.with_grace(brief), Deadlines::default());
@@ -178,7 +178,8 @@ async fn dropping_the_session_ends_the_whole_group() {
 #[test]
 fn a_runtime_that_ends_first_leaves_no_process_behind() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let child = child(&Script::good().any_tool("dig_in").on_call("dig_in", [Step::IgnoreEnd, Step::Text("in".into())]));
+    let child =
+        child(&Script::good().any_tool("dig_in").on_call("dig_in", [Step::IgnoreShutdown, Step::Text("in".into())]));
     runtime.block_on(soon(child.session.call("dig_in", &none()))).unwrap();
     let pids = children_of(std::process::id());
     assert_eq!(pids.len(), 1);
@@ -315,8 +316,9 @@ async fn a_hundred_servers_start_at_the_same_time() {
 
 #[tokio::test]
 async fn closing_ends_the_calls_under_way_before_it_waits_for_a_stubborn_server() {
-    let script =
-        Script::good().any_tool("dig_in").on_call("dig_in", [Step::IgnoreEnd, Step::Touch("$/in".into()), Step::Hang]);
+    let script = Script::good()
+        .any_tool("dig_in")
+        .on_call("dig_in", [Step::IgnoreShutdown, Step::Touch("$/in".into()), Step::Hang]);
     let child = child(&script);
     let (nothing, began) = (none(), tokio::time::Instant::now());
     let call = async {

@@ -11,7 +11,7 @@ use wharf_client::{
 };
 use wharf_io::Environment;
 use wharf_testkit::{
-    Answers, HttpScripted, Listening, Push, Script, Scripted, Step, WireLog, scripted_server, soon, until,
+    GetBehavior, HttpScripted, Listening, ResponseFormat, Script, Scripted, Step, WireLog, scripted_server, soon, until,
 };
 
 use crate::{json, legacy, none, seconds, told};
@@ -83,8 +83,8 @@ async fn way_with(name: &'static str, script: Script, options: SessionOptions) -
             (Arc::new(transport), Box::new(move || server.log().clone()))
         }
         remote => {
-            let answers = if remote == "http json" { Answers::Json } else { Answers::Sse };
-            let server = HttpScripted::new(script).answering(answers).with_get(Push::Stream);
+            let answers = if remote == "http json" { ResponseFormat::Json } else { ResponseFormat::Sse };
+            let server = HttpScripted::new(script).with_response_format(answers).with_get(GetBehavior::Stream);
             let on = server.listen().await;
             let remotely = RemoteOptions::default();
             let transport: Arc<dyn Transport> = match remote {
@@ -185,7 +185,7 @@ async fn progress_and_notices_come_in_their_order_and_before_the_answer() {
 #[tokio::test]
 async fn what_the_server_asks_is_answered_by_the_host() {
     let script =
-        Script::good().any_tool("ask").on_call("ask", [Step::Ask("roots/list".into(), json!({})), Step::TellAnswer]);
+        Script::good().any_tool("ask").on_call("ask", [Step::Ask("roots/list".into(), json!({})), Step::EchoAnswer]);
     for way in ways(script).await {
         let answer = told(soon(way.session.call("ask", &none())).await);
         assert_eq!(answer, r#"{"roots":[{"uri":"file:///here"}]}"#, "{}", way.name);

@@ -264,9 +264,9 @@ async fn what_a_server_asks_goes_to_the_same_person() {
     let person = Person::new([]);
     let form = json!({"message": "how many?", "requestedSchema": {"type": "object", "properties": {"n": {"type": "integer"}}}});
     let script = Script::good().any_tool("ask").any_tool("think");
-    let script = script.on_call("ask", [Step::Ask("elicitation/create".into(), form), Step::TellAnswer]);
+    let script = script.on_call("ask", [Step::Ask("elicitation/create".into(), form), Step::EchoAnswer]);
     let sample = json!({"messages": [], "maxTokens": 5});
-    let script = script.on_call("think", [Step::Ask("sampling/createMessage".into(), sample), Step::TellAnswer]);
+    let script = script.on_call("think", [Step::Ask("sampling/createMessage".into(), sample), Step::EchoAnswer]);
     let server = Scripted::new(script);
     let transport = InProcess::new(move |stream| server.clone().serve(stream));
     let name: wharf_protocol::ServerName = "true".parse().unwrap();

@@ -1,4 +1,4 @@
-//! How a process ends, and how we learn of it without reaping it.
+//! How a process ended, and waiting for its end without reaping it.
 
 use std::fmt;
 use std::io;
@@ -12,11 +12,11 @@ use tokio::io::unix::AsyncFd;
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// By itself, with this status.
+    /// It exited with this status.
     Status(i32),
-    /// By this signal.
+    /// It was killed by this signal.
     Signal(i32),
-    /// It ended, or was given up, and the system did not say how.
+    /// It ended in an unknown way, or did not end in time.
     Unknown,
 }
 
@@ -55,7 +55,7 @@ fn signal_name(signal: i32) -> &'static str {
     }
 }
 
-/// Tells that a process has ended while leaving it a zombie, so that its id stays taken.
+/// Waits for the end of a process but leaves it a zombie, so that its id is not reused.
 #[derive(Debug)]
 pub(super) struct ExitWatch {
     #[cfg(target_os = "linux")]
@@ -69,13 +69,13 @@ impl ExitWatch {
     pub(super) fn new(pid: Pid) -> io::Result<Self> {
         use rustix::process::{PidfdFlags, pidfd_open};
         let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
-        #[expect(unsafe_code, reason = "the descriptor is owned by what registers it and is never exchanged")]
+        #[expect(unsafe_code, reason = "the registration owns the descriptor, which never changes")]
         let pidfd = unsafe { AsyncFd::register_with_interest(pidfd, tokio::io::Interest::READABLE)? };
         Ok(Self { pidfd })
     }
 
     pub(super) async fn ended(&self) {
-        // The readiness is never cleared: a process that has ended stays ended, for every waiter.
+        // The readiness is never cleared, because a process that has ended stays ended for every waiter.
         let _ = self.pidfd.readable().await;
     }
 }

@@ -1,4 +1,4 @@
-//! A program that is about to be started: everything it needs is put together here, before there is a process.
+//! Prepares everything that a program needs before its process is created.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -9,25 +9,25 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 
-use super::ChildSpec;
+use super::spec::ChildSpec;
 
-/// Where programs are looked for if the environment does not say.
-const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// `PATH` if the environment has none.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// A program, what it is told, and its three streams.
+/// A program, its arguments and environment, and its three streams.
 pub(super) struct Launch {
-    /// The file that is executed.
+    /// The file to execute.
     pub(super) program: PathBuf,
-    /// What it is told it was called, and its arguments.
+    /// `argv`: the command and its arguments.
     pub(super) arguments: Vec<OsString>,
-    /// Its whole environment.
+    /// The whole environment.
     pub(super) environment: Vec<(OsString, OsString)>,
     pub(super) cwd: Option<PathBuf>,
-    /// Its stdin, stdout and stderr. None of them is one of our own three.
+    /// stdin, stdout and stderr. None has a descriptor below 3.
     pub(super) streams: [OwnedFd; 3],
 }
 
-/// Our ends of the pipes to a new process.
+/// The parent's ends of the pipes.
 pub(super) struct Ends {
     pub(super) stdin: OwnedFd,
     pub(super) stdout: OwnedFd,
@@ -35,14 +35,16 @@ pub(super) struct Ends {
 }
 
 impl Launch {
-    /// With pipes for all three streams.
+    /// Creates pipes for all three streams.
     pub(super) fn piped(spec: &ChildSpec) -> io::Result<(Self, Ends)> {
-        let ((input, stdin), (stdout, output), (stderr, errors)) = (io::pipe()?, io::pipe()?, io::pipe()?);
+        let (input, stdin) = io::pipe()?;
+        let (stdout, output) = io::pipe()?;
+        let (stderr, errors) = io::pipe()?;
         let launch = Self::new(spec, [input.into(), output.into(), errors.into()])?;
         Ok((launch, Ends { stdin: stdin.into(), stdout: stdout.into(), stderr: stderr.into() }))
     }
 
-    /// Without input, and with one file for what it writes.
+    /// Uses no input, and one file for all output.
     pub(super) fn logged(spec: &ChildSpec, log: File) -> io::Result<Self> {
         let errors = log.try_clone()?;
         Self::new(spec, [File::open("/dev/null")?.into(), log.into(), errors.into()])
@@ -54,25 +56,26 @@ impl Launch {
         let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_os_str());
         let program = find(&spec.command, path, spec.cwd.as_deref())?;
         let arguments = std::iter::once(&spec.command).chain(&spec.args).cloned().collect();
-        let streams = [out_of_the_way(input)?, out_of_the_way(output)?, out_of_the_way(errors)?];
+        let streams =
+            [above_standard_streams(input)?, above_standard_streams(output)?, above_standard_streams(errors)?];
         Ok(Self { program, arguments, environment, cwd: spec.cwd.clone(), streams })
     }
 }
 
-/// The same stream under a number that is not one of the first three, which a process that was started without them gives
-/// to the next things it opens: there it would be written over.
-fn out_of_the_way(stream: OwnedFd) -> io::Result<OwnedFd> {
+/// Moves a stream to a descriptor above 2. A process that was started without standard streams assigns the first three
+/// descriptors to other files, and `dup2` in the child would overwrite them.
+fn above_standard_streams(stream: OwnedFd) -> io::Result<OwnedFd> {
     if stream.as_raw_fd() > 2 { Ok(stream) } else { Ok(fcntl_dupfd_cloexec(&stream, 3)?) }
 }
 
-/// The file behind a command: a path as it is, a name by the child's own `PATH`.
+/// Returns the file of a command: a path unchanged, a name by the child's `PATH`.
 fn find(command: &OsStr, path: Option<&OsStr>, cwd: Option<&Path>) -> io::Result<PathBuf> {
     if command.as_encoded_bytes().contains(&b'/') {
         return Ok(command.into());
     }
     let mut problem = Errno::NOENT;
-    for folder in std::env::split_paths(path.unwrap_or(OsStr::new(USUAL_PATH))) {
-        // A folder that is not absolute is one of the folder the child runs in.
+    for folder in std::env::split_paths(path.unwrap_or(OsStr::new(DEFAULT_PATH))) {
+        // A relative folder is relative to the child's working directory.
         let file = cwd.unwrap_or(Path::new("")).join(folder).join(command);
         if !file.is_file() {
             continue;

@@ -1,8 +1,8 @@
-//! The threads behind every child: a few that spawn, one that reaps.
+//! The threads that spawn and reap child processes.
 //!
 //! On Linux the parent-death signal is sent when the *thread* that spawned a child ends. Worker threads of a runtime
-//! come and go, so all children are spawned from threads that live as long as the process. There is more than one because
-//! a spawn waits until the new program has been loaded, and others need not wait for that.
+//! come and go, so all children are spawned from threads that live as long as the process. Several threads exist because
+//! a spawn blocks until the new program is loaded.
 
 use std::fmt;
 use std::io;
@@ -16,25 +16,26 @@ use rustix::io::retry_on_intr;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 use tokio::sync::{mpsc, oneshot};
 
+use super::exit::Exit;
 use super::launch::Launch;
+use super::spec::GroupWatcher;
 #[cfg(target_os = "linux")]
 use super::start::start;
-use super::{Exit, GroupWatcher};
 
-/// The threads that spawn: as many as a host usually starts servers at a time.
+/// Number of spawning threads: as many servers as a host usually starts at a time.
 const SPAWNERS: usize = 3;
-/// Spawns that may wait for one of them.
-const SPAWNS: usize = 64;
-/// Killed processes that may wait to be reaped.
-const REAPS: usize = 1024;
+/// Capacity of the queue of a spawning thread.
+const SPAWN_QUEUE: usize = 64;
+/// Capacity of the queue of killed processes to reap.
+const REAP_QUEUE: usize = 1024;
 
 struct Job {
     launch: Launch,
     watcher: Option<Arc<dyn GroupWatcher>>,
-    answer: oneshot::Sender<io::Result<Leader>>,
+    result: oneshot::Sender<io::Result<Leader>>,
 }
 
-/// The leader of a process group that has not been reaped. Dropping it, wherever that happens, kills the group.
+/// The unreaped leader of a process group. Dropping it kills the group.
 pub(super) struct Leader {
     pub(super) pid: Pid,
     reaped: bool,
@@ -44,7 +45,7 @@ pub(super) struct Leader {
 impl Leader {
     fn new(pid: Pid, watcher: Option<Arc<dyn GroupWatcher>>) -> Self {
         if let Some(watcher) = &watcher {
-            // A watcher that panics must not end the thread that all children hang on.
+            // A panicking watcher must not end the thread that all children depend on.
             let _ = catch_unwind(AssertUnwindSafe(|| watcher.started(number(pid))));
         }
         Self { pid, reaped: false, watcher }
@@ -52,20 +53,20 @@ impl Leader {
 
     /// Sends a signal to every process of the group.
     pub(super) fn signal(&self, signal: Signal) {
-        // An error means that nobody is left to get it.
+        // An error means that the group has no processes left.
         let _ = kill_process_group(self.pid, signal);
     }
 
-    /// Kills what is left of the group and reaps the leader, which has ended.
+    /// Kills the rest of the group and reaps the leader, which has ended.
     pub(super) fn sweep(mut self) -> Exit {
         self.signal(Signal::KILL);
-        // Said before the reaping, while the id is still ours.
-        self.tell_end();
+        // Notifies before reaping, while the id cannot be reused.
+        self.notify_end();
         self.reaped = true;
         collect(self.pid)
     }
 
-    fn tell_end(&self) {
+    fn notify_end(&self) {
         if let Some(watcher) = &self.watcher {
             watcher.ended(number(self.pid));
         }
@@ -78,7 +79,7 @@ impl fmt::Debug for Leader {
     }
 }
 
-/// A process id as a plain number.
+/// Returns a process id as a number.
 pub(super) fn number(pid: Pid) -> u32 {
     pid.as_raw_nonzero().get().unsigned_abs()
 }
@@ -87,35 +88,35 @@ impl Drop for Leader {
     fn drop(&mut self) {
         if !self.reaped {
             self.signal(Signal::KILL);
-            self.tell_end();
+            self.notify_end();
             reap(self.pid);
         }
     }
 }
 
-/// Starts a program as the leader of a new process group that dies with us.
+/// Starts a program as the leader of a new process group that dies with this process.
 pub(super) async fn spawn(launch: Launch, watcher: Option<Arc<dyn GroupWatcher>>) -> io::Result<Leader> {
     static THREADS: [OnceLock<mpsc::Sender<Job>>; SPAWNERS] = [const { OnceLock::new() }; SPAWNERS];
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let cell = &THREADS[NEXT.fetch_add(1, Ordering::Relaxed) % SPAWNERS];
-    let (answer, spawned) = oneshot::channel();
-    let jobs = thread(cell, "wharf-spawner", SPAWNS, |job: Job| {
+    let (result, spawned) = oneshot::channel();
+    let jobs = thread(cell, "wharf-spawner", SPAWN_QUEUE, |job: Job| {
         let started = start(&job.launch).map(|pid| Leader::new(pid, job.watcher));
-        // If whoever asked is gone, the leader is dropped on its way and so killed.
-        let _ = job.answer.send(started);
+        // If the caller is gone, this drops the leader and kills the group.
+        let _ = job.result.send(started);
     })?;
     let gone = || io::Error::other("the spawning thread has ended");
-    jobs.send(Job { launch, watcher, answer }).await.map_err(|_| gone())?;
+    jobs.send(Job { launch, watcher, result }).await.map_err(|_| gone())?;
     spawned.await.map_err(|_| gone())?
 }
 
-/// Collects a process that has been killed, so that it does not stay a zombie.
+/// Reaps a killed process in the background, so that it does not stay a zombie.
 fn reap(pid: Pid) {
     static REAPER: OnceLock<mpsc::Sender<Pid>> = OnceLock::new();
-    let reaper = thread(&REAPER, "wharf-reaper", REAPS, |pid: Pid| {
+    let reaper = thread(&REAPER, "wharf-reaper", REAP_QUEUE, |pid: Pid| {
         collect(pid);
     });
-    // Without the thread, or with too many before it, the process stays a zombie until we end; it runs no more.
+    // Without the thread, or with a full queue, the killed process stays a zombie until this process ends.
     if let Ok(reaper) = reaper {
         let _ = reaper.try_send(pid);
     }
@@ -131,7 +132,7 @@ fn thread<T: Send + 'static>(
         return Ok(sender);
     }
     let (sender, mut jobs) = mpsc::channel(bound);
-    // Two threads may get here at once; the channel that loses the race ends its own thread.
+    // If two threads race here, dropping the losing channel ends its thread.
     let work_on = move || {
         while let Some(job) = jobs.blocking_recv() {
             work(job);
@@ -141,7 +142,7 @@ fn thread<T: Send + 'static>(
     Ok(cell.get_or_init(|| sender))
 }
 
-/// Waits for a process that has ended, or is about to, and so lets its id go.
+/// Waits for a process that has ended, or is about to, which releases its id.
 fn collect(pid: Pid) -> Exit {
     match retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty())) {
         Ok(Some((_, status))) => Exit::from(ExitStatus::from_raw(status.as_raw())),
@@ -149,7 +150,7 @@ fn collect(pid: Pid) -> Exit {
     }
 }
 
-/// Where there is no parent-death signal, the system's own way is as good as any.
+/// Starts a program with the standard library on systems without a parent-death signal.
 #[cfg(not(target_os = "linux"))]
 fn start(launch: &Launch) -> io::Result<Pid> {
     use std::os::unix::process::CommandExt as _;

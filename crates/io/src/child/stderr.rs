@@ -1,4 +1,4 @@
-//! The last lines of a process's stderr: always drained, never more than a small ring.
+//! The last lines of a process's stderr, which is always read, in a small ring buffer.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio::io::AsyncRead;
 use tokio::sync::watch;
 
-use crate::{LineEvent, LineReader};
+use crate::lines::{LineEvent, LineReader};
 
-/// How many lines are kept.
-const LINES: usize = 40;
-/// How much of one line is kept, in bytes.
-const LINE: usize = 1024;
+/// Number of stored lines.
+const MAX_LINES: usize = 40;
+/// Stored bytes per line.
+const MAX_LINE_BYTES: usize = 1024;
 
-/// A bounded ring of lines, shared between the task that drains and those who quote.
+/// A ring buffer of lines, shared between the reading task and its users.
 #[derive(Clone, Debug)]
 pub struct LastLines {
     ring: Arc<Mutex<Ring>>,
@@ -34,18 +34,18 @@ impl Default for LastLines {
 }
 
 impl LastLines {
-    /// The last lines, oldest first.
+    /// Returns the last lines, oldest first.
     pub fn lines(&self) -> Vec<String> {
         self.lock().lines.iter().cloned().collect()
     }
 
-    /// How many lines there have been in all.
+    /// Returns how many lines have been read.
     pub fn total(&self) -> u64 {
         self.lock().total
     }
 
     pub(super) async fn drain(self, source: impl AsyncRead + Unpin) {
-        let mut lines = LineReader::new(source, LINE);
+        let mut lines = LineReader::new(source, MAX_LINE_BYTES);
         while let Ok(Some(event)) = lines.next().await {
             match event {
                 LineEvent::Line(line) | LineEvent::Unfinished(line) => self.push(&line, ""),
@@ -56,8 +56,8 @@ impl LastLines {
         self.finished.send_replace(true);
     }
 
-    /// There is no stream, so it has been read to its end.
-    pub(super) fn nothing_to_drain(&self) {
+    /// Marks the stream as read to its end if there is none.
+    pub(super) fn mark_finished(&self) {
         self.finished.send_replace(true);
     }
 
@@ -71,7 +71,7 @@ impl LastLines {
         let text = String::from_utf8_lossy(line);
         let mut ring = self.lock();
         ring.total += 1;
-        if ring.lines.len() == LINES {
+        if ring.lines.len() == MAX_LINES {
             ring.lines.pop_front();
         }
         ring.lines.push_back(format!("{}{cut}", text.trim_end()));
@@ -87,16 +87,16 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_flood_leaves_only_the_last_lines_each_cut_to_its_bound() {
+    async fn only_the_last_lines_are_stored_each_truncated_to_its_limit() {
         let stderr = LastLines::default();
         let mut flood: Vec<u8> = (0..5_000).flat_map(|n| format!("line {n}\r\n").into_bytes()).collect();
         flood.extend(vec![b'x'; 100_000]);
         flood.extend(b"\nlast \xff words");
         stderr.clone().drain(flood.as_slice()).await;
         let lines = stderr.lines();
-        assert_eq!((lines.len(), stderr.total()), (LINES, 5_002));
+        assert_eq!((lines.len(), stderr.total()), (MAX_LINES, 5_002));
         assert_eq!(lines[0], "line 4962");
-        assert_eq!(lines[LINES - 2].len(), LINE + "…".len());
-        assert_eq!(lines[LINES - 1], "last \u{fffd} words");
+        assert_eq!(lines[MAX_LINES - 2].len(), MAX_LINE_BYTES + "…".len());
+        assert_eq!(lines[MAX_LINES - 1], "last \u{fffd} words");
     }
 }

@@ -1,4 +1,4 @@
-//! The content of an answer, as it comes in. Read to its end, it gives its connection back.
+//! The body of a response. Reading it to the end returns its connection to the pool.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -9,24 +9,24 @@ use futures_util::future::poll_fn;
 use hyper::body::{Body as _, Incoming};
 use tokio::time::Instant;
 
-use super::Origin;
 use super::dial::causes;
+use super::origin::Origin;
 use super::pool::{Connection, Pool};
 
-/// The content of an answer. Dropping it before its end closes the connection it comes on.
+/// The body of a response. Dropping it before its end closes its connection.
 pub struct Body {
     incoming: Incoming,
-    /// The connection it comes on, where that belongs to nobody else, and where it goes in the end.
+    /// The connection, if it is not shared, and the pool that it returns to.
     lease: Option<(Box<Connection>, Pool, Origin)>,
 }
 
-/// Why a content cannot be had.
+/// Why a body cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
-    /// It is longer than the caller wants it.
+    /// The body exceeds the caller's limit.
     #[error("it is longer than {} MiB", .0 / (1024 * 1024))]
     TooLong(usize),
-    /// The connection broke before its end.
+    /// The connection broke before the end of the body.
     #[error("the connection broke: {0}")]
     Broken(String),
 }
@@ -35,7 +35,7 @@ impl Body {
     pub(super) fn own(incoming: Incoming, connection: Box<Connection>, pool: Pool, origin: Origin) -> Self {
         let mut body = Self { incoming, lease: Some((connection, pool, origin)) };
         if body.incoming.is_end_stream() {
-            body.give_back();
+            body.return_connection();
         }
         body
     }
@@ -44,7 +44,7 @@ impl Body {
         Self { incoming, lease: None }
     }
 
-    /// The next piece; `None` at the end.
+    /// Polls for the next chunk; `None` at the end.
     pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
         loop {
             if let Some((connection, _, _)) = &mut self.lease {
@@ -57,55 +57,56 @@ impl Body {
                     return Poll::Ready(Some(Err(BodyError::Broken(causes(&error)))));
                 }
                 None => {
-                    self.give_back();
+                    self.return_connection();
                     return Poll::Ready(None);
                 }
             };
             if let Ok(chunk) = frame.into_data() {
                 if self.incoming.is_end_stream() {
-                    self.give_back();
+                    self.return_connection();
                 }
                 return Poll::Ready(Some(Ok(chunk)));
             }
         }
     }
 
-    /// The next piece; `None` at the end.
+    /// Returns the next chunk; `None` at the end.
     pub async fn chunk(&mut self) -> Option<Result<Bytes, BodyError>> {
         poll_fn(|cx| self.poll_chunk(cx)).await
     }
 
-    /// All of it, if that is not too much. What is too much is not read.
-    pub async fn read_all(&mut self, most: usize) -> Result<Vec<u8>, BodyError> {
+    /// Reads the whole body, up to `max_bytes`. Does not read more than that.
+    pub async fn read_all(&mut self, max_bytes: usize) -> Result<Vec<u8>, BodyError> {
         let announced = usize::try_from(self.incoming.size_hint().lower()).unwrap_or(usize::MAX);
-        if announced > most {
-            return Err(BodyError::TooLong(most));
+        if announced > max_bytes {
+            return Err(BodyError::TooLong(max_bytes));
         }
         let mut content = Vec::with_capacity(announced);
         while let Some(chunk) = self.chunk().await {
             let chunk = chunk?;
-            if content.len() + chunk.len() > most {
-                return Err(BodyError::TooLong(most));
+            if content.len() + chunk.len() > max_bytes {
+                return Err(BodyError::TooLong(max_bytes));
             }
             content.extend_from_slice(&chunk);
         }
         Ok(content)
     }
 
-    /// How it begins: up to so many bytes, and no more than comes in this time.
-    pub async fn read_head(&mut self, most: usize, limit: Duration) -> Vec<u8> {
-        let (mut content, until) = (Vec::new(), Instant::now() + limit);
-        while content.len() <= most {
+    /// Reads the start of the body: up to `max_bytes`, within the time limit.
+    pub async fn read_head(&mut self, max_bytes: usize, limit: Duration) -> Vec<u8> {
+        let mut content = Vec::new();
+        let until = Instant::now() + limit;
+        while content.len() <= max_bytes {
             match tokio::time::timeout_at(until, self.chunk()).await {
                 Ok(Some(Ok(chunk))) => content.extend_from_slice(&chunk),
                 Ok(Some(Err(_)) | None) | Err(_) => break,
             }
         }
-        content.truncate(most);
+        content.truncate(max_bytes);
         content
     }
 
-    fn give_back(&mut self) {
+    fn return_connection(&mut self) {
         if let Some((connection, pool, origin)) = self.lease.take() {
             pool.put_back(&origin, *connection);
         }

@@ -1,9 +1,8 @@
-//! From a host to a stream: names, TCP, a unix socket or whatever was handed in; then the proxy, then TLS.
+//! Opens a stream to a host: name resolution and TCP, a Unix socket or a custom dialer; then the proxy, then TLS.
 
 use std::future::Ready;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -16,136 +15,61 @@ use hyper_util::client::legacy::connect::dns::Name;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tower_service::Service;
 
+use super::error::{HttpError, InvalidSettings};
+use super::origin::Origin;
 use super::settings::{DialTarget, HttpSettings};
+use super::stream::{DialTo, Dialed, Resolve};
 use super::tls::Tls;
-use super::{HttpError, InvalidSettings, Origin};
 use crate::address::is_loopback_host;
 
-/// A far end that has vanished without a word is noticed by the system after about a minute.
+/// TCP keep-alive, which detects a vanished server after about a minute.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEP_ALIVE_RETRIES: u32 = 3;
 
-/// Makes streams of its own.
-pub trait Dial: Send + Sync + 'static {
-    /// A stream to the far end.
-    fn dial(&self, to: DialTo) -> BoxFuture<'static, io::Result<Dialed>>;
-}
-
-impl<F, O> Dial for F
-where
-    F: Fn(DialTo) -> O + Send + Sync + 'static,
-    O: Future<Output = io::Result<Dialed>> + Send + 'static,
-{
-    fn dial(&self, to: DialTo) -> BoxFuture<'static, io::Result<Dialed>> {
-        self(to).boxed()
-    }
-}
-
-/// Whom to dial.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DialTo {
-    /// The host, as it was written.
-    pub host: String,
-    /// The port.
-    pub port: u16,
-}
-
-/// Looks names up.
-pub trait Resolve: Send + Sync + 'static {
-    /// The addresses of a name.
-    fn resolve(&self, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
-}
-
-/// A stream of bytes to a far end, of whatever make.
-pub struct Dialed(Pin<Box<dyn Duplex>>);
-
-trait Duplex: AsyncRead + AsyncWrite + Send {}
-impl<S: AsyncRead + AsyncWrite + Send> Duplex for S {}
-
-impl Dialed {
-    /// Any stream.
-    pub fn new(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> Self {
-        Self(Box::pin(stream))
-    }
-}
-
-impl AsyncRead for Dialed {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.0.as_mut().poll_read(cx, buffer)
-    }
-}
-
-impl AsyncWrite for Dialed {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.0.as_mut().poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.as_mut().poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.as_mut().poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.0.as_mut().poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.0.is_write_vectored()
-    }
-}
-
-/// What may be spoken on a new connection.
+/// The protocols that a new connection offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Offer {
     /// HTTP/1.1, or HTTP/2 if the server prefers it.
     Http,
-    /// What the caller knows; never HTTP/2.
+    /// The caller's protocol; never HTTP/2.
     Bare,
 }
 
-/// What is spoken on it.
+/// The negotiated protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Http1,
     Http2,
 }
 
-/// The whole way to any host.
+/// Opens connections to any host.
 #[derive(Debug)]
 pub(super) struct Route {
-    way: DialTarget,
-    tcp: HttpConnector<Names>,
+    target: DialTarget,
+    tcp: HttpConnector<Resolver>,
     proxies: Matcher,
     tls: Tls,
 }
 
 impl Route {
     pub(super) fn new(settings: HttpSettings) -> Result<Self, InvalidSettings> {
-        let names = match &settings.way {
-            DialTarget::Tcp(names) => Names(names.clone()),
-            DialTarget::Unix(_) | DialTarget::Dial(_) => Names(None),
+        let resolver = match &settings.dial_target {
+            DialTarget::Tcp(resolver) => Resolver(resolver.clone()),
+            DialTarget::Unix(_) | DialTarget::Dial(_) => Resolver(None),
         };
-        let mut tcp = HttpConnector::new_with_resolver(names);
+        let mut tcp = HttpConnector::new_with_resolver(resolver);
         tcp.enforce_http(false);
-        // Several addresses share this, so that one which swallows everything leaves time for the next; a sole one has
-        // the whole limit, which is then what ends it.
+        // Several addresses share this timeout, so that an unresponsive one leaves time for the next. For a sole address the
+        // overall limit is shorter and applies.
         tcp.set_connect_timeout(Some(settings.connect.saturating_mul(5) / 4));
         tcp.set_nodelay(true);
         tcp.set_keepalive(Some(KEEP_ALIVE));
         tcp.set_keepalive_interval(Some(KEEP_ALIVE_INTERVAL));
         tcp.set_keepalive_retries(Some(KEEP_ALIVE_RETRIES));
-        // What stands around an address would make it none, and none is passed over in silence.
+        // Surrounding whitespace would make a proxy URL invalid, and the matcher ignores invalid ones silently.
         let trimmed = |proxy: Option<String>| proxy.unwrap_or_default().trim().to_owned();
         let proxies = settings.proxies;
         let proxies = Matcher::builder()
@@ -154,17 +78,17 @@ impl Route {
             .https(trimmed(proxies.https))
             .no(trimmed(proxies.no))
             .build();
-        Ok(Self { way: settings.way, tcp, proxies, tls: Tls::new(settings.extra_ca.as_deref())? })
+        Ok(Self { target: settings.dial_target, tcp, proxies, tls: Tls::new(settings.extra_ca.as_deref())? })
     }
 
-    /// The proxy that plain HTTP to this origin goes through, which sees every request.
+    /// Returns the proxy that forwards plain HTTP requests to this origin.
     pub(super) fn plain_proxy(&self, origin: &Origin) -> Option<Intercept> {
         self.proxy(origin).filter(|proxy| !origin.secure && !is_socks(proxy))
     }
 
     fn proxy(&self, origin: &Origin) -> Option<Intercept> {
-        // What runs on this machine is not behind a proxy, whatever the variables say.
-        if is_loopback_host(&origin.host) || !matches!(self.way, DialTarget::Tcp(_)) {
+        // Loopback hosts are never behind a proxy.
+        if is_loopback_host(&origin.host) || !matches!(self.target, DialTarget::Tcp(_)) {
             return None;
         }
         self.proxies.intercept(&uri(origin.secure, origin)?)
@@ -185,9 +109,9 @@ impl Route {
 
     async fn dial(&self, origin: &Origin) -> Result<Dialed, HttpError> {
         let failed = |error: String| HttpError::Unreachable(format!("{origin} cannot be reached: {error}"));
-        match &self.way {
+        match &self.target {
             DialTarget::Tcp(_) => {
-                let uri = uri(false, origin).ok_or_else(|| failed("it is no host".to_owned()))?;
+                let uri = uri(false, origin).ok_or_else(|| failed("invalid host".to_owned()))?;
                 let stream = self.tcp.clone().call(uri).await.map_err(|error| failed(causes(&error)))?;
                 Ok(Dialed::new(stream.into_inner()))
             }
@@ -213,7 +137,7 @@ impl Route {
             return Ok(stream);
         }
         let connected = Connected(Some(TokioIo::new(stream)));
-        let target = uri(origin.secure, origin).ok_or_else(|| failed("it is no host".to_owned()))?;
+        let target = uri(origin.secure, origin).ok_or_else(|| failed("invalid host".to_owned()))?;
         let stream = if is_socks(proxy) {
             let mut socks = SocksV5::new(proxy.uri().clone(), connected).local_dns(false);
             if let Some((user, password)) = proxy.raw_auth() {
@@ -235,7 +159,7 @@ fn is_socks(proxy: &Intercept) -> bool {
     proxy.uri().scheme_str().is_some_and(|scheme| scheme.starts_with("socks"))
 }
 
-/// The proxy's own address, as something that can be dialed.
+/// Returns the proxy's own URI in a form that can be dialed.
 fn proxy_address(proxy: &Intercept) -> Uri {
     let uri = proxy.uri();
     if !is_socks(proxy) {
@@ -252,9 +176,10 @@ fn uri(secure: bool, origin: &Origin) -> Option<Uri> {
     format!("{scheme}://{host}:{}/", origin.port).parse().ok()
 }
 
-/// An error with everything behind it; libraries tend to say only the outermost part.
+/// Returns an error with all its sources; libraries tend to show only the outermost one.
 pub(super) fn causes(error: &dyn std::error::Error) -> String {
-    let (mut text, mut source) = (error.to_string(), error.source());
+    let mut text = error.to_string();
+    let mut source = error.source();
     while let Some(cause) = source {
         let cause_text = cause.to_string();
         if !text.contains(&cause_text) {
@@ -265,7 +190,7 @@ pub(super) fn causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A connection to a proxy that exists already, in the shape in which the tunnels want to make it.
+/// An open connection to a proxy, as the connector service that tunnels expect.
 struct Connected(Option<TokioIo<Dialed>>);
 
 impl Service<Uri> for Connected {
@@ -282,17 +207,17 @@ impl Service<Uri> for Connected {
     }
 }
 
-/// The names of the system, or of whoever was handed in.
+/// The system's resolver, or a custom one.
 #[derive(Clone)]
-struct Names(Option<Arc<dyn Resolve>>);
+struct Resolver(Option<Arc<dyn Resolve>>);
 
-impl std::fmt::Debug for Names {
+impl std::fmt::Debug for Resolver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Names")
+        f.write_str("Resolver")
     }
 }
 
-impl Service<Name> for Names {
+impl Service<Name> for Resolver {
     type Response = std::vec::IntoIter<SocketAddr>;
     type Error = io::Error;
     type Future = BoxFuture<'static, io::Result<Self::Response>>;
@@ -302,11 +227,11 @@ impl Service<Name> for Names {
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
-        let names = self.0.clone();
+        let resolver = self.0.clone();
         async move {
-            let addresses: Vec<SocketAddr> = match names {
-                Some(names) => {
-                    let found = names.resolve(name.as_str()).await?;
+            let addresses: Vec<SocketAddr> = match resolver {
+                Some(resolver) => {
+                    let found = resolver.resolve(name.as_str()).await?;
                     found.into_iter().map(|address| SocketAddr::new(address, 0)).collect()
                 }
                 None => tokio::net::lookup_host((name.as_str(), 0)).await?.collect(),

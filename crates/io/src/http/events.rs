@@ -1,6 +1,6 @@
-//! Server-sent events, read from a body: bounded, tolerant of every way to end a line, and aware of cuts.
+//! Server-sent events from a body: with a size limit, all line endings, and detection of truncated events.
 //!
-//! By hand, because the crates there are read events of any length, or decode text before its length is known.
+//! Handwritten, because existing crates accept events of any length, or decode text before its length is known.
 
 use std::mem::take;
 use std::task::{Context, Poll, ready};
@@ -11,19 +11,19 @@ use futures_util::future::poll_fn;
 
 use super::body::{Body, BodyError};
 
-/// Ids longer than this are not worth keeping.
-const LONGEST_ID: usize = 4096;
+/// Longer ids are ignored.
+const MAX_ID_BYTES: usize = 4096;
 
 /// One event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SseEvent {
-    /// Its kind; `message` if it says nothing.
+    /// The event type; `message` by default.
     pub kind: String,
-    /// Its data: lines, with line feeds between them.
+    /// The data: lines joined by line feeds.
     pub data: Vec<u8>,
 }
 
-/// Why there are no more events.
+/// Why reading events failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SseError {
     /// An event is longer than allowed.
@@ -42,17 +42,17 @@ pub struct SseReader {
 }
 
 impl SseReader {
-    /// Events of at most so many bytes.
-    pub fn new(body: Body, longest: usize) -> Self {
-        Self { body, parser: Parser { longest, first: true, ..Parser::default() } }
+    /// Reads events of at most `max_bytes`.
+    pub fn new(body: Body, max_bytes: usize) -> Self {
+        Self { body, parser: Parser { max_bytes, first: true, ..Parser::default() } }
     }
 
-    /// The next event, or `None` when the stream has ended. Half an event at the end is no event.
+    /// Returns the next event, or `None` at the end of the stream. Discards an incomplete event at the end.
     pub async fn next(&mut self) -> Option<Result<SseEvent, SseError>> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// The same, for polling.
+    /// Polls for the next event, like [`SseReader::next`].
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<SseEvent, SseError>>> {
         loop {
             match self.parser.next() {
@@ -63,18 +63,18 @@ impl SseReader {
             match ready!(self.body.poll_chunk(cx)) {
                 Some(Ok(chunk)) => self.parser.input = chunk,
                 Some(Err(BodyError::Broken(reason))) => return Poll::Ready(Some(Err(SseError::Broken(reason)))),
-                Some(Err(BodyError::TooLong(most))) => return Poll::Ready(Some(Err(SseError::TooLong(most)))),
+                Some(Err(BodyError::TooLong(limit))) => return Poll::Ready(Some(Err(SseError::TooLong(limit)))),
                 None => return Poll::Ready(None),
             }
         }
     }
 
-    /// The last id the stream has named.
+    /// Returns the last event id.
     pub fn last_id(&self) -> Option<&str> {
         self.parser.last_id.as_deref()
     }
 
-    /// How long the stream asked to wait before coming back.
+    /// Returns the reconnection delay that the stream requested.
     pub fn retry(&self) -> Option<Duration> {
         self.parser.retry
     }
@@ -84,21 +84,21 @@ impl SseReader {
 struct Parser {
     input: Bytes,
     line: Vec<u8>,
-    /// The last byte was a carriage return: a line feed that follows belongs to it.
+    /// Whether the last byte was a carriage return, which a following line feed belongs to.
     after_return: bool,
-    /// Nothing has been read yet: a byte order mark may stand here.
+    /// Whether this is the first line, which may start with a byte order mark.
     first: bool,
     kind: String,
     data: Vec<u8>,
     has_data: bool,
-    said_id: Option<String>,
+    pending_id: Option<String>,
     last_id: Option<String>,
     retry: Option<Duration>,
-    longest: usize,
+    max_bytes: usize,
 }
 
 impl Parser {
-    /// An event, if the input has one; otherwise the input is used up.
+    /// Returns the next event of the input; `None` when the input is consumed.
     fn next(&mut self) -> Result<Option<SseEvent>, SseError> {
         while !self.input.is_empty() {
             if take(&mut self.after_return) && self.input[0] == b'\n' {
@@ -106,21 +106,21 @@ impl Parser {
                 continue;
             }
             let end = self.input.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
-            let piece = self.input.split_to(end.unwrap_or(self.input.len()));
-            if self.line.len() + self.data.len() + piece.len() > self.longest {
-                return Err(SseError::TooLong(self.longest));
+            let chunk = self.input.split_to(end.unwrap_or(self.input.len()));
+            if self.line.len() + self.data.len() + chunk.len() > self.max_bytes {
+                return Err(SseError::TooLong(self.max_bytes));
             }
             let Some(_) = end else {
-                self.line.extend_from_slice(&piece);
+                self.line.extend_from_slice(&chunk);
                 return Ok(None);
             };
             self.after_return = self.input.split_to(1)[0] == b'\r';
-            // Most lines come whole, and are not copied together first.
+            // Most lines arrive whole and need no copy.
             let event = if self.line.is_empty() {
-                self.on_line(&piece)
+                self.on_line(&chunk)
             } else {
                 let mut line = take(&mut self.line);
-                line.extend_from_slice(&piece);
+                line.extend_from_slice(&chunk);
                 self.on_line(&line)
             };
             if event.is_some() {
@@ -136,7 +136,8 @@ impl Parser {
             return self.event();
         }
         let colon = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
-        let (field, value) = (&line[..colon], line.get(colon + 1..).unwrap_or_default());
+        let field = &line[..colon];
+        let value = line.get(colon + 1..).unwrap_or_default();
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match field {
             b"data" => {
@@ -147,8 +148,8 @@ impl Parser {
                 self.has_data = true;
             }
             b"event" => self.kind = String::from_utf8_lossy(value).into_owned(),
-            b"id" if !value.contains(&0) && value.len() <= LONGEST_ID => {
-                self.said_id = Some(String::from_utf8_lossy(value).into_owned());
+            b"id" if !value.contains(&0) && value.len() <= MAX_ID_BYTES => {
+                self.pending_id = Some(String::from_utf8_lossy(value).into_owned());
             }
             b"retry" => {
                 let milliseconds = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
@@ -161,13 +162,14 @@ impl Parser {
         None
     }
 
-    /// A blank line ends an event; one without data is none, but its id and its wish to wait count. An id counts only now:
-    /// an event that is cut off has not come, and has to be asked for again.
+    /// Completes an event at a blank line. Without data there is no event, but its id and retry delay apply. The id applies
+    /// only now: a truncated event must be requested again.
     fn event(&mut self) -> Option<SseEvent> {
-        if let Some(id) = self.said_id.take() {
+        if let Some(id) = self.pending_id.take() {
             self.last_id = Some(id);
         }
-        let (kind, data) = (take(&mut self.kind), take(&mut self.data));
+        let kind = take(&mut self.kind);
+        let data = take(&mut self.data);
         if !take(&mut self.has_data) {
             return None;
         }
@@ -181,8 +183,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn parser(longest: usize) -> Parser {
-        Parser { longest, first: true, ..Parser::default() }
+    fn parser(max_bytes: usize) -> Parser {
+        Parser { max_bytes, first: true, ..Parser::default() }
     }
 
     fn parse(parser: &mut Parser, chunks: &[&[u8]]) -> Result<Vec<SseEvent>, SseError> {
@@ -196,25 +198,25 @@ mod tests {
         Ok(events)
     }
 
-    fn told(text: &str) -> Vec<String> {
+    fn formatted(text: &str) -> Vec<String> {
         let events = parse(&mut parser(1000), &[text.as_bytes()]).unwrap();
-        let tell = |event: SseEvent| format!("{}: {:?}", event.kind, String::from_utf8_lossy(&event.data));
-        events.into_iter().map(tell).collect()
+        let format = |event: SseEvent| format!("{}: {:?}", event.kind, String::from_utf8_lossy(&event.data));
+        events.into_iter().map(format).collect()
     }
 
     #[test]
     fn events_are_read_as_the_standard_has_it() {
         assert_eq!(
-            told("data: one\n\ndata:two\r\n\r\ndata:  three\r\r"),
+            formatted("data: one\n\ndata:two\r\n\r\ndata:  three\r\r"),
             [r#"message: "one""#, r#"message: "two""#, r#"message: " three""#]
         );
-        assert_eq!(told("\u{feff}event: endpoint\ndata: /m\n\n"), [r#"endpoint: "/m""#]);
+        assert_eq!(formatted("\u{feff}event: endpoint\ndata: /m\n\n"), [r#"endpoint: "/m""#]);
         assert_eq!(
-            told("data: a\ndata\ndata: b\nid: 7\n\n: comment\n\ndata: c\n\n"),
+            formatted("data: a\ndata\ndata: b\nid: 7\n\n: comment\n\ndata: c\n\n"),
             [r#"message: "a\n\nb""#, r#"message: "c""#]
         );
-        assert_eq!(told("id: 8\nretry: 5\n\ndata: x"), Vec::<String>::new());
-        assert_eq!(told("data: cut"), Vec::<String>::new());
+        assert_eq!(formatted("id: 8\nretry: 5\n\ndata: x"), Vec::<String>::new());
+        assert_eq!(formatted("data: cut"), Vec::<String>::new());
     }
 
     #[test]

@@ -1,38 +1,40 @@
-//! What a client needs to know before it can connect: handed in, never looked up.
+//! Settings of a client. Callers pass them; the client never reads the environment.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::dial::{Dial, Resolve};
+use super::error::InvalidSettings;
+use super::stream::{Dial, Resolve};
+use super::tls::Tls;
 use crate::address::explicit_port;
 
-/// How a client connects.
+/// Settings of an HTTP client.
 #[derive(Clone, Debug)]
 pub struct HttpSettings {
-    /// How long a connection may take, TLS and proxy included.
+    /// Timeout for a connection, including TLS and proxy.
     pub connect: Duration,
-    /// The proxies.
+    /// The proxies to use.
     pub proxies: Proxies,
-    /// More certificates to trust, in PEM: the content of the file that `SSL_CERT_FILE` names.
+    /// Additional trusted certificates in PEM: the content of the file in `SSL_CERT_FILE`.
     pub extra_ca: Option<Vec<u8>>,
-    /// How a stream is made.
-    pub way: DialTarget,
+    /// How to open a stream.
+    pub dial_target: DialTarget,
 }
 
-/// How a stream to a host is made.
+/// How to open a stream to a host.
 #[derive(Clone)]
 pub enum DialTarget {
-    /// TCP, with names looked up by the system or by this.
+    /// TCP, with the system's resolver or a custom one.
     Tcp(Option<Arc<dyn Resolve>>),
-    /// A socket in the file system, whatever the host.
+    /// A Unix socket, for every host.
     Unix(PathBuf),
-    /// Whatever this makes.
+    /// A custom dialer.
     Dial(Arc<dyn Dial>),
 }
 
-/// The proxies, as the variables of these names have them.
+/// The proxies, like the environment variables of these names.
 #[derive(Clone, Default)]
 pub struct Proxies {
     /// `HTTP_PROXY`.
@@ -41,33 +43,22 @@ pub struct Proxies {
     pub https: Option<String>,
     /// `ALL_PROXY`.
     pub all: Option<String>,
-    /// `NO_PROXY`: hosts that are reached without one. Loopback always is.
+    /// `NO_PROXY`: hosts without a proxy. Loopback never uses one.
     pub no: Option<String>,
 }
 
-/// What is wrong with the settings.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidSettings {
-    /// The certificates cannot be used.
-    #[error("the extra certificates cannot be used: {0}")]
-    Certificates(String),
-    /// A proxy cannot be used. Its address is not shown: it may have a password in it.
-    #[error("the proxy of {0} is no address of an http, https or socks5 proxy")]
-    Proxy(&'static str),
-}
-
 impl Proxies {
-    /// Whether every proxy is one that can be used: one that cannot is not passed over in silence.
+    /// Validates every proxy, so that an invalid one is not ignored silently.
     fn check(&self) -> Result<(), InvalidSettings> {
         let named = [("HTTP_PROXY", &self.http), ("HTTPS_PROXY", &self.https), ("ALL_PROXY", &self.all)];
         for (name, proxy) in named {
-            let Some(written) = proxy.as_deref().map(str::trim).filter(|proxy| !proxy.is_empty()) else { continue };
-            let whole = if written.contains("://") { written.to_owned() } else { format!("http://{written}") };
-            let usable = whole.parse::<http::Uri>().is_ok_and(|uri| {
+            let Some(text) = proxy.as_deref().map(str::trim).filter(|proxy| !proxy.is_empty()) else { continue };
+            let url = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+            let valid = url.parse::<http::Uri>().is_ok_and(|uri| {
                 let scheme = matches!(uri.scheme_str(), Some("http" | "https" | "socks5" | "socks5h"));
                 scheme && uri.host().is_some_and(|host| !host.is_empty()) && explicit_port(&uri).is_ok()
             });
-            if !usable {
+            if !valid {
                 return Err(InvalidSettings::Proxy(name));
             }
         }
@@ -81,48 +72,49 @@ impl Default for HttpSettings {
             connect: Duration::from_secs(30),
             proxies: Proxies::default(),
             extra_ca: None,
-            way: DialTarget::Tcp(None),
+            dial_target: DialTarget::Tcp(None),
         }
     }
 }
 
 impl HttpSettings {
-    /// Whether a client can be made of them.
+    /// Validates the settings.
     pub fn check(&self) -> Result<(), InvalidSettings> {
         self.proxies.check()?;
         match &self.extra_ca {
-            Some(extra_ca) => super::tls::Tls::new(Some(extra_ca)).map(drop),
+            Some(extra_ca) => Tls::new(Some(extra_ca)).map(drop),
             None => Ok(()),
         }
     }
 
-    /// With another way to look names up.
+    /// Sets a custom resolver.
     #[must_use]
     pub fn resolving(mut self, resolve: impl Resolve) -> Self {
-        self.way = DialTarget::Tcp(Some(Arc::new(resolve)));
+        self.dial_target = DialTarget::Tcp(Some(Arc::new(resolve)));
         self
     }
 
-    /// Over a socket in the file system.
+    /// Connects over a Unix socket.
     #[must_use]
     pub fn over_unix_socket(mut self, path: impl Into<PathBuf>) -> Self {
-        self.way = DialTarget::Unix(path.into());
+        self.dial_target = DialTarget::Unix(path.into());
         self
     }
 
-    /// Over streams of one's own making: in memory, simulated, or anything else.
+    /// Sets a custom dialer, for example for in-memory or simulated streams.
     #[must_use]
     pub fn dialing(mut self, dial: impl Dial) -> Self {
-        self.way = DialTarget::Dial(Arc::new(dial));
+        self.dial_target = DialTarget::Dial(Arc::new(dial));
         self
     }
 }
 
-/// Without the addresses, which may have passwords in them.
+/// Shows no URLs, because they may contain passwords.
 impl fmt::Debug for Proxies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let there = |proxy: &Option<String>| proxy.is_some();
-        let (http, https, all) = (there(&self.http), there(&self.https), there(&self.all));
+        let http = self.http.is_some();
+        let https = self.https.is_some();
+        let all = self.all.is_some();
         write!(f, "Proxies {{ http: {http}, https: {https}, all: {all}, no: {:?} }}", self.no)
     }
 }
@@ -131,7 +123,7 @@ impl fmt::Debug for DialTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(None) => f.write_str("Tcp"),
-            Self::Tcp(Some(_)) => f.write_str("Tcp(own names)"),
+            Self::Tcp(Some(_)) => f.write_str("Tcp(custom resolver)"),
             Self::Unix(path) => write!(f, "Unix({})", path.display()),
             Self::Dial(_) => f.write_str("Dial"),
         }

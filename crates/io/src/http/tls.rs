@@ -1,4 +1,4 @@
-//! Whom we trust: the web's certificate authorities, and those that were handed in.
+//! TLS, with the web's certificate authorities and additional ones.
 
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::dial::Dialed;
-use super::{HttpError, InvalidSettings, Origin};
+use super::error::{HttpError, InvalidSettings};
+use super::origin::Origin;
+use super::stream::Dialed;
 
-/// TLS for requests, which may become HTTP/2, and for bare connections, which may not.
+/// TLS for requests, which may negotiate HTTP/2, and for bare connections, which may not.
 #[derive(Clone)]
 pub(super) struct Tls {
     http: TlsConnector,
@@ -30,7 +31,7 @@ impl Tls {
             added += 1;
         }
         if extra_ca.is_some() && added == 0 {
-            return Err(unusable("there is none in the file".to_owned()));
+            return Err(unusable("no certificate in the file".to_owned()));
         }
         let versions = ClientConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
@@ -45,23 +46,23 @@ impl Tls {
         &self,
         stream: Dialed,
         origin: &Origin,
-        may_be_http2: bool,
+        allow_http2: bool,
     ) -> Result<TlsStream<Dialed>, HttpError> {
         let name = ServerName::try_from(origin.host.clone())
-            .map_err(|_| HttpError::Untrusted(format!("`{}` is no name a certificate could have", origin.host)))?;
-        let connector = if may_be_http2 { &self.http } else { &self.bare };
+            .map_err(|_| HttpError::Untrusted(format!("`{}` is not a valid certificate name", origin.host)))?;
+        let connector = if allow_http2 { &self.http } else { &self.bare };
         connector.connect(name, stream).await.map_err(|error| {
             let refused = error.get_ref().and_then(|refused| refused.downcast_ref::<rustls::Error>());
             match refused {
                 Some(rustls::Error::InvalidMessage(_)) => {
-                    HttpError::Unreachable(format!("{origin} does not speak TLS; is it http:// or ws://?"))
+                    HttpError::Unreachable(format!("{origin} does not support TLS; the URL may need http:// or ws://"))
                 }
                 Some(refused) if refused.to_string().contains("CaUsedAsEndEntity") => {
-                    let reason = "its certificate is that of an authority (CA:TRUE), which cannot be a server's own";
-                    HttpError::Untrusted(format!("{origin}: {reason}; make one with CA:FALSE"))
+                    let reason = "it uses the certificate of an authority (CA:TRUE) as its own";
+                    HttpError::Untrusted(format!("{origin}: {reason}; use one with CA:FALSE"))
                 }
                 Some(refused) => HttpError::Untrusted(format!("{origin}: {refused}")),
-                None => HttpError::Unreachable(format!("{origin}: TLS did not come about: {error}")),
+                None => HttpError::Unreachable(format!("{origin}: TLS handshake failed: {error}")),
             }
         })
     }

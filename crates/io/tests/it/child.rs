@@ -1,4 +1,4 @@
-//! A child, its group, its end.
+//! Child processes: groups, environment and shutdown.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,12 +18,12 @@ fn sh(script: &str) -> ChildSpec {
     }
 }
 
-/// Waits until `pid` is dead; orphans are reaped by somebody else, so a zombie counts as dead.
+/// Waits until `pid` is dead. Another process reaps orphans, so a zombie counts as dead.
 async fn dies(pid: u32) {
     until(async || !alive(pid)).await;
 }
 
-/// Whether there is nothing left of a process, not even a zombie.
+/// Returns whether a process is gone, without even a zombie.
 fn reaped(pid: u32) -> bool {
     !std::path::Path::new(&format!("/proc/{pid}")).exists()
 }
@@ -31,7 +31,7 @@ fn reaped(pid: u32) -> bool {
 async fn first_line(pipes: &mut Pipes) -> String {
     let mut line = String::new();
     let read = async { BufReader::new(&mut pipes.stdout).read_line(&mut line).await };
-    tokio::time::timeout(Duration::from_secs(10), read).await.expect("no line came").unwrap();
+    tokio::time::timeout(Duration::from_secs(10), read).await.expect("no line arrived").unwrap();
     line.trim().to_owned()
 }
 
@@ -42,7 +42,7 @@ async fn first_number(pipes: &mut Pipes) -> u32 {
 const BRIEF: Grace = Grace { after_eof: Duration::from_millis(100), after_term: Duration::from_millis(100) };
 
 #[tokio::test]
-async fn closing_stdin_is_enough_for_a_polite_process() {
+async fn closing_stdin_ends_a_well_behaved_process() {
     let (child, pipes) = Child::spawn(&sh("cat >/dev/null; echo bye >&2; exit 3")).await.unwrap();
     drop(pipes.stdin);
     assert_eq!(child.stop(Grace::default()).await, Exit::Status(3));
@@ -66,7 +66,7 @@ async fn a_process_that_ignores_everything_is_killed() {
 }
 
 #[tokio::test]
-async fn a_grandchild_dies_though_the_leader_left_in_good_order() {
+async fn a_grandchild_dies_even_if_the_leader_exited_cleanly() {
     let (child, mut pipes) = Child::spawn(&sh("sleep 600 & echo $!; cat >/dev/null")).await.unwrap();
     let grandchild = first_number(&mut pipes).await;
     assert!(alive(grandchild));
@@ -88,14 +88,15 @@ async fn a_double_forked_grandchild_that_ignores_sigterm_dies_too() {
 #[tokio::test]
 async fn dropping_a_child_kills_its_whole_group_and_leaves_no_zombie() {
     let (child, mut pipes) = Child::spawn(&sh("trap '' TERM; sleep 600 & echo $!; wait")).await.unwrap();
-    let (leader, grandchild) = (child.id(), first_number(&mut pipes).await);
+    let leader = child.id();
+    let grandchild = first_number(&mut pipes).await;
     drop(child);
     dies(grandchild).await;
     until(async || reaped(leader)).await;
 }
 
 #[tokio::test]
-async fn a_crash_is_noticed_though_a_grandchild_holds_the_pipes() {
+async fn a_crash_is_detected_while_a_grandchild_holds_the_pipes() {
     let (child, mut pipes) = Child::spawn(&sh("sleep 600 & echo $!; echo why >&2; kill -SEGV $$")).await.unwrap();
     let grandchild = first_number(&mut pipes).await;
     let exit = tokio::time::timeout(Duration::from_secs(5), child.exited()).await.unwrap();
@@ -106,7 +107,7 @@ async fn a_crash_is_noticed_though_a_grandchild_holds_the_pipes() {
 }
 
 #[tokio::test]
-async fn the_child_sees_the_environment_it_was_given_and_its_directory() {
+async fn the_child_gets_its_environment_and_directory() {
     let directory = tempfile::tempdir().unwrap();
     let spec = ChildSpec {
         command: "sh".into(),
@@ -121,16 +122,16 @@ async fn the_child_sees_the_environment_it_was_given_and_its_directory() {
     child.exited().await;
 }
 
-/// Whatever the state of the process that starts it, a program finds signals as programs expect them, and dies with us.
+/// A program starts with default signal handlers, regardless of its parent's state, and dies with its parent.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_program_begins_with_signals_as_they_usually_are_and_dies_with_its_parent() {
+async fn a_program_starts_with_default_signals_and_dies_with_its_parent() {
     let seen = r"import ctypes, os, re
 blocked = int(re.search(r'SigBlk:\s*(\w+)', open('/proc/self/status').read())[1], 16)
 signal = ctypes.c_int()
 ctypes.CDLL(None).prctl(2, ctypes.byref(signal))
 print(blocked, signal.value, os.getpgrp() == os.getpid())";
-    // Python ignores SIGPIPE for itself, so a shell is asked about that.
+    // Python ignores SIGPIPE itself, so a shell checks that.
     let python = ChildSpec { command: "python3".into(), args: vec!["-c".into(), seen.into()], ..sh("") };
     let (child, mut pipes) = Child::spawn(&python).await.unwrap();
     assert_eq!(first_line(&mut pipes).await, "0 9 True");
@@ -142,7 +143,7 @@ print(blocked, signal.value, os.getpgrp() == os.getpid())";
 }
 
 #[tokio::test]
-async fn a_name_is_looked_up_in_the_path_of_the_child_and_a_path_in_its_folder() {
+async fn a_name_is_resolved_in_the_childs_path_and_a_path_in_its_directory() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("tools")).unwrap();
     for (name, mode) in [("tools/hello", 0o755), ("tools/locked", 0o644)] {
@@ -171,9 +172,9 @@ async fn a_name_is_looked_up_in_the_path_of_the_child_and_a_path_in_its_folder()
     assert!(matches!(refused, Err(SpawnError::NotFound(_))), "{refused:?}");
 }
 
-/// A child shares our memory until it is a program of its own; nobody may notice.
+/// A child shares our memory until it executes its program. Other threads must not notice.
 #[tokio::test]
-async fn many_children_start_while_everybody_works() {
+async fn many_children_start_while_other_threads_work() {
     let done = Arc::new(AtomicBool::new(false));
     let stop = Arc::clone(&done);
     let work = std::thread::spawn(move || {
@@ -189,10 +190,10 @@ async fn many_children_start_while_everybody_works() {
     for number in 0..120 {
         children.spawn(async move {
             let (child, mut pipes) = Child::spawn(&sh(&format!("echo {number}"))).await.unwrap();
-            let said = first_number(&mut pipes).await;
+            let printed = first_number(&mut pipes).await;
             let missing = ChildSpec { command: "/no/such/program".into(), ..sh("") };
             assert!(matches!(Child::spawn(&missing).await, Err(SpawnError::NotFound(_))));
-            (said, child.exited().await) == (number, Exit::Status(0))
+            (printed, child.exited().await) == (number, Exit::Status(0))
         });
     }
     assert!(children.join_all().await.into_iter().all(|good| good));
@@ -201,7 +202,7 @@ async fn many_children_start_while_everybody_works() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_says_why() {
+async fn a_failed_start_reports_the_reason() {
     let refusal = async |spec: ChildSpec| Child::spawn(&spec).await.map(|_| ()).unwrap_err();
     let missing = ChildSpec { command: "no-such-command".into(), ..sh("") };
     assert!(matches!(refusal(missing).await, SpawnError::NotFound(command) if command == "no-such-command"));
@@ -212,10 +213,10 @@ async fn what_cannot_be_started_says_why() {
 }
 
 #[tokio::test]
-async fn whoever_watches_hears_of_every_group_that_starts_and_ends() {
+async fn a_watcher_is_notified_of_every_group_that_starts_and_ends() {
     #[derive(Default)]
-    struct Heard(Mutex<Vec<String>>);
-    impl GroupWatcher for Heard {
+    struct Recorder(Mutex<Vec<String>>);
+    impl GroupWatcher for Recorder {
         fn started(&self, group: u32) {
             self.0.lock().unwrap().push(format!("started {group}"));
         }
@@ -223,21 +224,22 @@ async fn whoever_watches_hears_of_every_group_that_starts_and_ends() {
             self.0.lock().unwrap().push(format!("ended {group}"));
         }
     }
-    let heard = Arc::new(Heard::default());
-    let watcher: Arc<dyn GroupWatcher> = Arc::<Heard>::clone(&heard);
+    let recorder = Arc::new(Recorder::default());
+    let watcher: Arc<dyn GroupWatcher> = Arc::<Recorder>::clone(&recorder);
     let spec = ChildSpec { watcher: Some(watcher), ..sh("cat >/dev/null") };
     let (stopped, pipes) = Child::spawn(&spec).await.unwrap();
     drop(pipes);
     stopped.stop(Grace::default()).await;
     let (dropped, _pipes) = Child::spawn(&spec).await.unwrap();
-    let (one, two) = (stopped.id(), dropped.id());
+    let one = stopped.id();
+    let two = dropped.id();
     drop(dropped);
     let expected = [format!("started {one}"), format!("ended {one}"), format!("started {two}"), format!("ended {two}")];
-    assert_eq!(*heard.0.lock().unwrap(), expected);
+    assert_eq!(*recorder.0.lock().unwrap(), expected);
 }
 
 #[test]
-fn a_child_outlives_the_thread_that_asked_for_it() {
+fn a_child_outlives_the_thread_that_spawned_it() {
     // The parent-death signal belongs to the thread that spawned; threads of a runtime come and go.
     let spawn = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,4 +1,4 @@
-//! The HTTP client against real sockets: connections kept and replaced, contents that are too long, redirects.
+//! The HTTP client over real sockets: connection reuse, size limits and redirects.
 
 mod names;
 mod proxy;
@@ -18,8 +18,8 @@ fn client() -> HttpClient {
     HttpClient::new(HttpSettings::default()).unwrap()
 }
 
-/// Settings that do not wait long for a connection.
-fn hasty() -> HttpSettings {
+/// Returns settings with a short connection timeout.
+fn short_timeout() -> HttpSettings {
     HttpSettings { connect: Duration::from_millis(300), ..HttpSettings::default() }
 }
 
@@ -38,14 +38,16 @@ async fn post(client: &HttpClient, url: &str, content: &'static str) -> Result<S
 }
 
 #[tokio::test]
-async fn requests_that_follow_each_other_share_a_connection_whoever_sends_them() {
-    let (server, client) = (Server::start().await, client());
+async fn sequential_requests_of_any_task_share_a_connection() {
+    let server = Server::start().await;
+    let client = client();
     let host = server.address;
     for _ in 0..50 {
         assert_eq!(post(&client, &server.url("/p"), "four").await.unwrap(), format!("HTTP/1.1 POST /p at {host}: 4"));
     }
     for _ in 0..10 {
-        let (client, url) = (client.clone(), server.url("/task"));
+        let client = client.clone();
+        let url = server.url("/task");
         let mut tasks = tokio::task::JoinSet::new();
         tasks.spawn(async move { get(&client, &url).await.unwrap() });
         assert_eq!(tasks.join_next().await.unwrap().unwrap(), format!("HTTP/1.1 GET /task at {host}: 0"));
@@ -54,8 +56,9 @@ async fn requests_that_follow_each_other_share_a_connection_whoever_sends_them()
 }
 
 #[tokio::test]
-async fn requests_at_a_time_have_a_connection_each_and_leave_them_to_the_next() {
-    let (server, client) = (Server::start().await, client());
+async fn concurrent_requests_open_connections_that_later_ones_reuse() {
+    let server = Server::start().await;
+    let client = client();
     for _ in 0..3 {
         let url = server.url("/");
         futures_util::future::join_all((0..8).map(|_| get(&client, &url))).await;
@@ -64,8 +67,9 @@ async fn requests_at_a_time_have_a_connection_each_and_leave_them_to_the_next() 
 }
 
 #[tokio::test]
-async fn a_connection_that_the_far_end_closed_meanwhile_is_replaced() {
-    let (server, client) = (Server::start().await, client());
+async fn a_connection_closed_by_the_server_is_replaced() {
+    let server = Server::start().await;
+    let client = client();
     for connections in 1..4 {
         post(&client, &server.url("/"), "x").await.unwrap();
         assert_eq!(client.connections_opened(), connections);
@@ -73,21 +77,21 @@ async fn a_connection_that_the_far_end_closed_meanwhile_is_replaced() {
     }
 }
 
-/// The rest of the first request is never read; whoever got its connection would wait for that.
+/// The server never reads the rest of the first request; a request that reused the connection would hang.
 #[tokio::test]
-async fn a_connection_that_answered_before_it_had_the_whole_request_is_not_kept() {
+async fn a_connection_with_an_early_response_is_not_reused() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let mut serving = tokio::task::JoinSet::new();
     serving.spawn(async move {
-        let mut kept = Vec::new();
+        let mut streams = Vec::new();
         for answer in ["413 Too Large", "200 OK"] {
             let (mut stream, _) = listener.accept().await.unwrap();
             stream.read_exact(&mut [0; 64]).await.unwrap();
             let answer = format!("HTTP/1.1 {answer}\r\ncontent-length: 2\r\n\r\nno");
             stream.write_all(answer.as_bytes()).await.unwrap();
-            kept.push(stream);
+            streams.push(stream);
         }
         std::future::pending::<()>().await;
     });
@@ -101,8 +105,9 @@ async fn a_connection_that_answered_before_it_had_the_whole_request_is_not_kept(
 }
 
 #[tokio::test]
-async fn an_answer_that_nobody_read_does_not_come_back_to_the_next() {
-    let (server, client) = (Server::start().await, client());
+async fn an_unread_response_does_not_reach_the_next_request() {
+    let server = Server::start().await;
+    let client = client();
     let request = Request::get(server.url("/long/1000000")).body(Bytes::new()).unwrap();
     drop(soon(client.send(request)).await.unwrap());
     assert!(get(&client, &server.url("/next")).await.unwrap().starts_with("HTTP/1.1 GET /next"));
@@ -110,8 +115,9 @@ async fn an_answer_that_nobody_read_does_not_come_back_to_the_next() {
 }
 
 #[tokio::test]
-async fn a_content_is_read_up_to_a_limit_whether_or_not_its_length_is_announced() {
-    let (server, client) = (Server::start().await, client());
+async fn a_body_is_limited_with_and_without_an_announced_length() {
+    let server = Server::start().await;
+    let client = client();
     for (path, most, expected) in [
         ("/long/1000", 1000, Ok(1000)),
         ("/long/1001", 1000, Err(BodyError::TooLong(1000))),
@@ -127,8 +133,9 @@ async fn a_content_is_read_up_to_a_limit_whether_or_not_its_length_is_announced(
 }
 
 #[tokio::test]
-async fn a_content_that_is_cut_off_is_broken() {
-    let (server, client) = (Server::start().await, client());
+async fn a_truncated_body_is_an_error() {
+    let server = Server::start().await;
+    let client = client();
     let request = Request::get(server.url("/chunks/900000000")).body(Bytes::new()).unwrap();
     let mut body = soon(client.send(request)).await.unwrap().into_body();
     soon(body.chunk()).await.unwrap().unwrap();
@@ -140,41 +147,44 @@ async fn a_content_that_is_cut_off_is_broken() {
 
 #[tokio::test]
 async fn redirects_are_followed_within_the_origin_and_with_the_same_method() {
-    let (server, other, client) = (Server::start().await, Server::start().await, client());
+    let server = Server::start().await;
+    let other = Server::start().await;
+    let client = client();
     let host = server.address;
-    let told = async |url: String| match post(&client, &url, "four").await {
+    let outcome = async |url: String| match post(&client, &url, "four").await {
         Ok(text) => text,
         Err(error) => error.to_string(),
     };
     for status in [307, 308] {
         let arrived = format!("HTTP/1.1 POST /there at {host}: 4");
-        assert_eq!(told(server.url(&format!("/to/{status}?/there"))).await, arrived);
-        assert_eq!(told(server.url(&format!("/to/{status}?there"))).await, arrived.replace("/there", "/to/there"));
-        assert_eq!(told(server.url(&format!("/to/{status}?{}", server.url("/there")))).await, arrived);
+        assert_eq!(outcome(server.url(&format!("/to/{status}?/there"))).await, arrived);
+        assert_eq!(outcome(server.url(&format!("/to/{status}?there"))).await, arrived.replace("/there", "/to/there"));
+        assert_eq!(outcome(server.url(&format!("/to/{status}?{}", server.url("/there")))).await, arrived);
     }
     let elsewhere = [other.url("/"), format!("https://{host}/"), format!("http://localhost:{}/", host.port())];
     for target in elsewhere {
-        let refused = format!("it redirects to `{target}`, which is another origin or no address");
-        assert_eq!(told(server.url(&format!("/to/307?{target}"))).await, refused);
+        let refused = format!("it redirects to `{target}`, which is another origin or an invalid URL");
+        assert_eq!(outcome(server.url(&format!("/to/307?{target}"))).await, refused);
     }
     assert_eq!(other.accepted(), 0);
-    // These would make a GET of it, so they are the caller's to see.
+    // These would change the method to GET, so the caller gets the redirect.
     for status in [301, 302, 303] {
-        assert_eq!(told(server.url(&format!("/to/{status}?/there"))).await, format!("{status} elsewhere"));
+        assert_eq!(outcome(server.url(&format!("/to/{status}?/there"))).await, format!("{status} elsewhere"));
     }
     let followed = get(&client, &server.url("/to/302?/there")).await.unwrap();
     assert_eq!(followed, format!("HTTP/1.1 GET /there at {host}: 0"));
 }
 
 #[tokio::test]
-async fn a_redirect_in_a_circle_ends() {
-    let (server, client) = (Server::start().await, client());
+async fn a_redirect_loop_ends() {
+    let server = Server::start().await;
+    let client = client();
     let error = post(&client, &server.url("/to/307?"), "x").await.unwrap_err();
-    assert_eq!(error.to_string(), "it redirects again and again, more than 5 times");
+    assert_eq!(error.to_string(), "it redirects more than 5 times");
 }
 
 #[tokio::test]
-async fn a_socket_in_the_file_system_is_reached_whatever_the_host() {
+async fn a_unix_socket_is_used_for_every_host() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let server = Server::on_socket(&path);

@@ -1,6 +1,6 @@
-//! Children as the system sees them: real processes, real signals, `/proc` as the judge. And HTTP over real sockets.
+//! Child processes with real signals, checked through `/proc`, and HTTP over real sockets.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a failed step ends the test")]
 
 mod child;
 mod http;

@@ -1,18 +1,18 @@
-//! Local servers that are reached over the network: real processes on real ports.
+//! Managed servers: real processes on real ports.
 
 use std::net::TcpListener;
 use std::time::Duration;
 
 use wharf_io::{ChildSpec, Environment, Exit, ManageError, Managed, ManagedSpec, stop_all};
 
-/// Listens on a port once a second has begun, and says so in its log; ends politely at SIGTERM.
+/// Listens on a port from the next full second on, writes to its log, and exits cleanly on SIGTERM.
 const SERVER: &str = "import signal, socket, sys, time
 signal.signal(signal.SIGTERM, lambda *_: (print('bye', flush=True), sys.exit(5)))
 print('starting', flush=True)
 server = socket.create_server(('127.0.0.1', int(sys.argv[1])))
 time.sleep(600)";
 
-/// A port that was free a moment ago.
+/// Returns a port that was free a moment ago.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -33,7 +33,8 @@ fn python(folder: &tempfile::TempDir, name: &str, program: &str) -> ManagedSpec 
 #[tokio::test]
 async fn servers_are_waited_for_and_stopped_in_reverse_order() {
     let folder = tempfile::tempdir().unwrap();
-    let (one, two) = (python(&folder, "one", SERVER), python(&folder, "two", SERVER));
+    let one = python(&folder, "one", SERVER);
+    let two = python(&folder, "two", SERVER);
     let port = one.port;
     let servers = vec![Managed::start(one).await.unwrap(), Managed::start(two).await.unwrap()];
     assert_eq!(servers[0].url(), format!("http://127.0.0.1:{port}/mcp"));
@@ -45,17 +46,18 @@ async fn servers_are_waited_for_and_stopped_in_reverse_order() {
 }
 
 #[tokio::test]
-async fn an_early_end_tells_the_status_and_where_the_log_is() {
+async fn an_early_exit_reports_the_status_and_the_log_path() {
     let folder = tempfile::tempdir().unwrap();
     let spec = python(&folder, "short", "import sys; print('no config', file=sys.stderr); sys.exit(3)");
-    let (log, error) = (spec.log_path.clone(), Managed::start(spec).await.unwrap_err().to_string());
+    let log = spec.log_path.clone();
+    let error = Managed::start(spec).await.unwrap_err().to_string();
     assert!(error.starts_with("short: the server exited with status 3 before it listened on 127.0.0.1:"), "{error}");
     assert!(error.ends_with(log.to_str().unwrap()), "{error}");
     assert_eq!(std::fs::read_to_string(log).unwrap(), "no config\n");
 }
 
 #[tokio::test]
-async fn a_server_that_never_listens_is_killed_when_its_time_is_up() {
+async fn a_server_that_never_listens_is_killed_after_the_timeout() {
     let folder = tempfile::tempdir().unwrap();
     let spec = python(&folder, "mute", "import time; time.sleep(600)");
     let spec = ManagedSpec { startup_timeout: Duration::from_millis(300), ..spec };
@@ -63,7 +65,7 @@ async fn a_server_that_never_listens_is_killed_when_its_time_is_up() {
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_is_told_before_anything_is_started() {
+async fn a_port_in_use_is_reported_before_the_server_starts() {
     let folder = tempfile::tempdir().unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let spec = ManagedSpec { port: taken.local_addr().unwrap().port(), ..python(&folder, "late", SERVER) };

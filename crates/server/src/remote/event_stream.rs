@@ -1,4 +1,4 @@
-//! Responses that are streams of events, alike for HTTP+SSE and Streamable HTTP.
+//! Event stream responses, the same for HTTP+SSE and Streamable HTTP.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const KEEP_ALIVE: Bytes = Bytes::from_static(b": keep-alive\n\n");
 const EVENT_STREAM: &str = "text/event-stream";
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// A body of whole events, with a comment wherever it would be quiet for `keep_alive`. Ends with the events or with
+/// Returns a body of whole events, with a comment after every `keep_alive` of silence. It ends with the events or with
 /// `over`, whichever is first.
 pub(crate) fn body(
     events: impl Stream<Item = Bytes> + Send + 'static,
@@ -45,7 +45,7 @@ pub(crate) fn reply(body: Body) -> Reply {
     reply
 }
 
-/// Tells a proxy in between to pass events on as they come.
+/// Makes proxies forward each event immediately.
 pub(crate) fn forbid_buffering(headers: &mut HeaderMap) {
     headers.entry(X_ACCEL_BUFFERING).or_insert(HeaderValue::from_static("no"));
 }

@@ -1,4 +1,4 @@
-//! Which `Host` and `Origin` are let in: a web page must not reach a local server through a name of its own.
+//! Checks of `Host` and `Origin`: a web page must not reach a local server by DNS rebinding.
 
 use http::Uri;
 use http::header::{HOST, HeaderMap, HeaderValue, ORIGIN};
@@ -6,7 +6,7 @@ use http::uri::Authority;
 
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// The names a request may give.
+/// The host names that requests may use.
 pub(crate) struct Guard {
     allowed: Vec<Name>,
 }
@@ -23,18 +23,18 @@ impl Guard {
         Self { allowed: LOOPBACK.into_iter().chain(listed).filter_map(Name::parse).collect() }
     }
 
-    /// Says what is wrong with a request that may not come in.
+    /// Fails with the reason if a request is not allowed.
     pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), &'static str> {
         if !self.host_is_allowed(uri, headers) {
-            return Err("this Host is not allowed");
+            return Err("Host not allowed");
         }
         if !self.origin_is_allowed(headers) {
-            return Err("this Origin is not allowed");
+            return Err("Origin not allowed");
         }
         Ok(())
     }
 
-    /// HTTP/2 and requests in absolute form name the host in the URI. Where there are two names, both have to be good.
+    /// HTTP/2 and requests in absolute form name the host in the URI. If header and URI both name one, both are checked.
     fn host_is_allowed(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         let mut hosts = headers.get_all(HOST).iter();
         let named = match (hosts.next(), hosts.next()) {
@@ -42,8 +42,8 @@ impl Guard {
             (Some(host), None) => Some(host),
             (Some(_), Some(_)) => return false,
         };
-        let in_header = named.map(|host| text(host).and_then(Name::parse).is_some_and(|name| self.knows(&name)));
-        let in_uri = uri.authority().map(|authority| Name::of(authority).is_some_and(|name| self.knows(&name)));
+        let in_header = named.map(|host| text(host).and_then(Name::parse).is_some_and(|name| self.allows(&name)));
+        let in_uri = uri.authority().map(|authority| Name::of(authority).is_some_and(|name| self.allows(&name)));
         in_header.or(in_uri).is_some() && in_header != Some(false) && in_uri != Some(false)
     }
 
@@ -51,13 +51,13 @@ impl Guard {
         let mut origins = headers.get_all(ORIGIN).iter();
         match (origins.next(), origins.next()) {
             (None, _) => true,
-            (Some(origin), None) => text(origin).and_then(Name::of_origin).is_some_and(|name| self.knows(&name)),
+            (Some(origin), None) => text(origin).and_then(Name::of_origin).is_some_and(|name| self.allows(&name)),
             (Some(_), Some(_)) => false,
         }
     }
 
-    /// An allowed name without a port stands for all its ports.
-    fn knows(&self, name: &Name) -> bool {
+    /// An allowed name without a port matches every port.
+    fn allows(&self, name: &Name) -> bool {
         self.allowed.iter().any(|allowed| allowed.host == name.host && (allowed.port.is_none() || allowed == name))
     }
 }
@@ -68,7 +68,7 @@ impl Name {
     }
 
     fn of(authority: &Authority) -> Option<Self> {
-        // `localhost@elsewhere` is a user name and a host, which nobody who means well sends.
+        // `localhost@elsewhere` is a user name and a host, which no well-behaved client sends.
         if authority.as_str().contains('@') {
             return None;
         }
@@ -80,13 +80,13 @@ impl Name {
     }
 
     fn of_origin(origin: &str) -> Option<Self> {
-        let (usual_port, authority) = match origin.split_once("://")? {
+        let (default_port, authority) = match origin.split_once("://")? {
             ("http", authority) => (80, authority),
             ("https", authority) => (443, authority),
             _ => return None,
         };
         let name = Self::parse(authority)?;
-        Some(Self { port: name.port.or(Some(usual_port)), ..name })
+        Some(Self { port: name.port.or(Some(default_port)), ..name })
     }
 }
 

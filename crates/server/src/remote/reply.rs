@@ -1,4 +1,4 @@
-//! Short replies, and reading what a client posts.
+//! Short responses, and reading request bodies.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use hyper::body::{Body as _, Incoming};
 pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 pub(crate) type Reply = Response<Body>;
 
-/// How long a client may take to send the body of a request.
-const BODY_LIMIT: Duration = Duration::from_secs(60);
+/// Time limit for the body of a request.
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) fn plain(status: StatusCode, text: &'static str) -> Reply {
     full(status, "text/plain; charset=utf-8", Bytes::from_static(text.as_bytes()))
@@ -37,17 +37,17 @@ fn full(status: StatusCode, content_type: &'static str, body: Bytes) -> Reply {
     reply
 }
 
-/// The whole body of a request, or the reply to one that is too big, too slow or broken off.
-pub(crate) async fn read(body: Incoming, largest: usize) -> Result<Bytes, Reply> {
+/// Reads the body of a request. Fails with the response for one that is too large, too slow or incomplete.
+pub(crate) async fn read(body: Incoming, max_bytes: usize) -> Result<Bytes, Reply> {
     let too_large = || plain(StatusCode::PAYLOAD_TOO_LARGE, "Payload Too Large");
-    // A client that announces too much is told so before it has sent everything.
-    if usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX) > largest {
+    // A client that announces too much is refused before it has sent everything.
+    if usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX) > max_bytes {
         return Err(too_large());
     }
-    match tokio::time::timeout(BODY_LIMIT, Limited::new(body, largest).collect()).await {
+    match tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, max_bytes).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(plain(StatusCode::BAD_REQUEST, "the body broke off")),
+        Ok(Err(_)) => Err(plain(StatusCode::BAD_REQUEST, "the body is incomplete")),
         Err(_) => Err(plain(StatusCode::REQUEST_TIMEOUT, "the body took too long")),
     }
 }

@@ -1,4 +1,4 @@
-//! WebSocket at `/ws`: one message per text frame, both ways.
+//! WebSocket at `/ws`: one message per text frame, in both directions.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -22,32 +22,32 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message, Utf8Bytes};
 use tokio_util::sync::CancellationToken;
 
-use super::ListenOptions;
 use super::backend::{self, Pipe};
+use super::connection::Connection;
+use super::options::ListenOptions;
 use super::reply::{self, Reply};
-use super::router::Connection;
 
 const PROTOCOL: HeaderValue = HeaderValue::from_static("mcp");
 const VERSION: HeaderValue = HeaderValue::from_static("13");
 
-/// How long the connection may take to become a WebSocket.
-const UPGRADE_LIMIT: Duration = Duration::from_secs(10);
+/// Time limit for the upgrade to a WebSocket.
+const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long to wait for a client to take the close frame and hang up.
-const CLOSE_LIMIT: Duration = Duration::from_secs(1);
+/// How long to wait for a client to read the close frame and disconnect.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How many pings in a row may be unanswered.
-const LOST_PINGS: u32 = 2;
+/// How many consecutive pings may remain unanswered.
+const MAX_LOST_PINGS: u32 = 2;
 
-/// How much is read at a time.
-const READ_BUFFER: usize = 16 * 1024;
+/// Bytes per read.
+const READ_BUFFER_BYTES: usize = 16 * 1024;
 
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
-/// Turns the connection into a WebSocket with a handler of its own.
+/// Upgrades the connection to a WebSocket with a new handler.
 pub(crate) fn open(connection: &Connection, mut request: Request<Incoming>) -> Reply {
-    let agreement = match agree(request.version(), request.headers()) {
-        Ok(agreement) => agreement,
+    let handshake = match check(request.version(), request.headers()) {
+        Ok(handshake) => handshake,
         Err(refusal) => return *refusal,
     };
     let upgrade = hyper::upgrade::on(&mut request);
@@ -58,24 +58,25 @@ pub(crate) fn open(connection: &Connection, mut request: Request<Incoming>) -> R
     headers.clear();
     headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-    headers.insert(SEC_WEBSOCKET_ACCEPT, agreement.accept);
-    if agreement.subprotocol {
+    headers.insert(SEC_WEBSOCKET_ACCEPT, handshake.accept);
+    if handshake.subprotocol {
         headers.insert(SEC_WEBSOCKET_PROTOCOL, PROTOCOL);
     }
     reply
 }
 
-struct Agreement {
+/// A valid opening handshake.
+struct Handshake {
     accept: HeaderValue,
-    /// Whether the client asked for the subprotocol; one that asks for none is taken at its path.
+    /// Whether the client requested the subprotocol. Without one the path is enough.
     subprotocol: bool,
 }
 
-fn agree(version: Version, headers: &HeaderMap) -> Result<Agreement, Box<Reply>> {
+fn check(version: Version, headers: &HeaderMap) -> Result<Handshake, Box<Reply>> {
     let refuse = |status, reason| Err(Box::new(reply::plain(status, reason)));
     let upgrades = lists(headers, &CONNECTION, "upgrade") && lists(headers, &UPGRADE, "websocket");
     if version != Version::HTTP_11 || !upgrades || headers.get(SEC_WEBSOCKET_VERSION) != Some(&VERSION) {
-        let mut refusal = reply::plain(StatusCode::UPGRADE_REQUIRED, "this is a WebSocket, version 13");
+        let mut refusal = reply::plain(StatusCode::UPGRADE_REQUIRED, "WebSocket version 13 required");
         refusal.headers_mut().insert(UPGRADE, HeaderValue::from_static("websocket"));
         refusal.headers_mut().insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         refusal.headers_mut().insert(SEC_WEBSOCKET_VERSION, VERSION);
@@ -89,21 +90,21 @@ fn agree(version: Version, headers: &HeaderMap) -> Result<Agreement, Box<Reply>>
     };
     let subprotocol = lists(headers, &SEC_WEBSOCKET_PROTOCOL, "mcp");
     if headers.contains_key(SEC_WEBSOCKET_PROTOCOL) && !subprotocol {
-        return refuse(StatusCode::BAD_REQUEST, "the only subprotocol is mcp");
+        return refuse(StatusCode::BAD_REQUEST, "unsupported subprotocol: expected mcp");
     }
-    Ok(Agreement { accept, subprotocol })
+    Ok(Handshake { accept, subprotocol })
 }
 
-/// Whether a header with a comma-separated list has the token in it.
+/// Returns whether a header with a comma-separated list contains the token.
 fn lists(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|listed| listed.trim().eq_ignore_ascii_case(token))
 }
 
 async fn serve(connection: Connection, upgrade: OnUpgrade) {
-    let shared = connection.shared();
+    let shared = &connection.shared;
     let forgotten = shared.until_forgotten();
-    let upgraded = connection.over.run_until_cancelled(tokio::time::timeout(UPGRADE_LIMIT, upgrade)).await;
+    let upgraded = connection.over.run_until_cancelled(tokio::time::timeout(UPGRADE_TIMEOUT, upgrade)).await;
     let Some(Ok(Ok(upgraded))) = upgraded else { return };
     let socket =
         WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(limits(&shared.options))).await;
@@ -112,10 +113,10 @@ async fn serve(connection: Connection, upgrade: OnUpgrade) {
     let client_gone = CancellationToken::new();
     let handling = shared.backend.serve(end, client_gone.clone());
     let relaying = async {
-        let told_to_end = async {
+        let stopped = async {
             tokio::select! { () = connection.over.cancelled() => {}, () = forgotten.cancelled() => {} }
         };
-        relay(socket, pipe, shared.options.keep_alive, told_to_end).await;
+        relay(socket, pipe, shared.options.keep_alive, stopped).await;
         client_gone.cancel();
     };
     tokio::join!(handling, relaying);
@@ -123,18 +124,18 @@ async fn serve(connection: Connection, upgrade: OnUpgrade) {
 
 fn limits(options: &ListenOptions) -> WebSocketConfig {
     WebSocketConfig::default()
-        .read_buffer_size(READ_BUFFER)
-        .max_message_size(Some(options.largest_message))
-        .max_frame_size(Some(options.largest_message))
+        .read_buffer_size(READ_BUFFER_BYTES)
+        .max_message_size(Some(options.max_message_bytes))
+        .max_frame_size(Some(options.max_message_bytes))
 }
 
-/// Carries messages both ways until one side ends or is told to, and says why in the close frame.
-async fn relay(socket: Socket, pipe: Pipe, keep_alive: Duration, told_to_end: impl Future<Output = ()>) {
+/// Forwards messages in both directions until one side ends or `stopped` completes. The close frame carries the reason.
+async fn relay(socket: Socket, pipe: Pipe, keep_alive: Duration, stopped: impl Future<Output = ()>) {
     let Pipe { to_handler, mut from_handler } = pipe;
     let (mut sink, mut source) = socket.split();
     let unanswered = AtomicU32::new(0);
 
-    // Each way is a loop of its own: if one of them waits for room, the other goes on making it.
+    // Each direction has its own loop: while one waits for buffer space, the other keeps freeing it.
     let reading = read(&mut source, &to_handler, &unanswered);
     let writing = async {
         let mut pings = tokio::time::interval(keep_alive);
@@ -147,7 +148,7 @@ async fn relay(socket: Socket, pipe: Pipe, keep_alive: Duration, told_to_end: im
                     Ok(None) | Err(_) => return CloseCode::Normal,
                 },
                 _ = pings.tick() => {
-                    if unanswered.fetch_add(1, Ordering::Relaxed) >= LOST_PINGS {
+                    if unanswered.fetch_add(1, Ordering::Relaxed) >= MAX_LOST_PINGS {
                         return CloseCode::Away;
                     }
                     Message::Ping(Bytes::new())
@@ -158,17 +159,17 @@ async fn relay(socket: Socket, pipe: Pipe, keep_alive: Duration, told_to_end: im
             }
         }
     };
-    let why = tokio::select! {
-        why = reading => why,
-        why = writing => why,
-        () = told_to_end => CloseCode::Away,
+    let code = tokio::select! {
+        code = reading => code,
+        code = writing => code,
+        () = stopped => CloseCode::Away,
     };
-    if why.is_allowed() {
-        let _ = tokio::time::timeout(CLOSE_LIMIT, hang_up(sink, source, why)).await;
+    if code.is_allowed() {
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, close(sink, source, code)).await;
     }
 }
 
-/// Takes the client's messages until there is a reason to close.
+/// Reads the client's messages until the connection must close.
 async fn read(
     source: &mut SplitStream<Socket>,
     to_handler: &tokio::sync::mpsc::Sender<Bytes>,
@@ -195,12 +196,12 @@ async fn read(
     }
 }
 
-/// Sends the close frame, and reads what is still on its way: a socket closed over unread bytes is reset, and the
-/// client may never see why.
-async fn hang_up(mut sink: SplitSink<Socket, Message>, source: SplitStream<Socket>, why: CloseCode) {
-    let farewell = CloseFrame { code: why, reason: Utf8Bytes::default() };
-    // If the client was first to close, tungstenite only has its answer to flush.
-    let _ = sink.send(Message::Close(Some(farewell))).await;
+/// Sends the close frame and drains the socket: closing a socket with unread bytes resets it, and the client might never
+/// see the reason.
+async fn close(mut sink: SplitSink<Socket, Message>, source: SplitStream<Socket>, code: CloseCode) {
+    let frame = CloseFrame { code, reason: Utf8Bytes::default() };
+    // If the client closed first, tungstenite only has its reply to flush.
+    let _ = sink.send(Message::Close(Some(frame))).await;
     let _ = sink.flush().await;
     let Ok(socket) = sink.reunite(source) else { return };
     let mut stream = socket.into_inner();

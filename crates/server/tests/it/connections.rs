@@ -1,4 +1,4 @@
-//! What holds for every transport: who is let in, what is where, and how it ends.
+//! Behavior of every transport: host checks, paths and shutdown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,23 +18,23 @@ const UPGRADE: [&str; 4] = [
 ];
 
 #[tokio::test]
-async fn strange_hosts_and_origins_are_refused_everywhere() {
+async fn unknown_hosts_and_origins_are_refused_everywhere() {
     let remote = remote(ListenOptions::default()).await;
     for target in ["POST /mcp", "GET /mcp", "DELETE /mcp", "GET /sse", "POST /messages?session=x", "GET /ws"] {
-        for strange in [
+        for headers in [
             &["Host: evil.example"][..],
             &["Origin: http://evil.example"],
             &["Origin: null"],
             &["Origin: http://localhost", "Origin: http://localhost"],
         ] {
-            let head = Http::connect(&remote).await.send(target, &[strange, &UPGRADE].concat(), "").await;
-            assert_eq!(head.status, 403, "{target} {strange:?}");
+            let head = Http::connect(&remote).await.send(target, &[headers, &UPGRADE].concat(), "").await;
+            assert_eq!(head.status, 403, "{target} {headers:?}");
         }
     }
 }
 
 #[tokio::test]
-async fn hosts_that_were_allowed_are_let_in_everywhere() {
+async fn allowed_hosts_are_accepted_everywhere() {
     let allowed_hosts = Some(vec!["wharf.example".to_owned()]);
     let remote = remote(ListenOptions { allowed_hosts, ..ListenOptions::default() }).await;
     let named = ["Host: wharf.example", "Origin: https://wharf.example"];
@@ -63,7 +63,7 @@ async fn other_paths_are_not_found_and_other_methods_not_allowed() {
 }
 
 #[tokio::test]
-async fn closing_ends_open_streams_promptly() {
+async fn closing_ends_open_streams_within_its_timeout() {
     let remote = remote(ListenOptions::default()).await;
     let address = remote.address();
     let (mut calling, session) = streamable::open(&remote).await;
@@ -126,7 +126,7 @@ async fn no_handler_outlives_its_router() {
 }
 
 #[tokio::test]
-async fn a_connection_need_not_be_a_socket() {
+async fn a_connection_may_be_any_stream() {
     let router = router(ListenOptions::default());
     let (ours, theirs) = tokio::io::duplex(1024);
     let client = async move {
@@ -139,7 +139,7 @@ async fn a_connection_need_not_be_a_socket() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_does_not_read_is_cut_off_after_a_minute() {
+async fn a_client_that_does_not_read_is_disconnected_after_a_minute() {
     let router = router(ListenOptions { keep_alive: Duration::from_secs(1), ..ListenOptions::default() });
     let (ours, theirs) = tokio::io::duplex(512);
     let client = async move {
@@ -157,7 +157,7 @@ async fn a_client_that_does_not_read_is_cut_off_after_a_minute() {
 }
 
 #[tokio::test]
-async fn the_addresses_can_be_connected_to_even_if_every_interface_is_listened_on() {
+async fn urls_use_loopback_when_every_interface_is_listened_on() {
     let remote = RemoteServer::bind(([0, 0, 0, 0], 0).into(), router(ListenOptions::default())).await.unwrap();
     let port = remote.address().port();
     assert_eq!(remote.http_url(), format!("http://127.0.0.1:{port}/mcp"));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::{call, initialize, initialized, said, server_name, toolbox};
+use crate::{call, initialize, initialized, server_name, text_of, toolbox};
 use handler::Modern;
 use pipe::{KINDS, Kind, Pipe};
 
@@ -17,7 +17,7 @@ const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
-/// A request of the modern era, by a client that can be asked things and has tasks.
+/// Creates a request of the modern era, from a client that supports elicitation and tasks.
 fn modern(id: u32, method: &str, params: Value) -> Value {
     let capabilities = json!({ "elicitation": {}, "extensions": { TASKS: {} } });
     let mut params = params;
@@ -36,7 +36,7 @@ fn tool_names(answer: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_legacy_client_is_served_as_ever() {
+async fn a_legacy_client_is_served_after_its_handshake() {
     for kind in KINDS {
         let mut pipe = Pipe::open(kind, toolbox).await;
         let greeting = pipe.ask(&initialize()).await;
@@ -50,7 +50,7 @@ async fn a_legacy_client_is_served_as_ever() {
 }
 
 #[tokio::test]
-async fn a_modern_client_discovers_and_goes_on() {
+async fn a_modern_client_discovers_and_continues() {
     for kind in KINDS {
         let mut pipe = Pipe::open(kind, toolbox).await;
         let found = pipe.ask(&discover(1)).await["result"].clone();
@@ -60,7 +60,7 @@ async fn a_modern_client_discovers_and_goes_on() {
         assert_eq!(tool_names(&pipe.ask(&modern(2, "tools/list", json!({}))).await), ["say", "report", "hang"]);
         let request = modern(3, "tools/call", json!({ "name": "say", "arguments": { "text": "hello" } }));
         let answer = pipe.ask(&request).await;
-        assert_eq!((said(&answer), &answer["result"]["resultType"]), ("hello", &json!("complete")), "{kind:?}");
+        assert_eq!((text_of(&answer), &answer["result"]["resultType"]), ("hello", &json!("complete")), "{kind:?}");
     }
 }
 
@@ -77,7 +77,7 @@ async fn a_modern_client_need_not_discover() {
 }
 
 #[tokio::test]
-async fn a_client_that_probed_may_go_on_in_either_era() {
+async fn a_client_may_use_either_era_after_a_probe() {
     for kind in KINDS {
         let mut pipe = Pipe::open(kind, toolbox).await;
         pipe.ask(&discover(1)).await;
@@ -85,12 +85,12 @@ async fn a_client_that_probed_may_go_on_in_either_era() {
         let again = json!({ "jsonrpc": "2.0", "id": 2, "method": "initialize", "params": params });
         assert_eq!(server_name(&pipe.ask(&again).await), "parrot", "{kind:?}");
         pipe.send(&initialized()).await;
-        assert_eq!(said(&pipe.ask(&call(3, "say", "hello")).await), "hello", "{kind:?}");
+        assert_eq!(text_of(&pipe.ask(&call(3, "say", "hello")).await), "hello", "{kind:?}");
     }
 }
 
 #[tokio::test]
-async fn a_probe_that_is_given_up_does_not_end_the_connection() {
+async fn a_cancelled_probe_does_not_end_the_connection() {
     let cancelled = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } });
     for kind in KINDS {
         let mut pipe = Pipe::open(kind, toolbox).await;
@@ -98,7 +98,7 @@ async fn a_probe_that_is_given_up_does_not_end_the_connection() {
         pipe.send(&cancelled).await;
         assert_eq!(server_name(&pipe.ask(&initialize()).await), "parrot", "{kind:?}");
 
-        // Nor does one that was refused first, or that nobody knows of.
+        // Neither does one that was refused before, or one with an unknown id.
         let mut pipe = Pipe::open(kind, toolbox).await;
         pipe.send(&cancelled).await;
         let mut refused = modern(1, "tools/list", json!({}));
@@ -110,7 +110,7 @@ async fn a_probe_that_is_given_up_does_not_end_the_connection() {
 }
 
 #[tokio::test]
-async fn versions_that_are_unknown_are_refused_by_naming_the_known_ones() {
+async fn an_unknown_version_is_refused_with_the_supported_ones() {
     for kind in KINDS {
         let mut pipe = Pipe::open(kind, toolbox).await;
         for (id, method) in [(1, "server/discover"), (2, "tools/list")] {
@@ -120,13 +120,13 @@ async fn versions_that_are_unknown_are_refused_by_naming_the_known_ones() {
             assert_eq!((&error["code"], &error["data"]["requested"]), (&json!(-32022), &json!("2099-01-01")));
             assert!(error["data"]["supported"].as_array().unwrap().contains(&json!("2026-07-28")), "{error}");
         }
-        // Neither refusal has decided anything.
+        // Neither refusal settles the era.
         assert_eq!(server_name(&pipe.ask(&initialize()).await), "parrot", "{kind:?}");
     }
 }
 
 #[tokio::test]
-async fn a_request_without_its_metadata_is_refused_before_and_after_the_first() {
+async fn a_request_without_metadata_is_refused_before_and_after_a_valid_one() {
     for kind in KINDS {
         let mut pipe = Pipe::open(kind, toolbox).await;
         let bare = |id: u32| json!({ "jsonrpc": "2.0", "id": id, "method": "tools/list" });
@@ -140,7 +140,7 @@ async fn a_request_without_its_metadata_is_refused_before_and_after_the_first() 
 }
 
 #[tokio::test]
-async fn progress_comes_before_the_answer_of_a_modern_call() {
+async fn progress_arrives_before_the_result_of_a_modern_call() {
     for kind in KINDS {
         let mut pipe = Pipe::open(kind, toolbox).await;
         let params = json!({ "name": "report", "arguments": {}, "_meta": { "progressToken": "p" } });
@@ -151,12 +151,12 @@ async fn progress_comes_before_the_answer_of_a_modern_call() {
             (&json!("notifications/progress"), &json!("p")),
             "{kind:?}"
         );
-        assert_eq!(said(&pipe.receive().await), "done", "{kind:?}");
+        assert_eq!(text_of(&pipe.receive().await), "done", "{kind:?}");
     }
 }
 
 #[tokio::test]
-async fn a_subscription_is_acknowledged_fed_and_cancelled() {
+async fn a_subscription_is_acknowledged_notified_and_cancelled() {
     for kind in KINDS {
         let mut pipe = Pipe::open(kind, Modern::default).await;
         let filter = json!({ "notifications": { "toolsListChanged": true, "promptsListChanged": true } });
@@ -176,7 +176,7 @@ async fn a_subscription_is_acknowledged_fed_and_cancelled() {
 }
 
 #[tokio::test]
-async fn a_subscription_that_the_server_ends_is_answered() {
+async fn a_subscription_that_the_server_ends_gets_a_response() {
     for kind in KINDS {
         let mut pipe = Pipe::open(kind, Modern::default).await;
         let filter = json!({ "notifications": { "promptsListChanged": true } });
@@ -189,27 +189,31 @@ async fn a_subscription_that_the_server_ends_is_answered() {
 }
 
 #[tokio::test]
-async fn a_result_asks_for_input_and_the_retry_brings_it() {
+async fn a_result_requires_input_and_the_retry_provides_it() {
     for kind in KINDS {
         let mut pipe = Pipe::open(kind, Modern::default).await;
-        let asked = pipe.ask(&modern(1, "tools/call", json!({ "name": "ask" }))).await["result"].clone();
-        assert_eq!((&asked["resultType"], &asked["requestState"]), (&json!("input_required"), &json!("asked")));
-        assert_eq!(asked["inputRequests"]["who"]["method"], "elicitation/create");
+        let input_required = pipe.ask(&modern(1, "tools/call", json!({ "name": "ask" }))).await["result"].clone();
+        assert_eq!(
+            (&input_required["resultType"], &input_required["requestState"]),
+            (&json!("input_required"), &json!("asked"))
+        );
+        assert_eq!(input_required["inputRequests"]["who"]["method"], "elicitation/create");
         let responses = json!({ "who": { "action": "accept", "content": { "name": "Ann" } } });
-        let retry = json!({ "name": "ask", "inputResponses": responses, "requestState": asked["requestState"] });
-        assert_eq!(said(&pipe.ask(&modern(2, "tools/call", retry)).await), "Hello, Ann!", "{kind:?}");
+        let retry =
+            json!({ "name": "ask", "inputResponses": responses, "requestState": input_required["requestState"] });
+        assert_eq!(text_of(&pipe.ask(&modern(2, "tools/call", retry)).await), "Hello, Ann!", "{kind:?}");
     }
 }
 
 #[tokio::test]
-async fn a_legacy_client_is_not_asked_for_input_in_a_result() {
+async fn a_legacy_client_gets_an_error_instead_of_an_input_request() {
     let mut pipe = Pipe::open(Kind::Stream, Modern::default).await;
     pipe.ask(&initialize()).await;
     assert_eq!(pipe.ask(&call(2, "ask", "")).await["error"]["code"], -32600);
 }
 
 #[tokio::test]
-async fn a_task_is_created_asked_about_updated_and_completed() {
+async fn a_task_is_created_polled_updated_and_completed() {
     for kind in KINDS {
         let mut pipe = Pipe::open(kind, Modern::default).await;
         let created = pipe.ask(&modern(1, "tools/call", json!({ "name": "work" }))).await["result"].clone();
@@ -226,7 +230,7 @@ async fn a_task_is_created_asked_about_updated_and_completed() {
     }
 }
 
-/// Polls until the task has come so far.
+/// Polls until the task has this status.
 async fn status(pipe: &mut Pipe, task: &Value, status: &str) -> Value {
     let poll = modern(4, "tasks/get", task.clone());
     let polling = async {

@@ -8,7 +8,7 @@ use wharf_server::ListenOptions;
 use crate::{initialize, remote, soon};
 
 #[tokio::test]
-async fn http2_is_spoken_without_being_asked() {
+async fn http2_works_with_prior_knowledge() {
     let remote = remote(ListenOptions::default()).await;
     let stream = tokio::net::TcpStream::connect(remote.address()).await.unwrap();
     let (mut sender, connection) =

@@ -1,6 +1,6 @@
-//! Serving over the network, seen by clients that write their requests by hand.
+//! Servers on the network, tested with handwritten requests.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a failed step ends the test")]
 
 mod connections;
 mod eras;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use wharf_server::{ListenOptions, RemoteServer, Reply, Router, Toolbox};
 
-/// A server with a tool that says back what it is told, one that reports before it answers, and one that never answers.
+/// Creates a server with a tool that echoes, one that reports progress first, and one that never returns.
 fn toolbox() -> Toolbox {
     let schema = json!({ "type": "object", "properties": { "text": { "type": "string" } } });
     Toolbox::new("parrot", "1.0.0")
@@ -40,9 +40,9 @@ async fn remote(options: ListenOptions) -> RemoteServer {
     RemoteServer::bind(([127, 0, 0, 1], 0).into(), router(options)).await.unwrap()
 }
 
-/// Fails instead of hanging.
+/// Waits for `future`, and fails instead of hanging.
 async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(10), future).await.expect("this should have ended soon, and hangs")
+    tokio::time::timeout(Duration::from_secs(10), future).await.expect("timed out")
 }
 
 fn initialize() -> Value {
@@ -67,6 +67,6 @@ fn server_name(answer: &Value) -> &str {
     answer["result"]["serverInfo"]["name"].as_str().unwrap_or_default()
 }
 
-fn said(answer: &Value) -> &str {
+fn text_of(answer: &Value) -> &str {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_default()
 }

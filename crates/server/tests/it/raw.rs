@@ -1,4 +1,4 @@
-//! An HTTP/1.1 client that shows what goes over the wire.
+//! An HTTP/1.1 client that exposes the raw responses.
 
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
@@ -10,7 +10,7 @@ use crate::soon;
 /// One connection.
 pub(crate) struct Http<S> {
     stream: BufReader<S>,
-    /// Chunks of the body that are read but not yet looked at.
+    /// Chunks of the body that are read but not yet returned.
     read: String,
 }
 
@@ -38,19 +38,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Http<S> {
         Self { stream: BufReader::new(stream), read: String::new() }
     }
 
-    /// Sends a request to `target` (method and path); `headers` are whole lines. A `Host` is added if there is none.
+    /// Sends a request to `target` (method and path); `headers` are whole lines. Adds a `Host` if none is given.
     pub(crate) async fn send(&mut self, target: &str, headers: &[&str], body: &str) -> Head {
         let host = if headers.iter().any(|line| line.starts_with("Host:")) { "" } else { "Host: localhost\r\n" };
-        let (lines, length) = ([headers, &[""]].concat().join("\r\n"), body.len());
+        let lines = [headers, &[""]].concat().join("\r\n");
+        let length = body.len();
         let request = format!("{target} HTTP/1.1\r\n{host}{lines}Content-Length: {length}\r\n\r\n{body}");
         soon(self.stream.write_all(request.as_bytes())).await.unwrap();
         self.head().await
     }
 
-    /// Posts a message as a client of Streamable HTTP does.
+    /// Posts a message with the headers of a Streamable HTTP client.
     pub(crate) async fn post(&mut self, path: &str, headers: &[&str], message: &Value) -> Head {
-        let usual = ["Content-Type: application/json", "Accept: application/json, text/event-stream"];
-        self.send(&format!("POST {path}"), &[&usual, headers].concat(), &message.to_string()).await
+        let defaults = ["Content-Type: application/json", "Accept: application/json, text/event-stream"];
+        self.send(&format!("POST {path}"), &[&defaults, headers].concat(), &message.to_string()).await
     }
 
     async fn head(&mut self) -> Head {
@@ -65,7 +66,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Http<S> {
         Head { status: status.unwrap_or_else(|| panic!("a status line: {status_line:?}")), headers }
     }
 
-    /// The body of a response with a length.
+    /// Returns the body of a response with a length.
     pub(crate) async fn body(&mut self, head: &Head) -> String {
         let length = head.header("content-length").expect("a length").parse().unwrap();
         let mut body = vec![0; length];
@@ -73,16 +74,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Http<S> {
         String::from_utf8(body).unwrap()
     }
 
-    /// The next event of a response that is a stream, without its blank line; `None` at its end.
+    /// Returns the next event of an event stream, without its blank line; `None` at the end.
     pub(crate) async fn event(&mut self) -> Option<String> {
         loop {
             if let Some((event, rest)) = self.read.split_once("\n\n") {
-                let (event, rest) = (event.to_owned(), rest.to_owned());
+                let event = event.to_owned();
+                let rest = rest.to_owned();
                 self.read = rest;
                 return Some(event);
             }
             let size = self.line().await;
-            // A connection that is cut off ends the stream too, without the last chunk.
+            // A closed connection also ends the stream, without the last chunk.
             let size = usize::from_str_radix(&size, 16).unwrap_or(0);
             let mut chunk = vec![0; size + 2];
             soon(self.stream.read_exact(&mut chunk)).await.ok()?;
@@ -93,7 +95,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Http<S> {
         }
     }
 
-    /// The next message of a response that is a stream; events without one and comments are passed over.
+    /// Returns the next message of an event stream, skipping comments and events without one.
     pub(crate) async fn message(&mut self) -> Option<Value> {
         loop {
             let event = self.event().await?;
@@ -106,7 +108,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Http<S> {
 
     async fn line(&mut self) -> String {
         let mut line = String::new();
-        // A reset is an end as well.
+        // A reset counts as the end.
         let _ = soon(self.stream.read_line(&mut line)).await;
         line.trim_end().to_owned()
     }

@@ -1,12 +1,12 @@
-//! HTTP+SSE.
+//! Servers over HTTP+SSE.
 
 use tokio::net::TcpStream;
 use wharf_server::{ListenOptions, RemoteServer};
 
 use crate::raw::Http;
-use crate::{call, initialize, initialized, remote, said, server_name, soon};
+use crate::{call, initialize, initialized, remote, server_name, soon, text_of};
 
-/// Opens a stream and gives the path to post to.
+/// Opens a stream and returns the path to post to.
 pub(crate) async fn open(remote: &RemoteServer) -> (Http<TcpStream>, String) {
     let mut stream = Http::connect(remote).await;
     let head = stream.send("GET /sse", &["Accept: text/event-stream"], "").await;
@@ -32,12 +32,12 @@ async fn a_tool_is_called_over_http_and_sse() {
     }
     let event = stream.event().await.unwrap();
     let data = event.strip_prefix("event: message\ndata: ").expect("a message");
-    assert_eq!(said(&serde_json::from_str(data).unwrap()), "hello");
+    assert_eq!(text_of(&serde_json::from_str(data).unwrap()), "hello");
     soon(remote.close()).await;
 }
 
 #[tokio::test]
-async fn a_message_over_many_lines_is_one_message() {
+async fn a_multi_line_message_is_one_message() {
     let remote = remote(ListenOptions::default()).await;
     let (mut stream, path) = open(&remote).await;
     let message = serde_json::to_string_pretty(&initialize()).unwrap();
@@ -47,7 +47,7 @@ async fn a_message_over_many_lines_is_one_message() {
 }
 
 #[tokio::test]
-async fn a_quiet_stream_carries_comments() {
+async fn an_idle_stream_carries_keep_alive_comments() {
     let keep_alive = std::time::Duration::from_millis(20);
     let remote = remote(ListenOptions { keep_alive, ..ListenOptions::default() }).await;
     let (mut stream, _) = open(&remote).await;
@@ -57,8 +57,8 @@ async fn a_quiet_stream_carries_comments() {
 }
 
 #[tokio::test]
-async fn a_message_for_nobody_or_without_sense_is_refused() {
-    let remote = remote(ListenOptions { largest_message: 1024, ..ListenOptions::default() }).await;
+async fn an_invalid_message_or_one_without_a_session_is_refused() {
+    let remote = remote(ListenOptions { max_message_bytes: 1024, ..ListenOptions::default() }).await;
     let (_stream, path) = open(&remote).await;
     let long = format!("\"{}\"", "x".repeat(2048));
     let unknown = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}"#;

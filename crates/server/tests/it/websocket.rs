@@ -1,4 +1,4 @@
-//! WebSocket.
+//! Servers over WebSocket.
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use wharf_server::{ListenOptions, RemoteServer};
 
 use crate::raw::Http;
-use crate::{call, initialize, initialized, remote, said, server_name, soon};
+use crate::{call, initialize, initialized, remote, server_name, soon, text_of};
 
 pub(crate) type Socket = WebSocketStream<TcpStream>;
 
@@ -32,7 +32,7 @@ pub(crate) async fn send(socket: &mut Socket, message: &Value) {
     soon(socket.send(Message::text(message.to_string()))).await.unwrap();
 }
 
-/// The next message, past pings.
+/// Returns the next message, skipping pings.
 pub(crate) async fn receive(socket: &mut Socket) -> Value {
     loop {
         match soon(socket.next()).await {
@@ -43,7 +43,7 @@ pub(crate) async fn receive(socket: &mut Socket) -> Value {
     }
 }
 
-/// Why the server closes.
+/// Returns the code of the server's close frame.
 pub(crate) async fn close_code(socket: &mut Socket) -> CloseCode {
     loop {
         match soon(socket.next()).await {
@@ -62,13 +62,13 @@ async fn a_tool_is_called_over_a_websocket() {
     assert_eq!(server_name(&receive(&mut socket).await), "parrot");
     send(&mut socket, &initialized()).await;
     send(&mut socket, &call(2, "say", "hello")).await;
-    assert_eq!(said(&receive(&mut socket).await), "hello");
+    assert_eq!(text_of(&receive(&mut socket).await), "hello");
     soon(socket.close(None)).await.unwrap();
     soon(remote.close()).await;
 }
 
 #[tokio::test]
-async fn the_subprotocol_is_agreed_on() {
+async fn the_subprotocol_is_negotiated() {
     let remote = remote(ListenOptions::default()).await;
     for (offered, expected) in [(Some("mcp"), Some("mcp")), (Some("other, mcp"), Some("mcp")), (None, None)] {
         let (_, response) = connect(&remote, offered).await.unwrap();
@@ -80,15 +80,15 @@ async fn the_subprotocol_is_agreed_on() {
 }
 
 #[tokio::test]
-async fn a_plain_request_is_told_to_upgrade() {
+async fn a_plain_request_gets_426_upgrade_required() {
     let remote = remote(ListenOptions::default()).await;
     let head = Http::connect(&remote).await.send("GET /ws", &[], "").await;
     assert_eq!((head.status, head.header("upgrade")), (426, Some("websocket")));
 }
 
 #[tokio::test]
-async fn frames_that_carry_no_message_are_refused() {
-    let remote = remote(ListenOptions { largest_message: 1024, ..ListenOptions::default() }).await;
+async fn frames_without_a_valid_message_close_the_socket() {
+    let remote = remote(ListenOptions { max_message_bytes: 1024, ..ListenOptions::default() }).await;
     for (frame, expected) in [
         (Message::binary(vec![1, 2, 3]), CloseCode::Unsupported),
         (Message::text(format!("\"{}\"", "x".repeat(256 * 1024))), CloseCode::Size),
@@ -101,14 +101,14 @@ async fn frames_that_carry_no_message_are_refused() {
 }
 
 #[tokio::test]
-async fn a_client_that_answers_pings_is_kept_and_one_that_does_not_is_closed() {
+async fn a_client_that_does_not_answer_pings_is_disconnected() {
     let keep_alive = std::time::Duration::from_millis(50);
     let remote = remote(ListenOptions { keep_alive, ..ListenOptions::default() }).await;
     let mut answering = open(&remote).await;
     for _ in 0..6 {
         assert!(matches!(soon(answering.next()).await, Some(Ok(Message::Ping(_)))));
     }
-    // A client answers pings only while it reads, so one that does not look for a while has not answered.
+    // A client answers pings only while it reads, so a client that pauses has not answered.
     let mut silent = open(&remote).await;
     tokio::time::sleep(keep_alive * 8).await;
     assert_eq!(close_code(&mut silent).await, CloseCode::Away);

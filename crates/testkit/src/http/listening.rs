@@ -1,4 +1,4 @@
-//! Accepting real TCP connections, and ending them, if need be rudely.
+//! Accepts TCP connections and ends them, with a reset if the script requires it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,17 +13,17 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use super::HttpScripted;
-use super::connection;
+use super::dispatch;
 use super::response::Ending;
+use super::server::HttpScripted;
 
-/// How many clients may wait to be accepted.
+/// How many connections may wait to be accepted.
 const BACKLOG: u32 = 128;
-/// How often to try an address that its last user has not left yet, and how long to wait between.
-const TRIES: u32 = 200;
-const BETWEEN_TRIES: Duration = Duration::from_millis(10);
+/// How often to try an address that its last user has not released yet.
+const MAX_BIND_ATTEMPTS: u32 = 200;
+const BIND_RETRY_DELAY: Duration = Duration::from_millis(10);
 
-/// A server that accepts connections. Dropping it closes them all, and the port.
+/// A server that accepts connections. Dropping it closes the port and all connections.
 pub struct Listening {
     address: SocketAddr,
     stop: oneshot::Sender<()>,
@@ -40,43 +40,43 @@ impl Listening {
         Ok(Self { address, stop, accepting })
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where it speaks Streamable HTTP.
+    /// Returns the URL for Streamable HTTP.
     pub fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
     }
 
-    /// Where it speaks the old HTTP with SSE.
+    /// Returns the URL for HTTP+SSE.
     pub fn sse_url(&self) -> String {
         format!("http://{}/sse", self.address)
     }
 
-    /// Where it speaks over a WebSocket.
+    /// Returns the URL for WebSocket.
     pub fn ws_url(&self) -> String {
         format!("ws://{}/ws", self.address)
     }
 
-    /// Closes everything and waits until it is closed.
+    /// Closes the port and all connections, and waits until they are closed.
     pub async fn close(mut self) {
         let _ = self.stop.send(());
         while self.accepting.join_next().await.is_some() {}
     }
 }
 
-/// A server that has just been dropped may need a moment to leave its port.
+/// Binds with retries: a server that has just been dropped may need a moment to release its port.
 async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let mut tries = 0;
+    let mut attempts = 0;
     loop {
-        tries += 1;
+        attempts += 1;
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         socket.set_reuseaddr(true)?;
         match socket.bind(address).and_then(|()| socket.listen(BACKLOG)) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries < TRIES => {
-                tokio::time::sleep(BETWEEN_TRIES).await;
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && attempts < MAX_BIND_ATTEMPTS => {
+                tokio::time::sleep(BIND_RETRY_DELAY).await;
             }
             bound => return bound,
         }
@@ -89,11 +89,11 @@ async fn accept(server: HttpScripted, listener: TcpListener, mut stopped: onesho
         tokio::select! {
             accepted = listener.accept() => {
                 let Ok((stream, _)) = accepted else { continue };
-                // Small answers should not wait for each other.
+                // Small responses should not wait for each other.
                 let _ = stream.set_nodelay(true);
                 let ending = Arc::new(Ending::default());
                 let stream = Resettable { stream, ending: Arc::clone(&ending) };
-                connections.spawn(connection::serve(server.clone(), stream, ending));
+                connections.spawn(dispatch::serve(server.clone(), stream, ending));
             }
             Some(_) = connections.join_next() => {}
             _ = &mut stopped => break,
@@ -103,7 +103,7 @@ async fn accept(server: HttpScripted, listener: TcpListener, mut stopped: onesho
     connections.shutdown().await;
 }
 
-/// A stream that is dropped with a reset if its ending says so.
+/// A stream that resets the connection on drop if its ending requires it.
 struct Resettable {
     stream: TcpStream,
     ending: Arc<Ending>,

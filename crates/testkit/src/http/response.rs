@@ -15,22 +15,22 @@ use hyper::body::{Body, Frame};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 
-use super::play::Said;
-use super::{HttpScripted, Stale};
+use super::output::Output;
+use super::server::{HttpScripted, UnknownSession};
 
 pub(super) type Response = http::Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-/// The length a stalled response promises.
-const PROMISED: usize = 1000;
+/// The length that a stalled response announces.
+const STALLED_LENGTH: usize = 1000;
 
-/// How one connection ends, if it does not end by itself.
+/// How the script ends a connection.
 #[derive(Default)]
 pub(super) struct Ending {
-    /// Drop it now.
+    /// Drops the connection now.
     pub(super) cut: Notify,
-    /// Whether dropping it has to look like a reset.
+    /// Whether dropping it sends a reset.
     pub(super) reset: AtomicBool,
-    /// End it after the response that is on its way.
+    /// Ends the connection after the current response.
     pub(super) after_this: Notify,
 }
 
@@ -57,11 +57,11 @@ pub(super) fn whole(status: u16, headers: &[(&str, &str)], body: impl Into<Bytes
     with_body(status, headers, Full::new(body.into()))
 }
 
-/// The head of a good response, and nothing after it.
+/// Returns the head of a valid response without a body.
 pub(super) fn stalled() -> Response {
-    let length = PROMISED.to_string();
+    let length = STALLED_LENGTH.to_string();
     let headers = [(CONTENT_TYPE.as_str(), "application/json"), (CONTENT_LENGTH.as_str(), &length)];
-    with_body(200, &headers, Silence)
+    with_body(200, &headers, PendingBody)
 }
 
 pub(super) fn events(stream: EventStream) -> Response {
@@ -69,22 +69,22 @@ pub(super) fn events(stream: EventStream) -> Response {
     with_body(200, &headers, stream)
 }
 
-/// What a request of an unknown session gets.
-pub(super) fn stale(how: &Stale, id: &Value) -> Response {
+/// Returns the response to a request of an unknown session.
+pub(super) fn unknown_session(response: &UnknownSession, id: &Value) -> Response {
     let error = |code: i64, message: &str| json!({"code": code, "message": message});
-    match how {
-        Stale::NotFound => empty(404),
-        Stale::NotFoundRpc => {
+    match response {
+        UnknownSession::NotFound => empty(404),
+        UnknownSession::NotFoundRpc => {
             json(404, json!({"jsonrpc": "2.0", "id": id, "error": error(-32001, "Session not found")}).to_string())
         }
-        Stale::BadRequestNoId => {
+        UnknownSession::BadRequestNoId => {
             let error = error(-32000, "Bad Request: No valid session ID provided");
             json(400, json!({"jsonrpc": "2.0", "error": error}).to_string())
         }
-        Stale::OkRpc(code, message) => {
+        UnknownSession::OkRpc(code, message) => {
             json(200, json!({"jsonrpc": "2.0", "id": id, "error": error(*code, message)}).to_string())
         }
-        Stale::Custom(status, body) => {
+        UnknownSession::Custom(status, body) => {
             let body = body.replace("{id}", &id.to_string());
             let is_json = serde_json::from_str::<Value>(&body).is_ok();
             let kind = if is_json { "application/json" } else { "text/plain" };
@@ -100,13 +100,13 @@ fn with_body(
 ) -> Response {
     let builder = http::Response::builder().status(status);
     let builder = headers.iter().fold(builder, |builder, (name, value)| builder.header(*name, *value));
-    builder.body(body.boxed_unsync()).expect("scripts only ask for responses that can be written")
+    builder.body(body.boxed_unsync()).expect("scripts contain valid responses")
 }
 
-/// A body that never comes.
-struct Silence;
+/// A body that never arrives.
+struct PendingBody;
 
-impl Body for Silence {
+impl Body for PendingBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -115,19 +115,19 @@ impl Body for Silence {
     }
 }
 
-/// Whose stream it is.
+/// How outputs become an event stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// Of messages: lines become events, and hanging up ends the connection.
+    /// A stream of messages: lines become events, and hanging up ends the connection.
     Messages,
-    /// Of a scripted GET: lines are lines of the stream itself, and hanging up ends only the stream.
+    /// A scripted GET: lines are sent unchanged, and hanging up ends only the stream.
     Lines,
 }
 
-/// What is being said, as the body of a response.
+/// Outputs as the body of a response.
 pub(super) struct EventStream {
     server: HttpScripted,
-    said: mpsc::Receiver<Said>,
+    outputs: mpsc::Receiver<Output>,
     framing: Framing,
     ending: Arc<Ending>,
     first: Option<Bytes>,
@@ -140,12 +140,17 @@ struct Cut {
 }
 
 impl EventStream {
-    pub(super) fn new(server: HttpScripted, said: mpsc::Receiver<Said>, framing: Framing, ending: Arc<Ending>) -> Self {
-        Self { server, said, framing, ending, first: None, cutting: None }
+    pub(super) fn new(
+        server: HttpScripted,
+        outputs: mpsc::Receiver<Output>,
+        framing: Framing,
+        ending: Arc<Ending>,
+    ) -> Self {
+        Self { server, outputs, framing, ending, first: None, cutting: None }
     }
 
-    /// With this before everything that is said.
-    pub(super) fn opening_with(mut self, first: impl Into<Bytes>) -> Self {
+    /// Sends this before all outputs.
+    pub(super) fn starting_with(mut self, first: impl Into<Bytes>) -> Self {
         self.first = Some(first.into());
         self
     }
@@ -179,21 +184,21 @@ impl Body for EventStream {
             return Poll::Ready(Some(Ok(Frame::data(first))));
         }
         loop {
-            let bytes = match ready!(this.said.poll_recv(context)) {
-                None | Some(Said::End) => return Poll::Ready(None),
-                Some(Said::HangUp) if this.framing == Framing::Lines => return Poll::Ready(None),
-                Some(said @ (Said::HangUp | Said::Reset)) => {
-                    // What has been said before is flushed while this waits for its next turn.
-                    this.cutting = Some(Cut { reset: matches!(said, Said::Reset) });
+            let bytes = match ready!(this.outputs.poll_recv(context)) {
+                None | Some(Output::End) => return Poll::Ready(None),
+                Some(Output::HangUp) if this.framing == Framing::Lines => return Poll::Ready(None),
+                Some(output @ (Output::HangUp | Output::Reset)) => {
+                    // Earlier output is flushed before the next poll.
+                    this.cutting = Some(Cut { reset: matches!(output, Output::Reset) });
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                Some(Said::Message(message)) => this.event(&message.to_string()),
-                Some(Said::Line(line)) if this.framing == Framing::Lines => format!("{line}\n").into(),
-                Some(Said::Line(line)) => this.event(&line),
-                Some(Said::Raw(bytes)) => bytes,
-                // The head is out already; there is nothing left to decide about it.
-                Some(Said::Response { .. } | Said::Stall) => continue,
+                Some(Output::Message(message)) => this.event(&message.to_string()),
+                Some(Output::Line(line)) if this.framing == Framing::Lines => format!("{line}\n").into(),
+                Some(Output::Line(line)) => this.event(&line),
+                Some(Output::Raw(bytes)) => bytes,
+                // The head has already been sent.
+                Some(Output::Response { .. } | Output::Stall) => continue,
             };
             return Poll::Ready(Some(Ok(Frame::data(bytes))));
         }

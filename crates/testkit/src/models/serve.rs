@@ -1,4 +1,4 @@
-//! HTTP: which request gets what, and how an answer breaks.
+//! Serves turns over HTTP, with their faults.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,12 +21,15 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep};
 
-use super::{FakeModels, Fault, Turn, anthropic, openai};
-use crate::SeenRequest;
+use super::fake::FakeModels;
+use super::turn::{Fault, Turn};
+use super::{anthropic, openai};
+use crate::seen_request::SeenRequest;
 
-const BETWEEN_DROPS: Duration = Duration::from_secs(1);
+/// Interval of the data that [`Fault::Drip`] sends.
+const DRIP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Accepts connections for as long as it is polled.
+/// Accepts connections until it is dropped.
 pub(super) async fn accept(models: FakeModels, listener: TcpListener) {
     let mut connections = JoinSet::new();
     let mut number = 0;
@@ -48,28 +51,28 @@ pub(super) async fn connection(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     number: u64,
 ) {
-    let gone = Arc::new(AtomicBool::new(false));
-    let service = service_fn(move |request| answer(models.clone(), request, number, Arc::clone(&gone)));
+    let stale = Arc::new(AtomicBool::new(false));
+    let service = service_fn(move |request| handle(models.clone(), request, number, Arc::clone(&stale)));
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-type Response = http::Response<Pieces>;
+type Response = http::Response<ChunkedBody>;
 
-/// Which wire is spoken.
+/// The API of a request.
 #[derive(Clone, Copy)]
-enum Wire {
+enum Api {
     Anthropic,
     OpenAi,
 }
 
-async fn answer(
+async fn handle(
     models: FakeModels,
     request: Request<Incoming>,
     connection: u64,
-    gone: Arc<AtomicBool>,
+    stale: Arc<AtomicBool>,
 ) -> io::Result<Response> {
-    if gone.load(Ordering::Relaxed) {
-        return Err(io::Error::other("gone"));
+    if stale.load(Ordering::Relaxed) {
+        return Err(io::Error::other("stale connection"));
     }
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
@@ -81,23 +84,23 @@ async fn answer(
         connection,
     };
     models.state().requests.push(seen);
-    let wire = match head.uri.path() {
-        path if path.ends_with("/v1/messages") => Wire::Anthropic,
-        path if path.ends_with("/chat/completions") => Wire::OpenAi,
-        path if path.ends_with("/models") && !models.state().listed.is_null() => {
-            return Ok(whole(200, models.state().listed.to_string()));
+    let api = match head.uri.path() {
+        path if path.ends_with("/v1/messages") => Api::Anthropic,
+        path if path.ends_with("/chat/completions") => Api::OpenAi,
+        path if path.ends_with("/models") && !models.state().models.is_null() => {
+            return Ok(json_document(200, models.state().models.to_string()));
         }
-        path => return Ok(whole(404, format!("{{\"error\":{{\"message\":\"there is no {path}\"}}}}"))),
+        path => return Ok(json_document(404, format!("{{\"error\":{{\"message\":\"unknown path {path}\"}}}}"))),
     };
     let request: Value = serde_json::from_slice(&body).unwrap_or_default();
-    if let (Wire::Anthropic, Some(words)) = (&wire, super::anthropic::refusal(&request)) {
-        let error = json!({"type": "invalid_request_error", "message": words});
-        return Ok(whole(400, json!({"type": "error", "error": error}).to_string()));
+    if let (Api::Anthropic, Some(error)) = (&api, anthropic::validation_error(&request)) {
+        let error = json!({"type": "invalid_request_error", "message": error});
+        return Ok(json_document(400, json!({"type": "error", "error": error}).to_string()));
     }
     let Some(turn) = models.state().turns.pop_front() else {
-        return Ok(whole(400, "{\"error\":{\"message\":\"the script is over\"}}".to_owned()));
+        return Ok(json_document(400, "{\"error\":{\"message\":\"no turns left in the script\"}}".to_owned()));
     };
-    gone.store(turn.has(&Fault::GoneAfter), Ordering::Relaxed);
+    stale.store(turn.has(&Fault::StaleConnection), Ordering::Relaxed);
     for fault in &turn.faults {
         match fault {
             Fault::Status(status, headers, body) => {
@@ -106,7 +109,7 @@ async fn answer(
                     response = response.header("content-type", "application/json");
                 }
                 let response = headers.iter().fold(response, |response, (name, value)| response.header(name, value));
-                return response.body(Pieces::whole(body.clone().into())).map_err(io::Error::other);
+                return response.body(ChunkedBody::whole(body.clone().into())).map_err(io::Error::other);
             }
             Fault::HangBeforeHead => std::future::pending().await,
             Fault::HangUp => return Err(io::Error::other("hung up")),
@@ -115,44 +118,47 @@ async fn answer(
     }
     let model = request["model"].as_str().unwrap_or("fake").to_owned();
     let stream = request["stream"] == true && !turn.has(&Fault::NotStreamed);
-    Ok(if stream { streamed(&turn, wire, &model) } else { written(&turn, wire, &model) })
+    Ok(if stream { streamed(&turn, api, &model) } else { unstreamed(&turn, api, &model) })
 }
 
-fn whole(status: u16, body: String) -> Response {
+fn json_document(status: u16, body: String) -> Response {
     let response = http::Response::builder().status(status).header("content-type", "application/json");
-    response.body(Pieces::whole(body.into())).expect("a plain response")
+    response.body(ChunkedBody::whole(body.into())).expect("a plain response")
 }
 
-/// An answer in one piece, or the first half of it.
-fn written(turn: &Turn, wire: Wire, model: &str) -> Response {
-    let mut text = match wire {
-        Wire::Anthropic => anthropic::document(turn, model),
-        Wire::OpenAi => openai::document(turn, model),
+/// Returns the response as one document, or the first half of it.
+fn unstreamed(turn: &Turn, api: Api, model: &str) -> Response {
+    let mut text = match api {
+        Api::Anthropic => anthropic::document(turn, model),
+        Api::OpenAi => openai::document(turn, model),
     };
     if turn.has(&Fault::Garbage) {
-        "<html>this is no JSON".clone_into(&mut text);
+        "<html>not JSON".clone_into(&mut text);
     }
-    let mut response = whole(200, String::new());
-    let half = Bytes::from(text.as_bytes()[..text.len() / 2].to_vec());
-    *response.body_mut() = match () {
-        () if turn.has(&Fault::CutMidEvent) || turn.has(&Fault::EndEarly) => Pieces::of([half], Ending::Cut),
-        () if turn.has(&Fault::HangMidway) => Pieces::of([half], Ending::Hang),
-        () if turn.has(&Fault::Drip) => Pieces::of([half], Ending::Drip(" ")),
-        () => Pieces::whole(text.into()),
+    let half = || Bytes::from(text.as_bytes()[..text.len() / 2].to_vec());
+    let body = if turn.has(&Fault::CutMidEvent) || turn.has(&Fault::EndEarly) {
+        ChunkedBody::of([half()], Ending::Cut)
+    } else if turn.has(&Fault::HangMidway) {
+        ChunkedBody::of([half()], Ending::Hang)
+    } else if turn.has(&Fault::Drip) {
+        ChunkedBody::of([half()], Ending::Drip(" "))
+    } else {
+        ChunkedBody::whole(text.into())
     };
-    response
+    let response = http::Response::builder().status(200).header("content-type", "application/json");
+    response.body(body).expect("a plain response")
 }
 
-/// An answer as events, as far as it comes.
-fn streamed(turn: &Turn, wire: Wire, model: &str) -> Response {
-    let mut events = match wire {
-        Wire::Anthropic => anthropic::events(turn, model),
-        Wire::OpenAi => openai::events(turn, model),
+/// Returns the response as events, as far as its faults allow.
+fn streamed(turn: &Turn, api: Api, model: &str) -> Response {
+    let mut events = match api {
+        Api::Anthropic => anthropic::events(turn, model),
+        Api::OpenAi => openai::events(turn, model),
     };
     let half = events.len() / 2;
-    let error = match wire {
-        Wire::Anthropic => anthropic::error(turn).map(|error| format!("event: error\ndata: {error}\n\n")),
-        Wire::OpenAi => openai::error(turn).map(|error| format!("data: {error}\n\n")),
+    let error = match api {
+        Api::Anthropic => anthropic::error(turn).map(|error| format!("event: error\ndata: {error}\n\n")),
+        Api::OpenAi => openai::error(turn).map(|error| format!("data: {error}\n\n")),
     };
     let mut ending = Ending::End;
     if let Some(error) = error {
@@ -161,7 +167,7 @@ fn streamed(turn: &Turn, wire: Wire, model: &str) -> Response {
     }
     if turn.has(&Fault::Garbage) {
         events.truncate(half);
-        events.push("data: <html>this is no JSON\n\n".to_owned());
+        events.push("data: <html>not JSON\n\n".to_owned());
     }
     if turn.has(&Fault::EndEarly) {
         events.truncate(half);
@@ -172,9 +178,9 @@ fn streamed(turn: &Turn, wire: Wire, model: &str) -> Response {
     }
     if turn.has(&Fault::Drip) {
         events.truncate(half);
-        ending = Ending::Drip(match wire {
-            Wire::Anthropic => "event: ping\ndata: {\"type\":\"ping\"}\n\n",
-            Wire::OpenAi => "data: {\"choices\":[]}\n\n",
+        ending = Ending::Drip(match api {
+            Api::Anthropic => "event: ping\ndata: {\"type\":\"ping\"}\n\n",
+            Api::OpenAi => "data: {\"choices\":[]}\n\n",
         });
     }
     if turn.has(&Fault::StayOpen) {
@@ -186,13 +192,13 @@ fn streamed(turn: &Turn, wire: Wire, model: &str) -> Response {
         events.push(event[..event.len() / 2].to_owned());
         ending = Ending::Cut;
     }
-    let pieces: Vec<Bytes> = if turn.split.bytes == 0 {
+    let chunks: Vec<Bytes> = if turn.split.bytes == 0 {
         events.into_iter().map(Bytes::from).collect()
     } else {
         events.concat().as_bytes().chunks(turn.split.bytes).map(Bytes::copy_from_slice).collect()
     };
     let response = http::Response::builder().header("content-type", "text/event-stream; charset=utf-8");
-    response.body(Pieces::of(pieces, ending)).expect("a plain response")
+    response.body(ChunkedBody::of(chunks, ending)).expect("a plain response")
 }
 
 /// How a body ends.
@@ -201,36 +207,36 @@ enum Ending {
     End,
     Hang,
     Cut,
-    /// Again and again the same.
+    /// Sends the same data forever.
     Drip(&'static str),
 }
 
-/// A body in pieces.
-struct Pieces {
-    left: VecDeque<Bytes>,
+/// A body of chunks.
+struct ChunkedBody {
+    chunks: VecDeque<Bytes>,
     ending: Ending,
-    /// What has been said is flushed before it breaks.
+    /// Whether earlier chunks are flushed, which must happen before the connection breaks.
     flushed: bool,
     pause: Option<Pin<Box<Sleep>>>,
 }
 
-impl Pieces {
+impl ChunkedBody {
     fn whole(body: Bytes) -> Self {
         Self::of([body], Ending::End)
     }
 
-    fn of(pieces: impl IntoIterator<Item = Bytes>, ending: Ending) -> Self {
-        Self { left: pieces.into_iter().collect(), ending, flushed: false, pause: None }
+    fn of(chunks: impl IntoIterator<Item = Bytes>, ending: Ending) -> Self {
+        Self { chunks: chunks.into_iter().collect(), ending, flushed: false, pause: None }
     }
 }
 
-impl Body for Pieces {
+impl Body for ChunkedBody {
     type Data = Bytes;
     type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        if let Some(piece) = self.left.pop_front() {
-            return Poll::Ready(Some(Ok(Frame::data(piece))));
+        if let Some(chunk) = self.chunks.pop_front() {
+            return Poll::Ready(Some(Ok(Frame::data(chunk))));
         }
         match self.ending {
             Ending::End => Poll::Ready(None),
@@ -240,13 +246,13 @@ impl Body for Pieces {
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
-            Ending::Drip(drop) => {
-                let pause = self.pause.get_or_insert_with(|| Box::pin(sleep(BETWEEN_DROPS)));
+            Ending::Drip(data) => {
+                let pause = self.pause.get_or_insert_with(|| Box::pin(sleep(DRIP_INTERVAL)));
                 ready!(pause.as_mut().poll(cx));
                 self.pause = None;
-                Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(drop.as_bytes())))))
+                Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(data.as_bytes())))))
             }
-            Ending::Cut => Poll::Ready(Some(Err(io::Error::other("cut")))),
+            Ending::Cut => Poll::Ready(Some(Err(io::Error::other("connection cut")))),
         }
     }
 }

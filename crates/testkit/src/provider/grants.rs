@@ -1,4 +1,4 @@
-//! Clients, codes and tokens, and who may have which.
+//! Clients, authorization codes and tokens.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use super::{Manners, Registers, SCOPE};
+use super::config::{ProviderConfig, Registration, SCOPE};
 
-/// Counts secrets, so that no two are the same, not even of two providers.
-static MADE: AtomicU64 = AtomicU64::new(0);
+/// Number of the next secret, so that all secrets are unique, even those of two providers.
+static NEXT_SECRET: AtomicU64 = AtomicU64::new(0);
 
-/// Names and values of a form.
+/// The fields of a form.
 pub(super) type Form = BTreeMap<String, String>;
 
 #[derive(Default)]
@@ -22,13 +22,13 @@ pub(super) struct Grants {
     clients: HashMap<String, KnownClient>,
     codes: HashMap<String, Code>,
     access: HashMap<String, Access>,
-    refresh: HashMap<String, Refresh>,
-    /// Whether the sign-in of that number has ended.
-    ended: Vec<bool>,
-    clients_made: u64,
+    refresh_tokens: HashMap<String, Refresh>,
+    /// Whether each sign-in is revoked. A family number is an index.
+    revoked: Vec<bool>,
+    clients_registered: u64,
     pub(super) renewals: usize,
     pub(super) reuses: usize,
-    pub(super) second_uses: usize,
+    pub(super) grace_uses: usize,
     pub(super) secrets: Vec<String>,
 }
 
@@ -59,11 +59,11 @@ struct Refresh {
     used: Option<Instant>,
 }
 
-/// What is wrong with a request for tokens.
-pub(super) struct Complaint(pub(super) u16, pub(super) &'static str);
+/// The status and error of a token request.
+pub(super) struct TokenError(pub(super) u16, pub(super) &'static str);
 
 impl Grants {
-    pub(super) fn know(&mut self, id: &str, secret: Option<&str>, method: &str) {
+    pub(super) fn add_client(&mut self, id: &str, secret: Option<&str>, method: &str) {
         self.secrets.extend(secret.map(str::to_owned));
         let known = KnownClient { secret: secret.map(str::to_owned), method: method.to_owned() };
         self.clients.insert(id.to_owned(), known);
@@ -78,21 +78,21 @@ impl Grants {
     }
 
     pub(super) fn revoke_all(&mut self) {
-        self.ended.fill(true);
+        self.revoked.fill(true);
     }
 
-    /// Registers a client, or takes one that describes itself at an address.
-    pub(super) fn register(&mut self, wanted: &Value, manners: &Manners) -> Value {
-        self.clients_made += 1;
-        let id = format!("client-{:05}", self.clients_made);
-        let (secret, method) = match manners.registers {
-            Registers::Public => (None, "none"),
-            Registers::Secret(method) => (Some(self.secret("client-secret")), method),
+    /// Registers a client.
+    pub(super) fn register(&mut self, metadata: &Value, config: &ProviderConfig) -> Value {
+        self.clients_registered += 1;
+        let id = format!("client-{:05}", self.clients_registered);
+        let (secret, method) = match config.registration {
+            Registration::Public => (None, "none"),
+            Registration::Secret(method) => (Some(self.secret("client-secret")), method),
         };
-        self.know(&id, secret.as_deref(), method);
+        self.add_client(&id, secret.as_deref(), method);
         let mut registered = json!({
             "client_id": id,
-            "redirect_uris": wanted["redirect_uris"],
+            "redirect_uris": metadata["redirect_uris"],
             "token_endpoint_auth_method": method,
         });
         if let Some(secret) = secret {
@@ -102,108 +102,125 @@ impl Grants {
         registered
     }
 
-    /// A code for a person who is signed in; the reason if they have to see a page about an error instead.
-    pub(super) fn code(&mut self, asked: &Form, manners: &Manners) -> Result<String, &'static str> {
-        let get = |name: &str| asked.get(name).cloned().unwrap_or_default();
+    /// Issues an authorization code, or fails with the reason for an error page.
+    pub(super) fn code(&mut self, parameters: &Form, config: &ProviderConfig) -> Result<String, &'static str> {
+        let get = |name: &str| parameters.get(name).cloned().unwrap_or_default();
         let client = get("client_id");
         self.secrets.push(get("state"));
         if client.starts_with("https://") {
-            self.know(&client, None, "none");
+            self.add_client(&client, None, "none");
         }
         if !self.clients.contains_key(&client) {
             return Err("unknown client");
         }
         if get("code_challenge_method") != "S256" || get("code_challenge").len() != 43 {
-            return Err("no proof");
+            return Err("missing PKCE challenge");
         }
-        let scope = if manners.grants_all { get("scope") } else { SCOPE.to_owned() };
+        let scope = if config.grants_requested_scope { get("scope") } else { SCOPE.to_owned() };
         let code = self.secret("code");
-        let (redirect_uri, challenge, resource) = (get("redirect_uri"), get("code_challenge"), get("resource"));
+        let redirect_uri = get("redirect_uri");
+        let challenge = get("code_challenge");
+        let resource = get("resource");
         self.codes.insert(code.clone(), Code { client, redirect_uri, challenge, resource, scope });
         Ok(code)
     }
 
-    /// Tokens for a code or for a refresh token.
-    pub(super) fn tokens(&mut self, form: &Form, proof: Option<&str>, manners: &Manners) -> Result<Value, Complaint> {
+    /// Issues tokens for an authorization code or a refresh token.
+    pub(super) fn tokens(
+        &mut self,
+        form: &Form,
+        authorization: Option<&str>,
+        config: &ProviderConfig,
+    ) -> Result<Value, TokenError> {
         let get = |name: &str| form.get(name).cloned().unwrap_or_default();
-        let client = self.client(form, proof)?;
+        let client = self.client(form, authorization)?;
         match get("grant_type").as_str() {
             "authorization_code" => {
                 self.secrets.push(get("code_verifier"));
-                let code = self.codes.remove(&get("code")).ok_or(Complaint(400, "invalid_grant"))?;
+                let code = self.codes.remove(&get("code")).ok_or(TokenError(400, "invalid_grant"))?;
                 let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(get("code_verifier")));
-                let same = code.client == client && code.redirect_uri == get("redirect_uri");
-                if !same || code.challenge != challenge {
-                    return Err(Complaint(400, "invalid_grant"));
+                let matches = code.client == client && code.redirect_uri == get("redirect_uri");
+                if !matches || code.challenge != challenge {
+                    return Err(TokenError(400, "invalid_grant"));
                 }
                 if code.resource != get("resource") {
-                    return Err(Complaint(400, "invalid_target"));
+                    return Err(TokenError(400, "invalid_target"));
                 }
-                self.ended.push(false);
-                let family = self.ended.len() - 1;
+                self.revoked.push(false);
+                let family = self.revoked.len() - 1;
                 Ok(self
-                    .give(Refresh { family, client, scope: code.scope, resource: code.resource, used: None }, manners))
+                    .issue(Refresh { family, client, scope: code.scope, resource: code.resource, used: None }, config))
             }
-            "refresh_token" => self.renew(&get("refresh_token"), &client, &get("resource"), manners),
-            _ => Err(Complaint(400, "unsupported_grant_type")),
+            "refresh_token" => self.refresh(&get("refresh_token"), &client, &get("resource"), config),
+            _ => Err(TokenError(400, "unsupported_grant_type")),
         }
     }
 
-    fn renew(&mut self, token: &str, client: &str, resource: &str, manners: &Manners) -> Result<Value, Complaint> {
+    fn refresh(
+        &mut self,
+        token: &str,
+        client: &str,
+        resource: &str,
+        config: &ProviderConfig,
+    ) -> Result<Value, TokenError> {
         let now = Instant::now();
-        let known = self.refresh.get_mut(token).ok_or(Complaint(400, "invalid_grant"))?;
-        if known.client != client || self.ended[known.family] {
-            return Err(Complaint(400, "invalid_grant"));
+        let known = self.refresh_tokens.get_mut(token).ok_or(TokenError(400, "invalid_grant"))?;
+        if known.client != client || self.revoked[known.family] {
+            return Err(TokenError(400, "invalid_grant"));
         }
         if known.resource != resource {
-            return Err(Complaint(400, "invalid_target"));
+            return Err(TokenError(400, "invalid_target"));
         }
-        if manners.rotates && known.used.is_some_and(|used| now - used >= manners.grace) {
+        if config.rotates && known.used.is_some_and(|used| now - used >= config.grace) {
             self.reuses += 1;
-            self.ended[known.family] = true;
-            return Err(Complaint(400, "invalid_grant"));
+            self.revoked[known.family] = true;
+            return Err(TokenError(400, "invalid_grant"));
         }
-        self.second_uses += usize::from(manners.rotates && known.used.is_some());
+        self.grace_uses += usize::from(config.rotates && known.used.is_some());
         known.used = known.used.or(Some(now));
-        let (family, scope) = (known.family, known.scope.clone());
+        let family = known.family;
+        let scope = known.scope.clone();
         self.renewals += 1;
-        let (client, resource) = (client.to_owned(), resource.to_owned());
-        Ok(self.give(Refresh { family, client, scope, resource, used: None }, manners))
+        let client = client.to_owned();
+        let resource = resource.to_owned();
+        Ok(self.issue(Refresh { family, client, scope, resource, used: None }, config))
     }
 
-    fn give(&mut self, refresh: Refresh, manners: &Manners) -> Value {
-        let (token, next) = (self.secret("access"), self.secret("refresh"));
-        let (family, scope) = (refresh.family, refresh.scope.clone());
-        let access = Access { family, scope: scope.clone(), until: Instant::now() + manners.lifetime };
+    fn issue(&mut self, refresh: Refresh, config: &ProviderConfig) -> Value {
+        let token = self.secret("access");
+        let next = self.secret("refresh");
+        let family = refresh.family;
+        let scope = refresh.scope.clone();
+        let access = Access { family, scope: scope.clone(), until: Instant::now() + config.lifetime };
         self.access.insert(token.clone(), access);
-        let mut given = json!({"access_token": token, "token_type": "Bearer", "scope": scope});
-        given["refresh_token"] = next.clone().into();
-        self.refresh.insert(next, refresh);
-        if let Some(seconds) = manners.says_lifetime {
-            given["expires_in"] = seconds.into();
+        let mut tokens = json!({"access_token": token, "token_type": "Bearer", "scope": scope});
+        tokens["refresh_token"] = next.clone().into();
+        self.refresh_tokens.insert(next, refresh);
+        if let Some(seconds) = config.announced_lifetime {
+            tokens["expires_in"] = seconds.into();
         }
-        given
+        tokens
     }
 
-    /// What an access token is good for, if it is one.
+    /// Returns the scope of a valid access token.
     pub(super) fn scope(&self, token: &str) -> Option<&str> {
         let access = self.access.get(token)?;
-        (!self.ended[access.family] && Instant::now() < access.until).then_some(access.scope.as_str())
+        (!self.revoked[access.family] && Instant::now() < access.until).then_some(access.scope.as_str())
     }
 
     pub(super) fn revoke(&mut self, form: &Form) {
         let token = form.get("token").map_or("", String::as_str);
-        let family = self.refresh.get(token).map(|known| known.family);
+        let family = self.refresh_tokens.get(token).map(|known| known.family);
         if let Some(family) = family.or_else(|| self.access.get(token).map(|known| known.family)) {
-            self.ended[family] = true;
+            self.revoked[family] = true;
         }
     }
 
-    /// The client that proves who it is, in the way it was told to.
-    fn client(&self, form: &Form, proof: Option<&str>) -> Result<String, Complaint> {
-        let unknown = || Complaint(401, "invalid_client");
-        let basic = proof.and_then(|proof| {
-            let pair = String::from_utf8(STANDARD.decode(proof.strip_prefix("Basic ")?).ok()?).ok()?;
+    /// Authenticates the client with its registered method and returns its id.
+    fn client(&self, form: &Form, authorization: Option<&str>) -> Result<String, TokenError> {
+        let unknown = || TokenError(401, "invalid_client");
+        let basic = authorization.and_then(|header| {
+            let pair = String::from_utf8(STANDARD.decode(header.strip_prefix("Basic ")?).ok()?).ok()?;
             pair.split_once(':').map(|(id, secret)| (id.to_owned(), secret.to_owned()))
         });
         let (id, secret, method) = match (basic, form.get("client_id"), form.get("client_secret")) {
@@ -217,7 +234,7 @@ impl Grants {
     }
 
     fn secret(&mut self, kind: &str) -> String {
-        let secret = format!("SECRET-{kind}-{:05}", MADE.fetch_add(1, Ordering::Relaxed));
+        let secret = format!("SECRET-{kind}-{:05}", NEXT_SECRET.fetch_add(1, Ordering::Relaxed));
         self.secrets.push(secret.clone());
         secret
     }

@@ -1,25 +1,25 @@
-//! HTTP: which request means what.
+//! Dispatches HTTP requests to the endpoints.
 
 use std::sync::{Arc, PoisonError};
 
-use bytes::Bytes;
 use http::Request;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use serde_json::{Value, json as value};
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use super::grants::{Complaint, Form};
-use super::{Document, Manners, Shared, Trouble, guarded};
-use crate::SeenRequest;
+use super::config::{Document, ProviderConfig, TokenFault};
+use super::grants::{Form, TokenError};
+use super::protected;
+use super::response::{JSON, Response, json_document, with_headers};
+use super::state::Shared;
+use crate::seen_request::SeenRequest;
 
-pub(super) type Response = http::Response<Full<Bytes>>;
-
-/// The connection ends without an answer.
+/// The connection ends without a response.
 #[derive(Debug)]
 struct HungUp;
 
@@ -31,7 +31,7 @@ impl std::fmt::Display for HungUp {
 
 impl std::error::Error for HungUp {}
 
-/// Accepts connections for as long as it is polled.
+/// Accepts connections until it is dropped.
 pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
     let mut connections = JoinSet::new();
     let mut number = 0;
@@ -41,8 +41,9 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
                 let Ok((stream, _)) = accepted else { continue };
                 let _ = stream.set_nodelay(true);
                 number += 1;
-                let (shared, connection) = (Arc::clone(&shared), number);
-                let service = service_fn(move |request| answer(Arc::clone(&shared), request, connection));
+                let shared = Arc::clone(&shared);
+                let connection = number;
+                let service = service_fn(move |request| handle(Arc::clone(&shared), request, connection));
                 connections.spawn(async move {
                     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
                 });
@@ -52,7 +53,7 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
     }
 }
 
-async fn answer(shared: Arc<Shared>, request: Request<Incoming>, connection: u64) -> Result<Response, HungUp> {
+async fn handle(shared: Arc<Shared>, request: Request<Incoming>, connection: u64) -> Result<Response, HungUp> {
     let (head, body) = request.into_parts();
     let Ok(body) = body.collect().await else { return Err(HungUp) };
     let seen = SeenRequest {
@@ -63,86 +64,75 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>, connection: u64
         connection,
     };
     shared.requests.lock().unwrap_or_else(PoisonError::into_inner).push(seen.clone());
-    let manners = shared.manners();
-    if let Some(document) = manners.documents.get(head.uri.path()) {
+    let config = shared.config();
+    if let Some(document) = config.documents.get(head.uri.path()) {
         return Ok(match document {
-            Document::Json(object) => whole(200, &[JSON], shared.here(&object.to_string())),
-            Document::Redirect(status, to) => whole(*status, &[("location", &shared.here(to))], String::new()),
-            Document::Raw(status, content) => whole(*status, &[], shared.here(content)),
+            Document::Json(object) => with_headers(200, &[JSON], shared.with_origin(&object.to_string())),
+            Document::Redirect(status, to) => {
+                with_headers(*status, &[("location", &shared.with_origin(to))], String::new())
+            }
+            Document::Raw(status, content) => with_headers(*status, &[], shared.with_origin(content)),
         });
     }
     match (seen.method.as_str(), head.uri.path()) {
-        ("GET", "/authorize") => Ok(authorize(&shared, &manners, head.uri.query().unwrap_or_default())),
-        ("POST", "/token") => tokens(&shared, &manners, &seen).await,
+        ("GET", "/authorize") => Ok(authorize(&shared, &config, head.uri.query().unwrap_or_default())),
+        ("POST", "/token") => tokens(&shared, &config, &seen).await,
         ("POST", "/register") => {
-            let wanted: Value = serde_json::from_str(&seen.body).unwrap_or_default();
-            Ok(json(201, &shared.grants().register(&wanted, &manners)))
+            let metadata: Value = serde_json::from_str(&seen.body).unwrap_or_default();
+            Ok(json_document(201, &shared.grants().register(&metadata, &config)))
         }
         ("POST", "/revoke") => {
             shared.grants().revoke(&form(&seen.body));
-            Ok(whole(200, &[], String::new()))
+            Ok(with_headers(200, &[], String::new()))
         }
-        (_, path) if path.starts_with("/mcp") => Ok(guarded::serve(&shared, &manners, &seen)),
-        _ => Ok(whole(404, &[], "there is nothing here".to_owned())),
+        (_, path) if path.starts_with("/mcp") => Ok(protected::serve(&shared, &config, &seen)),
+        _ => Ok(with_headers(404, &[], "not found".to_owned())),
     }
 }
 
-/// Lets everybody in who comes, and sends them back.
-fn authorize(shared: &Shared, manners: &Manners, query: &str) -> Response {
-    let asked = form(query);
-    let Some(back) = asked.get("redirect_uri") else { return whole(400, &[], "back to where?".to_owned()) };
-    let state = manners.state.as_ref().or(asked.get("state")).cloned().unwrap_or_default();
-    let iss = manners.iss.as_ref().map(|iss| format!("&iss={}", shared.here(iss))).unwrap_or_default();
-    let outcome = match (&manners.denies, shared.grants().code(&asked, manners)) {
+/// Authorizes every user and redirects back to the client.
+fn authorize(shared: &Shared, config: &ProviderConfig, query: &str) -> Response {
+    let parameters = form(query);
+    let Some(redirect_uri) = parameters.get("redirect_uri") else {
+        return with_headers(400, &[], "missing redirect_uri".to_owned());
+    };
+    let state = config.state.as_ref().or(parameters.get("state")).cloned().unwrap_or_default();
+    let iss = config.iss.as_ref().map(|iss| format!("&iss={}", shared.with_origin(iss))).unwrap_or_default();
+    let outcome = match (&config.authorize_error, shared.grants().code(&parameters, config)) {
         (Some(error), _) => format!("error={error}"),
         (None, Ok(code)) => format!("code={code}"),
-        (None, Err(reason)) => return whole(400, &[], reason.to_owned()),
+        (None, Err(reason)) => return with_headers(400, &[], reason.to_owned()),
     };
-    let location = format!("{back}?{outcome}&state={state}{iss}");
-    whole(303, &[("location", &location)], String::new())
+    let location = format!("{redirect_uri}?{outcome}&state={state}{iss}");
+    with_headers(303, &[("location", &location)], String::new())
 }
 
-async fn tokens(shared: &Shared, manners: &Manners, seen: &SeenRequest) -> Result<Response, HungUp> {
-    match &manners.tokens {
-        Trouble::Raw(status, content) => return Ok(whole(*status, &[JSON], shared.here(content))),
-        Trouble::Hang => std::future::pending().await,
-        Trouble::None | Trouble::Slow(_) | Trouble::HangUp => {}
+async fn tokens(shared: &Shared, config: &ProviderConfig, seen: &SeenRequest) -> Result<Response, HungUp> {
+    match &config.tokens {
+        TokenFault::Raw(status, content) => return Ok(with_headers(*status, &[JSON], shared.with_origin(content))),
+        TokenFault::Hang => std::future::pending().await,
+        TokenFault::None | TokenFault::Slow(_) | TokenFault::HangUp => {}
     }
-    let proof = seen.headers.get("authorization").and_then(|value| value.to_str().ok());
-    let given = shared.grants().tokens(&form(&seen.body), proof, manners);
-    match manners.tokens {
-        Trouble::Slow(time) => tokio::time::sleep(time).await,
-        Trouble::HangUp => return Err(HungUp),
+    let authorization = seen.headers.get("authorization").and_then(|value| value.to_str().ok());
+    let issued = shared.grants().tokens(&form(&seen.body), authorization, config);
+    match config.tokens {
+        TokenFault::Slow(time) => tokio::time::sleep(time).await,
+        TokenFault::HangUp => return Err(HungUp),
         _ => {}
     }
-    Ok(match given {
-        Ok(given) => json(200, &given),
-        Err(Complaint(status, error)) => {
-            let mut complaint = value!({"error": error});
-            if manners.quotes {
-                complaint["error_description"] = format!("{} {}", seen.body, proof.unwrap_or_default()).into();
+    Ok(match issued {
+        Ok(tokens) => json_document(200, &tokens),
+        Err(TokenError(status, error)) => {
+            let mut body = json!({"error": error});
+            if config.errors_quote_request {
+                body["error_description"] = format!("{} {}", seen.body, authorization.unwrap_or_default()).into();
             }
-            json(status, &complaint)
+            json_document(status, &body)
         }
     })
 }
 
-const JSON: (&str, &str) = ("content-type", "application/json");
-
-pub(super) fn json(status: u16, object: &Value) -> Response {
-    whole(status, &[JSON], object.to_string())
-}
-
-pub(super) fn whole(status: u16, headers: &[(&str, &str)], content: String) -> Response {
-    let mut response = http::Response::builder().status(status);
-    for (name, text) in headers {
-        response = response.header(*name, *text);
-    }
-    // What cannot be sent was written into a test.
-    response.body(Full::new(content.into())).unwrap_or_default()
-}
-
-/// Names and values, as forms and queries have them.
+/// Parses a form or a query.
 fn form(text: &str) -> Form {
     let pair = |pair: &str| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -152,10 +142,11 @@ fn form(text: &str) -> Form {
 }
 
 fn decode(text: &str) -> String {
-    let (mut rest, mut decoded) = (text.as_bytes(), Vec::new());
+    let mut rest = text.as_bytes();
+    let mut decoded = Vec::new();
     while let [first, behind @ ..] = rest {
         let digit = |at: usize| behind.get(at).and_then(|digit| char::from(*digit).to_digit(16));
-        let escaped = digit(0).zip(digit(1)).filter(|_| *first == b'%');
+        let escaped = if *first == b'%' { digit(0).zip(digit(1)) } else { None };
         let (byte, left) = match escaped.and_then(|(high, low)| u8::try_from(high << 4 | low).ok()) {
             Some(byte) => (byte, &behind[2..]),
             None if *first == b'+' => (b' ', behind),

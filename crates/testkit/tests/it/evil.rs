@@ -1,4 +1,4 @@
-//! Every harm does what it says, over TCP and in memory.
+//! Every network fault, over TCP and in memory.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -8,31 +8,31 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
-use wharf_testkit::{EvilPeer, Harm, eventually, harmed, soon};
+use wharf_testkit::{EvilPeer, NetworkFault, eventually, soon, with_fault};
 
-/// What the honest peer says first. After that it says again whatever it hears.
-const HONEST: &[u8; 26] = b"abcdefghijklmnopqrstuvwxyz";
+/// What the real peer sends first. After that it echoes.
+const GREETING: &[u8; 26] = b"abcdefghijklmnopqrstuvwxyz";
 const GARBAGE: usize = 64 * 1024;
 
-async fn speak(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> Vec<u8> {
-    let mut heard = Vec::new();
-    let _ = stream.write_all(HONEST).await;
+async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> Vec<u8> {
+    let mut received = Vec::new();
+    let _ = stream.write_all(GREETING).await;
     let mut byte = [0];
     while let Ok(1..) = stream.read(&mut byte).await {
-        heard.push(byte[0]);
+        received.push(byte[0]);
         let _ = stream.write_all(&byte).await;
     }
-    heard
+    received
 }
 
-/// An honest peer on TCP that serves one connection after the other, each for itself.
-async fn honest(tasks: &mut JoinSet<()>) -> SocketAddr {
+/// Starts a real peer on TCP that serves any number of connections.
+async fn listen(tasks: &mut JoinSet<()>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tasks.spawn(async move {
-        let mut speaking = JoinSet::new();
+        let mut connections = JoinSet::new();
         while let Ok((stream, _)) = listener.accept().await {
-            speaking.spawn(speak(stream));
+            connections.spawn(serve(stream));
         }
     });
     address
@@ -41,18 +41,19 @@ async fn honest(tasks: &mut JoinSet<()>) -> SocketAddr {
 /// How reading ended.
 #[derive(Debug, PartialEq)]
 enum Ended {
-    Properly,
+    Cleanly,
     With(ErrorKind),
-    /// Not at all.
+    /// Not yet.
     Open,
 }
 
-/// Reads until the end, or until nothing has come for a while.
+/// Reads until the end, or until nothing has arrived for a while.
 async fn read(stream: &mut (impl AsyncRead + Unpin)) -> (Vec<u8>, Ended) {
-    let (mut all, mut some) = (Vec::new(), [0; 1024]);
+    let mut all = Vec::new();
+    let mut some = [0; 1024];
     loop {
         match timeout(Duration::from_millis(100), stream.read(&mut some)).await {
-            Ok(Ok(0)) => return (all, Ended::Properly),
+            Ok(Ok(0)) => return (all, Ended::Cleanly),
             Ok(Ok(length)) => all.extend(&some[..length]),
             Ok(Err(error)) => return (all, Ended::With(error.kind())),
             Err(_) => return (all, Ended::Open),
@@ -60,101 +61,107 @@ async fn read(stream: &mut (impl AsyncRead + Unpin)) -> (Vec<u8>, Ended) {
     }
 }
 
-/// Says `again` and reads; the same is expected over TCP and in memory.
-async fn check(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), harm: &Harm) {
-    let said = stream.write_all(b"again").await;
+/// Writes `again` and reads; the same is expected over TCP and in memory.
+async fn check(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), fault: &NetworkFault) {
+    let written = stream.write_all(b"again").await;
     let (bytes, ended) = read(stream).await;
-    let honest = [&HONEST[..], b"again"].concat();
-    match harm {
-        Harm::None | Harm::Slice(_) | Harm::Drip(_) => assert_eq!((bytes, ended), (honest, Ended::Open), "{harm:?}"),
-        Harm::StallAfter(n) => assert_eq!((bytes, ended), (honest[..*n].to_vec(), Ended::Open)),
-        Harm::HalfCloseAfter(n) => {
-            assert_eq!((bytes, ended), (honest[..*n].to_vec(), Ended::Properly));
-            stream.write_all(b"still heard").await.unwrap();
+    let unmodified = [&GREETING[..], b"again"].concat();
+    match fault {
+        NetworkFault::None | NetworkFault::Slice(_) | NetworkFault::Drip(_) => {
+            assert_eq!((bytes, ended), (unmodified, Ended::Open), "{fault:?}");
         }
-        Harm::ResetAfter(n) => {
-            assert_eq!((bytes, ended), (honest[..*n].to_vec(), Ended::With(ErrorKind::ConnectionReset)));
+        NetworkFault::StallAfter(n) => assert_eq!((bytes, ended), (unmodified[..*n].to_vec(), Ended::Open)),
+        NetworkFault::HalfCloseAfter(n) => {
+            assert_eq!((bytes, ended), (unmodified[..*n].to_vec(), Ended::Cleanly));
+            stream.write_all(b"still read").await.unwrap();
         }
-        Harm::GarbageAfter(n) => {
-            assert_eq!((&bytes[..*n], bytes.len(), ended), (&honest[..*n], n + GARBAGE, Ended::Properly));
+        NetworkFault::ResetAfter(n) => {
+            assert_eq!((bytes, ended), (unmodified[..*n].to_vec(), Ended::With(ErrorKind::ConnectionReset)));
         }
-        Harm::ResetAfterHearing(_) => assert_eq!(ended, Ended::With(ErrorKind::ConnectionReset)),
-        Harm::Refuse => {
-            // Whether writing or reading hears of it first is up to the system.
-            let refused = said.map_or_else(|error| Ended::With(error.kind()), |()| ended);
+        NetworkFault::GarbageAfter(n) => {
+            assert_eq!((&bytes[..*n], bytes.len(), ended), (&unmodified[..*n], n + GARBAGE, Ended::Cleanly));
+        }
+        NetworkFault::ResetAfterReceiving(_) => assert_eq!(ended, Ended::With(ErrorKind::ConnectionReset)),
+        NetworkFault::Refuse => {
+            // The system decides whether the write or the read fails first.
+            let refused = written.map_or_else(|error| Ended::With(error.kind()), |()| ended);
             assert_eq!((bytes, refused), (Vec::new(), Ended::With(ErrorKind::ConnectionReset)));
         }
     }
 }
 
-fn every_harm() -> [Harm; 9] {
+fn every_fault() -> [NetworkFault; 9] {
     let pause = Duration::from_millis(1);
     [
-        Harm::None,
-        Harm::Slice(3),
-        Harm::Drip(pause),
-        Harm::StallAfter(7),
-        Harm::HalfCloseAfter(7),
-        Harm::ResetAfter(7),
-        Harm::ResetAfterHearing(5),
-        Harm::GarbageAfter(7),
-        Harm::Refuse,
+        NetworkFault::None,
+        NetworkFault::Slice(3),
+        NetworkFault::Drip(pause),
+        NetworkFault::StallAfter(7),
+        NetworkFault::HalfCloseAfter(7),
+        NetworkFault::ResetAfter(7),
+        NetworkFault::ResetAfterReceiving(5),
+        NetworkFault::GarbageAfter(7),
+        NetworkFault::Refuse,
     ]
 }
 
 #[tokio::test]
-async fn every_harm_does_over_tcp_what_it_says() {
+async fn every_fault_works_over_tcp() {
     let mut tasks = JoinSet::new();
-    let evil = EvilPeer::before(honest(&mut tasks).await).await;
-    for harm in every_harm() {
-        evil.harm(0, harm.clone());
+    let evil = EvilPeer::before(listen(&mut tasks).await).await;
+    for fault in every_fault() {
+        evil.set_fault(0, fault.clone());
         let mut stream = TcpStream::connect(evil.address()).await.unwrap();
-        soon(check(&mut stream, &harm)).await;
-        if let Harm::StallAfter(n) | Harm::ResetAfter(n) | Harm::GarbageAfter(n) = harm {
-            assert_eq!(evil.told(), n);
+        soon(check(&mut stream, &fault)).await;
+        if let NetworkFault::StallAfter(n) | NetworkFault::ResetAfter(n) | NetworkFault::GarbageAfter(n) = fault {
+            assert_eq!(evil.bytes_to_client(), n);
         }
     }
     assert_eq!(evil.connections(), 9);
 }
 
 #[tokio::test]
-async fn harm_is_done_to_the_connection_it_names_even_while_it_is_open() {
+async fn a_fault_applies_to_its_connection_even_while_it_is_open() {
     let mut tasks = JoinSet::new();
-    let evil = EvilPeer::before(honest(&mut tasks).await).await;
+    let evil = EvilPeer::before(listen(&mut tasks).await).await;
     let mut streams = Vec::new();
     for _ in 0..2 {
         let mut stream = TcpStream::connect(evil.address()).await.unwrap();
-        let mut first = [0; HONEST.len()];
+        let mut first = [0; GREETING.len()];
         soon(stream.read_exact(&mut first)).await.unwrap();
         streams.push(stream);
     }
-    assert_eq!(evil.told(), HONEST.len());
-    evil.harm(2, Harm::HalfCloseAfter(HONEST.len() + 2));
+    assert_eq!(evil.bytes_to_client(), GREETING.len());
+    evil.set_fault(2, NetworkFault::HalfCloseAfter(GREETING.len() + 2));
     for stream in &mut streams {
         stream.write_all(b"again").await.unwrap();
     }
-    assert_eq!(soon(read(&mut streams[1])).await, (b"ag".to_vec(), Ended::Properly));
+    assert_eq!(soon(read(&mut streams[1])).await, (b"ag".to_vec(), Ended::Cleanly));
     assert_eq!(soon(read(&mut streams[0])).await, (b"again".to_vec(), Ended::Open));
-    evil.harm_all(Harm::Refuse);
+    evil.set_fault_for_all(NetworkFault::Refuse);
     assert_eq!(soon(read(&mut streams[0])).await, (Vec::new(), Ended::With(ErrorKind::ConnectionReset)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_harm_does_in_memory_what_it_says() {
+async fn every_fault_works_in_memory() {
     let mut tasks = JoinSet::new();
-    for harm in every_harm() {
+    for fault in every_fault() {
         let (ours, theirs) = tokio::io::duplex(1024);
-        tasks.spawn(speak(theirs));
-        eventually(check(&mut harmed(ours, harm.clone()), &harm)).await;
+        tasks.spawn(serve(theirs));
+        eventually(check(&mut with_fault(ours, fault.clone()), &fault)).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_memory_pieces_are_as_small_and_as_late_as_they_should_be() {
-    for (harm, length, took) in [(Harm::Slice(3), 3, 0), (Harm::Drip(Duration::from_secs(100)), 1, 100)] {
+async fn chunks_in_memory_have_the_size_and_delay_of_the_fault() {
+    for (fault, length, took) in
+        [(NetworkFault::Slice(3), 3, 0), (NetworkFault::Drip(Duration::from_secs(100)), 1, 100)]
+    {
         let (ours, mut theirs) = tokio::io::duplex(1024);
-        theirs.write_all(HONEST).await.unwrap();
-        let (mut stream, mut buffer, start) = (harmed(ours, harm), [0; 1024], Instant::now());
+        theirs.write_all(GREETING).await.unwrap();
+        let mut stream = with_fault(ours, fault);
+        let mut buffer = [0; 1024];
+        let start = Instant::now();
         assert_eq!(eventually(stream.read(&mut buffer)).await.unwrap(), length);
         assert_eq!(start.elapsed().as_secs(), took);
     }

@@ -1,6 +1,6 @@
-//! The scripted server itself: it has to do what its script says, or every other test means nothing.
+//! The fakes themselves: if they do not follow their scripts, every other test is meaningless.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a failed step ends the test")]
 
 mod eras;
 mod evil;
@@ -16,10 +16,11 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use wharf_testkit::{Script, Step, WireLog, scripted_server};
 
-/// Runs a script as a child process, sends it lines and collects what it answers until it ends.
-fn answers(script: &Script, lines: &[&str]) -> (Vec<Value>, Option<i32>, WireLog) {
+/// Runs a script as a child process, sends it lines and collects its responses until it exits.
+fn responses(script: &Script, lines: &[&str]) -> (Vec<Value>, Option<i32>, WireLog) {
     let folder = tempfile::tempdir().unwrap();
-    let (path, log) = (folder.path().join("script"), folder.path().join("log"));
+    let path = folder.path().join("script");
+    let log = folder.path().join("log");
     std::fs::write(&path, serde_json::to_string(script).unwrap()).unwrap();
     let mut command = Command::new(scripted_server());
     let mut child = command.args([&path, &log]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -35,7 +36,7 @@ fn answers(script: &Script, lines: &[&str]) -> (Vec<Value>, Option<i32>, WireLog
             answers.push(serde_json::from_str(&answer).unwrap());
         }
     }
-    // A server whose script ends it does so by itself; the others end with their input.
+    // A server exits when its script says so, else with its input.
     let stdin = ends_itself.then_some(stdin);
     let code = child.wait().unwrap().code();
     drop(stdin);
@@ -43,9 +44,9 @@ fn answers(script: &Script, lines: &[&str]) -> (Vec<Value>, Option<i32>, WireLog
 }
 
 #[test]
-fn a_good_server_answers_lists_in_pages_and_ends_with_its_input() {
+fn a_correct_server_pages_its_lists_and_ends_with_its_input() {
     let script = Script { page_size: Some(1), ..Script::good() };
-    let (answers, code, log) = answers(
+    let (answers, code, log) = responses(
         &script,
         &[
             r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#,
@@ -69,16 +70,16 @@ fn a_good_server_answers_lists_in_pages_and_ends_with_its_input() {
 }
 
 #[test]
-fn rules_come_before_good_manners_and_may_be_used_up() {
+fn rules_override_correct_responses_and_may_be_used_up() {
     let ping = r#"{"jsonrpc":"2.0","id":5,"method":"ping"}"#;
     let script = Script::good().once("ping", [Step::Error(-1, "no".into())]);
-    let (answers, _, _) = answers(&script, &[ping, ping]);
+    let (answers, _, _) = responses(&script, &[ping, ping]);
     assert_eq!((&answers[0]["error"]["message"], &answers[1]["result"]), (&json!("no"), &json!({})));
 }
 
 #[test]
 fn a_script_can_end_its_process() {
     let script = Script::good().on("ping", [Step::Line(r#"{"id":{id},"result":"last"}"#.into()), Step::Exit(9)]);
-    let (answers, code, _) = answers(&script, &[r#"{"jsonrpc":"2.0","id":6,"method":"ping"}"#]);
+    let (answers, code, _) = responses(&script, &[r#"{"jsonrpc":"2.0","id":6,"method":"ping"}"#]);
     assert_eq!((answers[0].clone(), code), (json!({"id": 6, "result": "last"}), Some(9)));
 }

@@ -1,4 +1,5 @@
-//! The two peers of the 2026-07-28 revision: each answers, and they offer the same, so that a test can run against both.
+//! The two third-party servers of the 2026-07-28 revision: both respond and offer the same, so that a test can run against
+//! both.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
@@ -13,8 +14,8 @@ fn python() -> Command {
     python
 }
 
-/// Asks a server one thing after another over stdio and tells its results. It has to end with its input.
-fn results(mut server: Command, questions: &[(&str, Value)]) -> Vec<Value> {
+/// Sends requests to a stdio server in order and returns the results. The server must end with its input.
+fn results(mut server: Command, requests: &[(&str, Value)]) -> Vec<Value> {
     let mut child = server.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -28,7 +29,7 @@ fn results(mut server: Command, questions: &[(&str, Value)]) -> Vec<Value> {
         let answer: Value = serde_json::from_str(&stdout.next().unwrap().unwrap()).unwrap();
         answer["result"].clone()
     };
-    let results = questions.iter().map(ask).collect();
+    let results = requests.iter().map(ask).collect();
     drop(stdin);
     assert_eq!(child.wait().unwrap().code(), Some(0));
     results
@@ -48,11 +49,11 @@ fn both_peers_are_discovered_without_a_handshake() {
 #[test]
 fn both_peers_offer_the_same() {
     let lists = ["tools/list", "prompts/list", "resources/list", "resources/templates/list"];
-    let questions = lists.map(|list| (list, json!({})));
+    let requests = lists.map(|list| (list, json!({})));
     let [python, rmcp] = [python(), Command::new(rmcp_server())].map(|server| {
-        let offers = results(server, &questions).into_iter();
+        let offers = results(server, &requests).into_iter();
         offers.map(|mut list| {
-            // Who answers is all that may differ.
+            // Only the name of the server may differ.
             list.as_object_mut().unwrap().remove("_meta");
             list
         })

@@ -1,14 +1,14 @@
-//! Streamable HTTP, good and spoiled.
+//! Scripted servers over Streamable HTTP, correct and faulty.
 
 use std::io::ErrorKind;
 
 use serde_json::{Value, json};
-use wharf_testkit::{Answers, HttpScripted, Push, Script, Stale, Step, eventually, soon, until};
+use wharf_testkit::{GetBehavior, HttpScripted, ResponseFormat, Script, Step, UnknownSession, eventually, soon, until};
 
 use crate::wire::{Wire, echo, echoed, event};
 
 #[tokio::test]
-async fn a_request_is_answered_with_json_in_the_session_that_initialize_opened() {
+async fn initialize_opens_a_session_with_json_responses() {
     let server = HttpScripted::new(Script::good());
     let listening = server.listen().await;
     let mut wire = Wire::to(listening.address()).await;
@@ -28,16 +28,16 @@ async fn a_request_is_answered_with_json_in_the_session_that_initialize_opened()
     assert_eq!((seen.method.as_str(), seen.path.as_str(), seen.connection), ("POST", "/mcp", 1));
     assert_eq!(seen.headers["mcp-session-id"], "session-1");
 
-    let (head, _) = soon(wire.ask("DELETE /mcp", "")).await;
+    let (head, _) = soon(wire.request("DELETE /mcp", "")).await;
     assert_eq!(head.status, 200);
     let (head, _) = soon(wire.post(&echo(3, "again"))).await;
     assert_eq!((head.status, server.connections()), (404, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_is_answered_with_events_if_the_server_is_of_that_kind() {
+async fn a_server_can_respond_with_events() {
     let script = Script::good().on_call("echo", [Step::Wait(60_000), Step::Normally]);
-    let server = HttpScripted::new(script).answering(Answers::Sse).with_event_ids();
+    let server = HttpScripted::new(script).with_response_format(ResponseFormat::Sse).with_event_ids();
     let (ours, theirs) = tokio::io::duplex(1024);
     let mut wire = Wire::over(ours);
     let talk = async {
@@ -52,11 +52,12 @@ async fn a_request_is_answered_with_events_if_the_server_is_of_that_kind() {
 }
 
 #[tokio::test]
-async fn progress_and_questions_travel_in_the_stream_of_the_request_they_belong_to() {
-    let steps = [Step::Progress(1.0, 2.0, "half".into()), Step::Ask("roots/list".into(), json!({})), Step::TellAnswer];
+async fn progress_and_requests_are_sent_on_the_stream_of_their_call() {
+    let steps = [Step::Progress(1.0, 2.0, "half".into()), Step::Ask("roots/list".into(), json!({})), Step::EchoAnswer];
     let server = HttpScripted::new(Script::good().on_call("echo", steps)).without_sessions();
     let listening = server.listen().await;
-    let (mut wire, mut other) = (Wire::to(listening.address()).await, Wire::to(listening.address()).await);
+    let mut wire = Wire::to(listening.address()).await;
+    let mut other = Wire::to(listening.address()).await;
     let talk = async {
         let (head, _) = wire.initialize().await;
         assert_eq!(head.get("mcp-session-id"), None);
@@ -73,29 +74,29 @@ async fn progress_and_questions_travel_in_the_stream_of_the_request_they_belong_
 }
 
 #[tokio::test]
-async fn a_wiped_server_gives_every_kind_of_stale_answer() {
+async fn a_wiped_server_sends_every_kind_of_unknown_session_response() {
     let rpc = |code: i64, message: &str| json!({"code": code, "message": message});
     let kinds = [
-        (Stale::NotFound, 404, String::new()),
+        (UnknownSession::NotFound, 404, String::new()),
         (
-            Stale::NotFoundRpc,
+            UnknownSession::NotFoundRpc,
             404,
             json!({"jsonrpc": "2.0", "id": 2, "error": rpc(-32001, "Session not found")}).to_string(),
         ),
         (
-            Stale::BadRequestNoId,
+            UnknownSession::BadRequestNoId,
             400,
             json!({"jsonrpc": "2.0", "error": rpc(-32000, "Bad Request: No valid session ID provided")}).to_string(),
         ),
         (
-            Stale::OkRpc(-1, "who?".into()),
+            UnknownSession::OkRpc(-1, "who?".into()),
             200,
             json!({"jsonrpc": "2.0", "id": 2, "error": rpc(-1, "who?")}).to_string(),
         ),
-        (Stale::Custom(418, "no {id}".into()), 418, "no 2".into()),
+        (UnknownSession::Custom(418, "no {id}".into()), 418, "no 2".into()),
     ];
-    for (how, status, body) in kinds {
-        let server = HttpScripted::new(Script::good()).stale(how);
+    for (response, status, body) in kinds {
+        let server = HttpScripted::new(Script::good()).on_unknown_session(response);
         let listening = server.listen().await;
         let mut wire = Wire::to(listening.address()).await;
         soon(wire.initialize()).await;
@@ -108,7 +109,7 @@ async fn a_wiped_server_gives_every_kind_of_stale_answer() {
 
 #[tokio::test]
 async fn pushed_messages_arrive_on_the_open_stream_until_the_server_is_wiped() {
-    let server = HttpScripted::new(Script::good()).with_get(Push::Stream);
+    let server = HttpScripted::new(Script::good()).with_get(GetBehavior::Stream);
     let listening = server.listen().await;
     let mut wire = Wire::to(listening.address()).await;
     soon(wire.initialize()).await;
@@ -120,7 +121,7 @@ async fn pushed_messages_arrive_on_the_open_stream_until_the_server_is_wiped() {
     assert_eq!(soon(wire.chunk()).await.unwrap(), Some(event(&message)));
     server.wipe();
     assert_eq!(soon(wire.chunk()).await.unwrap(), None);
-    assert_eq!(soon(wire.ask("GET /mcp", "")).await.0.status, 404);
+    assert_eq!(soon(wire.request("GET /mcp", "")).await.0.status, 404);
 }
 
 #[tokio::test]
@@ -129,13 +130,13 @@ async fn a_get_can_be_refused_or_scripted_line_by_line() {
     let server = HttpScripted::new(Script::good().once("GET", lines));
     let listening = server.listen().await;
     let mut wire = Wire::to(listening.address()).await;
-    let (head, body) = soon(wire.ask("GET /mcp", "")).await;
+    let (head, body) = soon(wire.request("GET /mcp", "")).await;
     assert_eq!((head.status, body.as_str()), (200, "id: 9\ndata: x\n\n"));
-    assert_eq!(soon(wire.ask("GET /mcp", "")).await.0.status, 405);
+    assert_eq!(soon(wire.request("GET /mcp", "")).await.0.status, 405);
 }
 
 #[tokio::test]
-async fn a_response_can_be_dictated_to_the_letter() {
+async fn a_response_can_be_scripted_exactly() {
     let headers = vec![("www-authenticate".to_owned(), "Bearer".to_owned())];
     let step = Step::Http { status: 401, headers, body: "no {id}".into() };
     let listening = HttpScripted::new(Script::good().once("initialize", [step])).listen().await;
@@ -147,7 +148,7 @@ async fn a_response_can_be_dictated_to_the_letter() {
 }
 
 #[tokio::test]
-async fn responses_can_be_cut_off_in_every_way() {
+async fn responses_can_be_interrupted_in_every_way() {
     let half = || Step::RawEvent("data: {id}".into());
     let script = Script::good()
         .on_call("reset", [Step::Reset])
@@ -189,17 +190,19 @@ async fn responses_can_be_cut_off_in_every_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_ends_when_its_client_leaves_whatever_is_being_played() {
-    for (request, answers) in [
-        ("POST /mcp", Answers::Json),
-        ("POST /mcp", Answers::Sse),
-        ("GET /mcp", Answers::Sse),
-        ("GET /sse", Answers::Sse),
+async fn a_connection_ends_when_its_client_disconnects_during_any_step() {
+    for (request, format) in [
+        ("POST /mcp", ResponseFormat::Json),
+        ("POST /mcp", ResponseFormat::Sse),
+        ("GET /mcp", ResponseFormat::Sse),
+        ("GET /sse", ResponseFormat::Sse),
     ] {
         let script = Script::good().on_call("echo", [Step::Hang]);
-        let server = HttpScripted::new(script).without_sessions().answering(answers).with_get(Push::Stream);
+        let server =
+            HttpScripted::new(script).without_sessions().with_response_format(format).with_get(GetBehavior::Stream);
         let (ours, theirs) = tokio::io::duplex(1024);
-        let (mut wire, seen) = (Wire::over(ours), server.clone());
+        let mut wire = Wire::over(ours);
+        let seen = server.clone();
         let leave = async {
             wire.send(request, &echo(1, "").to_string()).await;
             until(async || !seen.requests().is_empty()).await;
@@ -211,7 +214,7 @@ async fn a_connection_ends_when_its_client_leaves_whatever_is_being_played() {
 }
 
 #[tokio::test]
-async fn a_server_can_come_back_on_its_old_port() {
+async fn a_server_can_restart_on_its_port() {
     let server = HttpScripted::new(Script::good());
     let listening = server.listen().await;
     let address = listening.address();

@@ -1,4 +1,4 @@
-//! The scripted server behind a WebSocket, talked to by somebody else's client.
+//! Scripted servers over WebSocket, tested with a third-party client.
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ async fn connect(listening: &Listening) -> Result<WebSocketStream<TcpStream>, Er
     Ok(socket)
 }
 
-async fn ask(socket: &mut WebSocketStream<TcpStream>, message: &Value) -> Value {
+async fn request(socket: &mut WebSocketStream<TcpStream>, message: &Value) -> Value {
     socket.send(Message::text(message.to_string())).await.unwrap();
     let answer = socket.next().await.unwrap().unwrap();
     serde_json::from_str(answer.to_text().unwrap()).unwrap()
@@ -30,8 +30,8 @@ async fn a_frame_is_a_message_until_the_server_hangs_up() {
     let server = HttpScripted::new(Script::good().on("ping", [Step::HangUp]));
     let listening = server.listen().await;
     let mut socket = soon(connect(&listening)).await.unwrap();
-    assert_eq!(soon(ask(&mut socket, &initialize())).await["result"]["protocolVersion"], "2025-06-18");
-    assert_eq!(soon(ask(&mut socket, &echo(2, "hi"))).await, echoed(2, "hi"));
+    assert_eq!(soon(request(&mut socket, &initialize())).await["result"]["protocolVersion"], "2025-06-18");
+    assert_eq!(soon(request(&mut socket, &echo(2, "hi"))).await, echoed(2, "hi"));
     let pushed = json!({"jsonrpc": "2.0", "method": "pushed"});
     server.push(pushed.clone()).await;
     assert_eq!(soon(socket.next()).await.unwrap().unwrap(), Message::text(pushed.to_string()));

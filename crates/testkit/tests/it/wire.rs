@@ -1,4 +1,4 @@
-//! HTTP written by hand, so that nothing but the server itself is under test.
+//! Handwritten HTTP, so that only the server is under test.
 
 use std::fmt::Write as _;
 use std::io;
@@ -11,13 +11,13 @@ use tokio::net::TcpStream;
 /// One connection to a server.
 pub(crate) struct Wire<S> {
     stream: BufReader<S>,
-    /// Goes with every request from now on.
+    /// The session id to send with every request.
     pub(crate) session: Option<String>,
-    /// Further headers, the same.
+    /// Further headers to send with every request.
     pub(crate) headers: Vec<(&'static str, String)>,
 }
 
-/// The start of a response.
+/// The head of a response.
 #[derive(Debug)]
 pub(crate) struct Head {
     pub(crate) status: u16,
@@ -64,7 +64,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// The next piece of a stream; nothing at its proper end.
+    /// Returns the next chunk of a stream; `None` at its clean end.
     pub(crate) async fn chunk(&mut self) -> io::Result<Option<String>> {
         let length = usize::from_str_radix(&self.line().await?, 16).unwrap();
         let chunk = self.exactly(length).await?;
@@ -85,16 +85,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Ok((head, body))
     }
 
-    pub(crate) async fn ask(&mut self, request: &str, body: &str) -> (Head, String) {
-        self.send(request, body).await;
+    pub(crate) async fn request(&mut self, target: &str, body: &str) -> (Head, String) {
+        self.send(target, body).await;
         self.response().await.unwrap()
     }
 
     pub(crate) async fn post(&mut self, message: &Value) -> (Head, String) {
-        self.ask("POST /mcp", &message.to_string()).await
+        self.request("POST /mcp", &message.to_string()).await
     }
 
-    /// Opens a session and keeps to it.
+    /// Opens a session and uses it from now on.
     pub(crate) async fn initialize(&mut self) -> (Head, String) {
         let (head, body) = self.post(&initialize()).await;
         self.session = head.get("mcp-session-id").map(str::to_owned);
@@ -133,7 +133,7 @@ pub(crate) fn echoed(id: u32, text: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": text}]}})
 }
 
-/// An event with this message in it.
+/// Returns an event with this message.
 pub(crate) fn event(message: &Value) -> String {
     format!("event: message\ndata: {message}\n\n")
 }

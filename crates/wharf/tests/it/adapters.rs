@@ -1,6 +1,6 @@
-//! Servers that other people wrote as the tools of every model: one conversation, the same trace whoever is asked.
+//! The tools of third-party servers with every model adapter: one conversation, the same trace.
 //!
-//! The servers are processes, started once and shared; the models speak their true wire formats on a real port.
+//! The servers are processes, started once and shared. The models use their real wire formats on a real port.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use wharf::{Environment, HttpClient, HttpSettings, Message, Role, Tools};
 use wharf_testkit::models::{FakeModels, ListeningModels, Turn};
 use wharf_testkit::{children_of, peers, soon};
 
-/// Who is asked.
+/// The model adapter under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Adapter {
     Anthropic,
@@ -53,7 +53,7 @@ const CALLS: [&[(&str, &str, &str)]; 4] = [
     )],
 ];
 const FIRST_WORDS: &str = "Both at once.";
-const LAST_WORDS: &str = "It is 09:00 in Kolkata.";
+const FINAL_RESPONSE: &str = "It is 09:00 in Kolkata.";
 
 fn native() -> Vec<Turn> {
     let mut turns: Vec<Turn> = CALLS
@@ -64,21 +64,21 @@ fn native() -> Vec<Turn> {
         .collect();
     turns[0] =
         CALLS[0].iter().fold(Turn::text(FIRST_WORDS), |turn, (id, name, arguments)| turn.calling(id, name, arguments));
-    turns.push(Turn::text(LAST_WORDS));
+    turns.push(Turn::text(FINAL_RESPONSE));
     turns
 }
 
-/// The same in the form that models without tools are asked to keep to: one call a turn.
+/// Returns the same turns in the format of emulated tools: one call per turn.
 fn emulated() -> Vec<Turn> {
     let calls = CALLS.iter().copied().flatten();
     let mut turns: Vec<Turn> = calls
         .map(|(_, name, arguments)| Turn::text(format!(r#"{{"tool": "{name}", "arguments": {arguments}}}"#)))
         .collect();
-    turns.push(Turn::text(json!({ "answer": LAST_WORDS }).to_string()));
+    turns.push(Turn::text(json!({ "answer": FINAL_RESPONSE }).to_string()));
     turns
 }
 
-/// The same as a file; JSON is YAML too.
+/// Returns the same turns as a script file; JSON is also YAML.
 fn scripted() -> Scripted {
     let usage = json!({"input_tokens": 10, "output_tokens": 5});
     let mut turns: Vec<Value> = CALLS
@@ -91,7 +91,7 @@ fn scripted() -> Scripted {
         })
         .collect();
     turns[0]["text"] = json!(FIRST_WORDS);
-    turns.push(json!({"text": LAST_WORDS, "usage": usage}));
+    turns.push(json!({"text": FINAL_RESPONSE, "usage": usage}));
     Scripted::parse("fake-1", &json!(turns).to_string()).unwrap()
 }
 
@@ -113,7 +113,7 @@ impl Adapter {
     }
 }
 
-/// The two servers.
+/// Opens a fleet with the two servers.
 fn open() -> Fleet {
     let root = peers();
     let at = |path: &str| root.join(".peers").join(path).to_str().unwrap().to_owned();
@@ -131,7 +131,7 @@ fn open() -> Fleet {
     Fleet::open(servers, FleetOptions { outfit, ..FleetOptions::default() })
 }
 
-/// The whole conversation with a model, and what its provider was sent.
+/// Runs the whole conversation with a model, and returns the result and the requests to the provider.
 async fn converse(adapter: Adapter, stream: bool, fleet: &Fleet) -> (AgentResult, Vec<Value>) {
     let fake = FakeModels::new(match adapter {
         Adapter::Emulated => emulated(),
@@ -139,7 +139,8 @@ async fn converse(adapter: Adapter, stream: bool, fleet: &Fleet) -> (AgentResult
         Adapter::Anthropic | Adapter::OpenAi(_) => native(),
     });
     let listening = fake.listen().await;
-    let (fleet, dispatcher) = (fleet.clone(), Arc::new(Dispatcher::default()));
+    let fleet = fleet.clone();
+    let dispatcher = Arc::new(Dispatcher::default());
     let turns =
         move || Arc::new(FleetTurn { catalog: fleet.catalog(), dispatcher: Arc::clone(&dispatcher) }) as Arc<dyn Tools>;
     let options = ModelOptions { stream, ..ModelOptions::default() };
@@ -147,13 +148,13 @@ async fn converse(adapter: Adapter, stream: bool, fleet: &Fleet) -> (AgentResult
     let given = vec![Message::text(Role::System, "Use tools."), Message::text(Role::User, "What time is it there?")];
     let mut run = Run::new("s", given, Limits::default());
     let result = soon(agent.run(&mut run, std::future::pending())).await.unwrap();
-    assert_eq!((&result.stop, fake.left()), (&RunEnd::Completed, 0), "{adapter:?}, stream: {stream}");
-    assert_eq!(result.final_response.as_deref(), Some(LAST_WORDS), "{adapter:?}, stream: {stream}");
+    assert_eq!((&result.stop, fake.remaining_turns()), (&RunEnd::Completed, 0), "{adapter:?}, stream: {stream}");
+    assert_eq!(result.final_response.as_deref(), Some(FINAL_RESPONSE), "{adapter:?}, stream: {stream}");
     (result, fake.bodies())
 }
 
-/// A trace without what differs from day to day, and with ids in the order they come.
-fn normal(trace: &[TraceMessage]) -> String {
+/// Normalizes a trace: removes dates, and numbers the ids in order.
+fn normalized(trace: &[TraceMessage]) -> String {
     let mut text = serde_json::to_string(trace).unwrap();
     for (place, id) in trace.iter().flat_map(|message| &message.tool_calls).map(|call| &call.id).enumerate() {
         text = text.replace(&format!("\"{id}\""), &format!("\"id {}\"", place + 1));
@@ -174,7 +175,7 @@ fn messages(trace: &str) -> Vec<Value> {
     serde_json::from_str(trace).unwrap()
 }
 
-/// What was called and what came of it, however many calls there were in a turn.
+/// Returns calls and results, independent of the number of calls per turn.
 fn flat(trace: &str) -> Vec<Value> {
     let trace = messages(trace);
     let calls = trace.iter().flat_map(|message| message["tool_calls"].as_array().cloned().unwrap_or_default());
@@ -182,8 +183,8 @@ fn flat(trace: &str) -> Vec<Value> {
     calls.chain(results.map(|result| json!([result["content"], result["tool_result"]]))).collect()
 }
 
-/// A short form, for people.
-fn shown(trace: &str) -> String {
+/// Returns a short, readable form.
+fn summary(trace: &str) -> String {
     let line = |message: &Value| {
         let word = |value: &Value| value.as_str().unwrap().to_owned();
         let calls = message["tool_calls"].as_array().into_iter().flatten();
@@ -200,7 +201,7 @@ fn shown(trace: &str) -> String {
     messages(trace).iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The results on the wire: what was sent with the last question, as texts, whether they are errors, and images.
+/// Returns the tool results in the last request: texts, errors and images.
 fn sent(adapter: Adapter, body: &Value) -> Vec<String> {
     let mut sent = Vec::new();
     let image = |kind: &str, data: &str| format!("{kind} {data}");
@@ -236,7 +237,7 @@ fn sent(adapter: Adapter, body: &Value) -> Vec<String> {
     sent
 }
 
-/// What a provider must have been sent: every result, the image as an image, and the error as one.
+/// Checks the requests to a provider: every result, the image as an image, and the error as an error.
 fn expect_sent(adapter: Adapter, bodies: &[Value], image: &str) {
     let offered = bodies[0]["tools"].as_array().cloned().unwrap_or_default();
     if adapter == Adapter::Emulated {
@@ -258,17 +259,17 @@ fn expect_sent(adapter: Adapter, bodies: &[Value], image: &str) {
     assert_eq!(errors.len(), 1, "{adapter:?} sent one error: {sent:?}");
     assert!(errors[0].contains("Invalid timezone") && errors[0].contains("Mars/Olympus"), "{adapter:?}: {errors:?}");
     let last = sent.last().unwrap();
-    assert_eq!(last, errors[0], "{adapter:?}: nothing came after the error");
+    assert_eq!(last, errors[0], "{adapter:?}: the error must be last");
 }
 
 #[tokio::test]
-async fn the_tools_of_real_servers_leave_the_same_trace_on_every_adapter() {
+async fn tools_of_real_servers_produce_the_same_trace_with_every_adapter() {
     let fleet = open();
     soon(fleet.needed(true, std::time::Duration::from_secs(30))).await.unwrap();
     let children = children_of(std::process::id());
     let (expected, _) = converse(Adapter::Scripted, true, &fleet).await;
-    let expected = normal(&expected.trace_messages);
-    insta::assert_snapshot!(shown(&expected), @r#"
+    let expected = normalized(&expected.trace_messages);
+    insta::assert_snapshot!(summary(&expected), @r#"
     assistant: Both at once.
       calls mcp__everything__echo {"message":"où?"} (id 1)
       calls mcp__everything__get-sum {"a":17,"b":25.5} (id 2)
@@ -306,8 +307,8 @@ async fn the_tools_of_real_servers_leave_the_same_trace_on_every_adapter() {
     for adapter in NATIVE {
         for stream in [true, false] {
             let (result, bodies) = converse(adapter, stream, &fleet).await;
-            let trace = normal(&result.trace_messages);
-            assert_eq!(shown(&trace), shown(&expected), "{adapter:?}, stream: {stream}");
+            let trace = normalized(&result.trace_messages);
+            assert_eq!(summary(&trace), summary(&expected), "{adapter:?}, stream: {stream}");
             assert_eq!(trace, expected, "{adapter:?}, stream: {stream}");
             assert_eq!((result.turns, result.usage.total_tokens()), (5, 75), "{adapter:?}, stream: {stream}");
             if adapter != Adapter::Scripted {
@@ -316,13 +317,13 @@ async fn the_tools_of_real_servers_leave_the_same_trace_on_every_adapter() {
             }
         }
     }
-    // One call a turn: what can be compared is what was called, and what came of it.
+    // Emulated tools have one call per turn, so only calls and results are comparable.
     let (result, bodies) = converse(Adapter::Emulated, true, &fleet).await;
-    assert_eq!(flat(&normal(&result.trace_messages)), flat(&expected));
+    assert_eq!(flat(&normalized(&result.trace_messages)), flat(&expected));
     assert_eq!(result.turns, 6);
     expect_sent(Adapter::Emulated, &bodies, image);
 
-    assert_eq!(children_of(std::process::id()), children, "nobody was started again");
+    assert_eq!(children_of(std::process::id()), children, "no server was restarted");
     soon(fleet.close()).await;
     assert_eq!(children_of(std::process::id()), Vec::<u32>::new());
 }

@@ -1,9 +1,9 @@
-//! The arrows between the crates, as ARCHITECTURE.md draws them.
+//! The dependencies between the crates, as ARCHITECTURE.md defines them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// What each crate may depend on, outside its tests.
+/// The allowed dependencies of each crate, outside its tests.
 const ARROWS: [(&str, &[&str]); 11] = [
     ("protocol", &[]),
     ("io", &[]),
@@ -11,7 +11,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ("client", &["wharf-auth", "wharf-io", "wharf-protocol"]),
     ("server", &[]),
     ("config", &["wharf-client", "wharf-io", "wharf-protocol"]),
-    // The hooks of a fleet and its managed servers are processes, which `io` starts.
+    // A fleet's hooks and managed servers are processes, which `io` starts.
     ("fleet", &["wharf-auth", "wharf-client", "wharf-config", "wharf-io", "wharf-protocol"]),
     ("agent", &["wharf-io", "wharf-protocol"]),
     ("testkit", &[]),
@@ -38,7 +38,7 @@ fn dependencies(manifest: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn every_arrow_between_crates_is_one_that_was_decided() {
+fn crates_only_have_allowed_dependencies() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let there: BTreeSet<String> = std::fs::read_dir(&crates)
         .expect("the crates")
@@ -51,12 +51,12 @@ fn every_arrow_between_crates_is_one_that_was_decided() {
         let used: BTreeSet<&str> =
             dependencies(&manifest).into_iter().filter(|used| used.starts_with("wharf")).collect();
         let allowed: BTreeSet<&str> = allowed.iter().copied().collect();
-        assert!(used.is_subset(&allowed), "{name} depends on {used:?}; decided is {allowed:?}");
+        assert!(used.is_subset(&allowed), "{name} depends on {used:?}; allowed are {allowed:?}");
     }
 }
 
 #[test]
-fn the_words_know_no_runtime_and_the_client_no_foreign_client() {
+fn protocol_has_no_runtime_and_client_no_third_party_client() {
     let manifest = |name: &str| {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("Cargo.toml");
         std::fs::read_to_string(path).expect("a manifest")
@@ -65,7 +65,7 @@ fn the_words_know_no_runtime_and_the_client_no_foreign_client() {
     assert!(!dependencies(&manifest("client")).contains("rmcp"));
 }
 
-/// Every file below a folder.
+/// Collects every file below a folder.
 fn files(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
@@ -74,7 +74,7 @@ fn files(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
 }
 
 #[test]
-fn only_client_and_server_know_that_there_are_eras() {
+fn only_client_and_server_depend_on_the_era() {
     let words = ["legacy", "modern", "2024-11-05", "2025-", "2026-07-28", "server/discover", "\"initialize\""];
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut looked_at = Vec::new();
@@ -83,7 +83,7 @@ fn only_client_and_server_know_that_there_are_eras() {
     }
     for path in &looked_at {
         let text = std::fs::read_to_string(path).expect("a file").to_lowercase();
-        // A name of somebody else's module says nothing.
+        // Names of third-party modules do not count.
         let text = text.replace("hyper_util::client::legacy", "");
         let found: Vec<_> = words.iter().filter(|word| text.contains(**word)).collect();
         let era = text.split(|c: char| !c.is_alphanumeric()).any(|word| matches!(word, "era" | "eras"));

@@ -1,6 +1,6 @@
-//! The facade as its users have it, and the shape of the workspace behind it.
+//! The public API of the facade, and the structure of the workspace.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a failed step ends the test")]
 
 mod adapters;
 mod arrows;

@@ -1,4 +1,4 @@
-//! Servers made with the toolbox, in-process, as a session sees them.
+//! In-process `Toolbox` servers, tested through a session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn none() -> Json {
 }
 
 #[tokio::test]
-async fn a_toolbox_says_who_it_is_and_how_to_use_it() {
+async fn a_toolbox_sends_its_name_version_and_instructions() {
     let toolbox = Toolbox::new("box", "1.2").instructions("Turn it on first.");
     let info = soon(session(toolbox).connect()).await.unwrap();
     assert_eq!((info.name.as_str(), info.version.as_str()), ("box", "1.2"));
@@ -30,7 +30,7 @@ async fn a_toolbox_says_who_it_is_and_how_to_use_it() {
 }
 
 #[tokio::test]
-async fn a_tool_reports_progress_and_answers_with_text_structure_or_failure() {
+async fn a_tool_reports_progress_and_returns_text_structure_or_an_error() {
     let schema = json!({"type": "object"});
     let toolbox = Toolbox::new("box", "1")
         .tool(json!({"name": "count", "inputSchema": schema}), |call| async move {
@@ -51,37 +51,41 @@ async fn a_tool_reports_progress_and_answers_with_text_structure_or_failure() {
     let step = |n| (n, Some(3.0), Some("counting".to_owned()));
     assert_eq!(steps, [step(1.0), step(2.0), step(3.0)]);
     let failed = soon(session.call("fail", &none())).await.unwrap();
-    assert!(failed.is_error && failed.text() == "`name` has to be a text", "{}", failed.text());
+    assert!(failed.is_error && failed.text() == "`name` must be a string", "{}", failed.text());
     let unknown = soon(session.call("other", &none())).await.unwrap_err();
-    assert!(unknown.to_string().contains("there is no tool `other`"), "{unknown}");
+    assert!(unknown.to_string().contains("unknown tool `other`"), "{unknown}");
 }
 
 #[tokio::test]
-async fn a_tool_hears_that_its_caller_no_longer_waits() {
-    let (begun, cancelled) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (tell_begun, tell_cancelled) = (Arc::clone(&begun), Arc::clone(&cancelled));
+async fn a_tool_is_cancelled_when_its_caller_stops_waiting() {
+    let started = Arc::new(Notify::new());
+    let cancelled = Arc::new(Notify::new());
+    let call_started = Arc::clone(&started);
+    let call_dropped = Arc::clone(&cancelled);
     let toolbox =
         Toolbox::new("box", "1").tool(json!({"name": "wait", "inputSchema": {"type": "object"}}), move |_| {
-            /// Tells when the call is dropped.
+            /// Notifies when the call is dropped.
             struct Dropped(Arc<Notify>);
             impl Drop for Dropped {
                 fn drop(&mut self) {
                     self.0.notify_one();
                 }
             }
-            let (begun, dropped) = (Arc::clone(&tell_begun), Dropped(Arc::clone(&tell_cancelled)));
+            let started = Arc::clone(&call_started);
+            let dropped = Dropped(Arc::clone(&call_dropped));
             async move {
-                begun.notify_one();
+                started.notify_one();
                 std::future::pending::<()>().await;
                 drop(dropped);
                 Ok(Reply::Text("never".to_owned()))
             }
         });
-    let (session, nothing) = (session(toolbox), none());
+    let session = session(toolbox);
+    let nothing = none();
     let waiting = async {
         tokio::select! {
-            _ = session.call("wait", &nothing) => panic!("it was answered"),
-            () = begun.notified() => {}
+            _ = session.call("wait", &nothing) => panic!("unexpected response"),
+            () = started.notified() => {}
         }
     };
     soon(waiting).await;

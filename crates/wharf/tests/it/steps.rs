@@ -1,4 +1,4 @@
-//! The steps of a run, from connecting to the result, as whoever traces the program hears of them.
+//! The tracing events of a run, from connecting to the result.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,18 +19,18 @@ use wharf::fleet::{Dispatcher, Fleet, FleetOptions, Policy, ServerSpec, Turn};
 use wharf::{BoxFuture, InProcess, Message, Role, Tools};
 use wharf_testkit::{Script, Scripted, eventually};
 
-/// Keeps the names of steps and spans, and the words of other events, in order.
+/// Records the names of steps and spans, and the messages of other events, in order.
 #[derive(Clone, Default)]
-struct Heard {
-    words: Arc<Mutex<Vec<String>>>,
+struct Recorder {
+    text: Arc<Mutex<Vec<String>>>,
     ids: Arc<AtomicU64>,
 }
 
-/// What an event says: its step, or its words.
+/// The step or the message of an event.
 #[derive(Default)]
-struct Said(Option<String>);
+struct EventText(Option<String>);
 
-impl Visit for Said {
+impl Visit for EventText {
     fn record_str(&mut self, field: &Field, value: &str) {
         if field.name() == "step" {
             self.0 = Some(value.to_owned());
@@ -44,13 +44,13 @@ impl Visit for Said {
     }
 }
 
-impl Heard {
-    fn add(&self, words: String) {
-        self.words.lock().unwrap().push(words);
+impl Recorder {
+    fn add(&self, text: String) {
+        self.text.lock().unwrap().push(text);
     }
 }
 
-impl Subscriber for Heard {
+impl Subscriber for Recorder {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         ["wharf::step", "wharf_agent", "wharf_fleet"].iter().any(|target| metadata.target().starts_with(target))
     }
@@ -65,7 +65,7 @@ impl Subscriber for Heard {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut said = Said::default();
+        let mut said = EventText::default();
         event.record(&mut said);
         self.add(said.0.unwrap_or_default());
     }
@@ -103,8 +103,8 @@ impl Model for OnceBusy {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_goes_through_its_steps_in_order_and_layers_work_inside_the_loop() {
-    let heard = Heard::default();
+async fn a_run_emits_its_steps_in_order_and_runs_layers_inside_the_loop() {
+    let heard = Recorder::default();
     let _listening = tracing::subscriber::set_default(heard.clone());
     let scripted = Scripted::new(Script::good());
     let transport = Arc::new(InProcess::new(move |stream| scripted.clone().serve(stream)));
@@ -116,7 +116,8 @@ async fn a_run_goes_through_its_steps_in_order_and_layers_work_inside_the_loop()
 
     let turns = "- tools: [{name: mcp__s__add, arguments: {a: 40, b: 2}}]\n- text: It is 42.\n";
     let model = OnceBusy { model: Told::parse("turns", turns).unwrap(), was_busy: AtomicBool::new(false) };
-    let (catalog, dispatcher) = (fleet.catalog(), Arc::new(Dispatcher::new(Policy::default())));
+    let catalog = fleet.catalog();
+    let dispatcher = Arc::new(Dispatcher::new(Policy::default()));
     let turn =
         move || Arc::new(Turn { catalog: Arc::clone(&catalog), dispatcher: Arc::clone(&dispatcher) }) as Arc<dyn Tools>;
     let agent = Agent::new(Arc::new(model), Arc::new(turn));
@@ -127,9 +128,9 @@ async fn a_run_goes_through_its_steps_in_order_and_layers_work_inside_the_loop()
     assert_eq!(json!(result.trace_messages)[1]["content"], "42");
     fleet.close().await;
 
-    let words = heard.words.lock().unwrap().join(", ");
+    let text = heard.text.lock().unwrap().join(", ");
     assert_eq!(
-        words,
+        text,
         "connect, discover, filter, transform, [invoke_agent], execute, [chat], a model is asked again, [execute_tool], \
          [call], [chat], capture, convert, return"
     );

@@ -1,4 +1,4 @@
-//! One run of the suite, and what it found.
+//! One run of the suite, and its findings.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use serde_json::Value;
 use tokio::process::Command;
 use wharf_testkit::peers;
 
-/// How long a run may take. On two idle cores the longest one takes some twelve seconds.
+/// Time limit of a run. On two idle cores the longest one takes about twelve seconds.
 const RUN_LIMIT: Duration = Duration::from_secs(80);
 
-/// How long the suite's names for results are after the name of the scenario: `-2026-11-15T15-51-16-697Z`.
+/// Length of the timestamp after the scenario in the name of a results folder: `-2026-11-15T15-51-16-697Z`.
 const TIME_LENGTH: usize = 25;
 
-/// What is judged.
+/// The program under test.
 pub(crate) enum Subject<'a> {
-    /// A server that is running.
+    /// A running server.
     Server { url: &'a str },
-    /// A program that is started for every scenario, with the address of a server as its only argument.
+    /// A program that the suite starts for every scenario, with the URL of a server as its only argument.
     Client { program: &'a Path },
 }
 
@@ -39,15 +39,15 @@ impl Subject<'_> {
     }
 }
 
-/// What the suite found.
+/// The findings of the suite.
 pub(crate) struct Report {
-    /// How many scenarios there were, scored or not.
+    /// Number of scenarios, scored or not.
     pub(crate) scenarios: usize,
-    /// Everything it failed or warned about, scored or not, a line each.
+    /// Failures and warnings, scored or not, one per line.
     pub(crate) complaints: Vec<String>,
-    /// Whether all that is scored passed, but for what is expected to fail in `conformance/`.
+    /// Whether all scored checks passed, except the expected failures in `conformance/`.
     conforms: bool,
-    said: String,
+    summary: String,
 }
 
 impl Report {
@@ -56,13 +56,14 @@ impl Report {
     #[track_caller]
     pub(crate) fn assert_conforms(&self) {
         let complaints = self.complaints.join("\n");
-        assert!(self.conforms, "the suite is not content:\n{complaints}\n\n{}", self.said);
+        assert!(self.conforms, "the suite reports failures:\n{complaints}\n\n{}", self.summary);
     }
 }
 
-/// Runs all that a revision of the protocol requires of `subject`.
+/// Runs all scenarios of a protocol revision against `subject`.
 pub(crate) async fn run(subject: &Subject<'_>, revision: &str) -> Report {
-    let (root, results) = (peers(), tempfile::tempdir().unwrap());
+    let root = peers();
+    let results = tempfile::tempdir().unwrap();
     let modules = root.join(".peers/node_modules");
     let expected_failures = format!("examples/conformance/{}.yml", subject.role());
     let mut suite = Command::new(modules.join("node/bin/node"));
@@ -77,19 +78,20 @@ pub(crate) async fn run(subject: &Subject<'_>, revision: &str) -> Report {
         .stdin(Stdio::null())
         .kill_on_drop(true);
     let ended = tokio::time::timeout(RUN_LIMIT, suite.output()).await;
-    let output = ended.expect("the suite should have ended by now").unwrap();
-    let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
-    // What it says about each scenario on its way is in the results, and better; what passes needs no words.
-    let summary = said.rsplit_once("SUMMARY ===").map_or(said.as_str(), |(_, summary)| summary);
-    let said = summary.lines().filter(|line| !line.is_empty() && !line.starts_with('✓')).collect::<Vec<_>>().join("\n");
+    let output = ended.expect("the suite timed out").unwrap();
+    let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    // The results contain the output per scenario in more detail; passing scenarios are not shown.
+    let summary = printed.rsplit_once("SUMMARY ===").map_or(printed.as_str(), |(_, summary)| summary);
+    let summary =
+        summary.lines().filter(|line| !line.is_empty() && !line.starts_with('✓')).collect::<Vec<_>>().join("\n");
 
     let mut found = Vec::new();
     find_results(results.path(), &mut found);
     let complaints = found.iter().flat_map(|folder| complaints(results.path(), folder)).collect();
-    Report { scenarios: found.len(), complaints, conforms: output.status.success(), said }
+    Report { scenarios: found.len(), complaints, conforms: output.status.success(), summary }
 }
 
-/// Collects the folders with the results of one scenario each; the names of scenarios may have slashes in them.
+/// Collects the result folders of all scenarios; names of scenarios may contain slashes.
 fn find_results(folder: &Path, found: &mut Vec<PathBuf>) {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     for inner in entries.filter(|path| path.is_dir()) {

@@ -70,7 +70,7 @@ async fn trace(adapter: Adapter, stream: bool) -> (String, String) {
     let mut run = Run::new("s", given, Limits::default());
     let options = ModelOptions { stream, ..ModelOptions::default() };
     let deltas = eventually(drive(&*model, &mut run, &options)).await.unwrap();
-    assert_eq!(fake.left(), 0);
+    assert_eq!(fake.remaining_turns(), 0);
     assert_eq!(run.model(), Some("fake-1"));
     let trace = serde_json::to_string_pretty(&trace_messages(run.said())).unwrap();
     (trace, told(&deltas))

@@ -173,14 +173,14 @@ async fn one_connection_is_used_for_all_requests() {
         for stream in [true, false, true, true] {
             let _ = eventually(Question::new("?").streaming(stream).ask(&*model)).await;
         }
-        assert_eq!((fake.left(), http.connections_opened()), (0, 1), "{adapter:?}");
+        assert_eq!((fake.remaining_turns(), http.connections_opened()), (0, 1), "{adapter:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_was_left_without_a_word_is_replaced() {
     for adapter in ALL {
-        let fake = FakeModels::new([Turn::text("a").with(Fault::GoneAfter), Turn::text("b")]);
+        let fake = FakeModels::new([Turn::text("a").with(Fault::StaleConnection), Turn::text("b")]);
         let http = in_memory(&fake);
         let model = adapter.at(Endpoint::new("http://provider.test/v1", None, http.clone()).unwrap());
         for expected in ["a", "b"] {
@@ -195,7 +195,7 @@ async fn a_connection_that_was_left_without_a_word_is_replaced() {
 async fn a_new_connection_that_breaks_is_not_tried_twice() {
     let fake = FakeModels::new([Turn::fault(Fault::HangUp), Turn::text("b")]);
     let error = eventually(Question::new("?").ask(&*ALL[0].model(&fake))).await.unwrap_err();
-    assert_eq!((error.kind, fake.left()), (ModelErrorKind::Network, 1));
+    assert_eq!((error.kind, fake.remaining_turns()), (ModelErrorKind::Network, 1));
 }
 
 #[tokio::test(start_paused = true)]

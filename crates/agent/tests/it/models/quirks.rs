@@ -70,7 +70,7 @@ async fn calls_with_one_index_for_all_are_told_apart_by_their_ids() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_says_why_it_ends_may_leave_the_last_word_out() {
-    let fake = FakeModels::new([Turn::text("so").with(Fault::NoLastWord)]);
+    let fake = FakeModels::new([Turn::text("so").with(Fault::NoDoneEvent)]);
     let (answer, _) = eventually(Question::new("?").ask(&*OPENAI.model(&fake))).await.unwrap();
     assert_eq!(answer.message.spoken(), "so");
 }

@@ -301,7 +301,7 @@ impl PeerHandle for ExchangeKeeper {
             let mut tasks = std::mem::take(&mut *self.0.tasks());
             tasks.shutdown().await;
             self.0.say_goodbye().await;
-            self.0.reached.client.let_go();
+            self.0.reached.client.close_idle();
             self.0.over.notify_one();
         })
     }

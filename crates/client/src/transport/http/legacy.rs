@@ -174,7 +174,7 @@ struct LegacyKeeper {
 impl PeerHandle for LegacyKeeper {
     fn close(&self) -> BoxFuture<'_, ()> {
         self.over.notify_one();
-        self.client.let_go();
+        self.client.close_idle();
         Box::pin(std::future::ready(()))
     }
 }

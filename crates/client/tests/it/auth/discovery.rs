@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wharf_auth::{OAuthOptions, RegisteredClient};
 use wharf_protocol::Secret;
-use wharf_testkit::provider::{Document, ISSUER, Manners, RESOURCE, Registers};
+use wharf_testkit::provider::{Document, ISSUER, ProviderConfig, RESOURCE, Registration};
 
 use super::Scene;
 
@@ -19,7 +19,7 @@ fn way(scene: &Scene) -> Vec<String> {
     paths
 }
 
-async fn check(change: impl FnOnce(&mut Manners), expected: &[&str]) {
+async fn check(change: impl FnOnce(&mut ProviderConfig), expected: &[&str]) {
     let scene = Scene::with(change).await;
     assert_eq!(scene.call().await, "done with read");
     assert_eq!(way(&scene), expected);
@@ -31,23 +31,23 @@ async fn a_refusal_leads_over_both_descriptions_to_a_token() {
     let usual = ["/mcp", RESOURCE, ISSUER, "/register", "/authorize", "/token", "/mcp"];
     check(|_| {}, &usual).await;
     // Many servers do not say where to look.
-    check(|manners| manners.challenge = None, &usual).await;
-    check(|manners| manners.challenge = Some("Basic realm=\"x\", Bearer".to_owned()), &usual).await;
+    check(|config| config.challenge = None, &usual).await;
+    check(|config| config.challenge = Some("Basic realm=\"x\", Bearer".to_owned()), &usual).await;
 }
 
 #[tokio::test]
 async fn what_describes_a_server_is_found_where_the_challenge_says_or_at_the_root() {
-    let elsewhere = |manners: &mut Manners| {
-        let document = manners.documents.remove(RESOURCE).unwrap();
-        manners.documents.insert("/odd/place".to_owned(), document);
-        manners.challenge = Some("Bearer resource_metadata=\"{origin}/odd/place\"".to_owned());
+    let elsewhere = |config: &mut ProviderConfig| {
+        let document = config.documents.remove(RESOURCE).unwrap();
+        config.documents.insert("/odd/place".to_owned(), document);
+        config.challenge = Some("Bearer resource_metadata=\"{origin}/odd/place\"".to_owned());
     };
     check(elsewhere, &["/mcp", "/odd/place", ISSUER, "/register", "/authorize", "/token", "/mcp"]).await;
     let root = "/.well-known/oauth-protected-resource";
-    let at_root = |manners: &mut Manners| {
-        let document = manners.documents.remove(RESOURCE).unwrap();
-        manners.documents.insert(root.to_owned(), document);
-        manners.challenge = None;
+    let at_root = |config: &mut ProviderConfig| {
+        let document = config.documents.remove(RESOURCE).unwrap();
+        config.documents.insert(root.to_owned(), document);
+        config.challenge = None;
     };
     check(at_root, &["/mcp", RESOURCE, root, ISSUER, "/register", "/authorize", "/token", "/mcp"]).await;
 }
@@ -55,15 +55,15 @@ async fn what_describes_a_server_is_found_where_the_challenge_says_or_at_the_roo
 #[tokio::test]
 async fn a_server_that_describes_nothing_is_its_own_authorization_server() {
     let root = "/.well-known/oauth-protected-resource";
-    let undescribed = |manners: &mut Manners| {
-        manners.documents.remove(RESOURCE);
-        manners.challenge = Some("Bearer scope=read".to_owned());
+    let undescribed = |config: &mut ProviderConfig| {
+        config.documents.remove(RESOURCE);
+        config.challenge = Some("Bearer scope=read".to_owned());
     };
     check(undescribed, &["/mcp", RESOURCE, root, ISSUER, "/register", "/authorize", "/token", "/mcp"]).await;
     // And one that says nothing at all has its pages where the first revision put them.
-    let silent = |manners: &mut Manners| {
-        manners.documents.clear();
-        manners.challenge = Some("Bearer scope=read".to_owned());
+    let silent = |config: &mut ProviderConfig| {
+        config.documents.clear();
+        config.challenge = Some("Bearer scope=read".to_owned());
     };
     let openid = "/.well-known/openid-configuration";
     check(silent, &["/mcp", RESOURCE, root, ISSUER, openid, "/register", "/authorize", "/token", "/mcp"]).await;
@@ -80,29 +80,29 @@ async fn an_issuer_is_looked_for_in_the_order_of_the_protocol() {
         let mut expected = vec!["/mcp", RESOURCE];
         expected.extend(&places[..=found]);
         expected.extend(["/register", "/authorize", "/token", "/mcp"]);
-        let tenant = |manners: &mut Manners| {
-            manners.documents.remove(ISSUER);
-            manners.describe(places[found], Manners::issuer("{origin}/tenant"));
-            manners.change(RESOURCE, "authorization_servers", json!(["{origin}/tenant"]));
-            manners.iss = Some("{origin}/tenant".to_owned());
+        let tenant = |config: &mut ProviderConfig| {
+            config.documents.remove(ISSUER);
+            config.describe(places[found], ProviderConfig::issuer("{origin}/tenant"));
+            config.change(RESOURCE, "authorization_servers", json!(["{origin}/tenant"]));
+            config.iss = Some("{origin}/tenant".to_owned());
         };
         check(tenant, &expected).await;
     }
     let openid = "/.well-known/openid-configuration";
-    let only_openid = |manners: &mut Manners| {
-        let document = manners.documents.remove(ISSUER).unwrap();
-        manners.documents.insert(openid.to_owned(), document);
+    let only_openid = |config: &mut ProviderConfig| {
+        let document = config.documents.remove(ISSUER).unwrap();
+        config.documents.insert(openid.to_owned(), document);
     };
     check(only_openid, &["/mcp", RESOURCE, ISSUER, openid, "/register", "/authorize", "/token", "/mcp"]).await;
 }
 
 #[tokio::test]
 async fn entries_that_are_null_are_entries_that_are_not_there() {
-    let nulls = |manners: &mut Manners| {
-        manners.change(RESOURCE, "scopes_supported", Value::Null);
-        manners.challenge = Some("Bearer scope=read".to_owned());
+    let nulls = |config: &mut ProviderConfig| {
+        config.change(RESOURCE, "scopes_supported", Value::Null);
+        config.challenge = Some("Bearer scope=read".to_owned());
         for entry in ["scopes_supported", "client_id_metadata_document_supported", "revocation_endpoint"] {
-            manners.change(ISSUER, entry, Value::Null);
+            config.change(ISSUER, entry, Value::Null);
         }
     };
     check(nulls, &["/mcp", RESOURCE, ISSUER, "/register", "/authorize", "/token", "/mcp"]).await;
@@ -110,9 +110,9 @@ async fn entries_that_are_null_are_entries_that_are_not_there() {
 
 #[tokio::test]
 async fn a_page_that_says_sorry_with_a_good_status_is_no_description() {
-    let sorry = |manners: &mut Manners| {
-        manners.challenge = Some("Bearer scope=read".to_owned());
-        manners.documents.insert(RESOURCE.to_owned(), Document::Raw(200, "<html>Not found</html>".to_owned()));
+    let sorry = |config: &mut ProviderConfig| {
+        config.challenge = Some("Bearer scope=read".to_owned());
+        config.documents.insert(RESOURCE.to_owned(), Document::Raw(200, "<html>Not found</html>".to_owned()));
     };
     let root = "/.well-known/oauth-protected-resource";
     check(sorry, &["/mcp", RESOURCE, root, ISSUER, "/register", "/authorize", "/token", "/mcp"]).await;
@@ -120,17 +120,17 @@ async fn a_page_that_says_sorry_with_a_good_status_is_no_description() {
 
 #[tokio::test]
 async fn a_description_may_move_within_its_origin() {
-    let moved = |manners: &mut Manners| {
+    let moved = |config: &mut ProviderConfig| {
         let document =
-            manners.documents.insert(RESOURCE.to_owned(), Document::Redirect(302, "/moved".to_owned())).unwrap();
-        manners.documents.insert("/moved".to_owned(), document);
+            config.documents.insert(RESOURCE.to_owned(), Document::Redirect(302, "/moved".to_owned())).unwrap();
+        config.documents.insert("/moved".to_owned(), document);
     };
     check(moved, &["/mcp", RESOURCE, "/moved", ISSUER, "/register", "/authorize", "/token", "/mcp"]).await;
 }
 
 #[tokio::test]
 async fn what_the_token_is_for_is_said_on_every_leg() {
-    let scene = Scene::with(|manners| manners.says_lifetime = Some(1)).await;
+    let scene = Scene::with(|config| config.announced_lifetime = Some(1)).await;
     let session = scene.session();
     for _ in 0..2 {
         super::look(&session).await.unwrap();
@@ -148,7 +148,7 @@ async fn what_the_token_is_for_is_said_on_every_leg() {
 async fn a_client_that_is_known_comes_before_one_that_describes_itself_and_that_before_a_new_one() {
     let described = "https://wharf.example/client.json";
     let describing =
-        |manners: &mut Manners| manners.change(ISSUER, "client_id_metadata_document_supported", json!(true));
+        |config: &mut ProviderConfig| config.change(ISSUER, "client_id_metadata_document_supported", json!(true));
     let known = RegisteredClient::with_secret("known", Secret::new("SECRET-known"));
     for (client, metadata_url, supported, expected, registered) in [
         (Some(known.clone()), Some(described), true, "known", 0),
@@ -156,13 +156,13 @@ async fn a_client_that_is_known_comes_before_one_that_describes_itself_and_that_
         (None, Some(described), false, "client-00001", 1),
         (None, None, true, "client-00001", 1),
     ] {
-        let scene = Scene::with(|manners| {
+        let scene = Scene::with(|config| {
             if supported {
-                describing(manners);
+                describing(config);
             }
         })
         .await;
-        scene.provider.know("known", Some("SECRET-known"), "client_secret_basic");
+        scene.provider.add_client("known", Some("SECRET-known"), "client_secret_basic");
         let metadata_url = metadata_url.map(str::to_owned);
         let session = scene.session_with(OAuthOptions { client, metadata_url, ..scene.options() });
         super::look(&session).await.unwrap();
@@ -173,7 +173,7 @@ async fn a_client_that_is_known_comes_before_one_that_describes_itself_and_that_
 
 #[tokio::test]
 async fn where_nobody_can_register_the_person_is_told_to_get_a_client() {
-    let scene = Scene::with(|manners| manners.change(ISSUER, "registration_endpoint", None)).await;
+    let scene = Scene::with(|config| config.change(ISSUER, "registration_endpoint", None)).await;
     let said = scene.call().await;
     assert!(said.contains("lets nobody register"), "{said}");
     assert_eq!(scene.person.visits(), 0);
@@ -182,7 +182,7 @@ async fn where_nobody_can_register_the_person_is_told_to_get_a_client() {
 #[tokio::test]
 async fn a_secret_is_shown_as_it_was_agreed_and_kept_for_the_next_time() {
     for method in ["client_secret_basic", "client_secret_post"] {
-        let scene = Scene::with(|manners| manners.registers = Registers::Secret(method)).await;
+        let scene = Scene::with(|config| config.registration = Registration::Secret(method)).await;
         assert_eq!(scene.call().await, "done with read");
         // The next process renews with it.
         scene.provider.expire();
@@ -197,7 +197,7 @@ async fn a_secret_is_shown_as_it_was_agreed_and_kept_for_the_next_time() {
 
 #[tokio::test]
 async fn a_client_that_was_forgotten_registers_again() {
-    let scene = Scene::with(|manners| manners.registers = Registers::Secret("client_secret_basic")).await;
+    let scene = Scene::with(|config| config.registration = Registration::Secret("client_secret_basic")).await;
     assert_eq!(scene.call().await, "done with read");
     scene.provider.forget_clients();
     scene.provider.expire();
@@ -212,13 +212,13 @@ async fn scopes_are_those_of_the_challenge_else_those_of_the_description() {
         (Some("Bearer"), None, Some("read")),
         (Some("Bearer scope=\"read more\""), Some(vec!["read".to_owned()]), Some("read")),
     ] {
-        let scene = Scene::with(|manners| manners.challenge = challenge.map(str::to_owned)).await;
+        let scene = Scene::with(|config| config.challenge = challenge.map(str::to_owned)).await;
         let session = scene.session_with(OAuthOptions { scopes: options, ..scene.options() });
         super::look(&session).await.unwrap();
         assert_eq!(scene.person.asked("scope").as_deref(), expected);
         assert_eq!(scene.person.asked("prompt"), None);
     }
-    let scene = Scene::with(|manners| manners.change(ISSUER, "scopes_supported", json!(["offline_access"]))).await;
+    let scene = Scene::with(|config| config.change(ISSUER, "scopes_supported", json!(["offline_access"]))).await;
     super::look(&scene.session()).await.unwrap();
     assert_eq!(scene.person.asked("scope").as_deref(), Some("read offline_access"));
     assert_eq!(scene.person.asked("prompt").as_deref(), Some("consent"));
@@ -236,11 +236,11 @@ async fn a_client_that_nobody_asks_signs_in_nobody() {
 #[tokio::test]
 async fn who_lets_us_in_is_looked_for_where_the_host_says() {
     let place = "/odd/issuer";
-    let scene = Scene::with(|manners| {
+    let scene = Scene::with(|config| {
         // The server itself would lead elsewhere.
-        manners.change(RESOURCE, "authorization_servers", json!(["https://elsewhere.example"]));
-        let document = manners.documents.remove(ISSUER).unwrap();
-        manners.documents.insert(place.to_owned(), document);
+        config.change(RESOURCE, "authorization_servers", json!(["https://elsewhere.example"]));
+        let document = config.documents.remove(ISSUER).unwrap();
+        config.documents.insert(place.to_owned(), document);
     })
     .await;
     let at = |place: &str| Some(format!("{}{place}", scene.provider.origin()));
@@ -259,7 +259,7 @@ async fn who_lets_us_in_is_looked_for_where_the_host_says() {
     assert!(told.contains("/nothing"), "{told}");
     let told = call(Some("http://10.0.0.1/issuer".to_owned())).await;
     assert!(told.contains("10.0.0.1"), "{told}");
-    scene.provider.mend(|manners| manners.change(place, "issuer", json!("https://elsewhere.example")));
+    scene.provider.update(|config| config.change(place, "issuer", json!("https://elsewhere.example")));
     let told = call(at(place)).await;
     assert!(told.contains("https://elsewhere.example"), "{told}");
     assert_eq!(scene.person.visits(), 1);

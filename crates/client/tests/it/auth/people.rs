@@ -7,15 +7,15 @@ use std::time::Duration;
 use futures_util::future::{join, join_all};
 use wharf_auth::{Account, AuthorizationFlow, AuthorizationUi, Callback, OAuth, OAuthOptions};
 use wharf_client::{BoxFuture, CallErrorKind};
-use wharf_testkit::provider::{Manners, Trouble};
+use wharf_testkit::provider::{ProviderConfig, TokenFault};
 use wharf_testkit::{eventually, soon, until};
 
 use super::{Person, Scene, get, look};
 use crate::{none, told};
 
-fn tools(tools: &[(&str, &str)]) -> impl FnOnce(&mut Manners) {
+fn tools(tools: &[(&str, &str)]) -> impl FnOnce(&mut ProviderConfig) {
     let tools = tools.iter().map(|(tool, scope)| ((*tool).to_owned(), (*scope).to_owned())).collect();
-    move |manners| manners.scopes_of_tools = tools
+    move |config| config.scopes_of_tools = tools
 }
 
 #[tokio::test]
@@ -36,7 +36,7 @@ async fn a_server_that_wants_more_gets_it_and_what_there_was_is_not_lost() {
 #[tokio::test]
 async fn a_server_that_never_has_enough_does_not_keep_a_person_busy() {
     let scene = Scene::with(tools(&[("write", "write")])).await;
-    scene.provider.mend(|manners| manners.grants_all = false);
+    scene.provider.update(|config| config.grants_requested_scope = false);
     let session = scene.session();
     assert_eq!(told(look(&session).await), "done with read");
     for _ in 0..3 {
@@ -64,12 +64,12 @@ async fn all_who_wait_for_a_sign_in_that_fails_share_that_too() {
     let session = scene.session();
     look(&session).await.unwrap();
     scene.provider.revoke_all();
-    scene.provider.mend(|manners| manners.denies = Some("access_denied".to_owned()));
+    scene.provider.update(|config| config.authorize_error = Some("access_denied".to_owned()));
     let calls = join_all((0..64).map(|_| look(&session))).await;
     assert!(calls.into_iter().all(|call| told(call).contains("access_denied")));
     assert_eq!(scene.person.visits(), 2);
     // Whoever comes later may try again.
-    scene.provider.mend(|manners| manners.denies = None);
+    scene.provider.update(|config| config.authorize_error = None);
     assert_eq!(told(look(&session).await), "done with read");
 }
 
@@ -101,7 +101,7 @@ async fn a_sign_in_that_another_process_made_is_found_when_it_is_needed() {
 
 #[tokio::test]
 async fn a_sign_in_is_completed_when_nobody_waits_for_it_any_more() {
-    let scene = Scene::with(|manners| manners.tokens = Trouble::Slow(Duration::from_millis(200))).await;
+    let scene = Scene::with(|config| config.tokens = TokenFault::Slow(Duration::from_millis(200))).await;
     let oauth = OAuth::new(&scene.provider.url(), scene.options()).unwrap();
     tokio::select! {
         result = oauth.sign_in(None) => panic!("it waits for the provider: {result:?}"),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wharf_auth::{FileStore, OAuthOptions};
-use wharf_testkit::provider::Trouble;
+use wharf_testkit::provider::TokenFault;
 use wharf_testkit::until;
 
 use super::{Scene, look, session};
@@ -48,9 +48,9 @@ fn another(folder: &Path, url: &str, calls: u32) -> Child {
 
 /// Somebody has signed in, in a way that has every call renew the token.
 async fn scene(folder: &Path, grace: Duration) -> Scene {
-    let scene = Scene::with(|manners| {
-        manners.says_lifetime = Some(20);
-        manners.grace = grace;
+    let scene = Scene::with(|config| {
+        config.announced_lifetime = Some(20);
+        config.grace = grace;
     });
     let scene = Scene { store: Arc::new(FileStore::at(folder)), ..scene.await };
     assert_eq!(scene.call().await, "done with read");
@@ -85,7 +85,7 @@ async fn a_process_that_is_killed_while_it_renews_does_not_take_the_sign_in_with
         let before = scene.provider.renewals();
         let unanswered = kill % 4 == 0;
         if unanswered {
-            scene.provider.mend(|manners| manners.tokens = Trouble::Slow(Duration::from_secs(60)));
+            scene.provider.update(|config| config.tokens = TokenFault::Slow(Duration::from_secs(60)));
         }
         let mut process = another(folder.path(), &scene.provider.url(), u32::MAX);
         until(async || scene.provider.renewals() > before).await;
@@ -93,10 +93,10 @@ async fn a_process_that_is_killed_while_it_renews_does_not_take_the_sign_in_with
         tokio::time::sleep(Duration::from_micros(kill * 1700 % 13_000)).await;
         process.kill().unwrap();
         process.wait().unwrap();
-        scene.provider.mend(|manners| manners.tokens = Trouble::None);
-        let used_twice = scene.provider.second_uses();
+        scene.provider.update(|config| config.tokens = TokenFault::None);
+        let used_twice = scene.provider.grace_uses();
         assert_eq!(told(look(&scene.session_with(scene.without_person())).await), "done with read", "{kill}");
-        assert!(!unanswered || scene.provider.second_uses() > used_twice, "{kill}");
+        assert!(!unanswered || scene.provider.grace_uses() > used_twice, "{kill}");
     }
     assert_eq!((scene.provider.reuses(), scene.person.visits()), (0, 1));
 }

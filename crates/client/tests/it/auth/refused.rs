@@ -9,14 +9,14 @@ use wharf_auth::{OAuth, OAuthOptions, RegisteredClient};
 use wharf_client::{BoxFuture, CallErrorKind, ConnectErrorKind, Outcome};
 use wharf_io::{HttpSettings, Resolve};
 use wharf_protocol::Secret;
-use wharf_testkit::provider::{Document, ISSUER, Manners, Provider, RESOURCE};
+use wharf_testkit::provider::{Document, ISSUER, Provider, ProviderConfig, RESOURCE};
 use wharf_testkit::soon;
 
 use super::{BACK, Person, Scene, look};
 use crate::told;
 
 /// Signing in fails with these words, no token is had, and nobody is asked for one more than `visits` times.
-async fn check(change: impl FnOnce(&mut Manners), words: &str, visits: usize) {
+async fn check(change: impl FnOnce(&mut ProviderConfig), words: &str, visits: usize) {
     let scene = Scene::with(change).await;
     let error = look(&scene.session()).await.unwrap_err();
     assert!(error.to_string().contains(words), "{error}");
@@ -29,28 +29,28 @@ async fn check(change: impl FnOnce(&mut Manners), words: &str, visits: usize) {
 #[tokio::test]
 async fn an_authorization_server_without_s256_is_not_used() {
     for methods in [None, Some(json!([])), Some(json!(["plain"])), Some(Value::Null)] {
-        check(|manners| manners.change(ISSUER, "code_challenge_methods_supported", methods), "S256", 0).await;
+        check(|config| config.change(ISSUER, "code_challenge_methods_supported", methods), "S256", 0).await;
     }
 }
 
 #[tokio::test]
 async fn an_authorization_server_that_says_it_is_another_is_not_used() {
     for name in ["https://other.example", "{origin}/tenant", ""] {
-        check(|manners| manners.change(ISSUER, "issuer", json!(name)), "claims to be", 0).await;
+        check(|config| config.change(ISSUER, "issuer", json!(name)), "claims to be", 0).await;
     }
 }
 
 #[tokio::test]
 async fn a_server_that_says_it_is_another_gets_no_token() {
     for name in ["https://other.example/mcp", "{origin}/other", "{origin}/mc"] {
-        check(|manners| manners.change(RESOURCE, "resource", json!(name)), "claims to be", 0).await;
+        check(|config| config.change(RESOURCE, "resource", json!(name)), "claims to be", 0).await;
     }
 }
 
 #[tokio::test]
 async fn an_answer_for_another_sign_in_is_not_taken() {
-    check(|manners| manners.state = Some("guessed".to_owned()), "its state is not ours", 1).await;
-    check(|manners| manners.state = Some(String::new()), "its state is not ours", 1).await;
+    check(|config| config.state = Some("guessed".to_owned()), "its state is not ours", 1).await;
+    check(|config| config.state = Some(String::new()), "its state is not ours", 1).await;
 }
 
 #[tokio::test]
@@ -70,20 +70,20 @@ async fn an_answer_that_was_used_is_not_taken_again() {
 #[tokio::test]
 async fn an_answer_of_another_authorization_server_is_not_taken() {
     for iss in ["https://other.example", "{origin}/", "{origin}/tenant"] {
-        check(|manners| manners.iss = Some(iss.to_owned()), "another authorization server", 1).await;
+        check(|config| config.iss = Some(iss.to_owned()), "another authorization server", 1).await;
     }
-    check(|manners| manners.iss = None, "does not say which authorization server", 1).await;
+    check(|config| config.iss = None, "does not say which authorization server", 1).await;
     // Who does not promise to say it need not.
-    let scene = Scene::with(|manners| {
-        manners.iss = None;
-        manners.change(ISSUER, "authorization_response_iss_parameter_supported", None);
+    let scene = Scene::with(|config| {
+        config.iss = None;
+        config.change(ISSUER, "authorization_response_iss_parameter_supported", None);
     });
     assert_eq!(scene.await.call().await, "done with read");
 }
 
 #[tokio::test]
 async fn a_person_who_says_no_is_understood() {
-    check(|manners| manners.denies = Some("access_denied".to_owned()), "says no: access_denied", 1).await;
+    check(|config| config.authorize_error = Some("access_denied".to_owned()), "says no: access_denied", 1).await;
 }
 
 #[tokio::test]
@@ -108,7 +108,7 @@ async fn pages_that_are_no_pages_are_shown_to_nobody() {
         "-authorize",
         "",
     ] {
-        check(|manners| manners.change(ISSUER, "authorization_endpoint", json!(page)), "refused", 0).await;
+        check(|config| config.change(ISSUER, "authorization_endpoint", json!(page)), "refused", 0).await;
     }
 }
 
@@ -116,18 +116,18 @@ async fn pages_that_are_no_pages_are_shown_to_nobody() {
 async fn other_endpoints_that_are_none_are_refused_before_a_person_is_asked() {
     for endpoint in ["token_endpoint", "registration_endpoint", "revocation_endpoint"] {
         for url in ["file:///etc/passwd", "http://example.com/x", "https://user:word@example.com/x", "x"] {
-            check(|manners| manners.change(ISSUER, endpoint, json!(url)), "refused", 0).await;
+            check(|config| config.change(ISSUER, endpoint, json!(url)), "refused", 0).await;
         }
     }
 }
 
 #[tokio::test]
 async fn a_description_that_moves_elsewhere_is_not_followed() {
-    let other = Provider::start(Manners::default()).await;
+    let other = Provider::start(ProviderConfig::default()).await;
     for path in [RESOURCE, ISSUER] {
         let to = format!("{}{path}", other.origin());
-        let moved = |manners: &mut Manners| {
-            manners.documents.insert(path.to_owned(), Document::Redirect(302, to.clone()));
+        let moved = |config: &mut ProviderConfig| {
+            config.documents.insert(path.to_owned(), Document::Redirect(302, to.clone()));
         };
         check(moved, "another origin", 0).await;
     }
@@ -136,12 +136,12 @@ async fn a_description_that_moves_elsewhere_is_not_followed() {
 
 #[tokio::test]
 async fn tokens_are_not_asked_for_elsewhere_than_where_that_was_said_to_be() {
-    let other = Provider::start(Manners::default()).await;
+    let other = Provider::start(ProviderConfig::default()).await;
     for status in [301, 302, 303, 307, 308] {
         let scene = Scene::new().await;
         let to = format!("{}/token", other.origin());
-        scene.provider.mend(|manners| {
-            manners.documents.insert("/token".to_owned(), Document::Redirect(status, to));
+        scene.provider.update(|config| {
+            config.documents.insert("/token".to_owned(), Document::Redirect(status, to));
         });
         let error = look(&scene.session()).await.unwrap_err();
         assert!(matches!(error.kind, CallErrorKind::Connect(ConnectErrorKind::Auth(_))), "{error}");
@@ -168,7 +168,7 @@ impl Resolve for Names {
 
 #[tokio::test]
 async fn a_server_that_is_not_here_leads_us_to_no_address_that_is() {
-    let provider = Provider::start(Manners::default()).await;
+    let provider = Provider::start(ProviderConfig::default()).await;
     let port = provider.port();
     for host in [
         "127.0.0.1",
@@ -212,15 +212,15 @@ async fn a_server_that_is_not_here_leads_us_to_no_address_that_is() {
 
 /// Somebody has signed in; then the server names another authorization server.
 async fn turned(options: impl FnOnce(&Scene) -> OAuthOptions) -> (Scene, Provider, String) {
-    let evil = Provider::start(Manners::default()).await;
-    evil.know("known", Some("SECRET-known"), "client_secret_basic");
+    let evil = Provider::start(ProviderConfig::default()).await;
+    evil.add_client("known", Some("SECRET-known"), "client_secret_basic");
     let scene = Scene::new().await;
-    scene.provider.know("known", Some("SECRET-known"), "client_secret_basic");
+    scene.provider.add_client("known", Some("SECRET-known"), "client_secret_basic");
     let options = options(&scene);
     look(&scene.session_with(options.clone())).await.unwrap();
     scene.provider.expire();
     let named = json!([evil.origin()]);
-    scene.provider.mend(|manners| manners.change(RESOURCE, "authorization_servers", named));
+    scene.provider.update(|config| config.change(RESOURCE, "authorization_servers", named));
     let told = told(look(&scene.session_with(options)).await);
     (scene, evil, told)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use wharf_client::{CallErrorKind, ConnectErrorKind, Outcome};
-use wharf_testkit::provider::Trouble;
+use wharf_testkit::provider::TokenFault;
 use wharf_testkit::{eventually, until};
 
 use super::{Scene, look};
@@ -12,13 +12,13 @@ use crate::{none, told};
 
 #[tokio::test]
 async fn a_token_is_renewed_before_it_ends() {
-    let scene = Scene::with(|manners| manners.says_lifetime = Some(20)).await;
+    let scene = Scene::with(|config| config.announced_lifetime = Some(20)).await;
     let session = scene.signed_in(scene.without_person()).await;
     let before = scene.provider.renewals();
     look(&session).await.unwrap();
     assert_eq!(scene.provider.renewals(), before + 1);
     // Nothing was ever refused but the very first request.
-    scene.provider.mend(|manners| manners.says_lifetime = Some(3600));
+    scene.provider.update(|config| config.announced_lifetime = Some(3600));
     look(&session).await.unwrap();
     let renewed = scene.provider.renewals();
     look(&session).await.unwrap();
@@ -27,8 +27,8 @@ async fn a_token_is_renewed_before_it_ends() {
 
 #[tokio::test]
 async fn a_token_that_is_no_longer_taken_is_renewed_and_the_call_is_made_again() {
-    for says_lifetime in [Some(3600), None] {
-        let scene = Scene::with(|manners| manners.says_lifetime = says_lifetime).await;
+    for announced_lifetime in [Some(3600), None] {
+        let scene = Scene::with(|config| config.announced_lifetime = announced_lifetime).await;
         let session = scene.signed_in(scene.without_person()).await;
         scene.provider.expire();
         assert_eq!(told(look(&session).await), "done with read");
@@ -38,8 +38,8 @@ async fn a_token_that_is_no_longer_taken_is_renewed_and_the_call_is_made_again()
 
 #[tokio::test]
 async fn an_issuer_with_a_slash_too_many_is_the_same_issuer() {
-    let scene = Scene::with(|manners| {
-        manners.change(wharf_testkit::provider::RESOURCE, "authorization_servers", serde_json::json!(["{origin}/"]));
+    let scene = Scene::with(|config| {
+        config.change(wharf_testkit::provider::RESOURCE, "authorization_servers", serde_json::json!(["{origin}/"]));
     });
     let scene = scene.await;
     let session = scene.signed_in(scene.without_person()).await;
@@ -53,7 +53,7 @@ async fn sixty_four_calls_with_a_token_that_has_ended_renew_it_once() {
     let scene = Scene::new().await;
     let session = scene.signed_in(scene.without_person()).await;
     scene.provider.expire();
-    scene.provider.mend(|manners| manners.tokens = Trouble::Slow(Duration::from_millis(50)));
+    scene.provider.update(|config| config.tokens = TokenFault::Slow(Duration::from_millis(50)));
     let calls = join_all((0..64).map(|_| look(&session))).await;
     assert!(calls.into_iter().all(|call| told(call) == "done with read"));
     assert_eq!((scene.provider.renewals(), scene.provider.reuses()), (1, 0));
@@ -61,11 +61,11 @@ async fn sixty_four_calls_with_a_token_that_has_ended_renew_it_once() {
 
 #[tokio::test]
 async fn sixty_four_calls_with_a_token_that_is_known_to_have_ended_renew_it_once() {
-    let scene = Scene::with(|manners| manners.says_lifetime = Some(0)).await;
+    let scene = Scene::with(|config| config.announced_lifetime = Some(0)).await;
     let session = scene.signed_in(scene.without_person()).await;
-    scene.provider.mend(|manners| {
-        manners.says_lifetime = Some(3600);
-        manners.tokens = Trouble::Slow(Duration::from_millis(50));
+    scene.provider.update(|config| {
+        config.announced_lifetime = Some(3600);
+        config.tokens = TokenFault::Slow(Duration::from_millis(50));
     });
     let before = scene.provider.renewals();
     let calls = join_all((0..64).map(|_| look(&session))).await;
@@ -78,7 +78,7 @@ async fn a_renewal_goes_on_when_nobody_waits_for_it_any_more() {
     let scene = Scene::new().await;
     let session = scene.signed_in(scene.without_person()).await;
     scene.provider.expire();
-    scene.provider.mend(|manners| manners.tokens = Trouble::Slow(Duration::from_millis(300)));
+    scene.provider.update(|config| config.tokens = TokenFault::Slow(Duration::from_millis(300)));
     tokio::select! {
         result = look(&session) => panic!("it waits for the provider: {result:?}"),
         () = until(async || scene.provider.renewals() == 1) => {}
@@ -92,32 +92,32 @@ async fn a_renewal_goes_on_when_nobody_waits_for_it_any_more() {
 #[tokio::test]
 async fn trouble_at_the_provider_fails_the_call_and_keeps_the_sign_in() {
     for trouble in [
-        Trouble::Raw(500, String::new()),
-        Trouble::Raw(500, r#"{"error": "server_error"}"#.to_owned()),
-        Trouble::Raw(503, r#"{"error": "invalid_grant"}"#.to_owned()),
-        Trouble::Raw(502, "<html>".to_owned()),
-        Trouble::Raw(429, String::new()),
-        Trouble::Raw(400, r#"{"error": "temporarily_unavailable"}"#.to_owned()),
-        Trouble::Raw(200, "<html>".to_owned()),
-        Trouble::Raw(200, "{}".to_owned()),
-        Trouble::Raw(200, r#"{"access_token": 7}"#.to_owned()),
-        Trouble::Raw(200, r#"{"access_token": "", "token_type": "Bearer"}"#.to_owned()),
-        Trouble::Raw(200, r#"{"access_token": "a\nb", "token_type": "Bearer"}"#.to_owned()),
-        Trouble::Raw(200, r#"{"access_token": "x", "token_type": "mac"}"#.to_owned()),
-        Trouble::Raw(400, "<html>".to_owned()),
-        Trouble::Raw(400, r#"{"error": "invalid_request"}"#.to_owned()),
+        TokenFault::Raw(500, String::new()),
+        TokenFault::Raw(500, r#"{"error": "server_error"}"#.to_owned()),
+        TokenFault::Raw(503, r#"{"error": "invalid_grant"}"#.to_owned()),
+        TokenFault::Raw(502, "<html>".to_owned()),
+        TokenFault::Raw(429, String::new()),
+        TokenFault::Raw(400, r#"{"error": "temporarily_unavailable"}"#.to_owned()),
+        TokenFault::Raw(200, "<html>".to_owned()),
+        TokenFault::Raw(200, "{}".to_owned()),
+        TokenFault::Raw(200, r#"{"access_token": 7}"#.to_owned()),
+        TokenFault::Raw(200, r#"{"access_token": "", "token_type": "Bearer"}"#.to_owned()),
+        TokenFault::Raw(200, r#"{"access_token": "a\nb", "token_type": "Bearer"}"#.to_owned()),
+        TokenFault::Raw(200, r#"{"access_token": "x", "token_type": "mac"}"#.to_owned()),
+        TokenFault::Raw(400, "<html>".to_owned()),
+        TokenFault::Raw(400, r#"{"error": "invalid_request"}"#.to_owned()),
     ] {
         let scene = Scene::new().await;
         let session = scene.signed_in(scene.without_person()).await;
         scene.provider.expire();
-        scene.provider.mend(|manners| manners.tokens = trouble.clone());
+        scene.provider.update(|config| config.tokens = trouble.clone());
         let error = look(&session).await.unwrap_err();
         assert_eq!(error.outcome(), Outcome::NotRun, "{trouble:?}: {error}");
-        if let Trouble::Raw(429 | 500.., _) = trouble {
+        if let TokenFault::Raw(429 | 500.., _) = trouble {
             let kind = &error.kind;
             assert!(matches!(kind, CallErrorKind::Connect(ConnectErrorKind::Transport(_))), "{trouble:?}: {kind:?}");
         }
-        scene.provider.mend(|manners| manners.tokens = Trouble::None);
+        scene.provider.update(|config| config.tokens = TokenFault::None);
         assert_eq!(told(look(&session).await), "done with read", "{trouble:?}");
         assert_eq!(scene.person.visits(), 1);
     }
@@ -125,22 +125,22 @@ async fn trouble_at_the_provider_fails_the_call_and_keeps_the_sign_in() {
 
 #[tokio::test]
 async fn a_provider_that_is_away_fails_the_call_and_keeps_the_sign_in() {
-    let scene = Scene::with(|manners| manners.grace = Duration::from_secs(60)).await;
+    let scene = Scene::with(|config| config.grace = Duration::from_secs(60)).await;
     let session = scene.signed_in(scene.without_person()).await;
     scene.provider.expire();
-    scene.provider.mend(|manners| manners.tokens = Trouble::HangUp);
+    scene.provider.update(|config| config.tokens = TokenFault::HangUp);
     let error = look(&session).await.unwrap_err();
     assert_eq!(error.outcome(), Outcome::NotRun, "{error}");
-    scene.provider.mend(|manners| manners.tokens = Trouble::None);
+    scene.provider.update(|config| config.tokens = TokenFault::None);
     assert_eq!(told(look(&session).await), "done with read");
     assert_eq!(scene.person.visits(), 1);
 }
 
 #[tokio::test]
 async fn a_token_that_is_good_for_a_while_is_used_while_the_provider_is_in_trouble() {
-    let scene = Scene::with(|manners| manners.says_lifetime = Some(20)).await;
+    let scene = Scene::with(|config| config.announced_lifetime = Some(20)).await;
     let session = scene.signed_in(scene.without_person()).await;
-    scene.provider.mend(|manners| manners.tokens = Trouble::Raw(500, String::new()));
+    scene.provider.update(|config| config.tokens = TokenFault::Raw(500, String::new()));
     assert_eq!(told(look(&session).await), "done with read");
 }
 
@@ -151,12 +151,14 @@ async fn a_sign_in_that_the_provider_has_ended_has_ended() {
             let scene = Scene::new().await;
             let session = scene.signed_in(scene.without_person()).await;
             scene.provider.expire();
-            scene.provider.mend(|manners| manners.tokens = Trouble::Raw(status, format!(r#"{{"error": "{error}"}}"#)));
+            scene
+                .provider
+                .update(|config| config.tokens = TokenFault::Raw(status, format!(r#"{{"error": "{error}"}}"#)));
             let refused = look(&session).await.unwrap_err();
             let kind = &refused.kind;
             assert!(matches!(kind, CallErrorKind::Connect(ConnectErrorKind::Auth(_))), "{kind:?}");
             assert_eq!(refused.outcome(), Outcome::NotRun);
-            scene.provider.mend(|manners| manners.tokens = Trouble::None);
+            scene.provider.update(|config| config.tokens = TokenFault::None);
             // It stays so until somebody signs in.
             assert!(look(&session).await.is_err());
             assert_eq!(scene.call().await, "done with read");
@@ -167,7 +169,7 @@ async fn a_sign_in_that_the_provider_has_ended_has_ended() {
 
 #[tokio::test]
 async fn a_provider_that_does_not_rotate_is_renewed_with_the_same_token() {
-    let scene = Scene::with(|manners| manners.rotates = false).await;
+    let scene = Scene::with(|config| config.rotates = false).await;
     let session = scene.signed_in(scene.without_person()).await;
     for renewals in 1..4 {
         scene.provider.expire();
@@ -178,14 +180,14 @@ async fn a_provider_that_does_not_rotate_is_renewed_with_the_same_token() {
 
 #[tokio::test]
 async fn a_provider_that_never_answers_is_not_waited_for_forever() {
-    let scene = Scene::with(|manners| manners.says_lifetime = Some(0)).await;
+    let scene = Scene::with(|config| config.announced_lifetime = Some(0)).await;
     let session = scene.signed_in(scene.without_person()).await;
-    scene.provider.mend(|manners| manners.tokens = Trouble::Hang);
+    scene.provider.update(|config| config.tokens = TokenFault::Hang);
     tokio::time::pause();
     let error = eventually(session.call("look", &none())).await.unwrap_err();
     assert_eq!(error.outcome(), Outcome::NotRun, "{error}");
     tokio::time::resume();
-    scene.provider.mend(|manners| manners.tokens = Trouble::None);
+    scene.provider.update(|config| config.tokens = TokenFault::None);
     assert_eq!(told(look(&session).await), "done with read");
 }
 
@@ -194,7 +196,7 @@ async fn a_server_that_takes_no_token_does_not_have_us_renew_without_end() {
     let scene = Scene::new().await;
     let session = scene.signed_in(scene.options()).await;
     scene.provider.expire();
-    scene.provider.mend(|manners| manners.lifetime = Duration::ZERO);
+    scene.provider.update(|config| config.lifetime = Duration::ZERO);
     let error = look(&session).await.unwrap_err();
     assert!(matches!(error.kind, CallErrorKind::Connect(ConnectErrorKind::Auth(_))), "{error}");
     assert!((1..=5).contains(&scene.provider.renewals()), "{}", scene.provider.renewals());

@@ -8,7 +8,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 use wharf_auth::{Account, FileStore, OAuthOptions, RegisteredClient};
 use wharf_protocol::Secret;
-use wharf_testkit::provider::{Registers, Trouble};
+use wharf_testkit::provider::{Registration, TokenFault};
 
 use super::{Scene, look};
 
@@ -53,9 +53,9 @@ async fn nothing_that_can_be_read_has_a_secret_in_it() {
     let _logging = tracing::subscriber::set_default(said.clone());
     let folder = tempfile::tempdir().unwrap();
     for method in ["client_secret_basic", "client_secret_post"] {
-        let scene = Scene::with(|manners| {
-            manners.registers = Registers::Secret(method);
-            manners.quotes = true;
+        let scene = Scene::with(|config| {
+            config.registration = Registration::Secret(method);
+            config.errors_quote_request = true;
         });
         let scene = Scene { store: Arc::new(FileStore::at(folder.path())), ..scene.await };
         let session = scene.session();
@@ -65,19 +65,20 @@ async fn nothing_that_can_be_read_has_a_secret_in_it() {
         scene.provider.expire();
         look(&session).await.unwrap();
         scene.provider.expire();
-        for trouble in [Trouble::HangUp, Trouble::Raw(500, "{}".to_owned()), Trouble::Raw(200, "[".to_owned())] {
-            scene.provider.mend(|manners| manners.tokens = trouble);
+        for trouble in [TokenFault::HangUp, TokenFault::Raw(500, "{}".to_owned()), TokenFault::Raw(200, "[".to_owned())]
+        {
+            scene.provider.update(|config| config.tokens = trouble);
             let error = look(&session).await.unwrap_err();
             note(&(&error, error.to_string()));
         }
-        scene.provider.mend(|manners| manners.tokens = Trouble::None);
+        scene.provider.update(|config| config.tokens = TokenFault::None);
         scene.provider.revoke_all();
         let account = Account { endpoint: scene.provider.url(), profile: "default".to_owned() };
         note(&scene.store.sign_in(&account).await.unwrap());
         scene.provider.forget_clients();
         look(&session).await.unwrap();
         scene.provider.revoke_all();
-        scene.provider.know("known", Some("SECRET-of another"), method);
+        scene.provider.add_client("known", Some("SECRET-of another"), method);
         let client = Some(RegisteredClient::with_secret("known", Secret::new("SECRET-known")));
         let error = look(&scene.session_with(OAuthOptions { client, ..scene.options() })).await.unwrap_err();
         note(&(&error, error.to_string()));
@@ -92,9 +93,9 @@ async fn nothing_that_can_be_read_has_a_secret_in_it() {
 
 #[tokio::test]
 async fn what_a_provider_quotes_does_not_get_into_errors() {
-    let scene = Scene::with(|manners| manners.quotes = true).await;
+    let scene = Scene::with(|config| config.errors_quote_request = true).await;
     let known = RegisteredClient::with_secret("known", Secret::new("a secret/with+signs"));
-    scene.provider.know("known", Some("another"), "client_secret_post");
+    scene.provider.add_client("known", Some("another"), "client_secret_post");
     for method in ["client_secret_basic", "client_secret_post"] {
         let client = Some(RegisteredClient { token_endpoint_auth_method: method.to_owned(), ..known.clone() });
         let session = scene.session_with(OAuthOptions { client, ..scene.options() });

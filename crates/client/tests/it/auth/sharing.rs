@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::join;
 use wharf_auth::{Account, FileStore, MemoryStore, OAuth, RegisteredClient, RenewalGuard, SignIn, Store, StoreError};
 use wharf_client::BoxFuture;
-use wharf_testkit::provider::{ISSUER, Trouble};
+use wharf_testkit::provider::{ISSUER, TokenFault};
 use wharf_testkit::{soon, until};
 
 use super::{Scene, look};
@@ -95,7 +95,7 @@ async fn two_who_share_a_sign_in_renew_it_one_after_the_other() {
 
 #[tokio::test]
 async fn a_token_that_another_has_renewed_and_that_has_ended_since_is_renewed_once_more() {
-    let scene = Scene::with(|manners| manners.says_lifetime = Some(0)).await;
+    let scene = Scene::with(|config| config.announced_lifetime = Some(0)).await;
     let one = scene.signed_in(scene.without_person()).await;
     let other = scene.session_with(scene.without_person());
     look(&other).await.unwrap();
@@ -111,14 +111,14 @@ async fn a_token_that_another_has_renewed_and_that_has_ended_since_is_renewed_on
 async fn while_renewing(happens: impl AsyncFnOnce(&Scene)) -> Scene {
     let folder = tempfile::tempdir().unwrap();
     // What is only forgotten here must stay forgotten.
-    let scene = Scene::with(|manners| manners.change(ISSUER, "revocation_endpoint", None)).await;
+    let scene = Scene::with(|config| config.change(ISSUER, "revocation_endpoint", None)).await;
     let scene = Scene { store: Arc::new(FileStore::at(folder.path())), ..scene };
     let session = scene.signed_in(scene.without_person()).await;
     scene.provider.expire();
-    scene.provider.mend(|manners| manners.tokens = Trouble::Slow(Duration::from_millis(200)));
+    scene.provider.update(|config| config.tokens = TokenFault::Slow(Duration::from_millis(200)));
     let then = async {
         until(async || scene.provider.renewals() == 1).await;
-        scene.provider.mend(|manners| manners.tokens = Trouble::None);
+        scene.provider.update(|config| config.tokens = TokenFault::None);
         happens(&scene).await;
     };
     let _ = join(look(&session), then).await;

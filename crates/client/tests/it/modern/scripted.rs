@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use wharf_client::{
     CallErrorKind, CallOptions, Deadline, Http, InProcess, ProtocolMode, Session, SessionOptions, Transport,
 };
-use wharf_testkit::{Answers, HttpScripted, Script, Scripted, Step, eventually};
+use wharf_testkit::{HttpScripted, ResponseFormat, Script, Scripted, Step, eventually};
 
 use super::Person;
 use crate::none;
@@ -87,7 +87,7 @@ async fn a_server_that_takes_back_that_it_is_listened_to_is_asked_again() {
 async fn a_server_that_was_away_for_long_is_listened_to_when_it_is_back() {
     let away = || [Step::Http { status: 502, headers: Vec::new(), body: String::new() }];
     let script = (0..20).fold(script(), |script, _| script.once(LISTEN, away())).on(LISTEN, [agrees(), Step::Hang]);
-    let server = HttpScripted::new(script).answering(Answers::Sse).without_sessions();
+    let server = HttpScripted::new(script).with_response_format(ResponseFormat::Sse).without_sessions();
     let transport = Http::new("http://server.test/mcp", options(in_memory(&server))).unwrap();
     let person = Person::listening();
     let session = session(transport, &person);

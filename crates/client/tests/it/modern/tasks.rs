@@ -7,7 +7,7 @@ use serde_json::json;
 use wharf_client::{
     CallErrorKind, CallOptions, Deadline, Http, Outcome, ProtocolMode, RemoteOptions, Session, SessionOptions,
 };
-use wharf_testkit::{EvilPeer, Harm, soon};
+use wharf_testkit::{EvilPeer, NetworkFault, soon};
 
 use super::{Manner, Peer, Person, closes, expected_of_every_peer, expected_over_http};
 use crate::peers::call;
@@ -93,10 +93,10 @@ async fn a_server_that_is_away_for_a_moment_does_not_end_its_tasks(peer: Peer) {
     let calling = session.call_with("task_after", &arguments, options);
     let striking = async {
         begun.recv().await.unwrap();
-        between.harm_all(Harm::Refuse);
+        between.set_fault_for_all(NetworkFault::Refuse);
         let refused = between.connections() + 2;
         wharf_testkit::until(async || between.connections() >= refused).await;
-        between.harm_all(Harm::None);
+        between.set_fault_for_all(NetworkFault::None);
     };
     let (result, ()) = soon(Box::pin(async { tokio::join!(calling, striking) })).await;
     assert_eq!(told(result), "finished");

@@ -10,7 +10,7 @@ use wharf_client::{
     SessionOptions, Stdio, Transport as _,
 };
 use wharf_io::Environment;
-use wharf_testkit::{Answers, HttpScripted, Script, Scripted, Step, eventually};
+use wharf_testkit::{HttpScripted, ResponseFormat, Script, Scripted, Step, eventually};
 
 use super::{LEGACY, MODERN, Named, error_with, protocol, spoken};
 use crate::remote::{http_with, in_memory, options};
@@ -178,8 +178,8 @@ async fn a_server_that_turns_old_while_it_is_used_is_found_out_about_and_the_cal
         },
     ];
     for refusal in refusals {
-        for answers in [Answers::Json, Answers::Sse] {
-            let server = turncoat([refusal.clone()]).answering(answers);
+        for answers in [ResponseFormat::Json, ResponseFormat::Sse] {
+            let server = turncoat([refusal.clone()]).with_response_format(answers);
             let session = over_http(&server);
             assert_eq!(eventually(session.connect()).await.unwrap().revision, MODERN);
             assert_eq!(spoken(&session).await, LEGACY, "{refusal:?}");

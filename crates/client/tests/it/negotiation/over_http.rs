@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use wharf_client::{ConnectErrorKind, Http, NoHost, ProtocolMode, Session};
 use wharf_io::{DialTo, Dialed, HttpSettings};
-use wharf_testkit::{Answers, HttpScripted, Script, Stale, Step, eventually};
+use wharf_testkit::{HttpScripted, ResponseFormat, Script, Step, UnknownSession, eventually};
 
 use super::{LEGACY, MODERN, protocol, spoken, unsupported};
 use crate::remote::{http_with, in_memory, options};
@@ -38,9 +38,9 @@ fn http_methods(server: &HttpScripted) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_modern_server_is_spoken_with_at_once() {
-    for answers in [Answers::Json, Answers::Sse] {
+    for answers in [ResponseFormat::Json, ResponseFormat::Sse] {
         for script in [Script::modern(), Script::dual_era()] {
-            let server = HttpScripted::new(script).answering(answers);
+            let server = HttpScripted::new(script).with_response_format(answers);
             let session = auto(&server);
             assert_eq!(spoken(&session).await, MODERN);
             eventually(session.close()).await;
@@ -105,14 +105,14 @@ async fn whatever_an_old_server_answers_it_is_greeted_the_old_way() {
 #[tokio::test(start_paused = true)]
 async fn servers_that_want_a_session_first_are_given_one() {
     let ways = [
-        Stale::NotFound,
-        Stale::NotFoundRpc,
-        Stale::BadRequestNoId,
-        Stale::OkRpc(-32600, "Session not found".into()),
-        Stale::Custom(400, "No session".into()),
+        UnknownSession::NotFound,
+        UnknownSession::NotFoundRpc,
+        UnknownSession::BadRequestNoId,
+        UnknownSession::OkRpc(-32600, "Session not found".into()),
+        UnknownSession::Custom(400, "No session".into()),
     ];
     for way in ways {
-        let server = HttpScripted::new(Script::good()).stale(way.clone());
+        let server = HttpScripted::new(Script::good()).on_unknown_session(way.clone());
         let session = auto(&server);
         assert_eq!(spoken(&session).await, LEGACY, "{way:?}");
         assert_eq!((server.log().count("server/discover"), server.log().count("initialize")), (1, 1), "{way:?}");

@@ -92,7 +92,7 @@ async fn of_two_processes_only_the_one_that_answered_is_left() {
 
 #[tokio::test]
 async fn a_process_that_lets_no_other_run_beside_it_is_connected_all_the_same() {
-    let alone = [Step::Alone(5, "$/lock".into())];
+    let alone = [Step::ExitIfRunning(5, "$/lock".into())];
     let child_that = |steps: Vec<Step>| {
         let script = Script::good().at_start(alone.clone()).on("server/discover", [Step::Hang]);
         child(&script.on("initialize", steps))

@@ -124,7 +124,7 @@ async fn one_of_its_kind_that_refuses_a_greeting_after_the_question_is_ended_bef
 /// The first has been greeted too by the time it answers; that is not to count.
 #[tokio::test(start_paused = true)]
 async fn a_modern_one_of_its_kind_that_is_slow_is_spoken_with_in_its_own_way() {
-    let ask = [Step::Ask("elicitation/create".into(), json!({"message": "who?"})), Step::TellAnswer];
+    let ask = [Step::Ask("elicitation/create".into(), json!({"message": "who?"})), Step::EchoAnswer];
     let script = Script::modern().at_start([Step::Wait(11_000)]).any_tool("ask").on_call("ask", ask);
     let server = Named::alone(script);
     let session = server.session(protocol(ProtocolMode::Auto));

@@ -3,7 +3,7 @@
 use serde_json::json;
 use tokio::time::Instant;
 use wharf_client::{CallErrorKind, Outcome, Session};
-use wharf_testkit::{Answers, HttpScripted, Script, Step, eventually};
+use wharf_testkit::{HttpScripted, ResponseFormat, Script, Step, eventually};
 
 use super::{doing, http};
 use crate::{json, none, seconds, settle, told};
@@ -56,7 +56,8 @@ async fn a_stream_that_breaks_before_its_answer_is_lost_and_not_taken_up_again()
         let what = format!("{end:?}");
         let progress = Step::Progress(1.0, 2.0, "half".into());
         let first = Step::RawEvent("id: 7\nretry: 10\ndata:\n\n".into());
-        let server = HttpScripted::new(doing([first, progress, end])).with_event_ids().answering(Answers::Sse);
+        let server =
+            HttpScripted::new(doing([first, progress, end])).with_event_ids().with_response_format(ResponseFormat::Sse);
         let session = http(&server);
         let began = Instant::now();
         let error = eventually(session.call("tool", &none())).await.unwrap_err();

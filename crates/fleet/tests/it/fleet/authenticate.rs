@@ -11,7 +11,7 @@ use wharf_fleet::dispatch::{ApprovalAnswer, NoUserPrompt, Question, UserAnswer, 
 use wharf_fleet::{Dispatcher, Fleet, FleetOptions, HostEnvironment, Policy, Server, ServerState, SignInRequest, Turn};
 use wharf_io::{HttpClient, HttpSettings};
 use wharf_protocol::{Json, ToolCall, ToolOutput, Tools as _};
-use wharf_testkit::provider::{Manners, Provider};
+use wharf_testkit::provider::{Provider, ProviderConfig};
 use wharf_testkit::{soon, until};
 
 use super::{LONG, at};
@@ -72,7 +72,7 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Self {
-        let provider = Provider::start(Manners::default()).await;
+        let provider = Provider::start(ProviderConfig::default()).await;
         Self { provider, store: Arc::new(MemoryStore::default()), thinks: Duration::ZERO }
     }
 

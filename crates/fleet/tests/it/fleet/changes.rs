@@ -147,7 +147,7 @@ async fn many_callers_of_a_lost_session_cost_one_greeting_and_one_list_and_each_
     assert_eq!(answers, (0..64).map(|number| number.to_string()).collect::<Vec<_>>());
     assert_eq!(server.log().count("initialize") - greetings, 1);
     assert_eq!(server.log().count("tools/list") - lists, 1);
-    assert_eq!(server.taken().count("tools/call"), 64);
+    assert_eq!(server.handled().count("tools/call"), 64);
     soon(fleet.close()).await;
 }
 

@@ -1,4 +1,4 @@
-//! Names that are looked up by whoever we hand in, and addresses where nobody answers.
+//! Custom resolvers, and addresses that do not respond.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -13,13 +13,13 @@ use tokio::time::Instant;
 use wharf_io::{HttpClient, HttpError, HttpSettings, Resolve};
 
 use super::server::Server;
-use super::{get, hasty};
+use super::{get, short_timeout};
 
-/// Every name has the same addresses, until they are changed.
+/// Resolves every name to the same addresses, which can change.
 #[derive(Clone)]
 pub(super) struct Fixed {
     addresses: Arc<Mutex<Vec<IpAddr>>>,
-    asked: Arc<AtomicUsize>,
+    lookups: Arc<AtomicUsize>,
 }
 
 impl Fixed {
@@ -27,9 +27,9 @@ impl Fixed {
         Self::at(&[1])
     }
 
-    /// At addresses of this machine, told by their last numbers.
+    /// Resolves to loopback addresses with these last bytes.
     fn at(last: &[u8]) -> Self {
-        let names = Self { addresses: Arc::default(), asked: Arc::default() };
+        let names = Self { addresses: Arc::default(), lookups: Arc::default() };
         names.moves_to(last);
         names
     }
@@ -38,20 +38,20 @@ impl Fixed {
         *self.addresses.lock().unwrap() = last.iter().map(|last| Ipv4Addr::new(127, 0, 0, *last).into()).collect();
     }
 
-    fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+    fn lookups(&self) -> usize {
+        self.lookups.load(Ordering::SeqCst)
     }
 }
 
 impl Resolve for Fixed {
     fn resolve(&self, _name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.lookups.fetch_add(1, Ordering::SeqCst);
         let addresses = self.addresses.lock().unwrap().clone();
         std::future::ready(Ok(addresses)).boxed()
     }
 }
 
-/// Knows no name.
+/// Fails for every name.
 struct Unknown;
 
 impl Resolve for Unknown {
@@ -60,7 +60,7 @@ impl Resolve for Unknown {
     }
 }
 
-/// Never answers.
+/// Never resolves.
 struct Mute;
 
 impl Resolve for Mute {
@@ -76,24 +76,24 @@ async fn unreachable(settings: HttpSettings, url: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_name_that_does_not_exist_is_told() {
-    let told = unreachable(HttpSettings::default().resolving(Unknown), "http://no.test:81/").await;
-    assert!(told.starts_with("http://no.test:81 cannot be reached: ") && told.contains("NXDOMAIN"), "{told}");
-    let told = unreachable(HttpSettings::default().resolving(Fixed::at(&[])), "https://no.test/").await;
+async fn an_unknown_name_is_reported() {
+    let error = unreachable(HttpSettings::default().resolving(Unknown), "http://no.test:81/").await;
+    assert!(error.starts_with("http://no.test:81 cannot be reached: ") && error.contains("NXDOMAIN"), "{error}");
+    let error = unreachable(HttpSettings::default().resolving(Fixed::at(&[])), "https://no.test/").await;
     assert!(
-        told.starts_with("https://no.test cannot be reached: ") && told.contains("`no.test` has no address"),
-        "{told}"
+        error.starts_with("https://no.test cannot be reached: ") && error.contains("`no.test` has no address"),
+        "{error}"
     );
 }
 
 #[tokio::test]
-async fn a_name_that_the_system_does_not_know_is_told() {
-    let told = unreachable(HttpSettings::default(), "http://no-such-host.invalid/").await;
-    assert!(told.starts_with("http://no-such-host.invalid cannot be reached: "), "{told}");
+async fn a_name_unknown_to_the_system_is_reported() {
+    let error = unreachable(HttpSettings::default(), "http://no-such-host.invalid/").await;
+    assert!(error.starts_with("http://no-such-host.invalid cannot be reached: "), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_does_not_answer_for_a_name_is_waited_for_up_to_the_limit() {
+async fn a_resolver_that_hangs_fails_at_the_timeout() {
     let began = Instant::now();
     let client = HttpClient::new(HttpSettings::default().resolving(Mute)).unwrap();
     let request = http::Request::get("http://slow.test/").body(bytes::Bytes::new()).unwrap();
@@ -103,7 +103,7 @@ async fn whoever_does_not_answer_for_a_name_is_waited_for_up_to_the_limit() {
 }
 
 #[tokio::test]
-async fn a_name_that_moves_is_looked_up_again_when_its_connection_is_gone_and_not_before() {
+async fn a_name_is_resolved_again_only_when_its_connection_is_closed() {
     let names = Fixed::loopback();
     let first = Server::start().await;
     let port = first.address.port();
@@ -115,14 +115,14 @@ async fn a_name_that_moves_is_looked_up_again_when_its_connection_is_gone_and_no
     }
     names.moves_to(&[2]);
     get(&client, &url).await.unwrap();
-    assert_eq!((first.accepted(), second.accepted(), names.asked()), (1, 0, 1));
+    assert_eq!((first.accepted(), second.accepted(), names.lookups()), (1, 0, 1));
     first.close().await;
     get(&client, &url).await.unwrap();
-    assert_eq!((second.accepted(), names.asked()), (1, 2));
+    assert_eq!((second.accepted(), names.lookups()), (1, 2));
 }
 
 #[tokio::test]
-async fn of_several_addresses_one_that_answers_is_enough() {
+async fn one_responding_address_of_several_is_enough() {
     let server = Server::start().await;
     let url = format!("http://many.test:{}/", server.address.port());
     let client = HttpClient::new(HttpSettings::default().resolving(Fixed::at(&[3, 1]))).unwrap();
@@ -130,13 +130,13 @@ async fn of_several_addresses_one_that_answers_is_enough() {
 }
 
 #[tokio::test]
-async fn nobody_at_an_address_is_told_at_once() {
+async fn a_refused_connection_is_reported_immediately() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let told = unreachable(HttpSettings::default(), &format!("http://{free}/")).await;
-    assert!(told.starts_with(&format!("http://{free} cannot be reached: ")) && told.contains("refused"), "{told}");
+    let error = unreachable(HttpSettings::default(), &format!("http://{free}/")).await;
+    assert!(error.starts_with(&format!("http://{free} cannot be reached: ")) && error.contains("refused"), "{error}");
 }
 
-/// An address that swallows whatever is sent to it: its listener has no room and makes none.
+/// An address that drops all packets: the backlog of its listener is full and stays full.
 struct BlackHole {
     address: SocketAddr,
     _room: Vec<TcpStream>,
@@ -148,7 +148,8 @@ impl BlackHole {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(address).unwrap();
         let listener = socket.listen(1).unwrap();
-        let (address, mut room) = (listener.local_addr().unwrap(), Vec::new());
+        let address = listener.local_addr().unwrap();
+        let mut room = Vec::new();
         while let Ok(taken) = tokio::time::timeout(Duration::from_millis(100), TcpStream::connect(address)).await {
             room.push(taken.unwrap());
         }
@@ -157,16 +158,17 @@ impl BlackHole {
 }
 
 #[tokio::test]
-async fn an_address_that_swallows_everything_is_given_up_at_the_limit() {
+async fn an_unresponsive_address_fails_at_the_timeout() {
     let hole = BlackHole::at("127.0.0.1:0".parse().unwrap()).await;
-    let (began, url) = (Instant::now(), format!("http://{}/", hole.address));
-    let told = unreachable(hasty(), &url).await;
-    assert_eq!(told, format!("no connection to http://{} within 0.3 s", hole.address));
+    let began = Instant::now();
+    let url = format!("http://{}/", hole.address);
+    let error = unreachable(short_timeout(), &url).await;
+    assert_eq!(error, format!("no connection to http://{} within 0.3 s", hole.address));
     assert!((Duration::from_millis(300)..Duration::from_secs(5)).contains(&began.elapsed()));
 }
 
 #[tokio::test]
-async fn an_address_that_swallows_everything_does_not_keep_us_from_one_that_answers() {
+async fn an_unresponsive_address_does_not_block_one_that_responds() {
     let server = Server::start().await;
     let port = server.address.port();
     let _hole = BlackHole::at(SocketAddr::from(([127, 0, 0, 2], port))).await;

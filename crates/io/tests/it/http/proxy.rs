@@ -1,4 +1,4 @@
-//! A proxy that wants to know who asks: told the whole address for HTTP, asked for a tunnel for HTTPS.
+//! An authenticating proxy: absolute URLs for HTTP, tunnels for HTTPS.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -16,30 +16,32 @@ use super::tls::{Authority, trusting};
 /// `user:pass`.
 const WHO: &str = "proxy-authorization: basic dxnlcjpwyxnz";
 
-/// Dropping it closes everything.
+/// A proxy. Dropping it closes the port and all connections.
 struct Proxy {
     address: SocketAddr,
-    asked: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
     _accepting: JoinSet<()>,
 }
 
 impl Proxy {
-    /// A proxy that answers HTTP itself and makes tunnels to `server`.
+    /// Starts a proxy that responds to HTTP itself and opens tunnels to `server`.
     async fn before(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (address, asked) = (listener.local_addr().unwrap(), Arc::<Mutex<Vec<String>>>::default());
-        let (mut accepting, log) = (JoinSet::new(), Arc::clone(&asked));
+        let address = listener.local_addr().unwrap();
+        let requests = Arc::<Mutex<Vec<String>>>::default();
+        let mut accepting = JoinSet::new();
+        let log = Arc::clone(&requests);
         accepting.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 connections.spawn(serve(stream, server, Arc::clone(&log)));
             }
         });
-        Self { address, asked, _accepting: accepting }
+        Self { address, requests, _accepting: accepting }
     }
 
-    fn asked(&self) -> Vec<String> {
-        std::mem::take(&mut self.asked.lock().unwrap())
+    fn requests(&self) -> Vec<String> {
+        std::mem::take(&mut self.requests.lock().unwrap())
     }
 
     fn url(&self) -> String {
@@ -65,7 +67,7 @@ async fn serve(mut stream: TcpStream, server: SocketAddr, log: Arc<Mutex<Vec<Str
     }
 }
 
-/// The head of a request without content.
+/// Reads the head of a request without a body.
 async fn head(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -80,7 +82,7 @@ fn through(proxies: Proxies) -> HttpClient {
 }
 
 #[tokio::test]
-async fn a_proxy_for_http_is_told_the_whole_address_and_its_connection_is_kept() {
+async fn an_http_proxy_gets_absolute_urls_and_its_connection_is_reused() {
     let server = Server::start().await;
     let proxy = Proxy::before(server.address).await;
     for proxies in [
@@ -91,14 +93,14 @@ async fn a_proxy_for_http_is_told_the_whole_address_and_its_connection_is_kept()
         for _ in 0..3 {
             assert_eq!(get(&client, "http://name.test/p?q=1").await.unwrap(), "by proxy");
         }
-        assert_eq!(proxy.asked(), ["GET http://name.test/p?q=1 HTTP/1.1"; 3]);
+        assert_eq!(proxy.requests(), ["GET http://name.test/p?q=1 HTTP/1.1"; 3]);
         assert_eq!(client.connections_opened(), 1);
     }
     assert_eq!(server.accepted(), 0);
 }
 
 #[tokio::test]
-async fn a_proxy_for_https_is_asked_for_a_tunnel_and_the_far_end_is_checked_through_it() {
+async fn an_https_proxy_opens_a_tunnel_in_which_the_server_is_verified() {
     let authority = Authority::new();
     for protocol in ["h2", "http/1.1"] {
         let server = authority.server("name.test", &[protocol]).await;
@@ -108,15 +110,15 @@ async fn a_proxy_for_https_is_asked_for_a_tunnel_and_the_far_end_is_checked_thro
         for _ in 0..3 {
             assert!(get(&client, "https://name.test/p").await.unwrap().ends_with("GET /p at name.test: 0"));
         }
-        assert_eq!(proxy.asked(), ["CONNECT name.test:443 HTTP/1.1"]);
+        assert_eq!(proxy.requests(), ["CONNECT name.test:443 HTTP/1.1"]);
         let error = get(&client, "https://other.test/p").await.unwrap_err();
         assert!(matches!(error, HttpError::Untrusted(_)), "{error}");
-        assert_eq!(proxy.asked(), ["CONNECT other.test:443 HTTP/1.1"]);
+        assert_eq!(proxy.requests(), ["CONNECT other.test:443 HTTP/1.1"]);
     }
 }
 
 #[tokio::test]
-async fn a_proxy_that_does_not_know_us_is_not_taken_for_the_server() {
+async fn a_proxy_that_requires_authentication_is_not_mistaken_for_the_server() {
     let authority = Authority::new();
     let server = authority.server("name.test", &[]).await;
     let proxy = Proxy::before(server.address).await;
@@ -130,7 +132,7 @@ async fn a_proxy_that_does_not_know_us_is_not_taken_for_the_server() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_is_not_there_is_told_as_such() {
+async fn an_unreachable_proxy_is_reported_as_such() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let client = through(Proxies { all: Some(format!("http://user:pass@{free}")), ..Proxies::default() });
     for url in ["http://name.test/", "https://name.test/"] {
@@ -141,7 +143,7 @@ async fn a_proxy_that_is_not_there_is_told_as_such() {
 }
 
 #[tokio::test]
-async fn what_is_excepted_and_what_is_on_this_machine_is_reached_without_the_proxy() {
+async fn excluded_and_loopback_hosts_bypass_the_proxy() {
     let server = Server::start().await;
     let proxy = Proxy::before(server.address).await;
     let no = Some("name.test,.inner.test,10.0.0.0/8".to_owned());
@@ -151,6 +153,6 @@ async fn what_is_excepted_and_what_is_on_this_machine_is_reached_without_the_pro
         let answer = get(&client, &format!("http://{host}:{port}/")).await.unwrap();
         assert_eq!(answer, format!("HTTP/1.1 GET / at {host}:{port}: 0"));
     }
-    assert_eq!(proxy.asked(), Vec::<String>::new());
+    assert_eq!(proxy.requests(), Vec::<String>::new());
     assert_eq!(get(&client, "http://other.test/").await.unwrap(), "by proxy");
 }

@@ -1,4 +1,4 @@
-//! A server that tells what it was asked, over TCP or a unix socket, in TLS or not, and counts its connections.
+//! A server that describes each request, over TCP or a Unix socket, with or without TLS, and counts its connections.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use tokio_rustls::TlsAcceptor;
 
 type Answer = Response<BoxBody<Bytes, Infallible>>;
 
-/// Dropping it closes everything.
+/// A server. Dropping it closes the port and all connections.
 pub(super) struct Server {
     pub(super) address: SocketAddr,
     shared: Arc<Shared>,
@@ -49,16 +49,19 @@ impl Server {
 
     async fn listen(address: SocketAddr, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
-        let (address, shared) = (listener.local_addr().unwrap(), Arc::<Shared>::default());
-        let (mut accepting, ours) = (JoinSet::new(), Arc::clone(&shared));
+        let address = listener.local_addr().unwrap();
+        let shared = Arc::<Shared>::default();
+        let mut accepting = JoinSet::new();
+        let ours = Arc::clone(&shared);
         accepting.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (tls, shared) = (tls.clone(), Arc::clone(&ours));
+                let tls = tls.clone();
+                let shared = Arc::clone(&ours);
                 ours.connected(async move {
                     let Some(tls) = tls else { return serve(stream).await };
-                    // A client that does not trust us goes away.
+                    // A client that does not trust the certificate disconnects.
                     let Ok(stream) = tls.accept(stream).await else { return };
-                    let name = stream.get_ref().1.server_name().unwrap_or("nobody").to_owned();
+                    let name = stream.get_ref().1.server_name().unwrap_or("none").to_owned();
                     shared.names.lock().unwrap().push(name);
                     serve(stream).await;
                 });
@@ -68,8 +71,10 @@ impl Server {
     }
 
     pub(super) fn on_socket(path: &std::path::Path) -> Self {
-        let (listener, shared) = (UnixListener::bind(path).unwrap(), Arc::<Shared>::default());
-        let (mut accepting, ours) = (JoinSet::new(), Arc::clone(&shared));
+        let listener = UnixListener::bind(path).unwrap();
+        let shared = Arc::<Shared>::default();
+        let mut accepting = JoinSet::new();
+        let ours = Arc::clone(&shared);
         accepting.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 ours.connected(serve(stream));
@@ -82,31 +87,31 @@ impl Server {
         format!("http://{}{path}", self.address)
     }
 
-    /// How many connections there have been.
+    /// Returns how many connections have been accepted.
     pub(super) fn accepted(&self) -> usize {
         self.shared.accepted.load(Ordering::SeqCst)
     }
 
-    /// How many connections there are.
+    /// Returns how many connections are open.
     pub(super) fn open(&self) -> usize {
         let mut connections = self.shared.connections.lock().unwrap();
         while connections.try_join_next().is_some() {}
         connections.len()
     }
 
-    /// The names clients wanted to meet, in TLS.
+    /// Returns the server names that clients requested in TLS.
     pub(super) fn names(&self) -> Vec<String> {
         self.shared.names.lock().unwrap().clone()
     }
 
-    /// Closes every connection, and waits until the clients can know.
+    /// Closes every connection, and waits until the clients can notice.
     pub(super) async fn hang_up(&self) {
         let mut connections = std::mem::take(&mut *self.shared.connections.lock().unwrap());
         connections.shutdown().await;
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
 
-    /// Closes everything.
+    /// Closes the port and all connections.
     pub(super) async fn close(mut self) {
         self.accepting.shutdown().await;
         self.hang_up().await;
@@ -121,13 +126,13 @@ impl Shared {
 }
 
 async fn serve(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
-    let service = service_fn(async |request| Ok::<_, Infallible>(answer(request).await));
-    // However a connection ends, the test looks at the client.
+    let service = service_fn(async |request| Ok::<_, Infallible>(respond(request).await));
+    // The tests check the client, not errors of the server.
     let _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
 }
 
-/// What was asked, in words; some paths do something particular.
-async fn answer(request: Request<Incoming>) -> Answer {
+/// Describes the request; some paths have special responses.
+async fn respond(request: Request<Incoming>) -> Answer {
     let (head, body) = request.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
     let host = head.headers.get("host").map_or("no host", |host| host.to_str().unwrap());
@@ -143,7 +148,9 @@ async fn answer(request: Request<Incoming>) -> Answer {
         let chunks = futures_util::stream::iter((0..length / 100).map(move |_| chunk()));
         return Response::new(StreamBody::new(chunks).boxed());
     }
-    if let Some(query) = head.uri.query().filter(|_| path.starts_with("/to/")) {
+    if path.starts_with("/to/")
+        && let Some(query) = head.uri.query()
+    {
         let status: u16 = path[4..].parse().unwrap();
         return Response::builder().status(status).header("location", query).body(full("elsewhere")).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Certificates made for the occasion: good ones are believed, and a bad one is refused with the reason.
+//! Generated certificates: valid ones are accepted, invalid ones are refused with the reason.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use wharf_io::{HttpClient, HttpError, HttpSettings, InvalidSettings, Proxies};
 
 use super::names::Fixed;
 use super::server::Server;
-use super::{get, hasty, post};
+use super::{get, post, short_timeout};
 
-/// Somebody who signs certificates.
+/// A certificate authority.
 pub(super) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub(super) pem: Vec<u8>,
@@ -21,17 +21,19 @@ pub(super) struct Authority {
 
 impl Authority {
     pub(super) fn new() -> Self {
-        let (key, mut params) = (KeyPair::generate().unwrap(), CertificateParams::new(Vec::new()).unwrap());
-        // Its key is part of its name, so that no two are taken for each other.
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        // The name includes the key, so that authorities are distinct.
         params.distinguished_name.push(DnType::CommonName, format!("{:?}", &key.public_key_raw()[..16]));
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let pem = params.self_signed(&key).unwrap().pem().into_bytes();
         Self { issuer: Issuer::new(params, key), pem }
     }
 
-    /// A server named `name` that speaks `protocols`, with a certificate that ended in `end`.
+    /// Creates a server named `name` with these ALPN `protocols` and a certificate that expires in the year `end`.
     fn acceptor(&self, name: &str, protocols: &[&str], end: i32) -> TlsAcceptor {
-        let (key, mut params) = (KeyPair::generate().unwrap(), CertificateParams::new([name.to_owned()]).unwrap());
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
         params.not_before = date_time_ymd(2020, 1, 1);
         params.not_after = date_time_ymd(end, 1, 1);
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
@@ -51,7 +53,7 @@ impl Authority {
     }
 }
 
-/// Settings that trust an authority and find every name on this machine.
+/// Returns settings that trust an authority and resolve every name to loopback.
 pub(super) fn trusting(authority: &Authority) -> HttpSettings {
     HttpSettings { extra_ca: Some(authority.pem.clone()), ..HttpSettings::default().resolving(Fixed::loopback()) }
 }
@@ -66,8 +68,8 @@ async fn the_server_chooses_the_protocol_and_requests_share_a_connection() {
     for (protocols, expected) in
         [(&["h2", "http/1.1"][..], "HTTP/2.0"), (&["h2"], "HTTP/2.0"), (&["http/1.1"], "HTTP/1.1"), (&[], "HTTP/1.1")]
     {
-        let (server, client) =
-            (authority.server("name.test", protocols).await, HttpClient::new(trusting(&authority)).unwrap());
+        let server = authority.server("name.test", protocols).await;
+        let client = HttpClient::new(trusting(&authority)).unwrap();
         let answer = format!("{expected} POST /p at name.test:{}: 4", server.address.port());
         for _ in 0..20 {
             assert_eq!(post(&client, &url(&server), "four").await.unwrap(), answer);
@@ -77,10 +79,10 @@ async fn the_server_chooses_the_protocol_and_requests_share_a_connection() {
 }
 
 #[tokio::test]
-async fn requests_at_a_time_share_a_connection_of_http_2() {
+async fn concurrent_requests_share_an_http2_connection() {
     let authority = Authority::new();
-    let (server, client) =
-        (authority.server("name.test", &["h2"]).await, HttpClient::new(trusting(&authority)).unwrap());
+    let server = authority.server("name.test", &["h2"]).await;
+    let client = HttpClient::new(trusting(&authority)).unwrap();
     get(&client, &url(&server)).await.unwrap();
     let url = url(&server);
     for answer in futures_util::future::join_all((0..40).map(|_| post(&client, &url, "four"))).await {
@@ -90,7 +92,7 @@ async fn requests_at_a_time_share_a_connection_of_http_2() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_dropped_leaves_no_connection_behind() {
+async fn dropping_a_client_closes_its_connections() {
     let authority = Authority::new();
     for protocol in ["h2", "http/1.1"] {
         let server = authority.server("name.test", &[protocol]).await;
@@ -103,7 +105,7 @@ async fn a_client_that_is_dropped_leaves_no_connection_behind() {
 }
 
 #[tokio::test]
-async fn a_secure_connection_that_the_far_end_closed_is_replaced() {
+async fn a_tls_connection_closed_by_the_server_is_replaced() {
     let authority = Authority::new();
     for protocol in ["h2", "http/1.1"] {
         let server = authority.server("name.test", &[protocol]).await;
@@ -117,8 +119,9 @@ async fn a_secure_connection_that_the_far_end_closed_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_not_in_order_is_refused_with_the_reason_and_nothing_is_sent() {
-    let (ours, stranger) = (Authority::new(), Authority::new());
+async fn an_invalid_certificate_is_refused_with_the_reason_before_anything_is_sent() {
+    let ours = Authority::new();
+    let stranger = Authority::new();
     let both = &["h2", "http/1.1"][..];
     for (acceptor, reason) in [
         (ours.acceptor("name.test", both, 2021), "certificate expired"),
@@ -129,17 +132,17 @@ async fn a_certificate_that_is_not_in_order_is_refused_with_the_reason_and_nothi
         let client = HttpClient::new(trusting(&ours)).unwrap();
         let error = get(&client, &url(&server)).await.unwrap_err();
         assert!(matches!(error, HttpError::Untrusted(_)), "{error}");
-        let told = error.to_string();
+        let error = error.to_string();
         assert!(
-            told.starts_with("the connection is not secure: https://name.test:") && told.contains(reason),
-            "{told}"
+            error.starts_with("the connection is not secure: https://name.test:") && error.contains(reason),
+            "{error}"
         );
         assert_eq!(client.connections_opened(), 0);
     }
 }
 
 #[tokio::test]
-async fn a_certificate_of_ours_is_not_trusted_unless_we_are_told_to() {
+async fn a_custom_authority_is_not_trusted_by_default() {
     let authority = Authority::new();
     let server = authority.server("name.test", &[]).await;
     let client = HttpClient::new(HttpSettings::default().resolving(Fixed::loopback())).unwrap();
@@ -148,9 +151,9 @@ async fn a_certificate_of_ours_is_not_trusted_unless_we_are_told_to() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_speak_tls_is_unreachable_at_once_and_a_mute_one_at_the_limit() {
+async fn a_server_without_tls_fails_immediately_and_a_silent_one_at_the_timeout() {
     let plain = Server::start().await;
-    let client = HttpClient::new(hasty().resolving(Fixed::loopback())).unwrap();
+    let client = HttpClient::new(short_timeout().resolving(Fixed::loopback())).unwrap();
     let error = get(&client, &url(&plain)).await.unwrap_err();
     assert!(matches!(error, HttpError::Untrusted(_) | HttpError::Unreachable(_)), "{error}");
     let mute = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -160,30 +163,30 @@ async fn a_server_that_does_not_speak_tls_is_unreachable_at_once_and_a_mute_one_
 }
 
 #[test]
-fn what_is_no_certificate_is_no_setting() {
+fn an_invalid_certificate_is_an_invalid_setting() {
     let half = b"-----BEGIN CERTIFICATE-----\nMIIB\n".to_vec();
     let wrong = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".to_vec();
     for (content, reason) in
-        [(b"hello".to_vec(), "there is none in the file"), (Vec::new(), "there is none"), (half, ""), (wrong, "")]
+        [(b"hello".to_vec(), "no certificate in the file"), (Vec::new(), "no certificate"), (half, ""), (wrong, "")]
     {
         let settings = HttpSettings { extra_ca: Some(content), ..HttpSettings::default() };
-        let InvalidSettings::Certificates(told) = HttpClient::new(settings).unwrap_err() else { panic!() };
-        assert!(told.contains(reason), "{told}");
+        let InvalidSettings::Certificates(error) = HttpClient::new(settings).unwrap_err() else { panic!() };
+        assert!(error.contains(reason), "{error}");
     }
 }
 
 #[test]
-fn what_is_no_proxy_is_no_setting_and_is_not_shown() {
-    for written in
+fn an_invalid_proxy_is_an_invalid_setting_and_is_not_shown() {
+    for proxy in
         ["nonsense://us:s3cret@h", "http://us:s3cret@ bad host", "socks4://h:1080", "http://h:99999", "http://"]
     {
-        let proxies = Proxies { https: Some(written.into()), ..Proxies::default() };
+        let proxies = Proxies { https: Some(proxy.into()), ..Proxies::default() };
         let error = HttpClient::new(HttpSettings { proxies, ..HttpSettings::default() }).unwrap_err();
-        assert_eq!(error, InvalidSettings::Proxy("HTTPS_PROXY"), "{written}");
+        assert_eq!(error, InvalidSettings::Proxy("HTTPS_PROXY"), "{proxy}");
         assert!(!error.to_string().contains("s3cret"));
     }
-    for written in ["", "proxy.test:3128", "http://u:p@proxy.test", "https://proxy.test", "socks5h://[::1]:1080"] {
-        let proxies = Proxies { all: Some(written.into()), ..Proxies::default() };
+    for proxy in ["", "proxy.test:3128", "http://u:p@proxy.test", "https://proxy.test", "socks5h://[::1]:1080"] {
+        let proxies = Proxies { all: Some(proxy.into()), ..Proxies::default() };
         HttpClient::new(HttpSettings { proxies, ..HttpSettings::default() }).unwrap();
     }
 }

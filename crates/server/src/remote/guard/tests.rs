@@ -1,4 +1,4 @@
-//! Who is let in, and who is not.
+//! Which requests are allowed, and which are not.
 
 use http::header::{HOST, HeaderMap, ORIGIN};
 
@@ -17,7 +17,7 @@ fn check(allowed: &[&str], uri: &str, hosts: &[&str], origins: &[&str]) -> bool 
 }
 
 #[test]
-fn only_loopback_and_listed_hosts_are_let_in() {
+fn only_loopback_and_listed_hosts_are_allowed() {
     let allowed = ["wharf.example", "ported.example:8443"];
     for (host, expected) in [
         ("localhost", true),
@@ -49,7 +49,7 @@ fn only_loopback_and_listed_hosts_are_let_in() {
 }
 
 #[test]
-fn every_name_a_request_gives_for_its_host_has_to_be_allowed() {
+fn every_host_named_in_a_request_must_be_allowed() {
     for (uri, hosts, expected) in [
         ("/mcp", &[][..], false),
         ("http://localhost/mcp", &[], true),
@@ -64,7 +64,7 @@ fn every_name_a_request_gives_for_its_host_has_to_be_allowed() {
 }
 
 #[test]
-fn only_loopback_and_listed_origins_are_let_in() {
+fn only_loopback_and_listed_origins_are_allowed() {
     let allowed = ["wharf.example", "ported.example:443"];
     for (origins, expected) in [
         (&[][..], true),
@@ -90,9 +90,9 @@ fn only_loopback_and_listed_origins_are_let_in() {
 }
 
 #[test]
-fn without_a_list_only_loopback_is_let_in() {
+fn without_a_list_only_loopback_is_allowed() {
     let guard = Guard::new(None);
     let headers = |host: &str| HeaderMap::from_iter([(HOST, host.parse().unwrap())]);
     assert_eq!(guard.check(&"/ws".parse().unwrap(), &headers("localhost")), Ok(()));
-    assert_eq!(guard.check(&"/ws".parse().unwrap(), &headers("wharf.example")), Err("this Host is not allowed"));
+    assert_eq!(guard.check(&"/ws".parse().unwrap(), &headers("wharf.example")), Err("Host not allowed"));
 }

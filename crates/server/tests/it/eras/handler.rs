@@ -1,4 +1,4 @@
-//! A server with what only the modern era has: subscriptions, results that ask for input, and tasks.
+//! A server with the features of the modern era: subscriptions, results that require input, and tasks.
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ContentBlock, CreateTaskResult,
@@ -11,7 +11,7 @@ use rmcp::{ErrorData, ServerHandler};
 use serde_json::{Value, json};
 use wharf_server::rmcp;
 
-/// Cloning shares the tasks, because over Streamable HTTP every request has a handler of its own.
+/// Clones share the tasks, because over Streamable HTTP every request has its own handler.
 #[derive(Clone, Default)]
 pub(crate) struct Modern {
     tasks: TaskManager,
@@ -29,7 +29,7 @@ fn greeting(answer: &Value) -> CallToolResult {
 }
 
 impl Modern {
-    /// Asks in the result, and completes when it is called again with the answer.
+    /// Requires input in the result, and completes when the retry provides it.
     fn ask(request: &CallToolRequestParams) -> CallToolResponse {
         match request.input_responses.as_ref().and_then(|answers| answers.get("who")) {
             Some(answer) if request.request_state.as_deref() == Some("asked") => greeting(answer).into(),
@@ -40,7 +40,7 @@ impl Modern {
         }
     }
 
-    /// Asks from within a task, and completes when the task is updated with the answer.
+    /// Requires input from within a task, and completes when the task is updated with it.
     fn work(&self) -> CallToolResponse {
         let work = |task: rmcp::task_manager::TaskContext| -> rmcp::task_manager::TaskFuture {
             Box::pin(async move { task.request_input("who", question()).await.map(|answer| greeting(&answer)) })
@@ -76,7 +76,7 @@ impl ServerHandler for Modern {
         Some(requested.clone())
     }
 
-    /// Tells of one change, and then of nothing until the client no longer listens; ends if that change is not wanted.
+    /// Sends one notification, then waits until the client cancels; ends immediately if the client did not subscribe to it.
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         if context.sink().notify_tool_list_changed().await.is_ok() {
             context.cancelled().await;

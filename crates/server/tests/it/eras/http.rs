@@ -1,4 +1,4 @@
-//! The modern era over Streamable HTTP, where it has headers, statuses and no sessions.
+//! The modern era over Streamable HTTP: headers, statuses and no sessions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use wharf_server::{ListenOptions, RemoteServer, Reply, Router, Toolbox};
 use super::handler::Modern;
 use super::{CAPABILITIES, SUBSCRIPTION, VERSION, discover, modern, tool_names};
 use crate::raw::{Head, Http};
-use crate::{initialize, remote, said, soon, streamable, toolbox};
+use crate::{initialize, remote, soon, streamable, text_of, toolbox};
 
-/// The headers a modern client has to send with a request.
+/// Returns the headers that a modern client must send with a request.
 fn headers(request: &Value) -> Vec<String> {
     let version = request["params"]["_meta"][VERSION].as_str().unwrap_or("2026-07-28");
     let mut headers = vec![format!("MCP-Protocol-Version: {version}")];
@@ -28,12 +28,12 @@ async fn post(http: &mut Http<TcpStream>, request: &Value) -> Head {
     http.post("/mcp", &headers.iter().map(String::as_str).collect::<Vec<_>>(), request).await
 }
 
-/// Posts on a connection of its own and gives the answer, which comes as an event.
+/// Posts on a new connection and returns the response, which arrives as an event.
 async fn ask(remote: &RemoteServer, request: &Value) -> Value {
     let mut http = Http::connect(remote).await;
     let head = post(&mut http, request).await;
     assert_eq!((head.status, head.header("content-type")), (200, Some("text/event-stream")));
-    http.message().await.expect("an answer")
+    http.message().await.expect("a response")
 }
 
 fn tool_call(id: u32, name: &str) -> Value {
@@ -45,7 +45,7 @@ async fn serve(toolbox: Toolbox, options: ListenOptions) -> RemoteServer {
 }
 
 #[tokio::test]
-async fn requests_of_both_eras_are_answered_at_one_address() {
+async fn one_address_serves_requests_of_both_eras() {
     let remote = remote(ListenOptions::default()).await;
     let (_, session) = streamable::open(&remote).await;
     let mut http = Http::connect(&remote).await;
@@ -54,15 +54,15 @@ async fn requests_of_both_eras_are_answered_at_one_address() {
     let versions = http.message().await.unwrap()["result"]["supportedVersions"].clone();
     assert!(versions.as_array().unwrap().contains(&json!("2026-07-28")), "{versions}");
     assert_eq!(tool_names(&ask(&remote, &modern(2, "tools/list", json!({}))).await).len(), 3);
-    assert_eq!(said(&ask(&remote, &tool_call(3, "say")).await), "hello");
+    assert_eq!(text_of(&ask(&remote, &tool_call(3, "say")).await), "hello");
 
     let mut http = Http::connect(&remote).await;
     http.post("/mcp", &[&session], &crate::call(2, "say", "still here")).await;
-    assert_eq!(said(&http.message().await.unwrap()), "still here");
+    assert_eq!(text_of(&http.message().await.unwrap()), "still here");
 }
 
 #[tokio::test]
-async fn a_modern_client_finds_no_stream_and_no_session_to_end() {
+async fn get_and_delete_are_not_allowed_for_modern_clients() {
     let remote = remote(ListenOptions::default()).await;
     let headers = ["MCP-Protocol-Version: 2026-07-28", "Accept: text/event-stream"];
     for target in ["GET /mcp", "DELETE /mcp"] {
@@ -72,18 +72,18 @@ async fn a_modern_client_finds_no_stream_and_no_session_to_end() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_request_shows_in_its_status() {
+async fn an_invalid_request_gets_a_matching_status() {
     let remote = remote(ListenOptions::default()).await;
     let list = modern(1, "tools/list", json!({}));
     let mut future = list.clone();
     future["params"]["_meta"][VERSION] = "2099-01-01".into();
     let mut incapable = list.clone();
     incapable["params"]["_meta"].as_object_mut().unwrap().remove(CAPABILITIES);
-    let said_otherwise = |line: &str| vec!["MCP-Protocol-Version: 2026-07-28".to_owned(), line.to_owned()];
-    let misnamed = [said_otherwise("Mcp-Method: tools/call"), vec!["Mcp-Name: hang".to_owned()]].concat();
+    let mismatched = |line: &str| vec!["MCP-Protocol-Version: 2026-07-28".to_owned(), line.to_owned()];
+    let misnamed = [mismatched("Mcp-Method: tools/call"), vec!["Mcp-Name: hang".to_owned()]].concat();
     for (request, headers, status, code) in [
-        (&list, said_otherwise("Mcp-Method: tools/call"), 400, -32020),
-        (&list, said_otherwise("X-Nothing: said"), 400, -32020),
+        (&list, mismatched("Mcp-Method: tools/call"), 400, -32020),
+        (&list, mismatched("X-Nothing: said"), 400, -32020),
         (&list, vec!["MCP-Protocol-Version: 2025-11-25".to_owned()], 400, -32020),
         (&tool_call(1, "say"), misnamed, 400, -32020),
         (&future, headers(&future), 400, -32022),
@@ -106,7 +106,7 @@ async fn what_is_wrong_with_a_request_shows_in_its_status() {
 }
 
 #[tokio::test]
-async fn a_task_needs_a_client_that_knows_tasks() {
+async fn a_task_requires_the_task_capability() {
     let modern_only = Modern::default();
     let router = Router::new(move || modern_only.clone(), ListenOptions::default());
     let remote = RemoteServer::bind(([127, 0, 0, 1], 0).into(), router).await.unwrap();
@@ -124,22 +124,22 @@ async fn a_task_needs_a_client_that_knows_tasks() {
 }
 
 #[tokio::test]
-async fn an_answer_comes_as_json_where_it_is_all_there_is() {
-    let remote = remote(ListenOptions { json_answers: true, ..ListenOptions::default() }).await;
+async fn a_sole_response_is_json() {
+    let remote = remote(ListenOptions { json_responses: true, ..ListenOptions::default() }).await;
     let mut http = Http::connect(&remote).await;
     let head = post(&mut http, &tool_call(1, "say")).await;
     assert_eq!(head.header("content-type"), Some("application/json"));
-    assert_eq!(said(&serde_json::from_str(&http.body(&head).await).unwrap()), "hello");
+    assert_eq!(text_of(&serde_json::from_str(&http.body(&head).await).unwrap()), "hello");
 
     let mut report = tool_call(2, "report");
     report["params"]["_meta"]["progressToken"] = "p".into();
     let head = post(&mut http, &report).await;
     assert_eq!(head.header("content-type"), Some("text/event-stream"));
     assert_eq!(http.message().await.unwrap()["method"], "notifications/progress");
-    assert_eq!(said(&http.message().await.unwrap()), "done");
+    assert_eq!(text_of(&http.message().await.unwrap()), "done");
 }
 
-/// A server whose tool says nothing until it is told to answer.
+/// Creates a server whose tool returns when notified.
 fn slow(answer: Arc<Notify>) -> Toolbox {
     let think = move |_| {
         let answer = answer.clone();
@@ -152,26 +152,27 @@ fn slow(answer: Arc<Notify>) -> Toolbox {
 }
 
 #[tokio::test]
-async fn a_call_that_says_nothing_for_long_is_kept_alive() {
-    for json_answers in [false, true] {
-        let (keep_alive, answer) = (Duration::from_millis(50), Arc::new(Notify::new()));
-        let options = ListenOptions { keep_alive, json_answers, ..ListenOptions::default() };
+async fn a_long_call_carries_keep_alive_comments() {
+    for json_responses in [false, true] {
+        let keep_alive = Duration::from_millis(50);
+        let answer = Arc::new(Notify::new());
+        let options = ListenOptions { keep_alive, json_responses, ..ListenOptions::default() };
         let remote = serve(slow(answer.clone()), options).await;
         let mut http = Http::connect(&remote).await;
         let head = post(&mut http, &tool_call(1, "think")).await;
         assert_eq!((head.status, head.header("content-type")), (200, Some("text/event-stream")));
         assert_eq!(http.event().await.unwrap(), ": keep-alive");
         answer.notify_one();
-        assert_eq!(said(&http.message().await.unwrap()), "thought", "{json_answers}");
+        assert_eq!(text_of(&http.message().await.unwrap()), "thought", "{json_responses}");
         assert_eq!(http.event().await, None);
     }
 }
 
 #[tokio::test]
-async fn a_subscription_is_a_stream_of_its_own_which_carries_comments() {
-    for json_answers in [false, true] {
+async fn a_subscription_is_a_stream_with_keep_alive_comments() {
+    for json_responses in [false, true] {
         let keep_alive = Duration::from_millis(50);
-        let options = ListenOptions { keep_alive, json_answers, ..ListenOptions::default() };
+        let options = ListenOptions { keep_alive, json_responses, ..ListenOptions::default() };
         let remote =
             RemoteServer::bind(([127, 0, 0, 1], 0).into(), Router::new(Modern::default, options)).await.unwrap();
         let mut http = Http::connect(&remote).await;
@@ -182,23 +183,23 @@ async fn a_subscription_is_a_stream_of_its_own_which_carries_comments() {
         assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
         let changed = http.message().await.unwrap();
         assert_eq!(changed["method"], "notifications/tools/list_changed");
-        assert_eq!(changed["params"]["_meta"][SUBSCRIPTION], 7, "{json_answers}");
+        assert_eq!(changed["params"]["_meta"][SUBSCRIPTION], 7, "{json_responses}");
         assert_eq!(http.event().await.unwrap(), ": keep-alive");
 
         soon(remote.router().forget_sessions()).await;
-        assert_eq!(http.event().await, None, "an end without an answer, as if the server had been restarted");
+        assert_eq!(http.event().await, None, "the stream ends without a response, like after a restart");
     }
 }
 
 #[tokio::test]
-async fn a_call_under_way_ends_when_the_server_forgets_all() {
+async fn a_pending_call_ends_when_the_server_forgets_its_sessions() {
     let remote = remote(ListenOptions::default()).await;
     let mut http = Http::connect(&remote).await;
     let calling = async {
         post(&mut http, &tool_call(1, "hang")).await;
         assert_eq!(http.message().await, None);
     };
-    // How soon the call has reached the server cannot be seen from here.
+    // The test cannot observe when the call reaches the server.
     let forgetting = async {
         loop {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -211,7 +212,7 @@ async fn a_call_under_way_ends_when_the_server_forgets_all() {
     .await;
 }
 
-/// Tells when it is dropped.
+/// Notifies when it is dropped.
 struct Ended(Arc<Notify>);
 
 impl Drop for Ended {
@@ -221,12 +222,15 @@ impl Drop for Ended {
 }
 
 #[tokio::test]
-async fn a_client_that_hangs_up_cancels_its_call() {
+async fn a_disconnect_cancels_the_call() {
     for keep_alive in [Duration::from_millis(20), Duration::from_secs(15)] {
-        let (called, cancelled) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let (calls, cancels) = (called.clone(), cancelled.clone());
+        let called = Arc::new(Notify::new());
+        let cancelled = Arc::new(Notify::new());
+        let calls = called.clone();
+        let cancels = cancelled.clone();
         let hang = move |_| {
-            let (calls, ended) = (calls.clone(), Ended(cancels.clone()));
+            let calls = calls.clone();
+            let ended = Ended(cancels.clone());
             async move {
                 let _ended = ended;
                 calls.notify_one();
@@ -238,7 +242,7 @@ async fn a_client_that_hangs_up_cancels_its_call() {
         let mut http = Http::connect(&remote).await;
         let request = tool_call(1, "hang");
         tokio::select! {
-            () = async { post(&mut http, &request).await; while http.event().await.is_some() {} } => panic!("an answer"),
+            () = async { post(&mut http, &request).await; while http.event().await.is_some() {} } => panic!("unexpected response"),
             () = async { called.notified().await; tokio::time::sleep(Duration::from_millis(60)).await } => {}
         }
         drop(http);
@@ -247,7 +251,7 @@ async fn a_client_that_hangs_up_cancels_its_call() {
 }
 
 #[tokio::test]
-async fn arguments_that_belong_into_headers_are_looked_for_there() {
+async fn arguments_must_match_their_headers() {
     let region = json!({ "type": "string", "x-mcp-header": "Region" });
     let schema = json!({ "type": "object", "properties": { "region": region } });
     let toolbox = Toolbox::new("t", "1")
@@ -263,8 +267,8 @@ async fn arguments_that_belong_into_headers_are_looked_for_there() {
 }
 
 #[tokio::test]
-async fn a_toolbox_says_how_long_its_list_lives_to_those_who_understand_it() {
-    let remote = serve(toolbox().list_lives(Duration::from_secs(60)), ListenOptions::default()).await;
+async fn a_toolbox_sends_its_list_ttl_to_modern_clients_only() {
+    let remote = serve(toolbox().tool_list_ttl(Duration::from_secs(60)), ListenOptions::default()).await;
     let list = ask(&remote, &modern(1, "tools/list", json!({}))).await["result"].clone();
     assert_eq!((&list["ttlMs"], &list["cacheScope"]), (&json!(60_000), &json!("public")));
 
@@ -274,9 +278,9 @@ async fn a_toolbox_says_how_long_its_list_lives_to_those_who_understand_it() {
     assert_eq!(list.as_object().unwrap().keys().collect::<Vec<_>>(), ["tools"]);
 }
 
-/// The event streams of a server over connections in memory, under a clock that is paused.
+// In-memory connections, so that the clock can be paused.
 #[tokio::test(start_paused = true)]
-async fn a_client_may_think_for_as_long_as_it_likes_once_it_has_spoken() {
+async fn a_client_may_be_idle_for_any_time_after_its_first_message() {
     let router = Router::new(toolbox, ListenOptions::default());
     let mut connections = tokio::task::JoinSet::new();
     let mut connect = || {
@@ -285,18 +289,18 @@ async fn a_client_may_think_for_as_long_as_it_likes_once_it_has_spoken() {
         connections.spawn(async move { router.serve_connection(theirs).await });
         Http::over(ours)
     };
-    for (first, kept) in [(Some(discover(1)), true), (Some(initialize()), true), (None, false)] {
+    for (first, connected) in [(Some(discover(1)), true), (Some(initialize()), true), (None, false)] {
         let mut events = connect();
         events.send("GET /sse", &[], "").await;
         let endpoint = events.event().await.unwrap();
         let path = endpoint.strip_prefix("event: endpoint\ndata: ").unwrap();
         if let Some(first) = &first {
             connect().post(path, &[], first).await;
-            events.message().await.expect("an answer");
+            events.message().await.expect("a response");
         }
         tokio::time::sleep(Duration::from_secs(3600)).await;
         connect().post(path, &[], &modern(2, "tools/list", json!({}))).await;
         let answer = events.message().await;
-        assert_eq!(answer.is_some(), kept, "{first:?}");
+        assert_eq!(answer.is_some(), connected, "{first:?}");
     }
 }

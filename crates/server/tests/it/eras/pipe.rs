@@ -1,4 +1,4 @@
-//! The transports that are pipes, alike: messages go in, messages come out, in both eras.
+//! One interface to all pipe-like transports: messages in, messages out, in both eras.
 
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
@@ -19,7 +19,7 @@ pub(crate) enum Kind {
 
 pub(crate) const KINDS: [Kind; 3] = [Kind::Stream, Kind::Sse, Kind::WebSocket];
 
-/// One connection with its server.
+/// A connection and its server.
 pub(crate) struct Pipe {
     end: End,
     _server: Server,

@@ -1,4 +1,4 @@
-//! Asking the client: results that need input, and what the client makes of them.
+//! Results that require input from the client, and the client's input responses.
 
 use rmcp::ErrorData;
 use rmcp::model::{
@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use crate::catalog::{error, text};
 
-/// What a client that takes the state apart, or writes it down in its own way, would change.
+/// State that a client would change if it parsed or re-encoded it.
 pub(crate) const AWKWARD: &str = "{\"q\": 'a\\\\b', \"tab\": \"\t\", \"nul\": \"\\u0000\"} \\ / \r\n \u{e9} e\u{301} \
                                   \u{1f6a2} \u{2028} </script> =?base64?eA==?= ";
 
-/// What a client may be asked for.
+/// The kinds of input that a client can provide.
 #[derive(Clone, Copy)]
 pub(crate) enum Need {
     Form,
@@ -22,7 +22,7 @@ pub(crate) enum Need {
     Roots,
 }
 
-/// A retried request's answers, and the state that came back with them.
+/// The input responses of a retried request, and its state.
 pub(crate) struct Round {
     pub(crate) answers: InputResponses,
     pub(crate) state: Option<String>,
@@ -33,14 +33,14 @@ impl Round {
         Self { answers: answers.unwrap_or_default(), state }
     }
 
-    /// The answer to the one question of a request that keeps its state with the client.
-    pub(crate) fn kept(&self, key: &str) -> Option<String> {
+    /// Returns the response to the only input request, if the client sent the state back unchanged.
+    pub(crate) fn answer_with_state(&self, key: &str) -> Option<String> {
         let answer = self.answers.get(key)?;
-        (self.state.as_deref() == Some(AWKWARD)).then(|| told(answer))
+        (self.state.as_deref() == Some(AWKWARD)).then(|| describe(answer))
     }
 }
 
-/// Asks once and tells the answers, in the order of the questions.
+/// Requires all inputs in one round and returns them as text, in order.
 pub(crate) fn once(
     context: &RequestContext<RoleServer>,
     round: &Round,
@@ -49,31 +49,32 @@ pub(crate) fn once(
     for (_, need) in questions {
         requires(context, *need)?;
     }
-    let answers: Option<Vec<String>> = questions.iter().map(|(key, _)| round.answers.get(*key).map(told)).collect();
+    let answers: Option<Vec<String>> = questions.iter().map(|(key, _)| round.answers.get(*key).map(describe)).collect();
     Ok(match answers {
         Some(answers) => text(answers.join("; ")).into(),
         None => question(questions.iter().map(|(key, need)| (*key, request(*need))), None).into(),
     })
 }
 
-/// Asks in two rounds and insists on having its state back as it was.
+/// Requires input in two rounds, and the state back unchanged.
 pub(crate) fn twice(context: &RequestContext<RoleServer>, round: &Round) -> Result<CallToolResponse, ErrorData> {
     requires(context, Need::Form)?;
     let long = format!("{AWKWARD}{}", "0123456789abcdef".repeat(512));
-    let (first, second) = (round.answers.get("first"), round.answers.get("second"));
+    let first = round.answers.get("first");
+    let second = round.answers.get("second");
     Ok(match (round.state.as_deref(), first, second) {
         (None, _, _) => question([("first", word("The first word?"))], Some(long)).into(),
         (Some(state), Some(first), None) if state == long => {
-            question([("second", word("The second word?"))], Some(format!("{AWKWARD}{}", told(first)))).into()
+            question([("second", word("The second word?"))], Some(format!("{AWKWARD}{}", describe(first)))).into()
         }
         (Some(state), None, Some(second)) if state.starts_with(AWKWARD) => {
-            text(format!("{}, {}", &state[AWKWARD.len()..], told(second))).into()
+            text(format!("{}, {}", &state[AWKWARD.len()..], describe(second))).into()
         }
         _ => error("the requestState or the answers came back changed").into(),
     })
 }
 
-/// Asks nothing: the client is only to come again, which is how a server sheds load.
+/// Requires a retry without input, which is how a server sheds load.
 pub(crate) fn again(round: &Round) -> CallToolResponse {
     match round.state.as_deref() {
         Some("come back") => text("came back").into(),
@@ -81,14 +82,14 @@ pub(crate) fn again(round: &Round) -> CallToolResponse {
     }
 }
 
-/// Asks the same again, whatever the answer.
+/// Requires the same input in every round.
 pub(crate) fn forever(context: &RequestContext<RoleServer>, round: &Round) -> Result<CallToolResponse, ErrorData> {
     requires(context, Need::Form)?;
     let rounds: u32 = round.state.as_deref().and_then(|state| state.parse().ok()).unwrap_or_default();
     Ok(question([("name", request(Need::Form))], Some((rounds + 1).to_string())).into())
 }
 
-/// Asks for a name and keeps its state with the client.
+/// Requires a name, and sends state to the client.
 pub(crate) fn name(context: &RequestContext<RoleServer>) -> Result<InputRequiredResult, ErrorData> {
     requires(context, Need::Form)?;
     Ok(question([("name", request(Need::Form))], Some(AWKWARD.to_owned())))
@@ -102,7 +103,7 @@ fn question<'a>(
     InputRequiredResult::new(Some(requests), state)
 }
 
-/// The question behind a need.
+/// Returns the request for an input.
 pub(crate) fn request(need: Need) -> InputRequest {
     parsed(match need {
         Need::Form => json!({"method": "elicitation/create", "params": {
@@ -114,7 +115,7 @@ pub(crate) fn request(need: Need) -> InputRequest {
                 "required": ["name", "age"],
             },
         }}),
-        // The revision has done away with the id, but rmcp cannot send a URL without one.
+        // The revision has removed the id, but rmcp cannot send a URL without one.
         Need::Url => json!({"method": "elicitation/create", "params": {
             "mode": "url",
             "message": "Please log in.",
@@ -139,15 +140,15 @@ fn word(message: &str) -> InputRequest {
 }
 
 fn parsed(request: Value) -> InputRequest {
-    serde_json::from_value(request).expect("a request as rmcp knows it")
+    serde_json::from_value(request).expect("a request that rmcp supports")
 }
 
-/// A server must not ask for what the client did not say it can do.
+/// Fails if the client did not declare the capability for this input.
 fn requires(context: &RequestContext<RoleServer>, need: Need) -> Result<(), ErrorData> {
     let has = serde_json::to_value(context.client_capabilities().unwrap_or_default()).unwrap_or_default();
     let elicitation = has.get("elicitation");
     let (fulfilled, needed) = match need {
-        // No mode at all means forms, as it did before there were modes.
+        // Without modes the capability means forms, as before modes existed.
         Need::Form => (
             elicitation.is_some_and(|modes| modes.get("form").is_some() || modes.get("url").is_none()),
             json!({"elicitation": {"form": {}}}),
@@ -159,12 +160,12 @@ fn requires(context: &RequestContext<RoleServer>, need: Need) -> Result<(), Erro
     if fulfilled {
         return Ok(());
     }
-    let needed: ClientCapabilities = serde_json::from_value(needed).expect("capabilities as rmcp knows them");
+    let needed: ClientCapabilities = serde_json::from_value(needed).expect("capabilities that rmcp supports");
     Err(ErrorData::missing_required_client_capability(needed))
 }
 
-/// What the client answered, in words.
-pub(crate) fn told(answer: &Value) -> String {
+/// Describes an input response.
+pub(crate) fn describe(answer: &Value) -> String {
     let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     if let Some(action) = answer["action"].as_str() {
         return match (action, &answer["content"]) {

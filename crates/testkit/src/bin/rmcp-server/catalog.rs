@@ -1,19 +1,20 @@
-//! What there is: the tools, prompts and resources, and the shape of plain answers.
+//! The tools, prompts and resources, and plain results.
 
 use rmcp::model::{CallToolResult, ContentBlock, Prompt, Resource, ResourceTemplate, Tool};
 use serde_json::{Value, json};
 
-pub(crate) fn text(words: impl Into<String>) -> CallToolResult {
-    CallToolResult::success(vec![ContentBlock::text(words)])
+pub(crate) fn text(text: impl Into<String>) -> CallToolResult {
+    CallToolResult::success(vec![ContentBlock::text(text)])
 }
 
-pub(crate) fn error(words: impl Into<String>) -> CallToolResult {
-    CallToolResult::error(vec![ContentBlock::text(words)])
+pub(crate) fn error(text: impl Into<String>) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(text)])
 }
 
-/// The tools that were there from the start.
+/// Returns the initial tools.
 pub(crate) fn tools() -> Vec<Tool> {
-    let (string, integer) = (json!({"type": "string"}), json!({"type": "integer"}));
+    let string = json!({"type": "string"});
+    let integer = json!({"type": "integer"});
     let header = |kind: &str, name: &str| json!({"type": kind, "x-mcp-header": name});
     let room = json!({"type": "object", "properties": {"city": header("string", "City"), "floor": integer}});
     let nothing = || json!({});
@@ -56,7 +57,7 @@ pub(crate) fn tools() -> Vec<Tool> {
     ]
 }
 
-/// A tool that was not there at the start: it echoes.
+/// Returns an echo tool that `grow` adds at runtime.
 pub(crate) fn grown(name: &str) -> Tool {
     tool(name, json!({"text": {"type": "string"}}), &["text"])
 }
@@ -89,5 +90,5 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
 }
 
 fn parsed<T: serde::de::DeserializeOwned>(value: Value) -> T {
-    serde_json::from_value(value).expect("what there is, as rmcp knows it")
+    serde_json::from_value(value).expect("valid for rmcp")
 }

@@ -1,8 +1,9 @@
-//! A server on rmcp with all that the 2026-07-28 revision added: `rmcp-server` on stdio, `rmcp-server http PORT` at `/mcp`.
+//! A server on rmcp with all features of the 2026-07-28 revision: `rmcp-server` on stdio, `rmcp-server http PORT` at
+//! `/mcp`.
 //!
-//! Its tools, prompts and resources are the ones of `peers/mcp2_modern.py`, so that one test can run against both SDKs
-//! and show where they answer differently. What the client is asked is in `ask`, what is put off in `task`, what there
-//! is in `catalog`; `peer` holds it together. Of our own code nothing takes part.
+//! It has the same tools, prompts and resources as `peers/mcp2_modern.py`, so that one test can run against both SDKs and
+//! show their differences. `ask` requests input from the client, `task` runs tasks, `catalog` lists tools, prompts and
+//! resources, and `peer` is the handler. It uses no code of Wharf.
 
 mod ask;
 mod catalog;
@@ -29,17 +30,17 @@ use crate::peer::Peer;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["http", port] => http(port.parse().expect("a port")).await,
         _ => stdio().await,
     }
-    // Reading stdin keeps a thread busy that would hold up the end.
+    // A thread blocked on stdin would delay a normal exit.
     std::process::exit(0);
 }
 
 async fn stdio() {
-    // A client that only wanted to know who is there leaves before rmcp counts it as one.
+    // A client that only probes disconnects before rmcp has finished its handshake.
     if let Ok(serving) = Peer::default().serve((tokio::io::stdin(), tokio::io::stdout())).await {
         let _ = serving.waiting().await;
     }
@@ -47,30 +48,31 @@ async fn stdio() {
 
 async fn http(port: u16) {
     let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("the port is free");
-    // Each request of the new revision has a handler of its own, so they share what they know.
+    // Each request of the new revision has its own handler, so the handlers share their state.
     let peer = Peer::default();
-    let (sessions, config) = (Arc::new(LocalSessionManager::default()), StreamableHttpServerConfig::default());
+    let sessions = Arc::new(LocalSessionManager::default());
+    let config = StreamableHttpServerConfig::default();
     let streamable = StreamableHttpService::new(move || Ok(peer.clone()), sessions, config);
     let mut connections = JoinSet::new();
     loop {
-        let (stream, _) = listener.accept().await.expect("the listener lives");
+        let (stream, _) = listener.accept().await.expect("the listener is open");
         let streamable = streamable.clone();
         connections.spawn(async move {
-            let answer = service_fn(|request| answer(&streamable, request));
-            let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
+            let service = service_fn(|request| handle(&streamable, request));
+            let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
         while connections.try_join_next().is_some() {}
     }
 }
 
-async fn answer(
+async fn handle(
     streamable: &StreamableHttpService<Peer, LocalSessionManager>,
     request: Request<Incoming>,
 ) -> Result<Response<BoxBody<Bytes, Infallible>>, Infallible> {
     if request.uri().path() == "/mcp" {
         return Ok(streamable.handle(request).await);
     }
-    let mut nothing = Response::new(Empty::new().boxed());
-    *nothing.status_mut() = StatusCode::NOT_FOUND;
-    Ok(nothing)
+    let mut not_found = Response::new(Empty::new().boxed());
+    *not_found.status_mut() = StatusCode::NOT_FOUND;
+    Ok(not_found)
 }

@@ -1,4 +1,4 @@
-//! The handler: what is asked of it goes to the other modules, what happens to it is announced to who listens.
+//! The handler: delegates requests to the other modules and notifies subscribers of changes.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -24,7 +24,7 @@ use crate::catalog::{self, text};
 use crate::task;
 
 const FRESH_MS: u64 = 60_000;
-/// How many announcements wait for a client that does not read.
+/// Capacity of the queue of events for a client that does not read.
 const WAITING: usize = 64;
 
 #[derive(Clone)]
@@ -34,16 +34,16 @@ enum Event {
     HungUp,
 }
 
-/// Handlers that are clones of each other are one server.
+/// The handler. Clones share the state of one server.
 #[derive(Clone)]
 pub(crate) struct Peer(Arc<Shared>);
 
 struct Shared {
-    lists_asked: AtomicUsize,
-    reads_asked: AtomicUsize,
+    list_count: AtomicUsize,
+    read_count: AtomicUsize,
     grown: Mutex<Vec<Tool>>,
     events: broadcast::Sender<Event>,
-    /// Who is about to be told that it is listening, by what it asked for: nothing may get lost between the two.
+    /// Subscribers between their acknowledgment and `listen`, by their filter, so that no event is lost in between.
     arriving: Mutex<Vec<(SubscriptionFilter, broadcast::Receiver<Event>)>>,
     tasks: TaskManager,
 }
@@ -51,8 +51,8 @@ struct Shared {
 impl Default for Peer {
     fn default() -> Self {
         Self(Arc::new(Shared {
-            lists_asked: AtomicUsize::new(0),
-            reads_asked: AtomicUsize::new(0),
+            list_count: AtomicUsize::new(0),
+            read_count: AtomicUsize::new(0),
             grown: Mutex::default(),
             events: broadcast::channel(WAITING).0,
             arriving: Mutex::default(),
@@ -68,7 +68,7 @@ impl Peer {
     }
 
     fn announce(&self, event: Event) {
-        // Nobody may be listening.
+        // Fails without subscribers.
         let _ = self.0.events.send(event);
     }
 }
@@ -100,7 +100,7 @@ impl ServerHandler for Peer {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        self.0.lists_asked.fetch_add(1, Ordering::Relaxed);
+        self.0.list_count.fetch_add(1, Ordering::Relaxed);
         let listed = ListToolsResult::with_all_items(self.tools());
         Ok(listed.with_ttl_ms(FRESH_MS).with_cache_scope(CacheScope::Public))
     }
@@ -120,8 +120,8 @@ impl ServerHandler for Peer {
             "echo" => text(string(&arguments, "text")?).into(),
             "slow" => slow(&arguments, &context).await?,
             "meta" => meta(&context).await.into(),
-            "list_count" => text(self.0.lists_asked.load(Ordering::Relaxed).to_string()).into(),
-            "read_count" => text(self.0.reads_asked.load(Ordering::Relaxed).to_string()).into(),
+            "list_count" => text(self.0.list_count.load(Ordering::Relaxed).to_string()).into(),
+            "read_count" => text(self.0.read_count.load(Ordering::Relaxed).to_string()).into(),
             "grow" => {
                 let name = string(&arguments, "name")?;
                 self.0.grown.lock().unwrap_or_else(PoisonError::into_inner).push(catalog::grown(name));
@@ -165,13 +165,13 @@ impl ServerHandler for Peer {
 
     async fn get_prompt(
         &self,
-        wanted: GetPromptRequestParams,
+        request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let round = Round::new(wanted.input_responses, wanted.request_state);
-        let whom = match &*wanted.name {
-            "greet" => string(&wanted.arguments.unwrap_or_default(), "name")?.to_owned(),
-            "ask" => match round.kept("name") {
+        let round = Round::new(request.input_responses, request.request_state);
+        let whom = match &*request.name {
+            "greet" => string(&request.arguments.unwrap_or_default(), "name")?.to_owned(),
+            "ask" => match round.answer_with_state("name") {
                 Some(name) => name,
                 None => return Ok(ask::name(&context)?.into()),
             },
@@ -200,21 +200,21 @@ impl ServerHandler for Peer {
 
     async fn read_resource(
         &self,
-        wanted: ReadResourceRequestParams,
+        request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        self.0.reads_asked.fetch_add(1, Ordering::Relaxed);
-        let round = Round::new(wanted.input_responses, wanted.request_state);
-        let words = match (&*wanted.uri, wanted.uri.strip_prefix("echo://")) {
+        self.0.read_count.fetch_add(1, Ordering::Relaxed);
+        let round = Round::new(request.input_responses, request.request_state);
+        let body = match (&*request.uri, request.uri.strip_prefix("echo://")) {
             ("note://hello", _) => "Hello from the note.".to_owned(),
-            ("note://ask", _) => match round.kept("name") {
+            ("note://ask", _) => match round.answer_with_state("name") {
                 Some(name) => format!("Hello {name}."),
                 None => return Ok(ask::name(&context)?.into()),
             },
-            (_, Some(words)) => words.to_owned(),
+            (_, Some(text)) => text.to_owned(),
             (uri, None) => return Err(ErrorData::resource_not_found("Resource not found", Some(json!({"uri": uri})))),
         };
-        let contents = ResourceContents::text(words, wanted.uri).with_mime_type("text/plain");
+        let contents = ResourceContents::text(body, request.uri).with_mime_type("text/plain");
         let read = ReadResourceResult::new(vec![contents]);
         Ok(read.with_ttl_ms(FRESH_MS).with_cache_scope(CacheScope::Private).into())
     }
@@ -229,14 +229,14 @@ impl ServerHandler for Peer {
         let mut events = {
             let mut arriving = self.0.arriving.lock().unwrap_or_else(PoisonError::into_inner);
             let found = arriving.iter().position(|(requested, _)| requested == context.requested());
-            arriving.swap_remove(found.expect("it was asked what it accepts first")).1
+            arriving.swap_remove(found.expect("`accepted_subscription_filter` was called first")).1
         };
         loop {
             let event = tokio::select! {
                 event = events.recv() => event,
                 () = context.cancelled() => return Ok(()),
             };
-            // What the client did not ask for, and what it can no longer hear, is refused by the sink.
+            // The sink rejects events that the client did not subscribe to, and events after a disconnect.
             let _ = match event {
                 Ok(Event::Grown) => context.sink().notify_tool_list_changed().await,
                 Ok(Event::Touched(uri)) => context.sink().notify_resource_updated(uri).await,
@@ -245,16 +245,20 @@ impl ServerHandler for Peer {
         }
     }
 
-    async fn get_task(&self, wanted: GetTaskParams, _: RequestContext<RoleServer>) -> Result<GetTaskResult, ErrorData> {
-        self.0.tasks.get_task(&wanted.task_id).map(GetTaskResult::new)
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.0.tasks.get_task(&request.task_id).map(GetTaskResult::new)
     }
 
     async fn update_task(&self, update: UpdateTaskParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
         self.0.tasks.update_task(&update.task_id, update.input_responses)
     }
 
-    async fn cancel_task(&self, wanted: CancelTaskParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
-        self.0.tasks.cancel_task(&wanted.task_id)
+    async fn cancel_task(&self, request: CancelTaskParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        self.0.tasks.cancel_task(&request.task_id)
     }
 }
 
@@ -263,7 +267,7 @@ fn string<'a>(arguments: &'a JsonObject, name: &str) -> Result<&'a str, ErrorDat
     value.ok_or_else(|| ErrorData::invalid_params(format!("`{name}` is missing"), None))
 }
 
-/// The headers made of arguments as they came, or nothing over stdio.
+/// Returns the headers that repeat arguments; empty over stdio.
 fn headers(context: &RequestContext<RoleServer>) -> String {
     let came = context.extensions.get::<http::request::Parts>().map(|parts| &parts.headers);
     let made = came.into_iter().flatten().filter(|(name, _)| name.as_str().starts_with("mcp-param-"));
@@ -272,14 +276,14 @@ fn headers(context: &RequestContext<RoleServer>) -> String {
     json!(made).to_string()
 }
 
-/// What came in `_meta`. Rmcp leaves it to the server to log only what the client asked for.
-#[expect(deprecated, reason = "the revision still has logging, and whoever asks for it has to get it")]
+/// Returns the received `_meta`. Rmcp leaves it to the server to log only at the requested level.
+#[expect(deprecated, reason = "the revision still has logging")]
 async fn meta(context: &RequestContext<RoleServer>) -> rmcp::model::CallToolResult {
     use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam};
     let levels = [(LoggingLevel::Debug, "debug"), (LoggingLevel::Info, "info"), (LoggingLevel::Error, "error")];
-    let wanted = context.meta.log_level();
+    let requested = context.meta.log_level();
     for (level, name) in
-        levels.into_iter().filter(|(level, _)| wanted.is_some_and(|wanted| *level as u8 >= wanted as u8))
+        levels.into_iter().filter(|(level, _)| requested.is_some_and(|requested| *level as u8 >= requested as u8))
     {
         let line = LoggingMessageNotificationParam::new(level, json!(format!("a line of {name}"))).with_logger("peer");
         let _ = context.peer.notify_logging_message(line).await;
@@ -289,13 +293,13 @@ async fn meta(context: &RequestContext<RoleServer>) -> rmcp::model::CallToolResu
 
 async fn slow(arguments: &JsonObject, context: &RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
     let number = |name: &str| arguments.get(name).and_then(Value::as_u64).unwrap_or_default();
-    let (steps, delay) =
-        (u32::try_from(number("steps")).unwrap_or(u32::MAX), Duration::from_millis(number("delay_ms")));
+    let steps = u32::try_from(number("steps")).unwrap_or(u32::MAX);
+    let delay = Duration::from_millis(number("delay_ms"));
     for step in 1..=steps {
         tokio::select! {
             () = tokio::time::sleep(delay) => {}
             () = context.ct.cancelled() => {
-                // The reply cannot show that the work itself stopped, so stderr does.
+                // The response cannot show that the work stopped, so stderr does.
                 let _ = writeln!(std::io::stderr(), "slow was cancelled");
                 return Err(ErrorData::internal_error("cancelled", None));
             }

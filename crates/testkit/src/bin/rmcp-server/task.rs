@@ -1,4 +1,4 @@
-//! Work that is put off: the tools that answer with a task.
+//! The tools that return a task.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::catalog::{error, text};
 const POLL_MS: u64 = 50;
 const TTL_MS: u64 = 60_000;
 
-/// Starts the task of the tool `name`, if it is one that has them.
+/// Starts the task of the tool `name`, if it is a task tool.
 pub(crate) fn start(tasks: &TaskManager, name: &str, arguments: &JsonObject) -> Option<CallToolResponse> {
     let after = Duration::from_millis(arguments.get("ms").and_then(serde_json::Value::as_u64).unwrap_or_default());
     let is_error = arguments.get("is_error").and_then(serde_json::Value::as_bool) == Some(true);
@@ -29,13 +29,13 @@ pub(crate) fn start(tasks: &TaskManager, name: &str, arguments: &JsonObject) -> 
         "task_ask" => Box::new(|task| {
             Box::pin(async move {
                 let answer = task.request_input("name", ask::request(Need::Form)).await?;
-                Ok(text(ask::told(&answer)))
+                Ok(text(ask::describe(&answer)))
             })
         }),
         "task_forever" => Box::new(|task| {
             Box::pin(async move {
                 task.cancelled().await;
-                // The caller is gone, so nobody else would hear of it.
+                // The caller is gone, so only stderr can show it.
                 let _ = writeln!(std::io::stderr(), "task_forever was cancelled");
                 Err(TaskExit::Cancelled)
             })

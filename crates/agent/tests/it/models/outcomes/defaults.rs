@@ -19,7 +19,7 @@ async fn by_default_every_model_is_asked_25_times_and_makes_50_calls() {
         let ids: Vec<&str> = names.iter().map(String::as_str).collect();
         let came = Trial::new(who, ids[..30].iter().map(|id| who.looks(&[id]))).run("25 questions").await;
         came.expect_limit(&Limit::ModelCalls { most: 25 }, None, 25);
-        assert_eq!((came.results().len(), came.fake.left()), (25, 5), "{}", came.name);
+        assert_eq!((came.results().len(), came.fake.remaining_turns()), (25, 5), "{}", came.name);
         if who == Who::Emulated {
             continue;
         }

@@ -41,9 +41,9 @@ fn makes(fault: &Fault) -> Makes {
         | Fault::NoIds
         | Fault::SameIds
         | Fault::SameIndex
-        | Fault::NoLastWord
+        | Fault::NoDoneEvent
         | Fault::NotStreamed
-        | Fault::GoneAfter
+        | Fault::StaleConnection
         | Fault::StayOpen => Makes::Nothing,
     }
 }
@@ -75,9 +75,9 @@ fn faults() -> Vec<Fault> {
         Fault::NoIds,
         Fault::SameIds,
         Fault::SameIndex,
-        Fault::NoLastWord,
+        Fault::NoDoneEvent,
         Fault::NotStreamed,
-        Fault::GoneAfter,
+        Fault::StaleConnection,
         Fault::StayOpen,
     ]
 }
@@ -136,7 +136,7 @@ async fn a_fault_that_passes_is_asked_again_or_not_noticed_and_one_that_cannot_p
             Makes::NewConnection | Makes::Nothing => 0,
         };
         assert_eq!((&result.stop, result.final_response.as_deref()), (&RunEnd::Completed, Some("found")), "{name}");
-        assert_eq!((came.events("retry").len(), fake.left()), (again, 0), "{name}");
+        assert_eq!((came.events("retry").len(), fake.remaining_turns()), (again, 0), "{name}");
         assert_eq!((result.turns, came.results().len()), (3, 1 + who.of(&ids)), "{name}");
         assert_eq!((result.usage.input_tokens, result.usage.output_tokens), (30, 15), "{name}");
         assert!(came.results().iter().all(|one| !one.tool_result.as_ref().unwrap().is_error), "{name}");

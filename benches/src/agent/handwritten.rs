@@ -1,21 +1,22 @@
-//! The loop somebody writes by hand on an afternoon: a pooled HTTP client, JSON values, and nothing else.
+//! A simple handwritten loop: a pooled HTTP client, JSON values, and nothing else.
 
 use serde_json::{Value, json};
 
-/// Asks, calls, and asks again until there is an answer.
+/// Requests a response, runs its tool calls, and repeats until the response has none.
 #[derive(Clone)]
-pub(super) struct Hand {
+pub(super) struct HandwrittenLoop {
     pub(super) http: reqwest::Client,
     pub(super) url: String,
     pub(super) stream: bool,
 }
 
-impl Hand {
+impl HandwrittenLoop {
     pub(super) async fn run(&self) -> String {
         let mut messages = vec![json!({"role": "user", "content": "How much?"})];
         for _ in 0..25 {
-            let answer = self.ask(&messages).await;
-            let calls = answer["content"].as_array().into_iter().flatten().filter(|block| block["type"] == "tool_use");
+            let response = self.request(&messages).await;
+            let calls =
+                response["content"].as_array().into_iter().flatten().filter(|block| block["type"] == "tool_use");
             let results: Vec<Value> = calls
                 .map(|call| {
                     let sum = call["input"]["a"].as_i64().unwrap_or(0) + call["input"]["b"].as_i64().unwrap_or(0);
@@ -23,29 +24,30 @@ impl Hand {
                 })
                 .collect();
             if results.is_empty() {
-                let blocks = answer["content"].as_array().into_iter().flatten();
+                let blocks = response["content"].as_array().into_iter().flatten();
                 return blocks.filter_map(|block| block["text"].as_str()).collect();
             }
-            messages.push(json!({"role": "assistant", "content": answer["content"]}));
+            messages.push(json!({"role": "assistant", "content": response["content"]}));
             messages.push(json!({"role": "user", "content": results}));
         }
         String::new()
     }
 
-    async fn ask(&self, messages: &[Value]) -> Value {
+    async fn request(&self, messages: &[Value]) -> Value {
         let body = json!({"model": "instant", "max_tokens": 16384, "stream": self.stream, "messages": messages,
             "tools": [{"name": "add", "description": "Adds.", "input_schema": {"type": "object",
                 "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}}]});
         let request =
             self.http.post(&self.url).header("x-api-key", "made-up").header("content-type", "application/json");
-        let text = async { request.body(body.to_string()).send().await?.text().await }.await.expect("an answer");
-        if self.stream { gathered(&text) } else { serde_json::from_str(&text).expect("JSON") }
+        let text = async { request.body(body.to_string()).send().await?.text().await }.await.expect("a response");
+        if self.stream { assemble(&text) } else { serde_json::from_str(&text).expect("JSON") }
     }
 }
 
-/// An answer from its pieces.
-fn gathered(text: &str) -> Value {
-    let (mut blocks, mut arguments) = (Vec::<Value>::new(), String::new());
+/// Assembles a response from its events.
+fn assemble(text: &str) -> Value {
+    let mut blocks = Vec::<Value>::new();
+    let mut arguments = String::new();
     for data in text.lines().filter_map(|line| line.strip_prefix("data: ")) {
         let event: Value = serde_json::from_str(data).expect("JSON");
         match event["type"].as_str() {

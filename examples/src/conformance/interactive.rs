@@ -1,4 +1,4 @@
-//! The tools that talk to the client while they run: with progress, with logs, and, before 2026-07-28, with questions.
+//! The tools that send progress, logs and, before 2026-07-28, requests to the client while they run.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use wharf::server::rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ServerNotification, ServerRequest,
 };
 
-use super::{Context, is_modern, plain, written};
+use super::{Context, is_modern, parse, plain};
 
-/// How long a tool works between two things it tells.
+/// Delay between two notifications of a tool.
 const STEP: Duration = Duration::from_millis(50);
 
 pub(super) async fn respond(request: &CallToolRequestParams, context: &Context) -> Result<CallToolResponse, ErrorData> {
@@ -20,14 +20,14 @@ pub(super) async fn respond(request: &CallToolRequestParams, context: &Context) 
         "test_tool_with_progress" => progress(context).await,
         "test_reconnection" => {
             tokio::time::sleep(STEP).await;
-            plain::text("The stream did not have to be opened again.")
+            plain::text("The stream was not reopened.")
         }
         "test_missing_capability" => {
             if context.client_capabilities().is_none_or(|capabilities| capabilities.sampling.is_none()) {
-                let required: ClientCapabilities = written(json!({ "sampling": {} }));
+                let required: ClientCapabilities = parse(json!({ "sampling": {} }));
                 return Err(ErrorData::missing_required_client_capability(required));
             }
-            plain::text("The client could be asked.")
+            plain::text("The client responded.")
         }
         "test_sampling" => sampling(argument("prompt"), context).await?,
         "test_elicitation" => {
@@ -39,27 +39,27 @@ pub(super) async fn respond(request: &CallToolRequestParams, context: &Context) 
         "test_elicitation_sep1330_enums" => {
             elicitation("With choices".into(), choices(), "Elicitation completed:", context).await?
         }
-        unknown => return Err(ErrorData::invalid_params(format!("there is no tool `{unknown}`"), None)),
+        unknown => return Err(ErrorData::invalid_params(format!("unknown tool `{unknown}`"), None)),
     };
     Ok(result.into())
 }
 
 async fn notify(context: &Context, method: &str, params: Value) {
-    let notification: ServerNotification = written(json!({ "method": method, "params": params }));
-    // A client that is gone needs to know nothing.
+    let notification: ServerNotification = parse(json!({ "method": method, "params": params }));
+    // A disconnected client needs no notifications.
     let _ = context.peer.send_notification(notification).await;
 }
 
-/// Since 2026-07-28 a client that names no level gets no logs.
+/// Sends log messages. Since 2026-07-28 a client that requests no level gets none.
 async fn logging(context: &Context) -> CallToolResult {
-    let wanted = !is_modern(context) || context.meta.log_level().is_some();
-    for said in ["Tool execution started", "Tool processing data", "Tool execution completed"] {
-        if wanted {
-            notify(context, "notifications/message", json!({ "level": "info", "data": said })).await;
+    let requested = !is_modern(context) || context.meta.log_level().is_some();
+    for line in ["Tool execution started", "Tool processing data", "Tool execution completed"] {
+        if requested {
+            notify(context, "notifications/message", json!({ "level": "info", "data": line })).await;
         }
         tokio::time::sleep(STEP).await;
     }
-    plain::text("All was logged that was wanted.")
+    plain::text("Logging completed.")
 }
 
 async fn progress(context: &Context) -> CallToolResult {
@@ -70,21 +70,22 @@ async fn progress(context: &Context) -> CallToolResult {
         }
         tokio::time::sleep(STEP).await;
     }
-    plain::text("Everything is done.")
+    plain::text("Completed.")
 }
 
-async fn ask(method: &str, params: Value, context: &Context) -> Result<Value, ErrorData> {
-    let request: ServerRequest = written(json!({ "method": method, "params": params }));
+async fn request(method: &str, params: Value, context: &Context) -> Result<Value, ErrorData> {
+    let message: ServerRequest = parse(json!({ "method": method, "params": params }));
     let failed = |error: &dyn std::fmt::Display| ErrorData::internal_error(format!("{method} failed: {error}"), None);
-    let answer = context.peer.send_request(request).await.map_err(|error| failed(&error))?;
-    serde_json::to_value(answer).map_err(|error| failed(&error))
+    let response = context.peer.send_request(message).await.map_err(|error| failed(&error))?;
+    serde_json::to_value(response).map_err(|error| failed(&error))
 }
 
 async fn sampling(prompt: Value, context: &Context) -> Result<CallToolResult, ErrorData> {
     let message = json!({ "role": "user", "content": { "type": "text", "text": prompt } });
-    let answer = ask("sampling/createMessage", json!({ "messages": [message], "maxTokens": 100 }), context).await?;
-    let said = answer["content"]["text"].as_str().unwrap_or_default();
-    Ok(plain::text(format!("LLM response: {said}")))
+    let response =
+        request("sampling/createMessage", json!({ "messages": [message], "maxTokens": 100 }), context).await?;
+    let text = response["content"]["text"].as_str().unwrap_or_default();
+    Ok(plain::text(format!("LLM response: {text}")))
 }
 
 async fn elicitation(
@@ -93,9 +94,10 @@ async fn elicitation(
     heading: &str,
     context: &Context,
 ) -> Result<CallToolResult, ErrorData> {
-    let answer = ask("elicitation/create", json!({ "message": message, "requestedSchema": schema }), context).await?;
-    let action = answer["action"].as_str().unwrap_or_default();
-    Ok(plain::text(format!("{heading} action={action}, content={}", answer["content"])))
+    let response =
+        request("elicitation/create", json!({ "message": message, "requestedSchema": schema }), context).await?;
+    let action = response["action"].as_str().unwrap_or_default();
+    Ok(plain::text(format!("{heading} action={action}, content={}", response["content"])))
 }
 
 fn names_and_addresses() -> Value {

@@ -1,8 +1,8 @@
-//! How a conversation over a pipe begins, whichever era of the protocol its client speaks.
+//! The start of a connection over a pipe, in either era of the protocol.
 //!
-//! Rmcp takes `initialize`, `server/discover` and any request with the metadata of 2026-07-28 as a beginning. It hangs
-//! up on everything else, and a client that probes for the era does send something else: it cancels a probe that took
-//! too long, and goes on.
+//! Rmcp accepts `initialize`, `server/discover` and any request with the metadata of 2026-07-28 as the first message. It
+//! disconnects on everything else, and a client that probes for the era does send something else: it cancels a probe
+//! that timed out, and continues.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -12,27 +12,27 @@ use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetMeta as _, ProtocolVer
 use rmcp::service::RoleServer;
 use rmcp::transport::Transport;
 
-/// A transport that passes over what a server cannot understand before the first request that settles the era.
-pub(crate) struct Opening<T> {
+/// A transport that drops notifications and responses until a request has settled the era.
+pub(crate) struct NegotiatingTransport<T> {
     transport: T,
-    /// How long the first message may take. A client that has spoken may think for as long as it likes: after
-    /// `server/discover` there is no handshake to finish.
-    first_within: Option<Duration>,
+    /// Time limit for the first message only. Later messages have none: no handshake follows `server/discover`, so the
+    /// client may be idle for any time.
+    first_message_timeout: Option<Duration>,
     versions: Cow<'static, [ProtocolVersion]>,
     settled: bool,
 }
 
-impl<T> Opening<T> {
+impl<T> NegotiatingTransport<T> {
     pub(crate) fn new(transport: T, handler: &impl ServerHandler) -> Self {
         let versions = handler.supported_protocol_versions();
-        Self { transport, first_within: None, versions, settled: false }
+        Self { transport, first_message_timeout: None, versions, settled: false }
     }
 
-    pub(crate) fn first_within(self, limit: Duration) -> Self {
-        Self { first_within: Some(limit), ..self }
+    pub(crate) fn with_first_message_timeout(self, limit: Duration) -> Self {
+        Self { first_message_timeout: Some(limit), ..self }
     }
 
-    /// Whether rmcp takes a request as the beginning of one era. After all others it goes on waiting for one.
+    /// Returns whether rmcp settles on one era after this request. After all others it keeps waiting for such a request.
     fn settles(&self, request: &ClientRequest) -> bool {
         match request {
             ClientRequest::InitializeRequest(_) => true,
@@ -46,7 +46,7 @@ impl<T> Opening<T> {
     }
 }
 
-impl<T: Transport<RoleServer>> Transport<RoleServer> for Opening<T> {
+impl<T: Transport<RoleServer>> Transport<RoleServer> for NegotiatingTransport<T> {
     type Error = T::Error;
 
     fn send(
@@ -58,11 +58,11 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Opening<T> {
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
-            let message = match self.first_within {
+            let message = match self.first_message_timeout {
                 Some(limit) => tokio::time::timeout(limit, self.transport.receive()).await.ok()??,
                 None => self.transport.receive().await?,
             };
-            self.first_within = None;
+            self.first_message_timeout = None;
             if self.settled {
                 return Some(message);
             }
