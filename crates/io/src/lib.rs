@@ -2,19 +2,21 @@
 //!
 //! This crate knows no MCP and no models. It reads no environment: what a child may see is handed in.
 
+pub mod address;
 mod child;
 mod digest;
 mod environment;
 mod http;
 mod lines;
 mod managed;
+pub mod percent;
 
 pub use child::{Child, ChildSpec, Exit, Grace, GroupWatcher, LastLines, Pipes, SpawnError};
 pub use digest::digest;
 pub use environment::Environment;
 pub use http::{
     Body, BodyError, Dial, DialTarget, DialTo, Dialed, HttpClient, HttpError, HttpSettings, InvalidSettings, Proxies,
-    Resolve, SseError, SseEvent, SseReader, port, same_origin_reference,
+    Resolve, SseError, SseEvent, SseReader, same_origin_reference,
 };
 pub use lines::{LineEvent, LineReader};
 pub use managed::{ManageError, Managed, ManagedSpec, stop_all};
