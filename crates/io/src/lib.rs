@@ -3,6 +3,7 @@
 //! This crate knows no MCP and no models. It reads no environment: what a child may see is handed in.
 
 pub mod address;
+mod backoff;
 mod child;
 mod digest;
 mod environment;
@@ -11,6 +12,7 @@ mod lines;
 mod managed;
 pub mod percent;
 
+pub use backoff::{Backoff, Jitter, jittered};
 pub use child::{Child, ChildSpec, Exit, Grace, GroupWatcher, LastLines, Pipes, SpawnError};
 pub use digest::digest;
 pub use environment::Environment;
