@@ -284,8 +284,8 @@ impl Model for Endless {
         Capabilities { tools: true, prompt_caching: true, ..Capabilities::default() }
     }
 
-    fn ask<'a>(&'a self, ask: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
-        let turn = ask.messages.len().div_ceil(2);
+    fn complete<'a>(&'a self, request: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+        let turn = request.messages.len().div_ceil(2);
         let block = if turn >= self.turns as usize {
             Block::text("It is 42.")
         } else {

@@ -1,14 +1,15 @@
-//! Recordings of runs: every question and every call with what came of it, in a file that runs without a network.
+//! Recordings of runs: every model request and every tool call with its result, for replay without a network.
 //!
-//! A cassette is text, one JSON object a line. The first says what it is, `{"cassette":1}`; every other one is an exchange:
+//! A cassette is text with one JSON object per line. The first line is `{"cassette":1}`. Every other line is an
+//! exchange:
 //!
 //! ```text
-//! {"ask":{"from":0,"messages":[…],"offered":[…],"options":{…}},"answer":{…}}     or "error":{…} instead of the answer
-//! {"call":{"id":"1","name":"…","arguments":{…}},"output":{…}}                      or "failed":{…} instead of the output
+//! {"ask":{"from":0,"messages":[…],"offered":[…],"options":{…}},"answer":{…}}     or "error":{…} instead of "answer"
+//! {"call":{"id":"1","name":"…","arguments":{…}},"output":{…}}                      or "failed":{…} instead of "output"
 //! ```
 //!
-//! A question holds only the messages that were not in the one before (`from` says how many were), and the tools only
-//! where they are others. Secrets that the recorder is told of are not written.
+//! A request contains only the messages that the previous request did not have; `from` is the number of shared
+//! messages. The tools are omitted if they are unchanged. The recorder removes the secrets that it knows.
 
 mod record;
 mod replay;
@@ -23,23 +24,23 @@ use crate::{ModelError, ModelOptions, ModelResponse};
 pub use record::Recorder;
 pub use replay::{Divergence, InvalidCassette, Replay};
 
-/// The form of cassettes.
+/// Version of the cassette format.
 const VERSION: u32 = 1;
 
-/// The first line.
+/// The first line of a cassette.
 #[derive(Serialize, Deserialize)]
 struct Header {
     cassette: u32,
 }
 
-/// Every other line.
+/// Every other line: a model request or a tool call, with its result.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Exchange {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ask: Option<Asked>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    answer: Option<ModelResponse>,
+    #[serde(rename = "ask", skip_serializing_if = "Option::is_none")]
+    request: Option<RecordedRequest>,
+    #[serde(rename = "answer", skip_serializing_if = "Option::is_none")]
+    response: Option<ModelResponse>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ModelError>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,46 +48,47 @@ struct Exchange {
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<Json>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    failed: Option<Failed>,
+    failed: Option<RecordedFailure>,
 }
 
-/// A question.
+/// A recorded model request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
-    /// How many messages are those of the question before.
-    from: usize,
-    /// The others.
+struct RecordedRequest {
+    /// Number of messages that are the same as in the previous request.
+    #[serde(rename = "from")]
+    shared: usize,
+    /// The other messages.
     messages: Vec<Message>,
-    /// The tools, where they are not those of the question before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    offered: Option<Vec<Shown>>,
+    /// The tools, if they differ from those of the previous request.
+    #[serde(rename = "offered", default, skip_serializing_if = "Option::is_none")]
+    tools: Option<Vec<RecordedTool>>,
     options: ModelOptions,
 }
 
-/// A tool as a model was shown it.
+/// A tool as presented to the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Shown {
+struct RecordedTool {
     name: Arc<str>,
     description: Arc<str>,
     input_schema: Json,
 }
 
-/// A call without an answer.
+/// A tool call that returned no result.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Failed {
+struct RecordedFailure {
     reason: String,
     outcome: Outcome,
 }
 
-impl From<&ToolDefinition> for Shown {
-    fn from(offered: &ToolDefinition) -> Self {
-        let ToolDefinition { name, description, input_schema, .. } = offered.clone();
+impl From<&ToolDefinition> for RecordedTool {
+    fn from(tool: &ToolDefinition) -> Self {
+        let ToolDefinition { name, description, input_schema, .. } = tool.clone();
         Self { name, description, input_schema }
     }
 }
 
-impl From<&CallFailed> for Failed {
+impl From<&CallFailed> for RecordedFailure {
     fn from(failed: &CallFailed) -> Self {
         Self { reason: failed.reason.clone(), outcome: failed.outcome }
     }

@@ -1,4 +1,4 @@
-//! Does what a run decides: asks the model, calls the tools, and tells everybody.
+//! Executes the steps of a run: sends model requests, calls tools, and reports events.
 
 mod checkpoint;
 mod spans;
@@ -10,30 +10,30 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::Instant;
 use tracing::Instrument as _;
-use wharf_protocol::{CallFailed, Json, ToolCall, ToolOutput, ToolSource, Tools};
+use wharf_protocol::{CallFailed, Json, ToolCall, ToolDefinition, ToolOutput, ToolSource, Tools};
 
 use crate::middleware::{
     AttemptTimeout, Caching, ConcurrencyLimit, LoopGuard, Middleware, ModelLayer, ModelRetry, NextModel, NextTool,
     OnModelFailure, OnToolFailure, ToolLayer, ToolRetry, hints,
 };
-use crate::run::unanswered;
+use crate::run::failure_text;
 use crate::{
     AgentEvent, AgentResult, Delta, EventSink, Limit, Model, ModelError, ModelOptions, ModelRequest, Run, RunEnd, Step,
 };
 pub use checkpoint::{Checkpoint, CheckpointFile};
 
-/// A run without tools.
+/// An empty set of tools, for models without tools.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoTools;
 
 impl Tools for NoTools {
-    fn offered(&self) -> &[wharf_protocol::ToolDefinition] {
+    fn offered(&self) -> &[ToolDefinition] {
         &[]
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> wharf_protocol::BoxFuture<'a, Result<ToolOutput, CallFailed>> {
-        let words = format!("There is no tool {}.", call.name);
-        Box::pin(std::future::ready(Ok(ToolOutput::error(words))))
+        let message = format!("Unknown tool {}.", call.name);
+        Box::pin(std::future::ready(Ok(ToolOutput::error(message))))
     }
 }
 
@@ -43,170 +43,173 @@ impl ToolSource for NoTools {
     }
 }
 
-/// A model with tools, and how they are used.
+/// A model with tools, options and middleware. Executes [`Run`]s.
+///
+/// One agent can execute many runs, also concurrently. The tools of each turn come from the [`ToolSource`]; they may
+/// change between turns, never within one.
 #[derive(Clone)]
 pub struct Agent {
     model: Arc<dyn Model>,
-    turns: Arc<dyn ToolSource>,
+    tools: Arc<dyn ToolSource>,
     options: ModelOptions,
     middleware: Middleware,
-    permit: Option<ConcurrencyLimit>,
-    attempt: Option<Duration>,
+    concurrency_limit: Option<ConcurrencyLimit>,
+    attempt_timeout: Option<Duration>,
     model_layers: Vec<Arc<dyn ModelLayer>>,
     tool_layers: Vec<Arc<dyn ToolLayer>>,
     sink: Arc<dyn EventSink>,
     checkpoint: Option<Arc<dyn Checkpoint>>,
 }
 
-/// A run that is an error because somebody wanted it to be; what there is of it is not lost.
+/// A run that failed under a setting `on_failure: raise`. The partial result is not lost.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
 pub struct AgentError {
-    /// Why.
+    /// Why the run failed.
     pub reason: String,
-    /// The model's failure, if that is why.
+    /// The model error, if it is the reason.
     pub model: Option<ModelError>,
-    /// What came of the run until then.
+    /// The partial result.
     pub result: Box<AgentResult>,
 }
 
-struct Nobody;
+struct NoEvents;
 
-impl EventSink for Nobody {
+impl EventSink for NoEvents {
     fn event(&self, _: AgentEvent) {}
 }
 
 /// The layers of one run.
-struct Stacks {
+struct Layers {
     model: Vec<Arc<dyn ModelLayer>>,
     tools: Vec<Arc<dyn ToolLayer>>,
 }
 
 impl Agent {
-    /// A model with the tools of every turn, and the usual layers.
-    pub fn new(model: Arc<dyn Model>, turns: Arc<dyn ToolSource>) -> Self {
+    /// Creates an agent with default options and middleware.
+    pub fn new(model: Arc<dyn Model>, tools: Arc<dyn ToolSource>) -> Self {
         Self {
             model,
-            turns,
+            tools,
             options: ModelOptions::default(),
             middleware: Middleware::default(),
-            permit: None,
-            attempt: None,
+            concurrency_limit: None,
+            attempt_timeout: None,
             model_layers: Vec::new(),
             tool_layers: Vec::new(),
-            sink: Arc::new(Nobody),
+            sink: Arc::new(NoEvents),
             checkpoint: None,
         }
     }
 
-    /// The same, asked like this.
+    /// Sets the request options.
     #[must_use]
     pub fn with_options(mut self, options: ModelOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// The same with other settings for its layers. Their limits are for [`Run::new`].
+    /// Sets the middleware settings. Pass their limits to [`Run::new`].
     #[must_use]
     pub fn with_middleware(mut self, middleware: Middleware) -> Self {
         self.middleware = middleware;
         self
     }
 
-    /// The same, asking only with a permit.
+    /// Limits the number of concurrent model requests. Share the limit between agents.
     #[must_use]
-    pub fn with_permit(mut self, permit: ConcurrencyLimit) -> Self {
-        self.permit = Some(permit);
+    pub fn with_concurrency_limit(mut self, limit: ConcurrencyLimit) -> Self {
+        self.concurrency_limit = Some(limit);
         self
     }
 
-    /// The same, with so much time for each attempt to ask.
+    /// Sets the timeout of each attempt of a model request.
     #[must_use]
     pub fn with_attempt_timeout(mut self, time: Duration) -> Self {
-        self.attempt = Some(time);
+        self.attempt_timeout = Some(time);
         self
     }
 
-    /// The same with a layer around all others that questions go through.
+    /// Adds a layer around model requests, outside of the built-in layers.
     #[must_use]
     pub fn with_model_layer(mut self, layer: Arc<dyn ModelLayer>) -> Self {
         self.model_layers.push(layer);
         self
     }
 
-    /// The same with a layer around all others that calls go through.
+    /// Adds a layer around tool calls, outside of the built-in layers.
     #[must_use]
     pub fn with_tool_layer(mut self, layer: Arc<dyn ToolLayer>) -> Self {
         self.tool_layers.push(layer);
         self
     }
 
-    /// The same, telling what happens.
+    /// Sets the receiver of events.
     #[must_use]
     pub fn with_events(mut self, sink: Arc<dyn EventSink>) -> Self {
         self.sink = sink;
         self
     }
 
-    /// The same, writing down every run before and after whatever it does.
+    /// Saves every run before and after each step.
     #[must_use]
     pub fn with_checkpoint(mut self, checkpoint: Arc<dyn Checkpoint>) -> Self {
         self.checkpoint = Some(checkpoint);
         self
     }
 
-    /// Goes on with a run until it is over, or `cancelled` completes. What is under way then is given up: the model's
-    /// stream is dropped, and calls are cancelled on the wire.
+    /// Executes a run until it ends or `cancelled` completes. Canceling drops the pending model request and cancels
+    /// pending tool calls at their servers.
     ///
     /// # Errors
-    /// Only where a failure is to be one: `on_failure: raise`.
+    /// Returns an error only under a setting `on_failure: raise`. Otherwise failures are in [`AgentResult::stop`].
     pub async fn run(&self, run: &mut Run, cancelled: impl Future<Output = ()>) -> Result<AgentResult, AgentError> {
         let span = spans::run(run, &*self.model);
-        self.run_to_its_end(run, cancelled).instrument(span).await
+        self.run_to_end(run, cancelled).instrument(span).await
     }
 
-    async fn run_to_its_end(
-        &self,
-        run: &mut Run,
-        cancelled: impl Future<Output = ()>,
-    ) -> Result<AgentResult, AgentError> {
-        let stacks = self.stacks();
+    async fn run_to_end(&self, run: &mut Run, cancelled: impl Future<Output = ()>) -> Result<AgentResult, AgentError> {
+        let layers = self.layers();
         self.sink.event(AgentEvent::RunStarted {
             session_id: run.session_id().to_owned(),
             interface: self.model.interface().to_owned(),
             model: self.model.name().to_owned(),
             resumed: run.turns() > 0,
         });
-        let began = Instant::now();
-        let (limit, before) = (run.limits().time, run.spent());
-        let left = limit.map(|limit| limit.saturating_sub(before));
-        let late = async {
-            match left {
-                Some(left) => tokio::time::sleep(left).await,
+        let start = Instant::now();
+        let time_limit = run.limits().time;
+        let elapsed_before = run.elapsed();
+        let remaining = time_limit.map(|limit| limit.saturating_sub(elapsed_before));
+        let timeout = async {
+            match remaining {
+                Some(remaining) => tokio::time::sleep(remaining).await,
                 None => std::future::pending().await,
             }
         };
-        let (mut raised, clock) = (None, || before + began.elapsed());
+        let clock = || elapsed_before + start.elapsed();
         spans::step("execute");
-        let cut = {
-            let driving = self.drive(run, (&stacks, &clock), &mut raised);
+        let (raised, interrupted) = {
+            let driving = self.drive(run, &layers, &clock);
             tokio::select! {
                 biased;
-                () = driving => None,
-                () = cancelled => Some(RunEnd::Cancelled),
-                () = late => Some(RunEnd::Limit(Limit::Time { seconds: limit.unwrap_or_default().as_secs() })),
+                raised = driving => (raised, None),
+                () = cancelled => (None, Some(RunEnd::Cancelled)),
+                () = timeout => {
+                    let seconds = time_limit.unwrap_or_default().as_secs();
+                    (None, Some(RunEnd::Limit(Limit::Time { seconds })))
+                }
             }
         };
         spans::step("capture");
         run.set_elapsed(clock());
-        if let Some(stop) = cut {
-            let told = run.reached().len();
+        if let Some(stop) = interrupted {
+            let reported = run.reached().len();
             run.interrupt(stop);
-            self.tell_limits(run, told);
+            self.report_limits(run, reported);
         }
         self.save(run).await;
         spans::step("convert");
-        let result = AgentResult::of(run);
+        let result = AgentResult::from_run(run);
         let error = match &result.stop {
             RunEnd::ModelFailed(error) => Some(error.clone()),
             _ => None,
@@ -219,140 +222,152 @@ impl Agent {
         });
         spans::step("return");
         match (error, raised) {
-            (Some(error), _) if self.middleware.model_retry.on_failure == OnModelFailure::Raise => {
-                Err(AgentError { reason: error.to_string(), model: Some(error), result: Box::new(result) })
-            }
-            (_, Some(failed)) => Err(AgentError { reason: failed, model: None, result: Box::new(result) }),
+            (Some(error), _) if self.middleware.model_retry.on_failure == OnModelFailure::Raise => Err(AgentError {
+                reason: format!("model {}:{} failed: {error}", self.model.interface(), self.model.name()),
+                model: Some(error),
+                result: Box::new(result),
+            }),
+            (_, Some(reason)) => Err(AgentError { reason, model: None, result: Box::new(result) }),
             _ => Ok(result),
         }
     }
 
-    async fn drive(
-        &self,
-        run: &mut Run,
-        (stacks, clock): (&Stacks, &(dyn Fn() -> Duration + Sync)),
-        raised: &mut Option<String>,
-    ) {
+    /// Executes steps until the run ends. Returns the tool failure that ended it, if failures are raised.
+    async fn drive(&self, run: &mut Run, layers: &Layers, clock: &(dyn Fn() -> Duration + Sync)) -> Option<String> {
         let mut turn: Option<Arc<dyn Tools>> = None;
         loop {
-            let told = run.reached().len();
+            let reported = run.reached().len();
             let step = run.step();
             run.set_elapsed(clock());
-            self.tell_limits(run, told);
+            self.report_limits(run, reported);
             match step {
-                Step::Done(_) => return,
-                Step::Ask { tools } => {
-                    let now = self.turns.turn();
+                Step::Done(_) => return None,
+                Step::CallModel { tools } => {
+                    let tools_now = self.tools.turn();
                     self.save(run).await;
-                    self.ask(run, &*now, (tools, stacks)).await;
-                    turn = Some(now);
+                    let offered = if tools { tools_now.offered() } else { &[] };
+                    self.call_model(run, &*tools_now, offered, layers).await;
+                    turn = Some(tools_now);
                 }
-                Step::Call(batch) => {
-                    let now = turn.get_or_insert_with(|| self.turns.turn()).clone();
+                Step::CallTools(batch) => {
+                    let tools_now = turn.get_or_insert_with(|| self.tools.turn()).clone();
                     self.save(run).await;
-                    if let Some(failed) = self.call(run, &*now, (batch, stacks)).await {
-                        *raised = Some(failed.clone());
-                        run.interrupt(RunEnd::ToolFailed(failed));
+                    if let Some(failed) = self.call_tools(run, &*tools_now, &batch, layers).await {
+                        run.interrupt(RunEnd::ToolFailed(failed.clone()));
+                        return Some(failed);
                     }
                 }
             }
         }
     }
 
-    async fn ask(&self, run: &mut Run, turn: &dyn Tools, (tools, stacks): (bool, &Stacks)) {
-        let offered = if tools { turn.offered() } else { &[] };
+    async fn call_model(&self, run: &mut Run, turn: &dyn Tools, offered: &[ToolDefinition], layers: &Layers) {
         self.sink.event(AgentEvent::TurnStarted { turn: run.turns() + 1, tools: offered.len() });
-        let listener = |delta: Delta| self.sink.event(AgentEvent::ModelDelta(delta));
-        let (messages, options) = (run.messages(), &self.options);
-        let ask = ModelRequest { messages, tools: offered, known: turn.offered(), options, listener: &listener };
-        let next = NextModel { layers: &stacks.model, model: &*self.model, sink: &*self.sink };
-        let span = spans::ask(&*self.model);
-        let result = next.ask(ask).instrument(span.clone()).await;
-        spans::asked(&span, &result);
+        let on_delta = |delta: Delta| self.sink.event(AgentEvent::ModelDelta(delta));
+        let request = ModelRequest {
+            messages: run.messages(),
+            tools: offered,
+            all_tools: turn.offered(),
+            options: &self.options,
+            on_delta: &on_delta,
+        };
+        let next = NextModel { layers: &layers.model, model: &*self.model, sink: &*self.sink };
+        let span = spans::model_request(&*self.model);
+        let result = next.complete(request).instrument(span.clone()).await;
+        spans::model_response(&span, &result);
         match result {
-            Ok(answer) => {
-                let told = run.reached().len();
-                let (message, stop, usage) = (answer.message.clone(), answer.stop.clone(), answer.usage);
-                self.sink.event(AgentEvent::ModelMessage { message, stop, usage });
-                run.answered(answer, |name| hints(turn, name));
-                self.tell_limits(run, told);
+            Ok(response) => {
+                let reported = run.reached().len();
+                self.sink.event(AgentEvent::ModelMessage {
+                    message: response.message.clone(),
+                    stop: response.stop.clone(),
+                    usage: response.usage,
+                });
+                run.on_response(response, |name| hints(turn, name));
+                self.report_limits(run, reported);
             }
-            Err(error) => run.failed(error),
+            Err(error) => run.on_model_error(error),
         }
     }
 
-    /// Makes calls, all at the same time. What is returned ends the run.
-    async fn call(
+    /// Executes calls concurrently. Returns the failure that ends the run, if failures are raised.
+    async fn call_tools(
         &self,
         run: &mut Run,
         turn: &dyn Tools,
-        (batch, stacks): (Vec<(usize, ToolCall)>, &Stacks),
+        batch: &[(usize, ToolCall)],
+        layers: &Layers,
     ) -> Option<String> {
-        let next = NextTool { layers: &stacks.tools, tools: turn, sink: &*self.sink };
+        let next = NextTool { layers: &layers.tools, tools: turn, sink: &*self.sink };
         let mut calls: FuturesUnordered<_> = batch
             .iter()
-            .map(|(place, call)| async move {
+            .map(|(index, call)| async move {
                 let ToolCall { id, name, arguments } = call.clone();
                 self.sink.event(AgentEvent::ToolStarted { id, name, arguments });
-                let began = Instant::now();
-                let span = spans::call(call);
+                let start = Instant::now();
+                let span = spans::tool_call(call);
                 let result = next.call(call).instrument(span.clone()).await;
-                spans::called(&span, &result);
-                (*place, call, result, began.elapsed())
+                spans::tool_result(&span, &result);
+                (*index, call, result, start.elapsed())
             })
             .collect();
         let mut raised = None;
-        while let Some((place, call, result, took)) = calls.next().await {
-            self.tell_finished(call, &result, took);
+        while let Some((index, call, result, duration)) = calls.next().await {
+            self.report_finished(call, &result, duration);
             if let (Err(failed), OnToolFailure::Raise) = (&result, self.middleware.tool_retry.on_failure) {
                 raised = raised.or_else(|| Some(failed.to_string()));
             }
-            run.returned(place, result);
-            // Written down at once: what has ended is never done again.
+            run.on_tool_result(index, result);
+            // Saved at once, so that a finished call is never repeated.
             self.save(run).await;
         }
         raised
     }
 
-    fn tell_finished(&self, call: &ToolCall, result: &Result<ToolOutput, CallFailed>, took: Duration) {
+    fn report_finished(&self, call: &ToolCall, result: &Result<ToolOutput, CallFailed>, duration: Duration) {
         let (is_error, output) = match result {
             Ok(output) => (output.is_error, output.raw.clone()),
-            Err(failed) => (true, Json::from(serde_json::Value::String(unanswered(failed)))),
+            Err(failed) => (true, Json::from(serde_json::Value::String(failure_text(failed)))),
         };
-        let (id, name) = (call.id.clone(), call.name.clone());
-        let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        self.sink.event(AgentEvent::ToolFinished { id, name, is_error, output, millis });
+        let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        self.sink.event(AgentEvent::ToolFinished {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            is_error,
+            output,
+            millis,
+        });
     }
 
-    fn tell_limits(&self, run: &Run, told: usize) {
-        for limit in &run.reached()[told..] {
+    fn report_limits(&self, run: &Run, reported: usize) {
+        for limit in &run.reached()[reported..] {
             self.sink.event(AgentEvent::LimitReached { limit: limit.clone() });
         }
     }
 
-    /// A run that cannot be written down goes on: what it does is worth more than the note of it.
+    /// Saves the run. A run that cannot be saved continues: its work is worth more than its checkpoint.
     async fn save(&self, run: &Run) {
         let Some(checkpoint) = &self.checkpoint else { return };
         if let Err(reason) = checkpoint.save(run).await {
-            self.sink.event(AgentEvent::Warning { words: format!("the run could not be written down: {reason}") });
+            self.sink.event(AgentEvent::Warning { message: format!("failed to save the run: {reason}") });
         }
     }
 
-    fn stacks(&self) -> Stacks {
+    fn layers(&self) -> Layers {
         let mut model = self.model_layers.clone();
         model.push(Arc::new(Caching::new(self.middleware.prompt_caching.clone())));
         model.push(Arc::new(ModelRetry(self.middleware.model_retry.clone())));
-        if let Some(permit) = &self.permit {
-            model.push(Arc::new(permit.clone()));
+        if let Some(limit) = &self.concurrency_limit {
+            model.push(Arc::new(limit.clone()));
         }
-        if let Some(time) = self.attempt {
+        if let Some(time) = self.attempt_timeout {
             model.push(Arc::new(AttemptTimeout(time)));
         }
         let mut tools = self.tool_layers.clone();
-        if let Some(most) = self.middleware.repetition.0 {
-            tools.push(Arc::new(LoopGuard::new(most)));
+        if let Some(max) = self.middleware.repetition.0 {
+            tools.push(Arc::new(LoopGuard::new(max)));
         }
         tools.push(Arc::new(ToolRetry(self.middleware.tool_retry.clone())));
-        Stacks { model, tools }
+        Layers { model, tools }
     }
 }

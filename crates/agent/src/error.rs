@@ -1,55 +1,55 @@
-//! Why a model did not answer: one set of kinds for all providers, which says what may be tried again.
+//! Model errors: one set of kinds for all providers, which decides what is retried.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A model that did not answer.
+/// A failed model request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 pub struct ModelError {
-    /// What kind of failure it is.
+    /// The kind of failure. It decides whether the request is retried.
     pub kind: ModelErrorKind,
-    /// What the provider said, or what went wrong on the way, in words.
+    /// The provider's error message, or the reason of a local failure. Never contains API keys.
     pub message: String,
-    /// The HTTP status, where there was one.
+    /// HTTP status of the response, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// How long the provider wants to be left alone.
+    /// Minimum delay before a retry, as requested by the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Duration>,
 }
 
-/// The kinds of failures.
+/// The kinds of model errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelErrorKind {
-    /// The key is missing, wrong, or not good for this.
+    /// The API key is missing, invalid, or lacks permission or credit.
     Auth,
-    /// Too much was asked in too short a time.
+    /// Too many requests or tokens in a short time.
     RateLimit,
-    /// The provider has too much to do.
+    /// The provider is overloaded.
     Overloaded,
-    /// The conversation is longer than the model can take.
+    /// The conversation exceeds the model's context window.
     ContextTooLong,
-    /// The provider will not answer this.
+    /// The provider refuses the content of the request.
     Refused,
-    /// The request makes no sense to the provider: an unknown model, an argument it does not take.
+    /// The provider rejects the request: unknown model, unsupported parameter.
     Invalid,
-    /// The provider failed.
+    /// The provider failed internally.
     Server,
-    /// The provider could not be reached, or went away in the middle of it.
+    /// The provider is unreachable, or the connection broke.
     Network,
-    /// It did not answer in time.
+    /// The provider did not respond in time.
     Timeout,
-    /// The answer makes no sense.
+    /// The response could not be parsed.
     Malformed,
-    /// There is nothing to answer with: a script is over, a recording has no such question.
+    /// A script, trace file or recording has no response for the request.
     Exhausted,
 }
 
 impl ModelErrorKind {
-    /// In a word or two.
+    /// Returns a short description.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Auth => "not authorized",
@@ -59,22 +59,22 @@ impl ModelErrorKind {
             Self::Refused => "refused",
             Self::Invalid => "invalid request",
             Self::Server => "server error",
-            Self::Network => "network",
+            Self::Network => "network error",
             Self::Timeout => "timeout",
-            Self::Malformed => "malformed answer",
-            Self::Exhausted => "nothing left to answer",
+            Self::Malformed => "malformed response",
+            Self::Exhausted => "no response available",
         }
     }
 }
 
 impl ModelError {
-    /// A failure with words.
+    /// Creates an error without an HTTP status.
     pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), status: None, retry_after: None }
     }
 
-    /// Whether the same request may be answered if it is sent again.
-    pub fn may_retry(&self) -> bool {
+    /// Returns whether the same request may succeed if it is sent again.
+    pub fn is_transient(&self) -> bool {
         match self.kind {
             ModelErrorKind::RateLimit
             | ModelErrorKind::Overloaded

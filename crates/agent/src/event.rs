@@ -1,4 +1,4 @@
-//! What happens in a run, as it happens: one stream for the terminal, for JSON, for traces and for telemetry.
+//! Events of a run: one stream for the terminal, JSON output, traces and telemetry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,130 +8,131 @@ use wharf_protocol::{Json, Message, Usage};
 
 use crate::{Limit, ModelError, StopReason};
 
-/// Hears what happens, in order, in the task it happens in; must not block.
+/// Receives the events of a run in order, in the task of the run. Must not block.
 pub trait EventSink: Send + Sync {
-    /// Something happened.
+    /// Handles one event.
     fn event(&self, event: AgentEvent);
 }
 
-/// One thing that happened.
+/// An event of a run. Serialized with its name in the field `type`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum AgentEvent {
-    /// The run began, or goes on.
+    /// The run started or resumed.
     RunStarted {
-        /// Its id.
+        /// Id of the run.
         session_id: String,
-        /// The interface of the model.
+        /// Interface of the model, for example `anthropic`.
         interface: String,
-        /// The model.
+        /// Name of the model.
         model: String,
-        /// Whether it goes on from a checkpoint.
+        /// Whether the run resumes from a checkpoint.
         resumed: bool,
     },
-    /// A turn began.
+    /// A turn started: a model request and the tool calls of its response.
     TurnStarted {
-        /// Which, from 1.
+        /// Number of the turn, from 1.
         turn: u32,
-        /// How many tools the model may choose from.
+        /// Number of tools that the model may call.
         tools: usize,
     },
-    /// A piece of the answer.
+    /// A part of a streamed response.
     ModelDelta(Delta),
-    /// The whole answer; whatever was told of it before is in here.
+    /// The complete response, including all parts that were streamed.
     ModelMessage {
-        /// The message.
+        /// The model's message.
         message: Message,
-        /// Why it ends there.
+        /// Why the response ended.
         stop: StopReason,
-        /// What it cost.
+        /// Tokens and cost of the response.
         usage: Usage,
     },
-    /// A tool is about to be called.
+    /// A tool call started.
     ToolStarted {
         /// The model's id for the call.
         id: Arc<str>,
-        /// The tool.
+        /// Name of the tool.
         name: Arc<str>,
         /// The arguments as the model wrote them.
         arguments: Json,
     },
-    /// A call has come further.
+    /// A tool call reported progress.
     ToolProgress {
         /// The model's id for the call.
         id: Arc<str>,
-        /// How much is done.
+        /// Amount of work done.
         progress: f64,
-        /// Of how much, if that is known.
+        /// Total amount of work, if known.
         total: Option<f64>,
-        /// In words.
+        /// Description of the progress.
         message: Option<String>,
     },
-    /// A call has ended.
+    /// A tool call finished.
     ToolFinished {
         /// The model's id for the call.
         id: Arc<str>,
-        /// The tool.
+        /// Name of the tool.
         name: Arc<str>,
-        /// Whether the model is shown an error.
+        /// Whether the output is an error.
         is_error: bool,
-        /// What the model is shown.
+        /// The output that the model reads.
         output: Json,
-        /// How long it took.
+        /// Duration in milliseconds.
         millis: u64,
     },
-    /// Something failed and is tried again. What was told of the answer so far is void.
+    /// A request or call failed and is retried. Discard the parts of the response that were streamed so far.
     Retry {
-        /// What failed: the model, or a tool.
+        /// `model`, or the name of the tool.
         what: String,
-        /// How often it has been tried.
+        /// Number of failed attempts.
         attempt: u32,
-        /// Why.
+        /// Why the last attempt failed.
         reason: String,
-        /// The pause before the next attempt.
+        /// Delay before the next attempt.
         #[serde(rename = "delay_ms", serialize_with = "millis")]
         delay: Duration,
     },
-    /// Something is not as it was asked for, and the run goes on.
+    /// The run continues although something is not as configured.
     Warning {
-        /// In words.
-        words: String,
+        /// Description of the problem.
+        #[serde(rename = "words")]
+        message: String,
     },
-    /// A limit kept something from happening.
+    /// A limit prevented a model request or a tool call.
     LimitReached {
-        /// Which.
+        /// The limit.
         limit: Limit,
     },
-    /// The run is over.
+    /// The run ended.
     Finished {
-        /// Why.
+        /// Why the run ended; see [`RunEnd::as_str`](crate::RunEnd::as_str).
         stop: &'static str,
-        /// The model's failure, if that is why.
+        /// The model error, if it ended the run.
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<ModelError>,
-        /// How many turns it had.
+        /// Number of turns.
         turns: u32,
-        /// What it cost.
+        /// Total tokens and cost.
         usage: Usage,
     },
 }
 
-/// A piece of an answer.
+/// A part of a streamed response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Delta {
-    /// Of its text.
+    /// A part of the text.
     Text(String),
-    /// Of what the model thinks.
+    /// A part of the reasoning.
     Thinking(String),
-    /// A call begins.
+    /// A tool call starts.
     ToolUse {
-        /// The model's id for it.
+        /// The model's id for the call.
         id: Arc<str>,
-        /// The tool.
+        /// Name of the tool.
         name: Arc<str>,
     },
-    /// Of the arguments of the call that began last.
+    /// A part of the arguments of the call that started last.
     Arguments(String),
 }
 

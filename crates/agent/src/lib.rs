@@ -1,8 +1,11 @@
-//! One run of an agent: the loop that decides, the driver that does, the models, the limits, and all that happened.
+//! The agent loop: runs, model adapters, limits, middleware, recordings and results.
 //!
-//! [`Run`] never awaits. It says what is to be done next and is told what came of it, so it can be saved at any moment,
-//! read again, and tested without a clock. [`Agent`] does what it says, with any [`Model`] and any
-//! [`Tools`](wharf_protocol::Tools): a connection is nothing this crate has ever heard of.
+//! [`Run`] is the loop without I/O. It returns the next [`Step`] and accepts its result, so it can be saved at any
+//! point, resumed, and tested without a clock. [`Agent`] executes the steps of a run with any [`Model`] and any
+//! [`Tools`](wharf_protocol::Tools). This crate knows nothing about connections or servers.
+//!
+//! [`models`] has the adapters for model APIs, [`middleware`] the layers around model requests and tool calls, and
+//! [`cassette`] the recordings. [`AgentResult`] is the result of a run; [`AgentEvent`] reports its progress.
 
 pub mod cassette;
 mod driver;

@@ -1,4 +1,4 @@
-//! How far a run may go.
+//! Limits of a run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,75 +6,80 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The limits of a run. A limit that nothing runs into is as good as none.
+/// The limits of a run. [`Run`](crate::Run) enforces them; limits count from the start of the run, also after a resume.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// How often the model may be asked; one more always ends the run.
+    /// Maximum number of model requests. The run ends before the next one.
     pub model_calls: u32,
-    /// How many calls of tools there may be.
+    /// Maximum number of tool calls. Further calls return an error to the model; see `exit_behavior`.
     pub tool_calls: u32,
-    /// What happens when there would be more.
+    /// What happens after the limit of tool calls is reached.
     pub exit_behavior: ExitBehavior,
-    /// How many tokens may go in and come out, all together.
+    /// Maximum number of input and output tokens in total.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// What may be spent, in US dollars.
+    /// Maximum cost in US dollars. Responses of unknown cost are not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// How long it may take.
+    /// Maximum duration. Pending requests and calls are canceled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<Duration>,
-    /// How often single tools may be called.
+    /// Maximum number of calls by tool name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub per_tool: BTreeMap<String, u32>,
 }
 
-/// What happens when more tools would be called than may be.
+/// What happens after the limit of tool calls is reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExitBehavior {
-    /// The model is told, and asked for its answer once more, without tools.
+    /// The model gets one final request, in which it cannot call tools.
     #[default]
     End,
-    /// The model is told, and goes on.
+    /// The model continues. Its further calls return an error.
     Continue,
 }
 
-/// A limit that something ran into.
+/// A limit that was reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Limit {
-    /// The model would have been asked once more.
+    /// The limit of model requests.
     ModelCalls {
-        /// How often it may be.
-        most: u32,
+        /// Maximum number of requests.
+        #[serde(rename = "most")]
+        max: u32,
     },
-    /// One more tool would have been called.
+    /// The limit of tool calls.
     ToolCalls {
-        /// How many may be.
-        most: u32,
+        /// Maximum number of calls.
+        #[serde(rename = "most")]
+        max: u32,
     },
-    /// A tool would have been called once more.
+    /// The limit of calls of one tool.
     PerTool {
-        /// The tool.
+        /// Name of the tool.
         name: String,
-        /// How often it may be.
-        most: u32,
+        /// Maximum number of calls.
+        #[serde(rename = "most")]
+        max: u32,
     },
-    /// So many tokens are spent.
+    /// The limit of tokens.
     Tokens {
-        /// How many may be.
-        most: u64,
+        /// Maximum number of tokens.
+        #[serde(rename = "most")]
+        max: u64,
     },
-    /// So much is spent.
+    /// The limit of cost.
     Cost {
-        /// How much may be, in US dollars.
-        most: String,
+        /// Maximum cost in US dollars.
+        #[serde(rename = "most")]
+        max: String,
     },
-    /// The time is over.
+    /// The time limit.
     Time {
-        /// How much there was, in seconds.
+        /// Maximum duration in seconds.
         seconds: u64,
     },
 }
@@ -96,11 +101,11 @@ impl Default for Limits {
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ModelCalls { most } => write!(f, "the limit of {most} turns"),
-            Self::ToolCalls { most } => write!(f, "the limit of {most} tool calls"),
-            Self::PerTool { name, most } => write!(f, "the limit of {most} calls of {name}"),
-            Self::Tokens { most } => write!(f, "the limit of {most} tokens"),
-            Self::Cost { most } => write!(f, "the limit of ${most}"),
+            Self::ModelCalls { max } => write!(f, "the limit of {max} turns"),
+            Self::ToolCalls { max } => write!(f, "the limit of {max} tool calls"),
+            Self::PerTool { name, max } => write!(f, "the limit of {max} calls of {name}"),
+            Self::Tokens { max } => write!(f, "the limit of {max} tokens"),
+            Self::Cost { max } => write!(f, "the limit of ${max}"),
             Self::Time { seconds } => write!(f, "the limit of {seconds} s"),
         }
     }

@@ -1,12 +1,13 @@
-//! What tools were used for in a run, and which of their results look like failures although nobody says so.
+//! Statistics of tool usage in a run, including results that look like failures without being marked as errors.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use serde::Serialize;
-use wharf_protocol::Message;
+use wharf_protocol::{Message, Role};
 
-/// Words in a result that mean failure more often than not.
-const SUSPECT: [&str; 16] = [
+/// Terms in a result that usually mean failure.
+const FAILURE_TERMS: [&str; 16] = [
     "error",
     "failed",
     "failure",
@@ -25,31 +26,32 @@ const SUSPECT: [&str; 16] = [
     "500",
 ];
 
-/// The numbers of a run.
+/// Statistics of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Metrics {
-    /// How often the model answered.
+    /// Number of model responses.
     pub iterations: usize,
-    /// How many calls it made.
+    /// Number of tool calls.
     pub tool_calls: usize,
-    /// Which tools.
+    /// Names of the called tools.
     pub tools_used: BTreeSet<String>,
-    /// How often each.
+    /// Number of calls by tool.
     pub tool_call_counts: BTreeMap<String, usize>,
-    /// How many results are errors, or read like one.
+    /// Number of results that are errors or look like failures.
     pub suspect_failed_tool_calls: usize,
-    /// Of which tools.
+    /// Names of the tools with such results.
     pub suspect_failed_tools: BTreeSet<String>,
 }
 
 impl Metrics {
-    /// Counts a conversation.
-    pub fn of(messages: &[Message]) -> Self {
-        let (mut metrics, mut names) = (Self::default(), HashMap::new());
+    /// Counts the messages of a conversation.
+    pub fn from_messages(messages: &[Message]) -> Self {
+        let mut metrics = Self::default();
+        let mut names = HashMap::new();
         for message in messages {
             match message.role {
-                wharf_protocol::Role::Assistant => metrics.iterations += 1,
-                _ => metrics.suspect(message, &names),
+                Role::Assistant => metrics.iterations += 1,
+                _ => metrics.count_failure(message, &names),
             }
             for call in message.calls() {
                 metrics.tool_calls += 1;
@@ -61,24 +63,24 @@ impl Metrics {
         metrics
     }
 
-    fn suspect(&mut self, message: &Message, names: &HashMap<std::sync::Arc<str>, std::sync::Arc<str>>) {
+    fn count_failure(&mut self, message: &Message, names: &HashMap<Arc<str>, Arc<str>>) {
         let Some(returned) = message.result() else { return };
-        if returned.output.is_error || reads_like_a_failure(&returned.text()) {
+        if returned.output.is_error || looks_like_a_failure(&returned.text()) {
             self.suspect_failed_tool_calls += 1;
             self.suspect_failed_tools.extend(names.get(&returned.call_id).map(ToString::to_string));
         }
     }
 }
 
-/// Whether a suspect word stands alone somewhere in a text.
-fn reads_like_a_failure(text: &str) -> bool {
+/// Returns whether a failure term occurs as a separate word.
+fn looks_like_a_failure(text: &str) -> bool {
     let text = text.to_lowercase();
-    let alone = |(at, word): (usize, &str)| {
+    let is_separate = |(at, term): (usize, &str)| {
         let before = text[..at].chars().next_back();
-        let after = text[at + word.len()..].chars().next();
+        let after = text[at + term.len()..].chars().next();
         !before.is_some_and(char::is_alphanumeric) && !after.is_some_and(char::is_alphanumeric)
     };
-    SUSPECT.iter().any(|word| text.match_indices(word).any(alone))
+    FAILURE_TERMS.iter().any(|term| text.match_indices(term).any(is_separate))
 }
 
 #[cfg(test)]
@@ -86,12 +88,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_of_failure_counts_only_where_it_stands_alone() {
+    fn failure_terms_count_as_separate_words_only() {
         for text in ["Error: no", "HTTP 404", "it timed out.", "(failed)"] {
-            assert!(reads_like_a_failure(text), "{text}");
+            assert!(looks_like_a_failure(text), "{text}");
         }
         for text in ["terrors", "4040", "all is well", "infallible", ""] {
-            assert!(!reads_like_a_failure(text), "{text}");
+            assert!(!looks_like_a_failure(text), "{text}");
         }
     }
 }

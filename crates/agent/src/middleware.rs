@@ -1,24 +1,24 @@
-//! What stands between the loop and the world. Every layer is one method, `handle(request, next)`, and may ask `next` as
-//! often as it likes, or not at all.
+//! Layers between the agent loop and the model or the tools. A layer has one method, `handle(request, next)`, and may
+//! call `next` any number of times.
 //!
-//! | order, outermost first | about | on unless said otherwise |
+//! | layer, outermost first | applies to | default |
 //! |---|---|---|
-//! | a host's own layers | questions and calls | as it says |
-//! | [`Caching`] | questions | yes, where the model has it |
-//! | [`ModelRetry`] | questions | twice |
-//! | [`ConcurrencyLimit`] | questions | no |
-//! | [`AttemptTimeout`] | questions: each attempt by itself, and not the wait for a permit | no |
-//! | a recorder ([`crate::cassette`]) | questions and calls | no |
-//! | [`LoopGuard`] | calls | ten of the same in a row |
-//! | [`ToolRetry`] | calls | three times, where nothing can have happened twice |
+//! | the host's own layers | requests and calls | none |
+//! | [`Caching`] | model requests | on, if the model supports it |
+//! | [`ModelRetry`] | model requests | 2 retries |
+//! | [`ConcurrencyLimit`] | model requests | off |
+//! | [`AttemptTimeout`] | each attempt of a request, without the wait for the concurrency limit | off |
+//! | a recorder ([`crate::cassette`]) | requests and calls | off |
+//! | [`LoopGuard`] | tool calls | 10 identical calls in a row |
+//! | [`ToolRetry`] | tool calls that cannot have run or are safe to repeat | 3 retries |
 //!
-//! Limits are no layer: the loop itself keeps them, so that they hold for whoever drives it.
+//! Limits are not a layer. The run enforces them, so they apply with any driver.
 
 mod caching;
+mod concurrency;
 mod config;
-mod permit;
-mod repetition;
-mod retry;
+mod loop_guard;
+mod model_retry;
 mod timeout;
 mod tool_retry;
 
@@ -29,33 +29,33 @@ use wharf_protocol::{BoxFuture, CallFailed, Hints, ToolCall, ToolOutput, Tools};
 use crate::{AgentEvent, EventSink, Model, ModelError, ModelRequest, ModelResponse};
 
 pub use caching::Caching;
+pub use concurrency::ConcurrencyLimit;
 pub use config::{
     LoopGuardSettings, Middleware, ModelRetrySettings, OnModelFailure, OnToolFailure, OnUnsupported, PromptCaching,
     Summarization, ToolRetrySettings,
 };
-pub use permit::ConcurrencyLimit;
-pub use repetition::LoopGuard;
-pub use retry::ModelRetry;
+pub use loop_guard::LoopGuard;
+pub use model_retry::ModelRetry;
 pub use timeout::AttemptTimeout;
 pub use tool_retry::ToolRetry;
 
-/// Stands between the loop and the model.
+/// A layer around model requests.
 pub trait ModelLayer: Send + Sync {
-    /// Handles one question.
+    /// Handles one request, usually by calling [`NextModel::complete`].
     fn handle<'a>(
         &'a self,
-        ask: ModelRequest<'a>,
+        request: ModelRequest<'a>,
         next: NextModel<'a>,
     ) -> BoxFuture<'a, Result<ModelResponse, ModelError>>;
 }
 
-/// Stands between the loop and the tools.
+/// A layer around tool calls.
 pub trait ToolLayer: Send + Sync {
-    /// Handles one call.
+    /// Handles one call, usually by calling [`NextTool::call`].
     fn handle<'a>(&'a self, call: &'a ToolCall, next: NextTool<'a>) -> BoxFuture<'a, Result<ToolOutput, CallFailed>>;
 }
 
-/// The layers further in, and the model behind them.
+/// The inner layers and the model.
 #[derive(Clone, Copy)]
 pub struct NextModel<'a> {
     pub(crate) layers: &'a [Arc<dyn ModelLayer>],
@@ -63,7 +63,7 @@ pub struct NextModel<'a> {
     pub(crate) sink: &'a dyn EventSink,
 }
 
-/// The layers further in, and the tools behind them.
+/// The inner layers and the tools.
 #[derive(Clone, Copy)]
 pub struct NextTool<'a> {
     pub(crate) layers: &'a [Arc<dyn ToolLayer>],
@@ -72,27 +72,27 @@ pub struct NextTool<'a> {
 }
 
 impl<'a> NextModel<'a> {
-    /// Asks.
-    pub fn ask(self, ask: ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+    /// Passes the request to the next layer, or to the model.
+    pub fn complete(self, request: ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         match self.layers.split_first() {
-            Some((first, layers)) => first.handle(ask, NextModel { layers, ..self }),
-            None => Box::pin(async move { self.model.ask(&ask).await }),
+            Some((first, layers)) => first.handle(request, NextModel { layers, ..self }),
+            None => Box::pin(async move { self.model.complete(&request).await }),
         }
     }
 
-    /// The model that is asked.
+    /// Returns the model of the run.
     pub fn model(&self) -> &'a dyn Model {
         self.model
     }
 
-    /// Tells what happens.
-    pub fn tell(&self, event: AgentEvent) {
+    /// Reports an event of the run.
+    pub fn emit(&self, event: AgentEvent) {
         self.sink.event(event);
     }
 }
 
 impl<'a> NextTool<'a> {
-    /// Calls.
+    /// Passes the call to the next layer, or to the tools.
     pub fn call(self, call: &'a ToolCall) -> BoxFuture<'a, Result<ToolOutput, CallFailed>> {
         match self.layers.split_first() {
             Some((first, layers)) => first.handle(call, NextTool { layers, ..self }),
@@ -100,18 +100,18 @@ impl<'a> NextTool<'a> {
         }
     }
 
-    /// What a tool says about itself.
+    /// Returns the hints of a tool.
     pub fn hints(&self, name: &str) -> Option<Hints> {
         hints(self.tools, name)
     }
 
-    /// Tells what happens.
-    pub fn tell(&self, event: AgentEvent) {
+    /// Reports an event of the run.
+    pub fn emit(&self, event: AgentEvent) {
         self.sink.event(event);
     }
 }
 
-/// What a tool says about itself.
+/// Returns the hints of a tool by its name.
 pub(crate) fn hints(tools: &dyn Tools, name: &str) -> Option<Hints> {
     tools.offered().iter().find(|offered| *offered.name == *name).map(|offered| offered.hints)
 }

@@ -1,4 +1,4 @@
-//! What a model is: something that is asked with a conversation and tools, and answers with a message.
+//! The interface to language models: a request with a conversation and tools, and a response with a message.
 
 use std::sync::Arc;
 
@@ -7,139 +7,141 @@ use wharf_protocol::{BoxFuture, Json, Message, ToolDefinition, Usage};
 
 use crate::{Delta, ModelError};
 
-/// A model behind some interface.
+/// A language model behind some API.
 pub trait Model: Send + Sync {
-    /// The interface it is behind: `anthropic`, `openai`, `scripted`, …
+    /// Returns the name of the interface: `anthropic`, `openai`, `scripted`, …
     fn interface(&self) -> &str;
 
-    /// Its name there.
+    /// Returns the model's name at its provider.
     fn name(&self) -> &str;
 
-    /// What can be asked of it.
+    /// Returns what the model and its API support.
     fn capabilities(&self) -> Capabilities;
 
-    /// Asks once. Dropping the future ends the request. Deltas go to the listener as they come; if the future then fails,
-    /// what they told is void.
-    fn ask<'a>(&'a self, ask: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>>;
+    /// Sends one request and returns the response.
+    ///
+    /// Dropping the future cancels the request. [`ModelRequest::on_delta`] receives parts of the response as they
+    /// arrive. If the future fails, discard the received parts.
+    fn complete<'a>(&'a self, request: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>>;
 
-    /// The longest conversation it takes, in tokens, where that is known.
-    fn window(&self) -> BoxFuture<'_, Option<u64>> {
+    /// Returns the maximum length of a conversation in tokens, if known.
+    fn context_window(&self) -> BoxFuture<'_, Option<u64>> {
         Box::pin(std::future::ready(None))
     }
 }
 
-/// What can be asked of a model.
+/// The features that a model and its API support.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[expect(clippy::struct_excessive_bools, reason = "a table of what there is and is not")]
+#[expect(clippy::struct_excessive_bools, reason = "each feature is independent of the others")]
 pub struct Capabilities {
-    /// Instructions apart from the conversation.
+    /// Instructions separate from the conversation.
     pub system_prompt: bool,
-    /// Answers that come piece by piece.
+    /// Streamed responses.
     pub streaming: bool,
-    /// Answers in the form of a schema.
+    /// Responses that follow a JSON Schema.
     pub structured_output: bool,
-    /// Tools, whether or not the model has heard of them.
+    /// Tool calls, native or emulated.
     pub tools: bool,
-    /// Thoughts.
+    /// Reasoning before the answer.
     pub thinking: bool,
-    /// Images in what tools answer, as images.
+    /// Images in tool results.
     pub result_images: bool,
-    /// Caching that has to be asked for.
+    /// Prompt caching that must be requested.
     pub prompt_caching: bool,
 }
 
-/// One question to a model.
+/// One request to a model.
 #[derive(Clone, Copy)]
 pub struct ModelRequest<'a> {
     /// The conversation, system messages first.
     pub messages: &'a [Message],
-    /// What it may call. Where there is nothing and never was, the field is not even sent.
+    /// The tools that the model may call. Omitted from the request if empty.
     pub tools: &'a [ToolDefinition],
-    /// What there is, also where it may call nothing of it: some providers want to hear of the tools that were used in a
-    /// conversation, whether or not they may still be.
-    pub known: &'a [ToolDefinition],
-    /// How it is asked.
+    /// All tools, even if the model may call none of them. Some providers require the definitions of tools that occur
+    /// in the conversation.
+    pub all_tools: &'a [ToolDefinition],
+    /// The request parameters.
     pub options: &'a ModelOptions,
-    /// Who hears of the answer while it comes.
-    pub listener: &'a (dyn Fn(Delta) + Send + Sync),
+    /// Receives parts of the response as they arrive.
+    pub on_delta: &'a (dyn Fn(Delta) + Send + Sync),
 }
 
-/// How a model is asked.
+/// The parameters of model requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelOptions {
-    /// The longest answer, in tokens.
+    /// Maximum length of the response, in tokens.
     pub max_tokens: u32,
-    /// How much chance there is in the answer.
+    /// Sampling temperature. `None` omits the parameter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// How many tokens may be thought.
+    /// Maximum number of reasoning tokens. `None` disables reasoning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking: Option<u32>,
-    /// The schema of the answer.
+    /// JSON Schema of the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<Json>,
-    /// Whether what stays the same is to be cached.
+    /// Requests caching of the prompt prefix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
-    /// Whether the answer is to come piece by piece, where it can.
+    /// Whether to stream the response, if the API supports it.
     pub stream: bool,
 }
 
-/// For how long something is cached.
+/// Lifetime of cached prompt prefixes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cache {
-    /// Five minutes from its last use.
+    /// Five minutes after the last use.
     #[default]
     #[serde(rename = "5m")]
     FiveMinutes,
-    /// An hour.
+    /// One hour after the last use.
     #[serde(rename = "1h")]
     Hour,
 }
 
-/// What a model answered.
+/// The response of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelResponse {
-    /// The message.
+    /// The model's message.
     pub message: Message,
-    /// Why it ends there.
+    /// Why the response ended.
     pub stop: StopReason,
-    /// The model that answered, by its own account.
+    /// The model that responded, according to the provider.
     pub model: String,
-    /// The provider's id for the answer.
+    /// The provider's id of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// What it cost.
+    /// Tokens and cost of the response.
     pub usage: Usage,
 }
 
-/// Why an answer ends where it does.
+/// Why a response ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// It is complete.
+    /// The answer is complete.
     EndTurn,
-    /// Tools are to be called.
+    /// The model requests tool calls.
     ToolUse,
-    /// It would have been longer than it may be.
+    /// The response reached its maximum length.
     MaxTokens,
-    /// The provider or the model will not say more.
+    /// The model or the provider refuses to continue.
     Refusal,
-    /// Something else, in the provider's word.
+    /// Another reason, in the provider's own term.
     #[serde(untagged)]
     Other(Arc<str>),
 }
 
 impl StopReason {
-    /// In a word.
+    /// Returns the reason in snake case, as in JSON.
     pub fn as_str(&self) -> &str {
         match self {
             Self::EndTurn => "end_turn",
             Self::ToolUse => "tool_use",
             Self::MaxTokens => "max_tokens",
             Self::Refusal => "refusal",
-            Self::Other(word) => word,
+            Self::Other(reason) => reason,
         }
     }
 }
@@ -151,7 +153,7 @@ impl Default for ModelOptions {
 }
 
 impl Cache {
-    /// As providers write it.
+    /// Returns the lifetime in the notation of providers.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::FiveMinutes => "5m",

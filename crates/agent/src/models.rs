@@ -1,19 +1,21 @@
-//! The models behind wires: how each provider is asked, and what its answers mean.
+//! Adapters for model APIs.
 //!
-//! [`Anthropic`] speaks the Messages API, [`OpenAi`] speaks Chat Completions in all its [`Dialect`]s. Both share one way
-//! over HTTP (`wire`), one set of errors and one rule: what a provider said is kept as it was written, and said to it
-//! again byte for byte.
-//! [`Providers`] makes the one that somebody names, and [`ModelConfig`] is how files name them.
+//! [`Anthropic`] implements the Messages API, [`OpenAi`] implements Chat Completions in several [`Dialect`]s. They
+//! share the HTTP layer (`wire`) and the classification of errors. A provider's message is stored as received and sent
+//! back to it byte for byte.
+//!
+//! [`Providers`] creates a model from a [`ModelSpec`], for example `anthropic:claude-sonnet-4-5`. [`ModelConfig`] is a
+//! model in a model file.
 
 mod anthropic;
+mod call_ids;
+#[cfg(test)]
+mod capability_table;
 mod config;
 mod endpoint;
 mod factory;
-mod ids;
 mod openai;
 mod prices;
-#[cfg(test)]
-mod table;
 mod wire;
 
 pub use anthropic::Anthropic;
@@ -23,5 +25,5 @@ pub use factory::{Interface, InvalidModel, ModelSpec, Providers, ResolvedModel, 
 pub use openai::{Dialect, OpenAi};
 pub use prices::Priced;
 
-/// The images that providers take; any other makes them refuse the whole request.
-const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// The image types that all providers accept. Any other type makes them reject the whole request.
+const SUPPORTED_IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];

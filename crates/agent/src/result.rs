@@ -1,79 +1,81 @@
-//! What came of a run.
+//! The result of a run.
 
 use serde::{Deserialize, Serialize};
 use wharf_protocol::Usage;
 
 use crate::{Limit, Metrics, ModelError, Run, StopReason, TraceMessage, raw_trace, trace_messages};
 
-/// Everything there is to know of a run that is over.
+/// The result of a run, complete or partial.
+///
+/// It is built from the messages of the run, so it is available for runs that reached a limit, failed or were canceled.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AgentResult {
-    /// The answer, where there is one. Nothing is ever made up in its place.
+    /// The final answer. `None` if the run ended without one; no text is invented in its place.
     pub final_response: Option<String>,
-    /// The conversation as text, for people. It is made of `trace_messages` and never read back.
+    /// The conversation as text for reading. Generated from `trace_messages` and never parsed.
     pub raw_trace: String,
-    /// What the model and the tools said: the truth.
+    /// The messages of the model and the tools: the authoritative trace.
     pub trace_messages: Vec<TraceMessage>,
-    /// What it cost, all together.
+    /// Total tokens and cost.
     pub usage: Usage,
-    /// How often the model answered.
+    /// Number of model responses.
     pub turns: u32,
-    /// Whether a limit of any kind kept something from happening.
+    /// Whether any limit was reached.
     pub limit_reached: bool,
-    /// Which limits.
+    /// The limits that were reached, in order.
     pub limits: Vec<Limit>,
-    /// Whether that was the limit of time.
+    /// Whether the time limit was reached.
     pub timeout_reached: bool,
-    /// The run's id.
+    /// Id of the run.
     pub session_id: String,
-    /// The model that answered, by its own account.
+    /// The model that responded last, according to its provider.
     pub actual_model: Option<String>,
-    /// Why the run is over.
+    /// Why the run ended.
     pub stop: RunEnd,
-    /// Why the last answer ended where it did.
+    /// Why the last response ended.
     pub stop_reason: Option<StopReason>,
-    /// How the servers were doing, for runs that have some.
+    /// The servers at the end of the run. Filled in by hosts that have servers.
     pub servers: Vec<ServerSummary>,
-    /// What the tools were used for.
+    /// Statistics of tool usage.
     pub metrics: Metrics,
 }
 
-/// Why a run is over.
+/// Why a run ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "why", content = "what", rename_all = "snake_case")]
 pub enum RunEnd {
-    /// The model has answered.
+    /// The model gave its final answer.
     Completed,
-    /// The model, or its provider, will not answer.
+    /// The model or its provider refused to continue.
     Refused,
-    /// The answer was too long, and is cut.
+    /// The answer reached its maximum length and is incomplete.
     Truncated,
     /// A limit was reached.
     Limit(Limit),
-    /// Somebody ended it.
+    /// The run was canceled.
     Cancelled,
-    /// The model failed, and failed again.
+    /// The model request failed, after all retries.
     ModelFailed(ModelError),
-    /// A tool failed, and that was to end the run.
+    /// A tool call failed, and `on_failure: raise` ended the run.
     ToolFailed(String),
 }
 
-/// How a server was doing when a run was over.
+/// A server's state at the end of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ServerSummary {
-    /// Its name.
+    /// Name of the server.
     pub name: String,
-    /// Its state.
+    /// Connection state, for example `ready`.
     pub state: String,
-    /// Why it is in that state.
+    /// Why the server is in this state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// How many tools it has.
+    /// Number of its tools.
     pub tools: usize,
 }
 
 impl RunEnd {
-    /// In a word.
+    /// Returns the name of the reason, as in JSON.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -86,29 +88,29 @@ impl RunEnd {
         }
     }
 
-    /// To follow a colon.
-    pub(crate) fn because(&self) -> String {
+    /// Describes why the run ended, for messages to the model.
+    pub(crate) fn reason(&self) -> String {
         match self {
-            Self::Completed => "the run is over".to_owned(),
-            Self::Refused => "the model will not go on".to_owned(),
-            Self::Truncated => "the answer was cut".to_owned(),
-            Self::Limit(limit) => format!("{limit} is reached"),
-            Self::Cancelled => "the run was ended".to_owned(),
-            Self::ModelFailed(error) => format!("the model failed ({error})"),
-            Self::ToolFailed(reason) => format!("a tool failed ({reason})"),
+            Self::Completed => "the run is complete".to_owned(),
+            Self::Refused => "the model refused to continue".to_owned(),
+            Self::Truncated => "the answer reached its maximum length".to_owned(),
+            Self::Limit(limit) => format!("{limit} was reached"),
+            Self::Cancelled => "the run was canceled".to_owned(),
+            Self::ModelFailed(error) => format!("the model request failed ({error})"),
+            Self::ToolFailed(reason) => format!("a tool call failed ({reason})"),
         }
     }
 }
 
 impl AgentResult {
-    /// What has come of a run; one that is not over counts as ended by somebody.
-    pub fn of(run: &Run) -> Self {
-        let trace_messages = trace_messages(run.said());
+    /// Builds the result of a run. A run that has not ended counts as canceled.
+    pub fn from_run(run: &Run) -> Self {
+        let trace_messages = trace_messages(run.new_messages());
         let final_response = run.final_response();
         let stop = run.stop().cloned().unwrap_or(RunEnd::Cancelled);
         Self {
-            raw_trace: raw_trace(run.said(), &stop, final_response.is_some()),
-            metrics: Metrics::of(run.said()),
+            raw_trace: raw_trace(run.new_messages(), &stop, final_response.is_some()),
+            metrics: Metrics::from_messages(run.new_messages()),
             final_response,
             trace_messages,
             usage: run.usage(),

@@ -1,18 +1,18 @@
-//! The loop, which decides and never waits.
+//! The agent loop as a state machine without I/O.
 //!
 //! ```text
-//! ask ──▶ answered ──▶ calls? ──no──▶ done
-//!  ▲                     │yes
-//!  │                     ▼
-//!  └── all returned ◀── call
+//! model request ──▶ response ──▶ calls? ──no──▶ done
+//!       ▲                          │yes
+//!       │                          ▼
+//!       └──── all results ◀── tool calls
 //! ```
 //!
-//! Whoever drives a run asks for its next [`Step`], does it, and tells what came of it. Between any two of these it can be
-//! written down, and goes on elsewhere from there. Every call that a model made is answered in the end, whatever happened:
-//! a conversation with open calls is one that no provider takes.
+//! The driver of a run requests its next [`Step`], executes it, and reports the result. Between steps the run can be
+//! saved and resumed elsewhere. Every call of a model gets a result in the end: providers reject conversations with
+//! unanswered calls.
 
-mod open;
-mod written;
+mod journal;
+mod pending;
 
 use std::time::Duration;
 
@@ -20,26 +20,33 @@ use serde::{Deserialize, Serialize};
 use wharf_protocol::{CallFailed, Hints, Message, Outcome, Role, ToolCall, ToolOutput, Usage};
 
 use crate::{ExitBehavior, Limit, Limits, ModelError, ModelResponse, RunEnd, StopReason};
-use open::{Open, Stage};
+use pending::{CallState, PendingCall};
 
-/// The form in which runs are written down.
+/// Version of the saved form of runs.
 const VERSION: u32 = 1;
 
-/// One run.
+/// The state of one agent run: the conversation, the limits and the counters.
+///
+/// A run does no I/O. [`Run::step`] returns the next step. The driver executes it and reports the result with
+/// [`Run::on_response`], [`Run::on_model_error`] or [`Run::on_tool_result`]. [`Agent::run`](crate::Agent::run) is such
+/// a driver.
+///
+/// A run can be saved at any point ([`Run::write`]) and resumed ([`Run::read`]).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run {
-    /// They only ever become more: what was written down of them once stays true.
+    /// Messages are only ever appended, so saved messages stay valid.
     messages: Vec<Message>,
     progress: Progress,
 }
 
-/// Everything about a run but the conversation itself, which is short however long that is.
+/// Everything about a run except the conversation. Its size does not grow with the conversation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Progress {
     version: u32,
     session_id: String,
-    /// How many messages there were before the model said anything.
-    given: usize,
+    /// Number of messages before the model's first response.
+    #[serde(rename = "given")]
+    initial_messages: usize,
     limits: Limits,
     model_calls: u32,
     tool_calls: u32,
@@ -48,48 +55,55 @@ struct Progress {
     model: Option<String>,
     stop_reason: Option<StopReason>,
     reached: Vec<Limit>,
-    /// How much time it has taken, in this process and in others.
-    spent: Duration,
+    /// Total time of the run, over all processes.
+    #[serde(rename = "spent")]
+    elapsed: Duration,
     state: State,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum State {
-    /// The model is to be asked; for the last time, without tools, if `last`.
-    Ask { last: bool },
-    /// Tools are to be called.
-    Call { open: Vec<Open> },
-    /// It is over.
+    /// The next step is a model request. If `last`, it is the final one, without tools.
+    #[serde(rename = "ask")]
+    CallModel { last: bool },
+    /// The next step is the execution of tool calls.
+    #[serde(rename = "call")]
+    CallTools {
+        #[serde(rename = "open")]
+        pending: Vec<PendingCall>,
+    },
+    /// The run ended.
     Done(RunEnd),
 }
 
-/// What is to be done next.
+/// The next step of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Ask the model, with tools or without, and tell [`Run::answered`] or [`Run::failed`].
-    Ask {
-        /// Whether it may call tools.
+    /// Send a request to the model, and report to [`Run::on_response`] or [`Run::on_model_error`].
+    CallModel {
+        /// Whether the model may call tools in this request.
         tools: bool,
     },
-    /// Make these calls, all at the same time, and tell [`Run::returned`] of each as it ends. They are marked as begun.
-    Call(Vec<(usize, ToolCall)>),
-    /// Nothing: it is over.
+    /// Execute these calls concurrently, and report each result to [`Run::on_tool_result`] with its index. They are
+    /// marked as started.
+    CallTools(Vec<(usize, ToolCall)>),
+    /// The run ended.
     Done(RunEnd),
 }
 
-/// A text that is no run.
+/// A text that is not a saved run, or a run that cannot be resumed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this is no run that can go on: {0}")]
+#[error("invalid checkpoint: {0}")]
 pub struct InvalidRun(pub String);
 
 impl Run {
-    /// A run that begins with these messages.
+    /// Creates a run that starts with these messages.
     pub fn new(session_id: impl Into<String>, messages: Vec<Message>, limits: Limits) -> Self {
         let progress = Progress {
             version: VERSION,
             session_id: session_id.into(),
-            given: messages.len(),
+            initial_messages: messages.len(),
             limits,
             model_calls: 0,
             tool_calls: 0,
@@ -98,93 +112,95 @@ impl Run {
             model: None,
             stop_reason: None,
             reached: Vec::new(),
-            spent: Duration::ZERO,
-            state: State::Ask { last: false },
+            elapsed: Duration::ZERO,
+            state: State::CallModel { last: false },
         };
         Self { messages, progress }
     }
 
-    /// Reads a run that was written down, and makes it ready to go on. A call that was under way then may have run: one
-    /// that does no harm is made again, of the others the model is told that nobody knows. A run that somebody ended, or that
-    /// ended because a model or a tool failed, goes on where that happened.
+    /// Reads a saved run and prepares it for resuming.
+    ///
+    /// A call that was pending may have run. It is repeated if its tool is read-only or idempotent. For any other call,
+    /// the model reads that the outcome is unknown. A run that was canceled, or ended because a model or a tool failed,
+    /// resumes where that happened.
     ///
     /// # Errors
-    /// If the text is no run, or one of a version that is not known here.
+    /// Returns an error if the text is not a saved run, or has an unknown version.
     pub fn read(text: impl AsRef<[u8]>) -> Result<Self, InvalidRun> {
-        let mut run = written::read(text.as_ref())?;
-        let Progress { version, given, state, .. } = &mut run.progress;
+        let mut run = journal::read(text.as_ref())?;
+        let Progress { version, initial_messages, state, .. } = &mut run.progress;
         if *version != VERSION {
-            return Err(InvalidRun(format!("it is of version {version}, and this is for version {VERSION}")));
+            return Err(InvalidRun(format!("unsupported version {version}, expected {VERSION}")));
         }
-        if *given > run.messages.len() {
-            return Err(InvalidRun("it has lost messages".to_owned()));
+        if *initial_messages > run.messages.len() {
+            return Err(InvalidRun("messages are missing".to_owned()));
         }
         match state {
-            State::Call { open } => open.iter_mut().for_each(Open::recover),
-            // Whoever goes on with it wants it tried again.
-            State::Done(RunEnd::ModelFailed(_) | RunEnd::ToolFailed(_) | RunEnd::Cancelled) => run.ask_next(),
-            State::Ask { .. } | State::Done(_) => {}
+            State::CallTools { pending } => pending.iter_mut().for_each(PendingCall::recover),
+            // Resuming such a run retries what failed.
+            State::Done(RunEnd::ModelFailed(_) | RunEnd::ToolFailed(_) | RunEnd::Cancelled) => run.call_model_next(),
+            State::CallModel { .. } | State::Done(_) => {}
         }
         Ok(run)
     }
 
-    /// The run as a line of text, from which it can go on.
+    /// Serializes the run to text from which it can be resumed.
     pub fn write(&self) -> String {
         self.write_since(0)
     }
 
-    /// The same without the first `from` messages, for whoever has those: it is to follow the lines that hold them.
+    /// Serializes the run without its first `from` messages. Append the text to earlier text that contains them.
     pub fn write_since(&self, from: usize) -> String {
-        written::write(&self.messages[from.min(self.messages.len())..], &self.progress)
+        journal::write(&self.messages[from.min(self.messages.len())..], &self.progress)
     }
 
-    /// Gives a run other limits. One that ended at a limit goes on, unless the model had its last word; whether it goes on
-    /// is told.
+    /// Replaces the limits. A run that ended at a limit continues, unless the model already gave its final answer.
+    /// Returns whether the run can continue.
     pub fn set_limits(&mut self, limits: Limits) -> bool {
         self.progress.limits = limits;
         let answered = self.final_response().is_some();
         match &self.progress.state {
-            State::Done(RunEnd::Limit(_)) if !answered => self.progress.state = State::Ask { last: false },
+            State::Done(RunEnd::Limit(_)) if !answered => self.progress.state = State::CallModel { last: false },
             State::Done(_) => return false,
-            State::Ask { .. } => self.progress.state = State::Ask { last: false },
-            State::Call { .. } => {}
+            State::CallModel { .. } => self.progress.state = State::CallModel { last: false },
+            State::CallTools { .. } => {}
         }
-        // Those that still hold are reached again.
+        // Limits that still apply are reached again.
         self.progress.reached.clear();
         true
     }
 
-    /// What is to be done next.
+    /// Returns the next step.
     pub fn step(&mut self) -> Step {
         loop {
             match &mut self.progress.state {
                 State::Done(stop) => return Step::Done(stop.clone()),
-                State::Ask { last } => {
+                State::CallModel { last } => {
                     let last = *last;
                     match self.exhausted() {
                         Some(limit) => self.end_at(limit),
-                        None => return Step::Ask { tools: !last },
+                        None => return Step::CallModel { tools: !last },
                     }
                 }
-                State::Call { open } => {
-                    let batch = open::next(open);
+                State::CallTools { pending } => {
+                    let batch = pending::next_batch(pending);
                     if !batch.is_empty() {
-                        return Step::Call(batch);
+                        return Step::CallTools(batch);
                     }
-                    if open.iter().any(|open| matches!(open.stage, Stage::Begun)) {
-                        // Whoever drives it has not told yet.
-                        return Step::Call(Vec::new());
+                    if pending.iter().any(|call| matches!(call.state, CallState::Started)) {
+                        // The driver has not reported all results yet.
+                        return Step::CallTools(Vec::new());
                     }
-                    self.close_calls();
+                    self.add_results();
                 }
             }
         }
     }
 
-    /// The model has answered. `hints` tells what the tools say about themselves.
-    pub fn answered(&mut self, answer: ModelResponse, hints: impl Fn(&str) -> Option<Hints>) {
-        let State::Ask { last } = self.progress.state else { return };
-        let ModelResponse { mut message, stop, model, usage, .. } = answer;
+    /// Adds the model's response. `hints` returns the hints of a tool by its name.
+    pub fn on_response(&mut self, response: ModelResponse, hints: impl Fn(&str) -> Option<Hints>) {
+        let State::CallModel { last } = self.progress.state else { return };
+        let ModelResponse { mut message, stop, model, usage, .. } = response;
         self.progress.model_calls += 1;
         self.progress.usage += usage;
         self.progress.model = Some(model);
@@ -202,112 +218,112 @@ impl Run {
             self.progress.state = State::Done(stop);
             return;
         }
-        let mut open: Vec<Open> = calls.into_iter().map(|call| Open::new(call, &hints)).collect();
-        for open in &mut open {
-            if let Some(limit) = self.forbidden(&open.call.name, last) {
-                open.block(&limit);
-                self.reach(limit);
+        let mut pending: Vec<PendingCall> = calls.into_iter().map(|call| PendingCall::new(call, &hints)).collect();
+        for call in &mut pending {
+            if let Some(limit) = self.call_limit(&call.call.name, last) {
+                call.reject(&limit);
+                self.add_reached(limit);
             } else {
                 self.progress.tool_calls += 1;
-                *self.progress.per_tool.entry(open.call.name.to_string()).or_default() += 1;
+                *self.progress.per_tool.entry(call.call.name.to_string()).or_default() += 1;
             }
         }
-        self.progress.state = State::Call { open };
+        self.progress.state = State::CallTools { pending };
         if last {
-            self.close_calls();
+            self.add_results();
             self.progress.state =
                 State::Done(self.progress.reached.last().cloned().map_or(RunEnd::Completed, RunEnd::Limit));
         }
     }
 
-    /// The model did not answer, and is not asked again.
-    pub fn failed(&mut self, error: ModelError) {
-        if matches!(self.progress.state, State::Ask { .. }) {
+    /// Ends the run because the model request failed.
+    pub fn on_model_error(&mut self, error: ModelError) {
+        if matches!(self.progress.state, State::CallModel { .. }) {
             self.progress.state = State::Done(RunEnd::ModelFailed(error));
         }
     }
 
-    /// A call has ended, the one at this place.
-    pub fn returned(&mut self, place: usize, result: Result<ToolOutput, CallFailed>) {
-        let State::Call { open } = &mut self.progress.state else { return };
-        if let Some(open) = open.get_mut(place).filter(|open| matches!(open.stage, Stage::Begun)) {
-            open.end(result);
+    /// Sets the result of the call with this index.
+    pub fn on_tool_result(&mut self, index: usize, result: Result<ToolOutput, CallFailed>) {
+        let State::CallTools { pending } = &mut self.progress.state else { return };
+        if let Some(call) = pending.get_mut(index).filter(|call| matches!(call.state, CallState::Started)) {
+            call.finish(result);
         }
     }
 
-    /// Ends the run now. Calls without a result are answered with words about that.
+    /// Ends the run now. Pending calls get a result that states the reason.
     pub fn interrupt(&mut self, stop: RunEnd) {
         if matches!(self.progress.state, State::Done(_)) {
             return;
         }
-        if let State::Call { open } = &mut self.progress.state {
-            for open in open.iter_mut() {
-                open.give_up(&stop);
+        if let State::CallTools { pending } = &mut self.progress.state {
+            for call in pending.iter_mut() {
+                call.abandon(&stop);
             }
-            self.close_calls();
+            self.add_results();
         }
         if let RunEnd::Limit(limit) = &stop {
-            self.reach(limit.clone());
+            self.add_reached(limit.clone());
         }
         self.progress.state = State::Done(stop);
     }
 
-    /// The whole conversation.
+    /// Returns the whole conversation.
     pub fn messages(&self) -> &[Message] {
         &self.messages
     }
 
-    /// What was said in it by the model and by tools.
-    pub fn said(&self) -> &[Message] {
-        &self.messages[self.progress.given..]
+    /// Returns the messages that the run added: those of the model and the tools.
+    pub fn new_messages(&self) -> &[Message] {
+        &self.messages[self.progress.initial_messages..]
     }
 
-    /// Its id.
+    /// Returns the id of the run.
     pub fn session_id(&self) -> &str {
         &self.progress.session_id
     }
 
-    /// How much time it has taken.
-    pub fn spent(&self) -> Duration {
-        self.progress.spent
+    /// Returns the total time of the run, over all processes.
+    pub fn elapsed(&self) -> Duration {
+        self.progress.elapsed
     }
 
-    /// It has taken so much time, all together.
+    /// Sets the total time of the run.
     pub fn set_elapsed(&mut self, time: Duration) {
-        self.progress.spent = time;
+        self.progress.elapsed = time;
     }
 
-    /// Its limits.
+    /// Returns the limits.
     pub fn limits(&self) -> &Limits {
         &self.progress.limits
     }
 
-    /// The limits that kept something from happening, in that order.
+    /// Returns the limits that were reached, in order.
     pub fn reached(&self) -> &[Limit] {
         &self.progress.reached
     }
 
-    /// How often the model has answered.
+    /// Returns the number of model responses.
     pub fn turns(&self) -> u32 {
         self.progress.model_calls
     }
 
-    /// What it has cost so far.
+    /// Returns the tokens and cost so far.
     pub fn usage(&self) -> Usage {
         self.progress.usage
     }
 
-    /// The model that answered last, by its own account.
+    /// Returns the model that responded last, according to its provider.
     pub fn model(&self) -> Option<&str> {
         self.progress.model.as_deref()
     }
 
-    /// Why the last answer ended where it did.
+    /// Returns why the last response ended.
     pub fn stop_reason(&self) -> Option<&StopReason> {
         self.progress.stop_reason.as_ref()
     }
 
-    /// Why it is over, if it is.
+    /// Returns why the run ended, if it did.
     pub fn stop(&self) -> Option<&RunEnd> {
         match &self.progress.state {
             State::Done(stop) => Some(stop),
@@ -315,76 +331,77 @@ impl Run {
         }
     }
 
-    /// The model's last word, if it is an answer and not a call.
+    /// Returns the text of the last message, if it is the model's and has no tool calls.
     pub fn final_response(&self) -> Option<String> {
-        let last = self.said().last().filter(|message| message.role == Role::Assistant)?;
-        Some(last.spoken()).filter(|text| !text.trim().is_empty() && last.calls().next().is_none())
+        let last = self.new_messages().last().filter(|message| message.role == Role::Assistant)?;
+        Some(last.plain_text()).filter(|text| !text.trim().is_empty() && last.calls().next().is_none())
     }
 
-    /// The limit that keeps the model from being asked.
+    /// Returns the limit that prevents the next model request.
     fn exhausted(&self) -> Option<Limit> {
         let Limits { model_calls, tokens, cost_usd, .. } = &self.progress.limits;
         if self.progress.model_calls >= *model_calls {
-            return Some(Limit::ModelCalls { most: *model_calls });
+            return Some(Limit::ModelCalls { max: *model_calls });
         }
-        if let Some(most) = tokens.filter(|most| self.progress.usage.total_tokens() >= *most) {
-            return Some(Limit::Tokens { most });
+        if let Some(max) = tokens.filter(|max| self.progress.usage.total_tokens() >= *max) {
+            return Some(Limit::Tokens { max });
         }
-        let most = cost_usd.filter(|most| self.progress.usage.cost_usd.is_some_and(|cost| cost >= *most))?;
-        Some(Limit::Cost { most: most.to_string() })
+        let max = cost_usd.filter(|max| self.progress.usage.cost_usd.is_some_and(|cost| cost >= *max))?;
+        Some(Limit::Cost { max: max.to_string() })
     }
 
-    /// The limit that keeps a tool from being called.
-    fn forbidden(&self, name: &str, last: bool) -> Option<Limit> {
-        let most = self.progress.limits.tool_calls;
-        if last || self.progress.tool_calls >= most {
-            return Some(Limit::ToolCalls { most });
+    /// Returns the limit that prevents a tool call.
+    fn call_limit(&self, name: &str, last: bool) -> Option<Limit> {
+        let max = self.progress.limits.tool_calls;
+        if last || self.progress.tool_calls >= max {
+            return Some(Limit::ToolCalls { max });
         }
-        let most = *self.progress.limits.per_tool.get(name)?;
-        let made = self.progress.per_tool.get(name).copied().unwrap_or_default();
-        (made >= most).then(|| Limit::PerTool { name: name.to_owned(), most })
+        let max = *self.progress.limits.per_tool.get(name)?;
+        let calls = self.progress.per_tool.get(name).copied().unwrap_or_default();
+        (calls >= max).then(|| Limit::PerTool { name: name.to_owned(), max })
     }
 
-    fn reach(&mut self, limit: Limit) {
+    fn add_reached(&mut self, limit: Limit) {
         if !self.progress.reached.contains(&limit) {
             self.progress.reached.push(limit);
         }
     }
 
     fn end_at(&mut self, limit: Limit) {
-        self.reach(limit.clone());
+        self.add_reached(limit.clone());
         self.progress.state = State::Done(RunEnd::Limit(limit));
     }
 
-    /// Puts all results into the conversation, in the order of the calls.
-    fn close_calls(&mut self) {
-        let State::Call { open } = &mut self.progress.state else { return };
-        for open in std::mem::take(open) {
-            let Open { call, stage, .. } = open;
-            let output = match stage {
-                Stage::Ended(output) => ToolOutput::from_json(&output).unwrap_or_else(ToolOutput::error),
-                // Nobody leaves it like that; but whatever is open is closed.
-                Stage::Waiting | Stage::Begun => ToolOutput::error("it was not called"),
+    /// Appends all results to the conversation, in the order of the calls.
+    fn add_results(&mut self) {
+        let State::CallTools { pending } = &mut self.progress.state else { return };
+        for call in std::mem::take(pending) {
+            let PendingCall { call, state, .. } = call;
+            let output = match state {
+                CallState::Finished(output) => ToolOutput::from_json(&output).unwrap_or_else(ToolOutput::error),
+                // Does not happen; but no call may stay without a result.
+                CallState::Waiting | CallState::Started => ToolOutput::error("the tool was not called"),
             };
-            self.messages.push(Message::returned(call.id, output));
+            self.messages.push(Message::tool_result(call.id, output));
         }
-        self.ask_next();
+        self.call_model_next();
     }
 
-    /// The model is to be asked, with tools unless there may be no more calls.
-    fn ask_next(&mut self) {
+    /// Makes a model request the next step, without tools if no more calls are allowed.
+    fn call_model_next(&mut self) {
         let over = self.progress.reached.iter().any(|limit| matches!(limit, Limit::ToolCalls { .. }));
-        self.progress.state = State::Ask { last: over && self.progress.limits.exit_behavior == ExitBehavior::End };
+        self.progress.state =
+            State::CallModel { last: over && self.progress.limits.exit_behavior == ExitBehavior::End };
     }
 }
 
-/// The words for a model about a call without an answer.
-pub(crate) fn unanswered(failed: &CallFailed) -> String {
+/// Describes a failed call for the model.
+pub(crate) fn failure_text(failed: &CallFailed) -> String {
     match failed.outcome {
-        Outcome::NotRun => format!("The call was not carried out: {}", failed.reason),
+        Outcome::NotRun => format!("The tool was not called: {}", failed.reason),
         Outcome::Answered => format!("The call failed: {}", failed.reason),
         Outcome::Unknown => {
-            format!("There is no answer, and nobody knows whether the call had an effect: {}", failed.reason)
+            format!("The call failed, and it is unknown whether it had an effect: {}", failed.reason)
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A model that says what a file tells it to: canned turns over live tools.
+//! A model whose turns come from a file: canned responses with live tools.
 //!
 //! ```yaml
 //! - text: Let me add that up.
@@ -16,25 +16,25 @@ use wharf_protocol::{Block, BlockKind, BoxFuture, Message, Role, ToolCall, Usage
 
 use crate::{Capabilities, Delta, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse, StopReason};
 
-/// A model of canned turns. Each is said once, in order, over all runs that share it.
+/// A model with canned turns. Each turn is used once, in order, over all runs that share the model.
 #[derive(Debug)]
 pub struct Scripted {
     name: String,
     turns: Vec<Turn>,
-    said: AtomicUsize,
+    used: AtomicUsize,
 }
 
-/// What the model says in one turn.
+/// One canned response.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Turn {
-    /// What it says to the person.
+    /// Text of the response.
     text: String,
-    /// What it thinks.
+    /// Reasoning of the response.
     thinking: Option<String>,
-    /// Which tools it calls.
+    /// Tool calls of the response.
     tools: Vec<Call>,
-    /// What it costs.
+    /// Reported tokens and cost.
     usage: Usage,
 }
 
@@ -47,51 +47,52 @@ struct Call {
     id: Option<String>,
 }
 
-/// A file is a list of turns, or says that it is one.
+/// A file is a list of turns, or an object with the list under `turns`.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Written {
-    Plain(Vec<Turn>),
+enum ScriptFile {
+    List(Vec<Turn>),
     Named { turns: Vec<Turn> },
 }
 
 impl Scripted {
-    /// A model by this name, with the turns in a YAML or JSON text.
+    /// Parses the turns of a YAML or JSON text.
     ///
     /// # Errors
-    /// If the text holds no turns; the words say where it goes wrong.
+    /// Returns an error if the text contains no turns, or an invalid one. The message contains the line.
     pub fn parse(name: impl Into<String>, text: &str) -> Result<Self, String> {
-        // First as the one shape and then as the other, so that what is wrong is told of the shape it has.
+        // The plain list comes first, so that errors are about the more common shape.
         let turns = match serde_saphyr::from_str::<Vec<Turn>>(text) {
             Ok(turns) => turns,
-            Err(error) => match serde_saphyr::from_str::<Written>(text) {
-                Ok(Written::Plain(turns) | Written::Named { turns }) => turns,
+            Err(error) => match serde_saphyr::from_str::<ScriptFile>(text) {
+                Ok(ScriptFile::List(turns) | ScriptFile::Named { turns }) => turns,
                 Err(_) => return Err(error.to_string()),
             },
         };
         if turns.is_empty() {
-            return Err("it holds no turns".to_owned());
+            return Err("the script contains no turns".to_owned());
         }
-        Ok(Self { name: name.into(), turns, said: AtomicUsize::new(0) })
+        Ok(Self { name: name.into(), turns, used: AtomicUsize::new(0) })
     }
 
-    fn next(&self, already: usize) -> Result<ModelResponse, ModelError> {
-        // A run that goes on from a checkpoint goes on in the script too.
-        let number = self.said.fetch_add(1, Ordering::Relaxed).max(already);
-        self.said.fetch_max(number + 1, Ordering::Relaxed);
-        let over = || ModelError::new(ModelErrorKind::Exhausted, format!("the script has {} turns", self.turns.len()));
-        Ok(self.turns.get(number).ok_or_else(over)?.answer(number + 1, &self.name))
+    fn next(&self, responses: usize) -> Result<ModelResponse, ModelError> {
+        // A resumed run continues in the script too: it already has `responses` responses.
+        let number = self.used.fetch_add(1, Ordering::Relaxed).max(responses);
+        self.used.fetch_max(number + 1, Ordering::Relaxed);
+        let message = || format!("all {} turns of the script are used", self.turns.len());
+        let over = || ModelError::new(ModelErrorKind::Exhausted, message());
+        Ok(self.turns.get(number).ok_or_else(over)?.response(number + 1, &self.name))
     }
 }
 
 impl Turn {
-    /// The `number`th answer.
-    fn answer(&self, number: usize, model: &str) -> ModelResponse {
+    /// Builds the response with this number, from 1.
+    fn response(&self, number: usize, model: &str) -> ModelResponse {
         let thinking = self.thinking.clone().map(|text| BlockKind::Thinking { text, signature: None });
         let text = Some(self.text.clone()).filter(|text| !text.is_empty()).map(BlockKind::Text);
-        let calls = self.tools.iter().enumerate().map(|(place, call)| {
+        let calls = self.tools.iter().enumerate().map(|(index, call)| {
             BlockKind::ToolUse(ToolCall {
-                id: call.id.clone().unwrap_or_else(|| format!("call_{number}_{}", place + 1)).into(),
+                id: call.id.clone().unwrap_or_else(|| format!("call_{number}_{}", index + 1)).into(),
                 name: call.name.as_str().into(),
                 arguments: Value::Object(call.arguments.clone()).into(),
             })
@@ -128,22 +129,22 @@ impl Model for Scripted {
         }
     }
 
-    fn ask<'a>(&'a self, ask: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
-        let already = ask.messages.iter().filter(|message| message.role == Role::Assistant).count();
-        let answer = self.next(already);
-        if let Ok(answer) = &answer {
-            for block in &answer.message.content {
+    fn complete<'a>(&'a self, request: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+        let responses = request.messages.iter().filter(|message| message.role == Role::Assistant).count();
+        let response = self.next(responses);
+        if let Ok(response) = &response {
+            for block in &response.message.content {
                 match &block.kind {
-                    BlockKind::Text(text) => (ask.listener)(Delta::Text(text.clone())),
-                    BlockKind::Thinking { text, .. } => (ask.listener)(Delta::Thinking(text.clone())),
+                    BlockKind::Text(text) => (request.on_delta)(Delta::Text(text.clone())),
+                    BlockKind::Thinking { text, .. } => (request.on_delta)(Delta::Thinking(text.clone())),
                     BlockKind::ToolUse(call) => {
-                        (ask.listener)(Delta::ToolUse { id: call.id.clone(), name: call.name.clone() });
+                        (request.on_delta)(Delta::ToolUse { id: call.id.clone(), name: call.name.clone() });
                     }
                     _ => {}
                 }
             }
         }
-        Box::pin(std::future::ready(answer))
+        Box::pin(std::future::ready(response))
     }
 }
 
@@ -152,25 +153,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_are_read_with_their_calls_in_either_shape() {
+    fn both_file_shapes_are_read_with_their_calls() {
         let plain =
             "- text: adding\n  tools:\n    - name: mcp__c__add\n      arguments: {a: 1, note: \"2\"}\n- text: three\n";
         let named = format!("turns:\n  {}", plain.trim_end().replace('\n', "\n  "));
         for text in [plain, &named] {
             let model = Scripted::parse("m", text).unwrap();
-            let answers = [model.next(0), model.next(1)].map(Result::unwrap);
-            let call = answers[0].message.calls().next().unwrap();
+            let responses = [model.next(0), model.next(1)].map(Result::unwrap);
+            let call = responses[0].message.calls().next().unwrap();
             assert_eq!((&*call.id, &*call.name), ("call_1_1", "mcp__c__add"));
             assert_eq!(call.arguments.as_str(), r#"{"a":1,"note":"2"}"#);
-            assert_eq!(answers[1].message.spoken(), "three");
+            assert_eq!(responses[1].message.plain_text(), "three");
             assert_eq!(model.next(2).unwrap_err().kind, ModelErrorKind::Exhausted);
         }
     }
 
     #[test]
-    fn what_is_no_turn_says_where() {
-        let said = Scripted::parse("m", "- text: hello\n  tool: add\n").unwrap_err();
-        assert!(said.contains("tool") && said.contains("line 2"), "{said}");
-        assert_eq!(Scripted::parse("m", "[]").unwrap_err(), "it holds no turns");
+    fn an_invalid_turn_is_reported_with_its_line() {
+        let error = Scripted::parse("m", "- text: hello\n  tool: add\n").unwrap_err();
+        assert!(error.contains("tool") && error.contains("line 2"), "{error}");
+        assert_eq!(Scripted::parse("m", "[]").unwrap_err(), "the script contains no turns");
     }
 }

@@ -1,4 +1,4 @@
-//! The two forms in which a conversation is kept: messages, which are the truth, and a text for people.
+//! The two forms of a trace: messages, which are authoritative, and text for reading.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -11,69 +11,69 @@ use crate::{Limit, RunEnd};
 /// One message of a trace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TraceMessage {
-    /// Who says it: the model, or a tool.
+    /// The author: the model or a tool.
     pub role: Role,
-    /// Its text.
+    /// The text of the message.
     pub content: String,
-    /// Its place among all of them.
+    /// Index of the message in the trace, from 0.
     pub block_index: usize,
-    /// The calls it makes.
+    /// The tool calls of the message.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<TraceCall>,
-    /// Which call it is the result of.
+    /// The call that the message answers, for a tool's message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_result: Option<TraceResult>,
-    /// What was thought.
+    /// The model's reasoning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking: Option<TraceThinking>,
-    /// What it cost.
+    /// Tokens and cost of the response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage_metadata: Option<Usage>,
 }
 
-/// A call in a trace.
+/// A tool call in a trace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TraceCall {
-    /// The model's id for it.
+    /// The model's id for the call.
     pub id: Arc<str>,
-    /// The tool.
+    /// Name of the tool.
     pub name: Arc<str>,
     /// The arguments as the model wrote them.
     pub input: Json,
 }
 
-/// Which call something is the result of.
+/// The result of a tool call in a trace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TraceResult {
     /// The model's id for the call.
     pub tool_use_id: Arc<str>,
-    /// Whether the tool says that it failed.
+    /// Whether the tool reported a failure.
     pub is_error: bool,
-    /// The blocks of the result as they were sent, where they say more than the text does.
+    /// The result as received, if it has more than one text block.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Json>,
 }
 
-/// What was thought.
+/// The model's reasoning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TraceThinking {
-    /// The thought.
+    /// The reasoning as text.
     pub thinking: String,
-    /// The provider's proof that it is the model's own.
+    /// The provider's proof that the text is the model's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signature: Option<String>,
 }
 
-/// What the model and the tools said; what they were told is no part of it.
+/// Returns the trace of a conversation: the messages of the model and the tools, without the prompts.
 pub fn trace_messages(messages: &[Message]) -> Vec<TraceMessage> {
-    let said = messages.iter().filter(|message| matches!(message.role, Role::Assistant | Role::Tool));
-    said.enumerate().map(|(place, message)| traced(place, message)).collect()
+    let traced = messages.iter().filter(|message| matches!(message.role, Role::Assistant | Role::Tool));
+    traced.enumerate().map(|(index, message)| trace_message(index, message)).collect()
 }
 
-fn traced(block_index: usize, message: &Message) -> TraceMessage {
+fn trace_message(block_index: usize, message: &Message) -> TraceMessage {
     let mut traced = TraceMessage {
         role: message.role,
-        content: message.spoken(),
+        content: message.plain_text(),
         block_index,
         tool_calls: Vec::new(),
         tool_result: None,
@@ -115,7 +115,7 @@ fn traced(block_index: usize, message: &Message) -> TraceMessage {
     traced
 }
 
-/// A conversation as text: a heading for every message, and a note where it ends before its time.
+/// Renders a conversation as text: a heading for every message, and a note if the run ended early.
 pub fn raw_trace(messages: &[Message], stop: &RunEnd, answered: bool) -> String {
     let mut parts = Vec::new();
     for message in messages {
@@ -137,8 +137,8 @@ pub fn raw_trace(messages: &[Message], stop: &RunEnd, answered: bool) -> String 
 
 fn sections(message: &Message, parts: &mut Vec<String>) {
     match message.role {
-        Role::System => parts.push(section("--- System Message ---", &message.spoken())),
-        Role::User => parts.push(section("--- Human Message ---", &message.spoken())),
+        Role::System => parts.push(section("--- System Message ---", &message.plain_text())),
+        Role::User => parts.push(section("--- Human Message ---", &message.plain_text())),
         Role::Tool => {
             for block in &message.content {
                 let BlockKind::ToolResult(returned) = &block.kind else { continue };
@@ -153,28 +153,30 @@ fn sections(message: &Message, parts: &mut Vec<String>) {
                     parts.push(section("--- Thinking ---", text));
                 }
             }
-            let mut words = section("--- AI Message ---", &message.spoken());
+            let mut text = section("--- AI Message ---", &message.plain_text());
             let mut calls = message.calls().peekable();
             if calls.peek().is_some() {
-                words.push_str("\n\nTool Calls:");
+                text.push_str("\n\nTool Calls:");
             }
             for call in calls {
-                let _ = write!(words, "\n  {} (call_{})\n   Call ID: {}", call.name, call.id, call.id);
-                let _ = write!(words, "\n   Args: {}", call.arguments);
+                let _ = write!(text, "\n  {} (call_{})\n   Call ID: {}", call.name, call.id, call.id);
+                let _ = write!(text, "\n   Args: {}", call.arguments);
             }
-            parts.push(words);
+            parts.push(text);
         }
     }
 }
 
-/// A heading and what is under it. A line that looks like a heading and is none is marked, so that no reader takes it for
-/// one.
+/// Renders a heading and the text under it. A text line that looks like a heading is escaped with a backslash.
 fn section(heading: &str, text: &str) -> String {
     let mut section = heading.to_owned();
-    for line in text.split('\n').filter(|_| !text.is_empty()) {
+    if text.is_empty() {
+        return section;
+    }
+    for line in text.split('\n') {
         let trimmed = line.trim();
-        let is_like = trimmed.starts_with("--- ") && trimmed.ends_with(" ---");
-        section.push_str(if is_like { "\n\\" } else { "\n" });
+        let is_heading = trimmed.starts_with("--- ") && trimmed.ends_with(" ---");
+        section.push_str(if is_heading { "\n\\" } else { "\n" });
         section.push_str(line);
     }
     section

@@ -264,8 +264,8 @@ mod tests {
         quoted: "sh" ["-c", "a b; $HOME", "c d"]
         equals: "env" ["KEY=value", "server"]
         --mcp nameless has no name and `=`
-        a server name cannot be empty
-        the server name `bad name` has the character U+0020 in it; use letters, digits, `_`, `.` and `-`
+        invalid server name: it is empty
+        invalid server name `bad name`: contains the character U+0020; use letters, digits, `_`, `.` and `-`
         the server `empty` has neither a URL nor a command
         the command of the server `open` has a quote without its partner
         web: http https://example.com/mcp?a=b

@@ -1,4 +1,4 @@
-//! Content blocks: every kind MCP has, and what we do with the ones it does not have.
+//! Content blocks: every kind of MCP content, and unknown kinds.
 
 use std::borrow::Cow;
 
@@ -9,80 +9,80 @@ use crate::{Fields, Json};
 /// One block of a tool's result or of a prompt.
 #[derive(Clone, Debug)]
 pub struct Content {
-    /// What it is.
+    /// The parsed content.
     pub kind: ContentKind,
-    /// The block as it was sent, with annotations and `_meta`.
+    /// The block as received, with annotations and `_meta`.
     pub raw: Json,
 }
 
-/// The kinds of content. Binary data stays in base64, as it was sent.
+/// The kinds of content. Binary data stays in base64, as received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContentKind {
-    /// Text.
+    /// Plain text.
     Text(String),
     /// An image.
     Image {
-        /// Base64.
+        /// Base64 data.
         data: String,
-        /// For example `image/png`.
+        /// MIME type, for example `image/png`.
         mime_type: String,
     },
-    /// A sound.
+    /// An audio clip.
     Audio {
-        /// Base64.
+        /// Base64 data.
         data: String,
-        /// For example `audio/wav`.
+        /// MIME type, for example `audio/wav`.
         mime_type: String,
     },
-    /// A resource, carried along.
+    /// An embedded resource.
     Resource {
-        /// Its address.
+        /// URI of the resource.
         uri: String,
-        /// The type of its content.
+        /// MIME type of the content.
         mime_type: Option<String>,
-        /// What is in it.
+        /// The embedded content.
         body: ResourceBody,
     },
-    /// A resource that can be fetched.
+    /// A link to a resource.
     Link {
-        /// Its address.
+        /// URI of the resource.
         uri: String,
-        /// Its name.
+        /// Name of the resource.
         name: Option<String>,
-        /// The type of its content.
+        /// MIME type of the content.
         mime_type: Option<String>,
     },
-    /// A block that could not be read; [`Content::raw`] still has it.
+    /// A block that could not be parsed. [`Content::raw`] holds it.
     Unreadable {
-        /// What is wrong with it.
+        /// Why it could not be parsed.
         reason: String,
     },
 }
 
-/// What is in an embedded resource.
+/// The content of an embedded resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum ResourceBody {
-    /// Text.
+    /// Plain text.
     Text(String),
-    /// Base64.
+    /// Base64 data.
     Blob(String),
 }
 
 impl Content {
-    /// Reads one block. What cannot be read becomes [`ContentKind::Unreadable`], so nothing is ever dropped.
+    /// Parses one block. An invalid block becomes [`ContentKind::Unreadable`], so nothing is dropped.
     pub fn from_json(raw: Json) -> Self {
         let kind = read_plain(&raw).map_or_else(|| read(&raw), Ok);
         Self { kind: kind.unwrap_or_else(|reason| ContentKind::Unreadable { reason }), raw }
     }
 
-    /// A text block made here.
+    /// Creates a text block.
     pub fn text(text: impl Into<String>) -> Self {
         let text = text.into();
         let raw = Json::from(serde_json::json!({"type": "text", "text": text}));
         Self { kind: ContentKind::Text(text), raw }
     }
 
-    /// The text of a text block.
+    /// Returns the text of a text block.
     pub fn as_text(&self) -> Option<&str> {
         match &self.kind {
             ContentKind::Text(text) => Some(text),
@@ -90,7 +90,7 @@ impl Content {
         }
     }
 
-    /// One line that tells what the block is, for readers that cannot take it itself.
+    /// Describes the block in one line, for readers that cannot display it. Returns the whole text of a text block.
     pub fn describe(&self) -> String {
         let typed = |mime: &Option<String>| mime.as_ref().map(|mime| format!(", {mime}")).unwrap_or_default();
         match &self.kind {
@@ -104,12 +104,12 @@ impl Content {
                 format!("[resource {uri}{}, {}]", typed(mime_type), size(data))
             }
             ContentKind::Link { uri, mime_type, .. } => format!("[link to {uri}{}]", typed(mime_type)),
-            ContentKind::Unreadable { reason } => format!("[a block that {reason}]"),
+            ContentKind::Unreadable { reason } => format!("[unreadable block: {reason}]"),
         }
     }
 }
 
-/// The kinds that may be large, read in one pass; `None` for everything else and for everything odd.
+/// Parses the kinds that may be large, in one pass. Returns `None` for other kinds and for malformed blocks.
 fn read_plain(raw: &Json) -> Option<ContentKind> {
     #[derive(serde::Deserialize)]
     struct Plain<'a> {

@@ -1,9 +1,9 @@
-//! Texts that are longer than anybody should have to read.
+//! Limits the length of text.
 
-/// How the end of a text says that there was more.
+/// Marks the end of a shortened text.
 const MARK: &str = "… [cut]";
 
-/// A text cut to at most `limit` characters, its mark counted; `None` if it is no longer than that.
+/// Cuts a text to at most `limit` characters, including the mark. Returns `None` if it is short enough.
 pub fn cut(text: &str, limit: usize) -> Option<String> {
     text.char_indices().nth(limit)?;
     let room = limit.saturating_sub(MARK.chars().count());
@@ -18,7 +18,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_cut_text_says_so() {
+    fn a_shortened_text_ends_with_the_mark() {
         assert_eq!(cut("a long description", 12).as_deref(), Some("a lon… [cut]"));
         assert_eq!(cut("a description", 13), None);
         assert_eq!(cut("ééééééééé", 8).as_deref(), Some("é… [cut]"));
@@ -27,7 +27,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_longer_than_its_limit_nor_cut_without_need(text in "[aé漢🦀 ]{0,40}", limit in 0_usize..40) {
+        fn text_is_cut_to_the_limit_only_if_it_is_longer(text in "[aé漢🦀 ]{0,40}", limit in 0_usize..40) {
             match cut(&text, limit) {
                 Some(shortened) => prop_assert_eq!(shortened.chars().count(), limit),
                 None => prop_assert!(text.chars().count() <= limit),

@@ -1,4 +1,4 @@
-//! The fields of one JSON object, looked at one by one, so that a wrong type in one of them spoils only that one.
+//! The fields of a JSON object, parsed one by one, so that a wrong type affects one field only.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,95 +8,94 @@ use serde_json::value::RawValue;
 
 use crate::Json;
 
-/// The most items that are read of one array.
-pub(crate) const MOST_ITEMS: usize = 50_000;
+/// Maximum number of items that are read from one array.
+pub(crate) const MAX_ITEMS: usize = 50_000;
 
-/// The fields of an object, in the order they were written. Where a key stands twice, the last one counts.
+/// The fields of an object, in their original order. The last one counts if a key occurs twice.
 pub struct Fields<'a> {
-    of: &'a Json,
+    object: &'a Json,
     entries: Vec<(Cow<'a, str>, &'a RawValue)>,
 }
 
 impl<'a> Fields<'a> {
-    /// Reads `json` as an object, or says what it is instead.
+    /// Reads `json` as an object. The error names the actual type.
     pub fn of(json: &'a Json) -> Result<Self, String> {
         if !json.is_object() {
             return Err(format!("is {}, not an object", kind_of(json.as_str())));
         }
         let mut deserializer = serde_json::Deserializer::from_str(json.as_str());
         let entries = deserializer.deserialize_map(Entries).map_err(|error| error.to_string())?;
-        Ok(Self { of: json, entries })
+        Ok(Self { object: json, entries })
     }
 
-    /// A field as it was written, `null` counting as absent.
+    /// Returns a field as written. `null` counts as absent.
     pub fn raw(&self, key: &str) -> Option<&'a RawValue> {
         self.entries.iter().rev().find(|(name, _)| name == key).map(|(_, raw)| *raw).filter(|raw| raw.get() != "null")
     }
 
-    /// All fields, in their order.
+    /// Returns all fields, in order.
     pub fn entries(&self) -> impl Iterator<Item = (String, Json)> {
-        self.entries.iter().map(|(name, raw)| (name.clone().into_owned(), self.of.slice(raw)))
+        self.entries.iter().map(|(name, raw)| (name.clone().into_owned(), self.object.slice(raw)))
     }
 
-    /// A field as a slice of the object's own text.
+    /// Returns a field as a slice of the object's text.
     pub fn json(&self, key: &str) -> Option<Json> {
-        self.raw(key).map(|raw| self.of.slice(raw))
+        self.raw(key).map(|raw| self.object.slice(raw))
     }
 
-    /// A string, `None` where it is absent, an error where it is something else.
+    /// Returns a string, `None` if it is absent, or an error if it has another type.
     pub fn text(&self, key: &str) -> Result<Option<String>, String> {
         self.typed(key, "a string")
     }
 
-    /// A string that has to be there.
+    /// Returns a required string.
     pub fn required_text(&self, key: &str) -> Result<String, String> {
         self.text(key)?.ok_or_else(|| format!("has no `{key}`"))
     }
 
-    /// A boolean, `None` where it is absent, an error where it is something else.
+    /// Returns a boolean, `None` if it is absent, or an error if it has another type.
     pub fn flag(&self, key: &str) -> Result<Option<bool>, String> {
         self.typed(key, "true or false")
     }
 
-    /// A number, `None` where it is absent, an error where it is something else.
+    /// Returns a number, `None` if it is absent, or an error if it has another type.
     pub fn number(&self, key: &str) -> Result<Option<f64>, String> {
         self.typed(key, "a number")
     }
 
-    /// An object as a slice, `None` where it is absent, an error where it is something else.
+    /// Returns an object as a slice, `None` if it is absent, or an error if it has another type.
     pub fn object(&self, key: &str) -> Result<Option<Json>, String> {
         match self.json(key) {
-            Some(json) if !json.is_object() => Err(wrong(key, "an object", json.as_str())),
+            Some(json) if !json.is_object() => Err(wrong_type(key, "an object", json.as_str())),
             json => Ok(json),
         }
     }
 
-    /// The items of an array as slices, `None` where it is absent, an error where it is something else.
+    /// Returns the items of an array as slices, `None` if it is absent, or an error if it has another type.
     pub fn items(&self, key: &str) -> Result<Option<Vec<Json>>, String> {
         let Some(raw) = self.raw(key) else { return Ok(None) };
         if !raw.get().starts_with('[') {
-            return Err(wrong(key, "an array", raw.get()));
+            return Err(wrong_type(key, "an array", raw.get()));
         }
-        let Items(items) =
-            serde_json::from_str(raw.get()).map_err(|error| format!("`{key}` cannot be read: {error}"))?;
-        Ok(Some(items.into_iter().map(|item| self.of.slice(item)).collect()))
+        let Items(items) = serde_json::from_str(raw.get()).map_err(|error| format!("`{key}` is invalid: {error}"))?;
+        Ok(Some(items.into_iter().map(|item| self.object.slice(item)).collect()))
     }
 
     fn typed<T: serde::de::DeserializeOwned>(&self, key: &str, expected: &str) -> Result<Option<T>, String> {
         let Some(raw) = self.raw(key) else { return Ok(None) };
         serde_json::from_str(raw.get()).map(Some).map_err(|error| {
-            // A string can be a string and still be unreadable, for example with half a surrogate pair in it.
+            // A string can have the right type and still be invalid, for example with half of a surrogate pair.
             if kind_of(raw.get()) == expected {
-                format!("`{key}` cannot be read: {error}")
+                format!("`{key}` is invalid: {error}")
             } else {
-                wrong(key, expected, raw.get())
+                wrong_type(key, expected, raw.get())
             }
         })
     }
 }
 
-/// The items of an array, each as it was written, and at most 50,000 of them: a text can hold millions, and each costs
-/// memory.
+/// The items of an array as written. Arrays of more than 50,000 items are rejected: a text can hold millions, and each
+/// item costs memory.
 pub struct Items<'a>(pub Vec<&'a RawValue>);
 
 impl<'de: 'a, 'a> serde::Deserialize<'de> for Items<'a> {
@@ -112,8 +111,8 @@ impl<'de: 'a, 'a> serde::Deserialize<'de> for Items<'a> {
             fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Items<'de>, A::Error> {
                 let mut items = Vec::new();
                 while let Some(item) = array.next_element()? {
-                    if items.len() == MOST_ITEMS {
-                        return Err(A::Error::custom(format_args!("it has more than {MOST_ITEMS} items")));
+                    if items.len() == MAX_ITEMS {
+                        return Err(A::Error::custom(format_args!("it has more than {MAX_ITEMS} items")));
                     }
                     items.push(item);
                 }
@@ -124,7 +123,7 @@ impl<'de: 'a, 'a> serde::Deserialize<'de> for Items<'a> {
     }
 }
 
-fn wrong(key: &str, expected: &str, text: &str) -> String {
+fn wrong_type(key: &str, expected: &str, text: &str) -> String {
     format!("`{key}` is {}, not {expected}", kind_of(text))
 }
 
@@ -157,7 +156,7 @@ impl<'de> Visitor<'de> for Entries {
     }
 }
 
-/// A key that borrows where it can; `Cow` alone always copies.
+/// A key that is borrowed if possible. `Cow` alone always copies.
 #[derive(serde::Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -166,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_field_fails_alone_and_says_what_it_is_instead() {
+    fn a_wrong_type_affects_one_field_and_is_reported() {
         let json = Json::parse(r#"{"name":"x","age":"old","ok":1,"list":{},"bad":"\ud800"}"#).unwrap();
         let fields = Fields::of(&json).unwrap();
         assert_eq!(fields.text("name").unwrap().as_deref(), Some("x"));
@@ -174,18 +173,18 @@ mod tests {
         assert_eq!(fields.number("age").unwrap_err(), "`age` is a string, not a number");
         assert_eq!(fields.flag("ok").unwrap_err(), "`ok` is a number, not true or false");
         assert_eq!(fields.items("list").unwrap_err(), "`list` is an object, not an array");
-        assert!(fields.text("bad").unwrap_err().starts_with("`bad` cannot be read"));
+        assert!(fields.text("bad").unwrap_err().starts_with("`bad` is invalid"));
     }
 
     #[test]
-    fn an_array_of_millions_is_refused_before_it_costs_memory() {
+    fn an_array_of_millions_is_rejected_before_it_costs_memory() {
         let json = Json::parse(format!(r#"{{"list":[1{}]}}"#, ",1".repeat(1_000_000))).unwrap();
-        let refusal = Fields::of(&json).unwrap().items("list").unwrap_err();
-        assert!(refusal.starts_with("`list` cannot be read: it has more than 50000 items"), "{refusal}");
+        let error = Fields::of(&json).unwrap().items("list").unwrap_err();
+        assert!(error.starts_with("`list` is invalid: it has more than 50000 items"), "{error}");
     }
 
     #[test]
-    fn of_two_equal_keys_the_last_one_counts() {
+    fn the_last_of_two_equal_keys_counts() {
         let json = Json::parse(r#"{"a":1,"a":2}"#).unwrap();
         assert_eq!(Fields::of(&json).unwrap().number("a").unwrap(), Some(2.0));
     }

@@ -1,4 +1,4 @@
-//! A piece of JSON text exactly as it came over the wire. Slices of one message share its allocation.
+//! JSON text exactly as it came over the wire. Slices of one message share its allocation.
 
 use std::fmt;
 use std::ops::Range;
@@ -20,7 +20,7 @@ pub struct Json {
 }
 
 impl Json {
-    /// Checks that `text` is one JSON value and keeps it as it is.
+    /// Checks that `text` is one JSON value and stores it unchanged.
     pub fn parse(text: impl Into<String>) -> Result<Self, serde_json::Error> {
         let text = text.into();
         let raw: &RawValue = serde_json::from_str(&text)?;
@@ -28,7 +28,7 @@ impl Json {
         Ok(Self { text: Arc::new(text), span })
     }
 
-    /// Writes any serialisable value as JSON text.
+    /// Serializes a value to JSON text.
     pub fn of(value: &(impl Serialize + ?Sized)) -> Result<Self, serde_json::Error> {
         let text = serde_json::to_string(value)?;
         let span = 0..text.len();
@@ -40,13 +40,13 @@ impl Json {
         Self::trusted("null".to_owned())
     }
 
-    /// Text that was put together of values, and is one too.
+    /// Wraps text that is known to be one JSON value.
     pub(crate) fn trusted(text: String) -> Self {
         let span = 0..text.len();
         Self { text: Arc::new(text), span }
     }
 
-    /// A part of `text` that has been parsed already, without copying it.
+    /// Returns a part of `text` that has been parsed already, without copying it.
     ///
     /// `part` must borrow from `text`; if it does not, it is copied.
     pub fn part_of(text: &Arc<String>, part: &RawValue) -> Self {
@@ -56,7 +56,7 @@ impl Json {
         }
     }
 
-    /// A part of this value that was found in its text, and is a value too.
+    /// Returns a part of this value that was found in its text and is a complete value.
     pub(crate) fn part(&self, part: &str) -> Self {
         match span_within(&self.text, part) {
             Some(span) => Self { text: Arc::clone(&self.text), span },
@@ -64,13 +64,13 @@ impl Json {
         }
     }
 
-    /// A part of this value, sharing its text.
+    /// Returns a part of this value that shares its text.
     #[must_use]
     pub fn slice(&self, part: &RawValue) -> Self {
         Self::part_of(&self.text, part)
     }
 
-    /// The same value in an allocation of its own, so that keeping it does not keep the message it came in.
+    /// Copies the value into its own allocation, so that storing it does not keep the whole message in memory.
     #[must_use]
     pub fn detached(&self) -> Self {
         let text = self.as_str().to_owned();
@@ -78,8 +78,8 @@ impl Json {
         Self { text: Arc::new(text), span }
     }
 
-    /// The same object with some of its values written otherwise, in an allocation of its own; everything else stays byte
-    /// for byte. `change` gets the name and the text of every field; `None` if it changes nothing.
+    /// Replaces some values of an object and returns a copy; all other bytes stay the same. `change` receives the name
+    /// and the text of every field. Returns `None` if nothing changes or the value is not an object.
     pub fn with_values(&self, change: impl Fn(&str, &str) -> Option<Self>) -> Option<Self> {
         let whole = self.as_str();
         let (mut text, mut copied) = (String::new(), 0);
@@ -98,17 +98,17 @@ impl Json {
         Some(Self { text: Arc::new(text), span })
     }
 
-    /// The text.
+    /// Returns the JSON text.
     pub fn as_str(&self) -> &str {
         self.text.get(self.span.clone()).unwrap_or("null")
     }
 
-    /// Decodes the text into any type.
+    /// Deserializes the text into any type.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.as_str())
     }
 
-    /// The value as a tree. Nesting deeper than 128 levels is an error, not a stack overflow.
+    /// Parses the text into a tree. Nesting deeper than 128 levels is an error, not a stack overflow.
     pub fn to_value(&self) -> Result<serde_json::Value, serde_json::Error> {
         self.decode()
     }
@@ -124,7 +124,7 @@ impl Json {
     }
 }
 
-/// Where a part is in a text that it borrows from.
+/// Finds `part` in the text that it borrows from.
 fn span_within(text: &str, part: &str) -> Option<Range<usize>> {
     let offset = (part.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
     let span = offset..offset.saturating_add(part.len());
@@ -152,7 +152,7 @@ impl From<serde_json::Value> for Json {
     }
 }
 
-/// Byte for byte: two spellings of one value are different texts.
+/// Compares byte for byte: two spellings of one value are not equal.
 impl PartialEq for Json {
     fn eq(&self, other: &Self) -> bool {
         self.as_str() == other.as_str()
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_written_otherwise_and_all_else_stays_as_it_was() {
+    fn replacing_values_leaves_all_other_bytes_unchanged() {
         let json = Json::parse(r#" {"a" : "x", "b":{ "a":"x" }, "\u0061":"y" } "#).unwrap();
         let change = |name: &str, value: &str| (name == "a").then(|| Json::of(&value.len()).unwrap());
         assert_eq!(json.with_values(change).unwrap().as_str(), r#"{"a" : 3, "b":{ "a":"x" }, "\u0061":3 }"#);
@@ -212,14 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_something_else_is_copied_not_misread() {
+    fn a_part_of_another_text_is_copied() {
         let text = Arc::new(String::from("[1,2]"));
         let other = RawValue::from_string("[3]".into()).unwrap();
         assert_eq!(Json::part_of(&text, &other).as_str(), "[3]");
     }
 
     #[test]
-    fn deep_nesting_is_kept_as_text_and_refused_as_a_tree() {
+    fn deep_nesting_is_stored_as_text_and_rejected_as_a_tree() {
         let deep = format!("{}{}", "[".repeat(5_000), "]".repeat(5_000));
         let json = Json::parse(deep.clone()).unwrap();
         assert_eq!(json.as_str(), deep);

@@ -1,7 +1,7 @@
-//! The words of Wharf: names, tools, content, results and messages.
+//! The shared data types of Wharf: names, tools, content, results, messages and traces.
 //!
-//! What servers say is kept exactly as they said it ([`Json`]) and read leniently: an item that cannot be understood
-//! is set aside with its reason ([`Quarantined`]) and never takes its neighbours with it. Nothing here does IO.
+//! Data from servers is stored exactly as received ([`Json`]) and parsed leniently. An item that cannot be parsed is
+//! quarantined with the reason ([`Quarantined`]) and does not affect the other items. This crate does no I/O.
 
 mod content;
 mod cut;

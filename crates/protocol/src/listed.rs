@@ -1,4 +1,4 @@
-//! What servers list: each item read for itself, the unreadable ones set aside with their reason.
+//! Lists from servers: each item is parsed separately, and unusable items are quarantined with the reason.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,42 +7,42 @@ use serde::Serialize;
 
 use crate::{Fields, Json};
 
-/// Something a server lists.
+/// An item of a server's list.
 pub trait Item: Sized {
-    /// Reads one item, or says why it cannot be used.
+    /// Parses one item, or returns why it cannot be used.
     fn from_json(json: &Json) -> Result<Self, String>;
 
-    /// What the item is called by; no two items of a list may share it.
+    /// Returns the key of the item: its name or URI. Keys are unique in a list.
     fn key(&self) -> &str;
 
-    /// The same with no text for models longer than `limit` characters, where there is such a text.
+    /// Limits the text for models to `limit` characters, for items that have such text.
     #[must_use]
     fn shortened(self, _limit: usize) -> Self {
         self
     }
 }
 
-/// The items of a whole list, over all its pages.
+/// All items of a list, over all its pages.
 #[derive(Clone, Debug)]
 pub struct Listed<T> {
     /// The usable items, in the server's order.
     pub items: Vec<Arc<T>>,
     /// The unusable ones.
     pub quarantined: Vec<Quarantined>,
-    /// What else was odd about the list, for example a cursor that came twice.
+    /// Other oddities of the list, for example a cursor that was sent twice.
     pub notes: Vec<String>,
 }
 
-/// An item that was set aside, and why.
+/// An unusable item and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Quarantined {
-    /// Where it stood, counted from 0 over all pages or over the blocks of a result.
+    /// Its position, from 0, over all pages of a list or over the blocks of a result.
     pub position: usize,
-    /// Its name, if it has one that can be read.
+    /// Its name, if readable.
     pub name: Option<String>,
-    /// What is wrong with it.
+    /// Why it cannot be used.
     pub reason: String,
-    /// The item as it was sent.
+    /// The item as received.
     pub raw: Json,
 }
 
@@ -53,8 +53,8 @@ impl<T> Default for Listed<T> {
 }
 
 impl<T> Listed<T> {
-    /// Sets items aside that cannot be used for a reason of ours; it is told with the item as it was sent.
-    pub fn set_aside(&mut self, fault: impl Fn(&T) -> Option<(String, Json)>) {
+    /// Quarantines items for a reason of the caller. `fault` returns the reason and the item as received.
+    pub fn quarantine(&mut self, fault: impl Fn(&T) -> Option<(String, Json)>) {
         let taken: HashSet<usize> = self.quarantined.iter().map(|item| item.position).collect();
         let positions = (0..).filter(|position| !taken.contains(position));
         let items = std::mem::take(&mut self.items);
@@ -73,7 +73,7 @@ impl<T: Item> Listed<T> {
         self.add_page_shortened(page, usize::MAX);
     }
 
-    /// The same, with each item shortened before the next one is read: what is thrown away of one makes room for the other.
+    /// Adds the items of one page, and shortens each item before the next one is parsed, which bounds memory use.
     pub fn add_page_shortened(&mut self, page: &[Json], limit: usize) {
         let mut seen: HashSet<String> = self.items.iter().map(|item| item.key().to_owned()).collect();
         for json in page {
@@ -96,38 +96,38 @@ impl Quarantined {
     }
 }
 
-/// A prompt that a server offers.
+/// A prompt of a server.
 #[derive(Clone, Debug)]
 pub struct Prompt {
-    /// Its name.
+    /// Name of the prompt on its server.
     pub name: String,
-    /// What it is for.
+    /// Description for users.
     pub description: Option<String>,
-    /// The prompt as it was sent, with its arguments.
+    /// The prompt as received, with its arguments.
     pub raw: Json,
 }
 
-/// A resource that a server offers.
+/// A resource of a server.
 #[derive(Clone, Debug)]
 pub struct Resource {
-    /// Its address.
+    /// URI of the resource.
     pub uri: String,
-    /// Its name, or its address where it has none.
+    /// Its name, or its URI if it has none.
     pub name: String,
-    /// The type of its content.
+    /// MIME type of its content.
     pub mime_type: Option<String>,
-    /// The resource as it was sent.
+    /// The resource as received.
     pub raw: Json,
 }
 
-/// A family of resources whose addresses follow a pattern.
+/// A family of resources whose URIs follow a template.
 #[derive(Clone, Debug)]
 pub struct ResourceTemplate {
-    /// The pattern, after RFC 6570.
+    /// The URI template (RFC 6570).
     pub uri_template: String,
-    /// Its name, or its pattern where it has none.
+    /// Its name, or its URI template if it has none.
     pub name: String,
-    /// The template as it was sent.
+    /// The template as received.
     pub raw: Json,
 }
 

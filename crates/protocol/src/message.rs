@@ -1,8 +1,8 @@
-//! Messages between people, models and tools, the same whichever model speaks.
+//! Messages between users, models and tools, in one form for all model APIs.
 //!
-//! What a model said is kept twice: in our words, for everybody, and as its provider wrote it ([`Block::raw`],
-//! [`Origin::raw`]), for when it is said to that provider again. Order, signatures and blocks that nobody here knows come
-//! back byte for byte.
+//! A model's message is stored twice: in the common form, and as its provider wrote it ([`Block::raw`],
+//! [`Origin::raw`]). The latter is sent when the conversation goes back to the same provider, so that order, signatures
+//! and unknown blocks are returned byte for byte.
 
 mod wire;
 
@@ -12,125 +12,125 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Content, ContentKind, Json, ResourceBody, ToolCall, ToolOutput};
 
-/// One message.
+/// One message of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who says it.
+    /// The author of the message.
     pub role: Role,
-    /// What is said, in order.
+    /// The blocks of the message, in order.
     pub content: Vec<Block>,
-    /// What it cost, for what a model said.
+    /// Tokens and cost, for a model's message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// Where it comes from, for what a model said.
+    /// The wire format, for a model's message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
 }
 
-/// Who says something.
+/// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Whoever set the model up.
+    /// The host: instructions for the model.
     System,
-    /// Whoever asks it.
+    /// The user.
     User,
     /// The model.
     Assistant,
-    /// A tool it called.
+    /// A tool that the model called.
     Tool,
 }
 
-/// The wire format a message was read from.
+/// The wire format of a received message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Origin {
-    /// Its name; what was read from one format means nothing in another.
+    /// Name of the format. The raw form is meaningful in the same format only.
     pub wire: String,
-    /// The whole message as it was sent, where the format has no blocks.
+    /// The whole message as received, for formats without blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<Json>,
 }
 
-/// A piece of a message.
+/// A part of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
-    /// What it is.
+    /// The content in the common form.
     pub kind: BlockKind,
-    /// The block as its provider wrote it.
+    /// The block as received from its provider.
     pub raw: Option<Json>,
 }
 
-/// The kinds of blocks.
+/// The kinds of message blocks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BlockKind {
-    /// Text.
+    /// Text for the reader.
     Text(String),
-    /// A call of a tool.
+    /// A tool call by the model.
     ToolUse(ToolCall),
-    /// What came of a call.
+    /// The result of a tool call.
     ToolResult(ToolReturn),
-    /// What a model thought before it spoke.
+    /// The model's reasoning.
     Thinking {
-        /// The thought.
+        /// The reasoning as text.
         text: String,
-        /// The provider's proof that it is the model's own.
+        /// The provider's proof that the text is the model's own.
         signature: Option<String>,
     },
-    /// A thought that the provider shows to nobody.
+    /// Reasoning that the provider encrypts.
     RedactedThinking {
-        /// For the provider to read.
+        /// The encrypted text, for the provider only.
         data: String,
     },
-    /// A block that nobody here knows; [`Block::raw`] has it.
+    /// An unknown kind of block. [`Block::raw`] holds it.
     Other,
 }
 
-/// What came of a tool call.
+/// The result of a tool call in a conversation.
 #[derive(Clone, Debug)]
 pub struct ToolReturn {
     /// The model's id for the call.
     pub call_id: Arc<str>,
-    /// What the tool answered.
+    /// The tool's result.
     pub output: ToolOutput,
 }
 
-/// What something cost.
+/// Tokens and cost of one or more model responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
-    /// Tokens that went in, with those that came from a cache or went into one.
+    /// Input tokens, including tokens read from or written to a cache.
     pub input_tokens: u64,
-    /// Tokens that came out, with those that were thought.
+    /// Output tokens, including reasoning tokens.
     pub output_tokens: u64,
-    /// Of those that went in, those that came from a cache.
+    /// Input tokens that were read from a cache.
     pub cache_read_tokens: u64,
-    /// Of those that went in, those that went into a cache.
+    /// Input tokens that were written to a cache.
     pub cache_write_tokens: u64,
-    /// Of those that came out, those that were thought.
+    /// Output tokens that were used for reasoning.
     pub reasoning_tokens: u64,
-    /// In US dollars, where that is known.
+    /// Cost in US dollars, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
 }
 
 impl Message {
-    /// A message of blocks.
+    /// Creates a message from blocks.
     pub fn new(role: Role, content: Vec<Block>) -> Self {
         Self { role, content, usage: None, origin: None }
     }
 
-    /// A message of one text.
+    /// Creates a message with one text block.
     pub fn text(role: Role, text: impl Into<String>) -> Self {
         Self::new(role, vec![Block::text(text)])
     }
 
-    /// What came of a call.
-    pub fn returned(call_id: Arc<str>, output: ToolOutput) -> Self {
+    /// Creates the message that returns a tool's result to the model.
+    pub fn tool_result(call_id: Arc<str>, output: ToolOutput) -> Self {
         Self::new(Role::Tool, vec![Block::from(BlockKind::ToolResult(ToolReturn { call_id, output }))])
     }
 
-    /// All its text, without thoughts and calls.
-    pub fn spoken(&self) -> String {
+    /// Returns all text of the message, without reasoning and tool calls.
+    pub fn plain_text(&self) -> String {
         let texts = self.content.iter().filter_map(|block| match &block.kind {
             BlockKind::Text(text) => Some(text.as_str()),
             _ => None,
@@ -138,7 +138,7 @@ impl Message {
         texts.collect::<Vec<_>>().join("")
     }
 
-    /// The calls it makes.
+    /// Returns the tool calls of the message.
     pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.iter().filter_map(|block| match &block.kind {
             BlockKind::ToolUse(call) => Some(call),
@@ -146,7 +146,7 @@ impl Message {
         })
     }
 
-    /// The result it brings.
+    /// Returns the tool result of the message.
     pub fn result(&self) -> Option<&ToolReturn> {
         self.content.iter().find_map(|block| match &block.kind {
             BlockKind::ToolResult(returned) => Some(returned),
@@ -156,7 +156,7 @@ impl Message {
 }
 
 impl Block {
-    /// A text.
+    /// Creates a text block.
     pub fn text(text: impl Into<String>) -> Self {
         BlockKind::Text(text.into()).into()
     }
@@ -169,18 +169,18 @@ impl From<BlockKind> for Block {
 }
 
 impl ToolReturn {
-    /// The result as text, other blocks described in a line each.
+    /// Returns the result as text. Other blocks are described in one line each.
     pub fn text(&self) -> String {
         self.output.text()
     }
 
-    /// The images in it, as base64 and type.
+    /// Returns the images of the result as pairs of base64 data and MIME type.
     pub fn images(&self) -> impl Iterator<Item = (&str, &str)> {
         self.output.content.iter().filter_map(|block| image(block))
     }
 }
 
-/// An image, or a resource that is one.
+/// Returns the data and MIME type of an image, or of a resource that is an image.
 fn image(block: &Content) -> Option<(&str, &str)> {
     match &block.kind {
         ContentKind::Image { data, mime_type } => Some((data, mime_type)),
@@ -200,7 +200,7 @@ impl PartialEq for ToolReturn {
 }
 
 impl Usage {
-    /// Everything that went in and came out.
+    /// Returns the sum of input and output tokens.
     pub fn total_tokens(&self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
     }

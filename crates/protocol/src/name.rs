@@ -1,4 +1,4 @@
-//! Names with an invariant: they are parsed at the edge and trusted afterwards.
+//! Names with an invariant: parsed once, trusted afterwards.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest server name, in bytes.
-const LONGEST: usize = 64;
+/// Maximum length of a server name, in bytes.
+const MAX_SERVER_NAME_BYTES: usize = 64;
 
 /// The name of a server as users write it in their configuration.
 ///
@@ -16,50 +16,50 @@ const LONGEST: usize = 64;
 #[serde(try_from = "String", into = "String")]
 pub struct ServerName(Arc<str>);
 
-/// A tool's identity: the server it lives on and the name that server gave it.
+/// A tool's identity: its server and its name on that server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ToolRef {
-    /// The server.
+    /// Name of the server.
     pub server: ServerName,
     /// The tool's own name, as it goes over the wire.
     pub tool: Arc<str>,
 }
 
-/// Why a text cannot name a server.
+/// An invalid server name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidName {
-    /// There is nothing in it.
-    #[error("a server name cannot be empty")]
+    /// The name is empty.
+    #[error("invalid server name: it is empty")]
     Empty,
-    /// It is longer than 64 bytes.
-    #[error("the server name `{0}` is longer than {LONGEST} bytes")]
+    /// The name is longer than 64 bytes.
+    #[error("invalid server name `{0}`: longer than {MAX_SERVER_NAME_BYTES} bytes")]
     TooLong(String),
-    /// It has a character that names do not have.
-    #[error("the server name `{name}` has {}; use letters, digits, `_`, `.` and `-`", describe(*character))]
+    /// The name contains an invalid character.
+    #[error("invalid server name `{name}`: contains {}; use letters, digits, `_`, `.` and `-`", describe(*character))]
     Character {
-        /// The text.
+        /// The name.
         name: String,
-        /// The first character that is not allowed.
+        /// The first invalid character.
         character: char,
     },
 }
 
 fn describe(character: char) -> String {
     if character.is_ascii_graphic() {
-        format!("`{character}` in it")
+        format!("`{character}`")
     } else {
-        format!("the character U+{:04X} in it", u32::from(character))
+        format!("the character U+{:04X}", u32::from(character))
     }
 }
 
 impl ServerName {
-    /// The same name in memory of its own, which nobody else counts references to.
+    /// Copies the name into its own allocation, so that its reference count is not shared.
     #[must_use]
     pub fn copied(&self) -> Self {
         Self(Arc::from(&*self.0))
     }
 
-    /// The name as it was written.
+    /// Returns the name as written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -76,7 +76,7 @@ impl FromStr for ServerName {
         if let Some(character) = name.chars().find(|c| !allowed(c)) {
             return Err(InvalidName::Character { name: name.to_owned(), character });
         }
-        if name.len() > LONGEST {
+        if name.len() > MAX_SERVER_NAME_BYTES {
             return Err(InvalidName::TooLong(name.to_owned()));
         }
         Ok(Self(name.into()))
@@ -114,18 +114,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_cannot_be_one_says_why() {
-        let refusal = |name: &str| name.parse::<ServerName>().unwrap_err().to_string();
-        assert_eq!(refusal(""), "a server name cannot be empty");
+    fn invalid_names_report_the_reason() {
+        let error = |name: &str| name.parse::<ServerName>().unwrap_err().to_string();
+        assert_eq!(error(""), "invalid server name: it is empty");
         assert_eq!(
-            refusal("my server"),
-            "the server name `my server` has the character U+0020 in it; use letters, digits, `_`, `.` and `-`"
+            error("my server"),
+            "invalid server name `my server`: contains the character U+0020; use letters, digits, `_`, `.` and `-`"
         );
         assert_eq!(
-            refusal("gіthub"),
-            "the server name `gіthub` has the character U+0456 in it; use letters, digits, `_`, `.` and `-`"
+            error("gіthub"),
+            "invalid server name `gіthub`: contains the character U+0456; use letters, digits, `_`, `.` and `-`"
         );
-        assert!(refusal(&"a".repeat(65)).ends_with("is longer than 64 bytes"));
+        assert!(error(&"a".repeat(65)).ends_with("longer than 64 bytes"));
         assert_eq!("a".repeat(64).parse::<ServerName>().unwrap().as_str().len(), 64);
         assert!(serde_json::from_str::<ServerName>("\"a/b\"").is_err());
     }

@@ -1,7 +1,7 @@
-//! The names that models see: a pure function of a tool's identity, never parsed back.
+//! The tool names that models see: a pure function of a tool's identity, never parsed back.
 //!
-//! `mcp__{server}__{tool}`, at most 64 characters of `[A-Za-z0-9_-]`. Where that would not tell every identity from
-//! every other one, the name ends in `_` and eight hexadecimal digits of the identity's digest.
+//! The form is `mcp__{server}__{tool}`, at most 64 characters of `[A-Za-z0-9_-]`. If that does not distinguish the
+//! identity from every other identity, the name ends in `_` and eight hexadecimal digits of the identity's digest.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,50 +9,50 @@ use std::sync::Arc;
 use crate::{ServerName, ToolRef};
 use sha2::{Digest as _, Sha256};
 
-/// The longest name a model API takes.
-pub const LONGEST: usize = 64;
-/// What every name of a server's tool begins with, and no other name does.
+/// Maximum length of a tool name that model APIs accept.
+pub const MAX_NAME_LENGTH: usize = 64;
+/// Prefix of every name of a server's tool, and of no other name.
 pub const PREFIX: &str = "mcp__";
-/// Between server and tool.
-const BETWEEN: &str = "__";
-/// How many digits of the digest a name ends in.
-const DIGITS: usize = 8;
-/// How much of the server is left at least when a name is cut; the tool is what a model reads.
-const SERVER_LEFT: usize = 8;
+/// Separator between server and tool.
+const SEPARATOR: &str = "__";
+/// Number of hexadecimal digits of the digest in a name.
+const DIGEST_DIGITS: usize = 8;
+/// Minimum length of the server part when a name is shortened. The tool part is what the model reads.
+const MIN_SERVER_LENGTH: usize = 8;
 
-/// The name a model sees for a tool.
+/// Returns the name that models see for a tool.
 pub fn visible_name(identity: &ToolRef) -> Arc<str> {
     let ToolRef { server, tool } = identity;
     let (plain_server, plain_tool) = (plain(server.as_str()), plain(tool));
-    let whole = PREFIX.len() + plain_server.len() + BETWEEN.len() + plain_tool.len();
-    let unclear = matches!(plain_server, Cow::Owned(_))
+    let whole = PREFIX.len() + plain_server.len() + SEPARATOR.len() + plain_tool.len();
+    let is_ambiguous = matches!(plain_server, Cow::Owned(_))
         || matches!(plain_tool, Cow::Owned(_))
-        || server.as_str().contains(BETWEEN)
+        || server.as_str().contains(SEPARATOR)
         || server.as_str().ends_with('_')
         || looks_digested(tool)
-        || whole > LONGEST;
-    if !unclear {
-        return format!("{PREFIX}{plain_server}{BETWEEN}{plain_tool}").into();
+        || whole > MAX_NAME_LENGTH;
+    if !is_ambiguous {
+        return format!("{PREFIX}{plain_server}{SEPARATOR}{plain_tool}").into();
     }
-    // Everything is ASCII by now, so every byte is a place to cut at.
-    let room = LONGEST - PREFIX.len() - BETWEEN.len() - 1 - DIGITS;
-    let tool_left = plain_tool.len().min(room - plain_server.len().min(SERVER_LEFT));
+    // All characters are ASCII here, so every byte is a valid place to cut.
+    let room = MAX_NAME_LENGTH - PREFIX.len() - SEPARATOR.len() - 1 - DIGEST_DIGITS;
+    let tool_left = plain_tool.len().min(room - plain_server.len().min(MIN_SERVER_LENGTH));
     let server_left = plain_server.len().min(room - tool_left);
     let (server_left, tool_left) = (&plain_server[..server_left], &plain_tool[..tool_left]);
-    format!("{PREFIX}{server_left}{BETWEEN}{tool_left}_{}", digest(identity)).into()
+    format!("{PREFIX}{server_left}{SEPARATOR}{tool_left}_{}", digest(identity)).into()
 }
 
-/// The command a server's prompt becomes, by the same rule.
+/// Returns the command name of a server's prompt, by the same rule.
 pub fn command_name(server: &ServerName, prompt: &str) -> Arc<str> {
     visible_name(&ToolRef { server: server.clone(), tool: prompt.into() })
 }
 
-/// Whether a model API takes a name.
+/// Returns whether model APIs accept a name.
 pub fn is_plain_name(name: &str) -> bool {
-    (1..=LONGEST).contains(&name.len()) && name.bytes().all(is_plain)
+    (1..=MAX_NAME_LENGTH).contains(&name.len()) && name.bytes().all(is_plain)
 }
 
-/// The text with `_` for every character that names do not have; borrowed where there is none.
+/// Replaces every character that is invalid in names by `_`. Borrows the text if all are valid.
 pub fn plain(text: &str) -> Cow<'_, str> {
     if text.bytes().all(is_plain) {
         return Cow::Borrowed(text);
@@ -65,14 +65,14 @@ fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
-/// Whether a tool's own name ends as names with a digest do.
+/// Returns whether a tool's own name ends like a name with a digest.
 fn looks_digested(tool: &str) -> bool {
     let Some((_, end)) = tool.rsplit_once('_') else { return false };
-    end.len() == DIGITS && end.bytes().all(|byte| byte.is_ascii_hexdigit())
+    end.len() == DIGEST_DIGITS && end.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Eight digits that tell identities apart. A server's name never holds a NUL, so the text below is that of one
-/// identity only.
+/// Returns eight digits that distinguish identities. A server name never contains a NUL, so the hashed text belongs to
+/// one identity only.
 fn digest(identity: &ToolRef) -> String {
     let digest: [u8; 32] = Sha256::digest(format!("{}\0{}", identity.server, identity.tool)).into();
     let (first, _) = digest.split_first_chunk::<4>().unwrap_or((&[0; 4], &[]));
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_name_is_server_and_tool_and_nothing_else() {
+    fn a_plain_name_is_server_and_tool() {
         assert_eq!(name("github", "search"), "mcp__github__search");
         assert_eq!(name("a", "_x__y_"), "mcp__a___x__y_");
         assert_eq!(name("a", "deadbeef"), "mcp__a__deadbeef");
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_could_be_anothers_ends_in_a_digest() {
+    fn an_ambiguous_name_ends_in_a_digest() {
         insta::assert_snapshot!([
             name("my.server", "search"),
             name("a__b", "search"),
@@ -120,7 +120,7 @@ mod tests {
         ");
     }
 
-    /// Names that aim at each other: few pieces, put together in many ways, and what is made of others.
+    /// Names that aim for collisions: few pieces combined in many ways.
     fn aimed() -> impl Strategy<Value = (String, String)> {
         let piece = prop::sample::select(vec!["a", "b", "_", "__", "-", ".", "deadbeef", "_0a1b2c3d", "mcp__"]);
         let server = prop::collection::vec(piece, 1..6).prop_map(|pieces| pieces.concat());
@@ -136,10 +136,10 @@ mod tests {
         #[test]
         fn two_identities_never_share_a_name(pairs in prop::collection::hash_set(aimed(), 2..60)) {
             let mut seen: HashMap<String, (String, String)> = HashMap::new();
-            // The names that came out are tools of others too: a look-alike is the worst neighbour.
+            // The resulting names are used as tool names too: a look-alike is the worst case.
             let digested: Vec<(String, String)> = pairs.iter().filter_map(|(server, tool)| {
                 let visible = name(server, tool);
-                let (server, tool) = visible.strip_prefix(PREFIX)?.split_once(BETWEEN)?;
+                let (server, tool) = visible.strip_prefix(PREFIX)?.split_once(SEPARATOR)?;
                 (!server.is_empty() && !tool.is_empty()).then(|| (server.to_owned(), tool.to_owned()))
             }).collect();
             let all: std::collections::HashSet<_> = pairs.into_iter().chain(digested).collect();

@@ -1,28 +1,28 @@
-//! What a tool answered, whole: every block, the structured content, the error flag, and the text as it came.
+//! The result of a tool call: every block, the structured content, the error flag, and the text as received.
 
 use std::fmt::Write as _;
 
-use crate::fields::MOST_ITEMS;
+use crate::fields::MAX_ITEMS;
 use crate::scan::{entries, items};
 use crate::{Content, ContentKind, Fields, Json, Quarantined};
 
-/// The result of a tool call. A tool that failed is a result too, with [`ToolOutput::is_error`] set.
+/// The result of a tool call. A tool that failed has a result too, with [`ToolOutput::is_error`] set.
 #[derive(Clone, Debug)]
 pub struct ToolOutput {
     /// The content blocks, in order, none dropped.
     pub content: Vec<Content>,
-    /// The structured content; any JSON value but `null`.
+    /// The structured content: any JSON value except `null`.
     pub structured: Option<Json>,
-    /// Whether the tool says that it failed.
+    /// Whether the tool reports a failure.
     pub is_error: bool,
     /// The result's `_meta`.
     pub meta: Option<Json>,
-    /// The whole result as it was sent.
+    /// The whole result as received.
     pub raw: Json,
 }
 
 impl ToolOutput {
-    /// Reads the result of `tools/call`; an error says why the whole of it makes no sense.
+    /// Parses the result of `tools/call`. The error says why the result is invalid as a whole.
     pub fn from_json(raw: &Json) -> Result<Self, String> {
         let view = View::read(raw)?;
         if view.content.is_none() && view.structured.is_none() {
@@ -39,18 +39,18 @@ impl ToolOutput {
         })
     }
 
-    /// A result made here, of one text.
+    /// Creates a result with one text block.
     pub fn said(text: impl Into<String>) -> Self {
         let content = vec![Content::text(text)];
         Self { content, structured: None, is_error: false, meta: None, raw: Json::null() }.rebuilt()
     }
 
-    /// A result made here, of one text that says what went wrong.
+    /// Creates an error result with one text block.
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::said(text) }.rebuilt()
     }
 
-    /// The same with [`ToolOutput::raw`] written anew from its parts, for whoever has changed one of them.
+    /// Rebuilds [`ToolOutput::raw`] from the other fields. Call it after changing one of them.
     #[must_use]
     pub fn rebuilt(mut self) -> Self {
         let blocks: Vec<&str> = self.content.iter().map(|block| block.raw.as_str()).collect();
@@ -64,7 +64,7 @@ impl ToolOutput {
         self
     }
 
-    /// All text of the result, other blocks described in a line each.
+    /// Returns all text of the result. Other blocks are described in one line each.
     pub fn text(&self) -> String {
         let lines: Vec<String> = self
             .content
@@ -80,7 +80,7 @@ impl ToolOutput {
         }
     }
 
-    /// The blocks that could not be read.
+    /// Returns the blocks that could not be parsed.
     pub fn quarantined(&self) -> Vec<Quarantined> {
         let unreadable = |(position, block): (usize, &Content)| match &block.kind {
             ContentKind::Unreadable { reason } => Some(Quarantined::new(position, reason.clone(), &block.raw)),
@@ -90,7 +90,7 @@ impl ToolOutput {
     }
 }
 
-/// A result's fields, the last one counting where a key stands twice.
+/// The fields of a result. The last one counts if a key occurs twice.
 #[derive(Default)]
 struct View<'a> {
     content: Option<Vec<&'a str>>,
@@ -106,21 +106,21 @@ impl<'a> View<'a> {
         }
         let mut view = Self::default();
         for (key, value) in entries(raw.as_str()) {
-            let there = (value != "null").then_some(value);
+            let present = (value != "null").then_some(value);
             match key.as_ref() {
-                "content" => match there {
-                    Some(array) if array.starts_with('[') => view.content = Some(some_items(array)?),
-                    // What it is instead is told with the field's name.
+                "content" => match present {
+                    Some(array) if array.starts_with('[') => view.content = Some(limited_items(array)?),
+                    // `Fields` reports the actual type together with the field's name.
                     Some(_) => return Err(Fields::of(raw)?.items("content").err().unwrap_or_default()),
                     None => view.content = None,
                 },
-                "structuredContent" => view.structured = there,
-                "isError" => match there {
+                "structuredContent" => view.structured = present,
+                "isError" => match present {
                     Some("true") => view.is_error = true,
                     Some("false") | None => view.is_error = false,
                     Some(_) => return Err(Fields::of(raw)?.flag("isError").err().unwrap_or_default()),
                 },
-                "_meta" => view.meta = there,
+                "_meta" => view.meta = present,
                 _ => {}
             }
         }
@@ -128,11 +128,11 @@ impl<'a> View<'a> {
     }
 }
 
-/// The items of an array, unless there are too many of them.
-fn some_items(array: &str) -> Result<Vec<&str>, String> {
-    let found: Vec<&str> = items(array).take(MOST_ITEMS + 1).collect();
-    if found.len() > MOST_ITEMS {
-        return Err(format!("`content` cannot be read: it has more than {MOST_ITEMS} items"));
+/// Returns the items of an array, or an error if it has more than [`MAX_ITEMS`].
+fn limited_items(array: &str) -> Result<Vec<&str>, String> {
+    let found: Vec<&str> = items(array).take(MAX_ITEMS + 1).collect();
+    if found.len() > MAX_ITEMS {
+        return Err(format!("`content` is invalid: it has more than {MAX_ITEMS} items"));
     }
     Ok(found)
 }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_content_survives_and_an_odd_block_does_not_spoil_the_rest() {
+    fn every_kind_of_content_survives_and_a_malformed_block_does_not_affect_the_rest() {
         let output = output(
             r#"{"content":[
                 {"type":"text","text":"a\nb","annotations":{"audience":["model"]}},
@@ -168,9 +168,9 @@ mod tests {
         inside
         [resource file:///y, 3 bytes]
         [link to https://example.com/z]
-        [a block that is of the unknown type `hologram`]
-        [a block that `text` is a number, not a string]
-        [a block that is a string, not an object]
+        [unreadable block: is of the unknown type `hologram`]
+        [unreadable block: `text` is a number, not a string]
+        [unreadable block: is a string, not an object]
         ");
         assert!(output.is_error);
         assert_eq!(output.quarantined().len(), 3);
@@ -180,13 +180,13 @@ mod tests {
     }
 
     #[test]
-    fn a_result_with_only_structured_content_reads_as_that() {
+    fn a_result_with_only_structured_content_has_it_as_text() {
         assert_eq!(output(r#"{"structuredContent":{"n":0}}"#).text(), r#"{"n":0}"#);
         assert_eq!(output(r#"{"content":[]}"#).text(), "");
     }
 
     #[test]
-    fn a_result_made_here_reads_like_one_that_was_sent() {
+    fn a_created_result_has_the_same_form_as_a_received_one() {
         let error = ToolOutput::error("no \"such\" file");
         assert_eq!(error.raw.as_str(), r#"{"content":[{"type":"text","text":"no \"such\" file"}],"isError":true}"#);
         let sent = output(r#"{"content":[{"type":"text","text":"a"}],"structuredContent":{"n":1},"_meta":{"k":2}}"#);
@@ -196,17 +196,17 @@ mod tests {
     }
 
     #[test]
-    fn a_result_with_a_key_twice_is_read_with_the_last_one() {
+    fn the_last_of_two_equal_keys_counts() {
         assert!(output(r#"{"content":[],"isError":false,"isError":true}"#).is_error);
     }
 
     #[test]
-    fn a_result_that_is_none_says_why() {
-        let refusal = |text: &str| ToolOutput::from_json(&Json::parse(text).unwrap()).unwrap_err();
-        assert_eq!(refusal("{}"), "has neither `content` nor `structuredContent`");
-        assert_eq!(refusal(r#"{"content":null}"#), "has neither `content` nor `structuredContent`");
-        assert_eq!(refusal(r#"{"content":"text"}"#), "`content` is a string, not an array");
-        assert_eq!(refusal("3"), "is a number, not an object");
-        assert_eq!(refusal(r#"{"content":[],"isError":"no"}"#), "`isError` is a string, not true or false");
+    fn an_invalid_result_reports_the_reason() {
+        let error = |text: &str| ToolOutput::from_json(&Json::parse(text).unwrap()).unwrap_err();
+        assert_eq!(error("{}"), "has neither `content` nor `structuredContent`");
+        assert_eq!(error(r#"{"content":null}"#), "has neither `content` nor `structuredContent`");
+        assert_eq!(error(r#"{"content":"text"}"#), "`content` is a string, not an array");
+        assert_eq!(error("3"), "is a number, not an object");
+        assert_eq!(error(r#"{"content":[],"isError":"no"}"#), "`isError` is a string, not true or false");
     }
 }

@@ -1,25 +1,25 @@
-//! Finds the parts of JSON text that is known to be valid, and looks at no more of it than that takes.
+//! Finds the parts of JSON text that is known to be valid, without parsing the rest.
 //!
-//! A result is validated once, when it comes in. To find its fields after that, texts of megabytes are jumped over.
+//! A result is validated once, when it arrives. Finding its fields afterwards skips over strings of megabytes.
 
 use std::borrow::Cow;
 
 use memchr::memchr2;
 
-/// The fields of an object: names decoded, values as they are written. Nothing, if it is no object.
+/// Returns the fields of an object: names decoded, values as written. Returns nothing for other values.
 pub(crate) fn entries(object: &str) -> impl Iterator<Item = (Cow<'_, str>, &str)> {
-    let mut inside = Inside::new(object, b'{');
+    let mut cursor = Cursor::new(object, b'{');
     std::iter::from_fn(move || {
-        let name = inside.value()?;
-        let value = inside.value()?;
+        let name = cursor.value()?;
+        let value = cursor.value()?;
         Some((decoded(name), value))
     })
 }
 
-/// The items of an array, as they are written. Nothing, if it is none.
+/// Returns the items of an array as written. Returns nothing for other values.
 pub(crate) fn items(array: &str) -> impl Iterator<Item = &str> {
-    let mut inside = Inside::new(array, b'[');
-    std::iter::from_fn(move || inside.value())
+    let mut cursor = Cursor::new(array, b'[');
+    std::iter::from_fn(move || cursor.value())
 }
 
 fn decoded(name: &str) -> Cow<'_, str> {
@@ -29,19 +29,19 @@ fn decoded(name: &str) -> Cow<'_, str> {
     Cow::Borrowed(name.trim_matches('"'))
 }
 
-/// A place inside an object or an array.
-struct Inside<'a> {
+/// A position inside an object or an array.
+struct Cursor<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Inside<'a> {
+impl<'a> Cursor<'a> {
     fn new(text: &'a str, opening: u8) -> Self {
         let at = if text.as_bytes().first() == Some(&opening) { 1 } else { text.len() };
         Self { text, at }
     }
 
-    /// The next value, or name; what stands between two of them is passed over.
+    /// Returns the next value or name, and skips the separators before it.
     fn value(&mut self) -> Option<&'a str> {
         let bytes = self.text.as_bytes();
         let between = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b',' | b':');
@@ -54,12 +54,13 @@ impl<'a> Inside<'a> {
     }
 }
 
-/// Where the value ends that begins here.
+/// Returns the end of the value that starts at `start`.
 fn end_of_value(bytes: &[u8], start: usize) -> usize {
     match bytes[start] {
         b'"' => end_of_string(bytes, start),
         b'{' | b'[' => {
-            let (mut at, mut depth) = (start, 0_usize);
+            let mut at = start;
+            let mut depth = 0_usize;
             while let Some(byte) = bytes.get(at) {
                 match byte {
                     b'"' => {
@@ -84,7 +85,7 @@ fn end_of_value(bytes: &[u8], start: usize) -> usize {
     }
 }
 
-/// Where the string ends that begins here.
+/// Returns the end of the string that starts at `start`.
 fn end_of_string(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(found) = bytes.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
@@ -103,8 +104,8 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::Value;
 
-    /// Any value, and any way to write it.
-    fn written() -> impl Strategy<Value = String> {
+    /// Any value, compact or pretty-printed.
+    fn json_text() -> impl Strategy<Value = String> {
         let text = r#"[\\"{}\[\]:, a-zé\n]{0,12}"#;
         let leaf = prop_oneof![
             Just(Value::Null),
@@ -127,7 +128,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_found_is_what_is_there(text in written()) {
+        fn entries_and_items_agree_with_a_full_parse(text in json_text()) {
             let read = |part: &str| serde_json::from_str::<Value>(part).unwrap();
             match read(&text) {
                 Value::Object(expected) => {

@@ -1,8 +1,8 @@
-//! What a JSON Schema wants, as far as that can be seen at a glance.
+//! Simple questions about a JSON Schema that need no validator.
 
 use serde_json::Value;
 
-/// Whether a schema names `kind` among the types it takes, directly or in one of its alternatives.
+/// Returns whether a schema lists `kind` among its types, directly or in `anyOf` or `oneOf`.
 pub fn schema_accepts(schema: &Value, kind: &str) -> bool {
     let named = match &schema["type"] {
         Value::String(one) => one == kind,
@@ -19,7 +19,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn types_are_found_alone_among_others_and_in_alternatives() {
+    fn types_are_found_directly_in_lists_and_in_alternatives() {
         let optional = json!({"anyOf": [{"type": "array"}, {"type": "null"}]});
         assert!(schema_accepts(&optional, "array") && !schema_accepts(&optional, "string"));
         assert!(schema_accepts(&json!({"type": ["string", "null"]}), "string"));

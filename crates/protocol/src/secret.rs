@@ -1,19 +1,20 @@
-//! A text that cannot be printed by accident.
+//! Text that cannot be printed by accident.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// A token, a password, a variable's value: has no `Display`, is not serialised, and shows nothing in `Debug`.
+/// A token, a password or the value of a variable. It has no `Display`, is not serialized, and its `Debug` is
+/// `Secret(..)`.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Secret(Arc<str>);
 
 impl Secret {
-    /// Takes a text into custody.
+    /// Wraps a secret text.
     pub fn new(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }
 
-    /// The text, for whoever has to send it.
+    /// Returns the secret text, for sending it.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! A tool as its server describes it: typed where we use it, raw where we pass it on.
+//! A tool as its server describes it: typed where Wharf uses it, raw where Wharf passes it on.
 
 use std::sync::Arc;
 
@@ -8,43 +8,43 @@ use crate::{Fields, Item, Json, Listed, cut};
 /// One tool of one server.
 #[derive(Clone, Debug)]
 pub struct Tool {
-    /// Its name, as it goes over the wire.
+    /// The tool's name on its server.
     pub name: Arc<str>,
-    /// A name for people.
+    /// Display name for users.
     pub title: Option<Arc<str>>,
-    /// What it does, for the model. A host may replace it.
+    /// Description for the model. A host may replace it.
     pub description: Option<Arc<str>>,
-    /// The schema of its arguments, as it was sent.
+    /// JSON Schema of the arguments, as received.
     pub input_schema: Json,
-    /// The schema of its structured results, as it was sent.
+    /// JSON Schema of structured results, as received.
     pub output_schema: Option<Json>,
-    /// Its annotations, as they were sent, with whatever a vendor added.
+    /// All annotations as received, including vendors' own.
     pub annotations: Option<Json>,
     /// The annotations that Wharf acts on.
     pub hints: Hints,
-    /// How many characters its description had before it was cut, if it was.
+    /// Original length of the description in characters, if it was shortened.
     pub cut_from: Option<usize>,
-    /// Optional fields that had a wrong type and were passed over.
+    /// Optional fields that had a wrong type and were ignored.
     pub notes: Vec<String>,
-    /// The whole tool as it was sent, but for a description that was cut.
+    /// The whole tool as received, except for a shortened description.
     pub raw: Json,
 }
 
-/// What a tool says about itself. `None` means it does not say.
+/// A tool's behavior according to its annotations. `None` means that the tool does not specify it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hints {
-    /// It changes nothing.
+    /// Whether the tool changes nothing.
     pub read_only: Option<bool>,
-    /// It may destroy something.
+    /// Whether the tool may destroy data.
     pub destructive: Option<bool>,
-    /// Doing it twice is the same as doing it once.
+    /// Whether a repeated call has no additional effect.
     pub idempotent: Option<bool>,
-    /// It reaches the world outside.
+    /// Whether the tool interacts with external systems.
     pub open_world: Option<bool>,
 }
 
 impl Hints {
-    /// Whether a call may be sent again when nobody knows if the first one ran.
+    /// Returns whether a call may be repeated if its outcome is unknown.
     pub fn safe_to_repeat(self) -> bool {
         self.read_only == Some(true) || self.idempotent == Some(true)
     }
@@ -68,7 +68,7 @@ impl Hints {
 }
 
 impl Tool {
-    /// The description, or a plain sentence where the server gave none.
+    /// Returns the description, or a default sentence if the server sent none.
     pub fn description_or_default(&self) -> String {
         match self.description.as_deref() {
             Some(text) if !text.trim().is_empty() => text.to_owned(),
@@ -76,7 +76,7 @@ impl Tool {
         }
     }
 
-    /// The same tool with its description cut, if it is longer than `limit` characters; the rest of it is not kept.
+    /// Returns the tool with its description cut to `limit` characters, or `None` if it is short enough.
     fn with_shorter_description(&self, limit: usize) -> Option<Self> {
         let mut shorter = Self::from_json(&with_shorter_description(&self.raw, limit)?).ok()?;
         let length = self.description.as_ref().map_or(0, |text| text.chars().count());
@@ -87,7 +87,7 @@ impl Tool {
 }
 
 impl Listed<Tool> {
-    /// Cuts descriptions that are longer than `limit` characters, of tools that were set aside.
+    /// Shortens descriptions of quarantined tools to `limit` characters.
     pub fn cut_descriptions(&mut self, limit: usize) {
         for tool in &mut self.quarantined {
             if let Some(shorter) = with_shorter_description(&tool.raw, limit) {
@@ -99,7 +99,7 @@ impl Listed<Tool> {
 
 fn with_shorter_description(raw: &Json, limit: usize) -> Option<Json> {
     raw.with_values(|name, value| {
-        // Text with fewer bytes than that cannot have more characters.
+        // A text of at most `limit` bytes has at most `limit` characters.
         if name != "description" || value.len() <= limit {
             return None;
         }
@@ -115,12 +115,13 @@ impl Item for Tool {
         let name = nonempty(&fields, "name")?.into();
         let input_schema = fields.json("inputSchema").ok_or("has no `inputSchema`")?;
         if !input_schema.is_object() && !is_flag(&input_schema) {
-            return Err(format!("`inputSchema` is no schema: {}", brief(input_schema.as_str())));
+            return Err(format!("`inputSchema` is not a schema: {}", brief(input_schema.as_str())));
         }
 
         let mut notes = Vec::new();
         let mut text = |key| fields.text(key).unwrap_or_else(|reason| noted(&mut notes, reason)).map(Arc::from);
-        let (title, description) = (text("title"), text("description"));
+        let title = text("title");
+        let description = text("description");
         let output_schema = fields.object("outputSchema").unwrap_or_else(|reason| noted(&mut notes, reason));
         let annotations = fields.json("annotations");
         let hints = annotations.as_ref().map_or_else(Hints::default, |json| Hints::read(json, &mut notes));
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn one_malformed_tool_is_set_aside_and_the_others_live() {
+    fn a_malformed_tool_is_quarantined_and_the_others_are_usable() {
         let listed = list(&[
             r#"{"name":"good","inputSchema":{"type":"object"}}"#,
             r#"{"name":"no_schema"}"#,
@@ -189,7 +190,7 @@ mod tests {
         insta::assert_snapshot!(reasons.join("\n"), @r#"
         1 no_schema has no `inputSchema`
         2 null_schema has no `inputSchema`
-        3 text_schema `inputSchema` is no schema: "object"
+        3 text_schema `inputSchema` is not a schema: "object"
         4 ? has no `name`
         5 ? `name` is a number, not a string
         6  has an empty `name`
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_description_is_cut_everywhere_and_the_schemas_stay_byte_equal() {
+    fn a_long_description_is_cut_everywhere_and_schemas_stay_byte_equal() {
         let long = "é".repeat(1_000);
         let schema = r#"{ "type":"object","properties":{"x":{"description":"kept as it is"}} }"#;
         let tool =
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_without_a_description_still_has_words_for_the_model() {
+    fn a_tool_without_a_description_has_a_default_one() {
         let tool = Tool::from_json(&Json::parse(r#"{"name":"add","inputSchema":{}}"#).unwrap()).unwrap();
         assert_eq!(tool.description, None);
         assert_eq!(tool.description_or_default(), "Tool which performs add");

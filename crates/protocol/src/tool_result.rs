@@ -1,4 +1,4 @@
-//! The result of a tool use in the shape agent frameworks exchange: status, the id of the use, and plain content.
+//! The result of a tool call in the form that agent frameworks exchange: status, id of the call, and plain content.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -6,45 +6,45 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Content, ContentKind, Json, ResourceBody, ToolOutput};
 
-/// What came of one tool use. Failures of any kind are results too, with [`ResultStatus::Error`].
+/// The result of one tool call. Failures of any kind are results too, with [`ResultStatus::Error`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResult {
-    /// Whether the tool did what was asked.
+    /// Whether the call succeeded.
     pub status: ResultStatus,
-    /// The id of the tool use this answers.
+    /// The model's id for the call.
     pub tool_use_id: String,
     /// Text and images, in the tool's order.
     pub content: Vec<ResultContent>,
-    /// The structured content as the tool sent it.
+    /// The structured content as received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured_content: Option<Json>,
-    /// The result's `_meta` as the server sent it.
+    /// The result's `_meta` as received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Json>,
 }
 
-/// Success or error.
+/// Whether a tool call succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ResultStatus {
-    /// The tool did what was asked.
+    /// The tool succeeded.
     Success,
     /// The tool failed, or could not be called.
     Error,
 }
 
-/// A piece of content.
+/// One content block of a result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ResultContent {
-    /// Text; also the description of what a framework has no place for.
+    /// Text, or the description of content that frameworks do not support.
     Text(String),
     /// An image, decoded.
     Image {
-        /// Its format.
+        /// The image format.
         format: ImageFormat,
-        /// Where its bytes are.
+        /// The image data.
         source: ImageSource,
     },
 }
@@ -57,7 +57,7 @@ pub struct ImageSource {
     pub bytes: Vec<u8>,
 }
 
-/// The image formats that agent frameworks know.
+/// The image formats that agent frameworks support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ImageFormat {
@@ -72,7 +72,7 @@ pub enum ImageFormat {
 }
 
 impl ImageFormat {
-    /// The format a MIME type names, parameters and case aside.
+    /// Returns the format of a MIME type. Ignores case and parameters.
     pub fn from_mime(mime: &str) -> Option<Self> {
         match essence(mime).as_str() {
             "image/jpeg" | "image/jpg" => Some(Self::Jpeg),
@@ -85,7 +85,7 @@ impl ImageFormat {
 }
 
 impl ToolResult {
-    /// Converts what a tool answered. Data that is not base64 makes the whole result an error that says so.
+    /// Converts a tool's output. Invalid base64 data makes the whole result an error.
     pub fn from_output(tool_use_id: impl Into<String>, output: &ToolOutput) -> Self {
         let tool_use_id = tool_use_id.into();
         match output.content.iter().map(convert).collect::<Result<Vec<_>, _>>() {
@@ -100,7 +100,7 @@ impl ToolResult {
         }
     }
 
-    /// A result for a call that failed before a tool could answer.
+    /// Creates an error result for a call that failed before the tool returned.
     pub fn error(tool_use_id: impl Into<String>, reason: impl Into<String>) -> Self {
         Self {
             status: ResultStatus::Error,
@@ -138,7 +138,7 @@ fn image(format: ImageFormat, data: &str) -> Result<ResultContent, String> {
 }
 
 fn decode(data: &str) -> Result<Vec<u8>, String> {
-    BASE64.decode(data).map_err(|error| format!("the tool sent data that is not base64: {error}"))
+    BASE64.decode(data).map_err(|error| format!("invalid base64 data in the tool's result: {error}"))
 }
 
 fn essence(mime: &str) -> String {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn text_and_images_have_the_shape_frameworks_expect() {
+    fn text_and_images_have_the_form_that_frameworks_expect() {
         let result = result(
             r#"{"type":"text","text":"hello"},{"type":"image","data":"aGk=","mimeType":"image/jpg"},
                {"type":"resource","resource":{"uri":"x:","blob":"aGk=","mimeType":"text/csv"}},
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mime_type_has_its_format() {
+    fn mime_types_map_to_image_formats() {
         let format = |mime| ImageFormat::from_mime(mime);
         assert_eq!(format("image/jpeg"), Some(ImageFormat::Jpeg));
         assert_eq!(format("IMAGE/PNG; q=1"), Some(ImageFormat::Png));
@@ -203,15 +203,15 @@ mod tests {
     }
 
     #[test]
-    fn bad_base64_is_an_error_result_that_says_so() {
+    fn invalid_base64_makes_the_result_an_error() {
         let result = result(r#"{"type":"image","data":"!!","mimeType":"image/png"}"#);
         assert_eq!(result.status, ResultStatus::Error);
         let ResultContent::Text(text) = &result.content[0] else { panic!("not text") };
-        assert!(text.starts_with("the tool sent data that is not base64"), "{text}");
+        assert!(text.starts_with("invalid base64 data in the tool's result"), "{text}");
     }
 
     #[test]
-    fn a_tool_that_says_it_failed_is_an_error_with_its_own_words() {
+    fn a_failed_tool_keeps_its_own_error_text() {
         let output = ToolOutput::from_json(
             &Json::parse(r#"{"content":[{"type":"text","text":"no such file"}],"isError":true}"#).unwrap(),
         );

@@ -1,4 +1,4 @@
-//! The seam between an agent and whatever carries out its tool calls: a fleet's turn, a recording, a test.
+//! The interface between an agent and the executor of its tool calls: a fleet's turn, a recording or a test.
 
 use std::fmt;
 use std::pin::Pin;
@@ -8,15 +8,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Hints, Json, ToolOutput};
 
-/// A future that can be sent to another thread.
+/// A boxed future that can be sent to another thread.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The tools of one turn. What is offered does not change for as long as this lives.
+/// The tools of one turn. They do not change during the turn.
 pub trait Tools: Send + Sync {
-    /// What the model may choose from.
+    /// Returns the tools that the model may call.
     fn offered(&self) -> &[ToolDefinition];
 
-    /// Carries out one call. A tool that fails is an output the model reads; an error is for the host to handle.
+    /// Executes one call. A tool that fails returns an output for the model to read; an `Err` is for the host to
+    /// handle.
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Result<ToolOutput, CallFailed>>;
 }
 
@@ -32,39 +33,39 @@ impl<F: Fn() -> Arc<dyn Tools> + Send + Sync> ToolSource for F {
     }
 }
 
-/// A tool as a model is shown it.
+/// A tool as presented to a model.
 #[derive(Clone, Debug)]
 pub struct ToolDefinition {
-    /// The name the model calls it by.
+    /// The name that the model calls it by.
     pub name: Arc<str>,
-    /// What it does.
+    /// Description for the model.
     pub description: Arc<str>,
-    /// What it takes, in a form that every model API accepts.
+    /// JSON Schema of the arguments, in a form that every model API accepts.
     pub input_schema: Json,
-    /// What it says about itself.
+    /// Behavior hints of the tool, for ordering and repeating calls.
     pub hints: Hints,
 }
 
-/// A call as a model wrote it.
+/// A tool call as the model wrote it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The model's id for it.
+    /// The model's id for the call.
     pub id: Arc<str>,
-    /// The name of an offered tool.
+    /// Name of the called tool.
     pub name: Arc<str>,
-    /// The arguments.
+    /// Arguments as JSON; normally an object.
     pub arguments: Json,
 }
 
-/// A call without an answer.
+/// A tool call that returned no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name}: {reason}")]
 pub struct CallFailed {
-    /// The name it was called by.
+    /// Name of the called tool.
     pub name: String,
-    /// Why there is no answer, in words that a model may see.
+    /// Why the call failed, in text that a model may read.
     pub reason: String,
-    /// Whether it may have had an effect.
+    /// Whether the call may have had an effect.
     pub outcome: Outcome,
 }
 

@@ -1,4 +1,4 @@
-//! What happened, for whoever has to know exactly: everything that changed what the model saw is in here.
+//! The trace of tool calls. It records everything that changed what the model saw.
 
 use std::sync::Arc;
 
@@ -6,166 +6,166 @@ use serde::Serialize;
 
 use crate::{Json, Outcome, ServerName};
 
-/// Hears what happens, in order, in the task it happens in; must not block.
+/// Receives trace events in order, in the task of the call. Must not block.
 pub trait TraceSink: Send + Sync {
-    /// Something happened.
+    /// Records one event.
     fn record(&self, event: TraceEvent);
 }
 
-/// One thing that happened.
+/// A trace event of a tool call.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum TraceEvent {
-    /// A call began.
+    /// A call started.
     ToolStarted {
         /// The model's id for the call.
         id: Arc<str>,
-        /// The name the model called.
+        /// Name of the called tool.
         name: Arc<str>,
         /// The arguments as the model wrote them.
         arguments: Json,
     },
-    /// A call has come further.
+    /// A call reported progress.
     ToolProgress {
         /// The model's id for the call.
         id: Arc<str>,
-        /// How much is done.
+        /// Amount of work done.
         progress: f64,
-        /// Of how much, if that is known.
+        /// Total amount of work, if known.
         total: Option<f64>,
-        /// In words.
+        /// Description of the progress.
         message: Option<String>,
     },
-    /// A call has ended.
+    /// A call finished.
     ToolFinished(Box<ToolTrace>),
 }
 
-/// The whole story of one call.
+/// The complete trace of one call.
 #[derive(Clone, Debug, Serialize)]
 pub struct ToolTrace {
     /// The model's id for the call.
     pub id: Arc<str>,
-    /// The name the model called.
+    /// Name of the called tool.
     pub name: Arc<str>,
-    /// The server, for a tool that lives on one.
+    /// The tool's server, if it has one.
     pub server: Option<ServerName>,
-    /// The tool's own name, if there is such a tool.
+    /// The tool's name on its server, if the tool exists.
     pub tool: Option<Arc<str>>,
-    /// The arguments that were sent, where they are not what the model wrote, and without those the configuration sets.
+    /// The arguments that were sent, if they differ from the model's. Arguments set by the configuration are omitted.
     pub sent: Option<Json>,
-    /// What was decided and changed on the way, in order.
+    /// Decisions and changes during the call, in order.
     pub steps: Vec<TraceStep>,
-    /// What the model is shown, `None` where there is no answer.
+    /// The output for the model. `None` if the call failed.
     pub output: Option<Json>,
-    /// Whether what it is shown is an error.
+    /// Whether the output is an error.
     pub is_error: bool,
-    /// Why there is no answer, where there is none.
+    /// Why the call failed, if it did.
     pub failed: Option<TraceFailure>,
-    /// How long it took, in milliseconds, with hooks and questions.
+    /// Duration in milliseconds, including hooks and approval prompts.
     pub millis: u64,
 }
 
-/// A call without an answer.
+/// Why a call returned no result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TraceFailure {
-    /// Why.
+    /// Why the call failed.
     pub reason: String,
-    /// Whether it may have run.
+    /// Whether the call may have had an effect.
     pub outcome: Outcome,
 }
 
-/// A decision or a change on the way of a call.
+/// A decision or change during a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
 pub enum TraceStep {
-    /// There is no such tool.
+    /// The tool does not exist.
     NotOffered,
-    /// The arguments did not fit the schema, and the tool was not called.
+    /// The arguments do not match the schema. The tool was not called.
     Misfit {
-        /// Where and why.
+        /// The path of the mismatch and the reason.
         fault: String,
     },
-    /// The arguments did not fit the schema as they were written; mended ones were used.
+    /// The arguments did not match the schema and were repaired.
     Repaired,
-    /// The arguments could not be checked: the tool's schema cannot be used.
+    /// The arguments were not checked, because the tool's schema is unusable.
     Unchecked {
-        /// Why.
+        /// Why the schema is unusable.
         reason: String,
     },
-    /// The configuration set arguments that the model does not see.
+    /// The configuration set arguments that are hidden from the model.
     Bound {
-        /// Their names.
+        /// Names of the arguments.
         names: Vec<String>,
     },
-    /// The tool has changed on its server since the turn began.
+    /// The tool changed on its server after the turn started.
     Drifted {
-        /// What has changed.
+        /// The change.
         what: String,
-        /// Whether the call was made all the same.
+        /// Whether the tool was called anyway.
         called: bool,
     },
     /// A hook replaced the arguments.
     Rewritten {
-        /// Which hook.
+        /// Name of the hook.
         by: String,
     },
-    /// A hook kept the tool from being called.
+    /// A hook blocked the call.
     Blocked {
-        /// Which hook.
+        /// Name of the hook.
         by: String,
-        /// Why.
+        /// The hook's reason.
         reason: String,
     },
-    /// The policy let it pass.
+    /// The policy allowed the call.
     Allowed {
-        /// Which rule.
+        /// Name of the rule.
         by: String,
     },
-    /// The policy forbade it.
+    /// The policy denied the call.
     Denied {
-        /// Which rule.
+        /// Name of the rule.
         by: String,
     },
-    /// Somebody was asked.
+    /// The user was asked for approval.
     Asked {
-        /// Which rule wanted that.
+        /// Name of the rule that requires approval.
         by: String,
-        /// Whether they said yes.
+        /// Whether the user approved the call.
         approved: bool,
-        /// What they said.
+        /// The user's comment.
         words: Option<String>,
     },
-    /// The structured result does not fit the schema that the tool declares for it.
+    /// The structured result does not match the tool's output schema.
     OutputMisfit {
-        /// Where and why.
+        /// The path of the mismatch and the reason.
         fault: String,
     },
-    /// The output was too long and was cut.
+    /// The output was too long and was shortened.
     Cut {
-        /// How many characters it had.
+        /// Original length in characters.
         from: usize,
-        /// How many are left.
+        /// Remaining length in characters.
         to: usize,
-        /// Where the whole of it can be read, if it was kept.
+        /// Where the full output can be read, if it was stored.
         kept_as: Option<String>,
     },
-    /// A hook added words to the output.
+    /// A hook added text to the output.
     Annotated {
-        /// Which hook.
+        /// Name of the hook.
         by: String,
-        /// The words.
+        /// The added text.
         words: String,
     },
     /// A hook replaced the output.
     Replaced {
-        /// Which hook.
+        /// Name of the hook.
         by: String,
     },
-    /// A hook could not do its work, and the call went on without it.
+    /// A hook failed. The call continued without it.
     HookFailed {
-        /// Which hook.
+        /// Name of the hook.
         by: String,
-        /// Why.
+        /// Why the hook failed.
         reason: String,
     },
 }

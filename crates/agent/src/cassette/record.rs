@@ -1,114 +1,119 @@
-//! Writes down what a model and tools answer.
+//! Records the responses of a model and the results of its tools.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use wharf_protocol::{BoxFuture, CallFailed, Json, Message, Secret, ToolCall, ToolDefinition, ToolOutput, Tools};
+use wharf_protocol::{
+    BoxFuture, CallFailed, Json, Message, Secret, ToolCall, ToolDefinition, ToolOutput, ToolSource, Tools,
+};
 
-use super::{Asked, Exchange, Failed, Header, Shown, VERSION};
+use super::{Exchange, Header, RecordedFailure, RecordedRequest, RecordedTool, VERSION};
 use crate::{Capabilities, Model, ModelError, ModelRequest, ModelResponse};
-use wharf_protocol::ToolSource;
 
-/// What is shorter stands in so many texts that it is none, and a cassette without it could not be read.
-const SHORTEST_SECRET: usize = 6;
+/// Minimum length of a secret that is redacted. Shorter texts occur everywhere, and redacting them would break the
+/// cassette.
+const MIN_SECRET_LENGTH: usize = 6;
 
-/// Writes a cassette. Share it between a [model](Recorder::model) and its [tools](Recorder::tools).
+/// Records a cassette. Wrap the [model](Recorder::model) and its [tools](Recorder::tools) with the same recorder.
 #[derive(Clone)]
 pub struct Recorder {
-    tape: Arc<Mutex<Tape>>,
+    cassette: Arc<Mutex<CassetteWriter>>,
 }
 
-struct Tape {
-    to: Box<dyn Write + Send>,
-    /// As they stand in JSON text.
+struct CassetteWriter {
+    writer: Box<dyn Write + Send>,
+    /// Secrets as they appear in JSON text.
     secrets: Vec<String>,
-    before: Vec<Message>,
-    offered: Option<Vec<Shown>>,
-    /// Why nothing more can be written.
-    broken: Option<String>,
+    /// Messages of the previous request.
+    previous: Vec<Message>,
+    /// Tools of the previous request.
+    tools: Option<Vec<RecordedTool>>,
+    /// Why writing failed.
+    failure: Option<String>,
 }
 
 impl Recorder {
-    /// Records to a file, without these secrets.
+    /// Starts a recording. The secrets are redacted.
     ///
     /// # Errors
-    /// If nothing can be written there.
-    pub fn new(mut to: impl Write + Send + 'static, secrets: &[Secret]) -> io::Result<Self> {
-        writeln!(to, "{}", serde_json::to_string(&Header { cassette: VERSION })?)?;
-        to.flush()?;
-        let escaped = secrets.iter().filter(|secret| secret.expose().len() >= SHORTEST_SECRET).map(|secret| {
+    /// Returns an error if the first line cannot be written.
+    pub fn new(mut writer: impl Write + Send + 'static, secrets: &[Secret]) -> io::Result<Self> {
+        writeln!(writer, "{}", serde_json::to_string(&Header { cassette: VERSION })?)?;
+        writer.flush()?;
+        let escaped = secrets.iter().filter(|secret| secret.expose().len() >= MIN_SECRET_LENGTH).map(|secret| {
             let text = serde_json::Value::from(secret.expose()).to_string();
             text[1..text.len() - 1].to_owned()
         });
         let secrets = escaped.collect();
-        let tape = Tape { to: Box::new(to), secrets, before: Vec::new(), offered: None, broken: None };
-        Ok(Self { tape: Arc::new(Mutex::new(tape)) })
+        let writer = Box::new(writer);
+        let cassette = CassetteWriter { writer, secrets, previous: Vec::new(), tools: None, failure: None };
+        Ok(Self { cassette: Arc::new(Mutex::new(cassette)) })
     }
 
-    /// A model whose answers are recorded.
+    /// Wraps a model and records its responses.
     pub fn model(&self, model: Arc<dyn Model>) -> Arc<dyn Model> {
         Arc::new(RecordedModel { recorder: self.clone(), model })
     }
 
-    /// Tools whose answers are recorded.
-    pub fn tools(&self, turns: Arc<dyn ToolSource>) -> Arc<dyn ToolSource> {
+    /// Wraps a source of tools and records their results.
+    pub fn tools(&self, source: Arc<dyn ToolSource>) -> Arc<dyn ToolSource> {
         let recorder = self.clone();
-        Arc::new(move || Arc::new(RecordedTools { recorder: recorder.clone(), tools: turns.turn() }) as Arc<dyn Tools>)
+        Arc::new(move || Arc::new(RecordedTools { recorder: recorder.clone(), tools: source.turn() }) as Arc<dyn Tools>)
     }
 
-    /// Why the recording is not whole, if it is not.
-    pub fn broken(&self) -> Option<String> {
-        self.tape.lock().unwrap_or_else(PoisonError::into_inner).broken.clone()
+    /// Returns why the recording is incomplete, if writing failed.
+    pub fn failure(&self) -> Option<String> {
+        self.cassette.lock().unwrap_or_else(PoisonError::into_inner).failure.clone()
     }
 
-    fn asked(&self, ask: &ModelRequest<'_>, result: &Result<ModelResponse, ModelError>) {
-        let mut tape = self.tape.lock().unwrap_or_else(PoisonError::into_inner);
-        let from = tape.known(ask.messages);
-        tape.before.truncate(from);
-        tape.before.extend_from_slice(&ask.messages[from..]);
-        let offered: Vec<Shown> = ask.tools.iter().map(Shown::from).collect();
-        let changed = tape.offered.as_ref() != Some(&offered);
+    fn record_request(&self, request: &ModelRequest<'_>, result: &Result<ModelResponse, ModelError>) {
+        let mut cassette = self.cassette.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = cassette.shared_messages(request.messages);
+        cassette.previous.truncate(shared);
+        cassette.previous.extend_from_slice(&request.messages[shared..]);
+        let tools: Vec<RecordedTool> = request.tools.iter().map(RecordedTool::from).collect();
+        let changed = cassette.tools.as_ref() != Some(&tools);
         if changed {
-            tape.offered = Some(offered.clone());
+            cassette.tools = Some(tools.clone());
         }
-        let ask = Asked {
-            from,
-            messages: ask.messages[from..].to_vec(),
-            offered: changed.then_some(offered),
-            options: ask.options.clone(),
+        let request = RecordedRequest {
+            shared,
+            messages: request.messages[shared..].to_vec(),
+            tools: changed.then_some(tools),
+            options: request.options.clone(),
         };
-        let (answer, error) = match result.clone() {
-            Ok(answer) => (Some(answer), None),
+        let (response, error) = match result.clone() {
+            Ok(response) => (Some(response), None),
             Err(error) => (None, Some(error)),
         };
-        tape.write(&Exchange { ask: Some(ask), answer, error, ..Exchange::default() });
+        cassette.write(&Exchange { request: Some(request), response, error, ..Exchange::default() });
     }
 
-    fn called(&self, call: &ToolCall, result: &Result<ToolOutput, CallFailed>) {
+    fn record_call(&self, call: &ToolCall, result: &Result<ToolOutput, CallFailed>) {
         let (output, failed) = match result {
             Ok(output) => (Some(output.raw.clone()), None),
-            Err(failed) => (None::<Json>, Some(Failed::from(failed))),
+            Err(failed) => (None::<Json>, Some(RecordedFailure::from(failed))),
         };
-        let mut tape = self.tape.lock().unwrap_or_else(PoisonError::into_inner);
-        tape.write(&Exchange { call: Some(call.clone()), output, failed, ..Exchange::default() });
+        let mut cassette = self.cassette.lock().unwrap_or_else(PoisonError::into_inner);
+        cassette.write(&Exchange { call: Some(call.clone()), output, failed, ..Exchange::default() });
     }
 }
 
-impl Tape {
-    /// How many messages are those of the question before.
-    fn known(&self, messages: &[Message]) -> usize {
-        let many = self.before.len();
-        // Messages are added at the end; then the first and the last are the same, and so are those between them.
-        if let (Some(last), true) = (self.before.last(), self.before.first() == messages.first())
-            && messages.get(many - 1) == Some(last)
+impl CassetteWriter {
+    /// Returns how many messages are the same as in the previous request.
+    fn shared_messages(&self, messages: &[Message]) -> usize {
+        let count = self.previous.len();
+        // Messages are only appended. If the first and the last are the same, so are those between them.
+        if let (Some(last), true) = (self.previous.last(), self.previous.first() == messages.first())
+            && messages.get(count - 1) == Some(last)
         {
-            return many;
+            return count;
         }
-        self.before.iter().zip(messages).take_while(|(before, now)| before == now).count()
+        self.previous.iter().zip(messages).take_while(|(before, now)| before == now).count()
     }
 
     fn write(&mut self, exchange: &Exchange) {
-        if self.broken.is_some() {
+        if self.failure.is_some() {
             return;
         }
         let written = serde_json::to_string(exchange).map_err(io::Error::from).and_then(|mut line| {
@@ -116,11 +121,11 @@ impl Tape {
                 line = line.replace(secret.as_str(), "[secret]");
             }
             line.push('\n');
-            self.to.write_all(line.as_bytes())?;
-            self.to.flush()
+            self.writer.write_all(line.as_bytes())?;
+            self.writer.flush()
         });
         if let Err(error) = written {
-            self.broken = Some(error.to_string());
+            self.failure = Some(error.to_string());
         }
     }
 }
@@ -143,16 +148,16 @@ impl Model for RecordedModel {
         self.model.capabilities()
     }
 
-    fn ask<'a>(&'a self, ask: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+    fn complete<'a>(&'a self, request: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         Box::pin(async move {
-            let result = self.model.ask(ask).await;
-            self.recorder.asked(ask, &result);
+            let result = self.model.complete(request).await;
+            self.recorder.record_request(request, &result);
             result
         })
     }
 
-    fn window(&self) -> BoxFuture<'_, Option<u64>> {
-        self.model.window()
+    fn context_window(&self) -> BoxFuture<'_, Option<u64>> {
+        self.model.context_window()
     }
 }
 
@@ -169,7 +174,7 @@ impl Tools for RecordedTools {
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Result<ToolOutput, CallFailed>> {
         Box::pin(async move {
             let result = self.tools.call(call).await;
-            self.recorder.called(call, &result);
+            self.recorder.record_call(call, &result);
             result
         })
     }

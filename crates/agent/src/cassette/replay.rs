@@ -1,77 +1,82 @@
-//! Plays a cassette: a model and tools that answer as they did, to whoever asks as they were asked.
+//! Replays a cassette: a model and tools that return the recorded results for the recorded requests.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
-use wharf_protocol::{BlockKind, BoxFuture, CallFailed, Hints, Message, ToolCall, ToolDefinition, ToolOutput, Tools};
+use wharf_protocol::{
+    BlockKind, BoxFuture, CallFailed, Hints, Message, Outcome, ToolCall, ToolDefinition, ToolOutput, ToolSource, Tools,
+};
 
-use super::{Asked, Exchange, Header, Shown, VERSION};
+use super::{Exchange, Header, RecordedRequest, RecordedTool, VERSION};
 use crate::{Capabilities, Delta, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse};
-use wharf_protocol::ToolSource;
 
-/// A text that is no cassette.
+/// A text that is not a valid cassette.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {reason}")]
 pub struct InvalidCassette {
-    /// The line, from 1.
+    /// Number of the line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// Why the line is invalid.
     pub reason: String,
 }
 
-/// A run that is not the one that was recorded.
+/// The first difference between a run and its recording.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Divergence(pub String);
 
-/// Plays a cassette.
+/// Replays a cassette. A run that differs from the recording fails.
 #[derive(Clone)]
 pub struct Replay {
-    deck: Arc<Mutex<Deck>>,
-    /// The tools of every question, as they were shown.
-    offered: Arc<[Arc<[ToolDefinition]>]>,
+    state: Arc<Mutex<ReplayState>>,
+    /// The tools of every request.
+    tools: Arc<[Arc<[ToolDefinition]>]>,
 }
 
-struct Deck {
-    asks: Vec<(Asked, Result<ModelResponse, ModelError>)>,
-    asked: usize,
+struct ReplayState {
+    requests: Vec<(RecordedRequest, Result<ModelResponse, ModelError>)>,
+    /// Number of requests that were replayed.
+    replayed: usize,
     calls: Vec<Option<(ToolCall, Result<ToolOutput, CallFailed>)>>,
-    before: Vec<Message>,
-    diverged: Option<Divergence>,
+    /// Messages of the previous request.
+    previous: Vec<Message>,
+    divergence: Option<Divergence>,
 }
 
 impl Replay {
-    /// Reads a cassette.
+    /// Parses a cassette.
     ///
     /// # Errors
-    /// If the text is none; the error says in which line.
+    /// Returns an error with the line if the text is not a valid cassette.
     pub fn parse(text: &str) -> Result<Self, InvalidCassette> {
         let invalid = |line, reason: String| InvalidCassette { line, reason };
         let header = text.lines().next().map(serde_json::from_str::<Header>);
         match header {
             Some(Ok(Header { cassette: VERSION })) => {}
             Some(Ok(Header { cassette })) => {
-                return Err(invalid(1, format!("this is a cassette of version {cassette}, not {VERSION}")));
+                return Err(invalid(1, format!("unsupported cassette version {cassette}, expected {VERSION}")));
             }
-            _ => return Err(invalid(1, "this is no cassette: it does not begin with {\"cassette\":1}".to_owned())),
+            _ => return Err(invalid(1, "not a cassette: expected {\"cassette\":1}".to_owned())),
         }
-        let (mut asks, mut calls, mut offered) = (Vec::new(), Vec::new(), Vec::<Arc<[ToolDefinition]>>::new());
+        let mut requests = Vec::new();
+        let mut calls = Vec::new();
+        let mut tools = Vec::<Arc<[ToolDefinition]>>::new();
         let rest = text.find('\n').map_or("", |end| &text[end..]);
-        // Not line by line: what somebody said is kept as it was written, which may be over several lines.
+        // Not line by line: messages are stored as received, and may contain line breaks.
         let mut exchanges = serde_json::Deserializer::from_str(rest).into_iter::<Exchange>();
         loop {
-            let before = exchanges.byte_offset();
-            let blank = rest[before..].len() - rest[before..].trim_start().len();
-            let number = 1 + rest[..before + blank].matches('\n').count();
+            let start = exchanges.byte_offset();
+            let blank = rest[start..].len() - rest[start..].trim_start().len();
+            let number = 1 + rest[..start + blank].matches('\n').count();
             let Some(exchange) = exchanges.next() else { break };
             match exchange.map_err(|error| invalid(number, error.to_string()))? {
-                Exchange { ask: Some(ask), answer: Some(answer), error: None, .. } => {
-                    offered.push(shown(&ask, &offered));
-                    asks.push((ask, Ok(answer)));
+                Exchange { request: Some(request), response: Some(response), error: None, .. } => {
+                    tools.push(tools_of(&request, &tools));
+                    requests.push((request, Ok(response)));
                 }
-                Exchange { ask: Some(ask), answer: None, error: Some(error), .. } => {
-                    offered.push(shown(&ask, &offered));
-                    asks.push((ask, Err(error)));
+                Exchange { request: Some(request), response: None, error: Some(error), .. } => {
+                    tools.push(tools_of(&request, &tools));
+                    requests.push((request, Err(error)));
                 }
                 Exchange { call: Some(call), output: Some(output), failed: None, .. } => {
                     let output = ToolOutput::from_json(&output).map_err(|reason| invalid(number, reason))?;
@@ -83,61 +88,59 @@ impl Replay {
                     calls.push(Some((call, Err(failed))));
                 }
                 _ => {
-                    return Err(invalid(number, "it is neither a question nor a call with what came of it".to_owned()));
+                    return Err(invalid(number, "expected a model request or a tool call with its result".to_owned()));
                 }
             }
         }
-        let deck = Deck { asks, asked: 0, calls, before: Vec::new(), diverged: None };
-        Ok(Self { deck: Arc::new(Mutex::new(deck)), offered: offered.into() })
+        let state = ReplayState { requests, replayed: 0, calls, previous: Vec::new(), divergence: None };
+        Ok(Self { state: Arc::new(Mutex::new(state)), tools: tools.into() })
     }
 
-    /// The model that was recorded, under the name it is asked for by.
+    /// Returns the recorded model, under the given interface and name.
     pub fn model(&self, interface: impl Into<String>, name: impl Into<String>) -> Arc<dyn Model> {
         Arc::new(ReplayedModel { replay: self.clone(), interface: interface.into(), name: name.into() })
     }
 
-    /// The tools that were recorded.
+    /// Returns the recorded tools.
     pub fn tools(&self) -> Arc<dyn ToolSource> {
         Arc::new(self.clone())
     }
 
-    /// Whether all of it was played, as it was recorded.
+    /// Checks that the whole recording was replayed without a difference.
     ///
     /// # Errors
-    /// With the first difference, or with what was never played.
+    /// Returns the first difference, or what was not replayed.
     pub fn finish(&self) -> Result<(), Divergence> {
-        let deck = self.deck();
-        if let Some(diverged) = &deck.diverged {
-            return Err(diverged.clone());
+        let state = self.state();
+        if let Some(divergence) = &state.divergence {
+            return Err(divergence.clone());
         }
-        let asks = deck.asks.len() - deck.asked;
-        let calls: Vec<&str> = deck.calls.iter().flatten().map(|(call, _)| &*call.name).collect();
-        match (asks, calls.first()) {
+        let total = state.requests.len();
+        let calls: Vec<&str> = state.calls.iter().flatten().map(|(call, _)| &*call.name).collect();
+        match (total - state.replayed, calls.first()) {
             (0, None) => Ok(()),
-            (0, Some(first)) => Err(Divergence(format!("{} recorded calls were not made, first {first}", calls.len()))),
-            (left, _) => Err(Divergence(format!(
-                "the run ended after {} of {} recorded questions",
-                deck.asks.len() - left,
-                deck.asks.len()
-            ))),
+            (0, Some(first)) => {
+                Err(Divergence(format!("{} recorded tool calls were not made, the first is {first}", calls.len())))
+            }
+            _ => Err(Divergence(format!("the run ended after {} of {total} recorded model requests", state.replayed))),
         }
     }
 
-    fn deck(&self) -> MutexGuard<'_, Deck> {
-        self.deck.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, ReplayState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The tools of a question: its own, or those of the one before.
-fn shown(ask: &Asked, before: &[Arc<[ToolDefinition]>]) -> Arc<[ToolDefinition]> {
-    match &ask.offered {
-        Some(shown) => shown
+/// Returns the tools of a request: its own, or those of the previous one.
+fn tools_of(request: &RecordedRequest, before: &[Arc<[ToolDefinition]>]) -> Arc<[ToolDefinition]> {
+    match &request.tools {
+        Some(tools) => tools
             .iter()
-            .map(|Shown { name, description, input_schema }| ToolDefinition {
+            .map(|RecordedTool { name, description, input_schema }| ToolDefinition {
                 name: name.clone(),
                 description: description.clone(),
                 input_schema: input_schema.clone(),
-                // One after the other, as they were recorded.
+                // No hints: calls run one after the other, as recorded.
                 hints: Hints::default(),
             })
             .collect(),
@@ -145,92 +148,86 @@ fn shown(ask: &Asked, before: &[Arc<[ToolDefinition]>]) -> Arc<[ToolDefinition]>
     }
 }
 
-impl Deck {
-    fn ask(&mut self, ask: &ModelRequest<'_>) -> Result<ModelResponse, ModelError> {
-        let number = self.asked + 1;
-        let Some((recorded, result)) = self.asks.get(self.asked) else {
-            let words = format!("question {number} was never recorded; there are {}", self.asks.len());
-            return Err(self.diverges(words));
+impl ReplayState {
+    fn complete(&mut self, request: &ModelRequest<'_>) -> Result<ModelResponse, ModelError> {
+        let number = self.replayed + 1;
+        let Some((recorded, result)) = self.requests.get(self.replayed) else {
+            let message = format!("model request {number} is not in the recording of {} requests", self.requests.len());
+            return Err(self.diverge(message));
         };
-        if let Some(difference) = difference(recorded, ask, &self.before) {
-            let words = format!("question {number} is not the one that was recorded: {difference}");
-            return Err(self.diverges(words));
+        if let Some(difference) = difference(recorded, request, &self.previous) {
+            let message = format!("model request {number} differs from the recording: {difference}");
+            return Err(self.diverge(message));
         }
-        self.before.truncate(recorded.from);
-        self.before.extend_from_slice(&recorded.messages);
+        self.previous.truncate(recorded.shared);
+        self.previous.extend_from_slice(&recorded.messages);
         let result = result.clone();
-        self.asked += 1;
+        self.replayed += 1;
         result
     }
 
     fn call(&mut self, call: &ToolCall) -> Result<ToolOutput, CallFailed> {
-        // Calls that were made together may come in any order.
-        let same = |one: &&mut Option<(ToolCall, _)>| one.as_ref().is_some_and(|(recorded, _)| recorded == call);
-        if let Some((_, result)) = self.calls.iter_mut().find(same).and_then(Option::take) {
+        // Concurrent calls may arrive in any order.
+        let is_same = |one: &&mut Option<(ToolCall, _)>| one.as_ref().is_some_and(|(recorded, _)| recorded == call);
+        if let Some((_, result)) = self.calls.iter_mut().find(is_same).and_then(Option::take) {
             return result;
         }
-        let words = match self.calls.iter().flatten().find(|(recorded, _)| recorded.id == call.id) {
+        let message = match self.calls.iter().flatten().find(|(recorded, _)| recorded.id == call.id) {
             Some((recorded, _)) => {
                 format!(
-                    "call {} is not the one that was recorded: it was {} {}, and is {} {}",
+                    "tool call {} differs from the recording: it was {} {}, and is {} {}",
                     call.id, recorded.name, recorded.arguments, call.name, call.arguments
                 )
             }
-            None => format!("call {} of {} was never recorded", call.id, call.name),
+            None => format!("tool call {} of {} is not in the recording", call.id, call.name),
         };
-        let failed = CallFailed {
-            name: call.name.to_string(),
-            reason: words.clone(),
-            outcome: wharf_protocol::Outcome::Answered,
-        };
-        self.diverges(words);
+        let failed = CallFailed { name: call.name.to_string(), reason: message.clone(), outcome: Outcome::Answered };
+        self.diverge(message);
         Err(failed)
     }
 
-    /// Only the first difference counts: what comes after it follows from it.
-    fn diverges(&mut self, words: String) -> ModelError {
-        self.diverged.get_or_insert_with(|| Divergence(words.clone()));
-        ModelError::new(ModelErrorKind::Exhausted, words)
+    /// Records a difference. Only the first one counts: later ones follow from it.
+    fn diverge(&mut self, message: String) -> ModelError {
+        self.divergence.get_or_insert_with(|| Divergence(message.clone()));
+        ModelError::new(ModelErrorKind::Exhausted, message)
     }
 }
 
-/// The first thing in which a question differs from a recorded one.
-fn difference(recorded: &Asked, ask: &ModelRequest<'_>, before: &[Message]) -> Option<String> {
-    let expected = recorded.from + recorded.messages.len();
-    let kept = before.get(..recorded.from).unwrap_or(before);
-    // What was compared with the question before is not compared again, but for its last message.
-    let checked = recorded.from.saturating_sub(1);
-    let was = kept.iter().skip(checked).chain(&recorded.messages);
-    for (place, (was, now)) in was.zip(ask.messages.iter().skip(checked)).enumerate() {
+/// Describes the first difference between a request and a recorded one.
+fn difference(recorded: &RecordedRequest, request: &ModelRequest<'_>, previous: &[Message]) -> Option<String> {
+    let expected = recorded.shared + recorded.messages.len();
+    let shared = previous.get(..recorded.shared).unwrap_or(previous);
+    // Messages of the previous request were compared already, except for the last one.
+    let checked = recorded.shared.saturating_sub(1);
+    let was = shared.iter().skip(checked).chain(&recorded.messages);
+    for (index, (was, now)) in was.zip(request.messages.iter().skip(checked)).enumerate() {
         if was != now {
-            let (was, now) = (plain(was), plain(now));
-            return Some(format!("message {} {}", checked + place + 1, first_difference(&was, &now)));
+            let difference = first_difference(&to_tree(was), &to_tree(now));
+            return Some(format!("message {} {difference}", checked + index + 1));
         }
     }
-    if expected != ask.messages.len() {
-        return Some(format!("it had {expected} messages, and has {}", ask.messages.len()));
+    if expected != request.messages.len() {
+        return Some(format!("it had {expected} messages, and has {}", request.messages.len()));
     }
-    if let Some(offered) = &recorded.offered {
-        let now: Vec<Shown> = ask.tools.iter().map(Shown::from).collect();
-        if *offered != now {
-            let names = |all: &[Shown]| all.iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>();
-            return Some(format!(
-                "its tools {}",
-                first_difference(&Value::from(names(offered)), &Value::from(names(&now)))
-            ));
+    if let Some(tools) = &recorded.tools {
+        let now: Vec<RecordedTool> = request.tools.iter().map(RecordedTool::from).collect();
+        if *tools != now {
+            let names = |all: &[RecordedTool]| all.iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>();
+            let difference = first_difference(&Value::from(names(tools)), &Value::from(names(&now)));
+            return Some(format!("the list of tools {difference}"));
         }
     }
-    (recorded.options != *ask.options).then(|| {
+    (recorded.options != *request.options).then(|| {
         let tree = |options| serde_json::to_value(options).unwrap_or_default();
-        format!("how it is asked {}", first_difference(&tree(&recorded.options), &tree(ask.options)))
+        format!("the options {}", first_difference(&tree(&recorded.options), &tree(request.options)))
     })
 }
 
-fn plain(message: &Message) -> Value {
+fn to_tree(message: &Message) -> Value {
     serde_json::to_value(message).unwrap_or_default()
 }
 
-/// Where two trees differ first, in words.
+/// Describes the first difference between two trees.
 fn first_difference(was: &Value, now: &Value) -> String {
     fn find(was: &Value, now: &Value, path: &mut String) -> Option<(Value, Value)> {
         let step = |path: &mut String, key: &str| {
@@ -255,11 +252,11 @@ fn first_difference(was: &Value, now: &Value) -> String {
                 None
             }
             (Value::Array(was_items), Value::Array(now_items)) => {
-                for place in 0..was_items.len().max(now_items.len()) {
+                for index in 0..was_items.len().max(now_items.len()) {
                     let length = path.len();
-                    step(path, &place.to_string());
+                    step(path, &index.to_string());
                     let null = Value::Null;
-                    let pair = (was_items.get(place).unwrap_or(&null), now_items.get(place).unwrap_or(&null));
+                    let pair = (was_items.get(index).unwrap_or(&null), now_items.get(index).unwrap_or(&null));
                     if let Some(found) = find(pair.0, pair.1, path) {
                         return Some(found);
                     }
@@ -280,15 +277,15 @@ fn first_difference(was: &Value, now: &Value) -> String {
             let at = if path.is_empty() { String::new() } else { format!("at `{path}` ") };
             format!("{at}was {} and is {}", brief(&was), brief(&now))
         }
-        None => "is written in another way".to_owned(),
+        None => "has the same content in another notation".to_owned(),
     }
 }
 
 impl ToolSource for Replay {
     fn turn(&self) -> Arc<dyn Tools> {
-        let asked = self.deck().asked;
-        let offered = self.offered.get(asked).or_else(|| self.offered.last()).cloned();
-        Arc::new(ReplayedTools { replay: self.clone(), offered: offered.unwrap_or_else(|| Vec::new().into()) })
+        let replayed = self.state().replayed;
+        let tools = self.tools.get(replayed).or_else(|| self.tools.last()).cloned();
+        Arc::new(ReplayedTools { replay: self.clone(), tools: tools.unwrap_or_else(|| Vec::new().into()) })
     }
 }
 
@@ -308,7 +305,7 @@ impl Model for ReplayedModel {
     }
 
     fn capabilities(&self) -> Capabilities {
-        // Whatever was asked of it is on the cassette.
+        // All features: the recording has everything that was requested.
         Capabilities {
             system_prompt: true,
             streaming: true,
@@ -316,34 +313,34 @@ impl Model for ReplayedModel {
             tools: true,
             thinking: true,
             result_images: true,
-            prompt_caching: self.replay.deck().asks.iter().any(|(ask, _)| ask.options.cache.is_some()),
+            prompt_caching: self.replay.state().requests.iter().any(|(request, _)| request.options.cache.is_some()),
         }
     }
 
-    fn ask<'a>(&'a self, ask: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
-        let answer = self.replay.deck().ask(ask);
-        for block in answer.iter().flat_map(|answer| &answer.message.content) {
+    fn complete<'a>(&'a self, request: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+        let response = self.replay.state().complete(request);
+        for block in response.iter().flat_map(|response| &response.message.content) {
             match &block.kind {
-                BlockKind::Text(text) => (ask.listener)(Delta::Text(text.clone())),
-                BlockKind::Thinking { text, .. } => (ask.listener)(Delta::Thinking(text.clone())),
+                BlockKind::Text(text) => (request.on_delta)(Delta::Text(text.clone())),
+                BlockKind::Thinking { text, .. } => (request.on_delta)(Delta::Thinking(text.clone())),
                 _ => {}
             }
         }
-        Box::pin(std::future::ready(answer))
+        Box::pin(std::future::ready(response))
     }
 }
 
 struct ReplayedTools {
     replay: Replay,
-    offered: Arc<[ToolDefinition]>,
+    tools: Arc<[ToolDefinition]>,
 }
 
 impl Tools for ReplayedTools {
     fn offered(&self) -> &[ToolDefinition] {
-        &self.offered
+        &self.tools
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Result<ToolOutput, CallFailed>> {
-        Box::pin(std::future::ready(self.replay.deck().call(call)))
+        Box::pin(std::future::ready(self.replay.state().call(call)))
     }
 }

@@ -14,53 +14,55 @@ use wharf_protocol::{BoxFuture, Message};
 
 use crate::{InvalidRun, Run};
 
-/// How much may be added to a file before it is written anew, besides four times what it began with.
-const SLACK: usize = 1 << 20;
+/// Number of bytes that may be appended to a file before it is rewritten, in addition to four times its initial size.
+const REWRITE_SLACK: usize = 1 << 20;
 
-/// How long writing may take: a disk that hangs does not keep a run from going on.
-const LONGEST: Duration = Duration::from_secs(30);
+/// Timeout of saving: a hanging disk does not block the run.
+const SAVE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Writes runs down.
+/// Stores the state of runs.
 pub trait Checkpoint: Send + Sync {
-    /// Writes down how far a run is. What was written before may be forgotten.
+    /// Saves the state of a run. It may replace the state that was saved before.
     fn save<'a>(&'a self, run: &'a Run) -> BoxFuture<'a, Result<(), String>>;
 }
 
-/// A file that holds one run. It begins with all of it, and what comes is added line by line; now and then it is replaced
-/// as a whole. So there is always a run in it that can be read, and writing takes no longer the longer a run is.
+/// A file with the state of one run. It starts with the whole run, and changes are appended. Now and then it is
+/// replaced as a whole. So the file always contains a readable run, and the time for saving does not grow with the run.
 #[derive(Debug)]
 pub struct CheckpointFile {
     path: PathBuf,
-    /// What is in it, as far as it is from us. Whoever writes holds this, also when nobody waits for it any more: two never
-    /// write at once.
-    written: Arc<Mutex<Option<Written>>>,
+    /// The state of the file, if this process wrote it. The writer holds the lock until it is done, even if the caller
+    /// stops waiting, so there is only one writer at a time.
+    state: Arc<Mutex<Option<FileState>>>,
 }
 
 #[derive(Debug)]
-struct Written {
+struct FileState {
     file: File,
     session_id: String,
-    /// How many messages of it, and what the last of them was.
+    /// Number of saved messages.
     messages: usize,
+    /// Digest of the last saved message.
     last: u64,
-    /// How long it was as a whole, and what has been added.
-    whole: usize,
-    added: usize,
+    /// Size of the file when it was rewritten.
+    initial_size: usize,
+    /// Number of bytes that were appended since.
+    appended: usize,
 }
 
 impl CheckpointFile {
-    /// Writes to this file.
+    /// Saves to this file.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), written: Arc::default() }
+        Self { path: path.into(), state: Arc::default() }
     }
 
-    /// Reads the run in a file.
+    /// Reads the run of a file.
     ///
     /// # Errors
-    /// If the file cannot be read, or holds no run.
+    /// Returns an error if the file cannot be read, or does not contain a run.
     pub async fn read(path: &Path) -> Result<Run, InvalidRun> {
-        let shown = path.display().to_string();
-        let unreadable = |error: String| InvalidRun(format!("{shown} cannot be read: {error}"));
+        let file = path.display().to_string();
+        let unreadable = |error: String| InvalidRun(format!("cannot read {file}: {error}"));
         let path = path.to_owned();
         let text = tokio::task::spawn_blocking(move || std::fs::read(path)).await;
         let text = text.map_err(|error| unreadable(error.to_string()))?;
@@ -71,60 +73,65 @@ impl CheckpointFile {
 impl Checkpoint for CheckpointFile {
     fn save<'a>(&'a self, run: &'a Run) -> BoxFuture<'a, Result<(), String>> {
         let saving = async move {
-            let mut turn = Arc::clone(&self.written).lock_owned().await;
-            // Whoever fails to write leaves nothing here, and the next one begins anew.
-            let written = turn.take().filter(|written| written.can_take(run) && written.is_there(&self.path));
-            let mut text = run.write_since(written.as_ref().map_or(0, |written| written.messages));
+            let mut state = Arc::clone(&self.state).lock_owned().await;
+            // A failed save leaves no state, and the next one rewrites the file.
+            let current = state.take().filter(|current| current.can_append(run) && current.is_current(&self.path));
+            let mut text = run.write_since(current.as_ref().map_or(0, |current| current.messages));
             text.push('\n');
-            let (path, session_id, messages) = (self.path.clone(), run.session_id().to_owned(), run.messages().len());
+            let path = self.path.clone();
+            let session_id = run.session_id().to_owned();
+            let messages = run.messages().len();
             let last = digest(run.messages().last());
             let writing = tokio::task::spawn_blocking(move || {
-                let written = match written {
-                    Some(written) => written.add(&text)?,
-                    None => Written {
+                let saved = match current {
+                    Some(current) => current.append(&text)?,
+                    None => FileState {
                         file: replace(&path, &text)?,
                         session_id,
                         messages,
                         last,
-                        whole: text.len(),
-                        added: 0,
+                        initial_size: text.len(),
+                        appended: 0,
                     },
                 };
-                *turn = Some(Written { messages, last, ..written });
+                *state = Some(FileState { messages, last, ..saved });
                 io::Result::Ok(())
             });
-            let written = writing.await.map_err(|error| error.to_string())?;
-            written.map_err(|error| format!("{}: {error}", self.path.display()))
+            let saved = writing.await.map_err(|error| error.to_string())?;
+            saved.map_err(|error| format!("{}: {error}", self.path.display()))
         };
         Box::pin(async move {
-            let late = |_| Err(format!("{}: it takes longer than {LONGEST:?}", self.path.display()));
-            tokio::time::timeout(LONGEST, saving).await.unwrap_or_else(late)
+            let late = |_| Err(format!("{}: writing takes longer than {SAVE_TIMEOUT:?}", self.path.display()));
+            tokio::time::timeout(SAVE_TIMEOUT, saving).await.unwrap_or_else(late)
         })
     }
 }
 
-impl Written {
-    fn can_take(&self, run: &Run) -> bool {
+impl FileState {
+    /// Returns whether the run continues the saved one, and the file has room for changes.
+    fn can_append(&self, run: &Run) -> bool {
         let last = self.messages.checked_sub(1).and_then(|last| run.messages().get(last));
         let is_same = self.session_id == run.session_id() && self.last == digest(last);
-        is_same && self.added <= SLACK + 4 * self.whole
+        is_same && self.appended <= REWRITE_SLACK + 4 * self.initial_size
     }
 
-    /// Whether the file is still the one at its place.
-    fn is_there(&self, path: &Path) -> bool {
+    /// Returns whether the file was not replaced by another one.
+    fn is_current(&self, path: &Path) -> bool {
         let id = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
-        let (ours, there) = (self.file.metadata().map(id), std::fs::metadata(path).map(id));
-        matches!((ours, there), (Ok(ours), Ok(there)) if ours == there)
+        match (self.file.metadata().map(id), std::fs::metadata(path).map(id)) {
+            (Ok(ours), Ok(current)) => ours == current,
+            _ => false,
+        }
     }
 
-    fn add(mut self, text: &str) -> io::Result<Self> {
+    fn append(mut self, text: &str) -> io::Result<Self> {
         self.file.write_all(text.as_bytes())?;
         self.file.sync_data()?;
-        Ok(Self { added: self.added + text.len(), ..self })
+        Ok(Self { appended: self.appended + text.len(), ..self })
     }
 }
 
-/// Tells a message from others: a run may have the name of another one.
+/// Identifies a message: two runs may have the same id.
 fn digest(message: Option<&Message>) -> u64 {
     let text = message.and_then(|message| serde_json::to_string(message).ok());
     BuildHasherDefault::<DefaultHasher>::default().hash_one(text)

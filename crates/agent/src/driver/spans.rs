@@ -1,7 +1,5 @@
-//! What a run tells whoever traces the program: a span for the run, for each question and for each call, with the names
-//! that the conventions for generative models give to their fields, and its steps.
-//!
-//! Nothing that was said is in them.
+//! Tracing spans of a run: one for the run, for each model request and for each tool call. Their fields are named after
+//! the OpenTelemetry conventions for generative AI. They contain no message content.
 
 use tracing::Span;
 use tracing::field::Empty;
@@ -19,7 +17,7 @@ pub(super) fn run(run: &Run, model: &dyn Model) -> Span {
     )
 }
 
-pub(super) fn ask(model: &dyn Model) -> Span {
+pub(super) fn model_request(model: &dyn Model) -> Span {
     tracing::info_span!(
         "chat",
         gen_ai.operation.name = "chat",
@@ -36,7 +34,7 @@ pub(super) fn ask(model: &dyn Model) -> Span {
     )
 }
 
-pub(super) fn asked(span: &Span, result: &Result<ModelResponse, ModelError>) {
+pub(super) fn model_response(span: &Span, result: &Result<ModelResponse, ModelError>) {
     if span.is_disabled() {
         return;
     }
@@ -60,7 +58,7 @@ pub(super) fn asked(span: &Span, result: &Result<ModelResponse, ModelError>) {
     }
 }
 
-pub(super) fn call(call: &ToolCall) -> Span {
+pub(super) fn tool_call(call: &ToolCall) -> Span {
     tracing::info_span!(
         "execute_tool",
         gen_ai.operation.name = "execute_tool",
@@ -70,8 +68,8 @@ pub(super) fn call(call: &ToolCall) -> Span {
     )
 }
 
-/// A call has ended: well, with an error of the tool's own, or without an answer.
-pub(super) fn called(span: &Span, result: &Result<ToolOutput, CallFailed>) {
+/// Records whether a call succeeded, returned a tool error, or failed.
+pub(super) fn tool_result(span: &Span, result: &Result<ToolOutput, CallFailed>) {
     match result {
         Ok(output) if !output.is_error => {}
         Ok(_) => {
@@ -83,7 +81,7 @@ pub(super) fn called(span: &Span, result: &Result<ToolOutput, CallFailed>) {
     }
 }
 
-/// Where a run is on its way from servers to a result; the steps before these are the fleet's.
+/// Logs a stage of a run on its way to a result. The fleet logs the stages before these.
 pub(super) fn step(step: &'static str) {
     tracing::debug!(target: "wharf::step", step);
 }

@@ -1,4 +1,4 @@
-//! Asks for caching of what stays the same, where the model has such a thing.
+//! Requests prompt caching from models that support it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,7 +7,7 @@ use wharf_protocol::BoxFuture;
 use super::{ModelLayer, NextModel, OnUnsupported, PromptCaching};
 use crate::{AgentEvent, ModelError, ModelErrorKind, ModelOptions, ModelRequest, ModelResponse};
 
-/// Asks for caching.
+/// Requests caching of the prompt prefix, according to the settings.
 #[derive(Debug)]
 pub struct Caching {
     settings: PromptCaching,
@@ -15,7 +15,7 @@ pub struct Caching {
 }
 
 impl Caching {
-    /// Asks for it as set.
+    /// Creates the layer.
     pub fn new(settings: PromptCaching) -> Self {
         Self { settings, warned: AtomicBool::new(false) }
     }
@@ -24,29 +24,29 @@ impl Caching {
 impl ModelLayer for Caching {
     fn handle<'a>(
         &'a self,
-        ask: ModelRequest<'a>,
+        request: ModelRequest<'a>,
         next: NextModel<'a>,
     ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
-        if !self.settings.enabled || ask.messages.len() < self.settings.min_messages_to_cache {
-            return next.ask(ask);
+        if !self.settings.enabled || request.messages.len() < self.settings.min_messages_to_cache {
+            return next.complete(request);
         }
         let model = next.model();
         if model.capabilities().prompt_caching {
             return Box::pin(async move {
-                let options = ModelOptions { cache: Some(self.settings.ttl), ..ask.options.clone() };
-                next.ask(ModelRequest { options: &options, ..ask }).await
+                let options = ModelOptions { cache: Some(self.settings.ttl), ..request.options.clone() };
+                next.complete(ModelRequest { options: &options, ..request }).await
             });
         }
-        let words = format!("{}:{} caches nothing that is asked for", model.interface(), model.name());
+        let message = format!("{}:{} does not support prompt caching", model.interface(), model.name());
         match self.settings.unsupported_model_behavior {
             OnUnsupported::Raise => {
-                return Box::pin(std::future::ready(Err(ModelError::new(ModelErrorKind::Invalid, words))));
+                return Box::pin(std::future::ready(Err(ModelError::new(ModelErrorKind::Invalid, message))));
             }
             OnUnsupported::Warn if !self.warned.swap(true, Ordering::Relaxed) => {
-                next.tell(AgentEvent::Warning { words })
+                next.emit(AgentEvent::Warning { message });
             }
             OnUnsupported::Warn | OnUnsupported::Ignore => {}
         }
-        next.ask(ask)
+        next.complete(request)
     }
 }

@@ -1,4 +1,4 @@
-//! What can be set about the layers, in the words of the model configurations people have.
+//! Settings of the middleware, with the keys of model files.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,127 +8,129 @@ use wharf_io::{Backoff, Jitter};
 
 use crate::{Cache, Limits};
 
-/// Everything that can be set.
+/// Settings of all middleware layers and of the limits, as in `agent_middleware` of a model file.
+///
+/// Missing keys have their defaults. Unknown keys are an error.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Middleware {
-    /// How far a run may go.
+    /// Limits of a run. Pass them to [`Run::new`](crate::Run::new).
     #[serde(deserialize_with = "limits")]
     pub limits: Limits,
-    /// How often a model is asked again.
+    /// Retries of model requests.
     pub model_retry: ModelRetrySettings,
-    /// How often a tool is called again.
+    /// Retries of tool calls.
     pub tool_retry: ToolRetrySettings,
-    /// When history is condensed.
+    /// Summarization of long conversations. Accepted without effect: history is not summarized yet.
     pub summarization: Summarization,
-    /// What is cached.
+    /// Prompt caching.
     pub prompt_caching: PromptCaching,
-    /// How many calls in a row may be the same; any number if absent.
+    /// Maximum number of identical calls in a row. `null` means no limit.
     pub repetition: LoopGuardSettings,
 }
 
-/// How often a model is asked again, and what then.
+/// Retries of model requests.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelRetrySettings {
-    /// How often, after the first time.
+    /// Maximum number of retries after the first attempt.
     pub max_retries: u32,
-    /// How much longer every pause is than the one before.
+    /// Factor between two delays.
     pub backoff_factor: f64,
-    /// The first pause, in seconds.
+    /// Delay before the first retry, in seconds.
     pub initial_delay: f64,
-    /// The longest pause, in seconds.
+    /// Maximum delay, in seconds.
     pub max_delay: f64,
-    /// Whether pauses differ by chance, by a quarter at most.
+    /// Whether delays vary randomly by up to 25%.
     pub jitter: bool,
-    /// What then.
+    /// Action when retries are exhausted.
     pub on_failure: OnModelFailure,
 }
 
-/// How often a tool is called again, and what then.
+/// Retries of tool calls. Only calls that cannot have run, or are safe to repeat, are retried.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolRetrySettings {
-    /// How often, after the first time.
+    /// Maximum number of retries after the first attempt.
     pub max_retries: u32,
-    /// How much longer every pause is than the one before.
+    /// Factor between two delays.
     pub backoff_factor: f64,
-    /// The first pause, in seconds.
+    /// Delay before the first retry, in seconds.
     pub initial_delay: f64,
-    /// The longest pause, in seconds.
+    /// Maximum delay, in seconds.
     pub max_delay: f64,
-    /// Whether pauses differ by chance, by a quarter at most.
+    /// Whether delays vary randomly by up to 25%.
     pub jitter: bool,
-    /// What then.
+    /// Action when retries are exhausted.
     pub on_failure: OnToolFailure,
 }
 
-/// What becomes of a run whose model does not answer.
+/// What happens to a run whose model request failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnModelFailure {
-    /// It ends with what there is, and says why.
+    /// The run ends with a partial result that contains the error.
     #[default]
     Continue,
-    /// It is an error, with what there is.
+    /// [`Agent::run`](crate::Agent::run) returns an error with the partial result.
     Raise,
 }
 
-/// What becomes of a call without an answer.
+/// What happens after a tool call failed without a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnToolFailure {
-    /// The model is told.
+    /// The model reads the error.
     #[default]
     ReturnMessage,
-    /// The run ends with an error, with what there is.
+    /// The run ends with an error and the partial result.
     Raise,
 }
 
-/// When history is condensed. It is read and kept, and nothing is condensed yet.
+/// Settings for the summarization of long conversations. Accepted without effect: history is not summarized yet.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Summarization {
-    /// Whether it is.
+    /// Whether history is summarized.
     pub enabled: bool,
-    /// At which part of what the model takes.
+    /// Fraction of the context window that triggers summarization.
     pub trigger_fraction: f64,
-    /// At how many tokens, whatever the model takes.
+    /// Number of tokens that triggers summarization, independent of the context window.
     pub trigger_tokens: Option<u64>,
-    /// How many messages stay as they are.
+    /// Number of recent messages that are not summarized.
     pub keep_messages: usize,
-    /// By which model.
+    /// The model that summarizes.
     pub model: Option<String>,
 }
 
-/// What is cached.
+/// Settings of prompt caching.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PromptCaching {
-    /// Whether anything is.
+    /// Whether caching is requested.
     pub enabled: bool,
-    /// For how long.
+    /// Lifetime of cached prefixes.
     pub ttl: Cache,
-    /// Not before there are so many messages.
+    /// Minimum number of messages for caching.
     pub min_messages_to_cache: usize,
-    /// What about models that have no such thing.
+    /// Action for models without prompt caching.
     pub unsupported_model_behavior: OnUnsupported,
 }
 
-/// What about models that cannot do what is asked for.
+/// Action for models that do not support a feature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnUnsupported {
-    /// A warning is given, once.
+    /// Warns once.
     #[default]
     Warn,
-    /// Nothing.
+    /// Continues without the feature.
     Ignore,
-    /// The question fails.
+    /// Fails the request.
     Raise,
 }
 
-/// How many calls in a row may be the same.
+/// Maximum number of identical calls in a row. `None` means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct LoopGuardSettings(pub Option<u32>);
@@ -184,11 +186,11 @@ impl Default for LoopGuardSettings {
     }
 }
 
-/// The limits in the words of model configurations.
+/// Reads limits with the keys of model files.
 fn limits<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Limits, D::Error> {
     #[derive(Deserialize)]
     #[serde(default, deny_unknown_fields)]
-    struct Written {
+    struct LimitSettings {
         model_call_limit: u32,
         tool_call_limit: u32,
         exit_behavior: crate::ExitBehavior,
@@ -197,7 +199,7 @@ fn limits<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Limits, D
         time_limit: Option<f64>,
         per_tool_limit: BTreeMap<String, u32>,
     }
-    impl Default for Written {
+    impl Default for LimitSettings {
         fn default() -> Self {
             let Limits { model_calls, tool_calls, exit_behavior, .. } = Limits::default();
             Self {
@@ -211,16 +213,16 @@ fn limits<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Limits, D
             }
         }
     }
-    let written = Written::deserialize(deserializer)?;
-    let time = written.time_limit.map(Duration::try_from_secs_f64).transpose().map_err(serde::de::Error::custom)?;
+    let settings = LimitSettings::deserialize(deserializer)?;
+    let time = settings.time_limit.map(Duration::try_from_secs_f64).transpose().map_err(serde::de::Error::custom)?;
     Ok(Limits {
-        model_calls: written.model_call_limit,
-        tool_calls: written.tool_call_limit,
-        exit_behavior: written.exit_behavior,
-        tokens: written.token_limit,
-        cost_usd: written.cost_limit_usd,
+        model_calls: settings.model_call_limit,
+        tool_calls: settings.tool_call_limit,
+        exit_behavior: settings.exit_behavior,
+        tokens: settings.token_limit,
+        cost_usd: settings.cost_limit_usd,
         time,
-        per_tool: written.per_tool_limit,
+        per_tool: settings.per_tool_limit,
     })
 }
 
@@ -230,7 +232,7 @@ mod tests {
     use crate::ExitBehavior;
 
     #[test]
-    fn what_is_not_set_is_as_documented() {
+    fn defaults_are_as_documented() {
         let Middleware { limits, model_retry, tool_retry, summarization, prompt_caching, .. } =
             serde_json::from_str("{}").unwrap();
         assert_eq!((limits.model_calls, limits.tool_calls, limits.exit_behavior), (25, 50, ExitBehavior::End));
@@ -246,14 +248,14 @@ mod tests {
     }
 
     #[test]
-    fn the_guide_tells_what_holds_where_nothing_is_said() {
+    fn the_guide_shows_the_defaults() {
         let guide = include_str!("../../../../docs/running.md");
-        let told = guide.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
-        assert_eq!(serde_json::from_str::<Middleware>(told).unwrap(), Middleware::default());
+        let defaults = guide.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
+        assert_eq!(serde_json::from_str::<Middleware>(defaults).unwrap(), Middleware::default());
     }
 
     #[test]
-    fn what_is_set_is_read_and_what_nobody_knows_is_refused() {
+    fn settings_are_read_and_unknown_keys_are_rejected() {
         let set: Middleware = serde_json::from_str(
             r#"{"limits": {"tool_call_limit": 3, "exit_behavior": "continue", "token_limit": 9, "cost_limit_usd": 0.5,
                 "time_limit": 1.5, "per_tool_limit": {"mcp__a__b": 1}}, "prompt_caching": {"ttl": "1h"},

@@ -1,4 +1,4 @@
-//! Gives every attempt its own time.
+//! Limits the duration of each attempt of a model request.
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use wharf_protocol::BoxFuture;
 use super::{ModelLayer, NextModel};
 use crate::{ModelError, ModelErrorKind, ModelRequest, ModelResponse};
 
-/// The time of one attempt, from the question to the end of the answer.
+/// The timeout of one attempt, from the request to the end of the response.
 #[derive(Clone, Copy, Debug)]
 pub struct AttemptTimeout(pub Duration);
 
 impl ModelLayer for AttemptTimeout {
     fn handle<'a>(
         &'a self,
-        ask: ModelRequest<'a>,
+        request: ModelRequest<'a>,
         next: NextModel<'a>,
     ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         Box::pin(async move {
-            let late = || format!("the model did not answer within {} s", self.0.as_secs_f64());
-            match tokio::time::timeout(self.0, next.ask(ask)).await {
+            let message = || format!("no complete response within {} s", self.0.as_secs_f64());
+            match tokio::time::timeout(self.0, next.complete(request)).await {
                 Ok(result) => result,
-                Err(_) => Err(ModelError::new(ModelErrorKind::Timeout, late())),
+                Err(_) => Err(ModelError::new(ModelErrorKind::Timeout, message())),
             }
         })
     }

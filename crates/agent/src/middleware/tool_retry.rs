@@ -25,7 +25,7 @@ impl ToolLayer for ToolRetry {
                 let delay = self.0.backoff().delay(failures);
                 tracing::info!(attempt = failures, ?delay, tool = &*call.name, "a tool is called again");
                 let (what, reason) = (call.name.to_string(), failed.reason);
-                next.tell(AgentEvent::Retry { what, attempt: failures, reason, delay });
+                next.emit(AgentEvent::Retry { what, attempt: failures, reason, delay });
                 tokio::time::sleep(delay).await;
             }
         })

@@ -1,7 +1,7 @@
-//! The Messages API of Anthropic, and of everybody who speaks it too.
+//! The Messages API of Anthropic and of compatible providers.
 
-mod answer;
 mod request;
+mod response;
 mod results;
 mod stream;
 mod usage;
@@ -9,10 +9,10 @@ mod usage;
 use wharf_protocol::BoxFuture;
 
 use super::endpoint::{Endpoint, InvalidEndpoint};
-use super::wire::{self, Expect, Reply};
+use super::wire::{self, BodyKind, Reply};
 use crate::{Capabilities, Model, ModelError, ModelRequest, ModelResponse};
 
-/// The name of the wire format, in the origin of what was read from it.
+/// Name of the wire format in [`Origin`](wharf_protocol::Origin).
 const WIRE: &str = "anthropic";
 
 /// A model behind the Messages API.
@@ -23,24 +23,24 @@ pub struct Anthropic {
 }
 
 impl Anthropic {
-    /// Where Anthropic's own models are.
+    /// Base URL of Anthropic's own API.
     pub const BASE_URL: &'static str = "https://api.anthropic.com";
 
-    /// A model at an endpoint; whether its address ends with the version does not matter.
+    /// Creates a model at an endpoint. The base URL may end with the version.
     ///
     /// # Errors
-    /// If the key cannot be sent.
+    /// Returns an error if the API key contains characters that are invalid in a header.
     pub fn new(endpoint: Endpoint, model: impl Into<String>) -> Result<Self, InvalidEndpoint> {
-        let endpoint = endpoint.without_suffix("/v1").authorized("x-api-key", "")?;
-        Ok(Self { endpoint: endpoint.saying("anthropic-version", "2023-06-01"), model: model.into() })
+        let endpoint = endpoint.without_suffix("/v1").with_key_header("x-api-key", "")?;
+        Ok(Self { endpoint: endpoint.with_default_header("anthropic-version", "2023-06-01"), model: model.into() })
     }
 
-    async fn asked(&self, ask: &ModelRequest<'_>) -> Result<ModelResponse, ModelError> {
-        let request = request::Request::new(&self.model, ask);
-        let expect = Expect::events(ask.options.stream);
-        match wire::post(&self.endpoint, "/v1/messages", &request, expect).await? {
-            Reply::Document(text) => answer::document(&self.endpoint, &self.model, ask, &text),
-            Reply::Events(stream) => stream::read(&self.endpoint, &self.model, ask, *stream).await,
+    async fn send(&self, request: &ModelRequest<'_>) -> Result<ModelResponse, ModelError> {
+        let body = request::Request::new(&self.model, request);
+        let kind = BodyKind::requested(request.options.stream);
+        match wire::post(&self.endpoint, "/v1/messages", &body, kind).await? {
+            Reply::Document(text) => response::document(&self.endpoint, &self.model, request, &text),
+            Reply::Events(stream) => stream::read(&self.endpoint, &self.model, request, *stream).await,
         }
     }
 }
@@ -66,7 +66,7 @@ impl Model for Anthropic {
         }
     }
 
-    fn ask<'a>(&'a self, ask: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
-        Box::pin(self.asked(ask))
+    fn complete<'a>(&'a self, request: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+        Box::pin(self.send(request))
     }
 }

@@ -1,6 +1,6 @@
-//! Where a provider is, with what it is to be told who asks, and how long it may take.
+//! A provider's base URL, credentials and timeouts.
 //!
-//! Keys are in custody here: they are in no `Debug`, and whatever a provider says is cleaned of them.
+//! API keys stay in here: they are not in `Debug`, and are removed from the messages of providers.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,64 +15,64 @@ use wharf_protocol::Secret;
 
 use crate::{ModelError, ModelErrorKind};
 
-/// What we call ourselves.
-const AGENT: &str = concat!("wharf/", env!("CARGO_PKG_VERSION"));
+/// The `User-Agent` of requests.
+const WHARF_USER_AGENT: &str = concat!("wharf/", env!("CARGO_PKG_VERSION"));
 
-/// What is shorter than this is no secret, and may be part of any word.
-const SHORTEST_SECRET: usize = 6;
+/// Minimum length of a secret that is redacted. Shorter texts may be part of any word.
+const MIN_SECRET_LENGTH: usize = 6;
 
-/// A provider's address, with everything that is needed to ask there.
+/// A provider's base URL with credentials, headers, timeouts and HTTP client.
 #[derive(Clone)]
 pub struct Endpoint {
     base: Uri,
     key: Option<Secret>,
     headers: HeaderMap,
-    /// Everything that must not be told again.
+    /// Texts that must not appear in error messages.
     secrets: Vec<Secret>,
     pub(super) http: HttpClient,
-    pub(super) waits: ProviderTimeouts,
+    pub(super) timeouts: ProviderTimeouts,
 }
 
-/// How long a provider may take.
+/// Timeouts of requests to a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProviderTimeouts {
-    /// To begin its answer; an answer in one piece begins when it is complete.
+    /// Until the response starts. An unstreamed response starts when it is complete.
     pub head: Duration,
-    /// Between two pieces of it.
+    /// Between two parts of the response.
     pub idle: Duration,
-    /// For all of it.
-    pub whole: Duration,
+    /// Of the whole request.
+    pub total: Duration,
 }
 
-/// An endpoint that cannot be asked. Neither address nor key is shown: there may be secrets in both.
+/// An invalid endpoint. The messages contain neither the URL nor the key: both may contain secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidEndpoint {
-    /// The address is none.
-    #[error("the base URL is no http or https address")]
+    /// The base URL is invalid.
+    #[error("invalid base URL: expected an http or https URL")]
     Address,
-    /// There is a password in it.
-    #[error("the base URL has a user or a password in it; a key belongs into its own setting")]
+    /// The base URL contains a user name or a password.
+    #[error("invalid base URL: it contains a user name or a password; use the setting for the key instead")]
     Credentials,
-    /// The key cannot be sent.
-    #[error("the key has characters that cannot be sent; is there a line break in it?")]
+    /// The key is invalid in a header.
+    #[error("invalid API key: it contains characters that cannot be sent, for example a line break")]
     Key,
-    /// A header cannot be sent.
-    #[error("a header has a name or a value that cannot be sent")]
+    /// A custom header is invalid.
+    #[error("invalid header: its name or value contains characters that cannot be sent")]
     Header,
 }
 
 impl Default for ProviderTimeouts {
     fn default() -> Self {
         let minutes = |number: u64| Duration::from_secs(number * 60);
-        Self { head: minutes(10), idle: minutes(3), whole: minutes(60) }
+        Self { head: minutes(10), idle: minutes(3), total: minutes(60) }
     }
 }
 
 impl Endpoint {
-    /// A provider at this address, as far as its version: `https://api.openai.com/v1`.
+    /// Creates an endpoint from a base URL, including the version: `https://api.openai.com/v1`.
     ///
     /// # Errors
-    /// If it is no address, or has a password in it.
+    /// Returns an error if the URL is invalid, or contains a password.
     pub fn new(base_url: &str, key: Option<Secret>, http: HttpClient) -> Result<Self, InvalidEndpoint> {
         let base = address::parse(base_url.trim(), HTTP_SCHEMES).map_err(|invalid| match invalid {
             InvalidAddress::Credentials => InvalidEndpoint::Credentials,
@@ -80,13 +80,13 @@ impl Endpoint {
         })?;
         let key = key.filter(|key| !key.expose().trim().is_empty());
         let secrets = key.iter().cloned().collect();
-        Ok(Self { base, key, headers: HeaderMap::new(), secrets, http, waits: ProviderTimeouts::default() })
+        Ok(Self { base, key, headers: HeaderMap::new(), secrets, http, timeouts: ProviderTimeouts::default() })
     }
 
-    /// With one more header, whose value is as secret as a key.
+    /// Adds a header. Its value is treated as a secret.
     ///
     /// # Errors
-    /// If it cannot be sent.
+    /// Returns an error if the name or the value is invalid.
     pub fn with_header(mut self, name: &str, value: Secret) -> Result<Self, InvalidEndpoint> {
         let name: HeaderName = name.parse().map_err(|_| InvalidEndpoint::Header)?;
         self.headers.insert(name, sensitive(value.expose()).ok_or(InvalidEndpoint::Header)?);
@@ -94,58 +94,60 @@ impl Endpoint {
         Ok(self)
     }
 
-    /// With other deadlines.
+    /// Sets the timeouts.
     #[must_use]
-    pub fn with_waits(mut self, waits: ProviderTimeouts) -> Self {
-        self.waits = waits;
+    pub fn with_timeouts(mut self, timeouts: ProviderTimeouts) -> Self {
+        self.timeouts = timeouts;
         self
     }
 
-    /// With the key, if there is one, in this header behind this word. A header that was given by hand is left alone.
-    pub(super) fn authorized(mut self, name: &'static str, word: &str) -> Result<Self, InvalidEndpoint> {
+    /// Sends the key, if there is one, in this header after the prefix. A header set by the caller has precedence.
+    pub(super) fn with_key_header(mut self, name: &'static str, prefix: &str) -> Result<Self, InvalidEndpoint> {
         if let Some(key) = &self.key
             && !self.headers.contains_key(name)
         {
-            let value = sensitive(&format!("{word}{}", key.expose().trim())).ok_or(InvalidEndpoint::Key)?;
+            let value = sensitive(&format!("{prefix}{}", key.expose().trim())).ok_or(InvalidEndpoint::Key)?;
             self.headers.insert(name, value);
         }
         Ok(self)
     }
 
-    /// With a header that is no secret, unless it was given by hand.
-    pub(super) fn saying(mut self, name: &'static str, value: &'static str) -> Self {
+    /// Adds a header that is not secret, unless the caller set it.
+    pub(super) fn with_default_header(mut self, name: &'static str, value: &'static str) -> Self {
         self.headers.entry(name).or_insert(HeaderValue::from_static(value));
         self
     }
 
-    /// Without this at the end of its path.
+    /// Removes a suffix of the URL's path.
     pub(super) fn without_suffix(mut self, suffix: &str) -> Self {
         let path = self.base.path().trim_end_matches('/');
         if let Some(shorter) = path.strip_suffix(suffix).map(str::to_owned)
-            && let Some(base) = self.at(&shorter)
+            && let Some(base) = self.with_path(&shorter)
         {
             self.base = base;
         }
         self
     }
 
-    /// A request to a path under the address.
+    /// Creates a request to a path below the base URL.
     pub(super) fn request(&self, method: Method, path: &str, body: Bytes) -> Result<Request<Bytes>, ModelError> {
         let whole = format!("{}{path}", self.base.path().trim_end_matches('/'));
-        let uri = self.at(&whole).ok_or_else(|| self.error(ModelErrorKind::Invalid, "the base URL takes no path"))?;
+        let uri = self
+            .with_path(&whole)
+            .ok_or_else(|| self.error(ModelErrorKind::Invalid, "invalid base URL: it cannot have a path"))?;
         let mut request = Request::new(body);
         *request.method_mut() = method;
         *request.uri_mut() = uri;
         *request.headers_mut() = self.headers.clone();
         let headers = request.headers_mut();
-        headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
+        headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(WHARF_USER_AGENT));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         Ok(request)
     }
 
-    /// The same address with another path; a query stays where it is.
-    fn at(&self, path: &str) -> Option<Uri> {
+    /// Returns the base URL with another path and the same query.
+    fn with_path(&self, path: &str) -> Option<Uri> {
         let query = self.base.query().map(|query| format!("?{query}")).unwrap_or_default();
         let path = if path.is_empty() { "/" } else { path };
         let mut parts = self.base.clone().into_parts();
@@ -153,15 +155,15 @@ impl Endpoint {
         Uri::from_parts(parts).ok()
     }
 
-    /// A failure, in words without secrets.
+    /// Creates an error without secrets in its message.
     pub(super) fn error(&self, kind: ModelErrorKind, message: impl Into<String>) -> ModelError {
-        ModelError::new(kind, self.clean(message.into()))
+        ModelError::new(kind, self.redact(message.into()))
     }
 
-    /// A text without secrets: providers like to repeat what they were sent.
-    pub(super) fn clean(&self, text: String) -> String {
+    /// Removes secrets from a text: providers repeat what they were sent.
+    fn redact(&self, text: String) -> String {
         let secrets = self.secrets.iter().map(|secret| secret.expose().trim());
-        let secrets = secrets.filter(|secret| secret.len() >= SHORTEST_SECRET);
+        let secrets = secrets.filter(|secret| secret.len() >= MIN_SECRET_LENGTH);
         secrets.fold(text, |text, secret| if text.contains(secret) { text.replace(secret, "***") } else { text })
     }
 }
@@ -174,7 +176,8 @@ fn sensitive(text: &str) -> Option<HeaderValue> {
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scheme, authority) = (self.base.scheme_str().unwrap_or_default(), self.base.authority());
+        let scheme = self.base.scheme_str().unwrap_or_default();
+        let authority = self.base.authority();
         let authority = authority.map_or("", |authority| authority.as_str());
         let names: Vec<&str> = self.headers.keys().map(HeaderName::as_str).collect();
         f.debug_struct("Endpoint")
@@ -196,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_goes_under_the_address_and_a_query_stays_behind_it() {
+    fn a_path_is_appended_to_the_base_url_before_its_query() {
         let uri = |base: &str| {
             let endpoint = endpoint(base, "").unwrap().without_suffix("/v1");
             endpoint.request(Method::POST, "/v1/messages", Bytes::new()).unwrap().uri().to_string()
@@ -207,28 +210,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_without_showing_it() {
-        for (base, why) in [
+    fn an_invalid_base_url_is_rejected_without_showing_it() {
+        for (base, expected) in [
             ("api.openai.com/v1", InvalidEndpoint::Address),
             ("ftp://a.test", InvalidEndpoint::Address),
             ("http://a.test:8o/", InvalidEndpoint::Address),
             ("https://me:hunter2@a.test", InvalidEndpoint::Credentials),
         ] {
-            let refused = endpoint(base, "").unwrap_err();
-            assert_eq!(refused, why, "{base}");
-            assert!(!refused.to_string().contains("hunter2"));
+            let error = endpoint(base, "").unwrap_err();
+            assert_eq!(error, expected, "{base}");
+            assert!(!error.to_string().contains("hunter2"));
         }
         assert_eq!(
-            endpoint("http://a.test", "a\nb").unwrap().authorized("x-api-key", "").unwrap_err(),
+            endpoint("http://a.test", "a\nb").unwrap().with_key_header("x-api-key", "").unwrap_err(),
             InvalidEndpoint::Key
         );
     }
 
     #[test]
-    fn secrets_are_neither_shown_nor_told_again() {
+    fn secrets_are_neither_shown_nor_repeated() {
         let endpoint = endpoint("https://a.test/v1?key=s3cret", "s3cret\n").unwrap();
         let endpoint = endpoint.with_header("x-other", Secret::new("hidden")).unwrap();
-        let endpoint = endpoint.authorized("authorization", "Bearer ").unwrap();
+        let endpoint = endpoint.with_key_header("authorization", "Bearer ").unwrap();
         let request = endpoint.request(Method::POST, "/x", Bytes::new()).unwrap();
         assert_eq!(request.headers()["authorization"], "Bearer s3cret");
         let error = endpoint.error(ModelErrorKind::Auth, "no such key: s3cret (hidden)");

@@ -1,4 +1,5 @@
-//! Models by name: `anthropic:claude-sonnet-4-5`, `openai-endpoint:http://127.0.0.1:8000/v1#name`, `scripted:turns.yaml`.
+//! Models by name: `anthropic:claude-sonnet-4-5`, `openai-endpoint:http://127.0.0.1:8000/v1#name`,
+//! `scripted:turns.yaml`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,76 +11,76 @@ use wharf_protocol::Secret;
 use super::{Anthropic, Dialect, Endpoint, OpenAi, Priced};
 use crate::Model;
 
-/// Who can be asked, and by which names.
+/// A kind of model, by the API or file that it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interface {
     /// The Messages API.
     Anthropic,
-    /// Chat Completions, in one of its dialects.
+    /// Chat Completions of one provider.
     Chat(Dialect),
-    /// Canned turns over live tools.
+    /// Canned turns with live tools ([`Scripted`](crate::Scripted)).
     Scripted,
-    /// Everything replayed.
+    /// Prepared answers ([`Manual`](crate::Manual)).
     Manual,
-    /// Another program that runs its own loop; there is none here yet.
+    /// The Claude Code CLI, which runs its own loop. Not implemented yet.
     ClaudeCode,
 }
 
-/// A model somebody asked for.
+/// A model by interface and name. Parsed from `INTERFACE:NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelSpec {
-    /// Who is asked.
+    /// The interface of the model.
     pub interface: Interface,
-    /// The model there; a file for those that read one.
+    /// The model's name at its provider, or a file path for scripted and manual models.
     pub name: String,
-    /// Where, for those that may be anywhere.
+    /// Base URL, for endpoints without a default one.
     pub base_url: Option<String>,
 }
 
-/// A text that names no model.
+/// An invalid name of a model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct InvalidModel {
-    /// Why not.
+    /// Why the name is invalid.
     pub reason: String,
-    /// What to write instead.
+    /// How to fix it.
     pub hint: String,
 }
 
-/// A model that cannot be asked here and now.
+/// A model that cannot be used with the current settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{interface} cannot be used: {reason}")]
+#[error("{interface} is unavailable: {reason}")]
 pub struct Unavailable {
-    /// Who.
+    /// Name of the interface.
     pub interface: &'static str,
-    /// Why not.
+    /// Why it is unavailable.
     pub reason: String,
-    /// What to do about it.
+    /// How to fix it.
     pub hint: String,
-    /// Who could be asked instead.
+    /// The interface to use instead, if there is one.
     pub fallback: Option<&'static str>,
 }
 
-/// A model, and whom it stands in for.
+/// A model, possibly a fallback for the requested one.
 pub struct ResolvedModel {
-    /// The model.
+    /// The model to use.
     pub model: Arc<dyn Model>,
-    /// Why it is not the one that was asked for, if it is not.
-    pub instead_of: Option<Unavailable>,
+    /// Why the requested model is unavailable, if `model` is its fallback.
+    pub fallback_for: Option<Unavailable>,
 }
 
-/// What a host knows that models need.
+/// The environment in which models are created.
 pub struct Providers<'a> {
-    /// A variable of the environment.
+    /// Looks up an environment variable.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
-    /// How an address is reached.
+    /// Creates an HTTP client for a base URL.
     pub http: &'a dyn Fn(&str) -> Result<HttpClient, String>,
-    /// Whether tools are told to the model in words, for one that has never heard of them.
+    /// Whether tools are described in the prompt, for models without tool support.
     pub emulate_tools: bool,
 }
 
 impl Interface {
-    /// All that can be named.
+    /// All interfaces.
     pub const ALL: [Self; 8] = [
         Self::Anthropic,
         Self::Chat(Dialect::OpenAi),
@@ -91,7 +92,7 @@ impl Interface {
         Self::ClaudeCode,
     ];
 
-    /// Its name.
+    /// Returns the name of the interface.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
@@ -102,7 +103,7 @@ impl Interface {
         }
     }
 
-    /// By its name, or by one that model configurations have for it.
+    /// Finds an interface by its name, or by its name in model files.
     pub fn named(name: &str) -> Option<Self> {
         let name = match name {
             "claude_tool" => "anthropic",
@@ -113,20 +114,20 @@ impl Interface {
         Self::ALL.into_iter().find(|interface| interface.as_str() == name)
     }
 
-    /// The variable that holds its key.
+    /// Returns the environment variable of the API key.
     pub fn key_variable(self) -> Option<&'static str> {
         match self {
             Self::Anthropic => Some("ANTHROPIC_API_KEY"),
             Self::Chat(Dialect::OpenAi) => Some("OPENAI_API_KEY"),
             Self::Chat(Dialect::OpenRouter) => Some("OPENROUTER_API_KEY"),
-            // Of an endpoint of one's own nobody knows what it is called; this is what most of them want.
+            // Custom endpoints have no common variable; this name is our own.
             Self::Chat(Dialect::Endpoint) => Some("OPENAI_ENDPOINT_API_KEY"),
             Self::Chat(Dialect::Ollama) | Self::Scripted | Self::Manual | Self::ClaudeCode => None,
         }
     }
 
-    /// The variable that says where it is instead of where it usually is.
-    fn address_variable(self) -> Option<&'static str> {
+    /// Returns the environment variable of the base URL.
+    fn base_url_variable(self) -> Option<&'static str> {
         match self {
             Self::Anthropic => Some("ANTHROPIC_BASE_URL"),
             Self::Chat(Dialect::OpenAi) => Some("OPENAI_BASE_URL"),
@@ -141,28 +142,31 @@ impl FromStr for ModelSpec {
     type Err = InvalidModel;
 
     fn from_str(text: &str) -> Result<Self, InvalidModel> {
-        let known = Interface::ALL.map(Interface::as_str).join(", ");
+        let expected = Interface::ALL.map(Interface::as_str).join(", ");
         let invalid = |reason: String, hint: &str| Err(InvalidModel { reason, hint: hint.to_owned() });
         let Some((interface, name)) = text.split_once(':') else {
             let hint = "write INTERFACE:MODEL, for example anthropic:claude-sonnet-4-5";
-            return invalid(format!("`{text}` does not say who is asked; there are {known}"), hint);
+            return invalid(
+                format!("invalid model `{text}`: expected INTERFACE:MODEL, where INTERFACE is one of {expected}"),
+                hint,
+            );
         };
         let Some(interface) = Interface::named(interface) else {
             let hint = "write INTERFACE:MODEL, for example anthropic:claude-sonnet-4-5";
-            return invalid(format!("there is no interface `{interface}`; there are {known}"), hint);
+            return invalid(format!("unknown interface `{interface}`: expected one of {expected}"), hint);
         };
         let (base_url, name) = match interface {
             Interface::Chat(Dialect::Endpoint) => {
                 let Some((url, name)) = name.rsplit_once('#') else {
                     let hint = "write for example openai-endpoint:http://127.0.0.1:8000/v1#name";
-                    return invalid(format!("`{text}` does not name a model: it follows a #"), hint);
+                    return invalid(format!("invalid model `{text}`: expected URL#MODEL"), hint);
                 };
                 (Some(url.to_owned()), name)
             }
             _ => (None, name),
         };
         if name.trim().is_empty() {
-            return invalid(format!("`{text}` names no model"), "write INTERFACE:MODEL");
+            return invalid(format!("invalid model `{text}`: the name is empty"), "write INTERFACE:MODEL");
         }
         Ok(Self { interface, name: name.to_owned(), base_url })
     }
@@ -178,10 +182,11 @@ impl fmt::Display for ModelSpec {
 }
 
 impl Providers<'_> {
-    /// The model that is asked over a network. Those that read a file are made by whoever has read it.
+    /// Creates a model that is reached over the network. Scripted and manual models are created from their file
+    /// instead.
     ///
     /// # Errors
-    /// If it cannot be asked: a key is missing, or there is no such thing here.
+    /// Returns an error if the API key is missing, the URL or key is invalid, or the interface is not implemented.
     pub fn make(&self, spec: &ModelSpec) -> Result<Arc<dyn Model>, Unavailable> {
         let interface = spec.interface;
         let unavailable = |reason: String, hint: &str| Unavailable {
@@ -190,67 +195,71 @@ impl Providers<'_> {
             hint: hint.to_owned(),
             fallback: (interface == Interface::ClaudeCode).then_some("anthropic"),
         };
-        let (usual, needs_key) = match interface {
+        let (default_url, needs_key) = match interface {
             Interface::Anthropic => (Some(Anthropic::BASE_URL), true),
             Interface::Chat(dialect) => (dialect.base_url(), dialect.needs_key()),
             Interface::Scripted | Interface::Manual => {
-                return Err(unavailable("it reads a file and is asked over no network".to_owned(), "read its file"));
+                return Err(unavailable("it is created from a file".to_owned(), "read its file"));
             }
             Interface::ClaudeCode => {
-                let reason = "this program cannot drive it yet".to_owned();
+                let reason = "it is not implemented yet".to_owned();
                 return Err(unavailable(reason, "use anthropic:MODEL, which has the same models"));
             }
         };
-        let elsewhere = interface.address_variable().and_then(|name| (self.variable)(name)).map(|address| {
-            // What Ollama calls its host has no scheme, and its API has a path.
+        let from_variable = interface.base_url_variable().and_then(|name| (self.variable)(name)).map(|url| {
+            // `OLLAMA_HOST` has no scheme, and not the path of the API.
             if interface != Interface::Chat(Dialect::Ollama) {
-                return address;
+                return url;
             }
-            let address = if address.contains("://") { address } else { format!("http://{address}") };
-            format!("{}/v1", address.trim_end_matches('/').trim_end_matches("/v1"))
+            let url = if url.contains("://") { url } else { format!("http://{url}") };
+            format!("{}/v1", url.trim_end_matches('/').trim_end_matches("/v1"))
         });
-        let base = spec.base_url.clone().or(elsewhere).or(usual.map(str::to_owned)).unwrap_or_default();
+        let base = spec.base_url.clone().or(from_variable).or(default_url.map(str::to_owned)).unwrap_or_default();
         let key = interface.key_variable().and_then(|name| (self.variable)(name));
         let key = key.filter(|key| !key.trim().is_empty()).map(Secret::from);
         if let (true, None, Some(name)) = (needs_key, &key, interface.key_variable()) {
-            let hint = format!("set {name}, or choose another model with -m");
+            let hint = format!("set {name}, or choose another model");
             return Err(unavailable(format!("{name} is not set"), &hint));
         }
-        let http = (self.http)(&base).map_err(|reason| unavailable(reason, "mend the settings of the network"))?;
-        let invalid = |error: super::InvalidEndpoint| unavailable(error.to_string(), "mend the address or the key");
+        let http = (self.http)(&base).map_err(|reason| unavailable(reason, "check the network settings"))?;
+        let invalid =
+            |error: super::InvalidEndpoint| unavailable(error.to_string(), "check the base URL and the API key");
         let endpoint = Endpoint::new(&base, key, http).map_err(invalid)?;
         let model: Arc<dyn Model> = match interface {
             Interface::Chat(dialect) => {
                 let model = OpenAi::new(dialect, endpoint, &spec.name).map_err(invalid)?;
-                if self.emulate_tools { Arc::new(model.emulating_tools()) } else { Arc::new(model) }
+                if self.emulate_tools { Arc::new(model.with_emulated_tools()) } else { Arc::new(model) }
             }
             _ => Arc::new(Anthropic::new(endpoint, &spec.name).map_err(invalid)?),
         };
         Ok(Arc::new(Priced::new(model)))
     }
 
-    /// The same, or the one that is named in its place, by the same name.
+    /// Creates a model, or its fallback with the same name if the model is unavailable.
     ///
     /// # Errors
-    /// If neither can be asked.
+    /// Returns an error if neither is available.
     pub fn make_or_fall_back(&self, spec: &ModelSpec) -> Result<ResolvedModel, Unavailable> {
         let unavailable = match self.make(spec) {
-            Ok(model) => return Ok(ResolvedModel { model, instead_of: None }),
+            Ok(model) => return Ok(ResolvedModel { model, fallback_for: None }),
             Err(unavailable) => unavailable,
         };
         let Some(interface) = unavailable.fallback.and_then(Interface::named) else { return Err(unavailable) };
         match self.make(&ModelSpec { interface, ..spec.clone() }) {
-            Ok(model) => Ok(ResolvedModel { model, instead_of: Some(unavailable) }),
+            Ok(model) => Ok(ResolvedModel { model, fallback_for: Some(unavailable) }),
             Err(other) => {
-                let reason = format!("{}, and neither can {}: {}", unavailable.reason, other.interface, other.reason);
+                let reason = format!(
+                    "{}; its fallback {} is unavailable too: {}",
+                    unavailable.reason, other.interface, other.reason
+                );
                 Err(Unavailable { reason, hint: other.hint, ..unavailable })
             }
         }
     }
 
-    /// The first model there is a key for.
+    /// Returns the default model of the first provider that has an API key.
     pub fn pick(&self) -> Option<ModelSpec> {
-        const USUAL: [(Interface, &str); 3] = [
+        const DEFAULT_MODELS: [(Interface, &str); 3] = [
             (Interface::Anthropic, "claude-sonnet-4-5"),
             (Interface::Chat(Dialect::OpenAi), "gpt-5"),
             (Interface::Chat(Dialect::OpenRouter), "anthropic/claude-sonnet-4.5"),
@@ -259,7 +268,7 @@ impl Providers<'_> {
             let key = interface.key_variable().and_then(|name| (self.variable)(name));
             key.is_some_and(|key| !key.trim().is_empty())
         };
-        let (interface, name) = USUAL.into_iter().find(|(interface, _)| has_key(*interface))?;
+        let (interface, name) = DEFAULT_MODELS.into_iter().find(|(interface, _)| has_key(*interface))?;
         Some(ModelSpec { interface, name: name.to_owned(), base_url: None })
     }
 }
@@ -273,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_named_by_who_is_asked_and_by_its_name_there() {
+    fn a_model_is_parsed_from_its_interface_and_name() {
         assert_eq!(spec("anthropic:claude-sonnet-4-5").name, "claude-sonnet-4-5");
         assert_eq!(spec("ollama:qwen3:8b").name, "qwen3:8b");
         assert_eq!(spec("claude_tool:x").interface, Interface::Anthropic);
@@ -282,56 +291,59 @@ mod tests {
         for text in ["anthropic:a", "openai-endpoint:http://h/v1#m", "scripted:./a:b.yaml"] {
             assert_eq!(spec(text).to_string(), text);
         }
-        let refusal = |text: &str| text.parse::<ModelSpec>().unwrap_err().to_string();
-        insta::assert_snapshot!(["gpt-5", "gpt:5", "openai-endpoint:http://h/v1", "openai:"].map(refusal).join("\n"), @"
-        `gpt-5` does not say who is asked; there are anthropic, openai, openrouter, openai-endpoint, ollama, scripted, manual, claude-code
-        there is no interface `gpt`; there are anthropic, openai, openrouter, openai-endpoint, ollama, scripted, manual, claude-code
-        `openai-endpoint:http://h/v1` does not name a model: it follows a #
-        `openai:` names no model
+        let error = |text: &str| text.parse::<ModelSpec>().unwrap_err().to_string();
+        insta::assert_snapshot!(["gpt-5", "gpt:5", "openai-endpoint:http://h/v1", "openai:"].map(error).join("\n"), @"
+        invalid model `gpt-5`: expected INTERFACE:MODEL, where INTERFACE is one of anthropic, openai, openrouter, openai-endpoint, ollama, scripted, manual, claude-code
+        unknown interface `gpt`: expected one of anthropic, openai, openrouter, openai-endpoint, ollama, scripted, manual, claude-code
+        invalid model `openai-endpoint:http://h/v1`: expected URL#MODEL
+        invalid model `openai:`: the name is empty
         ");
     }
 
-    fn with<T>(variables: &[(&str, &str)], ask: impl Fn(&Providers<'_>) -> T) -> T {
+    fn with_variables<T>(variables: &[(&str, &str)], test: impl Fn(&Providers<'_>) -> T) -> T {
         let variable =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
         let http = |_: &str| HttpClient::new(wharf_io::HttpSettings::default()).map_err(|error| error.to_string());
-        ask(&Providers { variable: &variable, http: &http, emulate_tools: false })
+        test(&Providers { variable: &variable, http: &http, emulate_tools: false })
     }
 
-    fn made(text: &str, variables: &[(&str, &str)]) -> Result<Arc<dyn Model>, Unavailable> {
-        with(variables, |providers| providers.make(&spec(text)))
+    fn make(text: &str, variables: &[(&str, &str)]) -> Result<Arc<dyn Model>, Unavailable> {
+        with_variables(variables, |providers| providers.make(&spec(text)))
     }
 
     #[test]
-    fn who_cannot_be_asked_is_stood_in_for_by_the_one_it_names() {
-        let instead = |text: &str, variables: &[(&str, &str)]| {
-            with(variables, |providers| providers.make_or_fall_back(&spec(text)))
+    fn an_unavailable_model_is_replaced_by_its_fallback() {
+        let resolve = |text: &str, variables: &[(&str, &str)]| {
+            with_variables(variables, |providers| providers.make_or_fall_back(&spec(text)))
         };
         let key = [("ANTHROPIC_API_KEY", "k")];
-        let ResolvedModel { model, instead_of } = instead("claude-code:claude-sonnet-4-5", &key).ok().unwrap();
+        let ResolvedModel { model, fallback_for } = resolve("claude-code:claude-sonnet-4-5", &key).ok().unwrap();
         assert_eq!((model.interface(), model.name()), ("anthropic", "claude-sonnet-4-5"));
-        assert_eq!(instead_of.unwrap().interface, "claude-code");
-        assert!(instead("anthropic:x", &key).ok().unwrap().instead_of.is_none());
-        let neither = instead("claude-code:x", &[]).err().unwrap().to_string();
-        assert!(neither.contains("neither can anthropic: ANTHROPIC_API_KEY is not set"), "{neither}");
-        assert!(instead("openai:x", &key).is_err());
+        assert_eq!(fallback_for.unwrap().interface, "claude-code");
+        assert!(resolve("anthropic:x", &key).ok().unwrap().fallback_for.is_none());
+        let neither = resolve("claude-code:x", &[]).err().unwrap().to_string();
+        assert!(
+            neither.contains("its fallback anthropic is unavailable too: ANTHROPIC_API_KEY is not set"),
+            "{neither}"
+        );
+        assert!(resolve("openai:x", &key).is_err());
     }
 
     #[test]
-    fn who_cannot_be_asked_says_why_and_what_to_do() {
-        assert!(made("anthropic:x", &[("ANTHROPIC_API_KEY", "k")]).is_ok() && made("ollama:x", &[]).is_ok());
-        let refused = |text: &str| made(text, &[]).err().unwrap();
-        let missing = refused("openai:gpt-5");
-        assert_eq!(missing.to_string(), "openai cannot be used: OPENAI_API_KEY is not set");
-        assert_eq!(missing.hint, "set OPENAI_API_KEY, or choose another model with -m");
-        assert_eq!(refused("claude-code:x").fallback, Some("anthropic"));
-        assert!(refused("openai-endpoint:nowhere#x").to_string().contains("no http or https address"));
+    fn an_unavailable_model_reports_the_reason_and_the_fix() {
+        assert!(make("anthropic:x", &[("ANTHROPIC_API_KEY", "k")]).is_ok() && make("ollama:x", &[]).is_ok());
+        let error = |text: &str| make(text, &[]).err().unwrap();
+        let missing = error("openai:gpt-5");
+        assert_eq!(missing.to_string(), "openai is unavailable: OPENAI_API_KEY is not set");
+        assert_eq!(missing.hint, "set OPENAI_API_KEY, or choose another model");
+        assert_eq!(error("claude-code:x").fallback, Some("anthropic"));
+        assert!(error("openai-endpoint:nowhere#x").to_string().contains("expected an http or https URL"));
     }
 
     #[test]
-    fn the_first_model_with_a_key_is_picked() {
+    fn the_first_provider_with_a_key_is_picked() {
         let picked = |variables: &[(&str, &str)]| {
-            with(variables, |providers| providers.pick().map(|spec| spec.interface.as_str()))
+            with_variables(variables, |providers| providers.pick().map(|spec| spec.interface.as_str()))
         };
         assert_eq!(picked(&[("OPENAI_API_KEY", "k"), ("ANTHROPIC_API_KEY", " ")]), Some("openai"));
         assert_eq!(picked(&[("OPENAI_API_KEY", "k"), ("ANTHROPIC_API_KEY", "k")]), Some("anthropic"));

@@ -1,24 +1,25 @@
-//! Chat Completions: the API of `OpenAI`, in the dialects of those who speak it too.
+//! The Chat Completions API of `OpenAI` and of compatible providers.
 
-mod answer;
-mod emulated;
+mod context_window;
+mod emulation;
 mod merge;
+mod messages;
 mod request;
-mod schema;
+mod response;
+mod response_format;
 mod stream;
 mod usage;
-mod window;
 
 use tokio::sync::OnceCell;
 use wharf_protocol::BoxFuture;
 
 use super::endpoint::{Endpoint, InvalidEndpoint};
-use super::wire::{self, Expect, Reply};
+use super::wire::{self, BodyKind, Reply};
 use crate::{Capabilities, Model, ModelError, ModelRequest, ModelResponse};
 
-/// The name of the wire format, in the origin of what was read from it.
+/// Name of the wire format in [`Origin`](wharf_protocol::Origin).
 const WIRE: &str = "openai";
-/// The same with calls written as text, which means nothing where calls are calls.
+/// Name of the wire format with emulated tools. Its messages contain calls as text.
 const EMULATED: &str = "openai-emulated";
 
 /// A model behind Chat Completions.
@@ -28,25 +29,25 @@ pub struct OpenAi {
     model: String,
     dialect: Dialect,
     emulate_tools: bool,
-    blind: bool,
+    text_only: bool,
     window: OnceCell<Option<u64>>,
 }
 
-/// Who is asked: they differ in where they are and in what they add.
+/// A provider of Chat Completions. Providers differ in base URL, key and extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// `OpenAI` itself.
     OpenAi,
-    /// `OpenRouter`, which passes on to many others.
+    /// `OpenRouter`, a router to many providers.
     OpenRouter,
-    /// Any other endpoint.
+    /// Any other endpoint: llama.cpp, vLLM, LM Studio, …
     Endpoint,
-    /// Ollama on this machine.
+    /// A local Ollama.
     Ollama,
 }
 
 impl Dialect {
-    /// The name of the interface.
+    /// Returns the name of the interface.
     pub fn interface(self) -> &'static str {
         match self {
             Self::OpenAi => "openai",
@@ -56,7 +57,7 @@ impl Dialect {
         }
     }
 
-    /// Where it is, unless somebody says otherwise.
+    /// Returns the default base URL.
     pub fn base_url(self) -> Option<&'static str> {
         match self {
             Self::OpenAi => Some("https://api.openai.com/v1"),
@@ -66,49 +67,55 @@ impl Dialect {
         }
     }
 
-    /// Whether nobody is answered without a key.
+    /// Returns whether requests require an API key.
     pub fn needs_key(self) -> bool {
         matches!(self, Self::OpenAi | Self::OpenRouter)
     }
 }
 
 impl OpenAi {
-    /// A model at an endpoint.
+    /// Creates a model at an endpoint.
     ///
     /// # Errors
-    /// If the key cannot be sent.
+    /// Returns an error if the API key contains characters that are invalid in a header.
     pub fn new(dialect: Dialect, endpoint: Endpoint, model: impl Into<String>) -> Result<Self, InvalidEndpoint> {
-        let endpoint = endpoint.authorized("authorization", "Bearer ")?;
-        Ok(Self { endpoint, model: model.into(), dialect, emulate_tools: false, blind: false, window: OnceCell::new() })
+        let endpoint = endpoint.with_key_header("authorization", "Bearer ")?;
+        Ok(Self {
+            endpoint,
+            model: model.into(),
+            dialect,
+            emulate_tools: false,
+            text_only: false,
+            window: OnceCell::new(),
+        })
     }
 
-    /// For a model that has never heard of tools: they are described to it in words, and the form of its answer is one
-    /// in which it can call them.
+    /// Describes tools in the prompt and parses calls from the text of the answer, for models without tool support.
     #[must_use]
-    pub fn emulating_tools(mut self) -> Self {
+    pub fn with_emulated_tools(mut self) -> Self {
         self.emulate_tools = true;
         self
     }
 
-    /// For a model that takes no images: those that tools answer with are told in words only.
+    /// Describes images of tool results in text, for models without image input.
     #[must_use]
     pub fn without_images(mut self) -> Self {
-        self.blind = true;
+        self.text_only = true;
         self
     }
 
-    /// Whether it is a model whose caching has to be asked for.
-    fn caches_by_wish(&self) -> bool {
+    /// Returns whether prompt caching must be requested for this model.
+    fn needs_cache_request(&self) -> bool {
         self.dialect == Dialect::OpenRouter
             && (self.model.starts_with("anthropic/") || self.model.starts_with("~anthropic/"))
     }
 
-    async fn asked(&self, ask: &ModelRequest<'_>) -> Result<ModelResponse, ModelError> {
-        let request = request::Request::new(self, ask);
-        let expect = Expect::events(request.stream);
-        match wire::post(&self.endpoint, "/chat/completions", &request, expect).await? {
-            Reply::Document(text) => answer::document(self, ask, &text),
-            Reply::Events(stream) => stream::read(self, ask, *stream).await,
+    async fn send(&self, request: &ModelRequest<'_>) -> Result<ModelResponse, ModelError> {
+        let body = request::Request::new(self, request);
+        let kind = BodyKind::requested(body.stream);
+        match wire::post(&self.endpoint, "/chat/completions", &body, kind).await? {
+            Reply::Document(text) => response::document(self, request, &text),
+            Reply::Events(stream) => stream::read(self, request, *stream).await,
         }
     }
 }
@@ -129,16 +136,17 @@ impl Model for OpenAi {
             structured_output: true,
             tools: true,
             thinking: true,
-            result_images: !self.blind,
-            prompt_caching: self.caches_by_wish(),
+            result_images: !self.text_only,
+            prompt_caching: self.needs_cache_request(),
         }
     }
 
-    fn ask<'a>(&'a self, ask: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
-        Box::pin(self.asked(ask))
+    fn complete<'a>(&'a self, request: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+        Box::pin(self.send(request))
     }
 
-    fn window(&self) -> BoxFuture<'_, Option<u64>> {
-        Box::pin(async { *self.window.get_or_try_init(|| window::find(&self.endpoint, &self.model)).await.ok()? })
+    fn context_window(&self) -> BoxFuture<'_, Option<u64>> {
+        let find = || context_window::find(&self.endpoint, &self.model);
+        Box::pin(async move { *self.window.get_or_try_init(find).await.ok()? })
     }
 }

@@ -1,4 +1,4 @@
-//! What answers cost, and how much models take: from a table that comes with the program, never from a network.
+//! Costs and context windows from a built-in table, without network access.
 
 use std::sync::Arc;
 
@@ -7,36 +7,37 @@ use wharf_protocol::{BoxFuture, Usage};
 
 use crate::{Capabilities, Model, ModelError, ModelRequest, ModelResponse};
 
-/// A model whose answers are priced, where its provider does not say what they cost and the table does.
+/// A model with costs from the table, for providers that do not report them.
 pub struct Priced {
     model: Arc<dyn Model>,
     provider: Option<&'static str>,
 }
 
 impl Priced {
-    /// Prices the answers of a model.
+    /// Adds costs to the responses of a model.
     pub fn new(model: Arc<dyn Model>) -> Self {
         let provider = match model.interface() {
             "anthropic" => Some("anthropic"),
             "openai" => Some("openai"),
             "openrouter" => Some("openrouter"),
-            // Whoever is behind any other address, nobody knows what they take for it.
+            // Prices at other endpoints are unknown.
             _ => None,
         };
         Self { model, provider }
     }
 
-    fn cost(&self, answer: &ModelResponse) -> Option<f64> {
-        let (provider, usage) = (self.provider?, tokens(&answer.usage));
+    fn cost(&self, response: &ModelResponse) -> Option<f64> {
+        let provider = self.provider?;
+        let usage = tokens(&response.usage);
         let price = |model: &str| {
             let request = PriceRequest::new(model, &usage).with_provider_id(provider);
             Calculator::bundled().calculate(&request).ok().map(|price| price.total_price)
         };
-        price(&answer.model).or_else(|| price(self.model.name()))
+        price(&response.model).or_else(|| price(self.model.name()))
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "nobody is sent so many tokens")]
+#[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
 fn tokens(usage: &Usage) -> genai_prices::Usage {
     genai_prices::Usage::from([
         (UsageKey::INPUT_TOKENS, usage.input_tokens as f64),
@@ -59,19 +60,19 @@ impl Model for Priced {
         self.model.capabilities()
     }
 
-    fn ask<'a>(&'a self, ask: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+    fn complete<'a>(&'a self, request: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         Box::pin(async move {
-            let mut answer = self.model.ask(ask).await?;
-            if answer.usage.cost_usd.is_none() {
-                answer.usage.cost_usd = self.cost(&answer);
+            let mut response = self.model.complete(request).await?;
+            if response.usage.cost_usd.is_none() {
+                response.usage.cost_usd = self.cost(&response);
             }
-            Ok(answer)
+            Ok(response)
         })
     }
 
-    fn window(&self) -> BoxFuture<'_, Option<u64>> {
+    fn context_window(&self) -> BoxFuture<'_, Option<u64>> {
         Box::pin(async move {
-            if let Some(window) = self.model.window().await {
+            if let Some(window) = self.model.context_window().await {
                 return Some(window);
             }
             let provider = Calculator::bundled().providers().find(|one| Some(one.id()) == self.provider)?;
@@ -87,7 +88,7 @@ mod tests {
     use crate::{ModelOptions, StopReason};
     use wharf_protocol::{Message, Role};
 
-    /// Answers once, and may say what that cost.
+    /// Always returns the same response: interface, model name, and reported cost.
     struct Fixed(&'static str, &'static str, Option<f64>);
 
     impl Model for Fixed {
@@ -103,7 +104,7 @@ mod tests {
             Capabilities::default()
         }
 
-        fn ask<'a>(&'a self, _: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+        fn complete<'a>(&'a self, _: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
             let usage = Usage {
                 input_tokens: 100_000,
                 output_tokens: 1_000,
@@ -111,31 +112,31 @@ mod tests {
                 cost_usd: self.2,
                 ..Usage::default()
             };
-            let (message, model) = (Message::text(Role::Assistant, "yes"), self.1.to_owned());
-            Box::pin(std::future::ready(Ok(ModelResponse {
-                message,
+            let response = ModelResponse {
+                message: Message::text(Role::Assistant, "yes"),
                 stop: StopReason::EndTurn,
-                model,
+                model: self.1.to_owned(),
                 id: None,
                 usage,
-            })))
+            };
+            Box::pin(std::future::ready(Ok(response)))
         }
     }
 
-    async fn cost(interface: &'static str, name: &'static str, said: Option<f64>) -> Option<f64> {
-        let ask = ModelRequest {
+    async fn cost(interface: &'static str, name: &'static str, reported: Option<f64>) -> Option<f64> {
+        let request = ModelRequest {
             messages: &[],
             tools: &[],
-            known: &[],
+            all_tools: &[],
             options: &ModelOptions::default(),
-            listener: &|_| {},
+            on_delta: &|_| {},
         };
-        Priced::new(Arc::new(Fixed(interface, name, said))).ask(&ask).await.unwrap().usage.cost_usd
+        Priced::new(Arc::new(Fixed(interface, name, reported))).complete(&request).await.unwrap().usage.cost_usd
     }
 
     #[tokio::test]
-    async fn what_a_provider_does_not_say_is_looked_up_and_never_made_up() {
-        // A hundred thousand from the cache at $0.30 a million, and a thousand out at $15.
+    async fn unreported_costs_come_from_the_table_and_are_never_guessed() {
+        // 100,000 cached tokens at $0.30 per million, and 1,000 output tokens at $15 per million.
         let known = cost("anthropic", "claude-sonnet-4-5", None).await.unwrap();
         assert!((known - 0.045).abs() < 1e-9, "{known}");
         assert_eq!(cost("openrouter", "anything", Some(0.25)).await, Some(0.25));
@@ -144,8 +145,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_model_takes_is_known_for_those_in_the_table() {
-        let window = async |interface, name| Priced::new(Arc::new(Fixed(interface, name, None))).window().await;
+    async fn the_context_window_is_known_for_models_of_the_table() {
+        let window = async |interface, name| Priced::new(Arc::new(Fixed(interface, name, None))).context_window().await;
         assert!(window("anthropic", "claude-sonnet-4-5").await.is_some_and(|tokens| tokens >= 100_000));
         assert_eq!(window("ollama", "claude-sonnet-4-5").await, None);
     }

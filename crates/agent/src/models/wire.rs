@@ -1,10 +1,10 @@
-//! One request to a provider and its answer, in one piece or as events; every wait has an end, every length a bound.
+//! HTTP requests to providers, with streamed or unstreamed responses. Every wait has a timeout, every length a limit.
 //!
-//! What the answer means is known to each adapter. What a refusal means is known to `classify`, for all of them.
+//! The adapters parse the responses. `provider_error` classifies the errors of all providers.
 
-mod after;
-mod classify;
-mod raw;
+mod edit;
+mod provider_error;
+mod retry_after;
 
 use std::time::Duration;
 
@@ -19,83 +19,83 @@ use wharf_protocol::Json;
 use super::endpoint::Endpoint;
 use crate::{ModelError, ModelErrorKind};
 
-pub(super) use classify::complaint;
-pub(super) use raw::{as_object, as_written, object_of, with_field};
+pub(super) use edit::{as_object, object_of, unwrap_invalid, with_field};
+pub(super) use provider_error::provider_error;
 
-/// The longest answer that is read.
-const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
-/// The longest single event of one.
-const LONGEST_EVENT: usize = 16 * 1024 * 1024;
-/// How much is read of what a provider says when it refuses.
-const LONGEST_REFUSAL: usize = 64 * 1024;
-/// How long the end of a stream is waited for, when all has been said.
-const LAST_MOMENT: Duration = Duration::from_millis(100);
-/// How soon a kept connection breaks, if it was not there any more.
-const STALE: Duration = Duration::from_secs(1);
+/// Maximum size of a response.
+const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
+/// Maximum size of one event of a stream.
+const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
+/// Maximum size of an error response; the rest is not read.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
+/// How long to wait for the end of a stream after its last event.
+const STREAM_END_TIMEOUT: Duration = Duration::from_millis(100);
+/// A reused connection that breaks within this time was closed before the request.
+const STALE_CONNECTION_WINDOW: Duration = Duration::from_secs(1);
 
-/// An answer that is no refusal.
+/// A successful response.
 pub(super) enum Reply<'a> {
-    /// In one piece.
+    /// Unstreamed: the whole body.
     Document(String),
-    /// Piece by piece.
-    Events(Box<Stream<'a>>),
+    /// Streamed.
+    Events(Box<EventStream<'a>>),
 }
 
-/// What is expected, where the provider does not say what it sends.
+/// The kind of a response body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Expect {
+pub(super) enum BodyKind {
     Document,
     Events,
 }
 
-impl Expect {
-    pub(super) fn events(stream: bool) -> Self {
+impl BodyKind {
+    /// Returns the kind that a request asks for.
+    pub(super) fn requested(stream: bool) -> Self {
         if stream { Self::Events } else { Self::Document }
     }
 }
 
-/// An answer that comes piece by piece.
-pub(super) struct Stream<'a> {
+/// A streamed response.
+pub(super) struct EventStream<'a> {
     endpoint: &'a Endpoint,
     events: SseReader,
-    read: usize,
-    until: Instant,
+    bytes_read: usize,
+    deadline: Instant,
 }
 
-/// One event.
-pub(super) struct Piece {
+/// A server-sent event.
+pub(super) struct ServerEvent {
     pub(super) kind: String,
     pub(super) data: Json,
 }
 
-/// What came instead of a piece.
-pub(super) enum Next {
-    Piece(Piece),
-    /// The word that some providers end with.
+/// The next item of a stream.
+pub(super) enum StreamItem {
+    Event(ServerEvent),
+    /// The `[DONE]` marker of some providers.
     Done,
-    /// The stream is over, in good order.
-    Over,
+    /// The end of the stream.
+    End,
 }
 
-/// Asks with a body.
+/// Sends a JSON body.
 pub(super) async fn post<'a>(
     endpoint: &'a Endpoint,
     path: &str,
     body: &impl Serialize,
-    expect: Expect,
+    requested: BodyKind,
 ) -> Result<Reply<'a>, ModelError> {
-    let body = serde_json::to_vec(body)
-        .map_err(|error| endpoint.error(ModelErrorKind::Invalid, format!("the request cannot be written: {error}")))?;
-    send(endpoint, Method::POST, path, body.into(), expect).await
+    let body = serde_json::to_vec(body).map_err(|error| {
+        endpoint.error(ModelErrorKind::Invalid, format!("failed to serialize the request: {error}"))
+    })?;
+    send(endpoint, Method::POST, path, body.into(), requested).await
 }
 
-/// Asks for a document.
+/// Requests a document.
 pub(super) async fn get(endpoint: &Endpoint, path: &str) -> Result<String, ModelError> {
-    match send(endpoint, Method::GET, path, Bytes::new(), Expect::Document).await? {
+    match send(endpoint, Method::GET, path, Bytes::new(), BodyKind::Document).await? {
         Reply::Document(text) => Ok(text),
-        Reply::Events(_) => {
-            Err(endpoint.error(ModelErrorKind::Malformed, "there are events where none were asked for"))
-        }
+        Reply::Events(_) => Err(endpoint.error(ModelErrorKind::Malformed, "unexpected event stream")),
     }
 }
 
@@ -104,36 +104,43 @@ async fn send<'a>(
     method: Method,
     path: &str,
     body: Bytes,
-    expect: Expect,
+    requested: BodyKind,
 ) -> Result<Reply<'a>, ModelError> {
-    let waits = endpoint.waits;
-    let until = Instant::now() + waits.whole;
+    let timeouts = endpoint.timeouts;
+    let deadline = Instant::now() + timeouts.total;
     let request = endpoint.request(method, path, body)?;
-    let head = timeout_at(until.min(Instant::now() + waits.head), reach(endpoint, request)).await;
-    let late = |_| endpoint.error(ModelErrorKind::Timeout, format!("no answer within {} s", waits.head.as_secs_f64()));
-    let response = head.map_err(late)?.map_err(|error| unreached(endpoint, &error))?;
+    let head =
+        timeout_at(deadline.min(Instant::now() + timeouts.head), send_on_live_connection(endpoint, request)).await;
+    let late = |_| {
+        let message = format!("no response within {} s", timeouts.head.as_secs_f64());
+        endpoint.error(ModelErrorKind::Timeout, message)
+    };
+    let response = head.map_err(late)?.map_err(|error| transport_error(endpoint, &error))?;
     let (head, mut body) = response.into_parts();
     if !head.status.is_success() {
-        let content = body.read_head(LONGEST_REFUSAL, waits.idle).await;
-        return Err(classify::refusal(endpoint, &head, &content));
+        let content = body.read_head(MAX_ERROR_BYTES, timeouts.idle).await;
+        return Err(provider_error::http_error(endpoint, &head, &content));
     }
-    match sent(&head.headers, expect) {
-        Expect::Events => {
-            let events = SseReader::new(body, LONGEST_EVENT);
-            Ok(Reply::Events(Box::new(Stream { endpoint, events, read: 0, until })))
+    match body_kind(&head.headers, requested) {
+        BodyKind::Events => {
+            let events = SseReader::new(body, MAX_EVENT_BYTES);
+            Ok(Reply::Events(Box::new(EventStream { endpoint, events, bytes_read: 0, deadline })))
         }
-        Expect::Document => document(endpoint, &mut body, until).await.map(Reply::Document),
+        BodyKind::Document => document(endpoint, &mut body, deadline).await.map(Reply::Document),
     }
 }
 
-/// Sends a request, and sends it again if the connection it went out on had been left by the far end. llama.cpp promises
-/// to keep a connection and closes it right after a stream. A question has no effect but its answer, so nothing is done
-/// twice.
-async fn reach(endpoint: &Endpoint, request: Request<Bytes>) -> Result<Response<Body>, HttpError> {
+/// Sends a request, and sends it again if the server had already closed the reused connection. llama.cpp promises to
+/// keep a connection and closes it right after a stream. A model request has no effect except for its response, so
+/// repeating it is safe.
+async fn send_on_live_connection(endpoint: &Endpoint, request: Request<Bytes>) -> Result<Response<Body>, HttpError> {
     let http = &endpoint.http;
-    let (opened, began) = (http.connections_opened(), Instant::now());
+    let opened = http.connections_opened();
+    let start = Instant::now();
     match http.send(request.clone()).await {
-        Err(HttpError::Broken(_)) if http.connections_opened() == opened && began.elapsed() < STALE => {
+        Err(HttpError::Broken(_))
+            if http.connections_opened() == opened && start.elapsed() < STALE_CONNECTION_WINDOW =>
+        {
             http.close_idle();
             http.send(request).await
         }
@@ -141,94 +148,94 @@ async fn reach(endpoint: &Endpoint, request: Request<Bytes>) -> Result<Response<
     }
 }
 
-/// What the answer is, by its own account. Not everybody who was asked for events sends some.
-fn sent(headers: &HeaderMap, expect: Expect) -> Expect {
+/// Returns the kind of a response body. Not every provider streams when asked to.
+fn body_kind(headers: &HeaderMap, requested: BodyKind) -> BodyKind {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match kind.as_str() {
-        "text/event-stream" => Expect::Events,
-        "" | "text/plain" | "application/octet-stream" => expect,
-        _ => Expect::Document,
+        "text/event-stream" => BodyKind::Events,
+        "" | "text/plain" | "application/octet-stream" => requested,
+        _ => BodyKind::Document,
     }
 }
 
-async fn document(endpoint: &Endpoint, body: &mut Body, until: Instant) -> Result<String, ModelError> {
-    let idle = endpoint.waits.idle;
+async fn document(endpoint: &Endpoint, body: &mut Body, deadline: Instant) -> Result<String, ModelError> {
+    let idle = endpoint.timeouts.idle;
     let mut content = Vec::new();
     loop {
-        let chunk = timeout_at(until.min(Instant::now() + idle), body.chunk()).await;
-        let chunk = match chunk.map_err(|_| silent(endpoint))? {
+        let chunk = timeout_at(deadline.min(Instant::now() + idle), body.chunk()).await;
+        let chunk = match chunk.map_err(|_| stalled(endpoint))? {
             None => break,
             Some(Ok(chunk)) => chunk,
-            Some(Err(BodyError::Broken(why))) => return Err(cut(endpoint, &why)),
+            Some(Err(BodyError::Broken(why))) => return Err(truncated(endpoint, &why)),
             Some(Err(BodyError::TooLong(_))) => return Err(too_long(endpoint)),
         };
-        if content.len() + chunk.len() > LONGEST_ANSWER {
+        if content.len() + chunk.len() > MAX_RESPONSE_BYTES {
             return Err(too_long(endpoint));
         }
         content.extend_from_slice(&chunk);
     }
-    String::from_utf8(content).map_err(|_| malformed(endpoint, "it is no text"))
+    String::from_utf8(content).map_err(|_| malformed(endpoint, "not valid UTF-8"))
 }
 
-impl Stream<'_> {
-    /// The next event. One that is called an error is one, whatever is in it.
-    pub(super) async fn next(&mut self) -> Result<Next, ModelError> {
+impl EventStream<'_> {
+    /// Returns the next event. An event of the type `error` is an error, whatever its data.
+    pub(super) async fn next(&mut self) -> Result<StreamItem, ModelError> {
         let endpoint = self.endpoint;
-        let deadline = self.until.min(Instant::now() + endpoint.waits.idle);
-        let event = timeout_at(deadline, self.events.next()).await.map_err(|_| silent(endpoint))?;
+        let deadline = self.deadline.min(Instant::now() + endpoint.timeouts.idle);
+        let event = timeout_at(deadline, self.events.next()).await.map_err(|_| stalled(endpoint))?;
         let event = match event {
-            None => return Ok(Next::Over),
+            None => return Ok(StreamItem::End),
             Some(Ok(event)) => event,
-            Some(Err(SseError::Broken(why))) => return Err(cut(endpoint, &why)),
+            Some(Err(SseError::Broken(why))) => return Err(truncated(endpoint, &why)),
             Some(Err(SseError::TooLong(_))) => return Err(too_long(endpoint)),
         };
-        self.read += event.data.len();
-        if self.read > LONGEST_ANSWER {
+        self.bytes_read += event.data.len();
+        if self.bytes_read > MAX_RESPONSE_BYTES {
             return Err(too_long(endpoint));
         }
         if event.data == b"[DONE]" {
-            return Ok(Next::Done);
+            return Ok(StreamItem::Done);
         }
-        let text = String::from_utf8(event.data).map_err(|_| malformed(endpoint, "an event is no text"))?;
+        let text = String::from_utf8(event.data).map_err(|_| malformed(endpoint, "an event is not valid UTF-8"))?;
         if event.kind == "error" {
             let value = serde_json::from_str(&text).unwrap_or_else(|_| serde_json::Value::from(text));
-            return Err(complaint(endpoint, &value));
+            return Err(provider_error(endpoint, &value));
         }
-        let data = Json::parse(text).map_err(|error| malformed(endpoint, &format!("an event is no JSON: {error}")))?;
-        Ok(Next::Piece(Piece { kind: event.kind, data }))
+        let data = Json::parse(text).map_err(|error| malformed(endpoint, &format!("an event is not JSON: {error}")))?;
+        Ok(StreamItem::Event(ServerEvent { kind: event.kind, data }))
     }
 
-    /// The answer is complete. Only a connection that is read to its end can be used again, so it has a moment to end.
+    /// Reads the stream to its end for a moment. Only then can the connection be reused.
     pub(super) async fn finish(mut self) {
-        let until = Instant::now() + LAST_MOMENT;
-        while let Ok(Some(Ok(_))) = timeout_at(until, self.events.next()).await {}
+        let deadline = Instant::now() + STREAM_END_TIMEOUT;
+        while let Ok(Some(Ok(_))) = timeout_at(deadline, self.events.next()).await {}
     }
 
-    /// The stream was over before the answer was.
-    pub(super) fn cut(&self) -> ModelError {
-        cut(self.endpoint, "the stream ended before the answer did")
+    /// Returns the error of a stream that ended before the response was complete.
+    pub(super) fn truncated(&self) -> ModelError {
+        truncated(self.endpoint, "the stream ended early")
     }
 }
 
-/// An answer that makes no sense.
+/// Returns the error of a response that cannot be parsed.
 pub(super) fn malformed(endpoint: &Endpoint, why: &str) -> ModelError {
-    endpoint.error(ModelErrorKind::Malformed, format!("the answer cannot be read: {why}"))
+    endpoint.error(ModelErrorKind::Malformed, format!("invalid response: {why}"))
 }
 
-fn cut(endpoint: &Endpoint, why: &str) -> ModelError {
-    endpoint.error(ModelErrorKind::Network, format!("the answer was cut off: {why}"))
+fn truncated(endpoint: &Endpoint, why: &str) -> ModelError {
+    endpoint.error(ModelErrorKind::Network, format!("incomplete response: {why}"))
 }
 
-fn silent(endpoint: &Endpoint) -> ModelError {
-    endpoint.error(ModelErrorKind::Timeout, "the answer began and did not go on in time")
+fn stalled(endpoint: &Endpoint) -> ModelError {
+    endpoint.error(ModelErrorKind::Timeout, "the response stalled")
 }
 
 fn too_long(endpoint: &Endpoint) -> ModelError {
-    endpoint.error(ModelErrorKind::Malformed, "the answer is longer than anything a model says")
+    endpoint.error(ModelErrorKind::Malformed, format!("response larger than {MAX_RESPONSE_BYTES} bytes"))
 }
 
-fn unreached(endpoint: &Endpoint, error: &HttpError) -> ModelError {
+fn transport_error(endpoint: &Endpoint, error: &HttpError) -> ModelError {
     let kind = match error {
         HttpError::Unreachable(_) | HttpError::Untrusted(_) | HttpError::Broken(_) => ModelErrorKind::Network,
         HttpError::Redirected(_) => ModelErrorKind::Invalid,

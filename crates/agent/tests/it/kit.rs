@@ -1,4 +1,4 @@
-//! Models and tools that do what a test tells them to.
+//! Scripted models and tools.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ pub(crate) fn new_run(limits: Limits) -> Run {
     Run::new("test", user("what?"), limits)
 }
 
-/// An answer of a text and calls: name, id, arguments.
+/// A response with text and calls: name, id, arguments.
 pub(crate) fn answer(text: &str, calls: &[(&str, &str, Value)]) -> ModelResponse {
     let text = (!text.is_empty()).then(|| Block::text(text));
     let calls = calls.iter().map(|(name, id, arguments)| {
@@ -43,7 +43,7 @@ pub(crate) fn one_call(id: &str) -> ModelResponse {
     answer("", &[("look", id, json!({"at": id}))])
 }
 
-/// The same, with arguments that are written over several lines.
+/// A response with one call whose arguments contain line breaks.
 pub(crate) fn one_call_over_lines(id: &str) -> ModelResponse {
     let arguments: Json = serde_json::from_str("{\n  \"at\": 1\n}").unwrap();
     let call = ToolCall { id: id.into(), name: "look".into(), arguments };
@@ -52,7 +52,7 @@ pub(crate) fn one_call_over_lines(id: &str) -> ModelResponse {
     answer
 }
 
-/// Which tools there are in tests: `look` only reads, `put` is idempotent, `send` is neither.
+/// The tools of these tests: `look` is read-only, `put` is idempotent, `send` is neither.
 pub(crate) fn hints(name: &str) -> Option<Hints> {
     let mut hints = Hints::default();
     match name {
@@ -64,42 +64,42 @@ pub(crate) fn hints(name: &str) -> Option<Hints> {
     Some(hints)
 }
 
-/// What is said and done, in the order of a test's wishes.
+/// A model with scripted responses, which records its requests.
 #[derive(Default)]
 pub(crate) struct Fake {
-    pub(crate) answers: Mutex<VecDeque<Result<ModelResponse, ModelError>>>,
-    /// What the last answer is, when the others are used up.
+    pub(crate) responses: Mutex<VecDeque<Result<ModelResponse, ModelError>>>,
+    /// The response after all others are used.
     pub(crate) endless: Option<ModelResponse>,
-    pub(crate) asked: Mutex<Vec<Asked>>,
+    pub(crate) requests: Mutex<Vec<RecordedRequest>>,
     pub(crate) caching: bool,
-    pub(crate) takes: Duration,
+    pub(crate) delay: Duration,
 }
 
-/// What a model was asked with.
+/// A request that the model received.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct RecordedRequest {
     pub(crate) tools: Vec<String>,
     pub(crate) options: ModelOptions,
     pub(crate) at: tokio::time::Instant,
 }
 
 impl Fake {
-    pub(crate) fn new(answers: impl IntoIterator<Item = Result<ModelResponse, ModelError>>) -> Self {
-        Self { answers: Mutex::new(answers.into_iter().collect()), caching: true, ..Self::default() }
+    pub(crate) fn new(responses: impl IntoIterator<Item = Result<ModelResponse, ModelError>>) -> Self {
+        Self { responses: Mutex::new(responses.into_iter().collect()), caching: true, ..Self::default() }
     }
 
-    /// Says the same for ever.
+    /// Always returns the same response.
     pub(crate) fn endless(answer: ModelResponse) -> Self {
         Self { endless: Some(answer), caching: true, ..Self::default() }
     }
 
     pub(crate) fn times(&self) -> usize {
-        self.asked.lock().unwrap().len()
+        self.requests.lock().unwrap().len()
     }
 
-    /// The pauses between questions, in seconds.
+    /// The delays between requests, in seconds.
     pub(crate) fn pauses(&self) -> Vec<f64> {
-        let asked = self.asked.lock().unwrap();
+        let asked = self.requests.lock().unwrap();
         asked.windows(2).map(|pair| (pair[1].at - pair[0].at).as_secs_f64()).collect()
     }
 }
@@ -117,40 +117,40 @@ impl Model for Fake {
         Capabilities { prompt_caching: self.caching, tools: true, ..Capabilities::default() }
     }
 
-    fn ask<'a>(&'a self, ask: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
-        let tools = ask.tools.iter().map(|tool| tool.name.to_string()).collect();
+    fn complete<'a>(&'a self, request: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+        let tools = request.tools.iter().map(|tool| tool.name.to_string()).collect();
         let at = tokio::time::Instant::now();
-        self.asked.lock().unwrap().push(Asked { tools, options: ask.options.clone(), at });
-        let next = self.answers.lock().unwrap().pop_front();
-        let over = || ModelError::new(ModelErrorKind::Exhausted, "there are no more answers");
+        self.requests.lock().unwrap().push(RecordedRequest { tools, options: request.options.clone(), at });
+        let next = self.responses.lock().unwrap().pop_front();
+        let over = || ModelError::new(ModelErrorKind::Exhausted, "no more responses");
         let answer = next.unwrap_or_else(|| self.endless.clone().ok_or_else(over));
         Box::pin(async move {
-            if !self.takes.is_zero() {
-                tokio::time::sleep(self.takes).await;
+            if !self.delay.is_zero() {
+                tokio::time::sleep(self.delay).await;
             }
             answer
         })
     }
 }
 
-/// Tools that say what they were called with, and when they began and ended.
-pub(crate) struct Bench {
+/// Tools that log the start and the end of every call.
+pub(crate) struct TestTools {
     offered: Vec<ToolDefinition>,
     pub(crate) log: Mutex<Vec<String>>,
-    /// How each call goes, by its id.
-    pub(crate) ways: Mutex<Vec<(String, Way)>>,
+    /// The behavior of calls, by id.
+    pub(crate) behaviors: Mutex<Vec<(String, Behavior)>>,
 }
 
-/// How a call goes.
+/// The behavior of a call.
 #[derive(Clone)]
-pub(crate) enum Way {
+pub(crate) enum Behavior {
     After(Duration),
     Fails(Outcome),
     Says(ToolOutput),
     Never,
 }
 
-impl Bench {
+impl TestTools {
     pub(crate) fn new() -> Arc<Self> {
         let offered = ["look", "put", "send"].map(|name| ToolDefinition {
             name: name.into(),
@@ -158,11 +158,11 @@ impl Bench {
             input_schema: json!({"type": "object"}).into(),
             hints: hints(name).unwrap(),
         });
-        Arc::new(Self { offered: offered.into(), log: Mutex::default(), ways: Mutex::default() })
+        Arc::new(Self { offered: offered.into(), log: Mutex::default(), behaviors: Mutex::default() })
     }
 
-    pub(crate) fn way(self: &Arc<Self>, id: &str, way: Way) -> Arc<Self> {
-        self.ways.lock().unwrap().push((id.to_owned(), way));
+    pub(crate) fn on_call(self: &Arc<Self>, id: &str, behavior: Behavior) -> Arc<Self> {
+        self.behaviors.lock().unwrap().push((id.to_owned(), behavior));
         Arc::clone(self)
     }
 
@@ -170,29 +170,29 @@ impl Bench {
         self.log.lock().unwrap().clone()
     }
 
-    fn next_way(&self, id: &str) -> Option<Way> {
-        let mut ways = self.ways.lock().unwrap();
-        let place = ways.iter().position(|(wanted, _)| wanted == id)?;
-        Some(ways.remove(place).1)
+    fn next_behavior(&self, id: &str) -> Option<Behavior> {
+        let mut behaviors = self.behaviors.lock().unwrap();
+        let place = behaviors.iter().position(|(other, _)| other == id)?;
+        Some(behaviors.remove(place).1)
     }
 }
 
-impl Tools for Bench {
+impl Tools for TestTools {
     fn offered(&self) -> &[ToolDefinition] {
         &self.offered
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Result<ToolOutput, CallFailed>> {
         Box::pin(async move {
-            self.log.lock().unwrap().push(format!("{} begins", call.id));
-            let way = self.next_way(&call.id);
-            let result = match way {
-                Some(Way::Fails(outcome)) => {
+            self.log.lock().unwrap().push(format!("{} starts", call.id));
+            let behavior = self.next_behavior(&call.id);
+            let result = match behavior {
+                Some(Behavior::Fails(outcome)) => {
                     Err(CallFailed { name: call.name.to_string(), reason: "the server is gone".into(), outcome })
                 }
-                Some(Way::Says(output)) => Ok(output),
-                Some(Way::Never) => std::future::pending().await,
-                Some(Way::After(time)) => {
+                Some(Behavior::Says(output)) => Ok(output),
+                Some(Behavior::Never) => std::future::pending().await,
+                Some(Behavior::After(time)) => {
                     tokio::time::sleep(time).await;
                     Ok(ToolOutput::said(format!("{} of {}", call.id, call.name)))
                 }
@@ -204,12 +204,12 @@ impl Tools for Bench {
     }
 }
 
-/// Keeps everything that is told.
+/// Records all events.
 #[derive(Default)]
-pub(crate) struct Heard(Mutex<Vec<AgentEvent>>);
+pub(crate) struct EventLog(Mutex<Vec<AgentEvent>>);
 
-impl Heard {
-    /// Everything, as JSON.
+impl EventLog {
+    /// All events as JSON.
     pub(crate) fn all(&self) -> Vec<Value> {
         self.0.lock().unwrap().iter().map(|event| serde_json::to_value(event).unwrap()).collect()
     }
@@ -219,13 +219,13 @@ impl Heard {
     }
 }
 
-impl EventSink for Heard {
+impl EventSink for EventLog {
     fn event(&self, event: AgentEvent) {
         self.0.lock().unwrap().push(event);
     }
 }
 
-pub(crate) fn agent(model: &Arc<Fake>, tools: &Arc<Bench>) -> Agent {
+pub(crate) fn test_agent(model: &Arc<Fake>, tools: &Arc<TestTools>) -> Agent {
     let tools = Arc::clone(tools);
     Agent::new(Arc::clone(model) as Arc<dyn Model>, Arc::new(move || Arc::clone(&tools) as Arc<dyn Tools>))
 }

@@ -1,10 +1,10 @@
-//! The agent, from its decisions to what becomes of them.
+//! Integration tests of the agent.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a failed precondition should stop the test")]
 
 mod cassettes;
-mod driving;
-mod going_on;
+mod checkpoints;
+mod driver;
 mod kit;
 mod models;
 mod run;

@@ -1,7 +1,7 @@
-//! The models behind wires, all of them against the same expectations.
+//! Model adapters against fake endpoints.
 
 mod conformance;
-mod emulated;
+mod emulation;
 mod faults;
 mod kit;
 mod outcomes;

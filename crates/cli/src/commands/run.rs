@@ -2,6 +2,7 @@
 
 mod choose;
 mod config;
+mod model_servers;
 mod screen;
 mod shown;
 mod stream;
@@ -128,8 +129,9 @@ pub(crate) async fn run(globals: &Globals, run: Run) -> Exit {
         let globals = &if alone { without_servers(globals) } else { with_own_servers(globals, &run) };
         let own = prepared.config.as_ref().filter(|_| !alone).map(config::servers).transpose()?.unwrap_or_default();
         let mut setup = Setup::load_beside(globals, own).await?;
-        if let Some(silence) = prepared.config.as_ref().and_then(ModelConfig::silence) {
-            setup.session.deadlines.idle = Some(silence);
+        let own = prepared.config.as_ref().map(config::servers_of).transpose()?.unwrap_or_default();
+        if let Some(idle) = own.idle_timeout {
+            setup.session.deadlines.idle = Some(idle);
         }
         if let Some(missing) = setup.missing(run.strict).into_iter().next() {
             return Err(missing);
@@ -260,7 +262,7 @@ async fn converse(
         .with_options(options)
         .with_middleware(layers(config.as_ref(), tape.is_patient()))
         .with_events(sink);
-    if let Some(time) = config.as_ref().and_then(ModelConfig::attempt) {
+    if let Some(time) = config.as_ref().and_then(ModelConfig::attempt_timeout) {
         agent = agent.with_attempt_timeout(time);
     }
     let file = run.checkpoint.as_deref().or(run.resume.as_deref());

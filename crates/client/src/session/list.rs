@@ -191,5 +191,5 @@ impl Session {
 
 /// Sets aside tools whose calls could not be made as they ask: their marks for headers make no sense.
 fn set_aside(listed: &mut Listed<Tool>) {
-    listed.set_aside(|tool| Marked::read(&tool.input_schema).err().map(|reason| (reason, tool.raw.clone())));
+    listed.quarantine(|tool| Marked::read(&tool.input_schema).err().map(|reason| (reason, tool.raw.clone())));
 }

@@ -94,7 +94,7 @@ async fn bytes_that_are_no_text_fail_their_call_at_once() {
 async fn half_a_surrogate_pair_spoils_its_block_and_nothing_else() {
     let text = r#"{"jsonrpc":"2.0","id":{id},"result":{"content":[{"type":"text","text":"\ud800"},{"type":"text","text":"ok"}]}}"#;
     let (answer, _session) = call([line(text)]).await;
-    assert!(answer.starts_with("[a block that `text` cannot be read") && answer.ends_with("\nok"), "{answer}");
+    assert!(answer.starts_with("[unreadable block: `text` is invalid") && answer.ends_with("\nok"), "{answer}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -384,7 +384,7 @@ fn a_name_that_is_none_leads_to_one_that_is() {
         let problems = read_server(name, r#"{"command": "x"}"#, Scope::User, &variables()).unwrap_err();
         format!("{}; {}", problems[0].message, problems[0].hint.as_deref().unwrap_or_default())
     };
-    assert_snapshot!(said("gіthub"), @"the server name `gіthub` has the character U+0456 in it; use letters, digits, `_`, `.` and `-`; it looks like `github` and is not; call it `github`");
+    assert_snapshot!(said("gіthub"), @"invalid server name `gіthub`: contains the character U+0456; use letters, digits, `_`, `.` and `-`; it looks like `github` and is not; call it `github`");
     assert!(said("my server").ends_with("call it `my-server`"));
 }
 

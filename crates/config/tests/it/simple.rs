@@ -62,7 +62,7 @@ fn every_server_that_cannot_be_used_is_listed() {
     number: is neither a text nor an object
     args: has `args` that are no list of texts
     address: has the type `http` and a `url` that is no URL: it has no scheme
-    a name: has no valid name: the server name `a name` has the character U+0020 in it; use letters, digits, `_`, `.` and `-`
+    a name: has no valid name: invalid server name `a name`: contains the character U+0020; use letters, digits, `_`, `.` and `-`
     ");
 }
 

@@ -1,6 +1,6 @@
-//! How blocks are written down.
+//! Serialization of message blocks.
 //!
-//! By hand and not as a tagged enum: those are read by way of a tree, in which raw JSON does not survive.
+//! WireBlock by hand instead of derived: derived tagged enums buffer into a tree, and raw JSON does not survive that.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::{Block, BlockKind, ToolReturn};
 use crate::{Json, ToolCall, ToolOutput};
 
-/// A block with every field any kind has.
+/// A block with the fields of every kind.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Written {
+struct WireBlock {
     r#type: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<Arc<str>>,
@@ -31,67 +31,67 @@ struct Written {
     data: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_use_id: Option<Arc<str>>,
-    /// What a tool answered, as it was sent.
+    /// The tool's result as received.
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<Json>,
-    /// The block as its provider wrote it.
+    /// The block as received from its provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     raw: Option<Json>,
 }
 
 impl Serialize for Block {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (kind, written) = match &self.kind {
-            BlockKind::Text(text) => ("text", Written { text: Some(text.clone()), ..Written::default() }),
+        let (kind, block) = match &self.kind {
+            BlockKind::Text(text) => ("text", WireBlock { text: Some(text.clone()), ..WireBlock::default() }),
             BlockKind::ToolUse(ToolCall { id, name, arguments }) => {
                 let (id, name, input) = (Some(id.clone()), Some(name.clone()), Some(arguments.clone()));
-                ("tool_use", Written { id, name, input, ..Written::default() })
+                ("tool_use", WireBlock { id, name, input, ..WireBlock::default() })
             }
             BlockKind::ToolResult(ToolReturn { call_id, output }) => {
                 let (tool_use_id, output) = (Some(call_id.clone()), Some(output.raw.clone()));
-                ("tool_result", Written { tool_use_id, output, ..Written::default() })
+                ("tool_result", WireBlock { tool_use_id, output, ..WireBlock::default() })
             }
             BlockKind::Thinking { text, signature } => {
                 let (thinking, signature) = (Some(text.clone()), signature.clone());
-                ("thinking", Written { thinking, signature, ..Written::default() })
+                ("thinking", WireBlock { thinking, signature, ..WireBlock::default() })
             }
             BlockKind::RedactedThinking { data } => {
-                ("redacted_thinking", Written { data: Some(data.clone()), ..Written::default() })
+                ("redacted_thinking", WireBlock { data: Some(data.clone()), ..WireBlock::default() })
             }
-            BlockKind::Other => ("other", Written::default()),
+            BlockKind::Other => ("other", WireBlock::default()),
         };
-        Written { r#type: kind.to_owned(), raw: self.raw.clone(), ..written }.serialize(serializer)
+        WireBlock { r#type: kind.to_owned(), raw: self.raw.clone(), ..block }.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Block {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let written = Written::deserialize(deserializer)?;
+        let block = WireBlock::deserialize(deserializer)?;
         let missing = D::Error::missing_field;
-        let kind = match written.r#type.as_str() {
-            "text" => BlockKind::Text(written.text.ok_or_else(|| missing("text"))?),
+        let kind = match block.r#type.as_str() {
+            "text" => BlockKind::Text(block.text.ok_or_else(|| missing("text"))?),
             "tool_use" => BlockKind::ToolUse(ToolCall {
-                id: written.id.ok_or_else(|| missing("id"))?,
-                name: written.name.ok_or_else(|| missing("name"))?,
-                arguments: written.input.ok_or_else(|| missing("input"))?,
+                id: block.id.ok_or_else(|| missing("id"))?,
+                name: block.name.ok_or_else(|| missing("name"))?,
+                arguments: block.input.ok_or_else(|| missing("input"))?,
             }),
             "tool_result" => {
-                let output = written.output.ok_or_else(|| missing("output"))?;
+                let output = block.output.ok_or_else(|| missing("output"))?;
                 let output = ToolOutput::from_json(&output).map_err(D::Error::custom)?;
                 BlockKind::ToolResult(ToolReturn {
-                    call_id: written.tool_use_id.ok_or_else(|| missing("tool_use_id"))?,
+                    call_id: block.tool_use_id.ok_or_else(|| missing("tool_use_id"))?,
                     output,
                 })
             }
             "thinking" => BlockKind::Thinking {
-                text: written.thinking.ok_or_else(|| missing("thinking"))?,
-                signature: written.signature,
+                text: block.thinking.ok_or_else(|| missing("thinking"))?,
+                signature: block.signature,
             },
-            "redacted_thinking" => BlockKind::RedactedThinking { data: written.data.ok_or_else(|| missing("data"))? },
+            "redacted_thinking" => BlockKind::RedactedThinking { data: block.data.ok_or_else(|| missing("data"))? },
             "other" => BlockKind::Other,
-            other => return Err(D::Error::custom(format!("there is no block of the type `{other}`"))),
+            other => return Err(D::Error::custom(format!("unknown block type `{other}`"))),
         };
-        Ok(Self { kind, raw: written.raw })
+        Ok(Self { kind, raw: block.raw })
     }
 }
 
@@ -100,7 +100,7 @@ mod tests {
     use crate::{Block, BlockKind, Json, Message, Role, ToolCall, ToolOutput};
 
     #[test]
-    fn every_block_is_read_as_it_was_written() {
+    fn every_block_survives_a_round_trip() {
         let raw = Json::parse(r#"{"type":"thinking","thinking":"hm","signature":"c2ln", "new" : 1.50}"#).unwrap();
         let call =
             ToolCall { id: "1".into(), name: "t".into(), arguments: Json::parse(r#"{"b": 1, "a": 2.0}"#).unwrap() };
@@ -117,19 +117,19 @@ mod tests {
                 Block { kind: BlockKind::Other, raw: Some(Json::parse(r#"{"type":"hologram"}"#).unwrap()) },
             ],
         );
-        let result = Message::returned("1".into(), ToolOutput::error("no \"such\" thing"));
+        let result = Message::tool_result("1".into(), ToolOutput::error("no \"such\" thing"));
         for message in [message, result] {
-            let written = serde_json::to_string(&message).unwrap();
-            let read: Message = serde_json::from_str(&written).unwrap();
+            let text = serde_json::to_string(&message).unwrap();
+            let read: Message = serde_json::from_str(&text).unwrap();
             assert_eq!(read, message);
-            assert_eq!(serde_json::to_string(&read).unwrap(), written);
+            assert_eq!(serde_json::to_string(&read).unwrap(), text);
         }
     }
 
     #[test]
-    fn a_block_that_lacks_something_says_what() {
-        let said = |text: &str| serde_json::from_str::<Block>(text).unwrap_err().to_string();
-        assert!(said(r#"{"type":"tool_use","id":"1"}"#).contains("missing field `name`"));
-        assert!(said(r#"{"type":"hologram"}"#).contains("no block of the type `hologram`"));
+    fn an_incomplete_block_reports_the_missing_field() {
+        let error = |text: &str| serde_json::from_str::<Block>(text).unwrap_err().to_string();
+        assert!(error(r#"{"type":"tool_use","id":"1"}"#).contains("missing field `name`"));
+        assert!(error(r#"{"type":"hologram"}"#).contains("unknown block type `hologram`"));
     }
 }

@@ -106,7 +106,7 @@ impl Adapter {
             Self::OpenAi(dialect) => Arc::new(OpenAi::new(dialect, endpoint(at.openai_url()), "fake-1").unwrap()),
             Self::Emulated => {
                 let model = OpenAi::new(Dialect::Endpoint, endpoint(at.openai_url()), "fake-1").unwrap();
-                Arc::new(model.emulating_tools())
+                Arc::new(model.with_emulated_tools())
             }
             Self::Scripted => Arc::new(scripted()),
         }

@@ -94,9 +94,9 @@ impl Model for OnceBusy {
         self.model.capabilities()
     }
 
-    fn ask<'a>(&'a self, ask: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+    fn complete<'a>(&'a self, request: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         if self.was_busy.swap(true, Ordering::Relaxed) {
-            return self.model.ask(ask);
+            return self.model.complete(request);
         }
         Box::pin(std::future::ready(Err(ModelError::new(ModelErrorKind::Overloaded, "busy"))))
     }

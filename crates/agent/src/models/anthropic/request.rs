@@ -1,20 +1,21 @@
-//! A question, as the Messages API wants it.
+//! The request body of the Messages API.
 //!
-//! What was read from this wire goes back as it came. What others said is built anew, without what only they can read.
+//! Messages received from this API are sent back unchanged. Other messages are built from the common form, without the
+//! parts that only their own provider can read.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::LazyLock;
 
 use serde::Serialize;
-use wharf_protocol::{BlockKind, Json, Message, Role};
+use wharf_protocol::{Block, BlockKind, Json, Message, Role};
 
 use super::results::{ResultPart, result_parts};
 use super::{WIRE, wire};
 use crate::{Cache, ModelRequest};
 
-/// Less is refused.
-const LEAST_THINKING: u32 = 1024;
+/// Minimum reasoning budget that the API accepts.
+const MIN_THINKING_TOKENS: u32 = 1024;
 
 #[derive(Serialize)]
 pub(super) struct Request<'a> {
@@ -34,7 +35,7 @@ pub(super) struct Request<'a> {
     tool_choice: Option<ToolChoice>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     system: Vec<SystemText<'a>>,
-    messages: Vec<Spoken<'a>>,
+    messages: Vec<WireMessage<'a>>,
 }
 
 #[derive(Serialize)]
@@ -83,7 +84,7 @@ struct CacheControl {
 }
 
 #[derive(Serialize)]
-struct Spoken<'a> {
+struct WireMessage<'a> {
     role: &'static str,
     content: Vec<Part<'a>>,
 }
@@ -91,14 +92,14 @@ struct Spoken<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Part<'a> {
-    /// As it was written.
+    /// As received.
     Raw(&'a Json),
-    Made(Made<'a>),
+    Built(WireBlock<'a>),
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Made<'a> {
+enum WireBlock<'a> {
     Text {
         text: &'a str,
     },
@@ -117,30 +118,30 @@ enum Made<'a> {
 }
 
 impl<'a> Request<'a> {
-    pub(super) fn new(model: &'a str, ask: &ModelRequest<'a>) -> Self {
-        let options = ask.options;
+    pub(super) fn new(model: &'a str, request: &ModelRequest<'a>) -> Self {
+        let options = request.options;
         let cache = options.cache.map(cache_control);
-        let budget_tokens = options.thinking.map(|budget| budget.max(LEAST_THINKING));
-        let tools = tools(ask, cache);
+        let budget_tokens = options.thinking.map(|budget| budget.max(MIN_THINKING_TOKENS));
+        let tools = tools(request, cache);
         Self {
             model,
             max_tokens: match budget_tokens {
-                // Thoughts count as part of the answer, and have to leave room for it.
+                // Reasoning counts toward the response and must leave room for the answer.
                 Some(budget) if options.max_tokens <= budget => options.max_tokens.saturating_add(budget),
                 _ => options.max_tokens,
             },
             stream: options.stream,
-            // Nobody who thinks may be told how much chance there is in it.
-            temperature: options.temperature.filter(|_| budget_tokens.is_none()),
+            // The API rejects a temperature together with reasoning.
+            temperature: if budget_tokens.is_none() { options.temperature } else { None },
             thinking: budget_tokens.map(|budget_tokens| Thinking { r#type: "enabled", budget_tokens }),
             output_config: options
                 .schema
                 .as_ref()
                 .map(|schema| OutputConfig { format: Format { r#type: "json_schema", schema } }),
-            tool_choice: (ask.tools.is_empty() && !tools.is_empty()).then_some(ToolChoice { r#type: "none" }),
+            tool_choice: (request.tools.is_empty() && !tools.is_empty()).then_some(ToolChoice { r#type: "none" }),
             tools,
-            system: system(ask.messages, cache),
-            messages: messages(ask.messages),
+            system: system(request.messages, cache),
+            messages: messages(request.messages),
         }
     }
 }
@@ -149,12 +150,12 @@ fn cache_control(cache: Cache) -> CacheControl {
     CacheControl { r#type: "ephemeral", ttl: cache.as_str() }
 }
 
-/// The tools that are told of. A conversation in which some were used is refused without any, even if none may be used
-/// any more: then it is told of those there are, or at least of their names.
-fn tools<'a>(ask: &ModelRequest<'a>, cache: Option<CacheControl>) -> Vec<ToolSpec<'a>> {
-    let used = || ask.messages.iter().flat_map(Message::calls).map(|call| &*call.name);
-    let told = if ask.tools.is_empty() && used().next().is_some() { ask.known } else { ask.tools };
-    let specs = told.iter().map(|tool| ToolSpec {
+/// Returns the tool definitions of a request. The API rejects a conversation with tool calls but without definitions.
+/// If no tool may be called any more, the request has the known tools, or at least placeholders with their names.
+fn tools<'a>(request: &ModelRequest<'a>, cache: Option<CacheControl>) -> Vec<ToolSpec<'a>> {
+    let used = || request.messages.iter().flat_map(Message::calls).map(|call| &*call.name);
+    let sent = if request.tools.is_empty() && used().next().is_some() { request.all_tools } else { request.tools };
+    let specs = sent.iter().map(|tool| ToolSpec {
         name: &tool.name,
         description: &tool.description,
         input_schema: &tool.input_schema,
@@ -162,13 +163,13 @@ fn tools<'a>(ask: &ModelRequest<'a>, cache: Option<CacheControl>) -> Vec<ToolSpe
     });
     let mut specs: Vec<ToolSpec<'a>> = specs.collect();
     if specs.is_empty() {
-        static ANYTHING: LazyLock<Json> = LazyLock::new(|| serde_json::json!({"type": "object"}).into());
+        static ANY_OBJECT: LazyLock<Json> = LazyLock::new(|| serde_json::json!({"type": "object"}).into());
         let names: BTreeSet<&str> = used().collect();
-        let gone = "This tool is not there any more.";
-        let spec = |name| ToolSpec { name, description: gone, input_schema: &ANYTHING, cache_control: None };
+        let description = "This tool is no longer available.";
+        let spec = |name| ToolSpec { name, description, input_schema: &ANY_OBJECT, cache_control: None };
         specs.extend(names.into_iter().map(spec));
     }
-    // The mark on the last one covers all of them.
+    // The mark on the last tool covers all of them.
     if let Some(last) = specs.last_mut() {
         last.cache_control = cache;
     }
@@ -176,7 +177,7 @@ fn tools<'a>(ask: &ModelRequest<'a>, cache: Option<CacheControl>) -> Vec<ToolSpe
 }
 
 fn system(messages: &[Message], cache: Option<CacheControl>) -> Vec<SystemText<'_>> {
-    let texts = messages.iter().filter(|message| message.role == Role::System).map(Message::spoken);
+    let texts = messages.iter().filter(|message| message.role == Role::System).map(Message::plain_text);
     let texts = texts.filter(|text| !text.trim().is_empty());
     let mut system: Vec<SystemText<'_>> =
         texts.map(|text| SystemText { r#type: "text", text: text.into(), cache_control: None }).collect();
@@ -186,11 +187,11 @@ fn system(messages: &[Message], cache: Option<CacheControl>) -> Vec<SystemText<'
     system
 }
 
-fn messages(messages: &[Message]) -> Vec<Spoken<'_>> {
-    // What goes back as it came keeps its ids, whatever they are made of.
+fn messages(messages: &[Message]) -> Vec<WireMessage<'_>> {
+    // Messages that are sent back unchanged keep their ids.
     let own = messages.iter().filter(|message| is_own(message)).flat_map(Message::calls);
-    let kept: HashSet<&str> = own.map(|call| &*call.id).collect();
-    let mut spoken: Vec<Spoken<'_>> = Vec::with_capacity(messages.len());
+    let own_ids: HashSet<&str> = own.map(|call| &*call.id).collect();
+    let mut wire_messages: Vec<WireMessage<'_>> = Vec::with_capacity(messages.len());
     let mut after_results = false;
     for message in messages {
         let role = match message.role {
@@ -199,51 +200,51 @@ fn messages(messages: &[Message]) -> Vec<Spoken<'_>> {
             Role::Assistant => "assistant",
         };
         let content: Vec<Part<'_>> =
-            message.content.iter().filter_map(|block| part(block, is_own(message), &kept)).collect();
+            message.content.iter().filter_map(|block| part(block, is_own(message), &own_ids)).collect();
         if content.is_empty() {
             continue;
         }
-        match spoken.last_mut() {
-            // The results of one turn stand in one message: split, they teach a model to call one tool at a time.
+        match wire_messages.last_mut() {
+            // The results of one turn are in one message. Separate messages teach a model to call one tool at a time.
             Some(last) if after_results && message.role == Role::Tool => last.content.extend(content),
-            _ => spoken.push(Spoken { role, content }),
+            _ => wire_messages.push(WireMessage { role, content }),
         }
         after_results = message.role == Role::Tool;
     }
-    spoken
+    wire_messages
 }
 
-/// Whether a message was read from this wire.
+/// Returns whether a message was received from this API.
 fn is_own(message: &Message) -> bool {
     message.origin.as_ref().is_some_and(|origin| origin.wire == WIRE)
 }
 
-fn part<'a>(block: &'a wharf_protocol::Block, own: bool, kept: &HashSet<&str>) -> Option<Part<'a>> {
+fn part<'a>(block: &'a Block, own: bool, own_ids: &HashSet<&str>) -> Option<Part<'a>> {
     match (&block.kind, &block.raw) {
-        // A text of nothing is something that the API says, and does not take back.
+        // The API sends blank text but does not accept it.
         (BlockKind::Text(text), _) if text.trim().is_empty() => None,
         (_, Some(raw)) if own => Some(Part::Raw(raw)),
-        (BlockKind::Text(text), _) => Some(Part::Made(Made::Text { text })),
-        (BlockKind::ToolUse(call), _) => Some(Part::Made(Made::ToolUse {
-            id: wire_id(&call.id, kept),
+        (BlockKind::Text(text), _) => Some(Part::Built(WireBlock::Text { text })),
+        (BlockKind::ToolUse(call), _) => Some(Part::Built(WireBlock::ToolUse {
+            id: wire_id(&call.id, own_ids),
             name: &call.name,
             input: wire::as_object(&call.arguments),
         })),
-        (BlockKind::ToolResult(returned), _) => Some(Part::Made(Made::ToolResult {
-            tool_use_id: wire_id(&returned.call_id, kept),
+        (BlockKind::ToolResult(returned), _) => Some(Part::Built(WireBlock::ToolResult {
+            tool_use_id: wire_id(&returned.call_id, own_ids),
             content: result_parts(&returned.output),
             is_error: returned.output.is_error,
         })),
-        // Without a signature of this provider, a thought is nobody's.
+        // The API does not accept reasoning without its own signature.
         (BlockKind::Thinking { .. } | BlockKind::RedactedThinking { .. } | BlockKind::Other, _) => None,
     }
 }
 
-/// An id in the letters that the API takes.
-fn wire_id<'a>(id: &'a str, kept: &HashSet<&str>) -> Cow<'a, str> {
-    let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    if kept.contains(id) || (!id.is_empty() && id.chars().all(taken)) {
+/// Replaces the characters of an id that the API does not accept.
+fn wire_id<'a>(id: &'a str, own_ids: &HashSet<&str>) -> Cow<'a, str> {
+    let is_valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if own_ids.contains(id) || (!id.is_empty() && id.chars().all(is_valid)) {
         return id.into();
     }
-    format!("id_{}", id.chars().map(|c| if taken(c) { c } else { '_' }).collect::<String>()).into()
+    format!("id_{}", id.chars().map(|c| if is_valid(c) { c } else { '_' }).collect::<String>()).into()
 }

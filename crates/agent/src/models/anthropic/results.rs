@@ -1,11 +1,11 @@
-//! What a tool answered, as parts of a result: texts and images as they are, everything else in words.
+//! Tool results of the Messages API: text and images; other content is described in text.
 
 use std::borrow::Cow;
 
 use serde::Serialize;
 use wharf_protocol::{Content, ContentKind, ResourceBody, ToolOutput};
 
-use super::super::IMAGES;
+use super::super::SUPPORTED_IMAGE_TYPES;
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -32,11 +32,11 @@ pub(super) fn result_parts(output: &ToolOutput) -> Vec<ResultPart<'_>> {
 fn part(content: &Content) -> Option<ResultPart<'_>> {
     let image = |media_type, data| ResultPart::Image { source: Source { r#type: "base64", media_type, data } };
     let text = match &content.kind {
-        ContentKind::Image { data, mime_type } if IMAGES.contains(&mime_type.as_str()) => {
+        ContentKind::Image { data, mime_type } if SUPPORTED_IMAGE_TYPES.contains(&mime_type.as_str()) => {
             return Some(image(mime_type, data));
         }
         ContentKind::Resource { mime_type: Some(mime_type), body: ResourceBody::Blob(data), .. }
-            if IMAGES.contains(&mime_type.as_str()) =>
+            if SUPPORTED_IMAGE_TYPES.contains(&mime_type.as_str()) =>
         {
             return Some(image(mime_type, data));
         }

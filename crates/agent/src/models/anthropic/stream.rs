@@ -1,18 +1,17 @@
-//! An answer that comes piece by piece. The pieces of a block are put together to the block as it would have come in one
-//! piece, and read like that.
+//! Assembles a streamed response. The parts of each block are merged to the block of an unstreamed response.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use wharf_protocol::{Block, BlockKind, Json};
 
+use super::super::call_ids::CallIds;
 use super::super::endpoint::Endpoint;
-use super::super::ids::Ids;
-use super::super::wire::{Next, Piece, Stream, complaint, malformed, object_of, with_field};
-use super::answer::{block, message, stop_reason, with_id};
-use super::usage::Told;
+use super::super::wire::{EventStream, ServerEvent, StreamItem, malformed, object_of, provider_error, with_field};
+use super::response::{block, message, stop_reason, with_id};
+use super::usage::UsageCounter;
 use crate::{Delta, ModelError, ModelRequest, ModelResponse};
 
-/// Any event. Not everybody sends everything.
+/// Any event of the stream. Compatible providers omit fields.
 #[derive(Deserialize)]
 struct Event {
     #[serde(default)]
@@ -28,25 +27,25 @@ struct Event {
     usage: Value,
 }
 
-/// What has come so far.
-struct Coming<'a> {
+/// The response as received so far.
+struct ResponseBuilder<'a> {
     endpoint: &'a Endpoint,
-    ask: &'a ModelRequest<'a>,
-    ids: Ids,
-    blocks: Vec<Building>,
-    usage: Told,
+    request: &'a ModelRequest<'a>,
+    ids: CallIds,
+    blocks: Vec<BlockBuilder>,
+    usage: UsageCounter,
     id: Option<String>,
     model: Option<String>,
     stop: Option<String>,
 }
 
 /// A block that is not complete yet.
-struct Building {
+struct BlockBuilder {
     index: u64,
-    begun: Json,
-    /// Whether it is a call that somebody here has to make.
+    start: Json,
+    /// Whether it is a tool call for the host.
     is_call: bool,
-    /// Texts that grow, by the name of their field.
+    /// Streamed texts by field name.
     texts: Vec<(String, String)>,
     input: Option<String>,
     citations: Vec<Value>,
@@ -55,105 +54,104 @@ struct Building {
 pub(super) async fn read(
     endpoint: &Endpoint,
     model: &str,
-    ask: &ModelRequest<'_>,
-    mut stream: Stream<'_>,
+    request: &ModelRequest<'_>,
+    mut stream: EventStream<'_>,
 ) -> Result<ModelResponse, ModelError> {
-    let mut coming = Coming {
+    let mut builder = ResponseBuilder {
         endpoint,
-        ask,
-        ids: Ids::of(ask.messages),
+        request,
+        ids: CallIds::from_messages(request.messages),
         blocks: Vec::new(),
-        usage: Told::default(),
+        usage: UsageCounter::default(),
         id: None,
         model: None,
         stop: None,
     };
     loop {
         match stream.next().await? {
-            Next::Piece(piece) => {
-                if coming.hear(piece)? {
+            StreamItem::Event(event) => {
+                if builder.add(event)? {
                     break;
                 }
             }
-            Next::Done | Next::Over => return Err(stream.cut()),
+            StreamItem::Done | StreamItem::End => return Err(stream.truncated()),
         }
     }
     stream.finish().await;
-    Ok(coming.answer(model))
+    Ok(builder.build(model))
 }
 
-impl Coming<'_> {
-    /// Takes an event; whether it was the last one.
-    fn hear(&mut self, piece: Piece) -> Result<bool, ModelError> {
-        let Piece { kind, data } = piece;
+impl ResponseBuilder<'_> {
+    /// Adds an event. Returns whether it is the last one.
+    fn add(&mut self, event: ServerEvent) -> Result<bool, ModelError> {
+        let ServerEvent { kind, data } = event;
         let event: Event = data.decode().map_err(|error| malformed(self.endpoint, &error.to_string()))?;
         let kind = if event.r#type.is_empty() { kind.as_str() } else { event.r#type.as_str() };
         match kind {
             "message_start" => {
                 let text = |key: &str| event.message[key].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-                (self.id, self.model) = (text("id"), text("model"));
-                self.usage.hear(&event.message["usage"]);
+                self.id = text("id");
+                self.model = text("model");
+                self.usage.add(&event.message["usage"]);
             }
             "content_block_start" => {
-                let Some(begun) = event.content_block.filter(Json::is_object) else {
-                    return Err(malformed(self.endpoint, "a block begins with nothing"));
+                let Some(start) = event.content_block.filter(Json::is_object) else {
+                    return Err(malformed(self.endpoint, "a block starts without content"));
                 };
-                self.begin(event.index, begun);
+                self.start_block(event.index, start);
             }
-            "content_block_delta" => self.grow(event.index, event.delta),
+            "content_block_delta" => self.add_delta(event.index, event.delta),
             "message_delta" => {
                 if let Some(stop) = event.delta.get("stop_reason").and_then(Value::as_str) {
                     self.stop = Some(stop.to_owned());
                 }
-                self.usage.hear(&event.usage);
+                self.usage.add(&event.usage);
             }
             "message_stop" => return Ok(true),
             "error" => {
                 let value = data.to_value().unwrap_or_default();
-                return Err(complaint(self.endpoint, &value));
+                return Err(provider_error(self.endpoint, &value));
             }
-            // `ping`, the end of a block, and whatever they will think of.
+            // `ping`, the end of a block, and unknown events.
             _ => {}
         }
         Ok(false)
     }
 
-    fn begin(&mut self, index: u64, begun: Json) {
-        let begun = with_id(begun, &mut self.ids);
+    fn start_block(&mut self, index: u64, start: Json) {
+        let start = with_id(start, &mut self.ids);
         let mut is_call = false;
-        if let BlockKind::ToolUse(call) = block(begun.clone()).kind {
+        if let BlockKind::ToolUse(call) = block(start.clone()).kind {
             is_call = true;
-            (self.ask.listener)(Delta::ToolUse { id: call.id, name: call.name });
+            (self.request.on_delta)(Delta::ToolUse { id: call.id, name: call.name });
         }
-        let (texts, citations) = (Vec::new(), Vec::new());
-        self.blocks.push(Building { index, begun, is_call, texts, input: None, citations });
+        self.blocks.push(BlockBuilder { index, start, is_call, texts: Vec::new(), input: None, citations: Vec::new() });
     }
 
-    fn grow(&mut self, index: u64, mut delta: Map<String, Value>) {
+    fn add_delta(&mut self, index: u64, mut delta: Map<String, Value>) {
         let kind = delta.shift_remove("type");
         let kind = kind.as_ref().and_then(Value::as_str).unwrap_or_default();
-        // What goes on is what began last: not everybody counts.
-        if !self.blocks.iter().any(|building| building.index == index) {
-            // Its beginning was left out; what grows tells what it is.
-            let begun = if kind == "text_delta" { r#"{"type":"text"}"# } else { r#"{"type":"thinking"}"# };
-            let Ok(begun) = Json::parse(begun) else { return };
-            self.begin(index, begun);
+        // Some providers omit the start of a block. The kind of its delta tells the kind of the block.
+        if !self.blocks.iter().any(|block| block.index == index) {
+            let start = if kind == "text_delta" { r#"{"type":"text"}"# } else { r#"{"type":"thinking"}"# };
+            let Ok(start) = Json::parse(start) else { return };
+            self.start_block(index, start);
         }
-        let Some(building) = self.blocks.iter_mut().rfind(|building| building.index == index) else { return };
+        let Some(block) = self.blocks.iter_mut().rfind(|block| block.index == index) else { return };
         for (key, value) in delta {
             match (key.as_str(), value) {
                 ("partial_json", Value::String(text)) => {
-                    building.input.get_or_insert_default().push_str(&text);
-                    if building.is_call && !text.is_empty() {
-                        (self.ask.listener)(Delta::Arguments(text));
+                    block.input.get_or_insert_default().push_str(&text);
+                    if block.is_call && !text.is_empty() {
+                        (self.request.on_delta)(Delta::Arguments(text));
                     }
                 }
-                ("citation", citation) => building.citations.push(citation),
+                ("citation", citation) => block.citations.push(citation),
                 (_, Value::String(text)) => {
-                    building.grow(key, &text);
+                    block.append(key, &text);
                     match kind {
-                        "text_delta" => (self.ask.listener)(Delta::Text(text)),
-                        "thinking_delta" => (self.ask.listener)(Delta::Thinking(text)),
+                        "text_delta" => (self.request.on_delta)(Delta::Text(text)),
+                        "thinking_delta" => (self.request.on_delta)(Delta::Thinking(text)),
                         _ => {}
                     }
                 }
@@ -162,8 +160,8 @@ impl Coming<'_> {
         }
     }
 
-    fn answer(self, model: &str) -> ModelResponse {
-        let blocks: Vec<Block> = self.blocks.into_iter().map(|building| block(building.whole())).collect();
+    fn build(self, model: &str) -> ModelResponse {
+        let blocks: Vec<Block> = self.blocks.into_iter().map(|builder| block(builder.build())).collect();
         let stop = stop_reason(self.stop.as_deref(), &blocks);
         ModelResponse {
             message: message(blocks),
@@ -175,24 +173,24 @@ impl Coming<'_> {
     }
 }
 
-impl Building {
-    fn grow(&mut self, key: String, text: &str) {
-        if let Some((_, grown)) = self.texts.iter_mut().find(|(name, _)| *name == key) {
-            grown.push_str(text);
+impl BlockBuilder {
+    fn append(&mut self, key: String, text: &str) {
+        if let Some((_, current)) = self.texts.iter_mut().find(|(name, _)| *name == key) {
+            current.push_str(text);
             return;
         }
-        let mut grown = self.field(&key).and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default();
-        grown.push_str(text);
-        self.texts.push((key, grown));
+        let mut current = self.field(&key).and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default();
+        current.push_str(text);
+        self.texts.push((key, current));
     }
 
     fn field(&self, key: &str) -> Option<Value> {
-        self.begun.to_value().ok()?.get_mut(key).map(Value::take)
+        self.start.to_value().ok()?.get_mut(key).map(Value::take)
     }
 
-    /// The block as it would have come in one piece.
-    fn whole(self) -> Json {
-        let mut whole = self.begun.clone();
+    /// Returns the block in the form of an unstreamed response.
+    fn build(self) -> Json {
+        let mut whole = self.start.clone();
         if let Some(input) = self.input.as_ref().filter(|input| !input.trim().is_empty()) {
             whole = with_field(&whole, "input", &object_of(input));
         }

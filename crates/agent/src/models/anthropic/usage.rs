@@ -1,11 +1,11 @@
-//! What an answer cost, in the same numbers for everybody: here, what came from a cache is not counted as input.
+//! Token counts of a response, converted to the common form. Input tokens exclude cached tokens in this API.
 
 use serde_json::Value;
 use wharf_protocol::Usage;
 
-/// The numbers as they are told; the later ones count.
+/// The latest reported token counts.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Told {
+pub(super) struct UsageCounter {
     input: u64,
     output: u64,
     cache_read: u64,
@@ -13,19 +13,19 @@ pub(super) struct Told {
     reasoning: u64,
 }
 
-impl Told {
-    /// Takes what is told; not everybody tells everything every time.
-    pub(super) fn hear(&mut self, usage: &Value) {
-        let mut take = |place: &str, into: fn(&mut Self) -> &mut u64| {
-            if let Some(number) = usage.pointer(place).and_then(Value::as_u64) {
-                *into(self) = number;
+impl UsageCounter {
+    /// Adds reported counts. Providers may omit some of them in each report.
+    pub(super) fn add(&mut self, usage: &Value) {
+        let mut update = |field: &str, counter: fn(&mut Self) -> &mut u64| {
+            if let Some(number) = usage.pointer(field).and_then(Value::as_u64) {
+                *counter(self) = number;
             }
         };
-        take("/input_tokens", |told| &mut told.input);
-        take("/output_tokens", |told| &mut told.output);
-        take("/cache_read_input_tokens", |told| &mut told.cache_read);
-        take("/cache_creation_input_tokens", |told| &mut told.cache_write);
-        take("/output_tokens_details/thinking_tokens", |told| &mut told.reasoning);
+        update("/input_tokens", |counter| &mut counter.input);
+        update("/output_tokens", |counter| &mut counter.output);
+        update("/cache_read_input_tokens", |counter| &mut counter.cache_read);
+        update("/cache_creation_input_tokens", |counter| &mut counter.cache_write);
+        update("/output_tokens_details/thinking_tokens", |counter| &mut counter.reasoning);
     }
 
     pub(super) fn usage(self) -> Usage {

@@ -1,48 +1,48 @@
-//! Putting a message together that comes in pieces: texts grow, lists grow by index, objects field by field.
+//! Merges the parts of a streamed message: strings are concatenated, lists are merged by index, objects field by field.
 //!
-//! Fields that nobody here knows grow in the same way, so that the message can be sent back whole.
+//! Unknown fields are merged in the same way, so that the whole message can be sent back.
 
 use serde_json::{Map, Value};
 
-/// Fields that are said once, or again and again, and do not grow.
-const SAID_WHOLE: [&str; 7] = ["role", "id", "type", "name", "index", "format", "object"];
+/// Fields that are sent complete, once or repeatedly, and are not concatenated.
+const COMPLETE_FIELDS: [&str; 7] = ["role", "id", "type", "name", "index", "format", "object"];
 
-/// Adds a piece to an object.
-pub(super) fn merge(into: &mut Map<String, Value>, piece: Map<String, Value>) {
-    for (key, value) in piece {
-        // A list in pieces is a list of pieces, also where it begins.
-        let nothing = if value.is_array() { Value::Array(Vec::new()) } else { Value::Null };
-        merge_value(&key.clone(), into.entry(key).or_insert(nothing), value);
+/// Merges a part into an object.
+pub(super) fn merge(into: &mut Map<String, Value>, part: Map<String, Value>) {
+    for (key, value) in part {
+        // A streamed list starts empty: its first part may be a part of an item, too.
+        let initial = if value.is_array() { Value::Array(Vec::new()) } else { Value::Null };
+        merge_value(&key.clone(), into.entry(key).or_insert(initial), value);
     }
 }
 
-fn merge_value(key: &str, there: &mut Value, piece: Value) {
-    match (there, piece) {
+fn merge_value(key: &str, current: &mut Value, part: Value) {
+    match (current, part) {
         (_, Value::Null) => {}
-        (Value::String(text), Value::String(piece)) if !SAID_WHOLE.contains(&key) => text.push_str(&piece),
-        (Value::String(text), Value::String(piece)) if piece.is_empty() && !text.is_empty() => {}
-        (Value::Object(fields), Value::Object(piece)) => merge(fields, piece),
-        (Value::Array(items), Value::Array(pieces)) => {
-            for piece in pieces {
-                merge_item(items, piece);
+        (Value::String(text), Value::String(part)) if !COMPLETE_FIELDS.contains(&key) => text.push_str(&part),
+        (Value::String(text), Value::String(part)) if part.is_empty() && !text.is_empty() => {}
+        (Value::Object(fields), Value::Object(part)) => merge(fields, part),
+        (Value::Array(items), Value::Array(parts)) => {
+            for part in parts {
+                merge_item(items, part);
             }
         }
-        (there, piece) => *there = piece,
+        (current, part) => *current = part,
     }
 }
 
-/// An item that has an index goes on where one with the same index is.
-fn merge_item(items: &mut Vec<Value>, piece: Value) {
-    let index = piece.get("index").and_then(Value::as_u64);
-    let same = |item: &&mut Value| {
+/// Merges a part of a list item into the item with the same index, or appends it.
+fn merge_item(items: &mut Vec<Value>, part: Value) {
+    let index = part.get("index").and_then(Value::as_u64);
+    let is_same = |item: &&mut Value| {
         index.is_some()
             && item.get("index").and_then(Value::as_u64) == index
-            // Thoughts of another kind are other thoughts, whatever their index.
-            && (piece.get("type").is_none() || item.get("type") == piece.get("type"))
+            // Reasoning of another type is a separate item, even with the same index.
+            && (part.get("type").is_none() || item.get("type") == part.get("type"))
     };
-    match (items.iter_mut().find(same), piece) {
-        (Some(Value::Object(item)), Value::Object(piece)) => merge(item, piece),
-        (_, piece) => items.push(piece),
+    match (items.iter_mut().find(is_same), part) {
+        (Some(Value::Object(item)), Value::Object(part)) => merge(item, part),
+        (_, part) => items.push(part),
     }
 }
 
@@ -53,9 +53,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_become_what_they_were_cut_from() {
+    fn parts_are_merged_to_the_original_message() {
         let mut whole = Map::new();
-        for piece in [
+        for part in [
             json!({"role":"assistant","content":null,"reasoning_details":[{"type":"reasoning.text","text":"I ","index":0}]}),
             json!({"role":"assistant","reasoning_details":[{"type":"reasoning.text","text":"think","signature":null,"index":0}]}),
             json!({"reasoning_details":[{"type":"reasoning.encrypted","data":"eA==","id":"r1","index":0}]}),
@@ -63,8 +63,8 @@ mod tests {
             json!({"content":"b","x":{"y":"2","z":[1]}}),
             json!({"content":null,"x":{"z":[2]}}),
         ] {
-            let Value::Object(piece) = piece else { panic!() };
-            merge(&mut whole, piece);
+            let Value::Object(part) = part else { panic!() };
+            merge(&mut whole, part);
         }
         assert_eq!(
             Value::Object(whole),

@@ -1,14 +1,14 @@
-//! An answer that comes piece by piece: put together to the message as it would have come in one piece.
+//! Assembles a streamed response to the same message as an unstreamed one.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use wharf_protocol::Json;
 
-use super::super::ids::Ids;
-use super::super::wire::{Next, Stream, complaint, malformed};
+use super::super::call_ids::CallIds;
+use super::super::wire::{EventStream, StreamItem, malformed, provider_error};
 use super::OpenAi;
-use super::answer::{Whole, answer, thought};
 use super::merge::merge;
+use super::response::{RawResponse, reasoning, response};
 use crate::{Delta, ModelError, ModelRequest, ModelResponse};
 
 #[derive(Deserialize)]
@@ -37,101 +37,108 @@ struct Choice {
     error: Value,
 }
 
-/// What has come so far.
-struct Coming<'a> {
+/// The response as received so far.
+struct ResponseBuilder<'a> {
     model: &'a OpenAi,
-    ask: &'a ModelRequest<'a>,
-    ids: Ids,
+    request: &'a ModelRequest<'a>,
+    ids: CallIds,
     message: Map<String, Value>,
-    calls: Vec<Building>,
-    /// The call that began last.
+    calls: Vec<CallBuilder>,
+    /// Index of the call that started last.
     latest: Option<usize>,
-    /// The field in which thoughts come; those in others are the same ones again.
-    thinks_in: Option<&'static str>,
-    whole: Whole,
+    /// The field that carries reasoning. Other fields repeat the same reasoning.
+    reasoning_field: Option<&'static str>,
+    parts: RawResponse,
 }
 
-/// A call that is not complete yet.
-struct Building {
+/// A tool call that is not complete yet.
+struct CallBuilder {
     index: Option<u64>,
-    /// The provider's id for it, which may not be the one it goes by.
-    given: String,
+    /// The provider's id. The call may have another one, if this is not unique.
+    provider_id: String,
     fields: Map<String, Value>,
-    begun: bool,
+    started: bool,
 }
 
 pub(super) async fn read(
     model: &OpenAi,
-    ask: &ModelRequest<'_>,
-    mut stream: Stream<'_>,
+    request: &ModelRequest<'_>,
+    mut stream: EventStream<'_>,
 ) -> Result<ModelResponse, ModelError> {
-    let whole = Whole { raw: Json::from(Value::Null), finish: None, id: None, model: None, usage: Value::Null };
-    let ids = Ids::of(ask.messages);
-    let mut coming =
-        Coming { model, ask, ids, message: Map::new(), calls: Vec::new(), latest: None, thinks_in: None, whole };
+    let parts = RawResponse { raw: Json::from(Value::Null), finish: None, id: None, model: None, usage: Value::Null };
+    let mut builder = ResponseBuilder {
+        model,
+        request,
+        ids: CallIds::from_messages(request.messages),
+        message: Map::new(),
+        calls: Vec::new(),
+        latest: None,
+        reasoning_field: None,
+        parts,
+    };
     loop {
         match stream.next().await? {
-            Next::Piece(piece) => coming.hear(&piece.data)?,
-            Next::Done => break,
-            // Some say why they end, and leave the last word out.
-            Next::Over if coming.whole.finish.is_some() => break,
-            Next::Over => return Err(stream.cut()),
+            StreamItem::Event(event) => builder.add_chunk(&event.data)?,
+            StreamItem::Done => break,
+            // Some providers send a finish reason and omit `[DONE]`.
+            StreamItem::End if builder.parts.finish.is_some() => break,
+            StreamItem::End => return Err(stream.truncated()),
         }
     }
-    if coming.whole.finish.is_none() && coming.message.is_empty() && coming.calls.is_empty() {
-        return Err(malformed(&model.endpoint, "there is nothing in it"));
+    if builder.parts.finish.is_none() && builder.message.is_empty() && builder.calls.is_empty() {
+        return Err(malformed(&model.endpoint, "the response is empty"));
     }
     stream.finish().await;
-    coming.answer()
+    builder.build()
 }
 
-impl Coming<'_> {
-    fn hear(&mut self, data: &Json) -> Result<(), ModelError> {
+impl ResponseBuilder<'_> {
+    fn add_chunk(&mut self, data: &Json) -> Result<(), ModelError> {
         let endpoint = &self.model.endpoint;
         let chunk: Chunk = data.decode().map_err(|error| malformed(endpoint, &error.to_string()))?;
-        let refused = |error: &Value| complaint(endpoint, &serde_json::json!({ "error": error }));
+        let failure = |error: &Value| provider_error(endpoint, &serde_json::json!({ "error": error }));
         if !chunk.error.is_null() {
-            return Err(refused(&chunk.error));
+            return Err(failure(&chunk.error));
         }
-        let told = |text: Option<String>| text.filter(|text| !text.is_empty());
-        self.whole.id = self.whole.id.take().or(told(chunk.id));
-        self.whole.model = self.whole.model.take().or(told(chunk.model));
+        let nonempty = |text: Option<String>| text.filter(|text| !text.is_empty());
+        self.parts.id = self.parts.id.take().or(nonempty(chunk.id));
+        self.parts.model = self.parts.model.take().or(nonempty(chunk.model));
         if chunk.usage.is_object() {
-            self.whole.usage = chunk.usage;
+            self.parts.usage = chunk.usage;
         }
         for choice in chunk.choices.into_iter().flatten().filter(|choice| choice.index == 0) {
             if !choice.error.is_null() {
-                return Err(refused(&choice.error));
+                return Err(failure(&choice.error));
             }
             if choice.finish_reason.as_deref() == Some("error") {
-                return Err(refused(&Value::from("the provider failed in the middle of its answer")));
+                return Err(failure(&Value::from("the provider failed during the response")));
             }
             if let Some(delta) = choice.delta {
-                self.grow(delta);
+                self.add_delta(delta);
             }
-            self.whole.finish = self.whole.finish.take().or(told(choice.finish_reason));
+            self.parts.finish = self.parts.finish.take().or(nonempty(choice.finish_reason));
         }
         Ok(())
     }
 
-    fn grow(&mut self, mut delta: Map<String, Value>) {
+    fn add_delta(&mut self, mut delta: Map<String, Value>) {
         if let Some(Value::Array(calls)) = delta.get_mut("tool_calls") {
             let calls = std::mem::take(calls);
             for call in calls {
                 if let Value::Object(call) = call {
-                    self.grow_call(call);
+                    self.add_call_delta(call);
                 }
             }
         }
         let delta = Value::Object(delta);
-        if let Some((name, thought)) = thought(&delta)
-            && *self.thinks_in.get_or_insert(name) == name
+        if let Some((field, text)) = reasoning(&delta)
+            && *self.reasoning_field.get_or_insert(field) == field
         {
-            (self.ask.listener)(Delta::Thinking(thought));
+            (self.request.on_delta)(Delta::Thinking(text));
         }
         for text in ["content", "refusal"].into_iter().filter_map(|key| delta[key].as_str()) {
             if !text.is_empty() {
-                (self.ask.listener)(Delta::Text(text.to_owned()));
+                (self.request.on_delta)(Delta::Text(text.to_owned()));
             }
         }
         if let Value::Object(delta) = delta {
@@ -139,55 +146,58 @@ impl Coming<'_> {
         }
     }
 
-    fn grow_call(&mut self, mut piece: Map<String, Value>) {
-        let index = piece.shift_remove("index").and_then(|index| index.as_u64());
-        let given = piece.shift_remove("id").and_then(|id| id.as_str().map(str::to_owned)).unwrap_or_default();
-        let place = self.place(index, &given);
-        let arguments = piece.get("function").and_then(|function| function["arguments"].as_str()).map(str::to_owned);
-        let building = &mut self.calls[place];
-        if building.given.is_empty() {
-            building.given = given;
+    fn add_call_delta(&mut self, mut delta: Map<String, Value>) {
+        let index = delta.shift_remove("index").and_then(|index| index.as_u64());
+        let provider_id = delta.shift_remove("id").and_then(|id| id.as_str().map(str::to_owned)).unwrap_or_default();
+        let place = self.call_index(index, &provider_id);
+        let arguments = delta.get("function").and_then(|function| function["arguments"].as_str()).map(str::to_owned);
+        let call = &mut self.calls[place];
+        if call.provider_id.is_empty() {
+            call.provider_id = provider_id;
         }
-        merge(&mut building.fields, piece);
-        if !building.begun
-            && let Some(name) = building.fields.get("function").and_then(|function| function["name"].as_str())
+        merge(&mut call.fields, delta);
+        if !call.started
+            && let Some(name) = call.fields.get("function").and_then(|function| function["name"].as_str())
             && !name.is_empty()
         {
-            building.begun = true;
-            let id = self.ids.unique(&building.given);
-            (self.ask.listener)(Delta::ToolUse { id: id.clone(), name: name.into() });
-            building.fields.insert("id".to_owned(), Value::from(&*id));
+            call.started = true;
+            let id = self.ids.unique(&call.provider_id);
+            (self.request.on_delta)(Delta::ToolUse { id: id.clone(), name: name.into() });
+            call.fields.insert("id".to_owned(), Value::from(&*id));
             self.latest = Some(place);
         }
         if let Some(arguments) = arguments.filter(|text| !text.is_empty() && self.latest == Some(place)) {
-            (self.ask.listener)(Delta::Arguments(arguments));
+            (self.request.on_delta)(Delta::Arguments(arguments));
         }
     }
 
-    /// The call a piece belongs to. Some leave the index out, and some give the same one to all calls.
-    fn place(&mut self, index: Option<u64>, given: &str) -> usize {
-        let other = |building: &Building| !given.is_empty() && !building.given.is_empty() && building.given != given;
+    /// Returns the index of the call that a part belongs to. Some providers omit the index, and some use the same index
+    /// for all calls.
+    fn call_index(&mut self, index: Option<u64>, provider_id: &str) -> usize {
+        let is_other = |call: &CallBuilder| {
+            !provider_id.is_empty() && !call.provider_id.is_empty() && call.provider_id != provider_id
+        };
         let found = match index {
-            Some(_) => self.calls.iter().rposition(|building| building.index == index && !other(building)),
-            None if given.is_empty() => self.calls.len().checked_sub(1),
-            None => self.calls.iter().rposition(|building| building.given == given),
+            Some(_) => self.calls.iter().rposition(|call| call.index == index && !is_other(call)),
+            None if provider_id.is_empty() => self.calls.len().checked_sub(1),
+            None => self.calls.iter().rposition(|call| call.provider_id == provider_id),
         };
         found.unwrap_or_else(|| {
-            // The id stands first, as everybody writes it.
-            let fields = Map::from_iter([("id".to_owned(), Value::from(given))]);
-            self.calls.push(Building { index, given: given.to_owned(), fields, begun: false });
+            // The id comes first, as providers write it.
+            let fields = Map::from_iter([("id".to_owned(), Value::from(provider_id))]);
+            self.calls.push(CallBuilder { index, provider_id: provider_id.to_owned(), fields, started: false });
             self.calls.len() - 1
         })
     }
 
-    fn answer(mut self) -> Result<ModelResponse, ModelError> {
-        // A call of nothing is none, and would never be answered.
-        let calls = self.calls.into_iter().filter(|building| building.begun);
-        let calls: Vec<Value> = calls.map(|building| Value::Object(building.fields)).collect();
+    fn build(mut self) -> Result<ModelResponse, ModelError> {
+        // A call without a name is not a call, and would never get a result.
+        let calls = self.calls.into_iter().filter(|call| call.started);
+        let calls: Vec<Value> = calls.map(|call| Value::Object(call.fields)).collect();
         if !calls.is_empty() {
             self.message.insert("tool_calls".to_owned(), Value::Array(calls));
         }
-        self.whole.raw = Json::from(Value::Object(self.message));
-        answer(self.model, self.ask, self.whole)
+        let raw = Json::from(Value::Object(self.message));
+        response(self.model, self.request, RawResponse { raw, ..self.parts })
     }
 }

@@ -1,4 +1,4 @@
-//! One conversation, the same trace from every adapter, in pieces or not.
+//! The same conversation has the same trace on every adapter, streamed or not.
 
 use wharf_agent::{
     Delta, Limits, Model, ModelError, ModelOptions, ModelRequest, Run, RunEnd, Step, StopReason, trace_messages,
@@ -7,7 +7,7 @@ use wharf_protocol::{Content, Message, Role, ToolDefinition, ToolOutput};
 use wharf_testkit::eventually;
 use wharf_testkit::models::{FakeModels, Tokens, Turn};
 
-use super::kit::{ALL, Adapter, Question, json, tool};
+use super::kit::{ALL, Adapter, TestRequest, json, tool};
 
 fn script() -> FakeModels {
     let tokens = Tokens { input: 100, output: 20, cache_read: 60, cache_write: 10, reasoning: 7, cost: None };
@@ -36,28 +36,33 @@ fn output(name: &str) -> ToolOutput {
     }
 }
 
-/// Does what a run says, and answers calls in the wrong order.
+/// Executes a run, and returns results in reverse order.
 async fn drive(model: &dyn Model, run: &mut Run, options: &ModelOptions) -> Result<Vec<Delta>, ModelError> {
     let tools: Vec<ToolDefinition> = ["first", "second", "third"].map(tool).to_vec();
-    let heard = std::sync::Mutex::new(Vec::new());
-    let listener = |delta: Delta| heard.lock().unwrap().push(delta);
+    let deltas = std::sync::Mutex::new(Vec::new());
+    let on_delta = |delta: Delta| deltas.lock().unwrap().push(delta);
     loop {
         match run.step() {
-            Step::Ask { .. } => {
+            Step::CallModel { .. } => {
                 let messages = run.messages().to_vec();
-                let ask =
-                    ModelRequest { messages: &messages, tools: &tools, known: &tools, options, listener: &listener };
-                let answer = model.ask(&ask).await?;
-                run.answered(answer, |name| tools.iter().find(|tool| &*tool.name == name).map(|tool| tool.hints));
+                let request = ModelRequest {
+                    messages: &messages,
+                    tools: &tools,
+                    all_tools: &tools,
+                    options,
+                    on_delta: &on_delta,
+                };
+                let response = model.complete(&request).await?;
+                run.on_response(response, |name| tools.iter().find(|tool| &*tool.name == name).map(|tool| tool.hints));
             }
-            Step::Call(batch) => {
-                for (place, call) in batch.into_iter().rev() {
-                    run.returned(place, Ok(output(&call.name)));
+            Step::CallTools(batch) => {
+                for (index, call) in batch.into_iter().rev() {
+                    run.on_tool_result(index, Ok(output(&call.name)));
                 }
             }
             Step::Done(stop) => {
                 assert_eq!(stop, RunEnd::Completed);
-                return Ok(heard.into_inner().unwrap());
+                return Ok(deltas.into_inner().unwrap());
             }
         }
     }
@@ -66,19 +71,19 @@ async fn drive(model: &dyn Model, run: &mut Run, options: &ModelOptions) -> Resu
 async fn trace(adapter: Adapter, stream: bool) -> (String, String) {
     let fake = script();
     let model = adapter.model(&fake);
-    let given = vec![Message::text(Role::System, "Be brief."), Message::text(Role::User, "Which numbers?")];
-    let mut run = Run::new("s", given, Limits::default());
+    let messages = vec![Message::text(Role::System, "Be brief."), Message::text(Role::User, "Which numbers?")];
+    let mut run = Run::new("s", messages, Limits::default());
     let options = ModelOptions { stream, ..ModelOptions::default() };
     let deltas = eventually(drive(&*model, &mut run, &options)).await.unwrap();
     assert_eq!(fake.remaining_turns(), 0);
     assert_eq!(run.model(), Some("fake-1"));
-    let trace = serde_json::to_string_pretty(&trace_messages(run.said())).unwrap();
-    (trace, told(&deltas))
+    let trace = serde_json::to_string_pretty(&trace_messages(run.new_messages())).unwrap();
+    (trace, merged(&deltas))
 }
 
-/// What was told on the way, pieces of one thing put together.
-fn told(deltas: &[Delta]) -> String {
-    let mut told: Vec<String> = Vec::new();
+/// The deltas as text, with consecutive parts merged.
+fn merged(deltas: &[Delta]) -> String {
+    let mut parts: Vec<String> = Vec::new();
     let mut kind = "";
     for delta in deltas {
         let (this, text) = match delta {
@@ -87,17 +92,17 @@ fn told(deltas: &[Delta]) -> String {
             Delta::ToolUse { id, name } => ("call ", format!("{id} {name}")),
             Delta::Arguments(text) => ("arguments ", text.clone()),
         };
-        match told.last_mut() {
+        match parts.last_mut() {
             Some(last) if this == kind && this != "call " => last.push_str(&text),
-            _ => told.push(format!("{this}{text}")),
+            _ => parts.push(format!("{this}{text}")),
         }
         kind = this;
     }
-    told.join("\n")
+    parts.join("\n")
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_conversation_has_the_same_trace_on_every_adapter_in_pieces_or_not() {
+async fn the_same_conversation_has_the_same_trace_on_every_adapter() {
     let (expected, deltas) = trace(Adapter::Anthropic, true).await;
     insta::assert_snapshot!(expected, @r#"
     [
@@ -191,15 +196,15 @@ async fn the_same_conversation_has_the_same_trace_on_every_adapter_in_pieces_or_
     "#);
     for adapter in ALL {
         for stream in [true, false] {
-            let (trace, told) = trace(adapter, stream).await;
+            let (trace, merged) = trace(adapter, stream).await;
             assert_eq!(trace, expected, "{adapter:?}, stream: {stream}");
-            assert_eq!(told, deltas, "{adapter:?}, stream: {stream}");
+            assert_eq!(merged, deltas, "{adapter:?}, stream: {stream}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_listens_hears_the_whole_answer_in_order() {
+async fn deltas_contain_the_whole_response_in_order() {
     let (_, deltas) = trace(Adapter::Anthropic, true).await;
     insta::assert_snapshot!(deltas, @r#"
     thinking Two numbers are needed — both at once.
@@ -217,7 +222,7 @@ async fn whoever_listens_hears_the_whole_answer_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_ends_for_the_same_reasons_everywhere() {
+async fn stop_reasons_are_the_same_on_every_adapter() {
     let cases = [
         ("end_turn", "stop", StopReason::EndTurn),
         ("stop_sequence", "stop", StopReason::EndTurn),
@@ -227,19 +232,19 @@ async fn an_answer_ends_for_the_same_reasons_everywhere() {
     ];
     for (anthropic, openai, expected) in cases {
         for adapter in ALL {
-            let word = if adapter == Adapter::Anthropic { anthropic } else { openai };
+            let reason = if adapter == Adapter::Anthropic { anthropic } else { openai };
             for stream in [true, false] {
-                let model = adapter.model(&FakeModels::new([Turn::text("so").stopping(word)]));
-                let (answer, _) = eventually(Question::new("?").streaming(stream).ask(&*model)).await.unwrap();
+                let model = adapter.model(&FakeModels::new([Turn::text("so").stopping(reason)]));
+                let (answer, _) = eventually(TestRequest::new("?").streaming(stream).complete(&*model)).await.unwrap();
                 assert_eq!(answer.stop, expected, "{adapter:?}, stream: {stream}");
-                assert_eq!(answer.message.spoken(), "so");
+                assert_eq!(answer.message.plain_text(), "so");
             }
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn over_a_real_port_it_is_the_same() {
+async fn adapters_work_over_a_real_port() {
     tokio::time::resume();
     for adapter in ALL {
         let fake = FakeModels::new([Turn::text("hello").split(3, 2)]);
@@ -247,7 +252,7 @@ async fn over_a_real_port_it_is_the_same() {
         let base = if adapter == Adapter::Anthropic { listening.anthropic_url() } else { listening.openai_url() };
         let http = wharf_io::HttpClient::new(wharf_io::HttpSettings::default()).unwrap();
         let model = adapter.at(wharf_agent::models::Endpoint::new(&base, None, http).unwrap());
-        let (answer, _) = wharf_testkit::soon(Question::new("?").ask(&*model)).await.unwrap();
-        assert_eq!(answer.message.spoken(), "hello");
+        let (answer, _) = wharf_testkit::soon(TestRequest::new("?").complete(&*model)).await.unwrap();
+        assert_eq!(answer.message.plain_text(), "hello");
     }
 }

@@ -1,4 +1,4 @@
-//! Every way in which a provider fails ends in an error of the right kind, within its deadline.
+//! Every failure of a provider is an error of the right kind, within its timeout.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use wharf_protocol::Secret;
 use wharf_testkit::eventually;
 use wharf_testkit::models::{FakeModels, Fault, Turn};
 
-use super::kit::{ALL, Adapter, KEY, Question, endpoint, in_memory};
+use super::kit::{ALL, Adapter, KEY, TestRequest, endpoint, in_memory};
 
 async fn failed(adapter: Adapter, stream: bool, turn: Turn) -> ModelError {
     let fake = FakeModels::new([turn]);
     let model = adapter.model(&fake);
-    eventually(Question::new("?").streaming(stream).ask(&*model)).await.unwrap_err()
+    eventually(TestRequest::new("?").streaming(stream).complete(&*model)).await.unwrap_err()
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_fault_is_an_error_of_its_kind_on_every_adapter() {
+async fn every_fault_has_its_error_kind_on_every_adapter() {
     use ModelErrorKind::{Auth, ContextTooLong, Invalid, Malformed, Network, Overloaded, RateLimit, Refused, Server};
     let status = |status: u16, kind: &str, message: &str| {
         Turn::status(status, &[], format!(r#"{{"type":"error","error":{{"type":"{kind}","message":"{message}"}}}}"#))
@@ -62,7 +62,7 @@ async fn every_fault_is_an_error_of_its_kind_on_every_adapter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_provider_says_is_told_with_its_status() {
+async fn errors_contain_the_message_and_the_status() {
     let error = failed(ALL[0], true, Turn::status(502, &[], "<html><h1>Bad   Gateway</h1>")).await;
     assert_eq!(error.to_string(), "server error: <html><h1>Bad Gateway</h1> (HTTP 502)");
     let error = failed(ALL[1], true, Turn::status(500, &[], "")).await;
@@ -74,7 +74,7 @@ async fn what_a_provider_says_is_told_with_its_status() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_in_a_good_document_counts_with_its_code() {
+async fn an_error_in_a_successful_response_is_an_error_with_its_code() {
     for body in [
         r#"{"error":{"code":502,"message":"upstream"}}"#,
         r#"{"choices":[{"index":0,"message":{"role":"assistant","content":""},"error":{"code":502,"message":"upstream"}}]}"#,
@@ -82,14 +82,14 @@ async fn an_error_in_a_good_document_counts_with_its_code() {
         let error = failed(ALL[2], false, Turn::status(200, &[], body)).await;
         assert_eq!((error.kind, error.status), (ModelErrorKind::Server, Some(502)), "{body}");
     }
-    let nothing = failed(ALL[1], false, Turn::status(200, &[], r#"{"choices":[]}"#)).await;
-    assert_eq!(nothing.kind, ModelErrorKind::Malformed);
-    let nothing = failed(ALL[0], false, Turn::status(200, &[], "{}")).await;
-    assert_eq!(nothing.kind, ModelErrorKind::Malformed);
+    let empty = failed(ALL[1], false, Turn::status(200, &[], r#"{"choices":[]}"#)).await;
+    assert_eq!(empty.kind, ModelErrorKind::Malformed);
+    let empty = failed(ALL[0], false, Turn::status(200, &[], "{}")).await;
+    assert_eq!(empty.kind, ModelErrorKind::Malformed);
 }
 
 #[tokio::test(start_paused = true)]
-async fn how_long_to_wait_is_read_from_wherever_it_stands() {
+async fn the_retry_delay_is_read_from_headers_and_messages() {
     let date = ("date", "Mon, 16 Nov 2026 10:00:00 GMT");
     let body = r#"{"error":{"message":"Please try again in 250ms."}}"#;
     let cases = [
@@ -107,29 +107,32 @@ async fn how_long_to_wait_is_read_from_wherever_it_stands() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_that_says_nothing_is_left_when_its_time_is_over() {
-    let waits = ProviderTimeouts {
+async fn a_silent_provider_runs_into_the_timeouts() {
+    let timeouts = ProviderTimeouts {
         head: Duration::from_secs(20),
         idle: Duration::from_secs(5),
-        whole: Duration::from_secs(60),
+        total: Duration::from_secs(60),
     };
     for adapter in ALL {
         for (fault, seconds) in [(Fault::HangBeforeHead, 20), (Fault::HangMidway, 5), (Fault::Drip, 60)] {
             for stream in [true, false] {
                 let fake = FakeModels::new([Turn::fault(fault.clone())]);
-                let model = adapter.at(endpoint(&fake).with_waits(waits));
-                let began = Instant::now();
-                let error = eventually(Question::new("?").streaming(stream).ask(&*model)).await.unwrap_err();
+                let model = adapter.at(endpoint(&fake).with_timeouts(timeouts));
+                let start = Instant::now();
+                let error = eventually(TestRequest::new("?").streaming(stream).complete(&*model)).await.unwrap_err();
                 assert_eq!(error.kind, ModelErrorKind::Timeout, "{adapter:?} {fault:?} {error}");
-                let took = began.elapsed();
-                assert!(took >= Duration::from_secs(seconds) && took < Duration::from_secs(seconds + 1), "{took:?}");
+                let duration = start.elapsed();
+                assert!(
+                    duration >= Duration::from_secs(seconds) && duration < Duration::from_secs(seconds + 1),
+                    "{duration:?}"
+                );
             }
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_that_is_not_there_is_a_matter_of_the_network() {
+async fn an_unreachable_provider_is_a_network_error() {
     let refuses = HttpSettings::default()
         .dialing(|_: DialTo| async { Err(std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "nobody there")) });
     let never = HttpSettings::default().dialing(|_: DialTo| std::future::pending());
@@ -137,21 +140,21 @@ async fn a_provider_that_is_not_there_is_a_matter_of_the_network() {
         let endpoint = Endpoint::new("http://provider.test", None, HttpClient::new(settings).unwrap()).unwrap();
         for adapter in ALL {
             let model = adapter.at(endpoint.clone());
-            let error = eventually(Question::new("?").ask(&*model)).await.unwrap_err();
+            let error = eventually(TestRequest::new("?").complete(&*model)).await.unwrap_err();
             assert_eq!(error.kind, ModelErrorKind::Network, "{error}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_is_sent_and_neither_shown_nor_told_again() {
+async fn an_api_key_is_sent_and_never_shown() {
     for adapter in ALL {
         let echo = format!(r#"{{"error":{{"message":"Incorrect API key provided: {KEY}"}}}}"#);
         let fake = FakeModels::new([Turn::status(401, &[], echo), Turn::text("hi")]);
         let endpoint = endpoint(&fake).with_header("x-project", Secret::new("hidden-project")).unwrap();
         let debug = format!("{endpoint:?}");
         let model = adapter.at(endpoint);
-        let error = eventually(Question::new("?").ask(&*model)).await.unwrap_err();
+        let error = eventually(TestRequest::new("?").complete(&*model)).await.unwrap_err();
         let shown = format!("{debug} {error} {error:?} {}", serde_json::to_string(&error).unwrap());
         assert!(!shown.contains(KEY) && !shown.contains("hidden-project"), "{shown}");
         let headers = &fake.requests()[0].headers;
@@ -166,55 +169,55 @@ async fn a_key_is_sent_and_neither_shown_nor_told_again() {
 #[tokio::test(start_paused = true)]
 async fn one_connection_is_used_for_all_requests() {
     for adapter in ALL {
-        let refusal = Turn::status(429, &[], r#"{"error":{"message":"slow down"}}"#);
-        let fake = FakeModels::new([Turn::text("a"), Turn::text("b"), refusal, Turn::text("c")]);
+        let error = Turn::status(429, &[], r#"{"error":{"message":"slow down"}}"#);
+        let fake = FakeModels::new([Turn::text("a"), Turn::text("b"), error, Turn::text("c")]);
         let http = in_memory(&fake);
         let model = adapter.at(Endpoint::new("http://provider.test/v1", None, http.clone()).unwrap());
         for stream in [true, false, true, true] {
-            let _ = eventually(Question::new("?").streaming(stream).ask(&*model)).await;
+            let _ = eventually(TestRequest::new("?").streaming(stream).complete(&*model)).await;
         }
         assert_eq!((fake.remaining_turns(), http.connections_opened()), (0, 1), "{adapter:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_was_left_without_a_word_is_replaced() {
+async fn a_stale_connection_is_replaced() {
     for adapter in ALL {
         let fake = FakeModels::new([Turn::text("a").with(Fault::StaleConnection), Turn::text("b")]);
         let http = in_memory(&fake);
         let model = adapter.at(Endpoint::new("http://provider.test/v1", None, http.clone()).unwrap());
         for expected in ["a", "b"] {
-            let (answer, _) = eventually(Question::new("?").ask(&*model)).await.unwrap();
-            assert_eq!(answer.message.spoken(), expected);
+            let (answer, _) = eventually(TestRequest::new("?").complete(&*model)).await.unwrap();
+            assert_eq!(answer.message.plain_text(), expected);
         }
         assert_eq!((fake.requests().len(), http.connections_opened()), (2, 2), "{adapter:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_connection_that_breaks_is_not_tried_twice() {
+async fn a_new_connection_that_breaks_is_not_retried() {
     let fake = FakeModels::new([Turn::fault(Fault::HangUp), Turn::text("b")]);
-    let error = eventually(Question::new("?").ask(&*ALL[0].model(&fake))).await.unwrap_err();
+    let error = eventually(TestRequest::new("?").complete(&*ALL[0].model(&fake))).await.unwrap_err();
     assert_eq!((error.kind, fake.remaining_turns()), (ModelErrorKind::Network, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_stays_open_when_all_has_been_said_holds_nobody_up() {
+async fn a_stream_that_stays_open_does_not_delay_the_response() {
     for adapter in ALL {
         let fake = FakeModels::new([Turn::text("so").with(Fault::StayOpen)]);
-        let began = Instant::now();
-        let (answer, _) = eventually(Question::new("?").ask(&*adapter.model(&fake))).await.unwrap();
-        assert_eq!(answer.message.spoken(), "so");
-        assert!(began.elapsed() < Duration::from_millis(200), "{:?}", began.elapsed());
+        let start = Instant::now();
+        let (answer, _) = eventually(TestRequest::new("?").complete(&*adapter.model(&fake))).await.unwrap();
+        assert_eq!(answer.message.plain_text(), "so");
+        assert!(start.elapsed() < Duration::from_millis(200), "{:?}", start.elapsed());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_given_up_ends_its_connection() {
+async fn a_dropped_request_closes_its_connection() {
     let fake = FakeModels::new([Turn::fault(Fault::HangMidway), Turn::text("again")]);
     let model = ALL[0].model(&fake);
-    let question = Question::new("?");
-    assert!(tokio::time::timeout(Duration::from_secs(1), question.ask(&*model)).await.is_err());
-    let (answer, _) = eventually(question.ask(&*model)).await.unwrap();
-    assert_eq!(answer.message.spoken(), "again");
+    let request = TestRequest::new("?");
+    assert!(tokio::time::timeout(Duration::from_secs(1), request.complete(&*model)).await.is_err());
+    let (answer, _) = eventually(request.complete(&*model)).await.unwrap();
+    assert_eq!(answer.message.plain_text(), "again");
 }

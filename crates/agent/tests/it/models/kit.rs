@@ -1,4 +1,4 @@
-//! Between the tests and the models: every adapter, over HTTP in memory.
+//! Every adapter over in-memory HTTP.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,10 +9,10 @@ use wharf_io::{DialTo, Dialed, HttpClient, HttpSettings};
 use wharf_protocol::{Hints, Json, Message, Role, Secret, ToolDefinition};
 use wharf_testkit::models::FakeModels;
 
-/// The key that must not be seen anywhere.
+/// The API key, which must not appear in any output.
 pub(crate) const KEY: &str = "sk-very-secret-0123456789";
 
-/// The adapters.
+/// A model adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Adapter {
     Anthropic,
@@ -49,9 +49,10 @@ pub(crate) fn endpoint(fake: &FakeModels) -> Endpoint {
     Endpoint::new("http://provider.test/v1", Some(Secret::new(KEY)), in_memory(fake)).unwrap()
 }
 
-/// A client whose every connection leads to the provider.
+/// A client whose connections all lead to the fake provider.
 pub(crate) fn in_memory(fake: &FakeModels) -> HttpClient {
-    let (fake, tasks) = (fake.clone(), Arc::new(Mutex::new(JoinSet::new())));
+    let fake = fake.clone();
+    let tasks = Arc::new(Mutex::new(JoinSet::new()));
     let settings = HttpSettings::default().dialing(move |_: DialTo| {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         tasks.lock().unwrap().spawn(fake.clone().serve_connection(theirs));
@@ -60,22 +61,22 @@ pub(crate) fn in_memory(fake: &FakeModels) -> HttpClient {
     HttpClient::new(settings).unwrap()
 }
 
-/// A question, and everything that is told of its answer.
+/// A model request.
 #[derive(Default)]
-pub(crate) struct Question {
+pub(crate) struct TestRequest {
     pub(crate) messages: Vec<Message>,
     pub(crate) tools: Vec<ToolDefinition>,
-    /// Tools that may not be called, and are only known.
-    pub(crate) known: Vec<ToolDefinition>,
+    /// Tools that the model may not call.
+    pub(crate) all_tools: Vec<ToolDefinition>,
     pub(crate) options: ModelOptions,
 }
 
-impl Question {
+impl TestRequest {
     pub(crate) fn new(text: &str) -> Self {
         Self { messages: vec![Message::text(Role::User, text)], ..Self::default() }
     }
 
-    pub(crate) fn whole(mut self) -> Self {
+    pub(crate) fn unstreamed(mut self) -> Self {
         self.options.stream = false;
         self
     }
@@ -85,13 +86,14 @@ impl Question {
         self
     }
 
-    pub(crate) async fn ask(&self, model: &dyn Model) -> Result<(ModelResponse, Vec<Delta>), ModelError> {
-        let heard = Mutex::new(Vec::new());
-        let listener = |delta: Delta| heard.lock().unwrap().push(delta);
-        let Self { messages, tools, known, options } = self;
-        let known = if tools.is_empty() { known } else { tools };
-        let answer = model.ask(&ModelRequest { messages, tools, known, options, listener: &listener }).await?;
-        Ok((answer, heard.into_inner().unwrap()))
+    pub(crate) async fn complete(&self, model: &dyn Model) -> Result<(ModelResponse, Vec<Delta>), ModelError> {
+        let deltas = Mutex::new(Vec::new());
+        let on_delta = |delta: Delta| deltas.lock().unwrap().push(delta);
+        let Self { messages, tools, all_tools, options } = self;
+        let all_tools = if tools.is_empty() { all_tools } else { tools };
+        let request = ModelRequest { messages, tools, all_tools, options, on_delta: &on_delta };
+        let response = model.complete(&request).await?;
+        Ok((response, deltas.into_inner().unwrap()))
     }
 }
 

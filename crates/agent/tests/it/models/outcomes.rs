@@ -16,19 +16,19 @@ use wharf_testkit::eventually;
 use wharf_testkit::models::{FakeModels, Turn};
 
 use super::kit::{ALL, Adapter, endpoint};
-use crate::kit::{Bench, Heard};
+use crate::kit::{EventLog, TestTools};
 
-const WAITS: ProviderTimeouts =
-    ProviderTimeouts { head: Duration::from_secs(20), idle: Duration::from_secs(5), whole: Duration::from_secs(60) };
+const TIMEOUTS: ProviderTimeouts =
+    ProviderTimeouts { head: Duration::from_secs(20), idle: Duration::from_secs(5), total: Duration::from_secs(60) };
 
-/// Who is asked: an adapter, or the one that tells of tools in words.
+/// A model under test: an adapter, or a model with emulated tools.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Who {
+enum TestModel {
     Native(Adapter),
     Emulated,
 }
 
-impl std::fmt::Debug for Who {
+impl std::fmt::Debug for TestModel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Native(Adapter::Anthropic) => f.write_str("anthropic"),
@@ -38,20 +38,22 @@ impl std::fmt::Debug for Who {
     }
 }
 
-fn everybody() -> impl Iterator<Item = Who> {
-    ALL.into_iter().map(Who::Native).chain([Who::Emulated])
+fn all_models() -> impl Iterator<Item = TestModel> {
+    ALL.into_iter().map(TestModel::Native).chain([TestModel::Emulated])
 }
 
-impl Who {
+impl TestModel {
     fn model(self, fake: &FakeModels) -> Arc<dyn Model> {
-        let endpoint = endpoint(fake).with_waits(WAITS);
+        let endpoint = endpoint(fake).with_timeouts(TIMEOUTS);
         match self {
             Self::Native(adapter) => Arc::from(adapter.at(endpoint)),
-            Self::Emulated => Arc::new(OpenAi::new(Dialect::Endpoint, endpoint, "fake-1").unwrap().emulating_tools()),
+            Self::Emulated => {
+                Arc::new(OpenAi::new(Dialect::Endpoint, endpoint, "fake-1").unwrap().with_emulated_tools())
+            }
         }
     }
 
-    /// A turn with calls of `look`, of which those who only speak make one.
+    /// A turn with calls of `look`. With emulated tools, only the first one.
     fn looks(self, ids: &[&str]) -> Turn {
         match self {
             Self::Native(_) => {
@@ -69,36 +71,36 @@ impl Who {
         }
     }
 
-    /// How many of these calls are in one turn.
-    fn of(self, ids: &[&str]) -> usize {
+    /// The number of these calls in one turn.
+    fn call_count(self, ids: &[&str]) -> usize {
         if self == Self::Emulated { 1 } else { ids.len() }
     }
 }
 
-/// A run and everything around it.
+/// A run with its model, tools and limits.
 struct Trial {
-    who: Who,
+    kind: TestModel,
     fake: FakeModels,
     model: Arc<dyn Model>,
-    tools: Arc<Bench>,
+    tools: Arc<TestTools>,
     limits: Limits,
     stream: bool,
 }
 
-/// What came of it.
-struct Came {
+/// The outcome of a trial.
+struct TrialOutcome {
     name: String,
     result: AgentResult,
     fake: FakeModels,
-    heard: Arc<Heard>,
-    took: Duration,
+    event_log: Arc<EventLog>,
+    duration: Duration,
 }
 
 impl Trial {
-    fn new(who: Who, turns: impl IntoIterator<Item = Turn>) -> Self {
+    fn new(kind: TestModel, turns: impl IntoIterator<Item = Turn>) -> Self {
         let fake = FakeModels::new(turns);
-        let model = who.model(&fake);
-        Self { who, fake, model, tools: Bench::new(), limits: Limits::default(), stream: true }
+        let model = kind.model(&fake);
+        Self { kind, fake, model, tools: TestTools::new(), limits: Limits::default(), stream: true }
     }
 
     fn within(mut self, limits: Limits) -> Self {
@@ -111,51 +113,57 @@ impl Trial {
         self
     }
 
-    /// Runs it to its end, which leaves a complete trace whatever happens.
-    async fn run(self, what: &str) -> Came {
-        let Self { who, fake, model, tools, limits, stream } = self;
-        let name = format!("{who:?}, {what}, stream: {stream}");
-        let heard = Arc::<Heard>::default();
+    /// Executes the run, and checks that its trace is complete.
+    async fn run(self, what: &str) -> TrialOutcome {
+        let Self { kind, fake, model, tools, limits, stream } = self;
+        let name = format!("{kind:?}, {what}, stream: {stream}");
+        let event_log = Arc::<EventLog>::default();
         let bench = Arc::clone(&tools);
         let agent = Agent::new(model, Arc::new(move || Arc::clone(&bench) as Arc<dyn Tools>))
             .with_options(ModelOptions { stream, ..ModelOptions::default() })
-            .with_events(heard.clone());
-        let given = vec![Message::text(Role::System, "Be brief."), Message::text(Role::User, "what?")];
-        let (mut run, began) = (Run::new("s", given, limits), Instant::now());
+            .with_events(event_log.clone());
+        let messages = vec![Message::text(Role::System, "Be brief."), Message::text(Role::User, "what?")];
+        let mut run = Run::new("s", messages, limits);
+        let start = Instant::now();
         let result = eventually(agent.run(&mut run, std::future::pending())).await;
-        let result = result.unwrap_or_else(|error| panic!("{name}: nothing was to be an error: {error}"));
-        let came = Came { name, result, fake, heard, took: began.elapsed() };
-        came.expect_complete();
-        came
+        let result = result.unwrap_or_else(|error| panic!("{name}: unexpected error: {error}"));
+        let outcome = TrialOutcome { name, result, fake, event_log, duration: start.elapsed() };
+        outcome.expect_complete();
+        outcome
     }
 }
 
-impl Came {
+impl TrialOutcome {
     fn events(&self, kind: &str) -> Vec<Value> {
-        self.heard.all().into_iter().filter(|event| event["type"] == kind).collect()
+        self.event_log.all().into_iter().filter(|event| event["type"] == kind).collect()
     }
 
-    /// Every call has its result, right after it and in its order; the text and the events tell the same.
+    /// Checks that every call has its result, in order, and that the text and the events agree.
     fn expect_complete(&self) {
         let Self { name, result, .. } = self;
         let trace = &result.trace_messages;
         let mut seen = std::collections::HashSet::new();
-        for (place, message) in trace.iter().enumerate() {
-            assert_eq!(message.block_index, place, "{name}");
+        for (index, message) in trace.iter().enumerate() {
+            assert_eq!(message.block_index, index, "{name}");
             for (number, call) in message.tool_calls.iter().enumerate() {
-                assert!(seen.insert(call.id.clone()), "{name}: the id {} is there twice", call.id);
-                let answered = trace.get(place + 1 + number).and_then(|message| message.tool_result.as_ref());
-                assert_eq!(answered.map(|result| &result.tool_use_id), Some(&call.id), "{name}: a call is open");
+                assert!(seen.insert(call.id.clone()), "{name}: duplicate id {}", call.id);
+                let answered = trace.get(index + 1 + number).and_then(|message| message.tool_result.as_ref());
+                assert_eq!(
+                    answered.map(|result| &result.tool_use_id),
+                    Some(&call.id),
+                    "{name}: a call without a result"
+                );
                 let heading = format!("--- Tool Message (call_id: {}) ---", call.id);
                 assert_eq!(result.raw_trace.matches(&heading).count(), 1, "{name}: {}", result.raw_trace);
             }
         }
         let results = trace.iter().filter(|message| message.tool_result.is_some()).count();
-        assert_eq!(results, seen.len(), "{name}: nothing is the result of no call");
-        let said = trace.iter().filter(|message| message.role == Role::Assistant);
-        let spent: u64 = said.clone().filter_map(|message| message.usage_metadata).map(|one| one.total_tokens()).sum();
-        assert_eq!(result.usage.total_tokens(), spent, "{name}: what was spent");
-        assert_eq!(usize::try_from(result.turns).unwrap(), said.count(), "{name}");
+        assert_eq!(results, seen.len(), "{name}: a result without a call");
+        let responses = trace.iter().filter(|message| message.role == Role::Assistant);
+        let tokens: u64 =
+            responses.clone().filter_map(|message| message.usage_metadata).map(|one| one.total_tokens()).sum();
+        assert_eq!(result.usage.total_tokens(), tokens, "{name}: token count");
+        assert_eq!(usize::try_from(result.turns).unwrap(), responses.count(), "{name}");
         let finished = self.events("finished");
         assert_eq!(finished.len(), 1, "{name}");
         assert_eq!(finished[0]["stop"], result.stop.as_str(), "{name}");
@@ -173,13 +181,13 @@ impl Came {
         assert_eq!(notes, note.into_iter().collect::<Vec<_>>(), "{name}: {}", result.raw_trace);
     }
 
-    /// It ended at this limit, with these words or none, after so many questions.
-    fn expect_limit(&self, limit: &Limit, answer: Option<&str>, asked: usize) {
+    /// Checks that the run ended at this limit, with this answer, after this many requests.
+    fn expect_limit(&self, limit: &Limit, answer: Option<&str>, requests: usize) {
         let Self { name, result, fake, .. } = self;
         assert_eq!(result.stop, RunEnd::Limit(limit.clone()), "{name}");
         assert_eq!(result.limits, std::slice::from_ref(limit), "{name}");
-        assert_eq!(result.final_response.as_deref(), answer, "{name}: nothing is made up");
-        assert_eq!(fake.requests().len(), asked, "{name}");
+        assert_eq!(result.final_response.as_deref(), answer, "{name}: no invented answer");
+        assert_eq!(fake.requests().len(), requests, "{name}");
     }
 
     fn results(&self) -> Vec<&TraceMessage> {

@@ -1,4 +1,4 @@
-//! What is sent: the same conversation on each wire, and what each option adds.
+//! Request bodies: the same conversation on each API, and the effect of each option.
 
 use serde_json::Value;
 use wharf_agent::models::{Dialect, OpenAi};
@@ -7,16 +7,16 @@ use wharf_protocol::{Block, BlockKind, Message, Role, ToolCall, ToolOutput};
 use wharf_testkit::eventually;
 use wharf_testkit::models::{FakeModels, Turn};
 
-use super::kit::{ALL, Adapter, OPENAI, Question, endpoint, json, tool};
+use super::kit::{ALL, Adapter, OPENAI, TestRequest, endpoint, json, tool};
 
-/// What is sent for a question.
-async fn sent(adapter: Adapter, question: &Question) -> Value {
+/// The body of a request.
+async fn sent(adapter: Adapter, request: &TestRequest) -> Value {
     let fake = FakeModels::new([Turn::text("ok")]);
-    eventually(question.ask(&*adapter.model(&fake))).await.unwrap();
+    eventually(request.complete(&*adapter.model(&fake))).await.unwrap();
     fake.bodies().remove(0)
 }
 
-/// A line for each field, each tool, each message, and each of its parts.
+/// One line for each field, tool, message and part of a message.
 fn lines(sent: &Value) -> String {
     let mut lines = Vec::new();
     for (key, value) in sent.as_object().unwrap() {
@@ -38,8 +38,8 @@ fn lines(sent: &Value) -> String {
     lines.join("\n")
 }
 
-/// A conversation with everything in it, of which nothing was said by the model that is asked.
-fn conversation() -> Question {
+/// A conversation with every kind of content, none of it from the tested provider.
+fn conversation() -> TestRequest {
     let call = |id: &str, arguments: &str| {
         Block::from(BlockKind::ToolUse(ToolCall { id: id.into(), name: "look".into(), arguments: json(arguments) }))
     };
@@ -57,7 +57,7 @@ fn conversation() -> Question {
                 call("call_2", r#""{\"n\": ""#),
             ],
         ),
-        Message::returned(
+        Message::tool_result(
             "call_2".into(),
             output(
                 r#"{"isError":true,"content":[{"type":"text","text":"no"},{"type":"image","data":"aGk=","mimeType":"image/png"},
@@ -66,20 +66,20 @@ fn conversation() -> Question {
                 {"type":"resource_link","uri":"https://example.com/z","name":"z"},{"type":"text","text":""}]}"#,
             ),
         ),
-        Message::returned("call.1".into(), output(r#"{"structuredContent":{"n": 1.0}}"#)),
+        Message::tool_result("call.1".into(), output(r#"{"structuredContent":{"n": 1.0}}"#)),
         Message::text(Role::User, "And?"),
     ];
     let options = ModelOptions { max_tokens: 100, ..ModelOptions::default() };
-    Question { messages, tools: vec![tool("look"), tool("leap")], options, ..Question::default() }
+    TestRequest { messages, tools: vec![tool("look"), tool("leap")], options, ..TestRequest::default() }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_conversation_on_the_messages_api() {
-    let question = Question {
+    let request = TestRequest {
         options: ModelOptions { cache: Some(Cache::FiveMinutes), ..conversation().options },
         ..conversation()
     };
-    insta::assert_snapshot!(lines(&sent(Adapter::Anthropic, &question).await), @r#"
+    insta::assert_snapshot!(lines(&sent(Adapter::Anthropic, &request).await), @r#"
     model: "fake-1"
     max_tokens: 100
     stream: true
@@ -128,11 +128,11 @@ async fn a_conversation_on_chat_completions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_tools_and_options_nothing_is_sent_that_was_not_asked_for() {
-    let question = Question::new("?").whole();
+async fn without_tools_and_options_the_request_is_minimal() {
+    let request = TestRequest::new("?").unstreamed();
     let mut sent_by = Vec::new();
     for adapter in ALL {
-        sent_by.push(sent(adapter, &question).await.to_string());
+        sent_by.push(sent(adapter, &request).await.to_string());
     }
     insta::assert_snapshot!(sent_by.join("\n"), @r#"
     {"model":"fake-1","max_tokens":16384,"messages":[{"role":"user","content":[{"type":"text","text":"?"}]}]}
@@ -144,11 +144,11 @@ async fn without_tools_and_options_nothing_is_sent_that_was_not_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_option_has_its_place() {
-    let mut question = Question::new("?").whole();
+async fn every_option_is_sent_in_its_field() {
+    let mut request = TestRequest::new("?").unstreamed();
     let schema =
         r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}"#;
-    question.options = ModelOptions {
+    request.options = ModelOptions {
         max_tokens: 4000,
         temperature: Some(0.5),
         thinking: Some(5000),
@@ -158,7 +158,7 @@ async fn every_option_has_its_place() {
     };
     let mut sent_by = Vec::new();
     for adapter in ALL {
-        sent_by.push(sent(adapter, &question).await.to_string());
+        sent_by.push(sent(adapter, &request).await.to_string());
     }
     insta::assert_snapshot!(sent_by.join("\n"), @r#"
     {"model":"fake-1","max_tokens":9000,"thinking":{"type":"enabled","budget_tokens":5000},"output_config":{"format":{"type":"json_schema","schema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}}},"messages":[{"role":"user","content":[{"type":"text","text":"?"}]}]}
@@ -170,11 +170,11 @@ async fn every_option_has_its_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_mark_to_cache_is_on_the_last_tool_and_the_last_instruction_only() {
+async fn the_cache_marker_is_on_the_last_tool_and_the_last_system_text() {
     for (cache, ttl) in [(Cache::FiveMinutes, "5m"), (Cache::Hour, "1h")] {
-        let mut question = conversation();
-        question.options.cache = Some(cache);
-        let sent = sent(Adapter::Anthropic, &question).await;
+        let mut request = conversation();
+        request.options.cache = Some(cache);
+        let sent = sent(Adapter::Anthropic, &request).await;
         let mark = serde_json::json!({"type": "ephemeral", "ttl": ttl});
         assert_eq!(sent["tools"][1]["cache_control"], mark);
         assert_eq!(sent["system"][1]["cache_control"], mark);
@@ -184,13 +184,13 @@ async fn the_mark_to_cache_is_on_the_last_tool_and_the_last_instruction_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_router_is_asked_to_cache_for_models_that_have_to_be_asked() {
-    let mut question = conversation();
-    question.options.cache = Some(Cache::FiveMinutes);
+async fn openrouter_requests_caching_for_anthropic_models() {
+    let mut request = conversation();
+    request.options.cache = Some(Cache::FiveMinutes);
     let sent = async |name: &str| {
         let fake = FakeModels::new([Turn::text("ok")]);
         let model = OpenAi::new(Dialect::OpenRouter, endpoint(&fake), name).unwrap();
-        eventually(question.ask(&model)).await.unwrap();
+        eventually(request.complete(&model)).await.unwrap();
         fake.bodies().remove(0)
     };
     let asked = sent("anthropic/claude-sonnet-5").await;
@@ -200,15 +200,15 @@ async fn a_router_is_asked_to_cache_for_models_that_have_to_be_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_one_wire_said_is_told_on_another_in_its_own_form() {
+async fn messages_of_one_api_are_converted_for_another() {
     for (from, to) in [(Adapter::Anthropic, OPENAI), (OPENAI, Adapter::Anthropic)] {
         let turn = Turn::default().thinking("hm").saying("I look.").calling("c1", "look", r#"{"n": 1.0}"#);
         let fake = FakeModels::new([turn]);
-        let mut question = Question::new("?");
-        let (answer, _) = eventually(question.ask(&*from.model(&fake))).await.unwrap();
-        question.messages.push(answer.message);
-        question.messages.push(Message::returned("c1".into(), ToolOutput::said("one")));
-        let sent = &sent(to, &question).await["messages"][1];
+        let mut request = TestRequest::new("?");
+        let (answer, _) = eventually(request.complete(&*from.model(&fake))).await.unwrap();
+        request.messages.push(answer.message);
+        request.messages.push(Message::tool_result("c1".into(), ToolOutput::said("one")));
+        let sent = &sent(to, &request).await["messages"][1];
         match to {
             Adapter::Anthropic => {
                 insta::assert_snapshot!(sent, @r#"{"role":"assistant","content":[{"type":"text","text":"I look."},{"type":"tool_use","id":"c1","name":"look","input":{"n":1.0}}]}"#);
@@ -221,12 +221,12 @@ async fn what_one_wire_said_is_told_on_another_in_its_own_form() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn headers_and_paths_are_those_of_the_wire() {
+async fn headers_and_paths_match_the_api() {
     let mut lines = Vec::new();
     for adapter in ALL {
         let fake = FakeModels::new([Turn::text("ok")]);
         let model = adapter.model(&fake);
-        eventually(Question::new("?").ask(&*model)).await.unwrap();
+        eventually(TestRequest::new("?").complete(&*model)).await.unwrap();
         let seen = fake.requests().remove(0);
         let mut names: Vec<&str> = seen.headers.keys().map(http::HeaderName::as_str).collect();
         names.sort_unstable();
@@ -242,24 +242,24 @@ async fn headers_and_paths_are_those_of_the_wire() {
 }
 
 #[tokio::test]
-async fn who_may_call_nothing_is_still_told_of_the_tools_that_were_used_where_the_wire_wants_that() {
-    let told = async |adapter: Adapter, known: Vec<wharf_protocol::ToolDefinition>| {
-        let mut question = Question { tools: Vec::new(), known, ..conversation() };
-        question.options.cache = Some(Cache::FiveMinutes);
-        let sent = sent(adapter, &question).await;
+async fn used_tools_are_still_defined_if_the_model_may_call_none() {
+    let tools_of = async |adapter: Adapter, all_tools: Vec<wharf_protocol::ToolDefinition>| {
+        let mut request = TestRequest { tools: Vec::new(), all_tools, ..conversation() };
+        request.options.cache = Some(Cache::FiveMinutes);
+        let sent = sent(adapter, &request).await;
         let tools = sent["tools"].as_array().cloned().unwrap_or_default();
         let names: Vec<String> = tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect();
         (names, sent["tool_choice"]["type"].clone(), tools.last().map(|tool| tool["cache_control"]["ttl"].clone()))
     };
     for adapter in ALL {
-        let (names, choice, marked) = told(adapter, vec![tool("look"), tool("leap")]).await;
+        let (names, choice, marked) = tools_of(adapter, vec![tool("look"), tool("leap")]).await;
         if adapter != Adapter::Anthropic {
             assert_eq!((names.len(), choice), (0, Value::Null), "{adapter:?}");
             continue;
         }
-        // As before, so that what is cached stays good.
+        // Unchanged, so that the cached prefix stays valid.
         assert_eq!((names, choice, marked.unwrap()), (vec!["look".into(), "leap".into()], "none".into(), "5m".into()));
-        // Nobody knows them any more; their names are in the conversation.
-        assert_eq!(told(adapter, Vec::new()).await.0, ["look"]);
+        // Unknown tools are defined by the names in the conversation.
+        assert_eq!(tools_of(adapter, Vec::new()).await.0, ["look"]);
     }
 }

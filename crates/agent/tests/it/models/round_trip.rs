@@ -1,4 +1,4 @@
-//! What a provider said goes back to it byte for byte, however it came.
+//! A provider's messages are sent back to it byte for byte.
 
 use proptest::prelude::*;
 use wharf_agent::Delta;
@@ -6,43 +6,45 @@ use wharf_protocol::{BlockKind, Message, Role};
 use wharf_testkit::eventually;
 use wharf_testkit::models::{FakeModels, Turn};
 
-use super::kit::{Adapter, OPENAI, Question};
+use super::kit::{Adapter, OPENAI, TestRequest};
 
-/// Asks twice, the second time with the first answer in the conversation, and gives the text of the second request.
+/// Sends two requests, the second with the first response in the conversation, and returns the body of the second.
 async fn sent_back(adapter: Adapter, stream: bool, turn: Turn) -> String {
     let fake = FakeModels::new([turn, Turn::text("ok")]);
     let model = adapter.model(&fake);
-    let mut question = Question::new("?").streaming(stream);
-    let (answer, deltas) = eventually(question.ask(&*model)).await.unwrap();
-    told_whole(&answer.message, &deltas);
-    // As from a checkpoint.
-    let written = serde_json::to_string(&answer.message).unwrap();
-    question.messages.push(serde_json::from_str::<Message>(&written).unwrap());
-    question.messages.push(Message::text(Role::User, "and?"));
-    eventually(question.ask(&*model)).await.unwrap();
+    let mut request = TestRequest::new("?").streaming(stream);
+    let (answer, deltas) = eventually(request.complete(&*model)).await.unwrap();
+    check_deltas(&answer.message, &deltas);
+    // Through a checkpoint.
+    let saved = serde_json::to_string(&answer.message).unwrap();
+    request.messages.push(serde_json::from_str::<Message>(&saved).unwrap());
+    request.messages.push(Message::text(Role::User, "and?"));
+    eventually(request.complete(&*model)).await.unwrap();
     fake.requests()[1].body.clone()
 }
 
-/// What was told on the way is what the message says.
-fn told_whole(message: &Message, deltas: &[Delta]) {
-    let mut told = [const { String::new() }; 3];
+/// Checks that the deltas contain the same content as the message.
+fn check_deltas(message: &Message, deltas: &[Delta]) {
+    let mut streamed = [const { String::new() }; 3];
     for delta in deltas {
         match delta {
-            Delta::Text(text) => told[0].push_str(text),
-            Delta::Thinking(text) => told[1].push_str(text),
-            Delta::ToolUse { id, name } => told[2].extend(["\n", id, " ", name, " "]),
-            Delta::Arguments(text) => told[2].push_str(text),
+            Delta::Text(text) => streamed[0].push_str(text),
+            Delta::Thinking(text) => streamed[1].push_str(text),
+            Delta::ToolUse { id, name } => streamed[2].extend(["\n", id, " ", name, " "]),
+            Delta::Arguments(text) => streamed[2].push_str(text),
         }
     }
-    let mut said = [message.spoken(), String::new(), String::new()];
+    let mut complete = [message.plain_text(), String::new(), String::new()];
     for block in &message.content {
         match &block.kind {
-            BlockKind::Thinking { text, .. } => said[1].push_str(text),
-            BlockKind::ToolUse(call) => said[2].extend(["\n", &call.id, " ", &call.name, " ", call.arguments.as_str()]),
+            BlockKind::Thinking { text, .. } => complete[1].push_str(text),
+            BlockKind::ToolUse(call) => {
+                complete[2].extend(["\n", &call.id, " ", &call.name, " ", call.arguments.as_str()])
+            }
             _ => {}
         }
     }
-    assert_eq!(told, said);
+    assert_eq!(streamed, complete);
 }
 
 fn blocking<T>(future: impl Future<Output = T>) -> T {
@@ -51,7 +53,7 @@ fn blocking<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[tokio::test(start_paused = true)]
-async fn blocks_in_one_piece_go_back_with_their_spaces_and_spellings() {
+async fn unstreamed_blocks_are_sent_back_byte_for_byte() {
     let blocks = [
         r#"{ "signature":"c2ln","type":"thinking", "thinking":"h\u006d" ,"new":1.50}"#,
         r#"{"type":"redacted_thinking","data":"eA==" }"#,
@@ -66,20 +68,20 @@ async fn blocks_in_one_piece_go_back_with_their_spaces_and_spellings() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_in_one_piece_goes_back_with_its_spaces_and_spellings() {
+async fn an_unstreamed_message_is_sent_back_byte_for_byte() {
     let message = r#"{ "role":"assistant","content":"caf\u00e9", "refusal":null,"annotations":[ ],"x":1.50,"tool_calls":[ {"id":"c1","type":"function","function":{"name":"t","arguments":"{ }"},"extra_content":{"google":{"thought_signature":"eA=="}}} ],"reasoning_details":[{"type":"reasoning.encrypted","data":"eA==","index":0}]}"#;
     let body = sent_back(OPENAI, false, Turn::message(message)).await;
     assert!(body.contains(message), "{body}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_text_of_nothing_is_not_sent_back() {
+async fn blank_text_is_not_sent_back() {
     let blocks = [r#"{"type":"text","text":""}"#, r#"{"type":"text","text":"so"}"#];
     let body = sent_back(Adapter::Anthropic, true, Turn::blocks(blocks)).await;
     assert!(body.contains(r#"{"role":"assistant","content":[{"type":"text","text":"so"}]}"#), "{body}");
 }
 
-/// Text that aims at trouble: quotes, line ends, what looks like an event, letters of several bytes.
+/// Difficult text: quotes, line breaks, text that looks like an event, multibyte characters.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         "[a-z ]{1,6}",
@@ -92,7 +94,7 @@ fn text() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece, 1..5).prop_map(|pieces| format!("x{}", pieces.concat()))
 }
 
-/// Arguments as a model might write them, with spaces and numbers that no serializer would leave alone.
+/// Arguments as a model might write them, with spaces and number formats that a serializer would change.
 fn arguments() -> impl Strategy<Value = String> {
     let value = prop_oneof![
         Just("1.50".to_owned()),
@@ -109,7 +111,7 @@ fn arguments() -> impl Strategy<Value = String> {
     })
 }
 
-/// A block as the Messages API writes it; `input` alone may be written in any way.
+/// A block as the Messages API writes it. Only `input` has arbitrary formatting.
 fn block() -> impl Strategy<Value = String> {
     let quoted = |text: String| serde_json::to_string(&text).unwrap();
     prop_oneof![
@@ -158,7 +160,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_blocks_go_back_byte_for_byte(
+    fn any_blocks_are_sent_back_byte_for_byte(
         blocks in proptest::collection::vec(block(), 1..6),
         stream: bool,
         bytes in 0_usize..40,
@@ -176,7 +178,7 @@ proptest! {
     }
 
     #[test]
-    fn any_message_goes_back_byte_for_byte(
+    fn any_message_is_sent_back_byte_for_byte(
         message in message(),
         stream: bool,
         bytes in 0_usize..40,
@@ -187,15 +189,15 @@ proptest! {
         prop_assert!(body.contains(&message), "stream: {stream}\nexpected {message}\nin {body}");
     }
 
-    /// Streams that were good before somebody had them: nothing breaks us, and nothing hangs.
+    /// Corrupted streams cause neither a panic nor a hang.
     #[test]
-    fn a_stream_that_was_ruined_is_an_answer_or_an_error(
-        ruins in proptest::collection::vec((any::<u8>(), any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..6),
+    fn a_corrupted_stream_is_a_response_or_an_error(
+        corruptions in proptest::collection::vec((any::<u8>(), any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..6),
         anthropic: bool,
         stream: bool,
     ) {
         let mut bytes = if anthropic { ANTHROPIC } else { CHAT }.as_bytes().to_vec();
-        for (how, one, other) in &ruins {
+        for (how, one, other) in &corruptions {
             let (one, other) = (one.index(bytes.len()), other.index(bytes.len()));
             let (from, to) = (one.min(other), one.max(other));
             match how % 4 {
@@ -215,7 +217,7 @@ proptest! {
         let kind = if stream { "text/event-stream" } else { "application/json" };
         let fake = FakeModels::new([Turn::status(200, &[("content-type", kind)], body)]);
         let adapter = if anthropic { Adapter::Anthropic } else { OPENAI };
-        blocking(async { drop(eventually(Question::new("?").ask(&*adapter.model(&fake))).await) });
+        blocking(async { drop(eventually(TestRequest::new("?").complete(&*adapter.model(&fake))).await) });
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) async fn model(
     // What a model says itself counts more than what is around.
     let get = |name: &str| config.and_then(|config| config.variable(name, &around)).or_else(|| around(name));
     let http = |url: &str| client(url).map_err(|misuse| misuse.what);
-    if let Some((config, unset)) = config.and_then(|config| Some((config, config.unset(&around)?))) {
+    if let Some((config, unset)) = config.and_then(|config| Some((config, config.unset_key_variable(&around)?))) {
         let hint = format!("set {unset}, or write the key itself");
         return Err(misuse(
             format!("the model `{}` takes its key from {unset}, which is not set", config.label()),
@@ -59,8 +59,8 @@ pub(super) async fn model(
             if run.strict {
                 return providers.make(&spec).map_err(unavailable);
             }
-            let ResolvedModel { model, instead_of } = providers.make_or_fall_back(&spec).map_err(unavailable)?;
-            if let Some(unavailable) = instead_of {
+            let ResolvedModel { model, fallback_for } = providers.make_or_fall_back(&spec).map_err(unavailable)?;
+            if let Some(unavailable) = fallback_for {
                 let asked = format!("{}:{}", model.interface(), model.name());
                 render::warning(&format!("{unavailable}; {asked} is asked instead"));
             }

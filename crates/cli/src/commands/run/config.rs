@@ -10,6 +10,7 @@ use wharf::fleet::{Catalog, Entry, Scope, Server};
 
 use super::Run;
 use super::choose::text_of;
+use super::model_servers::{KEYS, ModelServers, read_model_servers};
 use crate::args::Globals;
 use crate::render;
 use crate::servers::{Misuse, misuse};
@@ -19,8 +20,13 @@ use crate::surroundings::variables;
 pub(super) fn chosen(run: &Run, globals: &Globals) -> Result<Option<ModelConfig>, Misuse> {
     let Some(file) = &run.models else { return Ok(None) };
     let shown = file.display();
-    let mut models = ModelConfig::parse(&text_of(file)?)
+    let mut models = ModelConfig::parse(&text_of(file)?, &KEYS)
         .map_err(|error| misuse(format!("{shown}: {error}"), Some("docs/running.md tells what a model can say")))?;
+    for model in &models {
+        let checked = check_servers(model);
+        checked
+            .map_err(|error| misuse(format!("{shown}: {error}"), Some("docs/running.md tells what a model can say")))?;
+    }
     let names = models.iter().map(ModelConfig::label).collect::<Vec<_>>().join(", ");
     let place = match &run.model {
         Some(name) => models.iter().position(|model| is_called(model, name)).ok_or_else(|| {
@@ -39,7 +45,24 @@ pub(super) fn chosen(run: &Run, globals: &Globals) -> Result<Option<ModelConfig>
         let beside = file.parent().unwrap_or(Path::new("")).join(&model.model_name);
         model.model_name = beside.display().to_string();
     }
-    Ok(Some(if globals.mcp.is_empty() { model } else { model.with_servers_besides() }))
+    let has_servers = !globals.mcp.is_empty() || !servers_of(&model)?.servers.is_empty();
+    Ok(Some(if has_servers { model.into_agent() } else { model }))
+}
+
+/// The MCP server settings of a model.
+pub(super) fn servers_of(model: &ModelConfig) -> Result<ModelServers, Misuse> {
+    read_model_servers(&model.other_keys).map_err(|error| misuse(format!("model `{}`: {error}", model.label()), None))
+}
+
+fn check_servers(model: &ModelConfig) -> Result<(), String> {
+    let label = model.label();
+    read_model_servers(&model.other_keys).map_err(|error| format!("model `{label}`: {error}"))?;
+    let is_manual = model.spec().is_ok_and(|spec| spec.interface == Interface::Manual);
+    let tool_key = KEYS[..3].iter().find(|key| model.other_keys.get(**key).is_some_and(|value| !value.is_null()));
+    match tool_key {
+        Some(key) if is_manual => Err(format!("the model `{label}` is manual, which has no tools: leave out `{key}`")),
+        _ => Ok(()),
+    }
 }
 
 /// By its name in the file, or by the one it would have on a command line.
@@ -49,12 +72,15 @@ fn is_called(model: &ModelConfig, name: &str) -> bool {
 
 /// The servers of a model, with what it says about their tools.
 pub(super) fn servers(config: &ModelConfig) -> Result<Vec<Server>, Misuse> {
-    let Some(map) = config.servers() else { return Ok(Vec::new()) };
+    let own = servers_of(config)?;
+    if own.servers.is_empty() {
+        return Ok(Vec::new());
+    }
     let label = config.label();
-    let (mut servers, problems) = simple::read(map, Scope::Dynamic, &variables())
+    let (mut servers, problems) = simple::read(&own.servers, Scope::Dynamic, &variables())
         .map_err(|error| misuse(format!("the model `{label}`: {error}"), None))?;
     problems.iter().for_each(render::problem);
-    let filter = config.mcp_tool_filter.as_ref().map(|names| names.iter().map(|name| Pattern::read(name)).collect());
+    let filter = own.tool_filter.as_ref().map(|names| names.iter().map(|name| Pattern::read(name)).collect());
     let allowed = filter
         .transpose()
         .map_err(|error| misuse(format!("the model `{label}` has an `mcp_tool_filter` with {error}"), None))?;
@@ -68,8 +94,8 @@ pub(super) fn servers(config: &ModelConfig) -> Result<Vec<Server>, Misuse> {
             return Err(misuse(what, Some("leave out one of them")));
         }
         settings.tools.allowed = allowed.clone().or(settings.tools.allowed.take());
-        settings.tools.descriptions.extend(config.mcp_tool_description_overrides.clone().unwrap_or_default());
-        settings.connect_timeout = settings.connect_timeout.or(config.connecting());
+        settings.tools.descriptions.extend(own.description_overrides.clone());
+        settings.connect_timeout = settings.connect_timeout.or(own.connect_timeout);
     }
     Ok(servers)
 }
@@ -83,9 +109,9 @@ pub(super) fn strangers(config: &ModelConfig, catalog: &Catalog) -> Vec<String> 
         };
         Pattern::read(name).is_ok_and(|pattern| catalog.entries().iter().any(|entry| fits(&pattern, entry)))
     };
-    let filter = config.mcp_tool_filter.iter().flatten().map(|name| ("mcp_tool_filter", name));
-    let overrides = config.mcp_tool_description_overrides.iter().flatten();
-    let overrides = overrides.map(|(name, _)| ("mcp_tool_description_overrides", name));
+    let own = servers_of(config).unwrap_or_default();
+    let filter = own.tool_filter.iter().flatten().map(|name| ("mcp_tool_filter", name));
+    let overrides = own.description_overrides.keys().map(|name| ("mcp_tool_description_overrides", name));
     let named = filter.chain(overrides).filter(|(_, name)| !is_there(name));
     // Limits are for one tool each, by the name that the model calls it by.
     let limits = config.agent_middleware.iter().flat_map(|layers| layers.limits.per_tool.keys());

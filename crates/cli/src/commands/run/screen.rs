@@ -199,7 +199,7 @@ impl Screen {
 
     fn message(&self, message: &wharf::Message) {
         let is_answer = message.calls().next().is_none();
-        let (begun, text) = (std::mem::take(&mut self.state().begun), message.spoken());
+        let (begun, text) = (std::mem::take(&mut self.state().begun), message.plain_text());
         self.state().answered = is_answer && begun;
         if begun || text.trim().is_empty() {
             // What follows begins a line of its own.
@@ -272,7 +272,7 @@ impl EventSink for Screen {
                 self.close_line();
                 render::warning(&format!("{what}: {reason}; trying again in {:.1} s", delay.as_secs_f64()));
             }
-            AgentEvent::Warning { words } if !self.quiet => {
+            AgentEvent::Warning { message: words } if !self.quiet => {
                 self.close_line();
                 render::warning(&words);
             }

@@ -80,7 +80,7 @@ impl Tape {
     pub(super) fn finish(&self) -> Result<(), String> {
         match self {
             Self::None => Ok(()),
-            Self::Recording(recorder) => match recorder.broken() {
+            Self::Recording(recorder) => match recorder.failure() {
                 None => Ok(()),
                 Some(reason) => Err(format!("the recording is not whole: {reason}")),
             },

@@ -135,7 +135,7 @@ fn who_cannot_be_driven_is_stood_in_for_unless_that_very_one_is_wanted() {
     let provider = Provider::new([Turn::text("Hello.")]);
     let file = with_models(server.path(), &json!({"model_name": "claude-sonnet-4-5", "interface": "claude_agent_sdk"}));
     let strict = run(&provider, &server, &["--models", &file, "--strict", "Hi"]);
-    assert!(strict.code == 2 && strict.err.contains("claude-code cannot be used"), "{}", strict.err);
+    assert!(strict.code == 2 && strict.err.contains("claude-code is unavailable"), "{}", strict.err);
     let ran = run(&provider, &server, &["--models", &file, "Hi"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "Hello.\n"), "{}", ran.err);
     assert!(ran.err.contains("; anthropic:claude-sonnet-4-5 is asked instead"), "{}", ran.err);

@@ -231,7 +231,7 @@ fn ctrl_c_ends_the_run_with_what_there_is() {
     assert_eq!(output.status.code(), Some(130));
     let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&shown["stop"]["why"], &shown["final_response"]), (&json!("cancelled"), &Value::Null));
-    assert!(shown["trace_messages"][1]["content"].as_str().unwrap().starts_with("The call was given up"));
+    assert!(shown["trace_messages"][1]["content"].as_str().unwrap().starts_with("The call was canceled"));
 }
 
 #[test]
@@ -298,7 +298,7 @@ fn a_manual_model_has_answered_already_and_takes_no_servers() {
     let answered = ran(wharf(&["run", "-m", &model, "How much?"]));
     assert_eq!((answered.code, answered.out.as_str()), (0, "It is 42.\n"), "{}", answered.err);
     let unknown = ran(wharf(&["run", "-m", &model, "How many?"]));
-    assert!(unknown.code == 1 && unknown.err.contains("there is no trace for this question"), "{}", unknown.err);
+    assert!(unknown.code == 1 && unknown.err.contains("no trace for this prompt"), "{}", unknown.err);
     let with_servers = server.run(&["run", "-m", &model, "How much?"]);
     assert!(with_servers.code == 2 && with_servers.err.contains("--mcp makes no sense"), "{}", with_servers.err);
 }

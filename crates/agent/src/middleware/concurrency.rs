@@ -1,4 +1,4 @@
-//! Lets only so many questions be under way at a time, over all runs that share it.
+//! Limits the number of concurrent model requests over all runs that share the limit.
 
 use std::sync::Arc;
 
@@ -8,27 +8,28 @@ use wharf_protocol::BoxFuture;
 use super::{ModelLayer, NextModel};
 use crate::{ModelError, ModelErrorKind, ModelRequest, ModelResponse};
 
-/// Lets only so many be under way. Waiting for it is no part of an attempt's time.
+/// A limit of concurrent model requests. Clones share it. Waiting for it does not count toward the timeout of an
+/// attempt.
 #[derive(Clone, Debug)]
 pub struct ConcurrencyLimit(Arc<Semaphore>);
 
 impl ConcurrencyLimit {
-    /// So many at a time; at least one.
-    pub fn new(most: usize) -> Self {
-        Self(Arc::new(Semaphore::new(most.max(1))))
+    /// Allows up to `max` concurrent requests, at least one.
+    pub fn new(max: usize) -> Self {
+        Self(Arc::new(Semaphore::new(max.max(1))))
     }
 }
 
 impl ModelLayer for ConcurrencyLimit {
     fn handle<'a>(
         &'a self,
-        ask: ModelRequest<'a>,
+        request: ModelRequest<'a>,
         next: NextModel<'a>,
     ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         Box::pin(async move {
-            let closed = |_| ModelError::new(ModelErrorKind::Overloaded, "no more questions may be asked");
+            let closed = |_| ModelError::new(ModelErrorKind::Overloaded, "the concurrency limit is closed");
             let _permit = self.0.acquire().await.map_err(closed)?;
-            next.ask(ask).await
+            next.complete(request).await
         })
     }
 }

@@ -1,13 +1,13 @@
-//! An answer in one piece, and what is in it.
+//! Parses a complete response.
 
 use serde::Deserialize;
 use serde_json::Value;
 use wharf_protocol::{Block, BlockKind, Json, Message, Origin, Role, ToolCall};
 
-use super::super::ids::Ids;
-use super::super::wire::{complaint, malformed, with_field};
+use super::super::call_ids::CallIds;
+use super::super::wire::{malformed, provider_error, with_field};
 use super::usage::usage;
-use super::{OpenAi, WIRE, emulated};
+use super::{EMULATED, OpenAi, WIRE, emulation};
 use crate::{Delta, ModelError, ModelRequest, ModelResponse, StopReason};
 
 #[derive(Deserialize)]
@@ -33,8 +33,8 @@ struct Choice {
     error: Value,
 }
 
-/// Everything an answer is made of, however it came.
-pub(super) struct Whole {
+/// The raw parts of a response, streamed or not.
+pub(super) struct RawResponse {
     pub(super) raw: Json,
     pub(super) finish: Option<String>,
     pub(super) id: Option<String>,
@@ -42,47 +42,53 @@ pub(super) struct Whole {
     pub(super) usage: Value,
 }
 
-/// Reads an answer that came in one piece, and tells of it as of one that came in pieces.
-pub(super) fn document(model: &OpenAi, ask: &ModelRequest<'_>, text: &str) -> Result<ModelResponse, ModelError> {
+/// Parses an unstreamed response, and reports its blocks like those of a streamed one.
+pub(super) fn document(model: &OpenAi, request: &ModelRequest<'_>, text: &str) -> Result<ModelResponse, ModelError> {
     let endpoint = &model.endpoint;
     let document: Document = serde_json::from_str(text).map_err(|error| malformed(endpoint, &error.to_string()))?;
     let choice = document.choices.and_then(|choices| choices.into_iter().next());
     let error = choice.as_ref().map(|choice| &choice.error).filter(|error| !error.is_null());
     let error = error.or(Some(&document.error)).filter(|error| !error.is_null());
     if let Some(error) = error {
-        return Err(complaint(endpoint, &serde_json::json!({ "error": error })));
+        return Err(provider_error(endpoint, &serde_json::json!({ "error": error })));
     }
     let Some(Choice { message: Some(raw), finish_reason, .. }) = choice else {
-        return Err(malformed(endpoint, "there is no message in it"));
+        return Err(malformed(endpoint, "no message"));
     };
     if !raw.is_object() {
-        return Err(malformed(endpoint, "its message is none"));
+        return Err(malformed(endpoint, "the message is not an object"));
     }
-    let raw = with_ids(raw, &mut Ids::of(ask.messages));
-    let (id, usage) = (document.id, document.usage);
-    let answer = answer(model, ask, Whole { raw, finish: finish_reason, id, model: document.model, usage })?;
-    for block in &answer.message.content {
-        tell(block, ask);
+    let raw = with_ids(raw, &mut CallIds::from_messages(request.messages));
+    let parts =
+        RawResponse { raw, finish: finish_reason, id: document.id, model: document.model, usage: document.usage };
+    let response = response(model, request, parts)?;
+    for block in &response.message.content {
+        emit_deltas(block, request);
     }
-    Ok(answer)
+    Ok(response)
 }
 
-/// What an answer says.
-pub(super) fn answer(model: &OpenAi, ask: &ModelRequest<'_>, whole: Whole) -> Result<ModelResponse, ModelError> {
-    let Whole { mut raw, finish, id, model: named, usage: told } = whole;
+/// Builds the response from its raw parts.
+pub(super) fn response(
+    model: &OpenAi,
+    request: &ModelRequest<'_>,
+    parts: RawResponse,
+) -> Result<ModelResponse, ModelError> {
+    let RawResponse { mut raw, finish, id, model: actual_model, usage: reported } = parts;
     let view = raw.to_value().map_err(|error| malformed(&model.endpoint, &error.to_string()))?;
     if !view["role"].is_string() {
         raw = with_field(&raw, "role", &Json::from(Value::from("assistant")));
     }
-    let (mut content, mut refused) = (blocks(&view), false);
+    let mut content = blocks(&view);
+    let mut refused = false;
     if let Some(refusal) = view["refusal"].as_str().filter(|refusal| !refusal.is_empty()) {
         content.push(Block::text(refusal));
         refused = true;
     }
     let mut wire = WIRE;
     if model.emulate_tools {
-        content = emulated::read(content, ask);
-        wire = super::EMULATED;
+        content = emulation::read(content, request);
+        wire = EMULATED;
     }
     let calls = content.iter().any(|block| matches!(block.kind, BlockKind::ToolUse(_)));
     let stop = if refused { StopReason::Refusal } else { stop_reason(finish.as_deref(), calls) };
@@ -90,19 +96,19 @@ pub(super) fn answer(model: &OpenAi, ask: &ModelRequest<'_>, whole: Whole) -> Re
     Ok(ModelResponse {
         message: Message { origin, ..Message::new(Role::Assistant, content) },
         stop,
-        model: named.filter(|named| !named.is_empty()).unwrap_or_else(|| model.model.clone()),
+        model: actual_model.filter(|name| !name.is_empty()).unwrap_or_else(|| model.model.clone()),
         id: id.filter(|id| !id.is_empty()),
-        usage: usage(&told),
+        usage: usage(&reported),
     })
 }
 
-fn tell(block: &Block, ask: &ModelRequest<'_>) {
+fn emit_deltas(block: &Block, request: &ModelRequest<'_>) {
     match &block.kind {
-        BlockKind::Text(text) => (ask.listener)(Delta::Text(text.clone())),
-        BlockKind::Thinking { text, .. } => (ask.listener)(Delta::Thinking(text.clone())),
+        BlockKind::Text(text) => (request.on_delta)(Delta::Text(text.clone())),
+        BlockKind::Thinking { text, .. } => (request.on_delta)(Delta::Thinking(text.clone())),
         BlockKind::ToolUse(call) => {
-            (ask.listener)(Delta::ToolUse { id: call.id.clone(), name: call.name.clone() });
-            (ask.listener)(Delta::Arguments(call.arguments.to_string()));
+            (request.on_delta)(Delta::ToolUse { id: call.id.clone(), name: call.name.clone() });
+            (request.on_delta)(Delta::Arguments(call.arguments.to_string()));
         }
         _ => {}
     }
@@ -110,7 +116,7 @@ fn tell(block: &Block, ask: &ModelRequest<'_>) {
 
 fn blocks(message: &Value) -> Vec<Block> {
     let mut blocks = Vec::new();
-    if let Some((_, text)) = thought(message) {
+    if let Some((_, text)) = reasoning(message) {
         blocks.push(BlockKind::Thinking { text, signature: None }.into());
     }
     match &message["content"] {
@@ -124,8 +130,8 @@ fn blocks(message: &Value) -> Vec<Block> {
     blocks
 }
 
-/// What was thought, and the field it stands in; the first that says something counts, because some say it twice.
-pub(super) fn thought(message: &Value) -> Option<(&'static str, String)> {
+/// Returns the reasoning and its field. The first nonempty field counts, because some providers send it twice.
+pub(super) fn reasoning(message: &Value) -> Option<(&'static str, String)> {
     for name in ["reasoning_content", "reasoning"] {
         if let Some(text) = message[name].as_str().filter(|text| !text.is_empty()) {
             return Some((name, text.to_owned()));
@@ -136,7 +142,7 @@ pub(super) fn thought(message: &Value) -> Option<(&'static str, String)> {
     Some(("reasoning_details", texts.collect::<String>())).filter(|(_, text)| !text.is_empty())
 }
 
-/// A part of a content that is a list.
+/// Converts a part of a content list.
 fn part(part: &Value) -> Option<Block> {
     if let Some(text) = part["text"].as_str().or_else(|| part["refusal"].as_str()) {
         return Some(Block::text(text));
@@ -152,7 +158,7 @@ fn part(part: &Value) -> Option<Block> {
 fn call_of(call: &Value) -> Option<ToolCall> {
     let arguments = match &call["function"]["arguments"] {
         Value::String(text) if text.trim().is_empty() => Json::from(serde_json::json!({})),
-        // What is no object is kept as the text it is, for whoever may be able to make sense of it.
+        // Arguments that are not an object are stored as text; the tool's schema check reports them.
         Value::String(text) => match Json::parse(text.as_str()) {
             Ok(json) if json.is_object() => json,
             _ => Json::from(Value::from(text.as_str())),
@@ -160,19 +166,20 @@ fn call_of(call: &Value) -> Option<ToolCall> {
         Value::Null => Json::from(serde_json::json!({})),
         other => Json::from(other.clone()),
     };
-    let (id, name) = (call["id"].as_str()?.into(), call["function"]["name"].as_str()?.into());
+    let id = call["id"].as_str()?.into();
+    let name = call["function"]["name"].as_str()?.into();
     Some(ToolCall { id, name, arguments })
 }
 
-/// The same message with an id for every call, and no two alike.
-fn with_ids(raw: Json, ids: &mut Ids) -> Json {
+/// Gives every call of a message a unique id.
+fn with_ids(raw: Json, ids: &mut CallIds) -> Json {
     #[derive(Deserialize)]
     struct Calls {
         #[serde(default)]
         tool_calls: Option<Vec<Json>>,
     }
     #[derive(Deserialize)]
-    struct Called {
+    struct CallId {
         #[serde(default)]
         id: Option<String>,
     }
@@ -180,7 +187,7 @@ fn with_ids(raw: Json, ids: &mut Ids) -> Json {
     let mut changed = false;
     let mut texts = Vec::with_capacity(calls.len());
     for call in calls {
-        let given = call.decode::<Called>().ok().and_then(|call| call.id).unwrap_or_default();
+        let given = call.decode::<CallId>().ok().and_then(|call| call.id).unwrap_or_default();
         let unique = ids.unique(&given);
         if *unique == *given {
             texts.push(call.to_string());
@@ -195,12 +202,12 @@ fn with_ids(raw: Json, ids: &mut Ids) -> Json {
     }
 }
 
-fn stop_reason(told: Option<&str>, calls: bool) -> StopReason {
-    match told {
+fn stop_reason(reported: Option<&str>, has_calls: bool) -> StopReason {
+    match reported {
         Some("content_filter" | "refusal" | "safety") => StopReason::Refusal,
         Some("length" | "max_tokens") => StopReason::MaxTokens,
-        // Some stop where they call.
-        Some("tool_calls" | "function_call" | "stop" | "end_turn" | "eos") | None if calls => StopReason::ToolUse,
+        // Some providers report `stop` for tool calls.
+        Some("tool_calls" | "function_call" | "stop" | "end_turn" | "eos") | None if has_calls => StopReason::ToolUse,
         Some("stop" | "end_turn" | "eos" | "tool_calls" | "function_call") | None => StopReason::EndTurn,
         Some(other) => StopReason::Other(other.into()),
     }

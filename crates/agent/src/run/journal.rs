@@ -1,12 +1,12 @@
-//! Runs as text: a line holds one as it is, and a line that follows tells what has come since.
+//! Saved runs: the first line holds the whole run, and each further line the changes since.
 //!
 //! ```text
-//! {"messages":[…all of them…],"progress":{…}}
-//! {"messages":[…those that are new…],"progress":{…}}
+//! {"messages":[…all…],"progress":{…}}
+//! {"messages":[…new…],"progress":{…}}
 //! ```
 //!
-//! So a long run is written down without writing its whole conversation over and over. What somebody said is kept as it was
-//! written, so a line may be several for a text editor; for a reader it is one value.
+//! Saving a long run this way does not write the whole conversation again. Messages are stored as received, so a value
+//! can span several lines of text.
 
 use serde::Serialize;
 use wharf_protocol::Message;
@@ -23,13 +23,13 @@ pub(super) fn write(messages: &[Message], progress: &Progress) -> String {
     serde_json::to_string(&Line { messages, progress }).unwrap_or_default()
 }
 
-/// Whether the last value was never written to its end: then the end of its line is missing, or was one inside it. What the
-/// error is made of does not tell, since it may come from the depths of a message.
+/// Returns whether the last value was not written completely: the final line break is missing, or belongs to the value.
+/// The category of the error is not reliable, because the error may come from inside a message.
 fn is_torn(bytes: &[u8], error: &serde_json::Error) -> bool {
     !bytes.ends_with(b"\n") || error.to_string().starts_with("EOF while parsing")
 }
 
-/// The last value may be torn, where whoever wrote it was killed: then the one before counts.
+/// Reads a saved run. The last value may be incomplete if the process was killed while writing it; it is ignored then.
 pub(super) fn read(bytes: &[u8]) -> Result<Run, InvalidRun> {
     let mut found: Option<Run> = None;
     for read in serde_json::Deserializer::from_slice(bytes).into_iter::<Run>() {
@@ -43,5 +43,5 @@ pub(super) fn read(bytes: &[u8]) -> Result<Run, InvalidRun> {
             }
         };
     }
-    found.ok_or_else(|| InvalidRun("it is empty".to_owned()))
+    found.ok_or_else(|| InvalidRun("the file is empty".to_owned()))
 }

@@ -1,4 +1,4 @@
-//! Stops a model that makes the same call again and again.
+//! Stops a model that repeats the same call.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,20 +6,20 @@ use wharf_protocol::{BoxFuture, CallFailed, ToolCall, ToolOutput};
 
 use super::{NextTool, ToolLayer};
 
-/// Lets the same call be made only so often in a row; one more is answered with words instead.
+/// Limits the number of identical calls in a row. A further call returns an error to the model instead of running.
 #[derive(Debug)]
 pub struct LoopGuard {
-    most: u32,
+    max: u32,
     last: Mutex<Option<(ToolCall, u32)>>,
 }
 
 impl LoopGuard {
-    /// So often in a row.
-    pub fn new(most: u32) -> Self {
-        Self { most, last: Mutex::new(None) }
+    /// Allows up to `max` identical calls in a row.
+    pub fn new(max: u32) -> Self {
+        Self { max, last: Mutex::new(None) }
     }
 
-    /// How often this call has been made in a row, with this time.
+    /// Counts the identical calls in a row, including this one.
     fn count(&self, call: &ToolCall) -> u32 {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *last {
@@ -37,13 +37,13 @@ impl LoopGuard {
 
 impl ToolLayer for LoopGuard {
     fn handle<'a>(&'a self, call: &'a ToolCall, next: NextTool<'a>) -> BoxFuture<'a, Result<ToolOutput, CallFailed>> {
-        if self.count(call) <= self.most {
+        if self.count(call) <= self.max {
             return next.call(call);
         }
-        let words = format!(
-            "This tool was not called: the very same call has been made {} times in a row. Do something else, or answer.",
-            self.most
+        let message = format!(
+            "This tool was not called: the same call was made {} times in a row. Make a different call, or answer.",
+            self.max
         );
-        Box::pin(std::future::ready(Ok(ToolOutput::error(words))))
+        Box::pin(std::future::ready(Ok(ToolOutput::error(message))))
     }
 }

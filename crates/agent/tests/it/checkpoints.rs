@@ -1,4 +1,4 @@
-//! Runs that are written down, and go on: what a file holds of them, and what more they may be given.
+//! Saved runs: the file format, resuming, and changed limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,31 +7,31 @@ use serde_json::json;
 use wharf_agent::{CheckpointFile, Limit, Limits, Run, RunEnd, Step};
 use wharf_protocol::ToolOutput;
 
-use crate::driving::finish;
-use crate::kit::{Bench, Fake, agent, answer, hints, new_run, one_call, one_call_over_lines};
+use crate::driver::finish;
+use crate::kit::{Fake, TestTools, answer, hints, new_run, one_call, one_call_over_lines, test_agent};
 
-/// A run with so many turns behind it, each with a call.
-fn after(turns: usize) -> Run {
+/// A run after this many turns, each with one call.
+fn run_after(turns: usize) -> Run {
     let mut run = new_run(Limits { model_calls: u32::MAX, tool_calls: u32::MAX, ..Limits::default() });
     for turn in 0..turns {
-        go_on(&mut run, turn);
+        add_turn(&mut run, turn);
     }
     run
 }
 
-fn go_on(run: &mut Run, turn: usize) {
+fn add_turn(run: &mut Run, turn: usize) {
     run.step();
-    run.answered(one_call(&turn.to_string()), hints);
-    let Step::Call(batch) = run.step() else { panic!("it calls") };
-    run.returned(batch[0].0, Ok(ToolOutput::said("grün ".repeat(200))));
+    run.on_response(one_call(&turn.to_string()), hints);
+    let Step::CallTools(batch) = run.step() else { panic!("expected tool calls") };
+    run.on_tool_result(batch[0].0, Ok(ToolOutput::said("grün ".repeat(200))));
     run.step();
 }
 
 #[test]
-fn what_was_written_over_several_lines_is_read_as_it_was() {
+fn a_saved_value_may_span_several_lines() {
     let mut run = new_run(Limits::default());
     run.step();
-    run.answered(one_call_over_lines("1"), hints);
+    run.on_response(one_call_over_lines("1"), hints);
     let text = format!("{}\n{}\n", run.write(), run.write_since(run.messages().len()));
     assert!(text.lines().count() > 2);
     let again = Run::read(text).unwrap();
@@ -39,81 +39,82 @@ fn what_was_written_over_several_lines_is_read_as_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_was_ended_or_whose_model_failed_goes_on_where_it_was() {
-    let (failing, tools) = (Arc::new(Fake::new([Ok(one_call("1"))])), Bench::new());
+async fn a_canceled_or_failed_run_resumes_where_it_ended() {
+    let (failing, tools) = (Arc::new(Fake::new([Ok(one_call("1"))])), TestTools::new());
     let mut run = new_run(Limits::default());
-    let result = finish(&agent(&failing, &tools), &mut run).await;
+    let result = finish(&test_agent(&failing, &tools), &mut run).await;
     assert!(matches!(result.stop, RunEnd::ModelFailed(_)), "{:?}", result.stop);
-    let mut cancelled = after(1);
+    let mut cancelled = run_after(1);
     cancelled.step();
     cancelled.interrupt(RunEnd::Cancelled);
     for run in [run, cancelled] {
         let mut again = Run::read(run.write()).unwrap();
         let model = Arc::new(Fake::new([Ok(answer("42", &[]))]));
-        let result = finish(&agent(&model, &tools), &mut again).await;
+        let result = finish(&test_agent(&model, &tools), &mut again).await;
         assert_eq!((result.final_response.as_deref(), result.stop), (Some("42"), RunEnd::Completed));
     }
-    assert_eq!(tools.log(), ["1 begins", "1 ends"], "what has ended is not done again");
+    assert_eq!(tools.log(), ["1 starts", "1 ends"], "finished calls are not repeated");
 }
 
 #[test]
-fn more_calls_are_for_a_run_that_waits_for_its_last_word_too() {
+fn a_raised_limit_applies_before_the_final_request_too() {
     let mut run = new_run(Limits { tool_calls: 0, ..Limits::default() });
     run.step();
-    run.answered(one_call("1"), hints);
-    assert_eq!(run.step(), Step::Ask { tools: false });
+    run.on_response(one_call("1"), hints);
+    assert_eq!(run.step(), Step::CallModel { tools: false });
     assert!(run.set_limits(Limits::default()));
-    assert_eq!((run.step(), run.reached().len()), (Step::Ask { tools: true }, 0));
+    assert_eq!((run.step(), run.reached().len()), (Step::CallModel { tools: true }, 0));
 }
 
 #[test]
-fn what_has_come_since_is_enough_for_whoever_has_the_rest_and_a_torn_line_costs_only_itself() {
-    let mut run = after(2);
+fn changes_are_appended_and_an_incomplete_last_line_is_ignored() {
+    let mut run = run_after(2);
     let first = run.write();
     let known = run.messages().len();
-    go_on(&mut run, 2);
+    add_turn(&mut run, 2);
     let text = format!("{first}\n{}\n", run.write_since(known));
     assert_eq!(Run::read(&text).unwrap().write(), run.write());
-    // Killed while it wrote the second line, wherever that was, in the middle of a letter too.
+    // Killed while writing the second line, at any byte, even inside a character.
     for end in first.len() + 2..text.len() - 1 {
         assert_eq!(Run::read(&text.as_bytes()[..end]).unwrap().write(), first, "{end}");
     }
     let broken = format!("{first}\n{{\n{first}\n");
-    assert!(Run::read(&broken).is_err(), "that is no torn line: something else is wrong");
-    assert!(Run::read("").unwrap_err().to_string().contains("it is empty"));
+    assert!(Run::read(&broken).is_err(), "an invalid line that is not the last one is an error");
+    assert!(Run::read("").unwrap_err().to_string().contains("the file is empty"));
 }
 
 #[tokio::test]
-async fn a_file_grows_with_the_run_and_not_with_every_look_at_it() {
+async fn the_size_of_the_file_is_linear_in_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.jsonl");
-    let (model, tools) = (Arc::new(Fake::endless(one_call("1"))), Bench::new());
+    let (model, tools) = (Arc::new(Fake::endless(one_call("1"))), TestTools::new());
     let turns = 200;
-    let agent_ = agent(&model, &tools).with_checkpoint(Arc::new(CheckpointFile::new(&path)));
+    let agent = test_agent(&model, &tools).with_checkpoint(Arc::new(CheckpointFile::new(&path)));
     let mut run = new_run(Limits { model_calls: turns, tool_calls: u32::MAX, ..Limits::default() });
-    finish(&agent_, &mut run).await;
+    finish(&agent, &mut run).await;
     let read = CheckpointFile::read(&path).await.unwrap();
     assert_eq!((read.write(), read.messages().len()), (run.write(), 1 + 2 * turns as usize));
-    let (held, whole) = (std::fs::metadata(&path).unwrap().len(), run.write().len() as u64);
-    // Every look at it adds how far it is, which is short; the conversation is there once.
-    let looks = 4 * u64::from(turns);
-    assert!(held < whole + looks * 2_000, "{held} bytes for {whole}");
+    let size = std::fs::metadata(&path).unwrap().len();
+    let whole = run.write().len() as u64;
+    // Every save appends the progress, which is short. The conversation is stored once.
+    let saves = 4 * u64::from(turns);
+    assert!(size < whole + saves * 2_000, "{size} bytes for {whole}");
     let text = std::fs::read_to_string(&path).unwrap();
     assert_eq!(text.matches("what?").count(), 1);
 }
 
 #[tokio::test]
-async fn a_file_is_written_anew_before_it_is_mostly_old() {
+async fn a_file_is_rewritten_before_it_is_mostly_obsolete() {
     use wharf_agent::Checkpoint as _;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.jsonl");
     let file = CheckpointFile::new(&path);
     let mut run = new_run(Limits::default());
     run.step();
-    run.answered(answer("", &[("look", "1", json!({})), ("look", "2", json!({}))]), hints);
-    let Step::Call(batch) = run.step() else { panic!("it calls") };
-    // One of two has ended, with much to say: that is in every line until the other has ended too.
-    run.returned(batch[0].0, Ok(ToolOutput::said("x".repeat(400_000))));
+    run.on_response(answer("", &[("look", "1", json!({})), ("look", "2", json!({}))]), hints);
+    let Step::CallTools(batch) = run.step() else { panic!("expected tool calls") };
+    // One of two calls finished with a long result. Every line contains it until the other call finishes.
+    run.on_tool_result(batch[0].0, Ok(ToolOutput::said("x".repeat(400_000))));
     for _ in 0..30 {
         file.save(&run).await.unwrap();
         assert!(std::fs::metadata(&path).unwrap().len() < 5_000_000);
@@ -122,42 +123,42 @@ async fn a_file_is_written_anew_before_it_is_mostly_old() {
 }
 
 #[tokio::test]
-async fn a_run_by_the_same_name_is_not_taken_for_the_one_before_nor_another_file_for_the_same() {
+async fn another_run_with_the_same_id_or_a_missing_file_is_saved_as_a_whole() {
     use wharf_agent::Checkpoint as _;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.jsonl");
     let file = CheckpointFile::new(&path);
-    file.save(&after(1)).await.unwrap();
+    file.save(&run_after(1)).await.unwrap();
     let mut other = new_run(Limits::default());
     other.step();
-    other.answered(answer("something else", &[("look", "9", json!({}))]), hints);
-    let Step::Call(batch) = other.step() else { panic!("it calls") };
-    other.returned(batch[0].0, Ok(ToolOutput::said("seen")));
+    other.on_response(answer("something else", &[("look", "9", json!({}))]), hints);
+    let Step::CallTools(batch) = other.step() else { panic!("expected tool calls") };
+    other.on_tool_result(batch[0].0, Ok(ToolOutput::said("seen")));
     other.step();
-    // It has as many messages, and others.
-    assert_eq!(other.messages().len(), after(1).messages().len());
+    // It has the same number of messages, but different ones.
+    assert_eq!(other.messages().len(), run_after(1).messages().len());
     for turn in 0..3 {
         file.save(&other).await.unwrap();
         assert_eq!(CheckpointFile::read(&path).await.unwrap().messages(), other.messages());
-        go_on(&mut other, turn);
+        add_turn(&mut other, turn);
     }
-    // Nor is a file that somebody took away.
+    // The file was deleted.
     std::fs::remove_file(&path).unwrap();
     file.save(&other).await.unwrap();
     assert_eq!(CheckpointFile::read(&path).await.unwrap().messages(), other.messages());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_ended_at_a_limit_goes_on_when_it_is_given_more() {
+async fn a_run_that_ended_at_a_limit_continues_with_a_higher_limit() {
     let calls = || Ok(one_call("1"));
-    let (model, tools) = (Arc::new(Fake::new([calls(), calls(), Ok(answer("42", &[]))])), Bench::new());
-    let agent_ = agent(&model, &tools);
+    let (model, tools) = (Arc::new(Fake::new([calls(), calls(), Ok(answer("42", &[]))])), TestTools::new());
+    let agent = test_agent(&model, &tools);
     let mut run = new_run(Limits { model_calls: 1, ..Limits::default() });
-    assert_eq!(finish(&agent_, &mut run).await.stop, RunEnd::Limit(Limit::ModelCalls { most: 1 }));
+    assert_eq!(finish(&agent, &mut run).await.stop, RunEnd::Limit(Limit::ModelCalls { max: 1 }));
     assert!(run.set_limits(Limits::default()));
-    let result = finish(&agent_, &mut run).await;
+    let result = finish(&agent, &mut run).await;
     assert_eq!((result.final_response.as_deref(), result.turns, result.limit_reached), (Some("42"), 3, false));
-    // It has answered: more is of no use.
+    // It is complete, so higher limits have no effect.
     assert!(!run.set_limits(Limits { time: Some(Duration::from_secs(9)), ..Limits::default() }));
     assert_eq!(run.stop(), Some(&RunEnd::Completed));
 }

@@ -1,4 +1,4 @@
-//! The longest conversation a model takes, from the list of models, where it says so.
+//! The context window of a model, from the provider's list of models.
 
 use serde_json::Value;
 
@@ -6,8 +6,8 @@ use super::super::endpoint::Endpoint;
 use super::super::wire;
 use crate::{ModelError, ModelErrorKind};
 
-/// The names it goes by: vLLM, `OpenRouter`, Groq, LM Studio, Mistral, llama.cpp.
-const PLACES: [&str; 7] = [
+/// The field names of vLLM, `OpenRouter`, Groq, LM Studio, Mistral and llama.cpp.
+const FIELDS: [&str; 7] = [
     "/max_model_len",
     "/context_length",
     "/context_window",
@@ -17,11 +17,11 @@ const PLACES: [&str; 7] = [
     "/meta/n_ctx_train",
 ];
 
-/// Asks for it. An error is one that may be gone the next time.
+/// Requests the list and finds the model's context window. An error may be transient.
 pub(super) async fn find(endpoint: &Endpoint, model: &str) -> Result<Option<u64>, ModelError> {
     let listed = match wire::get(endpoint, "/models").await {
         Ok(listed) => listed,
-        // Whoever has no such list has none later.
+        // A provider without such a list does not get one later.
         Err(error) if error.kind == ModelErrorKind::Invalid => return Ok(None),
         Err(error) => return Err(error),
     };
@@ -31,9 +31,9 @@ pub(super) async fn find(endpoint: &Endpoint, model: &str) -> Result<Option<u64>
 fn window(listed: &Value, model: &str) -> Option<u64> {
     let models = listed.get("data").or_else(|| listed.get("models")).unwrap_or(listed).as_array()?;
     let named = |entry: &&Value| entry.get("id").or_else(|| entry.get("name")).and_then(Value::as_str) == Some(model);
-    let sole = || models.first().filter(|_| models.len() == 1);
-    let entry = models.iter().find(named).or_else(sole)?;
-    PLACES.iter().find_map(|place| entry.pointer(place)?.as_u64()).filter(|window| *window > 0)
+    let only = || if models.len() == 1 { models.first() } else { None };
+    let entry = models.iter().find(named).or_else(only)?;
+    FIELDS.iter().find_map(|field| entry.pointer(field)?.as_u64()).filter(|window| *window > 0)
 }
 
 #[cfg(test)]
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_window_goes_by_many_names() {
+    fn the_context_window_has_many_field_names() {
         for (entry, expected) in [
             (json!({"id":"m","max_model_len":1}), Some(1)),
             (json!({"id":"m","context_length":2}), Some(2)),

@@ -1,14 +1,14 @@
-//! An answer in one piece, and what its blocks are.
+//! Parses a complete response and its blocks.
 
 use serde::Deserialize;
 use serde_json::Value;
 use wharf_protocol::{Block, BlockKind, Json, Message, Origin, Role, ToolCall};
 
+use super::super::call_ids::CallIds;
 use super::super::endpoint::Endpoint;
-use super::super::ids::Ids;
-use super::super::wire::{as_object, as_written, complaint, malformed, with_field};
+use super::super::wire::{as_object, malformed, provider_error, unwrap_invalid, with_field};
 use super::WIRE;
-use super::usage::Told;
+use super::usage::UsageCounter;
 use crate::{Delta, ModelError, ModelRequest, ModelResponse, StopReason};
 
 #[derive(Deserialize)]
@@ -26,24 +26,24 @@ struct Document {
     error: Value,
 }
 
-/// Reads an answer that came in one piece, and tells of it as of one that came in pieces.
+/// Parses an unstreamed response, and reports its blocks like those of a streamed one.
 pub(super) fn document(
     endpoint: &Endpoint,
     model: &str,
-    ask: &ModelRequest<'_>,
+    request: &ModelRequest<'_>,
     text: &str,
 ) -> Result<ModelResponse, ModelError> {
     let document: Document = serde_json::from_str(text).map_err(|error| malformed(endpoint, &error.to_string()))?;
     if !document.error.is_null() {
-        return Err(complaint(endpoint, &serde_json::json!({ "error": document.error })));
+        return Err(provider_error(endpoint, &serde_json::json!({ "error": document.error })));
     }
-    let Some(content) = document.content else { return Err(malformed(endpoint, "it has no content")) };
-    let mut ids = Ids::of(ask.messages);
-    let mut usage = Told::default();
-    usage.hear(&document.usage);
+    let Some(content) = document.content else { return Err(malformed(endpoint, "no `content`")) };
+    let mut ids = CallIds::from_messages(request.messages);
+    let mut usage = UsageCounter::default();
+    usage.add(&document.usage);
     let blocks: Vec<Block> = content.into_iter().map(|raw| block(with_id(raw, &mut ids))).collect();
     for block in &blocks {
-        tell(block, ask);
+        emit_deltas(block, request);
     }
     let stop = stop_reason(document.stop_reason.as_deref(), &blocks);
     Ok(ModelResponse {
@@ -55,13 +55,13 @@ pub(super) fn document(
     })
 }
 
-fn tell(block: &Block, ask: &ModelRequest<'_>) {
+fn emit_deltas(block: &Block, request: &ModelRequest<'_>) {
     match &block.kind {
-        BlockKind::Text(text) => (ask.listener)(Delta::Text(text.clone())),
-        BlockKind::Thinking { text, .. } => (ask.listener)(Delta::Thinking(text.clone())),
+        BlockKind::Text(text) => (request.on_delta)(Delta::Text(text.clone())),
+        BlockKind::Thinking { text, .. } => (request.on_delta)(Delta::Thinking(text.clone())),
         BlockKind::ToolUse(call) => {
-            (ask.listener)(Delta::ToolUse { id: call.id.clone(), name: call.name.clone() });
-            (ask.listener)(Delta::Arguments(call.arguments.to_string()));
+            (request.on_delta)(Delta::ToolUse { id: call.id.clone(), name: call.name.clone() });
+            (request.on_delta)(Delta::Arguments(call.arguments.to_string()));
         }
         _ => {}
     }
@@ -72,9 +72,9 @@ pub(super) fn message(blocks: Vec<Block>) -> Message {
     Message { origin, ..Message::new(Role::Assistant, blocks) }
 }
 
-/// The parts of a block that are understood.
+/// The known fields of a block.
 #[derive(Deserialize)]
-struct View {
+struct KnownFields {
     r#type: String,
     text: Option<String>,
     thinking: Option<String>,
@@ -85,9 +85,9 @@ struct View {
     input: Option<Json>,
 }
 
-/// A call whose id is missing or taken, with another one.
-pub(super) fn with_id(raw: Json, ids: &mut Ids) -> Json {
-    let Ok(View { r#type, id, .. }) = raw.decode::<View>() else { return raw };
+/// Gives a call a unique id, if its id is missing or in use.
+pub(super) fn with_id(raw: Json, ids: &mut CallIds) -> Json {
+    let Ok(KnownFields { r#type, id, .. }) = raw.decode::<KnownFields>() else { return raw };
     if r#type != "tool_use" {
         return raw;
     }
@@ -96,29 +96,30 @@ pub(super) fn with_id(raw: Json, ids: &mut Ids) -> Json {
     if *unique == *given { raw } else { with_field(&raw, "id", &Json::of(&*unique).unwrap_or_else(|_| raw.clone())) }
 }
 
-/// Reads a block; what is not understood is kept for whoever wrote it.
+/// Parses a block. An unknown block is stored as received.
 pub(super) fn block(raw: Json) -> Block {
-    let Ok(view) = raw.decode::<View>() else { return Block { kind: BlockKind::Other, raw: Some(raw) } };
-    let (mut raw, mut kind) = (raw, None);
-    match view.r#type.as_str() {
-        "text" => kind = view.text.map(BlockKind::Text),
+    let Ok(known) = raw.decode::<KnownFields>() else { return Block { kind: BlockKind::Other, raw: Some(raw) } };
+    let mut raw = raw;
+    let mut kind = None;
+    match known.r#type.as_str() {
+        "text" => kind = known.text.map(BlockKind::Text),
         "thinking" => {
-            let signature = view.signature.filter(|signature| !signature.is_empty());
-            kind = view.thinking.map(|text| BlockKind::Thinking { text, signature });
+            let signature = known.signature.filter(|signature| !signature.is_empty());
+            kind = known.thinking.map(|text| BlockKind::Thinking { text, signature });
         }
-        "redacted_thinking" => kind = view.data.map(|data| BlockKind::RedactedThinking { data }),
+        "redacted_thinking" => kind = known.data.map(|data| BlockKind::RedactedThinking { data }),
         "tool_use" => {
-            // Arguments that are none are told as such, and go back as an object all the same.
-            let sent = view.input.is_some();
-            let input = view.input.unwrap_or_else(|| Json::from(serde_json::json!({})));
-            if let (Some(id), Some(name)) = (view.id, view.name) {
-                if !sent || !input.is_object() {
+            // Invalid arguments are reported as such, and sent back as an object.
+            let has_input = known.input.is_some();
+            let input = known.input.unwrap_or_else(|| Json::from(serde_json::json!({})));
+            if let (Some(id), Some(name)) = (known.id, known.name) {
+                if !has_input || !input.is_object() {
                     raw = with_field(&raw, "input", &as_object(&input));
                 }
                 kind = Some(BlockKind::ToolUse(ToolCall {
                     id: id.into(),
                     name: name.into(),
-                    arguments: as_written(input).detached(),
+                    arguments: unwrap_invalid(input).detached(),
                 }));
             }
         }
@@ -127,8 +128,8 @@ pub(super) fn block(raw: Json) -> Block {
     Block { kind: kind.unwrap_or(BlockKind::Other), raw: Some(raw) }
 }
 
-pub(super) fn stop_reason(told: Option<&str>, blocks: &[Block]) -> StopReason {
-    match told {
+pub(super) fn stop_reason(reported: Option<&str>, blocks: &[Block]) -> StopReason {
+    match reported {
         Some("end_turn" | "stop_sequence") => StopReason::EndTurn,
         Some("tool_use") => StopReason::ToolUse,
         Some("max_tokens" | "model_context_window_exceeded") => StopReason::MaxTokens,

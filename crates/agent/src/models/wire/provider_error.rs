@@ -1,19 +1,24 @@
-//! What a provider's refusal means. Dozens of providers speak two wire formats, and no two of them agree on errors:
-//! status, type, code and words are looked at together.
+//! Classifies the errors of providers. Dozens of providers share two wire formats, and no two of them agree on errors:
+//! the status, type, code and message are considered together.
+
+use std::time::Duration;
 
 use http::response::Parts;
 use serde_json::Value;
 
 use super::super::endpoint::Endpoint;
-use super::after;
+use super::retry_after;
 use crate::{ModelError, ModelErrorKind};
 
-/// How many characters of a text that is no JSON are told.
-const MOST_TOLD: usize = 500;
+/// Maximum number of characters of an error text that is not JSON.
+const MAX_ERROR_CHARS: usize = 500;
 
-/// Words of providers whose model was asked for more than it can take.
+/// The message of an error without one.
+const NO_REASON: &str = "no reason given";
+
+/// Phrases for a conversation that exceeds the context window.
 const TOO_LONG: &[&str] = &[
-    // Anthropic, and those in front of it.
+    // Anthropic, and gateways in front of it.
     "prompt is too long",
     "input length and `max_tokens` exceed context limit",
     "exceed context limit",
@@ -66,7 +71,7 @@ const TOO_LONG: &[&str] = &[
     "model_context_window_exceeded",
 ];
 
-/// Words of those who will not answer.
+/// Phrases for content that a provider refuses.
 const REFUSED: &[&str] = &[
     "content_policy",
     "content policy",
@@ -84,8 +89,8 @@ const REFUSED: &[&str] = &[
     "prohibited_content",
 ];
 
-/// Words about keys and accounts.
-const NOT_ALLOWED: &[&str] = &[
+/// Phrases about API keys and accounts.
+const UNAUTHORIZED: &[&str] = &[
     "authentication_error",
     "permission_error",
     "invalid_api_key",
@@ -100,97 +105,100 @@ const NOT_ALLOWED: &[&str] = &[
     "insufficient balance",
 ];
 
-/// What a provider complains about.
-struct Complaint {
+/// An error as reported by a provider.
+struct ProviderError {
     status: Option<u16>,
-    /// Its types and codes.
+    /// Its types and codes, separated by spaces.
     kind: String,
     message: String,
-    after: Option<std::time::Duration>,
+    retry_after: Option<Duration>,
 }
 
-/// An answer that is a refusal from its head on.
-pub(super) fn refusal(endpoint: &Endpoint, head: &Parts, content: &[u8]) -> ModelError {
+/// Converts an HTTP response with an error status.
+pub(super) fn http_error(endpoint: &Endpoint, head: &Parts, content: &[u8]) -> ModelError {
     let status = head.status.as_u16();
     let text = String::from_utf8_lossy(content);
-    let complaint = serde_json::from_str::<Value>(&text).ok().and_then(|value| Complaint::read(&value));
-    let complaint = complaint.unwrap_or_else(|| Complaint {
+    let parsed = serde_json::from_str::<Value>(&text).ok().and_then(|value| ProviderError::parse(&value));
+    let error = parsed.unwrap_or_else(|| ProviderError {
         status: None,
         kind: String::new(),
-        message: brief(&text, head.status.canonical_reason().unwrap_or("no reason is given")),
-        after: after::from_words(&text),
+        message: brief(&text, head.status.canonical_reason().unwrap_or(NO_REASON)),
+        retry_after: retry_after::from_text(&text),
     });
-    let after = after::from_headers(&head.headers).or(complaint.after);
-    complaint.error(endpoint, Some(status), after)
+    let retry_after = retry_after::from_headers(&head.headers).or(error.retry_after);
+    error.into_model_error(endpoint, Some(status), retry_after)
 }
 
-/// A refusal that comes where an answer should be: in a document, or as an event.
-pub(in super::super) fn complaint(endpoint: &Endpoint, value: &Value) -> ModelError {
-    let complaint = Complaint::read(value).unwrap_or_else(|| Complaint {
+/// Converts an error inside of a successful response: in a document, or as an event.
+pub(in super::super) fn provider_error(endpoint: &Endpoint, value: &Value) -> ModelError {
+    let error = ProviderError::parse(value).unwrap_or_else(|| ProviderError {
         status: None,
         kind: String::new(),
-        message: brief(&value.to_string(), "no reason is given"),
-        after: None,
+        message: brief(&value.to_string(), NO_REASON),
+        retry_after: None,
     });
-    let (status, after) = (complaint.status, complaint.after);
-    complaint.error(endpoint, status, after)
+    let status = error.status;
+    let retry_after = error.retry_after;
+    error.into_model_error(endpoint, status, retry_after)
 }
 
-impl Complaint {
-    /// All the forms in use: `{"error": {…}}`, `{"error": "…"}`, the bare object, `{"detail": …}`, and each in an array.
-    fn read(value: &Value) -> Option<Self> {
+impl ProviderError {
+    /// Parses all known forms: `{"error": {…}}`, `{"error": "…"}`, the bare object, `{"detail": …}`, and each in an
+    /// array.
+    fn parse(value: &Value) -> Option<Self> {
         let value = value.as_array().and_then(|all| all.first()).unwrap_or(value);
         let error = value.get("error").filter(|error| !error.is_null()).unwrap_or(value);
-        let word = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
+        let text_of = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
         let message = if let Value::String(text) = error {
             text.clone()
         } else {
-            let told = ["message", "detail", "msg"].into_iter().find_map(|key| match error.get(key)? {
+            let found = ["message", "detail", "msg"].into_iter().find_map(|key| match error.get(key)? {
                 Value::String(text) => Some(text.clone()),
                 Value::Null => None,
                 other => Some(other.to_string()),
             });
-            told.or_else(|| Some(word("type").to_owned()).filter(|kind| !kind.is_empty()))?
+            found.or_else(|| Some(text_of("type").to_owned()).filter(|kind| !kind.is_empty()))?
         };
-        // What stands behind a gateway has often said more.
-        let behind =
+        // The provider behind a gateway often says more.
+        let upstream =
             error.pointer("/metadata/raw").map(|raw| raw.as_str().map_or_else(|| raw.to_string(), str::to_owned));
-        let message = match behind {
+        let message = match upstream {
             Some(raw) if !raw.is_empty() && raw != "null" => format!("{message}: {}", brief(&raw, "")),
             _ => message,
         };
         let code = error.get("code");
         let status = code.and_then(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()));
-        let kind = [word("type"), word("code"), word("status")].join(" ");
-        let after = ["/retry_after", "/metadata/retry_after", "/metadata/retry_after_seconds"];
-        let after = after.into_iter().find_map(|place| error.pointer(place)?.as_f64()).and_then(after::seconds);
-        let after = after.or_else(|| after::from_words(&message));
-        let after = after.or_else(|| after::from_words(&error.get("details")?.to_string()));
+        let kind = [text_of("type"), text_of("code"), text_of("status")].join(" ");
+        let fields = ["/retry_after", "/metadata/retry_after", "/metadata/retry_after_seconds"];
+        let seconds = fields.into_iter().find_map(|field| error.pointer(field)?.as_f64());
+        let retry_after = seconds.and_then(retry_after::seconds);
+        let retry_after = retry_after.or_else(|| retry_after::from_text(&message));
+        let retry_after = retry_after.or_else(|| retry_after::from_text(&error.get("details")?.to_string()));
         let status = status.and_then(|status| u16::try_from(status).ok()).filter(|status| (400..600).contains(status));
-        Some(Self { status, kind, message, after })
+        Some(Self { status, kind, message, retry_after })
     }
 
-    fn error(self, endpoint: &Endpoint, status: Option<u16>, after: Option<std::time::Duration>) -> ModelError {
+    fn into_model_error(self, endpoint: &Endpoint, status: Option<u16>, retry_after: Option<Duration>) -> ModelError {
         let kind = kind_of(status, &self.kind, &self.message);
-        ModelError { status, retry_after: after, ..endpoint.error(kind, self.message) }
+        ModelError { status, retry_after, ..endpoint.error(kind, self.message) }
     }
 }
 
-/// The kind of a refusal. Words come before the status where they say more than it can.
+/// Returns the kind of an error. The text takes precedence over the status if it says more.
 fn kind_of(status: Option<u16>, kind: &str, message: &str) -> ModelErrorKind {
     let kind = kind.to_lowercase();
-    let words = format!("{kind} {}", message.to_lowercase());
-    let says = |phrases: &[&str]| phrases.iter().any(|phrase| words.contains(phrase));
+    let text = format!("{kind} {}", message.to_lowercase());
+    let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
     let typed = |names: &[&str]| kind.split(' ').any(|kind| names.contains(&kind));
-    // "Too many tokens" is about time where the status is, and about length elsewhere.
-    let pressed = matches!(status, Some(401 | 403 | 429 | 503 | 529));
-    if !pressed && (status == Some(413) || says(TOO_LONG)) {
+    // "Too many tokens" means a rate limit with these statuses, and a long conversation with others.
+    let is_rate_or_auth = matches!(status, Some(401 | 403 | 429 | 503 | 529));
+    if !is_rate_or_auth && (status == Some(413) || says(TOO_LONG)) {
         return ModelErrorKind::ContextTooLong;
     }
     if matches!(status, None | Some(400 | 403 | 422)) && says(REFUSED) {
         return ModelErrorKind::Refused;
     }
-    if matches!(status, None | Some(400 | 402 | 403 | 404 | 429)) && says(NOT_ALLOWED) {
+    if matches!(status, None | Some(400 | 402 | 403 | 404 | 429)) && says(UNAUTHORIZED) {
         return ModelErrorKind::Auth;
     }
     match status {
@@ -211,13 +219,13 @@ fn kind_of(status: Option<u16>, kind: &str, message: &str) -> ModelErrorKind {
     }
 }
 
-/// The beginning of a text that may be a whole page.
+/// Returns the beginning of a text that may be a whole web page.
 fn brief(text: &str, otherwise: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if text.is_empty() {
         return otherwise.to_owned();
     }
-    wharf_protocol::cut(&text, MOST_TOLD).unwrap_or(text)
+    wharf_protocol::cut(&text, MAX_ERROR_CHARS).unwrap_or(text)
 }
 
 #[cfg(test)]
@@ -226,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_told_by_status_type_and_words_together() {
+    fn errors_are_classified_by_status_type_and_message() {
         for (status, kind, message, expected) in [
             (Some(401), "authentication_error", "invalid x-api-key", Auth),
             (Some(403), "permission_error", "not for you", Auth),
@@ -260,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_that_is_too_long_is_told_in_the_words_of_many_providers() {
+    fn long_conversations_are_recognized_in_the_messages_of_many_providers() {
         for message in [
             "prompt is too long: 212036 tokens > 200000 maximum",
             "input length and `max_tokens` exceed context limit: 197202 + 21333 > 200000",
@@ -286,10 +294,10 @@ mod tests {
     }
 
     #[test]
-    fn complaints_come_in_many_forms() {
+    fn errors_are_parsed_in_many_forms() {
         let read = |text: &str| {
-            let read = Complaint::read(&serde_json::from_str(text).unwrap()).unwrap();
-            format!("{:?} [{}] {} {:?}", read.status, read.kind.trim(), read.message, read.after)
+            let read = ProviderError::parse(&serde_json::from_str(text).unwrap()).unwrap();
+            format!("{:?} [{}] {} {:?}", read.status, read.kind.trim(), read.message, read.retry_after)
         };
         let forms = [
             r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,

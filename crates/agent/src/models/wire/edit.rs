@@ -1,8 +1,8 @@
-//! Changing single fields of what a provider wrote, and leaving the rest of it byte for byte.
+//! Changes single fields of a provider's JSON, and leaves all other bytes unchanged.
 
 use wharf_protocol::Json;
 
-/// The same object with one field written otherwise, or one more at its end.
+/// Replaces a field of an object, or appends it.
 pub(in super::super) fn with_field(object: &Json, key: &str, value: &Json) -> Json {
     if let Some(changed) = object.with_values(|name, _| (name == key).then(|| value.clone())) {
         return changed;
@@ -14,28 +14,27 @@ pub(in super::super) fn with_field(object: &Json, key: &str, value: &Json) -> Js
     Json::parse(format!("{inner}{comma}{key}:{value}}}")).unwrap_or_else(|_| object.clone())
 }
 
-/// A text that should be an object: as it is, `{}` where there is nothing, and where it is something else, the text
-/// inside an object, because providers take back nothing but objects.
+/// Converts text to an object: an object as it is, empty text to `{}`, and other text wrapped in an object, because
+/// providers accept nothing but objects.
 pub(in super::super) fn object_of(text: &str) -> Json {
     if text.trim().is_empty() {
         return Json::from(serde_json::json!({}));
     }
     match Json::parse(text) {
         Ok(json) if json.is_object() => json,
-        _ => Json::from(serde_json::json!({ BROKEN: text })),
+        _ => Json::from(serde_json::json!({ INVALID_JSON: text })),
     }
 }
 
-/// What a model wrote as arguments, from the object that was made of it: broken text comes back as a JSON string, for
-/// whoever may be able to make sense of it.
-pub(in super::super) fn as_written(input: Json) -> Json {
-    match input.as_str().contains(BROKEN).then(|| input.decode::<Broken>()) {
-        Some(Ok(Broken { text })) => Json::of(&text).unwrap_or(input),
+/// Returns the arguments as the model wrote them: invalid text that was wrapped in an object becomes a JSON string.
+pub(in super::super) fn unwrap_invalid(input: Json) -> Json {
+    match input.as_str().contains(INVALID_JSON).then(|| input.decode::<Wrapped>()) {
+        Some(Ok(Wrapped { text })) => Json::of(&text).unwrap_or(input),
         _ => input,
     }
 }
 
-/// The other way: arguments as an object that providers take.
+/// Returns arguments as an object that providers accept.
 pub(in super::super) fn as_object(arguments: &Json) -> Json {
     match arguments.decode::<String>() {
         Ok(text) => object_of(&text),
@@ -43,12 +42,12 @@ pub(in super::super) fn as_object(arguments: &Json) -> Json {
     }
 }
 
-/// The name that Anthropic's documentation gives to input which is no JSON.
-const BROKEN: &str = "INVALID_JSON";
+/// The key that Anthropic's documentation uses for input that is not JSON.
+const INVALID_JSON: &str = "INVALID_JSON";
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Broken {
+struct Wrapped {
     #[serde(rename = "INVALID_JSON")]
     text: String,
 }
@@ -58,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_is_changed_or_added_and_nothing_else() {
+    fn a_field_is_replaced_or_appended_and_nothing_else_changes() {
         let set =
             |text: &str| with_field(&Json::parse(text).unwrap(), "a", &Json::parse("[1, 2]").unwrap()).to_string();
         assert_eq!(set(r#"{ "b":1.50, "a" : null }"#), r#"{ "b":1.50, "a" : [1, 2] }"#);
@@ -70,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_arguments_travel_in_an_object_and_come_back_as_text() {
+    fn invalid_arguments_are_wrapped_in_an_object_and_restored_as_text() {
         for (text, object, written) in [
             ("", "{}", "{}"),
             (r#"{"a" : 1.0}"#, r#"{"a" : 1.0}"#, r#"{"a" : 1.0}"#),
@@ -78,8 +77,8 @@ mod tests {
             ("[1]", r#"{"INVALID_JSON":"[1]"}"#, r#""[1]""#),
         ] {
             assert_eq!(object_of(text).as_str(), object);
-            assert_eq!(as_written(object_of(text)).as_str(), written);
-            assert_eq!(as_object(&as_written(object_of(text))).as_str(), object);
+            assert_eq!(unwrap_invalid(object_of(text)).as_str(), written);
+            assert_eq!(as_object(&unwrap_invalid(object_of(text))).as_str(), object);
         }
     }
 }

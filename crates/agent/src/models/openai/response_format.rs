@@ -1,4 +1,4 @@
-//! The form an answer is to have.
+//! Structured output: the JSON Schema of a response.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -7,30 +7,30 @@ use wharf_protocol::Json;
 #[derive(Serialize)]
 pub(super) struct ResponseFormat {
     r#type: &'static str,
-    json_schema: Named,
+    json_schema: NamedSchema,
 }
 
 #[derive(Serialize)]
-struct Named {
+struct NamedSchema {
     name: &'static str,
     strict: bool,
     schema: Json,
 }
 
 impl ResponseFormat {
-    /// For an answer.
+    /// Returns the format of an answer.
     pub(super) fn answer(schema: &Json) -> Self {
         Self::named("answer", schema.clone())
     }
 
     pub(super) fn named(name: &'static str, schema: Json) -> Self {
         let strict = schema.to_value().is_ok_and(|schema| is_strict(&schema));
-        Self { r#type: "json_schema", json_schema: Named { name, strict, schema } }
+        Self { r#type: "json_schema", json_schema: NamedSchema { name, strict, schema } }
     }
 }
 
-/// Whether a schema is one that can be enforced to the letter: every object closed, every property required. Any other is
-/// refused by those who enforce, if they are asked to.
+/// Returns whether strict mode accepts a schema: every object is closed, and every property required. In strict mode,
+/// providers reject any other schema.
 fn is_strict(schema: &Value) -> bool {
     match schema {
         Value::Object(fields) => {
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_closed_schemas_are_enforced_to_the_letter() {
+    fn only_closed_schemas_are_strict() {
         let closed = json!({"type":"object","properties":{"properties":{"type":"string"}},
             "required":["properties"],"additionalProperties":false});
         assert!(is_strict(&closed));

@@ -1,4 +1,4 @@
-//! What each interface can be asked for, as the guide shows it: made from the models themselves, so that it is true.
+//! The table of capabilities in the guide, generated from the models.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use wharf_io::{HttpClient, HttpSettings};
 use super::{Interface, ModelSpec, Providers};
 use crate::{Capabilities, Manual, Model, Scripted};
 
-/// A model behind an interface, to be looked at.
+/// Creates a model of an interface, to read its capabilities.
 fn example(interface: Interface) -> Option<Arc<dyn Model>> {
     let http = |_: &str| HttpClient::new(HttpSettings::default()).map_err(|error| error.to_string());
     let variable = |name: &str| name.ends_with("_KEY").then(|| "made-up".to_owned());
@@ -23,13 +23,13 @@ fn example(interface: Interface) -> Option<Arc<dyn Model>> {
 
 fn table() -> String {
     let mut rows =
-        "| interface | tools | streams | structured output | thoughts | images in results | asks for caching |\n\
+        "| interface | tools | streaming | structured output | reasoning | images in results | prompt caching |\n\
                     |---|---|---|---|---|---|---|\n"
             .to_owned();
     for interface in Interface::ALL {
         let name = interface.as_str();
         let Some(model) = example(interface) else {
-            let _ = writeln!(rows, "| `{name}` | not here yet | | | | | |");
+            let _ = writeln!(rows, "| `{name}` | not implemented | | | | | |");
             continue;
         };
         let Capabilities { tools, streaming, structured_output, thinking, result_images, prompt_caching, .. } =
@@ -41,7 +41,7 @@ fn table() -> String {
 }
 
 #[test]
-fn the_guide_tells_what_each_interface_can_do() {
+fn the_guide_shows_the_capabilities_of_each_interface() {
     let guide = include_str!("../../../../docs/running.md");
     assert!(guide.contains(&table()), "docs/running.md needs this table:\n{}", table());
 }
