@@ -153,7 +153,7 @@ pub enum LogLevel {
     /// For information.
     Info,
     /// Normal but worth a look.
-    Notification,
+    Notice,
     /// A warning.
     Warning,
     /// An error.
