@@ -215,8 +215,8 @@ impl Session {
     }
 
     /// Which connection, or session of the server, there is: another number for every new one, and 0 while there is none.
-    /// What was listed on one generation says nothing of the next.
-    pub fn generation(&self) -> u64 {
+    /// What was listed on one epoch says nothing of the next.
+    pub fn epoch(&self) -> u64 {
         self.inner.live.load().as_ref().filter(|live| live.is_up()).map_or(0, |live| live.number)
     }
 
@@ -257,7 +257,7 @@ impl Session {
         } else {
             handshake::shake_hands(live.wire.line(), host, options).await.map_err(|refused| refused.kind)
         };
-        let greeted = greeted.map(|info| Arc::new(ServerInfo { generation: live.number, ..info }));
+        let greeted = greeted.map(|info| Arc::new(ServerInfo { epoch: live.number, ..info }));
         greeted.map_err(|kind| self.inner.call_error(&live, CallErrorKind::Connect(kind)))
     }
 

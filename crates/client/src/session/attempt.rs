@@ -150,7 +150,7 @@ impl Parts {
             number,
             wire,
             speaker,
-            info: Arc::new(ServerInfo { generation: number, ..info }),
+            info: Arc::new(ServerInfo { epoch: number, ..info }),
             beliefs,
             since: Instant::now(),
             lost: AtomicBool::new(false),

@@ -38,9 +38,9 @@ pub struct CallOptions<'a> {
     pub admitted: bool,
     /// What to do where the session that the call was meant for is gone.
     pub on_loss: OnLoss,
-    /// The [generation](Session::generation) whose tools the caller has seen. The call is made on no other: it fails as one
+    /// The [epoch](Session::epoch) whose tools the caller has seen. The call is made on no other: it fails as one
     /// whose session was lost.
-    pub generation: Option<u64>,
+    pub epoch: Option<u64>,
 }
 
 /// What becomes of a call that did not run because its session, or its connection, was gone.
@@ -91,7 +91,7 @@ impl Session {
         arguments: &Json,
         options: &mut CallOptions<'_>,
     ) -> Result<ToolOutput, CallError> {
-        let live = self.on(options.generation).await?;
+        let live = self.on(options.epoch).await?;
         let ends = self.inner.limits(options).total.map(|total| Instant::now() + total.min(NEVER));
         let mended = if options.admitted {
             None
@@ -139,7 +139,7 @@ impl Session {
             if error.outcome() == Outcome::Unknown {
                 unknown = Some(error);
             }
-            live = match self.on(call.options.generation).await {
+            live = match self.on(call.options.epoch).await {
                 Ok(live) => live,
                 Err(error) => return Err(first_unknown(unknown, error)),
             };
@@ -151,19 +151,19 @@ impl Session {
         }
     }
 
-    /// The connection a call is made on: any, or only that of one generation. Whoever wants that one does not want another
+    /// The connection a call is made on: any, or only that of one epoch. Whoever wants that one does not want another
     /// to be opened, least of all on a session that was closed meanwhile.
-    async fn on(&self, generation: Option<u64>) -> Result<Arc<Live>, CallError> {
-        let fits = |live: &Arc<Live>| generation.is_none_or(|generation| live.number == generation);
+    async fn on(&self, epoch: Option<u64>) -> Result<Arc<Live>, CallError> {
+        let fits = |live: &Arc<Live>| epoch.is_none_or(|epoch| live.number == epoch);
         match self.inner.up().filter(fits) {
             Some(live) if !live.doubtful.load(Ordering::Relaxed) => Ok(live),
-            _ => Box::pin(self.found(generation)).await,
+            _ => Box::pin(self.found(epoch)).await,
         }
     }
 
-    async fn found(&self, generation: Option<u64>) -> Result<Arc<Live>, CallError> {
-        let Some(generation) = generation else { return Ok(self.inner.ready().await?) };
-        let is_it = |live: &Arc<Live>| live.number == generation;
+    async fn found(&self, epoch: Option<u64>) -> Result<Arc<Live>, CallError> {
+        let Some(epoch) = epoch else { return Ok(self.inner.ready().await?) };
+        let is_it = |live: &Arc<Live>| live.number == epoch;
         if let Some(live) = self.inner.up().filter(is_it)
             && (!live.doubtful.load(Ordering::Relaxed) || self.inner.is_there(&live).await)
         {

@@ -27,8 +27,8 @@ pub struct ServerInfo {
     pub capabilities: Json,
     /// All it said, as it was sent, but for the instructions: they may be long, and are kept once.
     pub raw: Json,
-    /// Which [generation](crate::Session::generation) of its session it was said on.
-    pub generation: u64,
+    /// Which [epoch](crate::Session::epoch) of its session it was said on.
+    pub epoch: u64,
 }
 
 impl ServerInfo {
@@ -147,6 +147,6 @@ pub(super) fn described(raw: &Json, server: Option<&Json>, revision: String) -> 
             .and_then(|fields| fields.object("capabilities").ok().flatten())
             .unwrap_or_else(|| json!({}).into()),
         raw,
-        generation: 0,
+        epoch: 0,
     }
 }

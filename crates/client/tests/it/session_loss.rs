@@ -422,7 +422,7 @@ async fn who_wants_to_know_of_a_loss_is_told_before_anything_is_repeated() {
         assert_eq!(error.outcome(), Outcome::NotRun);
         assert_eq!((server.log().count("initialize"), server.log().count("tools/call")), (1, 1), "{way:?}");
         // The session is left all the same.
-        assert_eq!((session.generation(), session.is_connected()), (0, false));
+        assert_eq!((session.epoch(), session.is_connected()), (0, false));
         assert_eq!(told(eventually(session.call_with("add", &add(1), report())).await), "2");
         assert_eq!((server.log().count("initialize"), server.log().count("tools/call")), (2, 2), "{way:?}");
     }
@@ -432,16 +432,16 @@ async fn who_wants_to_know_of_a_loss_is_told_before_anything_is_repeated() {
 async fn every_new_session_is_another_generation_and_a_call_can_be_held_to_one() {
     let server = HttpScripted::new(Script::good());
     let (session, _) = http(&server);
-    assert_eq!(session.generation(), 0);
+    assert_eq!(session.epoch(), 0);
     eventually(session.connect()).await.unwrap();
-    let first = session.generation();
+    let first = session.epoch();
     let status = session.status();
     let published = || match &*status.borrow() {
-        SessionStatus::Connected(info) => info.generation,
+        SessionStatus::Connected(info) => info.epoch,
         other => panic!("{other:?}"),
     };
     assert!(first > 0 && published() == first);
-    let held = |to| CallOptions { generation: Some(to), ..CallOptions::default() };
+    let held = |to| CallOptions { epoch: Some(to), ..CallOptions::default() };
     assert_eq!(told(eventually(session.call_with("add", &add(1), held(first))).await), "2");
     server.wipe();
     // No other session is used for it, nor made: its tools may be others, and nobody may want it.
@@ -453,9 +453,9 @@ async fn every_new_session_is_another_generation_and_a_call_can_be_held_to_one()
             "remote: the server lost the session (code 32600: another session has taken its place); the call did not run"
         )
     );
-    assert_eq!(session.generation(), 0);
+    assert_eq!(session.epoch(), 0);
     eventually(session.connect()).await.unwrap();
-    let second = session.generation();
+    let second = session.epoch();
     assert!(second > first && published() == second);
     let calls = server.log().count("tools/call");
     assert_eq!(told(eventually(session.call_with("add", &add(1), held(second))).await), "2");
