@@ -64,7 +64,7 @@ struct ToolCall {
 struct Agreeable;
 
 impl Host for Agreeable {
-    fn abilities(&self) -> ClientCapabilities {
+    fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities { elicitation: true, sampling: true, roots: true }
     }
 
@@ -94,8 +94,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     #[expect(clippy::disallowed_methods, reason = "the suite speaks to its clients so")]
     let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
     let context: Context = serde_json::from_str(&context).unwrap_or_default();
-    let transport =
-        Http::new(&url, RemoteOptions { authority: Some(authority(&url, &context)?), ..RemoteOptions::default() })?;
+    let transport = Http::new(
+        &url,
+        RemoteOptions { token_provider: Some(authority(&url, &context)?), ..RemoteOptions::default() },
+    )?;
     let session = Session::new("judged".parse()?, transport, Agreeable, SessionOptions::default());
     let used = use_all(&session, &context).await;
     tokio::time::sleep(AFTERWARDS).await;

@@ -100,7 +100,7 @@ impl Listing {
         let fetched = async move {
             if checking {
                 // What the server lets us keep says nothing about whether it is there.
-                session.forget();
+                session.clear_cache();
             }
             fetch(&session, limit).await
         };

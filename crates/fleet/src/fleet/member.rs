@@ -219,8 +219,7 @@ impl Member {
         let mut places: Vec<usize> = tools.items.iter().map(|tool| Arc::as_ptr(tool).addr()).collect();
         places.sort_unstable();
         let is_latest = AtomicBool::new(true);
-        let known =
-            Arc::new(Known { tools: Arc::clone(&tools), generation: info.epoch, by_name, places, is_latest });
+        let known = Arc::new(Known { tools: Arc::clone(&tools), generation: info.epoch, by_name, places, is_latest });
         let listing = Listing { member: Arc::clone(self), known: Arc::clone(&known) };
         let stocked = ServerTools::new(ServerToolsParts {
             server: self.server.name.clone(),
