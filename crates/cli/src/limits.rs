@@ -66,7 +66,10 @@ pub(crate) fn session(globals: &Globals, places: &Places) -> Result<(SessionOpti
     let protocol = Protocols::read(globals)?.with_all.unwrap_or_default();
     let memory = Arc::new(places.memory().map_or_else(EraCache::default, EraCache::with_file));
     let client_version = env!("CARGO_PKG_VERSION").to_owned();
-    Ok((SessionOptions { deadlines, client_version, memory, protocol, ..SessionOptions::default() }, warnings))
+    Ok((
+        SessionOptions { deadlines, client_version, era_cache: memory, protocol, ..SessionOptions::default() },
+        warnings,
+    ))
 }
 
 fn seconds(flag: &str, value: f64) -> Result<Duration, Misuse> {

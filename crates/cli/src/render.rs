@@ -299,12 +299,12 @@ pub(crate) fn spoken(session: &Session) {
 
 /// Whether a server speaks, only nothing that we have heard of.
 fn is_newer(reason: &str) -> bool {
-    reason.contains("; this client speaks ")
+    reason.contains(": this client supports ")
 }
 
 /// Whether a server that was refused speaks, only not as it was told to.
 fn is_about_protocol(reason: &str) -> bool {
-    reason.starts_with("it does not speak the ") || reason.starts_with("it speaks only the ")
+    reason.starts_with("it does not support the ") || reason.starts_with("it supports only the ")
 }
 
 /// The same for a server at an address.

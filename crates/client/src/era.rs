@@ -1,52 +1,52 @@
-//! The two eras of the protocol, and which of them a server speaks.
+//! The two protocol eras.
 //!
-//! Until 2025-11-25 a connection begins with a handshake and is a session. From 2026-07-28 on there is neither: every
-//! request says by itself what it needs. Everything above a session sees the same in both.
+//! Legacy: up to revision 2025-11-25, a connection starts with a handshake and is a session. Modern: since revision
+//! 2026-07-28 every request is self-contained. The API of a session is the same in both.
 
-mod memory;
+mod cache;
 
 use std::fmt;
 use std::str::FromStr;
 
 use wharf_protocol::{Fields, Json};
 
-pub use memory::EraCache;
-pub(crate) use memory::Verdict;
+pub use cache::EraCache;
+pub(crate) use cache::KnownEra;
 
-/// The newest revision with a handshake; what we ask for.
+/// The newest legacy revision, which the handshake requests.
 pub(crate) const NEWEST_LEGACY: &str = "2025-11-25";
-/// The revisions with a handshake that we speak.
+/// The supported legacy revisions.
 pub(crate) const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", NEWEST_LEGACY];
-/// The revisions without one that we speak, the one we like best first.
+/// The supported modern revisions, in order of preference.
 pub(crate) const MODERN: [&str; 1] = ["2026-07-28"];
 
-/// What a server says that has never heard of what it is asked.
+/// The JSON-RPC code for an unknown method.
 pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
-/// The codes that only a server of the modern era uses.
+/// Codes that only modern servers use.
 pub(crate) const HEADER_MISMATCH: i64 = -32020;
 pub(crate) const MISSING_CAPABILITY: i64 = -32021;
 pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;
 
-/// Which era of the protocol is spoken with a server.
+/// The protocol era that a session uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ProtocolMode {
-    /// What the server speaks: it is asked once, in a way that costs an old server nothing, and its answer is remembered.
+    /// Detects the era. The result is cached, so that a server is probed only once.
     #[default]
     Auto,
-    /// With a handshake: the revisions from 2024-11-05 to 2025-11-25.
+    /// Uses a handshake: revisions 2024-11-05 to 2025-11-25.
     Legacy,
-    /// Without: 2026-07-28.
+    /// Uses self-contained requests: revision 2026-07-28.
     Modern,
 }
 
 impl ProtocolMode {
-    /// All of them, by the names they are configured with.
+    /// The configuration names of all modes.
     pub const NAMES: [&'static str; 3] = ["auto", "legacy", "modern"];
 
-    /// Each era for itself, the newest first.
+    /// The modes that require one era, newest first.
     pub const EACH: [Self; 2] = [Self::Modern, Self::Legacy];
 
-    /// Its name.
+    /// Returns the mode's name in configuration files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -62,9 +62,9 @@ impl fmt::Display for ProtocolMode {
     }
 }
 
-/// A name that is none of [`ProtocolMode::NAMES`].
+/// The error of parsing a [`ProtocolMode`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` is no way to speak with a server; there are {}", ProtocolMode::NAMES.join(", "))]
+#[error("invalid protocol mode {name:?}: expected auto, legacy or modern")]
 pub struct InvalidProtocolMode {
     name: String,
 }
@@ -78,18 +78,18 @@ impl FromStr for ProtocolMode {
     }
 }
 
-/// The revisions that a refusal with [`UNSUPPORTED_VERSION`] names in its data.
+/// Returns the revisions in the data of an [`UNSUPPORTED_VERSION`] error.
 pub(crate) fn supported(data: &Json) -> Option<Vec<String>> {
     revisions(data, "supported")
 }
 
-/// The texts of an array in an object.
+/// Returns the strings of an array field.
 pub(crate) fn revisions(json: &Json, key: &str) -> Option<Vec<String>> {
     let items = Fields::of(json).ok()?.items(key).ok()??;
     Some(items.iter().filter_map(|item| item.decode().ok()).collect())
 }
 
-/// The era of a revision, in a word.
+/// Returns the name of a revision's era.
 pub(crate) fn era_of(revision: &str) -> &'static str {
     if MODERN.contains(&revision) { "modern" } else { "legacy" }
 }

@@ -1,22 +1,22 @@
-//! Counts of what a server did that it should not have done. Nothing here changes what a call returns.
+//! Counts a server's protocol violations and other misbehavior. The counts never affect calls.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 
-/// How a server has behaved since its session was made.
+/// Counts of a server's misbehavior since its session was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Health {
-    /// Lines on stdout that were no messages.
+    /// Lines on stdout that were not messages.
     pub noise: u64,
-    /// Messages that broke the protocol.
+    /// Messages that violated the protocol.
     pub violations: u64,
-    /// Answers to calls that nobody waits for: late, repeated, or never asked.
+    /// ResponseFormat without a pending call: late, repeated or unsolicited.
     pub stray_answers: u64,
-    /// Notifications that were dropped because the host did not keep up.
+    /// Notifications dropped because the host was too slow.
     pub lost_notices: u64,
-    /// Times the connection was made.
+    /// Connections established.
     pub connections: u64,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Counters {
     pub(crate) stray_answers: AtomicU64,
     pub(crate) lost_notices: AtomicU64,
     pub(crate) connections: AtomicU64,
-    /// Connections that were opened, whatever became of them.
+    /// Connections opened, including those whose handshake failed.
     pub(crate) opened: AtomicU64,
     last_noise: Mutex<Option<String>>,
 }
@@ -37,7 +37,7 @@ impl Counters {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn heard_noise(&self, line: &str) {
+    pub(crate) fn record_noise(&self, line: &str) {
         Self::add(&self.noise);
         let line: String = line.chars().take(200).collect();
         *self.last_noise.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);

@@ -1,71 +1,72 @@
-//! What a server may ask of, and tell, the host that uses it.
+//! The host's side of a session: it answers requests of the server and receives its notifications.
 
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use wharf_protocol::Json;
 
-/// The host's side of a session. Every method has an answer for hosts that have nothing to say.
+/// ResponseFormat a server's requests and receives its notifications.
 ///
-/// While a question is being answered the clocks of this server's calls stand still: a deadline measures the server,
-/// not the person.
+/// Every method has a default, so that a host implements only what it supports.
+///
+/// While a method runs, the deadlines of this server's calls are paused: they measure the server, not the user.
 pub trait Host: Send + Sync + 'static {
-    /// What the host can do; servers are told, and only this may be asked of it.
-    fn abilities(&self) -> ClientCapabilities {
+    /// Returns the requests that this host supports. The session announces them to the server and refuses all others.
+    fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities::default()
     }
 
-    /// The server wants something from a person.
+    /// Asks the user for input. The default declines.
     fn elicit(&self, _request: Elicitation) -> BoxFuture<'_, ElicitationAnswer> {
         Box::pin(std::future::ready(ElicitationAnswer::Decline))
     }
 
-    /// The server wants a model's answer; request and result have the protocol's own shape.
+    /// Samples a model. The request and the result are those of `sampling/createMessage`. The default refuses.
     fn sample(&self, _request: Json) -> BoxFuture<'_, Result<Json, Refusal>> {
-        Box::pin(std::future::ready(Err(Refusal("this host has no model to offer".to_owned()))))
+        Box::pin(std::future::ready(Err(Refusal("this host has no model".to_owned()))))
     }
 
-    /// The folders the server may work in.
+    /// Returns the directories that the server may use. The default returns none.
     fn roots(&self) -> BoxFuture<'_, Vec<Root>> {
         Box::pin(std::future::ready(Vec::new()))
     }
 
-    /// The server tells something. Notices come one after the other, in the order they were sent.
-    fn notice(&self, _notice: Notification) {}
+    /// Receives a notification. Notifications arrive one after the other, in the order in which they were sent.
+    fn notify(&self, _notification: Notification) {}
 }
 
-/// A host that answers nothing and listens to nothing.
+/// A host that supports nothing and ignores notifications.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoHost;
 
 impl Host for NoHost {}
 
-/// What a host can be asked for.
+/// The kinds of requests that a [`Host`] supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientCapabilities {
-    /// It can put a form before a person.
+    /// The host can ask the user for input; see [`Host::elicit`].
     pub elicitation: bool,
-    /// It can ask a model.
+    /// The host can sample a model; see [`Host::sample`].
     pub sampling: bool,
-    /// It can name folders.
+    /// The host can list directories; see [`Host::roots`].
     pub roots: bool,
 }
 
-/// A question to a person.
+/// A server's request for user input.
 #[derive(Clone, Debug)]
 pub struct Elicitation {
-    /// What the server says.
+    /// The server's message to the user.
     pub message: String,
-    /// The form, as a schema, if it is a form.
+    /// The JSON Schema of the form, if the server requests one.
     pub schema: Option<Json>,
-    /// The page to visit, if it is a page.
+    /// The URL to open, if the server requests that.
     pub url: Option<String>,
-    /// The request as it was sent.
+    /// The parameters of the request as sent.
     pub raw: Json,
 }
 
 impl Elicitation {
-    /// What the form says if nobody changes anything in it: the defaults of its fields.
+    /// Returns the form's content with the default of every field that has one.
     pub fn defaults(&self) -> Json {
         let schema = self.schema.as_ref().and_then(|schema| schema.to_value().ok()).unwrap_or_default();
         let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
@@ -74,94 +75,94 @@ impl Elicitation {
     }
 }
 
-/// What the person answered.
+/// The user's answer to an [`Elicitation`].
 #[derive(Clone, Debug)]
 pub enum ElicitationAnswer {
-    /// Yes, with the form's content; a page has none.
+    /// The user accepted, with the content of the form. A URL has no content.
     Accept(Option<Json>),
-    /// No.
+    /// The user declined.
     Decline,
-    /// They went away.
+    /// The user dismissed the request without an answer.
     Cancel,
 }
 
-/// Why the host does not do what it was asked for.
+/// The reason why a host refuses a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal(pub String);
 
-/// A folder a server may work in.
+/// A directory that a server may use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Root {
-    /// Its address, `file://` and a path.
+    /// The `file://` URI of the directory.
     pub uri: String,
-    /// Its name.
+    /// A name to display.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
-/// Something a server tells without being asked.
+/// A notification of a server.
 #[derive(Clone, Debug)]
 pub enum Notification {
-    /// A line for the log.
+    /// A log message.
     Log {
-        /// How serious.
+        /// The severity, if it is a known one.
         level: Option<LogLevel>,
-        /// Who says it.
+        /// The component that logged it.
         logger: Option<String>,
-        /// What is said: any JSON.
+        /// The message: any JSON.
         data: Json,
     },
-    /// The list of tools is another one now.
+    /// The list of tools changed.
     ToolsChanged,
-    /// The list of prompts is another one now.
+    /// The list of prompts changed.
     PromptsChanged,
-    /// The list of resources is another one now.
+    /// The list of resources changed.
     ResourcesChanged,
-    /// One resource has another content now.
+    /// The content of a subscribed resource changed.
     ResourceUpdated {
-        /// Its address.
+        /// The URI of the resource.
         uri: String,
     },
-    /// Anything else.
+    /// Any other notification.
     Other {
         /// The method.
         method: String,
-        /// Its parameters.
+        /// The parameters.
         params: Option<Json>,
     },
-    /// The host did not keep up: so many notices before the next one were dropped.
+    /// The host was too slow: this many notifications before the next one were dropped.
     Lagged(u64),
 }
 
-/// How far a call has come.
+/// The progress of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
-    /// How much is done.
+    /// The work done so far, in the server's unit.
     pub progress: f64,
-    /// Of how much, if that is known.
+    /// The total work, if known.
     pub total: Option<f64>,
-    /// In words.
+    /// A message to display.
     pub message: Option<String>,
 }
 
-/// The severities of RFC 5424.
+/// A log severity of RFC 5424.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// For finding faults.
+    /// Debugging information.
     Debug,
-    /// For information.
+    /// Informational messages.
     Info,
-    /// Normal but worth a look.
-    Notification,
-    /// A warning.
+    /// Normal but significant events.
+    Notice,
+    /// Warnings.
     Warning,
-    /// An error.
+    /// Errors.
     Error,
-    /// A critical condition.
+    /// Critical conditions.
     Critical,
-    /// Action must be taken.
+    /// Conditions that need immediate action.
     Alert,
-    /// The system is unusable.
+    /// An unusable system.
     Emergency,
 }

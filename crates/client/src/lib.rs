@@ -1,13 +1,15 @@
-//! One MCP server, however it misbehaves, as one reliable [`Session`].
+//! A client for MCP servers: one [`Session`] per server, over any transport and in either protocol era.
 //!
-//! A session starts by itself when it is first used, checks what goes out and what comes back against the server's own
-//! schemas, ends every wait at a deadline, tells apart what failed and what may have run, and starts again after a
-//! crash. How a server is reached is a [`Transport`]; how the host answers what servers ask is a [`Host`].
+//! A session connects on first use and reconnects after a crash. It checks arguments and results against the server's
+//! schemas, ends every wait at a deadline, and reports for every failed call whether it may have run. A [`Transport`]
+//! reaches the server; a [`Host`] answers the server's own requests and receives its notifications.
 
 mod era;
 mod error;
 mod health;
 mod host;
+mod jsonrpc;
+mod remote;
 mod restarts;
 mod schema;
 mod session;
@@ -22,6 +24,7 @@ pub use health::Health;
 pub use host::{
     ClientCapabilities, Elicitation, ElicitationAnswer, Host, LogLevel, NoHost, Notification, Progress, Refusal, Root,
 };
+pub use remote::{InvalidRemote, is_reserved_header};
 pub use schema::{Schema, SchemaViolation};
 pub use session::{
     CallOptions, Deadlines, OnLoss, Phase, ResultCache, SavedSession, ServerInfo, Session, SessionOptions,
@@ -29,8 +32,8 @@ pub use session::{
 };
 pub use trace::{InvalidTraceParent, TraceContext};
 pub use transport::{
-    ExitInfo, Frame, HeaderCommand, Http, HttpSse, InProcess, Incoming, InvalidRemote, Link, MAX_MESSAGE_BYTES,
-    OpenError, Outgoing, PeerHandle, RemoteOptions, Stdio, Transport, WebSocket, is_reserved_header, session_loss,
+    ExitInfo, Frame, HeaderCommand, Http, HttpSse, InProcess, Incoming, Link, MAX_MESSAGE_BYTES, OpenError, Outgoing,
+    PeerHandle, RemoteOptions, Stdio, Transport, WebSocket, session_loss,
 };
 pub use wharf_auth::AuthRequired;
 pub use wharf_protocol::Outcome;

@@ -1,65 +1,65 @@
-//! When a server that failed may be tried again: at once, after a growing pause, or not for a while.
+//! When a failed server may be tried again: immediately, after a growing delay, or not until a cooldown has passed.
 //!
-//! Deciding only; the session waits.
+//! This file only decides; the session sleeps.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 use wharf_io::{Backoff, Jitter, jittered};
 
-/// The pauses from the second failure in a row on.
-const PAUSES: Backoff =
+/// The delays from the second failure in a row on.
+const DELAYS: Backoff =
     Backoff { initial: Duration::from_millis(250), factor: 2.0, max: Duration::from_secs(30), jitter: Jitter::NONE };
-/// From this many failures in a row on the server is left alone instead of being waited for.
-const PATIENCE: u32 = 6;
-/// How long it is left alone.
-const RESTS: Backoff =
+/// The number of failures in a row from which on attempts fail immediately during a cooldown.
+const COOLDOWN_AFTER: u32 = 6;
+/// The cooldowns.
+const COOLDOWNS: Backoff =
     Backoff { initial: Duration::from_secs(30), factor: 2.0, max: Duration::from_secs(300), jitter: Jitter::NONE };
-/// A connection that lived this long was a good one: the failures before it are forgotten.
-const STABLE: Duration = Duration::from_secs(30);
+/// The lifetime after which a connection counts as stable and resets the failures.
+const STABLE_AFTER: Duration = Duration::from_secs(30);
 
-/// What to do about the next attempt.
+/// What to do about the next attempt to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// Try after this pause, which may be none.
+    /// Try after this delay, which may be zero.
     After(Duration),
-    /// Do not try for this long.
+    /// Fail. The cooldown lasts this long.
     Rest(Duration),
 }
 
 /// The failures of one server in a row.
 #[derive(Debug, Default)]
-pub(crate) struct Restarts {
+pub(crate) struct RestartTracker {
     failures: u32,
     not_before: Option<Instant>,
 }
 
-impl Restarts {
+impl RestartTracker {
     pub(crate) fn failures(&self) -> u32 {
         self.failures
     }
 
     pub(crate) fn decide(&self, now: Instant) -> Decision {
         let wait = self.not_before.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
-        if self.failures >= PATIENCE && !wait.is_zero() { Decision::Rest(wait) } else { Decision::After(wait) }
+        if self.failures >= COOLDOWN_AFTER && !wait.is_zero() { Decision::Rest(wait) } else { Decision::After(wait) }
     }
 
-    /// An attempt failed, or a connection ended after `lived`.
+    /// Records a failed attempt, or a connection that ended after `lived`.
     pub(crate) fn failed(&mut self, now: Instant, lived: Duration) {
-        self.failures = if lived >= STABLE { 1 } else { self.failures.saturating_add(1) };
-        self.not_before = Some(now + jittered(self.pause()));
+        self.failures = if lived >= STABLE_AFTER { 1 } else { self.failures.saturating_add(1) };
+        self.not_before = Some(now + jittered(self.delay()));
     }
 
-    /// How long to wait after so many failures in a row.
-    fn pause(&self) -> Duration {
+    /// Returns the delay after this many failures in a row, without jitter.
+    fn delay(&self) -> Duration {
         match self.failures {
             0 | 1 => Duration::ZERO,
-            few if few < PATIENCE => PAUSES.delay(few - 1),
-            many => RESTS.delay(many - (PATIENCE - 1)),
+            few if few < COOLDOWN_AFTER => DELAYS.delay(few - 1),
+            many => COOLDOWNS.delay(many - (COOLDOWN_AFTER - 1)),
         }
     }
 
-    /// The session was closed on purpose: what comes next is a new beginning.
+    /// Resets the failures, because the session was closed.
     pub(crate) fn forget(&mut self) {
         *self = Self::default();
     }
@@ -69,23 +69,24 @@ impl Restarts {
 mod tests {
     use super::*;
 
-    /// The pause after each of these ends, without its jitter, and whether the server is then left alone.
-    fn pauses(lives: &[u64]) -> Vec<String> {
+    /// Returns the decision after each of these connections, without jitter.
+    fn decisions(lifetimes: &[u64]) -> Vec<String> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let _guard = runtime.enter();
-        let (now, mut restarts) = (Instant::now(), Restarts::default());
-        let told = lives.iter().map(|lived| {
+        let now = Instant::now();
+        let mut restarts = RestartTracker::default();
+        let decisions = lifetimes.iter().map(|lived| {
             restarts.failed(now, Duration::from_secs(*lived));
             match restarts.decide(now) {
-                Decision::After(_) => format!("after {} ms", restarts.pause().as_millis()),
-                Decision::Rest(_) => format!("rest {} s", restarts.pause().as_secs()),
+                Decision::After(_) => format!("after {} ms", restarts.delay().as_millis()),
+                Decision::Rest(_) => format!("rest {} s", restarts.delay().as_secs()),
             }
         });
-        told.collect()
+        decisions.collect()
     }
 
     #[test]
-    fn a_server_that_keeps_failing_is_tried_less_and_less_often_and_then_left_alone() {
+    fn delays_grow_with_repeated_failures_up_to_a_cooldown() {
         let expected = [
             "after 0 ms",
             "after 250 ms",
@@ -99,22 +100,22 @@ mod tests {
             "rest 300 s",
             "rest 300 s",
         ];
-        assert_eq!(pauses(&[0; 11]), expected);
+        assert_eq!(decisions(&[0; 11]), expected);
     }
 
     #[test]
-    fn a_connection_that_lived_long_makes_the_failures_before_it_forgotten() {
+    fn a_stable_connection_resets_the_failures() {
         let expected = ["after 0 ms", "after 250 ms", "after 500 ms", "after 0 ms", "after 250 ms"];
-        assert_eq!(pauses(&[0, 0, 0, 31, 0]), expected);
+        assert_eq!(decisions(&[0, 0, 0, 31, 0]), expected);
     }
 
     #[test]
-    fn once_its_rest_is_over_a_server_gets_one_more_chance() {
+    fn one_attempt_is_allowed_after_a_cooldown() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let _guard = runtime.enter();
         let now = Instant::now();
-        let mut restarts = Restarts::default();
-        for _ in 0..PATIENCE {
+        let mut restarts = RestartTracker::default();
+        for _ in 0..COOLDOWN_AFTER {
             restarts.failed(now, Duration::ZERO);
         }
         assert!(matches!(restarts.decide(now), Decision::Rest(_)));

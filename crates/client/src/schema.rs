@@ -1,4 +1,4 @@
-//! A tool's schema, compiled once, and what does not fit it, with the path of the fault.
+//! JSON Schema validation of arguments and results.
 
 use std::fmt;
 
@@ -6,19 +6,19 @@ use jsonschema::{PatternOptions, Validator};
 use serde_json::{Map, Value};
 use wharf_protocol::{Json, schema_accepts};
 
-/// A compiled JSON Schema. Nothing is ever fetched for it: a `$ref` to elsewhere makes it unusable.
+/// A compiled JSON Schema. External references are never fetched; a schema that has one does not compile.
 #[derive(Debug)]
 pub struct Schema {
     document: Value,
     validator: Validator,
 }
 
-/// What does not fit a schema.
+/// A value's first violation of a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaViolation {
-    /// Where, as a JSON pointer; empty for the whole value.
+    /// The JSON pointer of the invalid part; empty for the whole value.
     pub path: String,
-    /// What is wrong there.
+    /// What is wrong with it.
     pub message: String,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for SchemaViolation {
 }
 
 impl Schema {
-    /// Compiles a schema, or says why it cannot be used. Patterns run in linear time, so none can stall us.
+    /// Compiles a schema. Patterns are matched in linear time, so that no schema can stall the client.
     pub fn compile(schema: &Json) -> Result<Self, String> {
         let document = schema.to_value().map_err(|error| error.to_string())?;
         let validator = jsonschema::options()
@@ -43,20 +43,19 @@ impl Schema {
         Ok(Self { document, validator })
     }
 
-    /// Checks a value; the first fault is told.
+    /// Checks a value. Returns its first violation.
     pub fn check(&self, value: &Json) -> Result<(), SchemaViolation> {
         self.check_value(&tree(value)?)
     }
 
-    /// Checks arguments. Models often write an array or object as a string of JSON, and `null` for what they leave out;
-    /// where only that keeps the arguments from fitting, mended ones are returned to be sent instead.
+    /// Checks arguments, and repairs two common mistakes of models: arrays and objects written as a JSON string, and
+    /// `null` for an omitted argument. Returns the repaired arguments to send instead, if that makes them valid.
     pub fn admit(&self, arguments: &Json) -> Result<Option<Json>, SchemaViolation> {
         let mut value = tree(arguments)?;
         let Err(fault) = self.check_value(&value) else { return Ok(None) };
-        // What is left out at the end is only what had to be.
-        let mend: [fn(&Self, &mut Value) -> bool; 2] = [Self::decode_strings, Self::leave_out_nulls];
-        for mend in mend {
-            if mend(self, &mut value) && self.check_value(&value).is_ok() {
+        let repairs: [fn(&Self, &mut Value) -> bool; 2] = [Self::decode_strings, Self::remove_nulls];
+        for repair in repairs {
+            if repair(self, &mut value) && self.check_value(&value).is_ok() {
                 return Ok(Some(Json::from(value)));
             }
         }
@@ -66,12 +65,12 @@ impl Schema {
     fn check_value(&self, value: &Value) -> Result<(), SchemaViolation> {
         self.validator.validate(value).map_err(|error| SchemaViolation {
             path: error.instance_path().to_string(),
-            message: shortened(error.to_string()),
+            message: truncated(error.to_string()),
         })
     }
 
-    /// Leaves out what is `null`, may be left out, and may not be `null`.
-    fn leave_out_nulls(&self, value: &mut Value) -> bool {
+    /// Removes optional arguments that are `null` but must not be.
+    fn remove_nulls(&self, value: &mut Value) -> bool {
         let Value::Object(arguments) = value else { return false };
         let before = arguments.len();
         let properties = self.document.get("properties");
@@ -90,22 +89,22 @@ impl Schema {
     }
 }
 
-/// Whether a property may be left out.
+/// Whether a property is optional.
 fn is_optional(document: &Value, name: &str) -> bool {
     let required = document.get("required").and_then(Value::as_array);
     !required.is_some_and(|required| required.iter().any(|one| one == name))
 }
 
-/// Decodes one argument if its schema wants an array or object, does not want a string, and the string holds one.
+/// Decodes a string argument that holds an array or object, if the schema accepts that and accepts no string.
 fn decode_string(arguments: &mut Map<String, Value>, name: &str, schema: &Value) -> bool {
-    let wants = |kind: &str| schema_accepts(schema, kind);
+    let accepts = |kind: &str| schema_accepts(schema, kind);
     let Some(Value::String(text)) = arguments.get(name) else { return false };
     let decoded = match serde_json::from_str::<Value>(text) {
-        Ok(decoded) if decoded.is_array() && wants("array") => decoded,
-        Ok(decoded) if decoded.is_object() && wants("object") => decoded,
+        Ok(decoded) if decoded.is_array() && accepts("array") => decoded,
+        Ok(decoded) if decoded.is_object() && accepts("object") => decoded,
         _ => return false,
     };
-    if wants("string") {
+    if accepts("string") {
         return false;
     }
     arguments.insert(name.to_owned(), decoded);
@@ -116,10 +115,10 @@ fn tree(value: &Json) -> Result<Value, SchemaViolation> {
     value.to_value().map_err(|error| SchemaViolation { path: String::new(), message: error.to_string() })
 }
 
-/// Messages quote the offending value, which may be megabytes.
-fn shortened(message: String) -> String {
-    const LONGEST: usize = 300;
-    match message.char_indices().nth(LONGEST) {
+/// Truncates a message. Messages quote the invalid value, which may be megabytes long.
+fn truncated(message: String) -> String {
+    const MAX_MESSAGE_CHARS: usize = 300;
+    match message.char_indices().nth(MAX_MESSAGE_CHARS) {
         Some((at, _)) => format!("{}…", &message[..at]),
         None => message,
     }
@@ -136,50 +135,50 @@ mod tests {
 
     fn admitted(schema: &Schema, arguments: Value) -> String {
         match schema.admit(&Json::from(arguments)) {
-            Ok(None) => "as it is".to_owned(),
+            Ok(None) => "unchanged".to_owned(),
             Ok(Some(decoded)) => decoded.to_string(),
             Err(fault) => fault.to_string(),
         }
     }
 
     #[test]
-    fn a_fault_is_told_with_its_path() {
+    fn violations_are_reported_with_their_path() {
         let schema = schema(json!({"type": "object", "required": ["who"], "properties":
             {"who": {"type": "object", "properties": {"age": {"type": "integer"}}}}}));
         assert_eq!(admitted(&schema, json!({"who": {"age": "x"}})), r#"at `/who/age`: "x" is not of type "integer""#);
         assert_eq!(admitted(&schema, json!({})), r#""who" is a required property"#);
-        assert_eq!(admitted(&schema, json!({"who": {"age": 3}})), "as it is");
+        assert_eq!(admitted(&schema, json!({"who": {"age": 3}})), "unchanged");
         let huge = admitted(&schema, json!({"who": {"age": "x".repeat(100_000)}}));
         assert!(huge.len() < 400, "{}", huge.len());
     }
 
     #[test]
-    fn a_string_is_decoded_only_where_the_schema_wants_an_array_or_object() {
+    fn strings_are_decoded_only_where_the_schema_requires_an_array_or_object() {
         let schema = schema(json!({"type": "object", "properties": {
             "list": {"type": "array"}, "map": {"type": ["object", "null"]}, "text": {"type": "string"},
             "either": {"type": ["string", "array"]}, "maybe": {"anyOf": [{"type": "array"}, {"type": "null"}]}}}));
         assert_eq!(admitted(&schema, json!({"maybe": "[3]"})), r#"{"maybe":[3]}"#);
         assert_eq!(admitted(&schema, json!({"list": "[1,2]", "text": "[1]"})), r#"{"list":[1,2],"text":"[1]"}"#);
         assert_eq!(admitted(&schema, json!({"map": "{\"a\":1}"})), r#"{"map":{"a":1}}"#);
-        assert_eq!(admitted(&schema, json!({"either": "[1]"})), "as it is");
+        assert_eq!(admitted(&schema, json!({"either": "[1]"})), "unchanged");
         assert_eq!(admitted(&schema, json!({"list": "one"})), r#"at `/list`: "one" is not of type "array""#);
         assert_eq!(admitted(&schema, json!({"list": "{}"})), r#"at `/list`: "{}" is not of type "array""#);
     }
 
     #[test]
-    fn null_is_left_out_only_where_it_may_be_and_must_be() {
+    fn null_is_removed_only_where_it_is_optional_and_invalid() {
         let schema = schema(json!({"type": "object", "required": ["must"], "properties": {"must": {"type": "string"},
             "may": {"type": "boolean"}, "null": {"type": ["string", "null"]}, "list": {"type": "array"}}}));
-        let mended = admitted(&schema, json!({"must": "x", "may": null, "null": null, "other": null}));
-        assert_eq!(mended, r#"{"must":"x","null":null,"other":null}"#);
-        assert_eq!(admitted(&schema, json!({"must": "x", "null": null})), "as it is");
+        let repaired = admitted(&schema, json!({"must": "x", "may": null, "null": null, "other": null}));
+        assert_eq!(repaired, r#"{"must":"x","null":null,"other":null}"#);
+        assert_eq!(admitted(&schema, json!({"must": "x", "null": null})), "unchanged");
         assert_eq!(admitted(&schema, json!({"must": null})), r#"at `/must`: null is not of type "string""#);
         let both = admitted(&schema, json!({"must": "x", "may": null, "list": "[1]"}));
         assert_eq!(both, r#"{"must":"x","list":[1]}"#);
     }
 
     #[test]
-    fn a_schema_that_refers_elsewhere_or_nests_without_end_is_unusable_not_fetched() {
+    fn external_references_and_endless_nesting_do_not_compile() {
         for reference in ["http://127.0.0.1:9/schema.json", "file:///etc/passwd"] {
             assert!(Schema::compile(&Json::from(json!({"$ref": reference}))).is_err(), "{reference}");
         }
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_made_to_stall_backtracking_engines_does_not_stall_this_one() {
+    fn patterns_run_in_linear_time() {
         let schema = schema(json!({"pattern": "^(a+)+$"}));
         assert!(schema.check(&Json::from(json!(format!("{}!", "a".repeat(50_000))))).is_err());
     }

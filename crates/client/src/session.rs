@@ -1,26 +1,33 @@
-//! The session: one server, started when it is first needed, started again when it has died, closed when you say so.
+//! A session with one server: connects on first use, reconnects after a crash, and closes on request.
 //!
-//! Callers read the living connection without a lock. Only who finds none takes the one lock there is, and either joins
-//! the attempt that is under way or begins one. An attempt is a task of its own: a caller that gives up waiting does not
-//! stop it, and a connection is published only when its handshake is done, so nobody ever sees half of one.
+//! Callers read the live connection without a lock. Only a caller that finds none takes the start lock; it joins the
+//! pending attempt to connect or starts one. An attempt is its own task: it continues when the caller stops waiting, and
+//! publishes the connection only after the handshake, so that callers never see a half-open one.
 
 mod attempt;
-mod beliefs;
+mod budget;
 mod cache;
 mod call;
+mod client_info;
+mod complete;
+mod connect_context;
 mod discover;
-mod following;
 mod handshake;
-mod headers;
 mod list;
-mod manner;
+mod listen;
 mod negotiate;
+mod object;
 mod options;
+mod param_headers;
+mod preferences;
 mod race;
 mod request;
-mod rounds;
+mod round;
 mod saved;
+mod sender;
+mod server_cache;
 mod subscribe;
+mod subscription;
 mod tasks;
 mod tools;
 
@@ -35,6 +42,7 @@ use serde_json::json;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use wharf_io::jittered;
 use wharf_protocol::{Json, ServerName};
 
 pub use cache::ResultCache;
@@ -44,56 +52,81 @@ pub use options::{Deadlines, SessionOptions};
 pub use saved::SavedSession;
 
 use crate::health::Counters;
-use crate::restarts::{Decision, Restarts};
+use crate::restarts::{Decision, RestartTracker};
 use crate::transport::{Transport, session_loss};
 use crate::wire::{Ending, Limits, Wire};
 use crate::{CallError, CallErrorKind, ConnectError, ConnectErrorKind, Evidence, Health, Host};
-use attempt::Parts;
-use beliefs::Beliefs;
+use connect_context::ConnectContext;
 use discover::{Discovered, discover};
-use manner::{Request, Speaker, Wishes};
-use wharf_io::jittered;
+use handshake::handshake;
+use preferences::Preferences;
+use sender::{Request, RequestSender};
+use server_cache::ServerCache;
 
-/// Counts the sessions of this process.
-static SESSIONS: AtomicU64 = AtomicU64::new(1);
-/// How long a server may take to answer a ping, when nothing else has been heard of it.
-const PING_LIMIT: Duration = Duration::from_secs(10);
-/// How long last words to the server may hold up the end of its session.
-const FAREWELLS: Duration = Duration::from_secs(1);
-/// The pauses before a list is asked for once more.
-const READING_PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_millis(500)];
-/// How long a local server may be silent during a call, if nobody says otherwise.
-const LOCAL_SILENCE: Duration = Duration::from_secs(30 * 60);
-/// How long a remote one may.
-const REMOTE_SILENCE: Duration = Duration::from_secs(5 * 60);
+/// Numbers the sessions of this process.
+static NEXT_SESSION: AtomicU64 = AtomicU64::new(1);
+/// Time for the ping of a server whose answers stopped arriving.
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long closing a session waits for pending task cancellations.
+const CANCEL_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+/// The delays before a failed list request is sent again.
+const READ_RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(250), Duration::from_millis(500)];
+/// The default idle limit of local servers.
+const LOCAL_IDLE_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// The default idle limit of remote servers.
+const REMOTE_IDLE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
-/// One server. Cloning gives another handle to the same session; when the last one is dropped the server is killed.
+/// A session with one MCP server.
+///
+/// A new session does nothing. The first use connects to the server, and a use after the connection ended connects
+/// again, after a delay that grows with repeated failures. Concurrent callers share one connection and one attempt to
+/// connect.
+///
+/// `Session` is a handle: clones refer to the same session. When the last one is dropped, the connection is dropped and
+/// a local server is killed. Use [`close`](Self::close) to end it gracefully.
+///
+/// # Examples
+///
+/// ```no_run
+/// use serde_json::json;
+/// use wharf_client::{NoHost, Session, SessionOptions, Stdio};
+/// use wharf_io::Environment;
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let transport = Stdio::new("some-server", ["--stdio"], Environment::default());
+/// let session = Session::new("files".parse()?, transport, NoHost, SessionOptions::default());
+/// let tools = session.list_tools().await?;
+/// let output = session.call("read_file", &json!({ "path": "README.md" }).into()).await?;
+/// session.close().await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Session {
     inner: Arc<Inner>,
 }
 
-/// How a session is doing.
+/// The state of a [`Session`].
 #[derive(Clone, Debug)]
 pub enum SessionStatus {
-    /// It has not been used yet.
+    /// The session has not been used yet.
     Idle,
-    /// It is being connected.
+    /// An attempt to connect is in progress.
     Connecting(Phase),
-    /// It is ready.
+    /// The session is ready.
     Connected(Arc<ServerInfo>),
-    /// It could not be connected, or its connection ended. The next call tries again.
+    /// Connecting failed, or the connection ended. The next use connects again.
     Failed(ConnectError),
-    /// It was closed. The next call opens it again.
+    /// The session was closed. The next use connects again.
     Closed,
 }
 
-/// What connecting has come to.
+/// The phase of an attempt to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// The way to the server is being made: a process, a connection, an HTTP client.
+    /// The transport is being opened: a process starts, or a network connection is made.
     Transport,
-    /// The handshake is under way. A session that the server has lost goes back to here only.
+    /// The handshake is in progress. A session that the server lost restarts here.
     Handshake,
 }
 
@@ -103,78 +136,76 @@ struct Inner {
     host: Arc<dyn Host>,
     options: SessionOptions,
     live: ArcSwapOption<Live>,
-    start: Mutex<Start>,
+    start: Mutex<StartState>,
     status: watch::Sender<SessionStatus>,
     counters: Arc<Counters>,
-    wishes: Arc<Wishes>,
-    /// What the server is known by to what we keep of it.
+    preferences: Arc<Preferences>,
+    /// The server's key in the result cache.
     endpoint: Arc<str>,
-    /// What only this session is known by.
-    own: Arc<str>,
-    /// Last words to the server about what nobody wants any more.
-    farewells: Mutex<JoinSet<()>>,
-    /// How many calls wait for tasks of the server.
-    awaited: watch::Sender<usize>,
-    /// One at a time may close.
+    /// A key that is unique to this session, for servers without an identity or audience.
+    session_key: Arc<str>,
+    /// Cancellations of tasks whose callers are gone.
+    pending_cancels: Mutex<JoinSet<()>>,
+    /// How many calls poll a task.
+    pending_tasks: watch::Sender<usize>,
+    /// Serializes calls of `close`.
     closing: Semaphore,
-    /// Whether the session that was to be taken up has been.
-    taken_up: AtomicBool,
+    /// Whether `SessionOptions::resume` has been used.
+    resumed: AtomicBool,
 }
 
-/// A connection whose handshake is done.
+/// A connection whose handshake has completed.
 struct Live {
-    /// Which connection of this session it is.
-    number: u64,
+    epoch: u64,
     wire: Wire,
-    speaker: Speaker,
+    sender: RequestSender,
     info: Arc<ServerInfo>,
-    beliefs: Arc<Beliefs>,
-    since: Instant,
-    /// The server no longer knows our session: whoever comes now needs another one.
+    cache: Arc<ServerCache>,
+    connected_at: Instant,
+    /// The server no longer knows this session. New calls need another one.
     lost: AtomicBool,
-    /// An answer did not come where answers come on a stream of their own; that stream may be dead without having ended.
+    /// An answer was due on the server's separate answer stream and did not arrive. The stream may be dead.
     doubtful: AtomicBool,
-    /// One at a time finds out.
-    asking: Semaphore,
-    /// What goes on besides calls for as long as the connection lives.
-    beside: Mutex<JoinSet<()>>,
+    /// Serializes the pings that find out.
+    probing: Semaphore,
+    /// Tasks that run for as long as the connection lives.
+    background: Mutex<JoinSet<()>>,
 }
 
-/// Everything about starting, behind the one lock.
+/// The state of connecting, behind the start lock.
 #[derive(Default)]
-struct Start {
-    restarts: Restarts,
+struct StartState {
+    restarts: RestartTracker,
     attempt: Option<Attempt>,
     last_failure: Option<ConnectError>,
     tasks: JoinSet<()>,
-    /// Connections whose session the server has lost, with calls that may still be under way.
+    /// Connections whose session the server lost, and whose calls may still be in flight.
     retired: Vec<Weak<Live>>,
-    /// Counts how often the session was closed: an attempt from before that has no say any more.
-    closings: u64,
+    /// Counts calls of `close`. The result of an attempt from before one is discarded.
+    close_count: u64,
 }
 
 type Attempt = Shared<BoxFuture<'static, Result<Arc<Live>, ConnectError>>>;
 
 impl Session {
-    /// A session with the server that `transport` reaches. Nothing happens until it is used.
+    /// Creates a session with the server that `transport` reaches. Does not connect.
     pub fn new(name: ServerName, transport: impl Transport, host: impl Host, options: SessionOptions) -> Self {
         Self::with_shared(name, Arc::new(transport), Arc::new(host), options)
     }
 
-    /// The same, with parts that are shared with others.
+    /// Like [`new`](Self::new), with a transport and a host that are shared with other sessions.
     pub fn with_shared(
         name: ServerName,
         transport: Arc<dyn Transport>,
         host: Arc<dyn Host>,
         options: SessionOptions,
     ) -> Self {
-        // Servers without an identity are each their own.
-        let own: Arc<str> = format!("session {}", SESSIONS.fetch_add(1, Ordering::Relaxed)).into();
+        let session_key: Arc<str> = format!("session {}", NEXT_SESSION.fetch_add(1, Ordering::Relaxed)).into();
         let inner = Inner {
             name,
-            endpoint: transport.identity().map_or_else(|| Arc::clone(&own), Into::into),
-            own,
-            wishes: Arc::default(),
+            endpoint: transport.identity().map_or_else(|| Arc::clone(&session_key), Into::into),
+            session_key,
+            preferences: Arc::default(),
             transport,
             host,
             options,
@@ -182,109 +213,115 @@ impl Session {
             start: Mutex::default(),
             status: watch::Sender::new(SessionStatus::Idle),
             counters: Arc::default(),
-            farewells: Mutex::default(),
-            awaited: watch::Sender::default(),
+            pending_cancels: Mutex::default(),
+            pending_tasks: watch::Sender::default(),
             closing: Semaphore::new(1),
-            taken_up: AtomicBool::new(false),
+            resumed: AtomicBool::new(false),
         };
         Self { inner: Arc::new(inner) }
     }
 
-    /// The server's name.
+    /// Returns the server's configured name.
     pub fn name(&self) -> &ServerName {
         &self.inner.name
     }
 
-    /// How the session is doing, now and from now on.
+    /// Returns a receiver of the session's current status and its changes.
     pub fn status(&self) -> watch::Receiver<SessionStatus> {
         self.inner.status.subscribe()
     }
 
-    /// Whether the server is behind a network, and not a process of ours.
+    /// Returns whether the server is reached over a network instead of as a local process.
     pub fn is_remote(&self) -> bool {
         self.inner.transport.is_remote()
     }
 
-    /// Whether there is a connection whose handshake is done.
+    /// Returns whether a connection exists and its handshake has completed.
     pub fn is_connected(&self) -> bool {
         self.inner.up().is_some()
     }
 
-    /// The id under which a remote server keeps this session; local ones have none.
+    /// Returns the session id that a remote server assigned, if it did.
     pub fn session_id(&self) -> Option<String> {
         self.inner.up()?.wire.session_id()
     }
 
-    /// Which connection, or session of the server, there is: another number for every new one, and 0 while there is none.
-    /// What was listed on one generation says nothing of the next.
-    pub fn generation(&self) -> u64 {
-        self.inner.live.load().as_ref().filter(|live| live.is_up()).map_or(0, |live| live.number)
+    /// Returns the number of the current connection, or 0 without one.
+    ///
+    /// Every new connection, and every new session on the server, has a higher number. Lists read in one epoch may be
+    /// out of date in the next.
+    pub fn epoch(&self) -> u64 {
+        self.inner.live.load().as_ref().filter(|live| live.is_up()).map_or(0, |live| live.epoch)
     }
 
-    /// How the server has behaved so far.
+    /// Returns counts of the server's misbehavior.
     pub fn health(&self) -> Health {
         self.inner.counters.snapshot()
     }
 
-    /// What a connected server has said that was no message: its last lines on stderr, and on stdout.
+    /// Returns the connected server's last output that was not a message: lines on stderr and on stdout.
     pub fn evidence(&self) -> Evidence {
         self.inner.up().map_or_else(Evidence::default, |live| live.wire.evidence())
     }
 
-    /// Connects if there is no connection, and tells who the server is. Using the session does this by itself.
+    /// Connects unless connected, and returns what the server reported about itself.
+    ///
+    /// Calling this is optional: every request connects on demand.
     pub async fn connect(&self) -> Result<Arc<ServerInfo>, ConnectError> {
         Ok(Arc::clone(&self.inner.ready().await?.info))
     }
 
-    /// Greets the server once more on the connection there is; what was known of it is forgotten.
+    /// Repeats the handshake on the current connection and clears the cached tools, lists and resources.
     pub async fn initialize(&self) -> Result<Arc<ServerInfo>, CallError> {
         let live = self.inner.ready().await?;
-        if live.wire.renews() {
-            // Over HTTP a handshake begins a session of its own, with a stream of its own.
+        if live.wire.supports_rehandshake() {
+            // Over HTTP a handshake starts another session with its own notification stream.
             live.lose();
             return Ok(Arc::clone(&self.inner.ready().await?.info));
         }
-        live.beliefs.forget();
-        let (host, options) = (Arc::clone(&self.inner.host), self.inner.options.clone());
-        let greeted = if live.speaker.is_modern() {
-            match discover(live.wire.line(), host, options, Arc::clone(&self.inner.wishes)).await {
+        live.cache.clear();
+        let host = Arc::clone(&self.inner.host);
+        let options = self.inner.options.clone();
+        let result = if live.sender.is_modern() {
+            match discover(live.wire.handle(), host, options, Arc::clone(&self.inner.preferences)).await {
                 Discovered::Modern(info, _) => Ok(info),
-                Discovered::Legacy { kind, .. } | Discovered::Gone(kind) | Discovered::Hopeless(kind) => {
-                    // What was agreed before still holds.
-                    live.wire.stand_alone(Some(&live.info.revision));
+                Discovered::Legacy { kind, .. } | Discovered::Disconnected(kind) | Discovered::Fatal(kind) => {
+                    // The connection keeps its revision.
+                    live.wire.set_stateless(Some(&live.info.revision));
                     Err(kind)
                 }
             }
         } else {
-            handshake::shake_hands(live.wire.line(), host, options).await.map_err(|refused| refused.kind)
+            handshake(live.wire.handle(), host, options).await.map_err(|error| error.kind)
         };
-        let greeted = greeted.map(|info| Arc::new(ServerInfo { generation: live.number, ..info }));
-        greeted.map_err(|kind| self.inner.call_error(&live, CallErrorKind::Connect(kind)))
+        let result = result.map(|info| Arc::new(ServerInfo { epoch: live.epoch, ..info }));
+        result.map_err(|kind| self.inner.call_error(&live, CallErrorKind::Connect(kind)))
     }
 
-    /// Reads something, which may be done as often as it takes: a few times, with pauses between.
-    async fn reading<'a, T>(
+    /// Runs an idempotent read, and repeats it a few times after transient errors.
+    async fn read_with_retries<'a, T>(
         &'a self,
         work: impl Fn(Arc<Live>) -> BoxFuture<'a, Result<T, CallError>> + Send + Sync,
     ) -> Result<T, CallError> {
-        let (mut pauses, closings) = (READING_PAUSES.into_iter(), self.inner.start().closings);
+        let mut delays = READ_RETRY_DELAYS.into_iter();
+        let close_count = self.inner.start().close_count;
         loop {
-            let error = match self.in_session(&work).await {
+            let error = match self.with_session(&work).await {
                 Err(error) if error.may_pass() => error,
                 result => return result,
             };
-            let Some(pause) = pauses.next() else { return Err(error) };
-            tokio::time::sleep(jittered(pause)).await;
-            // A session that was closed meanwhile is not opened again by who came before.
-            if self.inner.start().closings != closings {
+            let Some(delay) = delays.next() else { return Err(error) };
+            tokio::time::sleep(jittered(delay)).await;
+            // A retry must not reopen a session that was closed meanwhile.
+            if self.inner.start().close_count != close_count {
                 return Err(error);
             }
         }
     }
 
-    /// Does something on the living connection, and again on a new session where the server has lost the old one. It
-    /// refused then before it did anything, so whatever it is may be repeated.
-    async fn in_session<'a, T>(
+    /// Runs `work` on the live connection, and again on a new session if the server lost the old one. Such a request did
+    /// not run, so repeating it is safe.
+    async fn with_session<'a, T>(
         &'a self,
         work: impl Fn(Arc<Live>) -> BoxFuture<'a, Result<T, CallError>> + Send,
     ) -> Result<T, CallError> {
@@ -298,27 +335,27 @@ impl Session {
         }
     }
 
-    /// Ends the connection in good order. Calls under way fail at once; the next use connects anew.
+    /// Closes the connection gracefully. Calls in flight fail immediately. The next use connects again.
     pub async fn close(&self) {
-        // Whoever closes it too returns when it is closed, not before.
+        // Concurrent calls also return only when the session is closed.
         let _turn = self.inner.closing.acquire().await;
         let (mut tasks, retired, live) = {
             let mut start = self.inner.start();
             start.attempt = None;
             start.restarts.forget();
-            start.closings += 1;
-            // Said before the waiting: whoever uses the session meanwhile opens it again, and has the last word.
+            start.close_count += 1;
+            // Published before waiting: a use of the session meanwhile reopens it, and sets the final status.
             self.inner.status.send_replace(SessionStatus::Closed);
             (std::mem::take(&mut start.tasks), std::mem::take(&mut start.retired), self.inner.live.swap(None))
         };
         tasks.shutdown().await;
-        let _ = tokio::time::timeout(FAREWELLS, self.inner.say_farewells()).await;
+        let _ = tokio::time::timeout(CANCEL_FLUSH_TIMEOUT, self.inner.flush_cancels()).await;
         let retired = retired.iter().filter_map(Weak::upgrade);
         join_all(retired.chain(live).map(|live| async move { live.close().await })).await;
     }
 }
 
-impl Start {
+impl StartState {
     fn retire(&mut self, live: &Arc<Live>) {
         self.retired.retain(|retired| retired.strong_count() > 0 && retired.as_ptr() != Arc::as_ptr(live));
         self.retired.push(Arc::downgrade(live));
@@ -330,31 +367,33 @@ impl Live {
         self.wire.ending().is_none() && !self.lost.load(Ordering::Acquire)
     }
 
-    /// Lets nobody else into this session.
+    /// Marks the session as lost: new calls use another one.
     fn lose(&self) {
         if !self.lost.swap(true, Ordering::AcqRel) {
-            self.beside().abort_all();
+            self.background().abort_all();
             self.wire.retire();
         }
     }
 
-    fn beside(&self) -> MutexGuard<'_, JoinSet<()>> {
-        self.beside.lock().unwrap_or_else(PoisonError::into_inner)
+    fn background(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.background.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn close(&self) {
-        // Some servers wait a while for a client that still listens.
-        let mut beside = std::mem::take(&mut *self.beside());
-        beside.shutdown().await;
+        // First, because some servers wait for a client that still listens.
+        let mut background = std::mem::take(&mut *self.background());
+        background.shutdown().await;
         self.wire.close().await;
     }
 
-    /// Asks whether the server is there, by what its era has for that.
+    /// Checks that the server answers, with the method that its era has for that.
     async fn ping(&self, limits: Limits) -> Result<Json, CallErrorKind> {
-        let method = if self.speaker.is_modern() { "server/discover" } else { "ping" };
-        let answer = self.speaker.send(&mut Request::new(method, &json!({}), limits), None).await;
+        let method = if self.sender.is_modern() { "server/discover" } else { "ping" };
+        let answer = self.sender.send(&mut Request::new(method, &json!({}), limits), None).await;
         answer.map_err(|kind| match kind {
-            CallErrorKind::Server { code, message, .. } if self.wire.renews() && session_loss(code, &message) => {
+            CallErrorKind::Server { code, message, .. }
+                if self.wire.supports_rehandshake() && session_loss(code, &message) =>
+            {
                 CallErrorKind::SessionLost { code, message }
             }
             other => other,
@@ -363,39 +402,40 @@ impl Live {
 }
 
 impl Inner {
+    /// Returns the live connection, if it is usable.
     fn up(&self) -> Option<Arc<Live>> {
         self.live.load_full().filter(|live| live.is_up())
     }
 
-    /// Whether a call failed because the server has lost the session, or speaks another way than it did. If so, nobody
-    /// else is let into it.
+    /// Returns whether a call failed because the server lost the session, or changed its protocol revision. If so, marks
+    /// the session as lost.
     fn has_lost(&self, live: &Live, error: &CallError) -> bool {
         let lost = matches!(error.kind, CallErrorKind::SessionLost { .. });
         if lost {
-            tracing::debug!(server = %self.name, %error, "the session is lost");
+            tracing::debug!(server = %self.name, %error, "session lost");
             live.lose();
         }
         lost
     }
 
-    /// The living connection, or a new one.
+    /// Returns the live connection, or connects.
     async fn ready(self: &Arc<Self>) -> Result<Arc<Live>, ConnectError> {
         match self.up() {
-            Some(live) if !live.doubtful.load(Ordering::Relaxed) || self.is_there(&live).await => Ok(live),
+            Some(live) if !live.doubtful.load(Ordering::Relaxed) || self.is_alive(&live).await => Ok(live),
             _ => self.attempt()?.await,
         }
     }
 
-    /// Asks a server of whose stream nothing has come whether it is there; if it is not, its session is left.
-    async fn is_there(&self, live: &Live) -> bool {
-        let _turn = live.asking.acquire().await;
-        // Whoever asked before us may have found out.
+    /// Pings a server whose answer stream may be dead. Marks the session as lost if it does not answer.
+    async fn is_alive(&self, live: &Live) -> bool {
+        let _turn = live.probing.acquire().await;
+        // Another caller may have found out meanwhile.
         if live.doubtful.load(Ordering::Relaxed) && !live.lost.load(Ordering::Acquire) {
-            let limits = Limits { idle: PING_LIMIT, total: Some(PING_LIMIT), first_byte: PING_LIMIT };
+            let limits = Limits { idle: PING_TIMEOUT, total: Some(PING_TIMEOUT), first_byte: PING_TIMEOUT };
             match live.ping(limits).await {
-                // Even a refusal is an answer.
+                // An error answer proves that the stream works.
                 Ok(_) | Err(CallErrorKind::Server { .. }) => live.doubtful.store(false, Ordering::Relaxed),
-                // Closed by ourselves, which the call will be told.
+                // The session was closed; the call itself reports that.
                 Err(CallErrorKind::Closed | CallErrorKind::Connect(ConnectErrorKind::Closed)) => {}
                 Err(_) => live.lose(),
             }
@@ -403,73 +443,78 @@ impl Inner {
         !live.lost.load(Ordering::Acquire)
     }
 
-    /// Joins the attempt that is under way, or begins one.
+    /// Joins the pending attempt to connect, or starts one.
     fn attempt(self: &Arc<Self>) -> Result<Attempt, ConnectError> {
         let mut start = self.start();
         if let Some(live) = self.live.load_full() {
             match live.wire.ending() {
                 None if live.lost.load(Ordering::Acquire) => start.retire(&live),
                 None => return Ok(std::future::ready(Ok(live)).boxed().shared()),
-                // It has just ended, and whoever is to say so has not come to it yet.
-                Some(ending) => drop(self.ended_under(&mut start, live.number, ending)),
+                // It has just ended, and the reader has not reported it yet.
+                Some(ending) => drop(self.ended_locked(&mut start, live.epoch, ending)),
             }
         }
         if let Some(attempt) = start.attempt.as_ref().filter(|attempt| attempt.peek().is_none()) {
             return Ok(attempt.clone());
         }
-        let pause = match start.restarts.decide(Instant::now()) {
-            Decision::After(pause) => pause,
+        let delay = match start.restarts.decide(Instant::now()) {
+            Decision::After(delay) => delay,
             Decision::Rest(wait) => {
                 let (kind, evidence) = start.last_failure.clone().map_or_else(
                     || (ConnectErrorKind::Closed, Evidence::default()),
                     |failure| (failure.kind, failure.evidence),
                 );
-                let (failures, last) = (start.restarts.failures(), Arc::new(kind));
-                let kind = ConnectErrorKind::Resting { failures, wait, last };
+                let failures = start.restarts.failures();
+                let kind = ConnectErrorKind::Resting { failures, wait, last: Arc::new(kind) };
                 return Err(ConnectError { server: self.name.clone(), kind, evidence });
             }
         };
-        // What was lost was a session, not the way to the server.
-        let renewing =
-            self.live.load().as_ref().is_some_and(|live| live.lost.load(Ordering::Acquire) && live.wire.renews());
-        let phase = if renewing { Phase::Handshake } else { Phase::Transport };
+        // After a lost session the transport is still open.
+        let only_handshake = self
+            .live
+            .load()
+            .as_ref()
+            .is_some_and(|live| live.lost.load(Ordering::Acquire) && live.wire.supports_rehandshake());
+        let phase = if only_handshake { Phase::Handshake } else { Phase::Transport };
         self.status.send_replace(SessionStatus::Connecting(phase));
         let closed =
             ConnectError { server: self.name.clone(), kind: ConnectErrorKind::Closed, evidence: Evidence::default() };
-        let late = closed.clone();
-        let (told, result) = oneshot::channel();
+        let closed_meanwhile = closed.clone();
+        let (sender, receiver) = oneshot::channel();
         while start.tasks.try_join_next().is_some() {}
-        let (parts, session, closings) = (self.parts(), Arc::downgrade(self), start.closings);
+        let context = self.connect_context();
+        let session = Arc::downgrade(self);
+        let close_count = start.close_count;
         start.tasks.spawn(async move {
-            // Even no time at all would be waited for until the clock ticks.
-            if !pause.is_zero() {
-                tokio::time::sleep(pause).await;
+            // A sleep of zero would still wait for the next timer tick.
+            if !delay.is_zero() {
+                tokio::time::sleep(delay).await;
             }
-            let result = parts.connect().await.map(Arc::new);
-            let stale = session.upgrade().is_some_and(|session| !session.attempted(&result, closings));
-            // What comes about after the session was closed is nobody's.
-            let _ = told.send(if stale { Err(late) } else { result });
+            let result = attempt::connect(context).await.map(Arc::new);
+            let is_stale = session.upgrade().is_some_and(|session| !session.attempted(&result, close_count));
+            // A connection that completes after the session was closed is discarded.
+            let _ = sender.send(if is_stale { Err(closed_meanwhile) } else { result });
         });
-        let attempt = result.map(|result| result.unwrap_or(Err(closed))).boxed().shared();
+        let attempt = receiver.map(|result| result.unwrap_or(Err(closed))).boxed().shared();
         start.attempt = Some(attempt.clone());
         Ok(attempt)
     }
 
-    /// Publishes how an attempt went, before anybody who waits for it is woken; `false` if it came too late.
-    fn attempted(&self, result: &Result<Arc<Live>, ConnectError>, closings: u64) -> bool {
+    /// Publishes the result of an attempt before its waiters wake. Returns `false` if the session was closed meanwhile.
+    fn attempted(&self, result: &Result<Arc<Live>, ConnectError>, close_count: u64) -> bool {
         let mut start = self.start();
-        if start.closings != closings {
+        if start.close_count != close_count {
             return false;
         }
-        // Whoever waits for the attempt has a handle of its own; ours would keep its result around.
+        // The waiters have their own handles; ours would keep the result alive.
         start.attempt = None;
         match result {
             Ok(live) => {
                 self.live.store(Some(Arc::clone(live)));
                 self.status.send_replace(SessionStatus::Connected(Arc::clone(&live.info)));
-                // It may have ended before anybody could hear of it.
+                // It may have ended before it was published.
                 if let Some(ending) = live.wire.ending() {
-                    self.ended_under(&mut start, live.number, ending);
+                    self.ended_locked(&mut start, live.epoch, ending);
                 }
             }
             Err(error) => self.failed(&mut start, error, Duration::ZERO),
@@ -477,16 +522,16 @@ impl Inner {
         true
     }
 
-    /// The connection `number` has ended by itself; what is returned is what is left of it.
-    fn ended(&self, number: u64, ending: &Ending) -> Option<Arc<Live>> {
-        self.ended_under(&mut self.start(), number, ending)
+    /// Records that a connection ended. Returns it, so that the caller can drop it at the right time.
+    fn ended(&self, epoch: u64, ending: &Ending) -> Option<Arc<Live>> {
+        self.ended_locked(&mut self.start(), epoch, ending)
     }
 
-    fn ended_under(&self, start: &mut Start, number: u64, ending: &Ending) -> Option<Arc<Live>> {
-        let live = self.live.load_full().filter(|live| live.number == number && !ending.closed)?;
+    fn ended_locked(&self, start: &mut StartState, epoch: u64, ending: &Ending) -> Option<Arc<Live>> {
+        let live = self.live.load_full().filter(|live| live.epoch == epoch && !ending.closed)?;
         self.live.store(None);
         if live.lost.load(Ordering::Acquire) {
-            // It was left before it ended; how the next one is doing is what counts.
+            // The session was lost before; the status is that of its successor.
             return Some(live);
         }
         let error = ConnectError {
@@ -494,27 +539,28 @@ impl Inner {
             kind: ConnectErrorKind::Transport(format!("the server {}", ending.reason)),
             evidence: ending.evidence.clone(),
         };
-        let lived = if live.wire.was_useful() { Duration::MAX } else { live.since.elapsed() };
+        let lived = if live.wire.was_useful() { Duration::MAX } else { live.connected_at.elapsed() };
         self.failed(start, &error, lived);
         Some(live)
     }
 
-    fn failed(&self, start: &mut Start, error: &ConnectError, lived: Duration) {
+    fn failed(&self, start: &mut StartState, error: &ConnectError, lived: Duration) {
         start.restarts.failed(Instant::now(), lived);
         start.last_failure = Some(error.clone());
         self.status.send_replace(SessionStatus::Failed(error.clone()));
     }
 
-    fn parts(self: &Arc<Self>) -> Parts {
-        Parts {
+    fn connect_context(self: &Arc<Self>) -> ConnectContext {
+        // A saved session is resumed only once; after that, it may have been lost.
+        let resumed = self.resumed.swap(true, Ordering::Relaxed);
+        ConnectContext {
             name: self.name.clone(),
             transport: Arc::clone(&self.transport),
             host: Arc::clone(&self.host),
             options: self.options.clone(),
-            // Once: what was lost is not taken up again.
-            resume: self.options.resume.clone().filter(|_| !self.taken_up.swap(true, Ordering::Relaxed)),
+            resume: if resumed { None } else { self.options.resume.clone() },
             counters: Arc::clone(&self.counters),
-            wishes: Arc::clone(&self.wishes),
+            preferences: Arc::clone(&self.preferences),
             endpoint: Arc::clone(&self.endpoint),
             session: Arc::downgrade(self),
         }
@@ -522,36 +568,36 @@ impl Inner {
 
     fn limits(&self, options: &CallOptions<'_>) -> Limits {
         let deadlines = self.options.deadlines;
-        let usual = if self.transport.is_remote() { REMOTE_SILENCE } else { LOCAL_SILENCE };
-        let idle = options.idle.or(deadlines.idle).unwrap_or(usual);
+        let default_idle = if self.transport.is_remote() { REMOTE_IDLE_TIMEOUT } else { LOCAL_IDLE_TIMEOUT };
+        let idle = options.idle.or(deadlines.idle).unwrap_or(default_idle);
         Limits { idle, total: options.total.or(deadlines.total), first_byte: deadlines.first_byte }
     }
 
     fn call_error(&self, live: &Live, kind: CallErrorKind) -> CallError {
-        if matches!(kind, CallErrorKind::Timeout { .. }) && live.wire.answers_apart() {
+        if matches!(kind, CallErrorKind::Timeout { .. }) && live.wire.has_separate_answers() {
             live.doubtful.store(true, Ordering::Relaxed);
         }
         CallError { server: self.name.clone(), kind, evidence: live.wire.evidence() }
     }
 
-    fn farewells(&self) -> MutexGuard<'_, JoinSet<()>> {
-        self.farewells.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending_cancels(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.pending_cancels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nobody waits for a task any more, and the server has been told so.
-    async fn say_farewells(&self) {
-        let _ = self.awaited.subscribe().wait_for(|awaited| *awaited == 0).await;
-        let mut farewells = std::mem::take(&mut *self.farewells());
-        while farewells.join_next().await.is_some() {}
+    /// Waits until no call polls a task and every cancellation has been sent.
+    async fn flush_cancels(&self) {
+        let _ = self.pending_tasks.subscribe().wait_for(|pending| *pending == 0).await;
+        let mut cancels = std::mem::take(&mut *self.pending_cancels());
+        while cancels.join_next().await.is_some() {}
     }
 
-    /// Completes when the session is closed after it had been closed so often.
-    async fn closed_after(&self, closings: u64) {
+    /// Waits until the session is closed once more than `close_count` times.
+    async fn wait_for_close(&self, close_count: u64) {
         let mut status = self.status.subscribe();
-        while self.start().closings == closings && status.changed().await.is_ok() {}
+        while self.start().close_count == close_count && status.changed().await.is_ok() {}
     }
 
-    fn start(&self) -> MutexGuard<'_, Start> {
+    fn start(&self) -> MutexGuard<'_, StartState> {
         self.start.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,8 +1,8 @@
-//! Where a call belongs in a trace, as the W3C says it; servers that trace what they do go on from there.
+//! W3C trace context, which lets a server continue the caller's trace.
 
 use serde::Serialize;
 
-/// The trace context of one call, sent along in its `_meta`.
+/// The W3C trace context of one call, sent in its `_meta`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TraceContext {
     traceparent: String,
@@ -12,36 +12,36 @@ pub struct TraceContext {
     baggage: Option<String>,
 }
 
-/// Text that is no trace parent.
+/// The error of parsing a `traceparent`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no trace parent; one looks like 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")]
+#[error("invalid traceparent `{0}`: expected a value like 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")]
 pub struct InvalidTraceParent(String);
 
 impl TraceContext {
-    /// From a `traceparent`: version, trace, parent and flags in lower-case hexadecimal.
+    /// Parses a `traceparent`: version, trace id, parent id and flags in lowercase hexadecimal.
     pub fn new(traceparent: &str) -> Result<Self, InvalidTraceParent> {
         let hex = |part: &str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let parts: Vec<&str> = traceparent.split('-').collect();
         let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
         let zero = |part: &&str| part.bytes().all(|byte| byte == b'0');
-        let sound = lengths == [2, 32, 16, 2]
+        let is_valid = lengths == [2, 32, 16, 2]
             && parts.iter().all(|part| hex(part))
             && parts[0] != "ff"
             && !parts[1..3].iter().any(zero);
-        if !sound {
+        if !is_valid {
             return Err(InvalidTraceParent(traceparent.chars().take(100).collect()));
         }
         Ok(Self { traceparent: traceparent.to_owned(), tracestate: None, baggage: None })
     }
 
-    /// With a `tracestate`.
+    /// Sets the `tracestate`.
     #[must_use]
     pub fn with_state(mut self, tracestate: &str) -> Self {
         self.tracestate = Some(tracestate.to_owned());
         self
     }
 
-    /// With `baggage`.
+    /// Sets the `baggage`.
     #[must_use]
     pub fn with_baggage(mut self, baggage: &str) -> Self {
         self.baggage = Some(baggage.to_owned());
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_trace_parent_is_one() {
+    fn invalid_traceparents_are_rejected() {
         assert!(TraceContext::new("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").is_ok());
         for other in [
             "",

@@ -1,13 +1,14 @@
-//! How a server is reached: one trait, a pair of streams of messages.
+//! Transports: the [`Transport`] trait and its implementations.
 //!
-//! Pipes, web sockets, an in-process duplex and whatever a host brings look the same from here on: messages come in,
-//! messages go out, and a [`PeerHandle`] knows how the far end is doing. HTTP sends every message by itself ([`Posts`]) and
-//! brings answers back with it.
+//! An open connection is a [`Link`]: a stream of incoming messages, a sink for outgoing ones, and a [`PeerHandle`] for
+//! the far end. Pipes, web sockets, in-process duplexes and custom transports all look like this. HTTP differs: it sends
+//! each message as its own request ([`RequestTransport`]) and returns the answer with it.
 
 mod bytes;
 mod http;
 mod in_process;
-mod posts;
+mod progress;
+mod request_transport;
 mod stdio;
 mod websocket;
 
@@ -22,28 +23,33 @@ use futures_sink::Sink;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
+use wharf_auth::AuthRequired;
 use wharf_io::{Exit, SpawnError};
 
-use crate::{AuthRequired, HttpStatus};
+use crate::error::HttpStatus;
 
-pub(crate) use http::{Governor, parse_headers};
-pub use http::{HeaderCommand, Http, HttpSse, InvalidRemote, RemoteOptions, is_reserved_header, session_loss};
+pub(crate) use http::ReconnectBackoff;
+pub use http::{HeaderCommand, Http, HttpSse, RemoteOptions, session_loss};
 pub use in_process::InProcess;
-pub(crate) use posts::{Heard, PostError, Posted, Posts, Reply};
+pub(crate) use request_transport::{OutgoingRequest, PostError, Reply, RequestActivity, RequestTransport};
 pub use stdio::Stdio;
 pub use websocket::WebSocket;
 
-/// The longest message that is accepted, in bytes. What is longer fails the call it answers.
+/// The maximum size of a message in bytes. A larger answer fails its call.
 pub const MAX_MESSAGE_BYTES: usize = 32 * 1024 * 1024;
 
-/// Messages from the server.
+/// The messages from a server.
 pub type Incoming = Pin<Box<dyn Stream<Item = io::Result<Frame>> + Send>>;
-/// Messages to the server: one JSON text each, without a line feed.
+/// The messages to a server. Each item is one JSON text without a line feed.
 pub type Outgoing = Pin<Box<dyn Sink<Bytes, Error = io::Error> + Send>>;
 
-/// A way to reach one server. It is opened at the first use and again after every end.
+/// Opens connections to one server.
 ///
-/// A closure that returns a future of a [`Link`] is a transport, so a custom one can be as small as this:
+/// A [`Session`](crate::Session) opens its transport on first use, and again whenever the connection has ended.
+///
+/// Closures that return a future of a [`Link`] implement this trait.
+///
+/// # Examples
 ///
 /// ```
 /// use wharf_client::{Link, NoHost, Session, SessionOptions};
@@ -51,7 +57,7 @@ pub type Outgoing = Pin<Box<dyn Sink<Bytes, Error = io::Error> + Send>>;
 /// # async fn serve_my_protocol(_stream: tokio::io::DuplexStream) {}
 /// let transport = || async {
 ///     let (ours, theirs) = tokio::io::duplex(64 * 1024);
-///     // Hand `theirs` to whatever speaks MCP on the other side: a socket, a serial line, a test.
+///     // Pass `theirs` to the MCP server: a socket, a serial port, a test.
 ///     # let _ = theirs;
 ///     let (reader, writer) = tokio::io::split(ours);
 ///     Ok(Link::from_bytes(reader, writer))
@@ -63,25 +69,30 @@ pub trait Transport: Send + Sync + 'static {
     /// Opens a new connection.
     fn open(&self) -> BoxFuture<'_, Result<Link, OpenError>>;
 
-    /// Whether the server is behind a network: then silence is borne for less long, and a connection that does not
-    /// come about is tried again by itself.
+    /// Returns whether the server is reached over a network.
+    ///
+    /// Sessions with remote servers have a shorter idle deadline, and retry a failed connection attempt.
     fn is_remote(&self) -> bool {
         false
     }
 
-    /// What tells this server from others for as long as it is configured the same; `None` if nothing does. What a server
-    /// speaks is remembered under it, as a digest: it may hold secrets.
+    /// Returns a string that identifies the server and its configuration, or `None` if nothing does.
+    ///
+    /// It is the key of the [`EraCache`](crate::EraCache) and the [`ResultCache`](crate::ResultCache). Both store only a
+    /// digest, so it may contain secrets.
     fn identity(&self) -> Option<String> {
         None
     }
 
-    /// Who we are to the server: what it keeps private is shown to no other. May hold secrets, and is written nowhere.
+    /// Returns a string that identifies the user to the server. Private results are cached per audience.
+    ///
+    /// It may contain secrets and is never written to disk.
     fn audience(&self) -> Option<String> {
         None
     }
 
-    /// The same server over the transport that came before this one, for servers that know only that.
-    fn older(&self) -> Option<Arc<dyn Transport>> {
+    /// Returns the older transport of the same server, to try when the server refuses this one.
+    fn fallback(&self) -> Option<Arc<dyn Transport>> {
         None
     }
 }
@@ -99,19 +110,19 @@ where
 /// Why a transport could not be opened.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum OpenError {
-    /// A process could not be started.
+    /// The process could not be started.
     #[error(transparent)]
     Spawn(#[from] Arc<SpawnError>),
-    /// The server wants to know who we are.
+    /// The server requires authorization.
     #[error(transparent)]
     Auth(#[from] AuthRequired),
-    /// The server answered with an HTTP status that is no success.
+    /// The server answered with an HTTP error status.
     #[error(transparent)]
     Http(#[from] HttpStatus),
-    /// The way to the server cannot be used as it is configured; trying again changes nothing.
+    /// The configuration is unusable. Retrying cannot succeed.
     #[error("{0}")]
     Unusable(String),
-    /// Anything else, in words.
+    /// Any other failure.
     #[error("{0}")]
     Other(String),
 }
@@ -120,84 +131,84 @@ pub enum OpenError {
 pub struct Link {
     pub(crate) incoming: Incoming,
     pub(crate) outward: Outward,
-    pub(crate) keeper: Arc<dyn PeerHandle>,
+    pub(crate) peer: Arc<dyn PeerHandle>,
 }
 
-/// How messages leave.
+/// How messages are sent.
 pub(crate) enum Outward {
-    /// One after the other.
+    /// As one stream.
     Pipe {
         sink: Outgoing,
-        /// How many bytes have left, where that is known: a large message on a slow pipe is not a pipe that is stuck.
+        /// The number of bytes written, if the transport counts them. It tells a slow pipe from a stuck one.
         written: Arc<AtomicU64>,
     },
-    /// Each by itself.
-    Posts(Arc<dyn Posts>),
+    /// Each as its own request.
+    Requests(Arc<dyn RequestTransport>),
 }
 
-/// What came from the server.
+/// A unit of input from a server.
 #[derive(Debug)]
 pub enum Frame {
-    /// One message, or several in a batch.
+    /// One message, or a batch of messages.
     Message(String),
-    /// The answer to the request with this id, whatever id it bears itself.
+    /// The answer to the request with this id, whatever id the message itself has.
     AnswerTo(u64, String),
-    /// Something that cannot be handed over whole, with as much of it as helps to find the call it answers.
+    /// Input that cannot be parsed, with enough of it to find the call that it answers.
     Unreadable {
-        /// How it begins.
+        /// The first bytes.
         head: Vec<u8>,
-        /// How it ends.
+        /// The last bytes.
         tail: Vec<u8>,
-        /// What is wrong with it.
+        /// Why it cannot be parsed.
         reason: String,
-        /// Whether all of it has come; if not, it is reported once more when it has.
+        /// Whether the input is complete. If not, another frame follows at its end.
         ended: bool,
     },
 }
 
-/// Looks after the far end of a connection.
+/// Controls the far end of a connection.
 pub trait PeerHandle: Send + Sync + 'static {
-    /// Completes when the far end is known to have ended, whatever its streams say; `None` if only they can say so.
+    /// Returns a future that completes when the far end has terminated, or `None` if only its streams show that.
     fn ended(&self) -> Option<BoxFuture<'_, ()>> {
         None
     }
 
-    /// Ends the far end in good order; our side of the streams has been closed. Must not take for ever.
+    /// Terminates the far end gracefully, within a bounded time. The client has closed its side of the streams before.
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    /// Ends the far end at once.
+    /// Terminates the far end immediately.
     fn abandon(&self) {}
 
-    /// What the far end has to say about its end.
-    fn last_words(&self) -> ExitInfo {
+    /// Returns what is known about the far end's termination.
+    fn exit_info(&self) -> ExitInfo {
         ExitInfo::default()
     }
 
-    /// The id under which a remote server keeps our session, where there is such a thing.
+    /// Returns the session id that a remote server assigned, if it did.
     fn session_id(&self) -> Option<String> {
         None
     }
 }
 
-/// What is known of a far end that has ended, or is about to.
+/// What is known about a far end that has terminated, or is about to.
 #[derive(Clone, Debug, Default)]
 pub struct ExitInfo {
-    /// How its process ended.
+    /// The exit status of its process.
     pub exit: Option<Exit>,
     /// The last lines of its stderr.
     pub stderr: Vec<String>,
-    /// What else it did, to follow the words "the server".
+    /// Any other reason, as a predicate of "the server", for example "closed the connection".
     pub reason: Option<String>,
 }
 
-struct NoKeeper;
+struct NoPeer;
 
-impl PeerHandle for NoKeeper {}
+impl PeerHandle for NoPeer {}
 
 impl Link {
-    /// A connection over bytes: one message a line, in both directions.
+    /// Creates a connection over byte streams with one message per line.
     pub fn from_bytes(
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
@@ -206,11 +217,11 @@ impl Link {
         Self {
             incoming: Box::pin(bytes::Lines::new(reader, MAX_MESSAGE_BYTES)),
             outward: Outward::Pipe { sink: Box::pin(bytes::LineSink::new(writer, Arc::clone(&written))), written },
-            keeper: Arc::new(NoKeeper),
+            peer: Arc::new(NoPeer),
         }
     }
 
-    /// A connection whose transport already carries whole messages.
+    /// Creates a connection over streams of whole messages.
     pub fn from_messages(
         incoming: impl Stream<Item = io::Result<String>> + Send + 'static,
         outgoing: impl Sink<Bytes, Error = io::Error> + Send + 'static,
@@ -218,14 +229,14 @@ impl Link {
         Self {
             incoming: Box::pin(incoming.map(|message| message.map(Frame::Message))),
             outward: Outward::Pipe { sink: Box::pin(outgoing), written: Arc::default() },
-            keeper: Arc::new(NoKeeper),
+            peer: Arc::new(NoPeer),
         }
     }
 
-    /// The same connection, looked after.
+    /// Sets the handle that controls the far end.
     #[must_use]
-    pub fn kept_by(mut self, keeper: impl PeerHandle) -> Self {
-        self.keeper = Arc::new(keeper);
+    pub fn with_peer(mut self, peer: impl PeerHandle) -> Self {
+        self.peer = Arc::new(peer);
         self
     }
 }

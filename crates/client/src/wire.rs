@@ -1,21 +1,18 @@
-//! One connection: requests out, answers in, notifications in their order, and an end that everybody hears of.
+//! One connection: sends requests, matches answers, delivers notifications in order, and reports the end.
 //!
-//! The path of a request over a pipe: the caller posts whom to wake ([`Post`]), writes its line itself
-//! ([`outbox::Outbox`]), and waits. The reader, one task, owns the table of who waits; it reads the answer and wakes the
-//! caller. No lock is waited for and no task stands between. Over HTTP the caller sends its request and reads its answer
-//! itself; the reader only sees what comes besides answers.
+//! A request over a pipe takes this path: the caller registers itself with the reader ([`ReaderCommand`]), writes its
+//! message itself ([`outbox::Outbox`]), and waits. The reader, one task, owns the table of waiting callers; it parses
+//! the answer and wakes the caller. Callers never wait for a lock or for another task. Over HTTP the caller sends its
+//! request and reads the answer itself; the reader handles only the other messages.
 
+mod answer_wait;
 mod clock;
-mod find_id;
-mod message;
-mod notices;
+mod host_request;
+mod notifications;
 mod out;
 mod outbox;
-mod questions;
 mod queue;
 mod reader;
-mod steps;
-mod waiting;
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -31,75 +28,70 @@ use wharf_protocol::Json;
 
 use crate::era::{UNSUPPORTED_VERSION, supported};
 use crate::health::Counters;
-use crate::transport::{Heard, Link, PeerHandle, PostError, Posted, session_loss};
+use crate::jsonrpc::{RpcError, write};
+use crate::transport::{Link, OutgoingRequest, PeerHandle, PostError, RequestActivity, session_loss};
 use crate::{CallErrorKind, ConnectErrorKind, Evidence, Host, Notification, Progress};
+use answer_wait::{AnswerWait, ReceivedAnswer};
 use clock::{Clock, Paused};
-pub(crate) use find_id::{Found, find_id};
-use message::write;
-pub(crate) use message::{Message, RpcError, read_shared};
+pub(crate) use host_request::HostRequest;
 use out::Out;
-pub(crate) use questions::Question;
 use queue::Queue;
-use reader::Reader;
-pub(crate) use steps::Steps;
-use waiting::{Answered, Waiting};
+use reader::{NotificationQueue, Reader};
 
-/// Requests that may be under way on one connection; further ones wait for their turn.
-const IN_FLIGHT: usize = 1024;
-/// The same where every request under way needs a connection of its own.
-const CONNECTIONS: usize = 256;
-/// Posts to the reader that may wait; enough for all requests to come and to go.
-const POSTS: usize = 4 * IN_FLIGHT;
-/// The same where only those requests are posted about whose answers the reader brings.
-const FEW_POSTS: usize = 4 * CONNECTIONS;
-/// How long the reader may take to see the end of a connection that is being closed.
-const FAREWELL: Duration = Duration::from_secs(2);
-/// How long a server may take to accept what is no request, where it has to say that it does.
-pub(crate) const TELL_LIMIT: Duration = Duration::from_secs(30);
-/// How long a transport may take to close its far end.
-const CLOSING: Duration = Duration::from_secs(10 * 60);
-/// Longer than any deadline that means something, and short enough to be added to any point in time.
+/// The maximum number of requests in flight on a pipe. Others wait.
+const MAX_IN_FLIGHT: usize = 1024;
+/// The maximum number of requests in flight over HTTP, where each needs its own connection.
+const MAX_CONNECTIONS: usize = 256;
+/// The capacity of the reader's command queue: enough to register and remove all requests twice.
+const COMMAND_CAPACITY: usize = 4 * MAX_IN_FLIGHT;
+/// The same over HTTP, where few requests involve the reader.
+const HTTP_COMMAND_CAPACITY: usize = 4 * MAX_CONNECTIONS;
+/// Time for the reader to notice the end of a connection that is being closed.
+const READER_END_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time for a transport to close its far end.
+const PEER_CLOSE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+/// Longer than any meaningful deadline, and short enough to add to any point in time.
 pub(crate) const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-/// Receives the progress of one call, in the caller's own task.
+/// Receives the progress of one call in the caller's task.
 pub(crate) type OnProgress<'a> = &'a mut (dyn FnMut(Progress) + Send);
 
-/// Hears of the end of a connection, and returns what must live until everybody else has heard of it.
+/// Called when the connection ends. The returned value is dropped after all waiting callers were woken.
 pub(crate) type OnEnd = Box<dyn FnOnce(&Ending) -> Option<Arc<dyn Send + Sync>> + Send>;
 
-/// What a connection needs to know of its session.
+/// What a connection needs of its session.
 pub(crate) struct Setup {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) counters: Arc<Counters>,
-    /// Sees every notice before the host does, with the request it came of if it says so, and says what the host is told
-    /// instead.
-    pub(crate) on_notice: Box<dyn Fn(Notification, Option<u64>) -> Vec<Notification> + Send>,
+    /// Filters notifications before the host receives them. The second argument is the subscription that a notification
+    /// names.
+    pub(crate) on_notification: Box<dyn Fn(Notification, Option<u64>) -> Vec<Notification> + Send>,
     pub(crate) on_end: OnEnd,
-    /// How long a full pipe is borne.
+    /// How long a pipe may stay full.
     pub(crate) write_limit: Duration,
     /// How long the host may take to answer the server.
     pub(crate) answer_limit: Duration,
 }
 
-/// How long an answer is waited for.
+/// The time limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) idle: Duration,
     pub(crate) total: Option<Duration>,
-    /// Until an answer begins, where that can be told apart from its end.
+    /// For the first byte of the answer, over transports that can tell.
     pub(crate) first_byte: Duration,
 }
 
-/// A request as the session makes it.
-pub(crate) struct Asked<'a> {
+/// A request as the session sends it.
+pub(crate) struct WireRequest<'a> {
     pub(crate) method: &'static str,
     pub(crate) limits: Limits,
-    /// Headers for this request alone, where the transport has such a thing.
+    /// Extra headers for this request, if the transport has headers.
     pub(crate) headers: Option<Arc<http::HeaderMap>>,
     pub(crate) on_progress: Option<OnProgress<'a>>,
 }
 
-impl Asked<'_> {
+impl WireRequest<'_> {
     pub(crate) fn new(method: &'static str, limits: Limits) -> Self {
         Self { method, limits, headers: None, on_progress: None }
     }
@@ -108,88 +100,101 @@ impl Asked<'_> {
 /// How a connection ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Ending {
-    /// What the server did, to follow the words "the server".
+    /// What happened, as a predicate of "the server".
     pub(crate) reason: String,
-    /// Whether we closed it ourselves.
+    /// Whether the client closed it.
     pub(crate) closed: bool,
     pub(crate) evidence: Evidence,
 }
 
-/// One living, or dead, connection. When it is dropped the far end is given up.
+/// A connection, open or ended. Dropping it abandons the far end.
 pub(crate) struct Wire {
-    line: Line,
-    keeper: Arc<dyn PeerHandle>,
+    handle: WireHandle,
+    peer: Arc<dyn PeerHandle>,
     tasks: Mutex<JoinSet<()>>,
 }
 
-/// What requests are made on: a handle that does not keep the connection alive.
+/// A handle for sending requests that does not keep the connection alive.
 #[derive(Clone)]
-pub(crate) struct Line {
+pub(crate) struct WireHandle {
     shared: Arc<Shared>,
 }
 
-/// What callers and the reader share.
+/// The state that callers and the reader share.
 struct Shared {
     next_id: AtomicU64,
-    /// Requests that may still be made.
+    /// Limits the requests in flight.
     permits: Semaphore,
-    posts: Queue<Post>,
-    /// Who waits and is not known to the reader yet, where callers bring most answers themselves: then it need never be.
-    fresh: Mutex<HashMap<u64, Waiter>>,
-    /// Wakes the reader when there is something to do besides reading.
-    nudge: Notify,
+    commands: Queue<ReaderCommand>,
+    /// Waiting callers that the reader does not know yet. Over HTTP callers read most answers themselves, so that the
+    /// reader need not know them.
+    unregistered: Mutex<HashMap<u64, Waiter>>,
+    /// Wakes the reader for work other than reading.
+    wake_reader: Notify,
     out: Out,
     clock: Clock,
-    /// Our own wish to end.
+    /// Set when the client closes the connection.
     closing: OnceLock<()>,
     ending: OnceLock<Ending>,
-    /// Whether any request but the handshake has been answered.
+    /// Whether a request other than the handshake was answered.
     useful: AtomicBool,
-    /// Whether every request stands for itself: then the server asks nothing, and over HTTP a request is cancelled by
-    /// hanging up.
+    /// Whether requests are self-contained. Then the server sends no requests, and over HTTP a request is canceled by
+    /// disconnecting.
     stateless: AtomicBool,
     counters: Arc<Counters>,
     started: Instant,
 }
 
-/// What callers tell the reader. A post is always made before its request is written, so the reader finds it in time.
-enum Post {
+/// A caller's command to the reader. It is queued before the request is written, so that the reader sees it in time.
+enum ReaderCommand {
     Expect(u64, Waiter),
     Forget(u64),
 }
 
-/// Who waits for an answer.
+/// A caller that waits for an answer.
 struct Waiter {
     answer: oneshot::Sender<Result<Json, Failure>>,
-    /// Whether anybody wants to hear of progress.
-    follows: bool,
-    heard: Arc<Heard>,
-    /// Until when it is waited for an answer that may have come already, unrecognised, and as what.
-    suspected: Option<(Instant, Arc<str>)>,
+    /// Whether the caller receives progress.
+    wants_progress: bool,
+    activity: Arc<RequestActivity>,
+    /// Set when the server sent a message that may have been the answer.
+    suspected: Option<Suspicion>,
 }
 
-/// Why there is no result.
+/// A message without a usable id that may have been the answer.
+#[derive(Clone)]
+struct Suspicion {
+    /// When the call fails unless a proper answer arrives.
+    until: Instant,
+    /// What the server sent.
+    reason: Arc<str>,
+}
+
+/// Why a request has no result.
 enum Failure {
     Rpc(RpcError),
     Malformed(String),
-    /// The server sent something that may have been the answer, and then nothing.
+    /// The server sent a message that may have been the answer, and nothing after it.
     Unanswered(String),
-    Post(PostError),
+    Send(PostError),
     Closed,
     Ended,
 }
 
 impl Wire {
-    /// Takes charge of an open connection.
+    /// Starts the tasks of an open connection.
     pub(crate) fn start(link: Link, setup: Setup) -> Self {
-        let (out, lanes) = Out::new(link.outward);
-        let at_once = if matches!(out, Out::Pipe(_)) { IN_FLIGHT } else { CONNECTIONS };
+        let (out, queued_posts) = Out::new(link.outward);
+        let (max_in_flight, command_capacity) = match out {
+            Out::Pipe(_) => (MAX_IN_FLIGHT, COMMAND_CAPACITY),
+            Out::Requests(_) => (MAX_CONNECTIONS, HTTP_COMMAND_CAPACITY),
+        };
         let shared = Arc::new(Shared {
             next_id: AtomicU64::new(1),
-            permits: Semaphore::new(at_once),
-            posts: Queue::new(if matches!(out, Out::Pipe(_)) { POSTS } else { FEW_POSTS }),
-            fresh: Mutex::default(),
-            nudge: Notify::new(),
+            permits: Semaphore::new(max_in_flight),
+            commands: Queue::new(command_capacity),
+            unregistered: Mutex::default(),
+            wake_reader: Notify::new(),
             out,
             clock: Clock::default(),
             closing: OnceLock::new(),
@@ -199,163 +204,178 @@ impl Wire {
             counters: Arc::clone(&setup.counters),
             started: Instant::now(),
         });
-        let keeper = link.keeper;
+        let peer = link.peer;
         let mut tasks = JoinSet::new();
         let pump = Arc::clone(&shared);
         let limit = setup.write_limit;
         tasks.spawn(async move {
-            pump.out.run(lanes, limit).await;
-            pump.nudge.notify_one();
+            pump.out.run(queued_posts, limit).await;
+            pump.wake_reader.notify_one();
         });
-        let (notices, told) = mpsc::channel(reader::NOTICES);
-        let (all_told, heard_all) = oneshot::channel();
-        tasks.spawn(notices::tell(told, Arc::clone(&setup.host), all_told));
-        let reader = Reader::new(Arc::clone(&shared), Arc::clone(&keeper), (notices, heard_all), setup);
+        let (sender, receiver) = mpsc::channel(reader::MAX_QUEUED_NOTIFICATIONS);
+        let (all_delivered, delivered) = oneshot::channel();
+        tasks.spawn(notifications::deliver(receiver, Arc::clone(&setup.host), all_delivered));
+        let notifications = NotificationQueue { sender, delivered };
+        let reader = Reader::new(Arc::clone(&shared), Arc::clone(&peer), notifications, setup);
         tasks.spawn(reader.run(link.incoming));
-        Self { line: Line { shared }, keeper, tasks: Mutex::new(tasks) }
+        Self { handle: WireHandle { shared }, peer, tasks: Mutex::new(tasks) }
     }
 
-    /// A handle for who must not keep the connection alive.
-    pub(crate) fn line(&self) -> Line {
-        self.line.clone()
+    /// Returns a handle that does not keep the connection alive.
+    pub(crate) fn handle(&self) -> WireHandle {
+        self.handle.clone()
     }
 
-    /// The server has lost the session this connection carries: nothing more is expected of it, but the calls that are
-    /// under way may still be answered.
+    /// Stops using the server's session, which it has lost. Calls in flight may still be answered.
     pub(crate) fn retire(&self) {
-        self.keeper.abandon();
+        self.peer.abandon();
     }
 
-    /// What the server has said, for an error about it.
+    /// Returns the server's last output, to include in errors.
     pub(crate) fn evidence(&self) -> Evidence {
         match self.ending() {
             Some(ending) => ending.evidence.clone(),
-            None => evidence(&*self.keeper, &self.shared.counters),
+            None => evidence(&*self.peer, &self.shared.counters),
         }
     }
 
-    /// Goes on with a session that the server keeps for us; `false` where there is no such thing.
+    /// Resumes a session on the server. Returns `false` if the transport has no sessions.
     pub(crate) fn resume(&self, session: &str, revision: &str) -> bool {
-        matches!(&self.shared.out, Out::Posts(lanes) if lanes.resume(session, revision))
+        matches!(&self.shared.out, Out::Requests(queues) if queues.resume(session, revision))
     }
 
-    /// The id under which a remote server keeps our session.
+    /// Returns the session id that a remote server assigned.
     pub(crate) fn session_id(&self) -> Option<String> {
-        self.keeper.session_id()
+        self.peer.session_id()
     }
 
-    /// Ends the connection in good order and waits until nothing of it is left.
+    /// Closes the connection gracefully and waits until all its tasks have ended.
     pub(crate) async fn close(&self) {
         let _ = self.shared.closing.set(());
         self.shared.out.close();
-        // The reader ends the calls under way now, and goes on reading so that the server can finish what it writes.
-        self.shared.nudge.notify_one();
-        let _ = tokio::time::timeout(CLOSING, self.keeper.close()).await;
-        self.shared.nudge.notify_one();
+        // The reader fails the calls in flight now, and continues reading so that the server can finish writing.
+        self.shared.wake_reader.notify_one();
+        let _ = tokio::time::timeout(PEER_CLOSE_TIMEOUT, self.peer.close()).await;
+        self.shared.wake_reader.notify_one();
         let mut tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         let ended = async { while self.shared.ending.get().is_none() && tasks.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(FAREWELL, ended).await;
+        let _ = tokio::time::timeout(READER_END_TIMEOUT, ended).await;
         tasks.shutdown().await;
     }
 }
 
 impl Deref for Wire {
-    type Target = Line;
+    type Target = WireHandle;
 
-    fn deref(&self) -> &Line {
-        &self.line
+    fn deref(&self) -> &WireHandle {
+        &self.handle
     }
 }
 
-impl Line {
-    /// Sends a request and waits for its answer. Dropping the future cancels the request on the wire.
+impl WireHandle {
+    /// Sends a request and waits for its answer. Dropping the future cancels the request.
     ///
-    /// `params` is given the request's id, which is also its progress token.
+    /// `params` receives the request's id, which is also its progress token.
     pub(crate) fn request<'a, P: Serialize>(
         &'a self,
-        asked: Asked<'a>,
+        request: WireRequest<'a>,
         params: impl FnOnce(u64) -> P,
     ) -> impl Future<Output = Result<Json, CallErrorKind>> {
-        // Taken apart here and not in the future, which would keep both the whole and its parts.
-        let Asked { method, mut limits, headers, on_progress } = asked;
+        // Destructured outside the future, which would otherwise store both the struct and its fields.
+        let WireRequest { method, mut limits, headers, on_progress } = request;
         async move {
             let shared = &*self.shared;
             let _permit = if let Ok(permit) = shared.permits.try_acquire() {
                 permit
             } else {
-                let asked = Instant::now();
+                let queued_at = Instant::now();
                 let permit = tokio::time::timeout(limits.shortest(), shared.permits.acquire()).await;
-                // Waiting for one's turn is part of the whole.
-                limits.total = limits.total.map(|total| total.saturating_sub(asked.elapsed()));
+                // The time in the queue counts toward the total limit.
+                limits.total = limits.total.map(|total| total.saturating_sub(queued_at.elapsed()));
                 permit.ok().and_then(Result::ok).ok_or(CallErrorKind::Busy)?
             };
             if shared.ending.get().is_some() || shared.closing.get().is_some() {
-                return Err(CallErrorKind::Connect(self.not_sent()));
+                return Err(CallErrorKind::Connect(self.send_error()));
             }
             let id = shared.next_id.fetch_add(1, Ordering::Relaxed);
             let (answer, receiver) = oneshot::channel();
-            let heard = Arc::new(Heard { at: AtomicU64::new(shared.running_time()), ..Heard::default() });
-            let waiter = Waiter { answer, follows: on_progress.is_some(), heard: Arc::clone(&heard), suspected: None };
+            let activity = Arc::new(RequestActivity::starting_at(shared.running_time()));
+            let waiter = Waiter {
+                answer,
+                wants_progress: on_progress.is_some(),
+                activity: Arc::clone(&activity),
+                suspected: None,
+            };
             match &shared.out {
-                Out::Pipe(_) => shared.posts.push(Post::Expect(id, waiter)).map_err(|_| CallErrorKind::Busy)?,
-                Out::Posts(_) => drop(shared.fresh().insert(id, waiter)),
+                Out::Pipe(_) => {
+                    shared.commands.push(ReaderCommand::Expect(id, waiter)).map_err(|_| CallErrorKind::Busy)?;
+                }
+                Out::Requests(_) => drop(shared.unregistered().insert(id, waiter)),
             }
-            // From here on the request counts as under way: if we are dropped, the server is told.
-            let handshake = method == "initialize";
-            let greeting = handshake || method == "server/discover";
-            let hangs_up = self.takes_headers() && shared.stateless.load(Ordering::Relaxed);
-            let mut in_flight =
-                InFlight { shared, id, forgotten: false, answered: false, cancels: !greeting && !hangs_up };
+            // From here on the request is in flight: dropping the future cancels it on the server.
+            let is_initialize = method == "initialize";
+            let is_handshake = is_initialize || method == "server/discover";
+            let cancels_by_disconnect = self.supports_headers() && shared.stateless.load(Ordering::Relaxed);
+            let mut in_flight = InFlight {
+                shared,
+                id,
+                removed_by_reader: false,
+                answered: false,
+                sends_cancel: !is_handshake && !cancels_by_disconnect,
+            };
             let message = write(Some(id), method, Some(params(id)));
-            let posting = match &shared.out {
+            let sending = match &shared.out {
                 Out::Pipe(outbox) => {
                     outbox.post(message).map_err(|_| CallErrorKind::Busy)?;
                     None
                 }
-                Out::Posts(lanes) => {
-                    Some(lanes.request(Posted { id, method, message, handshake, headers, heard: Arc::clone(&heard) }))
+                Out::Requests(queues) => {
+                    let activity = Arc::clone(&activity);
+                    Some(queues.request(OutgoingRequest { id, method, message, is_initialize, headers, activity }))
                 }
             };
-            // Either the reader finds our post when it ends, or we find its ending here.
+            // Either the ending reader sees our command, or we see its ending here.
             fence(Ordering::SeqCst);
-            // Only a request that begins no session, and that the server has not begun to work on, can have met with a lost one.
-            let mut begun = greeting;
+            // A handshake, and a request that the server has started to work on, cannot fail because of a lost session.
+            let mut started = is_handshake;
             let answer = if shared.ending.get().is_some() {
                 Err(Failure::Ended)
             } else if shared.closing.get().is_some() {
                 Err(Failure::Closed)
             } else {
-                let mut waiting = Waiting::new(shared, receiver, heard, limits, posting);
-                let Answered { answer, by_reader, progressed } = waiting.answer(on_progress).await?;
-                in_flight.forgotten = by_reader;
-                // What an old server makes of the question of a modern client is no loss.
-                begun = greeting || progressed;
+                let mut waiting = AnswerWait::new(shared, receiver, activity, limits, sending);
+                let ReceivedAnswer { answer, by_reader, progressed } = waiting.answer(on_progress).await?;
+                in_flight.removed_by_reader = by_reader;
+                started = is_handshake || progressed;
                 answer
             };
-            in_flight.answered = !matches!(answer, Err(Failure::Unanswered(_) | Failure::Post(PostError::Lost(_))));
-            if answer.is_ok() && !greeting {
+            in_flight.answered = !matches!(answer, Err(Failure::Unanswered(_) | Failure::Send(PostError::Lost(_))));
+            if answer.is_ok() && !is_handshake {
                 shared.useful.store(true, Ordering::Relaxed);
             }
-            answer.map_err(|failure| self.no_result(failure, begun))
+            answer.map_err(|failure| self.call_error_kind(failure, started))
         }
     }
 
-    /// Whether the connection has been of any use beyond its handshake.
+    /// Returns whether a request other than the handshake was answered.
     pub(crate) fn was_useful(&self) -> bool {
         self.shared.useful.load(Ordering::Relaxed)
     }
 
-    /// Sends a notification and, where the transport can tell, waits until the server has taken it. One that cannot
-    /// leave a pipe is lost with its connection.
-    pub(crate) async fn tell(&self, method: &str, params: Option<&Json>) -> Result<(), CallErrorKind> {
+    /// Sends a notification. Over HTTP, waits until the server has accepted it. On a pipe it is only queued, and lost if
+    /// the connection ends before it is written.
+    pub(crate) async fn notify(&self, method: &str, params: Option<&Json>) -> Result<(), CallErrorKind> {
         let message = write(None, method, params);
         match &self.shared.out {
-            Out::Posts(_) if self.shared.closing.get().is_some() => Err(CallErrorKind::Connect(self.not_sent())),
-            Out::Posts(lanes) => lanes.tell(method, message).await.map_err(|error| match self.shared.closing.get() {
-                // What the server makes of a session that we have ended is no news.
-                Some(()) => CallErrorKind::Closed,
-                None => no_reply(error),
-            }),
+            Out::Requests(_) if self.shared.closing.get().is_some() => Err(CallErrorKind::Connect(self.send_error())),
+            Out::Requests(queues) => {
+                let sent = queues.notify(method, message).await;
+                sent.map_err(|error| match self.shared.closing.get() {
+                    // Errors of a session that the client is closing are expected.
+                    Some(()) => CallErrorKind::Closed,
+                    None => post_error_kind(error),
+                })
+            }
             Out::Pipe(outbox) => {
                 let _ = outbox.post(message);
                 Ok(())
@@ -363,65 +383,65 @@ impl Line {
         }
     }
 
-    /// The server speaks this revision, in a session.
-    pub(crate) fn greeted(&self, revision: &str) {
-        if let Out::Posts(lanes) = &self.shared.out {
-            lanes.greeted(revision);
+    /// Sets the protocol revision of the session, after the handshake.
+    pub(crate) fn set_revision(&self, revision: &str) {
+        if let Out::Requests(queues) = &self.shared.out {
+            queues.set_revision(revision);
         }
     }
 
-    /// From now on every request stands for itself, in this revision; with `None`, no longer.
-    pub(crate) fn stand_alone(&self, revision: Option<&str>) {
+    /// Makes all further requests self-contained, in this revision. `None` reverts that.
+    pub(crate) fn set_stateless(&self, revision: Option<&str>) {
         self.shared.stateless.store(revision.is_some(), Ordering::Relaxed);
-        if let Out::Posts(lanes) = &self.shared.out {
-            lanes.stand_alone(revision);
+        if let Out::Requests(queues) = &self.shared.out {
+            queues.set_stateless(revision);
         }
     }
 
-    /// Whether requests have headers.
-    pub(crate) fn takes_headers(&self) -> bool {
-        self.renews()
+    /// Returns whether requests can carry headers.
+    pub(crate) fn supports_headers(&self) -> bool {
+        self.supports_rehandshake()
     }
 
-    /// The time by which calls are measured: it stands still while the host is being asked.
+    /// Returns the time since the connection started, without the time in which the host answered requests.
     pub(crate) fn running_time(&self) -> Duration {
         Duration::from_millis(self.shared.running_time())
     }
 
-    /// Stops that time for as long as what is returned lives.
+    /// Stops the running time until the returned guard is dropped.
     pub(crate) fn pause(&self) -> Paused<'_> {
         self.shared.clock.pause()
     }
 
-    /// The handshake is over.
-    pub(crate) fn listen(&self) {
-        if let Out::Posts(lanes) = &self.shared.out {
-            lanes.listen();
+    /// Opens the notification stream, after the handshake.
+    pub(crate) fn start_listening(&self) {
+        if let Out::Requests(queues) = &self.shared.out {
+            queues.start_listening();
         }
     }
 
-    /// Whether a new session needs nothing but a handshake.
-    pub(crate) fn renews(&self) -> bool {
-        matches!(&self.shared.out, Out::Posts(lanes) if lanes.renews())
+    /// Returns whether a handshake on this connection starts a new session.
+    pub(crate) fn supports_rehandshake(&self) -> bool {
+        matches!(&self.shared.out, Out::Requests(queues) if queues.supports_rehandshake())
     }
 
-    /// Whether requests and answers go separate ways, of which one can be dead while the other works.
-    pub(crate) fn answers_apart(&self) -> bool {
-        matches!(&self.shared.out, Out::Posts(lanes) if !lanes.renews())
+    /// Returns whether answers arrive on another stream than requests leave on, so that one can be dead alone.
+    pub(crate) fn has_separate_answers(&self) -> bool {
+        matches!(&self.shared.out, Out::Requests(queues) if !queues.supports_rehandshake())
     }
 
-    /// How the connection ended, if it has.
+    /// Returns how the connection ended, if it has.
     pub(crate) fn ending(&self) -> Option<&Ending> {
         self.shared.ending.get()
     }
 
-    fn no_result(&self, failure: Failure, begun: bool) -> CallErrorKind {
+    fn call_error_kind(&self, failure: Failure, started: bool) -> CallErrorKind {
         match failure {
-            Failure::Rpc(error) if !begun && self.has_lost(&error) => {
+            Failure::Rpc(error) if !started && self.has_lost(&error) => {
                 CallErrorKind::SessionLost { code: error.code, message: error.message }
             }
             Failure::Rpc(RpcError { code, message, data }) => CallErrorKind::Server { code, message, data },
-            Failure::Post(error) => no_reply(error),
+            Failure::Send(error) => post_error_kind(error),
             Failure::Malformed(reason) => CallErrorKind::Malformed(reason),
             Failure::Unanswered(reason) => CallErrorKind::Unanswered(reason),
             Failure::Closed => CallErrorKind::Closed,
@@ -433,17 +453,17 @@ impl Line {
         }
     }
 
-    /// Whether an error means that the server no longer speaks with us as it did. One behind a pipe has no session of ours
-    /// to lose while the pipe lives.
+    /// Returns whether an error means that the server lost the session or no longer supports its revision. A server
+    /// behind a pipe cannot lose the session while the pipe is open.
     fn has_lost(&self, error: &RpcError) -> bool {
-        let stateless = self.takes_headers() && self.shared.stateless.load(Ordering::Relaxed);
+        let stateless = self.supports_headers() && self.shared.stateless.load(Ordering::Relaxed);
         let session = self.shared.out.has_session() || stateless;
-        // The code alone may be the server's own; with the revisions it speaks it can only mean this.
-        let outgrown = error.code == UNSUPPORTED_VERSION && error.data.as_ref().and_then(supported).is_some();
-        outgrown || (session && session_loss(error.code, &error.message))
+        // Servers may use the code for their own errors, but not with a list of supported revisions.
+        let unsupported = error.code == UNSUPPORTED_VERSION && error.data.as_ref().and_then(supported).is_some();
+        unsupported || (session && session_loss(error.code, &error.message))
     }
 
-    fn not_sent(&self) -> ConnectErrorKind {
+    fn send_error(&self) -> ConnectErrorKind {
         match self.shared.ending.get() {
             Some(ending) if ending.closed => ConnectErrorKind::Closed,
             Some(ending) => ConnectErrorKind::Transport(format!("the server {}", ending.reason)),
@@ -452,7 +472,7 @@ impl Line {
     }
 }
 
-fn no_reply(error: PostError) -> CallErrorKind {
+fn post_error_kind(error: PostError) -> CallErrorKind {
     match error {
         PostError::NotSent(reason) => CallErrorKind::Connect(ConnectErrorKind::Transport(reason)),
         PostError::Unusable(reason) => CallErrorKind::Connect(ConnectErrorKind::Unusable(reason)),
@@ -466,16 +486,16 @@ fn no_reply(error: PostError) -> CallErrorKind {
 
 impl Drop for Wire {
     fn drop(&mut self) {
-        self.keeper.abandon();
+        self.peer.abandon();
     }
 }
 
 impl Shared {
-    fn fresh(&self) -> MutexGuard<'_, HashMap<u64, Waiter>> {
-        self.fresh.lock().unwrap_or_else(PoisonError::into_inner)
+    fn unregistered(&self) -> MutexGuard<'_, HashMap<u64, Waiter>> {
+        self.unregistered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Milliseconds since the connection started, less those in which the host was being asked.
+    /// Returns the running time in milliseconds.
     fn running_time(&self) -> u64 {
         let running = self.started.elapsed().saturating_sub(self.clock.paused());
         u64::try_from(running.as_millis()).unwrap_or(u64::MAX)
@@ -487,38 +507,39 @@ impl Limits {
         self.total.map_or(self.idle, |total| total.min(self.idle)).min(NEVER)
     }
 
-    /// A limit for the whole raises the one for its beginning, and never lowers it.
+    /// Returns the first-byte limit, which a longer total limit raises.
     fn first_byte(self) -> Duration {
         self.first_byte.max(self.total.unwrap_or_default())
     }
 }
 
-/// A request under way. Dropping it before it was answered makes the reader forget it and cancels it on the wire.
+/// A request in flight. Dropping it before it was answered removes it from the reader's table and cancels it.
 struct InFlight<'a> {
     shared: &'a Shared,
     id: u64,
-    /// Whether the reader knows that it is over.
-    forgotten: bool,
+    /// Whether the reader has already removed it from its table.
+    removed_by_reader: bool,
     answered: bool,
-    /// Greetings are the requests that must not be cancelled, and those that are cancelled by hanging up.
-    cancels: bool,
+    /// Whether dropping sends a cancellation. Handshakes must not be canceled; self-contained HTTP requests are canceled
+    /// by disconnecting.
+    sends_cancel: bool,
 }
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        // Who was never known to the reader need not be forgotten by it.
-        if !self.forgotten && self.shared.fresh().remove(&self.id).is_none() {
-            let _ = self.shared.posts.push(Post::Forget(self.id));
-            self.shared.nudge.notify_one();
+        // The reader need not remove what was never registered.
+        if !self.removed_by_reader && self.shared.unregistered().remove(&self.id).is_none() {
+            let _ = self.shared.commands.push(ReaderCommand::Forget(self.id));
+            self.shared.wake_reader.notify_one();
         }
-        if self.cancels && !self.answered {
+        if self.sends_cancel && !self.answered {
             let params = serde_json::json!({ "requestId": self.id, "reason": "the caller no longer waits" });
             let _ = self.shared.out.post(write(None, "notifications/cancelled", Some(params)));
         }
     }
 }
 
-fn evidence(keeper: &dyn PeerHandle, counters: &Counters) -> Evidence {
-    let words = keeper.last_words();
-    Evidence { exit: words.exit, stderr: words.stderr, noise: counters.last_noise() }
+fn evidence(peer: &dyn PeerHandle, counters: &Counters) -> Evidence {
+    let info = peer.exit_info();
+    Evidence { exit: info.exit, stderr: info.stderr, noise: counters.last_noise() }
 }

@@ -539,7 +539,7 @@ impl Inner {
             if settings.protocol == wharf_client::ProtocolMode::Auto { options.protocol } else { settings.protocol };
         options.deadlines.total = settings.timeout.or(options.deadlines.total);
         options.deadlines.connect = settings.connect_timeout.unwrap_or(options.deadlines.connect);
-        options.longest_description = Some(LONGEST_DESCRIPTION);
+        options.max_description_chars = Some(LONGEST_DESCRIPTION);
         if let TransportConfig::Http(remote) = &server.reach {
             options.resume = self.options.resume.iter().find(|saved| saved.endpoint() == remote.url).cloned();
         }

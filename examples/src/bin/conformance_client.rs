@@ -64,7 +64,7 @@ struct ToolCall {
 struct Agreeable;
 
 impl Host for Agreeable {
-    fn abilities(&self) -> ClientCapabilities {
+    fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities { elicitation: true, sampling: true, roots: true }
     }
 
@@ -96,7 +96,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let context: Context = serde_json::from_str(&context).unwrap_or_default();
     let transport = Http::new(
         &url,
-        RemoteOptions { authority: Some(token_provider(&url, &context)?), ..RemoteOptions::default() },
+        RemoteOptions { token_provider: Some(authority(&url, &context)?), ..RemoteOptions::default() },
     )?;
     let session = Session::new("judged".parse()?, transport, Agreeable, SessionOptions::default());
     let used = use_all(&session, &context).await;

@@ -41,7 +41,7 @@ fn what_to_speak_can_be_chosen_for_all_servers_and_for_one() {
         assert_eq!(add(&server, choice).code, 0, "{choice:?}");
     }
     let refused = add(&server, &["--protocol", "modern"]);
-    let said = "error: s: the server refused the session: it does not speak the modern protocol (error -32601: no method \
+    let said = "error: s: the server refused the session: it does not support the modern protocol (error -32601: no method \
         server/discover)\nhint: without --protocol it is found out what the server speaks\n";
     assert_eq!((refused.code, refused.err.as_str()), (4, said));
 }
@@ -50,7 +50,7 @@ fn what_to_speak_can_be_chosen_for_all_servers_and_for_one() {
 fn a_choice_that_is_none_is_told_with_those_there_are() {
     let server = Server::new(&Script::good());
     let unknown = add(&server, &["--protocol", "legcy"]);
-    let said = "error: --protocol legcy: `legcy` is no way to speak with a server; there are auto, legacy, modern\nhint: did you mean `legacy`?\n";
+    let said = "error: --protocol legcy: invalid protocol mode \"legcy\": expected auto, legacy or modern\nhint: did you mean `legacy`?\n";
     assert_eq!((unknown.code, unknown.err.as_str()), (2, said));
     let demo = ran(wharf(&["demo", "--protocol", "nonsense"]));
     assert_eq!(demo.code, 2, "{}", demo.err);

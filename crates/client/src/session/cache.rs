@@ -1,5 +1,5 @@
-//! What servers let us keep for a while: lists and resources, until their time is over or the server says that they have
-//! changed. Nothing is ever fetched because of this; it only saves asking.
+//! The cache of results that servers mark as cacheable: lists and resource contents, until they expire or the server
+//! reports a change. The cache never fetches anything; it only saves requests.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -7,176 +7,187 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use wharf_io::{Jitter, digest};
 use wharf_protocol::{Fields, Json};
 
-use wharf_io::{Jitter, digest};
+/// The longest time a result is cached.
+const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+/// The maximum size of a cache, in bytes of JSON text.
+const MAX_CACHE_BYTES: usize = 64 * 1024 * 1024;
+/// The maximum size of one cached result.
+const MAX_ENTRY_BYTES: usize = 8 * 1024 * 1024;
+/// Shortens times by up to a tenth, so that results cached together do not all expire together.
+const TTL_JITTER: Jitter = Jitter { min: 0.9, max: 1.0 };
 
-/// The longest anything is kept.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
-/// The most that is kept, in bytes of text.
-const MOST: usize = 64 * 1024 * 1024;
-/// What is larger is not kept at all.
-const LARGEST: usize = 8 * 1024 * 1024;
-/// Shortens lifetimes by up to a tenth, so that results that were fetched together do not all expire together.
-const LIFETIME_JITTER: Jitter = Jitter { min: 0.9, max: 1.0 };
-
-/// Results that servers allow to be kept. Every session has one of its own unless several are given the same: then what a
-/// server calls public is shared between sessions with it, and what it calls private never leaves its audience.
+/// Caches results that servers mark as cacheable.
+///
+/// Each session has its own cache by default. Sessions that share one also share the results that a server marks as
+/// public. Private results are visible only to their [audience](crate::Transport::audience).
 #[derive(Debug, Default)]
 pub struct ResultCache {
-    kept: Mutex<Shelves>,
+    store: Mutex<CacheStore>,
 }
 
 #[derive(Debug, Default)]
-struct Shelves {
-    kept: HashMap<Key, Kept>,
-    /// Counts for each server what was forgotten: a result that was asked for before that is not kept.
-    forgotten: HashMap<Arc<str>, u64>,
+struct CacheStore {
+    entries: HashMap<EntryKey, Entry>,
+    /// Counts the invalidations of each server. A result that was requested before one is not cached.
+    invalidations: HashMap<Arc<str>, u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Key {
-    /// A digest, as who may see it is: both may hold secrets.
+struct EntryKey {
+    /// A digest, like the audience: both may contain secrets.
     endpoint: Arc<str>,
-    /// Who may see it; everybody if absent.
+    /// Who may see the result; everyone if absent.
     audience: Option<Arc<str>>,
     method: &'static str,
     params: String,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct Entry {
     value: Arc<dyn Any + Send + Sync>,
-    until: Instant,
+    expires_at: Instant,
     size: usize,
 }
 
-/// How long, and for whom, a result may be kept.
+/// A request whose result can be cached.
+#[derive(Clone, Copy)]
+pub(super) struct CacheKey<'a> {
+    pub(super) method: &'static str,
+    pub(super) params: &'a str,
+}
+
+/// How long, and for whom, a result may be cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Terms {
-    lives: Duration,
-    shared: bool,
+pub(super) struct CachePolicy {
+    ttl: Duration,
+    is_public: bool,
     size: usize,
 }
 
-impl Terms {
-    /// What a result says about that; a result that says nothing is not kept.
+impl CachePolicy {
+    /// Reads the policy of a result. Results without one are not cached.
     pub(super) fn of(result: &Json) -> Self {
         let fields = Fields::of(result).ok();
-        let lives = fields.as_ref().and_then(|fields| fields.number("ttlMs").ok().flatten()).unwrap_or(0.0);
-        let lives = if lives.is_finite() { lives.clamp(0.0, LONGEST.as_secs_f64() * 1000.0) } else { 0.0 };
+        let ttl = fields.as_ref().and_then(|fields| fields.number("ttlMs").ok().flatten()).unwrap_or(0.0);
+        let ttl = if ttl.is_finite() { ttl.clamp(0.0, MAX_TTL.as_secs_f64() * 1000.0) } else { 0.0 };
         let scope = fields.as_ref().and_then(|fields| fields.text("cacheScope").ok().flatten());
-        let shared = scope.as_deref() == Some("public");
-        Self { lives: Duration::from_secs_f64(lives / 1000.0), shared, size: result.as_str().len() }
+        let is_public = scope.as_deref() == Some("public");
+        Self { ttl: Duration::from_secs_f64(ttl / 1000.0), is_public, size: result.as_str().len() }
     }
 
-    /// Whether it may be kept at all.
-    pub(super) fn allow(self) -> bool {
-        !self.lives.is_zero() && self.size <= LARGEST
+    pub(super) fn is_cacheable(self) -> bool {
+        !self.ttl.is_zero() && self.size <= MAX_ENTRY_BYTES
     }
 
-    /// The terms of two parts of one result.
+    /// Combines the policies of two parts of one result.
     pub(super) fn and(self, other: Self) -> Self {
-        Self { lives: self.lives.min(other.lives), shared: self.shared && other.shared, size: self.size + other.size }
+        Self {
+            ttl: self.ttl.min(other.ttl),
+            is_public: self.is_public && other.is_public,
+            size: self.size + other.size,
+        }
     }
 }
 
 impl ResultCache {
-    fn kept(&self) -> MutexGuard<'_, Shelves> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn store(&self) -> MutexGuard<'_, CacheStore> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn forget(&self, endpoint: &Arc<str>, which: impl Fn(&Key) -> bool) {
-        let mut shelves = self.kept();
-        *shelves.forgotten.entry(Arc::clone(endpoint)).or_default() += 1;
-        shelves.kept.retain(|key, _| key.endpoint != *endpoint || !which(key));
+    fn remove(&self, endpoint: &Arc<str>, matches: impl Fn(&EntryKey) -> bool) {
+        let mut store = self.store();
+        *store.invalidations.entry(Arc::clone(endpoint)).or_default() += 1;
+        store.entries.retain(|key, _| key.endpoint != *endpoint || !matches(key));
     }
 
-    fn keep(&self, key: Key, value: Arc<dyn Any + Send + Sync>, terms: Terms, age: u64) {
-        if !terms.allow() {
+    fn insert(&self, key: EntryKey, value: Arc<dyn Any + Send + Sync>, policy: CachePolicy, invalidations: u64) {
+        if !policy.is_cacheable() {
             return;
         }
-        let (mut shelves, now) = (self.kept(), Instant::now());
-        if shelves.age(&key.endpoint) != age {
+        let mut store = self.store();
+        let now = Instant::now();
+        if store.invalidations(&key.endpoint) != invalidations {
             return;
         }
-        let kept = &mut shelves.kept;
-        kept.retain(|_, kept| kept.until > now);
-        let mut full = kept.values().map(|kept| kept.size).sum::<usize>() + terms.size;
-        while full > MOST {
-            let Some(first) = kept.iter().min_by_key(|(_, kept)| kept.until).map(|(key, _)| key.clone()) else { break };
-            full -= kept.remove(&first).map_or(0, |kept| kept.size);
+        let entries = &mut store.entries;
+        entries.retain(|_, entry| entry.expires_at > now);
+        let mut total = entries.values().map(|entry| entry.size).sum::<usize>() + policy.size;
+        while total > MAX_CACHE_BYTES {
+            let oldest = entries.iter().min_by_key(|(_, entry)| entry.expires_at).map(|(key, _)| key.clone());
+            let Some(oldest) = oldest else { break };
+            total -= entries.remove(&oldest).map_or(0, |entry| entry.size);
         }
-        kept.insert(key, Kept { value, until: now + LIFETIME_JITTER.apply_random(terms.lives), size: terms.size });
+        entries.insert(key, Entry { value, expires_at: now + TTL_JITTER.apply_random(policy.ttl), size: policy.size });
     }
 }
 
-impl Shelves {
-    fn age(&self, endpoint: &str) -> u64 {
-        self.forgotten.get(endpoint).copied().unwrap_or_default()
+impl CacheStore {
+    fn invalidations(&self, endpoint: &str) -> u64 {
+        self.invalidations.get(endpoint).copied().unwrap_or_default()
     }
 }
 
 /// One server's part of a cache.
 #[derive(Debug)]
-pub(super) struct Shelf {
+pub(super) struct CachePartition {
     cache: Arc<ResultCache>,
     endpoint: Arc<str>,
 }
 
-/// Who asks, and what was forgotten before.
-pub(super) struct Ticket {
+/// The audience of a request, and the invalidations before it was sent.
+pub(super) struct CacheEpoch {
     audience: Arc<str>,
-    age: u64,
+    invalidations: u64,
 }
 
-impl Shelf {
+impl CachePartition {
     pub(super) fn new(cache: Arc<ResultCache>, endpoint: &str) -> Self {
         Self { cache, endpoint: digest(endpoint).into() }
     }
 
-    /// To be taken before anything is asked for.
-    pub(super) fn ticket(&self, audience: &str) -> Ticket {
-        Ticket { audience: digest(audience).into(), age: self.cache.kept().age(&self.endpoint) }
+    /// Returns the current epoch. Get it before sending a request whose result is to be cached.
+    pub(super) fn epoch(&self, audience: &str) -> CacheEpoch {
+        let invalidations = self.cache.store().invalidations(&self.endpoint);
+        CacheEpoch { audience: digest(audience).into(), invalidations }
     }
 
-    pub(super) fn get<T: Any + Send + Sync>(
-        &self,
-        ticket: &Ticket,
-        method: &'static str,
-        params: &str,
-    ) -> Option<Arc<T>> {
-        let (shelves, now) = (self.cache.kept(), Instant::now());
-        let found = |audience| {
-            let kept = shelves.kept.get(&self.key(audience, method, params)).filter(|kept| kept.until > now)?;
-            Arc::clone(&kept.value).downcast().ok()
+    pub(super) fn get<T: Any + Send + Sync>(&self, epoch: &CacheEpoch, key: CacheKey<'_>) -> Option<Arc<T>> {
+        let store = self.cache.store();
+        let now = Instant::now();
+        let find = |audience| {
+            let entry = store.entries.get(&self.entry_key(audience, key)).filter(|entry| entry.expires_at > now)?;
+            Arc::clone(&entry.value).downcast().ok()
         };
-        found(Some(Arc::clone(&ticket.audience))).or_else(|| found(None))
+        find(Some(Arc::clone(&epoch.audience))).or_else(|| find(None))
     }
 
-    pub(super) fn keep<T: Any + Send + Sync>(
+    pub(super) fn insert<T: Any + Send + Sync>(
         &self,
-        ticket: &Ticket,
-        (method, params): (&'static str, &str),
+        epoch: &CacheEpoch,
+        key: CacheKey<'_>,
         value: Arc<T>,
-        terms: Terms,
+        policy: CachePolicy,
     ) {
-        let audience = (!terms.shared).then(|| Arc::clone(&ticket.audience));
-        self.cache.keep(self.key(audience, method, params), value, terms, ticket.age);
+        let audience = (!policy.is_public).then(|| Arc::clone(&epoch.audience));
+        self.cache.insert(self.entry_key(audience, key), value, policy, epoch.invalidations);
     }
 
-    /// Forgets all that was kept of this server.
+    /// Removes all results of this server.
     pub(super) fn clear(&self) {
-        self.cache.forget(&self.endpoint, |_| true);
+        self.cache.remove(&self.endpoint, |_| true);
     }
 
-    /// Forgets what came of this method.
-    pub(super) fn forget(&self, method: &str) {
-        self.cache.forget(&self.endpoint, |key| key.method == method);
+    /// Removes the results of one method.
+    pub(super) fn remove(&self, method: &str) {
+        self.cache.remove(&self.endpoint, |key| key.method == method);
     }
 
-    fn key(&self, audience: Option<Arc<str>>, method: &'static str, params: &str) -> Key {
-        Key { endpoint: Arc::clone(&self.endpoint), audience, method, params: params.to_owned() }
+    fn entry_key(&self, audience: Option<Arc<str>>, key: CacheKey<'_>) -> EntryKey {
+        let CacheKey { method, params } = key;
+        EntryKey { endpoint: Arc::clone(&self.endpoint), audience, method, params: params.to_owned() }
     }
 }
 
@@ -185,68 +196,76 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn terms(ttl: u64, scope: &str) -> Terms {
-        Terms::of(&json!({"ttlMs": ttl, "cacheScope": scope}).into())
+    const TOOLS: CacheKey<'static> = CacheKey { method: "tools/list", params: "" };
+
+    fn policy(ttl: u64, scope: &str) -> CachePolicy {
+        CachePolicy::of(&json!({"ttlMs": ttl, "cacheScope": scope}).into())
     }
 
-    fn seen(shelf: &Shelf, audience: &str) -> Option<u32> {
-        shelf.get::<u32>(&shelf.ticket(audience), "tools/list", "").map(|value| *value)
+    fn get(partition: &CachePartition, audience: &str) -> Option<u32> {
+        partition.get::<u32>(&partition.epoch(audience), TOOLS).map(|value| *value)
     }
 
-    fn put(shelf: &Shelf, audience: &str, value: u32, terms: Terms) {
-        shelf.keep(&shelf.ticket(audience), ("tools/list", ""), Arc::new(value), terms);
+    fn insert(partition: &CachePartition, audience: &str, value: u32, policy: CachePolicy) {
+        partition.insert(&partition.epoch(audience), TOOLS, Arc::new(value), policy);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_private_is_for_its_audience_and_what_is_public_for_all_of_one_server() {
+    async fn private_results_stay_with_their_audience_and_public_ones_with_their_server() {
         let cache = Arc::new(ResultCache::default());
-        let (shelf, other) = (Shelf::new(Arc::clone(&cache), "here"), Shelf::new(cache, "there"));
-        put(&shelf, "ann", 1, terms(1000, "private"));
-        assert_eq!((seen(&shelf, "ann"), seen(&shelf, "bob"), seen(&other, "ann")), (Some(1), None, None));
-        put(&shelf, "bob", 2, terms(1000, "public"));
-        assert_eq!((seen(&shelf, "ann"), seen(&shelf, "eve"), seen(&other, "bob")), (Some(1), Some(2), None));
-        shelf.forget("prompts/list");
-        assert_eq!(seen(&shelf, "eve"), Some(2));
-        shelf.forget("tools/list");
-        assert_eq!((seen(&shelf, "ann"), seen(&shelf, "eve")), (None, None));
+        let partition = CachePartition::new(Arc::clone(&cache), "here");
+        let other = CachePartition::new(cache, "there");
+        insert(&partition, "ann", 1, policy(1000, "private"));
+        assert_eq!((get(&partition, "ann"), get(&partition, "bob"), get(&other, "ann")), (Some(1), None, None));
+        insert(&partition, "bob", 2, policy(1000, "public"));
+        assert_eq!((get(&partition, "ann"), get(&partition, "eve"), get(&other, "bob")), (Some(1), Some(2), None));
+        partition.remove("prompts/list");
+        assert_eq!(get(&partition, "eve"), Some(2));
+        partition.remove("tools/list");
+        assert_eq!((get(&partition, "ann"), get(&partition, "eve")), (None, None));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_outlives_its_time_and_many_do_not_end_together() {
-        let shelf = Shelf::new(Arc::default(), "here");
-        put(&shelf, "", 1, terms(10_000, "public"));
+    async fn results_expire_after_their_ttl_but_not_all_at_once() {
+        let partition = CachePartition::new(Arc::default(), "here");
+        insert(&partition, "", 1, policy(10_000, "public"));
         tokio::time::advance(Duration::from_millis(8_900)).await;
-        assert_eq!(seen(&shelf, ""), Some(1));
+        assert_eq!(get(&partition, ""), Some(1));
         tokio::time::advance(Duration::from_millis(1_200)).await;
-        assert_eq!(seen(&shelf, ""), None);
-        for terms in [terms(0, "public"), Terms::of(&json!({}).into()), Terms::of(&json!({"ttlMs": -5}).into())] {
-            put(&shelf, "", 2, terms);
-            assert_eq!(seen(&shelf, ""), None);
+        assert_eq!(get(&partition, ""), None);
+        let without_ttl = CachePolicy::of(&json!({}).into());
+        let negative_ttl = CachePolicy::of(&json!({"ttlMs": -5}).into());
+        for policy in [policy(0, "public"), without_ttl, negative_ttl] {
+            insert(&partition, "", 2, policy);
+            assert_eq!(get(&partition, ""), None);
         }
-        // A day at most, however long the server says.
-        put(&shelf, "", 3, terms(u64::MAX, "public"));
-        tokio::time::advance(LONGEST).await;
-        assert_eq!(seen(&shelf, ""), None);
-        let lives: Vec<Duration> = (0..50).map(|_| LIFETIME_JITTER.apply_random(Duration::from_secs(100))).collect();
-        assert!(lives.iter().all(|one| (Duration::from_secs(90)..=Duration::from_secs(100)).contains(one)));
-        assert!(lives.iter().any(|one| *one != lives[0]));
+        // One day at most, whatever the server sends.
+        insert(&partition, "", 3, policy(u64::MAX, "public"));
+        tokio::time::advance(MAX_TTL).await;
+        assert_eq!(get(&partition, ""), None);
+        let ttls: Vec<Duration> = (0..50).map(|_| TTL_JITTER.apply_random(Duration::from_secs(100))).collect();
+        assert!(ttls.iter().all(|one| (Duration::from_secs(90)..=Duration::from_secs(100)).contains(one)));
+        assert!(ttls.iter().any(|one| *one != ttls[0]));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_asked_for_before_it_changed_is_not_kept_and_the_cache_has_an_end() {
-        let shelf = Shelf::new(Arc::default(), "here");
-        let ticket = shelf.ticket("");
-        shelf.forget("tools/list");
-        shelf.keep(&ticket, ("tools/list", ""), Arc::new(1_u32), terms(1000, "public"));
-        assert_eq!(seen(&shelf, ""), None);
-        let large = Terms { size: LARGEST, ..terms(1000, "public") };
+    async fn results_requested_before_a_change_are_not_cached_and_the_size_is_bounded() {
+        let partition = CachePartition::new(Arc::default(), "here");
+        let epoch = partition.epoch("");
+        partition.remove("tools/list");
+        partition.insert(&epoch, TOOLS, Arc::new(1_u32), policy(1000, "public"));
+        assert_eq!(get(&partition, ""), None);
+        let large = CachePolicy { size: MAX_ENTRY_BYTES, ..policy(1000, "public") };
         for number in 0..20_u32 {
             let params = number.to_string();
-            shelf.keep(&shelf.ticket(""), ("resources/read", &params), Arc::new(number), large);
+            let key = CacheKey { method: "resources/read", params: &params };
+            partition.insert(&partition.epoch(""), key, Arc::new(number), large);
         }
-        let kept = (0..20).filter(|number: &u32| {
-            shelf.get::<u32>(&shelf.ticket(""), "resources/read", &number.to_string()).is_some()
+        let cached = (0..20).filter(|number: &u32| {
+            let params = number.to_string();
+            let key = CacheKey { method: "resources/read", params: &params };
+            partition.get::<u32>(&partition.epoch(""), key).is_some()
         });
-        assert_eq!(kept.count(), MOST / LARGEST);
+        assert_eq!(cached.count(), MAX_CACHE_BYTES / MAX_ENTRY_BYTES);
     }
 }

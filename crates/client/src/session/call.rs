@@ -9,12 +9,12 @@ use serde::Serialize;
 use tokio::time::Instant;
 use wharf_protocol::{Hints, Json, ToolOutput, ToolResult};
 
-use super::headers::Marked;
-use super::manner::{Request, Welcome, shared};
-use super::rounds::Budget;
+use super::budget::Budget;
+use super::param_headers::ParamHeaders;
+use super::sender::{ProgressMode, Request, shared_headers};
 use super::{Live, Session};
 use crate::era::HEADER_MISMATCH;
-use crate::transport::parse_headers;
+use crate::remote::parse_headers;
 use crate::wire::NEVER;
 use crate::{CallError, CallErrorKind, ConnectErrorKind, Evidence, Outcome, Progress, SchemaViolation, TraceContext};
 
@@ -38,9 +38,9 @@ pub struct CallOptions<'a> {
     pub admitted: bool,
     /// What to do where the session that the call was meant for is gone.
     pub on_loss: OnLoss,
-    /// The [generation](Session::generation) whose tools the caller has seen. The call is made on no other: it fails as one
+    /// The [epoch](Session::epoch) whose tools the caller has seen. The call is made on no other: it fails as one
     /// whose session was lost.
-    pub generation: Option<u64>,
+    pub epoch: Option<u64>,
 }
 
 /// What becomes of a call that did not run because its session, or its connection, was gone.
@@ -91,7 +91,7 @@ impl Session {
         arguments: &Json,
         options: &mut CallOptions<'_>,
     ) -> Result<ToolOutput, CallError> {
-        let live = self.on(options.generation).await?;
+        let live = self.on(options.epoch).await?;
         let ends = self.inner.limits(options).total.map(|total| Instant::now() + total.min(NEVER));
         let mended = if options.admitted {
             None
@@ -139,7 +139,7 @@ impl Session {
             if error.outcome() == Outcome::Unknown {
                 unknown = Some(error);
             }
-            live = match self.on(call.options.generation).await {
+            live = match self.on(call.options.epoch).await {
                 Ok(live) => live,
                 Err(error) => return Err(first_unknown(unknown, error)),
             };
@@ -151,21 +151,21 @@ impl Session {
         }
     }
 
-    /// The connection a call is made on: any, or only that of one generation. Whoever wants that one does not want another
+    /// The connection a call is made on: any, or only that of one epoch. Whoever wants that one does not want another
     /// to be opened, least of all on a session that was closed meanwhile.
-    async fn on(&self, generation: Option<u64>) -> Result<Arc<Live>, CallError> {
-        let fits = |live: &Arc<Live>| generation.is_none_or(|generation| live.number == generation);
+    async fn on(&self, epoch: Option<u64>) -> Result<Arc<Live>, CallError> {
+        let fits = |live: &Arc<Live>| epoch.is_none_or(|epoch| live.epoch == epoch);
         match self.inner.up().filter(fits) {
             Some(live) if !live.doubtful.load(Ordering::Relaxed) => Ok(live),
-            _ => Box::pin(self.found(generation)).await,
+            _ => Box::pin(self.found(epoch)).await,
         }
     }
 
-    async fn found(&self, generation: Option<u64>) -> Result<Arc<Live>, CallError> {
-        let Some(generation) = generation else { return Ok(self.inner.ready().await?) };
-        let is_it = |live: &Arc<Live>| live.number == generation;
+    async fn found(&self, epoch: Option<u64>) -> Result<Arc<Live>, CallError> {
+        let Some(epoch) = epoch else { return Ok(self.inner.ready().await?) };
+        let is_it = |live: &Arc<Live>| live.epoch == epoch;
         if let Some(live) = self.inner.up().filter(is_it)
-            && (!live.doubtful.load(Ordering::Relaxed) || self.inner.is_there(&live).await)
+            && (!live.doubtful.load(Ordering::Relaxed) || self.inner.is_alive(&live).await)
         {
             return Ok(live);
         }
@@ -201,15 +201,16 @@ impl Session {
         let Call { tool, arguments, options } = call;
         let (params, limits) = (CallParams { name: tool, arguments }, self.inner.limits(options));
         let budget = Budget::new(live, limits);
-        let age = live.beliefs.tools.age();
+        let age = live.cache.tools.age();
         let mut request = Request::new("tools/call", &params, limits).about(tool);
         request.headers = with_own(&options.headers, live.headers_for(tool, arguments))?;
-        request.progress = options.progress.as_mut().map_or(Welcome::Noted, |progress| Welcome::Heard(&mut **progress));
+        request.progress =
+            options.progress.as_mut().map_or(ProgressMode::KeepAlive, |progress| ProgressMode::Report(&mut **progress));
         request.trace = options.trace.as_ref();
         // In a box, as a caller often has to put this whole future into one: two small ones are cheaper than a large one.
         let result = Box::pin(self.complete(live, &mut request, &budget)).await;
         let mismatch = matches!(&result, Err(CallErrorKind::Server { code: HEADER_MISMATCH, .. }));
-        if !(mismatch && live.speaker.is_modern() && !request.begun) {
+        if !(mismatch && live.sender.is_modern() && !request.begun) {
             return result;
         }
         // The tool has become another one since it was listed; the call did not run.
@@ -229,14 +230,14 @@ impl Session {
         (tool, arguments): (&str, &Json),
         age: u64,
     ) -> Result<HeaderMap, CallError> {
-        let _turn = live.beliefs.tools.one_at_a_time().await;
-        if live.beliefs.tools.age() == age {
-            live.beliefs.forget_tools();
+        let _turn = live.cache.tools.one_at_a_time().await;
+        if live.cache.tools.age() == age {
+            live.cache.forget_tools();
         }
         let listed = self.list_tools_of(live).await?;
         let found = listed.items.iter().find(|listed| *listed.name == *tool);
         Ok(found
-            .map(|tool| Marked::read(&tool.input_schema).unwrap_or_default().headers(arguments))
+            .map(|tool| ParamHeaders::read(&tool.input_schema).unwrap_or_default().headers(arguments))
             .unwrap_or_default())
     }
 
@@ -244,18 +245,18 @@ impl Session {
     /// listed yet, they are now; a list that cannot be had leaves the result unchecked, not unusable.
     async fn check_output(&self, live: &Live, tool: &str, output: &ToolOutput) -> Result<(), SchemaViolation> {
         let structured = output.structured.as_ref();
-        if structured.is_some() && live.beliefs.tools.get().is_none() {
+        if structured.is_some() && live.cache.tools.get().is_none() {
             // One caller asks for all of them, and asks only once where no list is to be had.
-            let _turn = live.beliefs.tools.one_at_a_time().await;
-            if live.beliefs.tools.get().is_none() && live.beliefs.tools.may_be_listed() {
+            let _turn = live.cache.tools.one_at_a_time().await;
+            if live.cache.tools.get().is_none() && live.cache.tools.may_be_listed() {
                 let listed = tokio::time::timeout(LIST_LIMIT, Box::pin(self.list_tools_of(live))).await;
                 if !matches!(listed, Ok(Ok(_))) {
                     tracing::warn!(server = %self.inner.name, tool, "results are not checked: the tools cannot be listed");
-                    live.beliefs.tools.cannot_be_listed();
+                    live.cache.tools.cannot_be_listed();
                 }
             }
         }
-        match live.beliefs.tools.get().as_ref().and_then(|tools| tools.get(tool)) {
+        match live.cache.tools.get().as_ref().and_then(|tools| tools.get(tool)) {
             Some(known) => known.check_output(structured),
             None => Ok(()),
         }
@@ -265,20 +266,20 @@ impl Session {
 /// The headers of a call: the caller's own, and those that the tool needs.
 fn with_own(own: &[(String, String)], needed: HeaderMap) -> Result<Option<Arc<HeaderMap>>, CallErrorKind> {
     if own.is_empty() {
-        return Ok(shared(needed));
+        return Ok(shared_headers(needed));
     }
     let mut headers = parse_headers(own).map_err(CallErrorKind::Headers)?;
     headers.extend(needed);
-    Ok(shared(headers))
+    Ok(shared_headers(headers))
 }
 
 impl Live {
     /// The headers that a call needs, as far as its tool is known.
     pub(super) fn headers_for(&self, tool: &str, arguments: &Json) -> HeaderMap {
-        if !(self.speaker.is_modern() && self.wire.takes_headers()) {
+        if !(self.sender.is_modern() && self.wire.supports_headers()) {
             return HeaderMap::new();
         }
-        let tools = self.beliefs.tools.get();
+        let tools = self.cache.tools.get();
         tools.and_then(|tools| Some(tools.get(tool)?.headers(arguments))).unwrap_or_default()
     }
 }
@@ -291,7 +292,7 @@ fn first_unknown(unknown: Option<CallError>, last: CallError) -> CallError {
 /// Whether a failed call may be sent once more.
 fn may_repeat(live: &Live, tool: &str, error: &CallError) -> bool {
     let harmless = || {
-        let hints = live.beliefs.tools.get().and_then(|tools| Some(tools.get(tool)?.tool.hints));
+        let hints = live.cache.tools.get().and_then(|tools| Some(tools.get(tool)?.tool.hints));
         hints.is_some_and(Hints::safe_to_repeat)
     };
     match &error.kind {
@@ -310,7 +311,7 @@ fn admit(live: &Live, tool: &str, arguments: &Json) -> Result<Option<Json>, Call
         let message = "the arguments must be an object".to_owned();
         return Err(fault(SchemaViolation { path: String::new(), message }));
     }
-    match live.beliefs.tools.get().and_then(|tools| Some(tools.get(tool)?.admit(arguments))) {
+    match live.cache.tools.get().and_then(|tools| Some(tools.get(tool)?.admit(arguments))) {
         Some(admitted) => admitted.map_err(fault),
         None => Ok(None),
     }

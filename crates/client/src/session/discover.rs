@@ -1,47 +1,52 @@
-//! The greeting of the modern era, which is a question: what do you speak, and what can you do?
+//! The modern handshake: `server/discover` returns the supported revisions and the server's capabilities.
 
 use std::sync::Arc;
 
 use serde_json::json;
 use wharf_protocol::{Fields, Json};
 
-use super::manner::{Introduction, Manner, Request, Speaker, Wishes};
+use super::client_info::ClientInfo;
+use super::preferences::Preferences;
+use super::sender::{NegotiatedProtocol, Request, RequestSender};
 use super::{ServerInfo, SessionOptions, handshake};
 use crate::era::{HEADER_MISMATCH, LEGACY, MISSING_CAPABILITY, MODERN, UNSUPPORTED_VERSION, revisions, supported};
-use crate::wire::{Limits, Line};
+use crate::wire::{Limits, WireHandle};
 use crate::{CallErrorKind, ConnectErrorKind, Host};
 
-/// What a server made of the question.
+/// How a server answered `server/discover`.
 pub(super) enum Discovered {
-    /// It answered it.
-    Modern(ServerInfo, Manner),
-    /// It does not know such questions, or knows them and speaks only what came before. Whether that is certain, and what
-    /// it means for who will not speak the old way.
-    Legacy { certain: bool, kind: ConnectErrorKind },
-    /// It went away over it, as some old servers do.
-    Gone(ConnectErrorKind),
-    /// There is no speaking with it.
-    Hopeless(ConnectErrorKind),
+    Modern(ServerInfo, NegotiatedProtocol),
+    /// It does not know the method, or supports only legacy revisions.
+    Legacy {
+        /// Whether the answer proves that.
+        certain: bool,
+        /// The error of a client that requires the modern era.
+        kind: ConnectErrorKind,
+    },
+    /// The connection ended, as it does with some legacy servers.
+    Disconnected(ConnectErrorKind),
+    /// Neither era can work.
+    Fatal(ConnectErrorKind),
 }
 
-/// Asks. The future lives on its own, so that others can be asked meanwhile.
+/// Sends `server/discover`. The future owns its arguments, so that others can be polled beside it.
 pub(super) async fn discover(
-    line: Line,
+    handle: WireHandle,
     host: Arc<dyn Host>,
     options: SessionOptions,
-    wishes: Arc<Wishes>,
+    preferences: Arc<Preferences>,
 ) -> Discovered {
-    let (mut revision, limit) = (MODERN[0], options.deadlines.connect);
+    let limit = options.deadlines.connect;
     let limits = Limits { idle: limit, total: Some(limit), first_byte: limit };
-    let mut again = true;
+    let mut revision = MODERN[0];
+    let mut can_retry = true;
     loop {
-        line.stand_alone(Some(revision));
-        let manner = Manner::Modern(Arc::new(Introduction::new(revision, &*host, &options)));
-        let (line, wishes) = (line.clone(), Arc::clone(&wishes));
-        let speaker = Speaker { line, manner, wishes };
+        handle.set_stateless(Some(revision));
+        let protocol = NegotiatedProtocol::Modern(Arc::new(ClientInfo::new(revision, &*host, &options)));
+        let sender = RequestSender { handle: handle.clone(), protocol, preferences: Arc::clone(&preferences) };
         let params = json!({});
-        let answer = speaker.send(&mut Request::new("server/discover", &params, limits), None).await;
-        let answer = answer.map_err(|kind| handshake::ended(&speaker.line, kind));
+        let answer = sender.send(&mut Request::new("server/discover", &params, limits), None).await;
+        let answer = answer.map_err(|kind| handshake::as_lost(&sender.handle, kind));
         let supported = match &answer {
             Ok(result) => revisions(result, "supportedVersions"),
             Err(CallErrorKind::Server { code: UNSUPPORTED_VERSION, data, .. }) => data.as_ref().and_then(supported),
@@ -51,51 +56,53 @@ pub(super) async fn discover(
             supported.as_ref().and_then(|given| MODERN.into_iter().find(|ours| given.iter().any(|it| it == ours)));
         match (answer, mutual) {
             (Ok(result), Some(chosen)) if chosen == revision => {
-                // It may have been greeted the old way too, because it was slow.
-                speaker.line.stand_alone(Some(revision));
-                return Discovered::Modern(info(&result, revision), speaker.manner);
+                // A legacy handshake may have reset this while the server was slow to answer.
+                sender.handle.set_stateless(Some(revision));
+                return Discovered::Modern(info(&result, revision), sender.protocol);
             }
-            // It names one that we speak, though it may have refused that very one: once more.
-            (Ok(_) | Err(CallErrorKind::Server { .. }), Some(chosen)) if again => {
-                (revision, again) = (chosen, false);
+            // It lists a revision that this client supports, even if it refused this very one: try again.
+            (Ok(_) | Err(CallErrorKind::Server { .. }), Some(chosen)) if can_retry => {
+                revision = chosen;
+                can_retry = false;
             }
             (answer, _) => {
-                speaker.line.stand_alone(None);
-                return otherwise(answer, supported);
+                sender.handle.set_stateless(None);
+                return classify(answer, supported);
             }
         }
     }
 }
 
-/// What an answer means that does not begin anything.
-fn otherwise(answer: Result<Json, CallErrorKind>, supported: Option<Vec<String>>) -> Discovered {
+/// Classifies an answer that did not establish the modern era.
+fn classify(answer: Result<Json, CallErrorKind>, supported: Option<Vec<String>>) -> Discovered {
     let legacy = |reason: String| {
-        let reason = format!("it does not speak the modern protocol ({reason})");
+        let reason = format!("it does not support the modern protocol ({reason})");
         Discovered::Legacy { certain: true, kind: ConnectErrorKind::Refused(reason) }
     };
     match (answer, supported) {
         (Ok(_) | Err(CallErrorKind::Server { code: UNSUPPORTED_VERSION, .. }), Some(given)) if !given.is_empty() => {
             if given.iter().any(|revision| LEGACY.contains(&revision.as_str())) {
-                return legacy(format!("it speaks {}", given.join(", ")));
+                return legacy(format!("it supports {}", given.join(", ")));
             }
             if given.iter().any(|revision| MODERN.contains(&revision.as_str())) {
-                let reason = format!("it names {} and refuses it all the same", given.join(", "));
-                return Discovered::Hopeless(ConnectErrorKind::Refused(reason));
+                let reason = format!("it lists {} as supported and refuses it", given.join(", "));
+                return Discovered::Fatal(ConnectErrorKind::Refused(reason));
             }
             let ours = LEGACY.into_iter().chain(MODERN).collect::<Vec<_>>().join(", ");
-            let reason = format!("it speaks the protocol of {}; this client speaks {ours}", given.join(", "));
-            Discovered::Hopeless(ConnectErrorKind::Refused(reason))
+            let given = given.join(", ");
+            let reason = format!("unsupported protocol version {given}: this client supports {ours}");
+            Discovered::Fatal(ConnectErrorKind::Refused(reason))
         }
-        (Ok(_), _) => legacy("its answer to `server/discover` names no revision".to_owned()),
+        (Ok(_), _) => legacy("its `server/discover` result has no `supportedVersions`".to_owned()),
         (Err(CallErrorKind::Server { code: code @ (HEADER_MISMATCH | MISSING_CAPABILITY), message, .. }), _) => {
-            Discovered::Hopeless(ConnectErrorKind::Refused(format!("error {code}: {message}")))
+            Discovered::Fatal(ConnectErrorKind::Refused(format!("error {code}: {message}")))
         }
-        (Err(CallErrorKind::Lost(reason)), _) => Discovered::Gone(ConnectErrorKind::Ended(reason)),
-        // Whoever wants to be asked later, or less often, is not asked something else.
+        (Err(CallErrorKind::Lost(reason)), _) => Discovered::Disconnected(ConnectErrorKind::Ended(reason)),
+        // A server that asks the client to slow down must not get another request right away.
         (Err(CallErrorKind::Http(status)), _) if status.status == 429 || status.retry_after.is_some() => {
-            Discovered::Hopeless(ConnectErrorKind::Http(status))
+            Discovered::Fatal(ConnectErrorKind::Http(status))
         }
-        // A server in trouble says nothing about what it speaks.
+        // An internal error says nothing about the era.
         (Err(CallErrorKind::Http(status)), _) if status.status >= 500 => {
             Discovered::Legacy { certain: false, kind: ConnectErrorKind::Http(status) }
         }
@@ -104,7 +111,7 @@ fn otherwise(answer: Result<Json, CallErrorKind>, supported: Option<Vec<String>>
             legacy(format!("error {code}: {message}"))
         }
         (Err(error @ (CallErrorKind::Malformed(_) | CallErrorKind::Unanswered(_))), _) => legacy(error.to_string()),
-        (Err(other), _) => Discovered::Hopeless(handshake::not_ready(other)),
+        (Err(other), _) => Discovered::Fatal(handshake::connect_error_kind(other)),
     }
 }
 
@@ -113,7 +120,7 @@ fn info(raw: &Json, revision: &'static str) -> ServerInfo {
     let meta = fields.as_ref().and_then(|fields| fields.object("_meta").ok().flatten());
     let server =
         meta.as_ref().and_then(|meta| Fields::of(meta).ok()?.object("io.modelcontextprotocol/serverInfo").ok()?);
-    // Some say it where it used to be.
+    // Some servers send it at the legacy place.
     let server = server.or_else(|| fields.as_ref()?.object("serverInfo").ok().flatten());
-    handshake::described(raw, server.as_ref(), revision.to_owned())
+    handshake::server_info(raw, server.as_ref(), revision.to_owned())
 }

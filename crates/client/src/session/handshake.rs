@@ -1,103 +1,104 @@
-//! The handshake: who we are, who they are, and a revision of the protocol that both speak.
+//! The legacy handshake: `initialize` and `notifications/initialized`.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use wharf_protocol::{Fields, Json};
 
-use super::{SessionOptions, manner};
+use super::{SessionOptions, client_info};
 use crate::era::{
     HEADER_MISMATCH, LEGACY, METHOD_NOT_FOUND, MISSING_CAPABILITY, NEWEST_LEGACY, UNSUPPORTED_VERSION, era_of,
 };
-use crate::wire::{Asked, Limits, Line};
+use crate::wire::{Limits, WireHandle, WireRequest};
 use crate::{CallErrorKind, ConnectErrorKind, Host};
 
-/// What a server says of itself.
+/// What a server reported about itself when the connection was established.
 #[derive(Clone, Debug)]
 pub struct ServerInfo {
-    /// Its name.
+    /// The server's name; empty if it did not send one.
     pub name: String,
-    /// Its version.
+    /// The server's version; empty if it did not send one.
     pub version: String,
-    /// The revision of the protocol that is spoken with it.
+    /// The negotiated protocol revision, for example `2025-11-25`.
     pub revision: String,
-    /// What it says about how to use it.
+    /// The server's instructions for models.
     pub instructions: Option<String>,
-    /// What it can do, as it was sent.
+    /// The server's capabilities, as sent.
     pub capabilities: Json,
-    /// All it said, as it was sent, but for the instructions: they may be long, and are kept once.
+    /// The whole handshake result as sent, except for the instructions, which may be long and are stored once.
     pub raw: Json,
-    /// Which [generation](crate::Session::generation) of its session it was said on.
-    pub generation: u64,
+    /// The [epoch](crate::Session::epoch) of the connection that reported this.
+    pub epoch: u64,
 }
 
 impl ServerInfo {
-    /// The revision that is spoken, and its era in a word.
+    /// Returns the protocol revision and its era, for example `2025-11-25 (legacy)`.
     pub fn protocol(&self) -> String {
         format!("{} ({})", self.revision, era_of(&self.revision))
     }
 
-    /// The settings of an extension that the server offers.
+    /// Returns the settings of a protocol extension, if the server supports it.
     pub fn extension(&self, id: &str) -> Option<Json> {
         let extensions = Fields::of(&self.capabilities).ok()?.object("extensions").ok()??;
         Fields::of(&extensions).ok()?.json(id)
     }
 }
 
-/// Why there was no handshake.
-pub(super) struct NoHandshake {
+/// Why a handshake failed.
+pub(super) struct HandshakeError {
     pub(super) kind: ConnectErrorKind,
-    /// The server's code, if it said no.
+    /// The JSON-RPC code, if the server answered with an error.
     pub(super) code: Option<i64>,
 }
 
-impl NoHandshake {
-    /// Whether the server may have outgrown handshakes.
-    pub(super) fn outgrown(&self) -> bool {
+impl HandshakeError {
+    /// Whether the server may support only the modern era.
+    pub(super) fn may_be_modern(&self) -> bool {
         matches!(self.code, Some(UNSUPPORTED_VERSION | HEADER_MISMATCH | MISSING_CAPABILITY | METHOD_NOT_FOUND))
     }
 }
 
-/// Shakes hands. The future lives on its own, so that others can be asked meanwhile.
-pub(super) async fn shake_hands(
-    line: Line,
+/// Performs the legacy handshake. The future owns its arguments, so that others can be polled beside it.
+pub(super) async fn handshake(
+    handle: WireHandle,
     host: Arc<dyn Host>,
     options: SessionOptions,
-) -> Result<ServerInfo, NoHandshake> {
+) -> Result<ServerInfo, HandshakeError> {
     let params = json!({
         "protocolVersion": NEWEST_LEGACY,
-        "capabilities": manner::capabilities(&*host, &options),
-        "clientInfo": manner::client(&options),
+        "capabilities": client_info::capabilities(&*host, &options),
+        "clientInfo": client_info::name_and_version(&options),
     });
     let limit = options.deadlines.connect;
     let limits = Limits { idle: limit, total: Some(limit), first_byte: limit };
-    let mut again = line.renews();
+    let mut can_retry = handle.supports_rehandshake();
     loop {
-        let asked = Asked::new("initialize", limits);
-        let result = line.request(asked, |_| &params).await.map_err(|kind| no_handshake(ended(&line, kind)))?;
+        let request = WireRequest::new("initialize", limits);
+        let result = handle.request(request, |_| &params).await.map_err(|kind| handshake_error(&handle, kind))?;
         let info =
-            read(&result).map_err(|reason| NoHandshake { kind: ConnectErrorKind::Refused(reason), code: None })?;
-        line.greeted(&info.revision);
-        match line.tell("notifications/initialized", None).await {
+            read(&result).map_err(|reason| HandshakeError { kind: ConnectErrorKind::Refused(reason), code: None })?;
+        handle.set_revision(&info.revision);
+        match handle.notify("notifications/initialized", None).await {
             Ok(()) => return Ok(info),
-            // The server was started anew between the two messages. Nobody but us knew this session.
-            Err(CallErrorKind::SessionLost { .. }) if again => again = false,
-            Err(kind) => return Err(no_handshake(ended(&line, kind))),
+            // The server restarted between the two messages. No other request used this session yet.
+            Err(CallErrorKind::SessionLost { .. }) if can_retry => can_retry = false,
+            Err(kind) => return Err(handshake_error(&handle, kind)),
         }
     }
 }
 
-fn no_handshake(kind: CallErrorKind) -> NoHandshake {
+fn handshake_error(handle: &WireHandle, kind: CallErrorKind) -> HandshakeError {
+    let kind = as_lost(handle, kind);
     let code = match &kind {
         CallErrorKind::Server { code, .. } => Some(*code),
         _ => None,
     };
-    NoHandshake { kind: not_ready(kind), code }
+    HandshakeError { kind: connect_error_kind(kind), code }
 }
 
-/// A connection that ended before a message could be sent on it has ended like any other.
-pub(super) fn ended(line: &Line, kind: CallErrorKind) -> CallErrorKind {
-    match (kind, line.ending()) {
+/// Reports a connection that ended before a message could be sent like one that ended after it.
+pub(super) fn as_lost(handle: &WireHandle, kind: CallErrorKind) -> CallErrorKind {
+    match (kind, handle.ending()) {
         (CallErrorKind::Connect(ConnectErrorKind::Transport(_)), Some(ending)) => {
             CallErrorKind::Lost(ending.reason.clone())
         }
@@ -105,7 +106,7 @@ pub(super) fn ended(line: &Line, kind: CallErrorKind) -> CallErrorKind {
     }
 }
 
-pub(super) fn not_ready(kind: CallErrorKind) -> ConnectErrorKind {
+pub(super) fn connect_error_kind(kind: CallErrorKind) -> ConnectErrorKind {
     match kind {
         CallErrorKind::Connect(kind) => kind,
         CallErrorKind::Lost(reason) => ConnectErrorKind::Ended(reason),
@@ -114,7 +115,7 @@ pub(super) fn not_ready(kind: CallErrorKind) -> ConnectErrorKind {
         CallErrorKind::Http(status) => ConnectErrorKind::Http(status),
         CallErrorKind::Timeout { after, .. } => ConnectErrorKind::Timeout(after),
         CallErrorKind::Unanswered(reason) => {
-            ConnectErrorKind::Refused(format!("it sent {reason} instead of a greeting"))
+            ConnectErrorKind::Refused(format!("it sent {reason} instead of a handshake result"))
         }
         CallErrorKind::Server { code, message, .. } => ConnectErrorKind::Refused(format!("error {code}: {message}")),
         other => ConnectErrorKind::Refused(other.to_string()),
@@ -122,31 +123,33 @@ pub(super) fn not_ready(kind: CallErrorKind) -> ConnectErrorKind {
 }
 
 fn read(raw: &Json) -> Result<ServerInfo, String> {
-    let fields = Fields::of(raw).map_err(|reason| format!("its greeting {reason}"))?;
-    let revision = fields.required_text("protocolVersion").map_err(|reason| format!("its greeting {reason}"))?;
+    let malformed = |reason| format!("its handshake result {reason}");
+    let fields = Fields::of(raw).map_err(malformed)?;
+    let revision = fields.required_text("protocolVersion").map_err(malformed)?;
     if !LEGACY.contains(&revision.as_str()) {
-        return Err(format!("it speaks the protocol of {revision}; this client speaks {}", LEGACY.join(", ")));
+        return Err(format!("unsupported protocol version {revision}: this client supports {}", LEGACY.join(", ")));
     }
-    Ok(described(raw, fields.object("serverInfo").ok().flatten().as_ref(), revision))
+    Ok(server_info(raw, fields.object("serverInfo").ok().flatten().as_ref(), revision))
 }
 
-/// What a greeting says, whichever it was.
-pub(super) fn described(raw: &Json, server: Option<&Json>, revision: String) -> ServerInfo {
-    let said = |key: &str| server.and_then(|server| Fields::of(server).ok()?.text(key).ok().flatten());
+/// Reads the result of a handshake of either era. The epoch is set once the connection is chosen.
+pub(super) fn server_info(raw: &Json, server: Option<&Json>, revision: String) -> ServerInfo {
+    let text = |key: &str| server.and_then(|server| Fields::of(server).ok()?.text(key).ok().flatten());
     let instructions = Fields::of(raw).ok().and_then(|fields| fields.text("instructions").ok().flatten());
-    let known = |name: &str, _: &str| (name == "instructions").then(|| Value::Null.into());
-    // The message they came in is not kept for the rest of what it says.
-    let raw = instructions.as_ref().and_then(|_| raw.with_values(known)).unwrap_or_else(|| raw.detached());
+    let without_instructions = |name: &str, _: &str| (name == "instructions").then(|| Value::Null.into());
+    // Detached, so that the rest of the message is freed.
+    let raw =
+        instructions.as_ref().and_then(|_| raw.with_values(without_instructions)).unwrap_or_else(|| raw.detached());
     let fields = Fields::of(&raw).ok();
     ServerInfo {
-        name: said("name").unwrap_or_default(),
-        version: said("version").unwrap_or_default(),
+        name: text("name").unwrap_or_default(),
+        version: text("version").unwrap_or_default(),
         revision,
         instructions,
         capabilities: fields
             .and_then(|fields| fields.object("capabilities").ok().flatten())
             .unwrap_or_else(|| json!({}).into()),
         raw,
-        generation: 0,
+        epoch: 0,
     }
 }

@@ -1,19 +1,19 @@
-//! Finds out how a server wants to be spoken with, in a way that servers survive that know only the old one.
+//! Negotiates the protocol era, without breaking servers that know only the legacy one.
 //!
 //! ```text
-//! auto:  ask `server/discover`
-//!        ├─ a good answer ............................ modern
-//!        ├─ an error that only the modern era has .... give up: it is modern, and refuses us
-//!        ├─ any other answer ......................... handshake on the same connection, else on a fresh one
-//!        ├─ it goes away ............................. handshake on a fresh connection
-//!        └─ two seconds of silence ................... handshake on a second connection beside the first, which
-//!                                                      is still listened to; the first good answer wins, and the
-//!                                                      other is closed; after three more the first is greeted too
-//! a handshake that meets HTTP 400, 404 or 405 ....... handshake over the transport that came before
-//! a handshake that has been outgrown ................ ask `server/discover` once more
+//! auto:  send `server/discover`
+//!        ├─ valid answer ............................. modern
+//!        ├─ error that only the modern era has ....... fail: the server is modern and refuses the client
+//!        ├─ any other answer ......................... handshake on the same connection, else on a new one
+//!        ├─ disconnect ............................... handshake on a new connection
+//!        └─ no answer within two seconds ............. handshake on a second connection while the first stays open;
+//!                                                      the first good answer wins and the other is closed; after
+//!                                                      three more seconds, handshake on the first too
+//! handshake answered with HTTP 400, 404 or 405 ...... handshake over the older transport
+//! handshake refused by a modern server .............. send `server/discover` again
 //! ```
 //!
-//! What came out is remembered, and forgotten when it stops working. All of it shares the connect deadline.
+//! The result is cached, and dropped from the cache when it stops working. All steps share the connect deadline.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,285 +23,276 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::time::Instant;
 
-use super::attempt::{Agreed, Opened, Parts};
-use super::discover::{Discovered, discover};
-use super::handshake::{NoHandshake, shake_hands};
-use super::manner::Manner;
-use super::race::{Event, Next, Race, Seat};
-use super::{SavedSession, ServerInfo};
-use crate::era::{UNSUPPORTED_VERSION, Verdict};
+use super::SavedSession;
+use super::connect_context::{Candidate, ConnectContext, Negotiated, suggests_older_transport};
+use super::discover::Discovered;
+use super::handshake::HandshakeError;
+use super::race::{CandidateId, Event, Race, Step};
+use super::sender::NegotiatedProtocol;
+use crate::era::{KnownEra, UNSUPPORTED_VERSION};
 use crate::transport::Transport;
-use crate::{ConnectError, ConnectErrorKind, Evidence, ProtocolMode};
+use crate::{ConnectError, ConnectErrorKind, ProtocolMode};
 
-/// How long a server may be silent about what it speaks before it is greeted the old way beside that.
-const SILENCE: Duration = Duration::from_secs(2);
-/// How long one that has answered may take for its handshake before another is greeted beside it: it is there, and busy.
-const BUSY: Duration = Duration::from_secs(10);
-/// How long the one beside may take before the first is greeted too: there may be room for one only.
-const CROWDED: Duration = Duration::from_secs(3);
+/// Time for `server/discover` before a legacy handshake starts on a second connection.
+const DISCOVER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time for the handshake of a server that answered `server/discover`: it runs, and may be busy.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for the second connection before the first gets a handshake too: the server may accept only one connection.
+const SECOND_CONNECTION_HEAD_START: Duration = Duration::from_secs(3);
+
+/// A negotiated connection, and the era to cache if it is certain.
+type Detected = Result<(Negotiated, Option<KnownEra>), ConnectError>;
 
 pub(super) struct Negotiation<'a> {
-    pub(super) parts: &'a Parts,
+    pub(super) context: &'a ConnectContext,
     /// The end of the connect deadline.
-    pub(super) until: Instant,
+    pub(super) deadline: Instant,
 }
 
 impl Negotiation<'_> {
-    pub(super) async fn run(&self) -> Result<Agreed, ConnectError> {
+    pub(super) async fn run(&self) -> Result<Negotiated, ConnectError> {
         let negotiating = async {
-            if let Some(agreed) = self.take_up().await? {
-                return Ok(agreed);
+            if let Some(negotiated) = self.resume().await? {
+                return Ok(negotiated);
             }
-            match self.parts.options.protocol {
+            match self.context.options.protocol {
                 ProtocolMode::Auto => self.auto().await,
-                ProtocolMode::Legacy => match self.legacy(&*self.parts.transport).await {
-                    Err(error) if is_about_transport(&error) => self.over_older(error).await.map(|(agreed, _)| agreed),
+                ProtocolMode::Legacy => match self.legacy(&*self.context.transport).await {
+                    Err(error) if suggests_older_transport(&error.kind) => {
+                        self.try_older_transport(error).await.map(|(negotiated, _)| negotiated)
+                    }
                     result => result,
                 },
                 ProtocolMode::Modern => self.modern().await,
             }
         };
-        // Every wait inside ends with the deadline too, and can say more about it.
+        // Every wait inside ends with the deadline too, and reports a more precise error.
         let grace = Duration::from_secs(1);
-        let late = || self.error(self.parts.late());
-        tokio::time::timeout_at(self.until + grace, negotiating).await.unwrap_or_else(|_| Err(late()))
+        let timeout = || self.context.error(self.context.timeout());
+        tokio::time::timeout_at(self.deadline + grace, negotiating).await.unwrap_or_else(|_| Err(timeout()))
     }
 
-    /// Goes on with a session that was left with the server, where there is one.
-    async fn take_up(&self) -> Result<Option<Agreed>, ConnectError> {
-        let ours = |saved: &&Arc<SavedSession>| Some(saved.endpoint()) == self.parts.transport.identity().as_deref();
-        let saved =
-            self.parts.resume.as_ref().filter(ours).filter(|_| self.parts.options.protocol != ProtocolMode::Modern);
+    /// Resumes a saved session of this server, if the options name one.
+    async fn resume(&self) -> Result<Option<Negotiated>, ConnectError> {
+        if self.context.options.protocol == ProtocolMode::Modern {
+            return Ok(None);
+        }
+        let is_ours =
+            |saved: &&Arc<SavedSession>| Some(saved.endpoint()) == self.context.transport.identity().as_deref();
+        let saved = self.context.resume.as_ref().filter(is_ours);
         let Some((saved, info)) = saved.and_then(|saved| Some((saved, saved.info()?))) else { return Ok(None) };
-        let opened = self.open(&*self.parts.transport).await?;
-        let taken_up = opened.wire.resume(saved.id(), &info.revision);
-        Ok(taken_up.then_some(Agreed { opened, info, manner: Manner::Legacy }))
+        let candidate = self.open(&*self.context.transport).await?;
+        let resumed = candidate.wire.resume(saved.id(), &info.revision);
+        Ok(resumed.then_some(Negotiated { candidate, info, protocol: NegotiatedProtocol::Legacy }))
     }
 
-    /// Goes by what is remembered, and finds out where that is nothing, or no longer true.
-    async fn auto(&self) -> Result<Agreed, ConnectError> {
-        let (memory, identity) = (&self.parts.options.memory, self.parts.transport.identity());
-        let remembered = memory.recall(identity.as_deref());
-        // However short its time is, there has to be some left for the other way.
-        let silence = SILENCE.min(self.parts.options.deadlines.connect / 4);
-        let error = match (remembered, self.parts.transport.older()) {
-            // It is asked as if it were not known, but given more time: it need not be started twice because it is slow.
-            (Some(Verdict::Modern), _) => return self.find_out(self.parts.options.deadlines.connect / 2).await,
-            (Some(Verdict::Older), Some(older)) => self.legacy(&*older).await,
-            (Some(Verdict::Legacy), _) => self.legacy(&*self.parts.transport).await,
-            (None, _) | (Some(Verdict::Older), None) => return self.find_out(silence).await,
+    /// Uses the cached era, and detects it where the cache has none or is out of date.
+    async fn auto(&self) -> Result<Negotiated, ConnectError> {
+        let era_cache = &self.context.options.era_cache;
+        let identity = self.context.transport.identity();
+        let cached = era_cache.get(identity.as_deref());
+        // Even with a short connect deadline, some time must remain for the legacy handshake.
+        let discover_timeout = DISCOVER_TIMEOUT.min(self.context.options.deadlines.connect / 4);
+        let result = match (cached, self.context.transport.fallback()) {
+            // Sends `server/discover` as if nothing were cached, but waits longer: a slow server need not start twice.
+            (Some(KnownEra::Modern), _) => return self.detect(self.context.options.deadlines.connect / 2).await,
+            (Some(KnownEra::Older), Some(older)) => self.legacy(&*older).await,
+            (Some(KnownEra::Legacy), _) => self.legacy(&*self.context.transport).await,
+            (None, _) | (Some(KnownEra::Older), None) => return self.detect(discover_timeout).await,
         };
-        let error = match error {
-            Ok(agreed) => return Ok(agreed),
+        let error = match result {
+            Ok(negotiated) => return Ok(negotiated),
             Err(error) => error,
         };
-        // Whoever answered, or left over what it was told, may be another one now.
-        let doubtful = match &error.kind {
+        // A server that refused, or exited because of the handshake, may have been upgraded.
+        let may_be_upgraded = match &error.kind {
             ConnectErrorKind::Refused(_) => true,
             ConnectErrorKind::Http(status) => status.status < 500 && status.status != 429,
-            // A process that leaves over what it is told may have become another one.
-            ConnectErrorKind::Ended(_) => !self.parts.transport.is_remote(),
+            ConnectErrorKind::Ended(_) => !self.context.transport.is_remote(),
             _ => false,
         };
-        // One that is away, or in trouble, has not changed its ways; one that is silent may have.
-        let mute = matches!(error.kind, ConnectErrorKind::Ended(_) | ConnectErrorKind::Timeout(_))
-            || (remembered == Some(Verdict::Older) && matches!(error.kind, ConnectErrorKind::Transport(_)));
-        if doubtful || mute {
-            memory.forget(identity.as_deref()).await;
+        // An unreachable or failing server has not changed its era; a silent one may have.
+        let is_silent = matches!(error.kind, ConnectErrorKind::Ended(_) | ConnectErrorKind::Timeout(_))
+            || (cached == Some(KnownEra::Older) && matches!(error.kind, ConnectErrorKind::Transport(_)));
+        if may_be_upgraded || is_silent {
+            era_cache.remove(identity.as_deref()).await;
         }
-        if doubtful { self.find_out(silence).await } else { Err(error) }
+        if may_be_upgraded { self.detect(discover_timeout).await } else { Err(error) }
     }
 
-    /// Speaks only the new way.
-    async fn modern(&self) -> Result<Agreed, ConnectError> {
-        let opened = self.open(&*self.parts.transport).await?;
-        match self.in_time(self.discover(&opened)).await {
-            Some(Discovered::Modern(info, manner)) => Ok(Agreed { opened, info, manner }),
-            Some(Discovered::Legacy { kind, .. } | Discovered::Gone(kind) | Discovered::Hopeless(kind)) => {
-                Err(self.failed(&opened, kind))
+    /// Connects in the modern era only.
+    async fn modern(&self) -> Result<Negotiated, ConnectError> {
+        let candidate = self.open(&*self.context.transport).await?;
+        match self.before_deadline(self.context.discover(&candidate)).await {
+            Some(Discovered::Modern(info, protocol)) => Ok(Negotiated { candidate, info, protocol }),
+            Some(Discovered::Legacy { kind, .. } | Discovered::Disconnected(kind) | Discovered::Fatal(kind)) => {
+                Err(self.context.candidate_error(&candidate, kind))
             }
-            None => Err(self.failed(&opened, self.parts.late())),
+            None => Err(self.context.candidate_error(&candidate, self.context.timeout())),
         }
     }
 
-    /// Speaks only the old way.
-    async fn legacy(&self, transport: &dyn Transport) -> Result<Agreed, ConnectError> {
-        let opened = self.open(transport).await?;
-        match self.greet(&opened).await {
-            Ok(info) => Ok(Agreed { opened, info, manner: Manner::Legacy }),
-            Err(NoHandshake { kind: ConnectErrorKind::Refused(reason), code: Some(UNSUPPORTED_VERSION) }) => {
-                let reason = format!("it speaks only the modern protocol ({reason})");
-                Err(self.failed(&opened, ConnectErrorKind::Refused(reason)))
+    /// Connects in the legacy era only.
+    async fn legacy(&self, transport: &dyn Transport) -> Result<Negotiated, ConnectError> {
+        let candidate = self.open(transport).await?;
+        let timeout = || HandshakeError { kind: self.context.timeout(), code: None };
+        let result = self.before_deadline(self.context.handshake(&candidate)).await;
+        match result.unwrap_or_else(|| Err(timeout())) {
+            Ok(info) => Ok(Negotiated { candidate, info, protocol: NegotiatedProtocol::Legacy }),
+            Err(HandshakeError { kind: ConnectErrorKind::Refused(reason), code: Some(UNSUPPORTED_VERSION) }) => {
+                let reason = format!("it supports only the modern protocol ({reason})");
+                Err(self.context.candidate_error(&candidate, ConnectErrorKind::Refused(reason)))
             }
-            Err(NoHandshake { kind, .. }) => Err(self.failed(&opened, kind)),
+            Err(HandshakeError { kind, .. }) => Err(self.context.candidate_error(&candidate, kind)),
         }
     }
 
-    /// Finds out, and remembers. The server may be silent for so long.
-    async fn find_out(&self, silence: Duration) -> Result<Agreed, ConnectError> {
-        let (agreed, verdict) = self.asked(silence).await?;
-        if let Some(verdict) = verdict {
-            self.parts.options.memory.learn(self.parts.transport.identity().as_deref(), verdict).await;
+    /// Detects the era and caches it. The server may be silent for `discover_timeout`.
+    async fn detect(&self, discover_timeout: Duration) -> Result<Negotiated, ConnectError> {
+        let (negotiated, era) = self.detect_era(discover_timeout).await?;
+        if let Some(era) = era {
+            let identity = self.context.transport.identity();
+            self.context.options.era_cache.insert(identity.as_deref(), era).await;
         }
-        Ok(agreed)
+        Ok(negotiated)
     }
 
-    /// Asks the server, and says with what is agreed whether that is worth remembering.
-    async fn asked(&self, silence: Duration) -> Result<(Agreed, Option<Verdict>), ConnectError> {
-        let opened = self.open(&*self.parts.transport).await?;
-        let mut discovering = self.discover(&opened);
-        match tokio::time::timeout_at(self.until.min(Instant::now() + silence), &mut discovering).await {
+    async fn detect_era(&self, discover_timeout: Duration) -> Detected {
+        let candidate = self.open(&*self.context.transport).await?;
+        let mut discovering = self.context.discover(&candidate);
+        let wait_until = self.deadline.min(Instant::now() + discover_timeout);
+        match tokio::time::timeout_at(wait_until, &mut discovering).await {
             Err(_) => {
-                let waiting = discovering.map(Event::Discovered).boxed();
-                self.beside(Race::of(self, opened, None), waiting).await
+                let pending = discovering.map(Event::Discovered).boxed();
+                self.race(Race::discovering(self.context, candidate), pending).await
             }
-            Ok(Discovered::Modern(info, manner)) => Ok((Agreed { opened, info, manner }, Some(Verdict::Modern))),
-            Ok(Discovered::Hopeless(kind)) => Err(self.failed(&opened, kind)),
-            Ok(Discovered::Gone(_)) => {
-                // A process that ends over a question knows none of them; a connection that breaks says nothing.
-                let certain = !self.parts.transport.is_remote();
-                drop(opened);
-                let (agreed, verdict) = self.afresh(None).await?;
-                Ok((agreed, verdict.filter(|_| certain)))
+            Ok(Discovered::Modern(info, protocol)) => {
+                Ok((Negotiated { candidate, info, protocol }, Some(KnownEra::Modern)))
+            }
+            Ok(Discovered::Fatal(kind)) => Err(self.context.candidate_error(&candidate, kind)),
+            Ok(Discovered::Disconnected(_)) => {
+                // A process that exits on `server/discover` is legacy; a broken network connection proves nothing.
+                let is_certain = !self.context.transport.is_remote();
+                drop(candidate);
+                let (negotiated, era) = self.retry_fresh(None).await?;
+                Ok((negotiated, if is_certain { era } else { None }))
             }
             Ok(Discovered::Legacy { certain, kind }) => {
-                tracing::debug!(server = %self.parts.name, %kind, "the server is greeted the old way");
-                let verdict = certain.then_some(Verdict::Legacy);
-                let mut greeting = self.greeting(&opened);
-                // Over HTTP a second one would be no other than the first.
-                let silence = if opened.wire.renews() { self.until } else { Instant::now() + BUSY };
-                match tokio::time::timeout_at(self.until.min(silence), &mut greeting).await {
-                    Ok(Ok(info)) => Ok((Agreed { opened, info, manner: Manner::Legacy }, verdict)),
-                    Ok(Err(refused)) => self.refused(opened, refused).await,
-                    Err(_) if Instant::now() >= self.until => Err(self.failed(&opened, self.parts.late())),
-                    Err(_) => {
-                        let waiting = greeting.map(|greeted| Event::Greeted(Seat::First, greeted)).boxed();
-                        self.beside(Race::of(self, opened, Some(certain)), waiting).await
-                    }
-                }
+                tracing::debug!(server = %self.context.name, %kind, "falling back to the legacy handshake");
+                self.legacy_after_discover(candidate, certain).await
             }
         }
     }
 
-    /// A server that answered the question, though not as hoped, has refused the handshake after it.
-    async fn refused(&self, opened: Opened, refused: NoHandshake) -> Result<(Agreed, Option<Verdict>), ConnectError> {
-        let outgrown = refused.outgrown();
-        let error = self.failed(&opened, refused.kind);
-        if outgrown && let Some(Discovered::Modern(info, manner)) = self.in_time(self.discover(&opened)).await {
-            return Ok((Agreed { opened, info, manner }, Some(Verdict::Modern)));
+    /// Handshakes with a server that answered `server/discover` as a legacy server does.
+    async fn legacy_after_discover(&self, candidate: Candidate, certain: bool) -> Detected {
+        let mut handshake = self.context.handshake(&candidate);
+        // Over HTTP a second connection would reach the same server in the same way.
+        let can_race = !candidate.wire.supports_rehandshake();
+        let wait_until = if can_race { self.deadline.min(Instant::now() + HANDSHAKE_TIMEOUT) } else { self.deadline };
+        match tokio::time::timeout_at(wait_until, &mut handshake).await {
+            Ok(Ok(info)) => {
+                let negotiated = Negotiated { candidate, info, protocol: NegotiatedProtocol::Legacy };
+                Ok((negotiated, certain.then_some(KnownEra::Legacy)))
+            }
+            Ok(Err(error)) => self.after_refusal(candidate, error).await,
+            Err(_) if Instant::now() >= self.deadline => {
+                Err(self.context.candidate_error(&candidate, self.context.timeout()))
+            }
+            Err(_) => {
+                let pending = handshake.map(|done| Event::HandshakeDone(CandidateId::First, done)).boxed();
+                self.race(Race::handshaking(self.context, candidate, certain), pending).await
+            }
+        }
+    }
+
+    /// Continues after a server answered `server/discover` with an error and then refused the handshake.
+    async fn after_refusal(&self, candidate: Candidate, refused: HandshakeError) -> Detected {
+        let may_be_modern = refused.may_be_modern();
+        let error = self.context.candidate_error(&candidate, refused.kind);
+        if may_be_modern
+            && let Some(Discovered::Modern(info, protocol)) =
+                self.before_deadline(self.context.discover(&candidate)).await
+        {
+            return Ok((Negotiated { candidate, info, protocol }, Some(KnownEra::Modern)));
         }
         match &error.kind {
-            _ if is_about_transport(&error) => self.over_older(error).await,
-            // The question may be what has put it out; a fresh one has not heard it. Over HTTP every request is fresh.
-            ConnectErrorKind::Ended(_) | ConnectErrorKind::Refused(_) if !opened.wire.renews() => {
-                self.end(opened).await;
-                self.afresh(Some(error)).await
+            kind if suggests_older_transport(kind) => self.try_older_transport(error).await,
+            // `server/discover` itself may have broken the connection. Over HTTP every request is a fresh start anyway.
+            ConnectErrorKind::Ended(_) | ConnectErrorKind::Refused(_) if !candidate.wire.supports_rehandshake() => {
+                self.close(candidate).await;
+                self.retry_fresh(Some(error)).await
             }
             _ => Err(error),
         }
     }
 
-    /// Greets the server on a connection that has never heard the question.
-    async fn afresh(&self, before: Option<ConnectError>) -> Result<(Agreed, Option<Verdict>), ConnectError> {
-        match self.legacy(&*self.parts.transport).await {
-            Ok(agreed) => Ok((agreed, Some(Verdict::Legacy))),
-            Err(error) if is_about_transport(&error) => self.over_older(error).await,
-            Err(error) => Err(before.unwrap_or(error)),
+    /// Handshakes on a new connection that was never sent `server/discover`.
+    async fn retry_fresh(&self, previous: Option<ConnectError>) -> Detected {
+        match self.legacy(&*self.context.transport).await {
+            Ok(negotiated) => Ok((negotiated, Some(KnownEra::Legacy))),
+            Err(error) if suggests_older_transport(&error.kind) => self.try_older_transport(error).await,
+            Err(error) => Err(previous.unwrap_or(error)),
         }
     }
 
-    /// Greets the server over the transport that came before, where there is one.
-    async fn over_older(&self, error: ConnectError) -> Result<(Agreed, Option<Verdict>), ConnectError> {
-        let Some(older) = self.parts.transport.older() else { return Err(error) };
+    /// Handshakes over the older transport, if one exists. Otherwise fails with `error`.
+    async fn try_older_transport(&self, error: ConnectError) -> Detected {
+        let Some(older) = self.context.transport.fallback() else { return Err(error) };
         match self.legacy(&*older).await {
-            Ok(agreed) => Ok((agreed, Some(Verdict::Older))),
+            Ok(negotiated) => Ok((negotiated, Some(KnownEra::Older))),
             Err(second) if matches!(second.kind, ConnectErrorKind::Auth(_)) => Err(second),
             Err(_) => Err(error),
         }
     }
 
-    /// The server is silent: it is starting, or it has not heard of such questions, or they have put it out. A second one
-    /// is greeted the old way, and the first good answer of either counts.
-    async fn beside(
-        &self,
-        mut race: Race<'_>,
-        waiting: BoxFuture<'static, Event>,
-    ) -> Result<(Agreed, Option<Verdict>), ConnectError> {
+    /// Continues with a silent server: it is still starting, does not know `server/discover`, or hangs because of it. A
+    /// second connection gets a legacy handshake, and the first good answer of either wins.
+    async fn race(&self, mut race: Race<'_>, pending: BoxFuture<'static, Event>) -> Detected {
         let mut work = FuturesUnordered::<BoxFuture<'_, Event>>::new();
-        work.push(waiting);
-        work.push(self.open(&*self.parts.transport).map(Event::Opened).boxed());
-        work.push(tokio::time::sleep(CROWDED).map(|()| Event::Crowded).boxed());
+        work.push(pending);
+        work.push(self.open(&*self.context.transport).map(Event::Opened).boxed());
+        work.push(tokio::time::sleep(SECOND_CONNECTION_HEAD_START).map(|()| Event::HeadStartOver).boxed());
         let mut opening = true;
         loop {
-            let event = match tokio::time::timeout_at(self.until, work.next()).await {
-                Err(_) => return Err(race.over(self.parts.late())),
+            let event = match tokio::time::timeout_at(self.deadline, work.next()).await {
+                Err(_) => return Err(race.fail(self.context.timeout())),
                 Ok(None) => break,
                 Ok(Some(event)) => event,
             };
             opening &= !matches!(event, Event::Opened(_));
-            match race.on(event) {
-                Next::Wait if race.is_deserted() && !opening => break,
-                Next::Wait => {}
-                Next::Greet(greeting) => work.push(greeting),
-                Next::Done(result) => return *result,
+            match race.on_event(event) {
+                Step::Wait if race.has_no_candidates() && !opening => break,
+                Step::Wait => {}
+                Step::Handshake(handshake) => work.push(handshake),
+                Step::Done(result) => return *result,
             }
         }
-        // Nothing came of either, or will.
-        let error = race.failure.take().unwrap_or_else(|| self.error(self.parts.late()));
-        if is_about_transport(&error) {
-            return self.over_older(error).await;
+        // Both candidates failed.
+        let error = race.failure.take().unwrap_or_else(|| self.context.error(self.context.timeout()));
+        if suggests_older_transport(&error.kind) {
+            return self.try_older_transport(error).await;
         }
-        if !race.crowded {
+        if !race.maybe_exclusive {
             return Err(error);
         }
-        // There cannot be two of it at once: once more, alone.
-        if let Some(put_out) = race.put_out.take() {
-            self.end(put_out).await;
+        // The server may accept only one connection at a time: try again with one.
+        if let Some(first) = race.failed_first.take() {
+            self.close(first).await;
         }
-        self.afresh(Some(error)).await
+        self.retry_fresh(Some(error)).await
     }
 
-    /// Closes a connection whose server has to be gone before the next is started: there may be room for one only.
-    async fn end(&self, opened: Opened) {
-        self.in_time(opened.wire.close()).await;
+    /// Closes a connection and waits for it: the server may accept only one at a time.
+    async fn close(&self, candidate: Candidate) {
+        self.before_deadline(candidate.wire.close()).await;
     }
 
-    fn open<'a>(&'a self, transport: &'a dyn Transport) -> BoxFuture<'a, Result<Opened, ConnectError>> {
-        self.parts.open(transport, self.until).boxed()
+    fn open<'a>(&'a self, transport: &'a dyn Transport) -> BoxFuture<'a, Result<Candidate, ConnectError>> {
+        self.context.open(transport, self.deadline).boxed()
     }
 
-    fn discover(&self, opened: &Opened) -> BoxFuture<'static, Discovered> {
-        let (host, options) = (Arc::clone(&self.parts.host), self.parts.options.clone());
-        discover(opened.wire.line(), host, options, Arc::clone(&self.parts.wishes)).boxed()
+    async fn before_deadline<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::time::timeout_at(self.deadline, work).await.ok()
     }
-
-    pub(super) fn greeting(&self, opened: &Opened) -> BoxFuture<'static, Result<ServerInfo, NoHandshake>> {
-        shake_hands(opened.wire.line(), Arc::clone(&self.parts.host), self.parts.options.clone()).boxed()
-    }
-
-    async fn greet(&self, opened: &Opened) -> Result<ServerInfo, NoHandshake> {
-        let late = || NoHandshake { kind: self.parts.late(), code: None };
-        self.in_time(self.greeting(opened)).await.unwrap_or_else(|| Err(late()))
-    }
-
-    async fn in_time<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        tokio::time::timeout_at(self.until, work).await.ok()
-    }
-
-    pub(super) fn failed(&self, opened: &Opened, kind: ConnectErrorKind) -> ConnectError {
-        self.parts.error(kind, opened.wire.evidence())
-    }
-
-    pub(super) fn error(&self, kind: ConnectErrorKind) -> ConnectError {
-        self.parts.error(kind, Evidence::default())
-    }
-}
-
-/// Whether a refusal may mean that the server speaks over another transport.
-fn is_about_transport(error: &ConnectError) -> bool {
-    is_no_way(&error.kind)
-}
-
-pub(super) fn is_no_way(kind: &ConnectErrorKind) -> bool {
-    matches!(kind, ConnectErrorKind::Http(status) if matches!(status.status, 400 | 404 | 405))
 }

@@ -1,4 +1,4 @@
-//! What can be chosen about a session.
+//! Session settings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,48 +8,50 @@ use serde_json::{Map, Value};
 use super::{ResultCache, SavedSession};
 use crate::{EraCache, ProtocolMode};
 
-/// How a session behaves. It cannot be changed once the session is made.
+/// The settings of a [`Session`](crate::Session), fixed when the session is created.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
-    /// How we introduce ourselves.
+    /// The client name sent to the server. Default: `wharf`.
     pub client_name: String,
-    /// Our version.
+    /// The client version sent to the server. Default: the version of this crate.
     pub client_version: String,
-    /// The deadlines.
+    /// The time limits.
     pub deadlines: Deadlines,
-    /// The most pages that are read of one list.
-    pub most_pages: usize,
-    /// The most characters that are kept of a tool's description. Sessions that share a cache should have the same.
-    pub longest_description: Option<usize>,
-    /// How often a request is sent again, on a new session, because the server has lost the one it was sent on.
+    /// The maximum number of pages read of one list. Default: 64.
+    pub max_pages: usize,
+    /// The length in characters at which tool descriptions are truncated. Default: no limit.
+    ///
+    /// Sessions that share a [`cache`](Self::cache) should use the same value.
+    pub max_description_chars: Option<usize>,
+    /// How often a request is sent again, on a new session, after the server lost the session. Default: 1.
     pub session_retries: u32,
-    /// Which era of the protocol is spoken.
+    /// The protocol era. Default: [`ProtocolMode::Auto`].
     pub protocol: ProtocolMode,
-    /// What is remembered of servers: one that several sessions share saves each of them finding out.
-    pub memory: Arc<EraCache>,
-    /// What servers let us keep for a while.
+    /// The cache of detected protocol eras. Sessions that share one detect each server's era only once.
+    pub era_cache: Arc<EraCache>,
+    /// The cache of results that servers mark as cacheable.
     pub cache: Arc<ResultCache>,
-    /// A session to go on with, which another process has left with the server. One of another server, or one that is
-    /// lost, is as good as none.
+    /// A session to resume, from [`Session::detach`](crate::Session::detach). Ignored if it belongs to another server
+    /// or no longer exists.
     pub resume: Option<Arc<SavedSession>>,
-    /// Extensions of the protocol that the host knows, by their ids, with its settings for them.
+    /// The protocol extensions that the host supports, as a map from extension id to settings.
     pub extensions: Map<String, Value>,
 }
 
-/// How long is waited for what. Every wait has its own limit.
+/// The time limits of a session. Each one applies to its own kind of wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadlines {
-    /// From the start of a server to the end of its handshake.
+    /// For connecting: from starting the server to the end of the handshake. Default: 30 seconds.
     pub connect: Duration,
-    /// Until an answer begins, over HTTP. A limit for the whole call raises it.
+    /// For the first byte of an answer over HTTP. A longer [`total`](Self::total) raises it. Default: 60 seconds.
     pub first_byte: Duration,
-    /// Without an answer or progress; half an hour for local servers and five minutes for remote ones if absent.
+    /// For the time without an answer or progress. Default: 30 minutes for local servers, 5 minutes for remote ones.
     pub idle: Option<Duration>,
-    /// For a whole call, if there is a limit; a call may have its own.
+    /// For a whole call, unless the call sets its own. Default: no limit.
     pub total: Option<Duration>,
-    /// For a server to read what we write.
+    /// For the server to read what the client writes. Default: 60 seconds.
     pub write: Duration,
-    /// For the host to answer what the server asks. Calls do not age meanwhile.
+    /// For the host to answer a request of the server, during which the other deadlines are paused. Default: 1 hour.
     pub answer: Duration,
 }
 
@@ -59,11 +61,11 @@ impl Default for SessionOptions {
             client_name: "wharf".to_owned(),
             client_version: env!("CARGO_PKG_VERSION").to_owned(),
             deadlines: Deadlines::default(),
-            most_pages: 64,
-            longest_description: None,
+            max_pages: 64,
+            max_description_chars: None,
             session_retries: 1,
             protocol: ProtocolMode::Auto,
-            memory: Arc::default(),
+            era_cache: Arc::default(),
             cache: Arc::default(),
             resume: None,
             extensions: Map::new(),

@@ -1,4 +1,4 @@
-//! Any request and any notification, for hosts that know more of the protocol than the session offers by name.
+//! Arbitrary requests and notifications, for hosts that need more of the protocol than the session has methods for.
 
 use std::sync::Arc;
 
@@ -6,14 +6,16 @@ use futures_util::FutureExt as _;
 use serde::Serialize;
 use wharf_protocol::Json;
 
-use super::manner::{Object, Request, shared};
-use super::rounds::{Budget, Round};
+use super::budget::Budget;
+use super::object::Object;
+use super::round::Round;
+use super::sender::{Request, shared_headers};
 use super::{CallOptions, Live, Session};
-use crate::wire::Asked;
+use crate::wire::WireRequest;
 use crate::{CallError, CallErrorKind, SchemaViolation};
 
 impl Session {
-    /// Asks whether the server is there.
+    /// Checks that the server answers.
     pub async fn ping(&self) -> Result<(), CallError> {
         let limits = self.inner.limits(&CallOptions::default());
         let work = |live: Arc<Live>| {
@@ -23,61 +25,63 @@ impl Session {
             }
             .boxed()
         };
-        self.in_session(work).await
+        self.with_session(work).await
     }
 
-    /// Sends any request and waits for its result.
+    /// Sends a request and returns its result as sent by the server.
     pub async fn request(&self, method: &'static str, params: &(impl Serialize + Sync)) -> Result<Json, CallError> {
         let limits = self.inner.limits(&CallOptions::default());
         let work = |live: Arc<Live>| {
             async move {
-                let result = if live.speaker.is_modern() {
-                    self.request_by_itself(&live, method, params).await
+                let result = if live.sender.is_modern() {
+                    self.modern_request(&live, method, params).await
                 } else {
-                    live.wire.request(Asked::new(method, limits), |_| params).await
+                    live.wire.request(WireRequest::new(method, limits), |_| params).await
                 };
                 result.map_err(|kind| self.inner.call_error(&live, kind))
             }
             .boxed()
         };
-        self.in_session(work).await
+        self.with_session(work).await
     }
 
-    /// Sends any request where each says all that the server needs to know.
-    async fn request_by_itself(
+    /// Sends a self-contained request of the modern era.
+    async fn modern_request(
         &self,
         live: &Live,
         method: &'static str,
         params: &(impl Serialize + Sync),
     ) -> Result<Json, CallErrorKind> {
-        let unusable = |reason| {
+        let invalid = |reason| {
             let fault = SchemaViolation { path: String::new(), message: format!("the parameters {reason}") };
             CallErrorKind::Arguments { tool: method.to_owned(), fault }
         };
-        let params = Json::of(params).map_err(|error| unusable(format!("cannot be written: {error}")))?;
-        let mut params = Object::read(&params).map_err(unusable)?;
-        let (meta, round) = (params.split_meta(), Round::taken_from(&mut params));
-        let about = ["name", "uri", "taskId"].into_iter().find_map(|key| params.get(key)?.decode::<String>().ok());
-        let named = matches!(method, "tools/call" | "prompts/get" | "resources/read") || method.starts_with("tasks/");
+        let params = Json::of(params).map_err(|error| invalid(format!("cannot be serialized: {error}")))?;
+        let mut params = Object::read(&params).map_err(invalid)?;
+        let meta = params.split_meta();
+        let round = Round::take_from(&mut params);
+        let name = ["name", "uri", "taskId"].into_iter().find_map(|key| params.get(key)?.decode::<String>().ok());
+        let has_name_header =
+            matches!(method, "tools/call" | "prompts/get" | "resources/read") || method.starts_with("tasks/");
         let limits = self.inner.limits(&CallOptions::default());
         let mut request = Request::new(method, &params, limits);
-        request.about = about.as_deref().filter(|_| named);
+        request.about = if has_name_header { name.as_deref() } else { None };
         request.meta = meta.as_ref();
         if let ("tools/call", Some(tool), Some(arguments)) = (method, request.about, params.get("arguments")) {
-            request.headers = shared(live.headers_for(tool, arguments));
+            request.headers = shared_headers(live.headers_for(tool, arguments));
         }
         self.complete_from(live, &mut request, &Budget::new(live, limits), Some(Box::new(round))).await
     }
 
-    /// Sends any notification; over HTTP, until the server has taken it.
+    /// Sends a notification. Over HTTP, returns when the server has accepted it.
     pub async fn notify(&self, method: &str, params: &Json) -> Result<(), CallError> {
         let work = |live: Arc<Live>| {
             async move {
-                let told = live.wire.tell(method, Some(params)).await;
-                told.map_err(|kind| self.inner.call_error(&live, kind))
+                let sent = live.wire.notify(method, Some(params)).await;
+                sent.map_err(|kind| self.inner.call_error(&live, kind))
             }
             .boxed()
         };
-        self.in_session(work).await
+        self.with_session(work).await
     }
 }

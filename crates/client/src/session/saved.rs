@@ -1,19 +1,20 @@
-//! A session that outlives its process: who has its id goes on with it, without another handshake.
+//! Sessions that outlive their process: a process that knows the session id continues without a handshake.
 //!
-//! Nothing is asked when a session is taken up. If the server has lost it meanwhile, the first request says so, and a
-//! new one is begun as for every session that is lost.
+//! Resuming sends nothing. If the server has dropped the session meanwhile, the first request fails, and the client
+//! starts a new session as it does for every lost session.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use wharf_protocol::{Fields, Json};
 
-use super::handshake::described;
+use super::handshake::server_info;
 use super::{Inner, Live, ServerInfo, Session};
 use crate::era::LEGACY;
 
-/// What it takes to go on with a session of a remote server. It can be written down; whoever reads it can speak in the
-/// session, so keep it as you keep a password.
+/// A session of a remote server that another process can resume.
+///
+/// It can be serialized. It holds the session id, which grants access to the session: store it like a password.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SavedSession {
@@ -26,7 +27,7 @@ pub struct SavedSession {
 }
 
 impl SavedSession {
-    /// The address of the server whose session it is.
+    /// Returns the URL of the server.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
@@ -35,13 +36,13 @@ impl SavedSession {
         &self.session_id
     }
 
-    /// What the server said when the session began; `None` if that is nothing this client could go on with.
+    /// Returns the handshake result of the session, or `None` if this client does not support its revision.
     pub(super) fn info(&self) -> Option<ServerInfo> {
         if !LEGACY.contains(&self.protocol_version.as_str()) {
             return None;
         }
         let server = Fields::of(&self.greeting).ok()?.object("serverInfo").ok().flatten();
-        let info = described(&self.greeting, server.as_ref(), self.protocol_version.clone());
+        let info = server_info(&self.greeting, server.as_ref(), self.protocol_version.clone());
         Some(ServerInfo { instructions: self.instructions.clone(), ..info })
     }
 }
@@ -53,9 +54,12 @@ impl fmt::Debug for SavedSession {
 }
 
 impl Session {
-    /// Leaves the session with the server when the connection is [closed](Self::close), for another process to go on
-    /// with: what is returned goes into [`SessionOptions::resume`](super::SessionOptions::resume) there. What the server
-    /// says unasked is no longer heard. `None` if there is no connection, or the server keeps no session.
+    /// Detaches the session, so that [`close`](Self::close) leaves it open on the server.
+    ///
+    /// Another process continues it by passing the returned value as
+    /// [`SessionOptions::resume`](super::SessionOptions::resume). This session no longer receives notifications.
+    ///
+    /// Returns `None` if the session is not connected, or if the server has no session id.
     pub fn detach(&self) -> Option<SavedSession> {
         let live = self.inner.up()?;
         let saved = self.inner.saved(&live)?;

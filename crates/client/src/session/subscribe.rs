@@ -1,5 +1,4 @@
-//! What a host wants of a server for as long as it uses it, on this connection and on those after it: word of resources
-//! that change, and how much to log.
+//! Resource subscriptions and the log level. Both are restored on every new connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,140 +7,145 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use serde_json::json;
 
-use super::following::follow;
-use super::manner::{Request, Speaker, Wishes};
+use super::listen::listen;
+use super::preferences::Preferences;
+use super::sender::{Request, RequestSender};
 use super::{CallOptions, Live, Session, SessionOptions};
 use crate::wire::Limits;
 use crate::{CallError, CallErrorKind, Deadline, LogLevel};
 
-/// How long a server may take to agree, where there is no answer that would say so.
-const AGREEMENT: Duration = Duration::from_secs(30);
+/// Time for a modern server to acknowledge a subscription.
+const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Session {
-    /// Asks to be told when a resource changes; [`crate::Notice::ResourceUpdated`] tells. The server is asked again by
-    /// itself when the connection had to be made anew.
+    /// Subscribes to changes of a resource, which arrive as [`Notification::ResourceUpdated`]. The subscription is
+    /// restored on every new connection.
+    ///
+    /// [`Notification::ResourceUpdated`]: crate::Notification::ResourceUpdated
     pub async fn subscribe(&self, uri: &str) -> Result<(), CallError> {
-        let wish = &Wish::new(&self.inner.wishes, uri);
+        let pending = &PendingSubscription::new(&self.inner.preferences, uri);
         let work = |live: Arc<Live>| {
             async move {
-                let subscribed = if live.speaker.is_modern() {
-                    let followed = &live.beliefs.followed;
-                    // What was wished before has been asked for, or is about to be.
-                    let before = followed.tries();
-                    let tries = if wish.add() { before } else { 0 };
-                    let covered = tokio::time::timeout(AGREEMENT, followed.covers(uri, tries)).await;
-                    let late = CallErrorKind::Timeout { deadline: Deadline::FirstByte, after: AGREEMENT };
-                    covered.unwrap_or(Err(late))
+                let subscribed = if live.sender.is_modern() {
+                    let subscription = &live.cache.subscription;
+                    // A resource that was added earlier is part of a request that was or will be sent anyway.
+                    let attempts = subscription.attempts();
+                    let attempts = if pending.add() { attempts } else { 0 };
+                    let subscribed = subscription.wait_until_subscribed(uri, attempts);
+                    let timeout = CallErrorKind::Timeout { deadline: Deadline::FirstByte, after: ACKNOWLEDGE_TIMEOUT };
+                    tokio::time::timeout(ACKNOWLEDGE_TIMEOUT, subscribed).await.unwrap_or(Err(timeout))
                 } else {
-                    self.about_resource(&live, "resources/subscribe", uri).await
+                    self.resource_request(&live, "resources/subscribe", uri).await
                 };
                 subscribed.map_err(|kind| self.inner.call_error(&live, kind))
             }
             .boxed()
         };
-        self.in_session(work).await?;
-        wish.keep();
+        self.with_session(work).await?;
+        pending.keep();
         Ok(())
     }
 
-    /// Takes that back.
+    /// Ends a subscription.
     pub async fn unsubscribe(&self, uri: &str) -> Result<(), CallError> {
-        self.inner.wishes.remove_resource(uri);
+        self.inner.preferences.remove_resource(uri);
         let work = |live: Arc<Live>| {
             async move {
-                if live.speaker.is_modern() {
-                    // A server that does not answer does not tell of anything either.
-                    let _ = tokio::time::timeout(AGREEMENT, live.beliefs.followed.spares(uri)).await;
+                if live.sender.is_modern() {
+                    // A server that does not acknowledge the change sends no notifications either.
+                    let unsubscribed = live.cache.subscription.wait_until_unsubscribed(uri);
+                    let _ = tokio::time::timeout(ACKNOWLEDGE_TIMEOUT, unsubscribed).await;
                     return Ok(());
                 }
-                let told = self.about_resource(&live, "resources/unsubscribe", uri).await;
-                told.map_err(|kind| self.inner.call_error(&live, kind))
+                let sent = self.resource_request(&live, "resources/unsubscribe", uri).await;
+                sent.map_err(|kind| self.inner.call_error(&live, kind))
             }
             .boxed()
         };
-        self.in_session(work).await
+        self.with_session(work).await
     }
 
-    /// Tells the server how much to log, on this connection and those after it.
+    /// Sets the minimum level of the server's log messages, on this connection and every later one.
     pub async fn set_log_level(&self, level: LogLevel) -> Result<(), CallError> {
         let work = |live: Arc<Live>| {
             async move {
-                if live.speaker.is_modern() {
+                if live.sender.is_modern() {
                     return Ok(());
                 }
-                let (params, limits) = (json!({ "level": level }), self.inner.limits(&CallOptions::default()));
-                let mut request = Request::new("logging/setLevel", &params, limits);
-                let told = live.speaker.send(&mut request, None).await;
-                told.map(drop).map_err(|kind| self.inner.call_error(&live, kind))
+                let params = json!({ "level": level });
+                let mut request = Request::new("logging/setLevel", &params, self.inner.limits(&CallOptions::default()));
+                let sent = live.sender.send(&mut request, None).await;
+                sent.map(drop).map_err(|kind| self.inner.call_error(&live, kind))
             }
             .boxed()
         };
-        self.in_session(work).await?;
-        self.inner.wishes.set_log_level(level);
+        self.with_session(work).await?;
+        self.inner.preferences.set_log_level(level);
         Ok(())
     }
 
-    async fn about_resource(&self, live: &Live, method: &'static str, uri: &str) -> Result<(), CallErrorKind> {
-        let (params, limits) = (json!({ "uri": uri }), self.inner.limits(&CallOptions::default()));
-        live.speaker.send(&mut Request::new(method, &params, limits), None).await.map(drop)
+    async fn resource_request(&self, live: &Live, method: &'static str, uri: &str) -> Result<(), CallErrorKind> {
+        let params = json!({ "uri": uri });
+        let mut request = Request::new(method, &params, self.inner.limits(&CallOptions::default()));
+        live.sender.send(&mut request, None).await.map(drop)
     }
 }
 
-/// A wish that is taken back if it does not come true.
-struct Wish<'a> {
-    wishes: &'a Wishes,
+/// A subscription that is removed again unless it succeeds.
+struct PendingSubscription<'a> {
+    preferences: &'a Preferences,
     uri: &'a str,
     added: AtomicBool,
 }
 
-impl<'a> Wish<'a> {
-    fn new(wishes: &'a Wishes, uri: &'a str) -> Self {
-        Self { wishes, uri, added: AtomicBool::new(false) }
+impl<'a> PendingSubscription<'a> {
+    fn new(preferences: &'a Preferences, uri: &'a str) -> Self {
+        Self { preferences, uri, added: AtomicBool::new(false) }
     }
 
-    /// `false` if it had been wished before.
+    /// Adds the resource; returns `false` if it was already present.
     fn add(&self) -> bool {
-        let added = self.wishes.add_resource(self.uri);
+        let added = self.preferences.add_resource(self.uri);
         self.added.fetch_or(added, Ordering::Relaxed);
         added
     }
 
     fn keep(&self) {
-        self.wishes.add_resource(self.uri);
+        self.preferences.add_resource(self.uri);
         self.added.store(false, Ordering::Relaxed);
     }
 }
 
-impl Drop for Wish<'_> {
+impl Drop for PendingSubscription<'_> {
     fn drop(&mut self) {
         if self.added.load(Ordering::Relaxed) {
-            self.wishes.remove_resource(self.uri);
+            self.preferences.remove_resource(self.uri);
         }
     }
 }
 
 impl Live {
-    /// Does what has to be done besides calls, for as long as the connection lives.
-    pub(super) fn follow_up(&self, options: &SessionOptions) {
-        let mut beside = self.beside();
-        if self.speaker.is_modern() {
-            let (speaker, beliefs) = (self.speaker.clone(), Arc::clone(&self.beliefs));
-            beside.spawn(follow(speaker, beliefs, self.info.capabilities.clone()));
+    /// Spawns the tasks that run beside calls for as long as the connection lives.
+    pub(super) fn spawn_background_tasks(&self, options: &SessionOptions) {
+        let mut background = self.background();
+        let sender = self.sender.clone();
+        if sender.is_modern() {
+            background.spawn(listen(sender, Arc::clone(&self.cache), self.info.capabilities.clone()));
         } else {
-            beside.spawn(wish_again(self.speaker.clone(), options.deadlines.first_byte));
+            background.spawn(restore_preferences(sender, options.deadlines.first_byte));
         }
     }
 }
 
-/// Tells a server on a new connection what the one before was told.
-async fn wish_again(speaker: Speaker, limit: Duration) {
-    let (level, resources) = (speaker.wishes.log_level(), speaker.wishes.resources().borrow().clone());
-    let level = level.map(|level| ("logging/setLevel", json!({ "level": level })));
+/// Restores the log level and the subscriptions on a new connection.
+async fn restore_preferences(sender: RequestSender, limit: Duration) {
+    let level = sender.preferences.log_level().map(|level| ("logging/setLevel", json!({ "level": level })));
+    let resources = sender.preferences.resources().borrow().clone();
     let resources = resources.into_iter().map(|uri| ("resources/subscribe", json!({ "uri": uri })));
     for (method, params) in level.into_iter().chain(resources) {
         let limits = Limits { idle: limit, total: Some(limit), first_byte: limit };
-        if let Err(error) = speaker.send(&mut Request::new(method, &params, limits), None).await {
-            tracing::warn!(method, %error, "a server that was connected anew does not do what it did before");
+        if let Err(error) = sender.send(&mut Request::new(method, &params, limits), None).await {
+            tracing::warn!(method, %error, "cannot restore a setting on the new connection");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Calls that a server answers with a task: it is asked how the task is doing until there is a result.
+//! Calls that a server answers with a task: the task is polled until it has a result.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Weak};
@@ -9,33 +9,37 @@ use http::HeaderMap;
 use serde::Serialize;
 use serde_json::json;
 use tokio::time::Instant;
+use wharf_io::jittered;
 use wharf_protocol::{Fields, Json};
 
-use super::manner::{Object, Request, Speaker, Welcome};
-use super::rounds::{Budget, Needed};
+use super::budget::Budget;
+use super::object::Object;
+use super::round::InputRequest;
+use super::sender::{ProgressMode, Request, RequestSender};
 use super::{Inner, Live, Session};
 use crate::wire::Limits;
 use crate::{CallErrorKind, ConnectErrorKind, Deadline, Progress};
-use wharf_io::jittered;
 
-/// How often a task is asked after if its server does not say.
-const USUAL_POLL: Duration = Duration::from_secs(1);
-/// The bounds of what a server may say about that.
-const POLLS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(60));
-/// How long a task is followed if the call has no limit of its own.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
-/// The pauses after which a server that cannot be reached is asked once more: the task does not depend on our connection.
-const PAUSES: [Duration; 4] =
+/// The poll interval of servers that do not set one.
+const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// The shortest poll interval that a server can set.
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// The longest poll interval that a server can set.
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
+/// How long a task is polled if the call has no total limit.
+const MAX_TASK_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
+/// The delays before the next try when the server is unreachable. The task continues without our connection.
+const RETRY_DELAYS: [Duration; 4] =
     [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
-/// How long word that a task is no longer wanted may take.
-const CANCEL_LIMIT: Duration = Duration::from_secs(10);
+/// Time for canceling a task.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How a task is doing.
+/// The state of a task, as the server last reported it.
 struct Task {
     id: String,
     status: String,
     message: Option<String>,
-    poll: Duration,
+    poll_interval: Duration,
     raw: Json,
 }
 
@@ -43,41 +47,43 @@ impl Task {
     fn read(raw: &Json) -> Result<Self, String> {
         let fields = Fields::of(raw)?;
         let poll = fields.number("pollIntervalMs").ok().flatten().filter(|poll| poll.is_finite() && *poll >= 0.0);
-        let poll = poll.map_or(USUAL_POLL, |poll| Duration::from_secs_f64((poll / 1000.0).min(POLLS.1.as_secs_f64())));
+        let poll_interval = poll.map_or(DEFAULT_POLL_INTERVAL, |poll| {
+            Duration::from_secs_f64((poll / 1000.0).min(MAX_POLL_INTERVAL.as_secs_f64()))
+        });
         Ok(Self {
             id: fields.required_text("taskId")?,
             status: fields.required_text("status")?,
             message: fields.text("statusMessage").ok().flatten(),
-            poll: poll.clamp(POLLS.0, POLLS.1),
+            poll_interval: poll_interval.clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL),
             raw: raw.clone(),
         })
     }
 
-    /// The result of a task that has one.
+    /// Returns the result of a completed task.
     fn result(&self) -> Result<Json, CallErrorKind> {
         let fields = Fields::of(&self.raw).map_err(CallErrorKind::Malformed)?;
-        fields.json("result").ok_or_else(|| CallErrorKind::Malformed("the task is completed and has no result".into()))
+        fields.json("result").ok_or_else(|| CallErrorKind::Malformed("the completed task has no result".into()))
     }
 
-    /// Why it failed.
+    /// Returns the error of a failed task.
     fn error(&self) -> CallErrorKind {
         let error = Fields::of(&self.raw).ok().and_then(|fields| fields.object("error").ok()?);
         let fields = error.as_ref().and_then(|error| Fields::of(error).ok());
-        #[expect(clippy::cast_possible_truncation, reason = "codes are small; an absurd one is only shown")]
+        #[expect(clippy::cast_possible_truncation, reason = "codes are small; an absurd one is only displayed")]
         let code = fields.as_ref().and_then(|fields| fields.number("code").ok()?).unwrap_or(0.0) as i64;
         let message = fields.as_ref().and_then(|fields| fields.text("message").ok()?);
         let message = message.or_else(|| self.message.clone()).unwrap_or_else(|| "the task failed".to_owned());
         CallErrorKind::Server { code, message, data: fields.and_then(|fields| fields.json("data")) }
     }
 
-    fn needed(&self) -> Result<Needed, CallErrorKind> {
+    fn input(&self) -> Result<InputRequest, CallErrorKind> {
         let malformed = |reason| CallErrorKind::Malformed(format!("the task {reason}"));
-        Needed::read(&Fields::of(&self.raw).map_err(malformed)?).map_err(malformed)
+        InputRequest::read(&Fields::of(&self.raw).map_err(malformed)?).map_err(malformed)
     }
 }
 
 impl Session {
-    /// Follows the task that `created` announces. If nobody waits for it any more, the server is told.
+    /// Polls the task that `created` announces until it ends. Dropping the future cancels the task.
     pub(super) async fn follow_task<P>(
         &self,
         live: &Live,
@@ -87,149 +93,150 @@ impl Session {
     ) -> Result<Json, CallErrorKind> {
         let malformed = |reason| CallErrorKind::Malformed(format!("the task {reason}"));
         let mut task = Task::read(created).map_err(malformed)?;
-        let (id, began) = (task.id.clone(), Instant::now());
-        let mut unwanted = Unwanted::new(self, live, &id, request.headers.clone());
-        let (mut answered, mut told) = (HashSet::new(), None);
+        let id = task.id.clone();
+        let started_at = Instant::now();
+        let mut cancel = CancelTaskOnDrop::new(self, live, &id, request.headers.clone());
+        let mut answered = HashSet::new();
+        let mut reported = None;
         loop {
-            if task.message.is_some() && task.message != told {
-                told.clone_from(&task.message);
-                if let Welcome::Heard(listener) = &mut request.progress {
-                    listener(Progress { progress: 0.0, total: None, message: told.clone() });
+            if task.message.is_some() && task.message != reported {
+                reported.clone_from(&task.message);
+                if let ProgressMode::Report(listener) = &mut request.progress {
+                    listener(Progress { progress: 0.0, total: None, message: reported.clone() });
                 }
             }
+            let task_ref = TaskRef { id: &id, headers: request.headers.as_ref() };
             match task.status.as_str() {
                 "working" => {}
                 "input_required" => {
-                    let mut needed = task.needed()?;
-                    needed.requests.0.retain(|(key, _)| !answered.contains(key));
-                    answered.extend(needed.requests.0.iter().map(|(key, _)| key.clone()));
-                    if !needed.requests.0.is_empty() {
-                        let answers = self.answer(live, needed.requests).await?;
-                        let about = About { id: &id, headers: request.headers.as_ref() };
-                        self.update_task(about, answers, budget).await?;
+                    let mut input = task.input()?;
+                    input.requests.0.retain(|(key, _)| !answered.contains(key));
+                    answered.extend(input.requests.0.iter().map(|(key, _)| key.clone()));
+                    if !input.requests.0.is_empty() {
+                        let answers = self.answer_inputs(live, input.requests).await?;
+                        self.update_task(task_ref, answers, budget).await?;
                     }
                 }
-                "completed" => return task.result().inspect(|_| unwanted.is_over()),
+                "completed" => return task.result().inspect(|_| cancel.disarm()),
                 "failed" => {
-                    unwanted.is_over();
+                    cancel.disarm();
                     return Err(task.error());
                 }
                 "cancelled" => {
-                    unwanted.is_over();
+                    cancel.disarm();
                     return Err(CallErrorKind::TaskCancelled(task.message.unwrap_or_default()));
                 }
                 other => return Err(malformed(format!("has the unknown status `{other}`"))),
             }
-            let left = budget.left()?.total.unwrap_or_else(|| LONGEST.saturating_sub(began.elapsed()));
+            let left = budget.left()?.total.unwrap_or_else(|| MAX_TASK_DURATION.saturating_sub(started_at.elapsed()));
             if left.is_zero() {
-                return Err(CallErrorKind::Timeout { deadline: Deadline::Total, after: LONGEST });
+                return Err(CallErrorKind::Timeout { deadline: Deadline::Total, after: MAX_TASK_DURATION });
             }
-            tokio::time::sleep(jittered(task.poll).min(left)).await;
-            let (params, about) = (json!({ "taskId": id }), About { id: &id, headers: request.headers.as_ref() });
-            let asked = self.ask_about_task("tasks/get", about, &params, budget.left()?);
-            let polled = budget.within(asked).await?.map_err(|kind| budget.exceeded(kind).once_begun())?;
+            tokio::time::sleep(jittered(task.poll_interval).min(left)).await;
+            let params = json!({ "taskId": id });
+            let polling = self.task_request("tasks/get", task_ref, &params, budget.left()?);
+            let polled = budget.within(polling).await?.map_err(|kind| budget.exceeded(kind).once_begun())?;
             task = Task::read(&polled).map_err(malformed)?;
         }
     }
 
-    async fn update_task(&self, about: About<'_>, answers: Object, budget: &Budget) -> Result<(), CallErrorKind> {
+    async fn update_task(&self, task: TaskRef<'_>, answers: Object, budget: &Budget) -> Result<(), CallErrorKind> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Params<'a> {
             task_id: &'a str,
             input_responses: Object,
         }
-        let params = Params { task_id: about.id, input_responses: answers };
-        let told = budget.within(self.ask_about_task("tasks/update", about, &params, budget.left()?)).await?;
-        told.map(drop).map_err(|kind| budget.exceeded(kind).once_begun())
+        let params = Params { task_id: task.id, input_responses: answers };
+        let updated = budget.within(self.task_request("tasks/update", task, &params, budget.left()?)).await?;
+        updated.map(drop).map_err(|kind| budget.exceeded(kind).once_begun())
     }
 
-    /// Asks something about a task, a few times where the server cannot be reached: asking twice does no harm.
-    async fn ask_about_task<P: Serialize + Sync>(
+    /// Sends a request about a task, several times if the server is unreachable: these requests are idempotent.
+    async fn task_request<P: Serialize + Sync>(
         &self,
         method: &'static str,
-        about: About<'_>,
+        task: TaskRef<'_>,
         params: &P,
         limits: Limits,
     ) -> Result<Json, CallErrorKind> {
-        let mut pauses = PAUSES.into_iter();
+        let mut delays = RETRY_DELAYS.into_iter();
         loop {
-            let asked = self.in_session(|live| {
+            let sending = self.with_session(|live| {
                 async move {
-                    let mut request = Request::new(method, params, limits).about(about.id);
-                    request.headers = about.headers.cloned();
-                    let answer = live.speaker.send(&mut request, None).await;
+                    let mut request = Request::new(method, params, limits).about(task.id);
+                    request.headers = task.headers.cloned();
+                    let answer = live.sender.send(&mut request, None).await;
                     answer.map_err(|kind| self.inner.call_error(&live, kind))
                 }
                 .boxed()
             });
-            let error = match asked.await {
+            let error = match sending.await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            let away = matches!(
+            let is_unreachable = matches!(
                 &error.kind,
                 CallErrorKind::Connect(ConnectErrorKind::Transport(_) | ConnectErrorKind::Http(_))
             );
-            match pauses.next().filter(|_| away || error.may_pass()) {
-                Some(pause) => tokio::time::sleep(jittered(pause)).await,
+            let delay = if is_unreachable || error.may_pass() { delays.next() } else { None };
+            match delay {
+                Some(delay) => tokio::time::sleep(jittered(delay)).await,
                 None => return Err(error.kind),
             }
         }
     }
 }
 
-/// A task, and the headers of the call it was made of: who it belongs to.
+/// A task, and the headers of the call that created it, which authorize access to it.
 #[derive(Clone, Copy)]
-struct About<'a> {
+struct TaskRef<'a> {
     id: &'a str,
     headers: Option<&'a Arc<HeaderMap>>,
 }
 
-/// Tells the server, when it is dropped, that a task is no longer wanted.
-struct Unwanted {
+/// Cancels a task on the server when dropped, unless it has been disarmed.
+struct CancelTaskOnDrop {
     session: Weak<Inner>,
-    speaker: Speaker,
+    sender: RequestSender,
     headers: Option<Arc<HeaderMap>>,
     id: Option<String>,
 }
 
-impl Unwanted {
+impl CancelTaskOnDrop {
     fn new(session: &Session, live: &Live, id: &str, headers: Option<Arc<HeaderMap>>) -> Self {
-        session.inner.awaited.send_modify(|awaited| *awaited += 1);
-        let (session, speaker) = (Arc::downgrade(&session.inner), live.speaker.clone());
-        Self { session, speaker, headers, id: Some(id.to_owned()) }
+        session.inner.pending_tasks.send_modify(|pending| *pending += 1);
+        Self { session: Arc::downgrade(&session.inner), sender: live.sender.clone(), headers, id: Some(id.to_owned()) }
     }
 
-    fn is_over(&mut self) {
+    /// Records that the task has ended.
+    fn disarm(&mut self) {
         self.id = None;
+    }
+
+    fn cancel(&mut self, session: &Inner, id: String, runtime: &tokio::runtime::Handle) {
+        // The task does not depend on the connection that created it.
+        let sender = session.up().map_or_else(|| self.sender.clone(), |live| live.sender.clone());
+        let headers = self.headers.take();
+        let canceling = async move {
+            let limits = Limits { idle: CANCEL_TIMEOUT, total: Some(CANCEL_TIMEOUT), first_byte: CANCEL_TIMEOUT };
+            let params = json!({ "taskId": id });
+            let mut request = Request::new("tasks/cancel", &params, limits).about(&id);
+            request.headers = headers;
+            let _ = sender.send(&mut request, None).await;
+        };
+        let mut cancels = session.pending_cancels();
+        while cancels.try_join_next().is_some() {}
+        cancels.spawn_on(canceling, runtime);
     }
 }
 
-impl Drop for Unwanted {
+impl Drop for CancelTaskOnDrop {
     fn drop(&mut self) {
         let Some(session) = self.session.upgrade() else { return };
         if let (Some(id), Ok(runtime)) = (self.id.take(), tokio::runtime::Handle::try_current()) {
             self.cancel(&session, id, &runtime);
         }
-        session.awaited.send_modify(|awaited| *awaited -= 1);
-    }
-}
-
-impl Unwanted {
-    fn cancel(&mut self, session: &Inner, id: String, runtime: &tokio::runtime::Handle) {
-        // The task does not depend on the connection it was made on.
-        let speaker = session.up().map_or_else(|| self.speaker.clone(), |live| live.speaker.clone());
-        let headers = self.headers.take();
-        let cancelling = async move {
-            let limits = Limits { idle: CANCEL_LIMIT, total: Some(CANCEL_LIMIT), first_byte: CANCEL_LIMIT };
-            let params = json!({ "taskId": id });
-            let mut request = Request::new("tasks/cancel", &params, limits).about(&id);
-            request.headers = headers;
-            let _ = speaker.send(&mut request, None).await;
-        };
-        let mut farewells = session.farewells();
-        while farewells.try_join_next().is_some() {}
-        farewells.spawn_on(cancelling, runtime);
+        session.pending_tasks.send_modify(|pending| *pending -= 1);
     }
 }

@@ -1,4 +1,4 @@
-//! What is known of a server's tools: their schemas, compiled when first needed.
+//! The tools of the last list, with their schemas compiled on first use.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -9,24 +9,28 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use wharf_protocol::{Json, Listed, Tool};
 
-use super::headers::Marked;
+use super::param_headers::ParamHeaders;
 use crate::{Schema, SchemaViolation};
 
-/// The tools of the last list, until something says that they may be others now.
+/// The tools of the last list, until a notification invalidates it.
 #[derive(Debug)]
 pub(super) struct KnownTools {
     index: ArcSwapOption<ToolIndex>,
-    /// Counts how often they were forgotten: a list that was asked for before that is not kept.
-    forgotten: AtomicU64,
-    /// The value of `forgotten` at which a list could not be had; asking again before it changes is in vain.
-    unlisted: AtomicU64,
-    turn: Semaphore,
+    /// Counts invalidations. A list that was requested before one is not stored.
+    invalidations: AtomicU64,
+    /// The invalidation count at which listing failed. Listing again before it changes is pointless.
+    failed_at: AtomicU64,
+    listing: Semaphore,
 }
 
 impl Default for KnownTools {
     fn default() -> Self {
-        let (forgotten, unlisted) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
-        Self { index: ArcSwapOption::empty(), forgotten, unlisted, turn: Semaphore::new(1) }
+        Self {
+            index: ArcSwapOption::empty(),
+            invalidations: AtomicU64::new(0),
+            failed_at: AtomicU64::new(u64::MAX),
+            listing: Semaphore::new(1),
+        }
     }
 }
 
@@ -36,31 +40,31 @@ impl KnownTools {
     }
 
     pub(super) fn forget(&self) {
-        self.forgotten.fetch_add(1, Ordering::AcqRel);
+        self.invalidations.fetch_add(1, Ordering::AcqRel);
         self.index.store(None);
     }
 
-    /// To be taken before a list is asked for.
+    /// Returns the invalidation count. Read it before requesting a list, and pass it to [`store`](Self::store).
     pub(super) fn age(&self) -> u64 {
-        self.forgotten.load(Ordering::Acquire)
+        self.invalidations.load(Ordering::Acquire)
     }
 
-    /// Waits until nobody else is listing the tools.
+    /// Waits until no other caller lists the tools.
     pub(super) async fn one_at_a_time(&self) -> Option<SemaphorePermit<'_>> {
-        self.turn.acquire().await.ok()
+        self.listing.acquire().await.ok()
     }
 
     pub(super) fn may_be_listed(&self) -> bool {
-        self.unlisted.load(Ordering::Acquire) != self.age()
+        self.failed_at.load(Ordering::Acquire) != self.age()
     }
 
     pub(super) fn cannot_be_listed(&self) {
-        self.unlisted.store(self.age(), Ordering::Release);
+        self.failed_at.store(self.age(), Ordering::Release);
     }
 
-    /// Keeps a list. What was compiled for it stays for as long as it is the very same.
-    pub(super) fn keep(&self, listed: &Arc<Listed<Tool>>, age: u64) {
-        if self.get().is_some_and(|index| Arc::ptr_eq(&index.of, listed)) {
+    /// Stores a list. Compiled schemas are kept if it is the same list as before.
+    pub(super) fn store(&self, listed: &Arc<Listed<Tool>>, age: u64) {
+        if self.get().is_some_and(|index| Arc::ptr_eq(&index.source, listed)) {
             return;
         }
         self.index.store(Some(Arc::new(ToolIndex::new(listed))));
@@ -72,40 +76,41 @@ impl KnownTools {
 
 #[derive(Debug)]
 pub(super) struct ToolIndex {
-    /// The list it is made of.
-    of: Arc<Listed<Tool>>,
-    /// Sorted by name. There may be thousands, so that each is small until it is used.
-    tools: Vec<Known>,
+    source: Arc<Listed<Tool>>,
+    /// Sorted by name. A server may have thousands, so each entry is small until it is used.
+    tools: Vec<IndexedTool>,
 }
 
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct IndexedTool {
     pub(super) tool: Arc<Tool>,
-    /// `None` inside: the schema cannot be used, so nothing is checked against it.
+    /// The inner value is `None` if the schema is unusable; then nothing is checked against it.
     input: OnceLock<Option<Box<Schema>>>,
     output: OnceLock<Option<Box<Schema>>>,
-    marked: OnceLock<Box<Marked>>,
+    headers: OnceLock<Box<ParamHeaders>>,
 }
 
 impl ToolIndex {
     fn new(listed: &Arc<Listed<Tool>>) -> Self {
-        let known = |tool: &Arc<Tool>| {
-            let (input, output, marked) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-            Known { tool: Arc::clone(tool), input, output, marked }
+        let indexed = |tool: &Arc<Tool>| IndexedTool {
+            tool: Arc::clone(tool),
+            input: OnceLock::new(),
+            output: OnceLock::new(),
+            headers: OnceLock::new(),
         };
-        let mut tools: Vec<Known> = listed.items.iter().map(known).collect();
+        let mut tools: Vec<IndexedTool> = listed.items.iter().map(indexed).collect();
         tools.sort_unstable_by(|one, other| one.tool.name.cmp(&other.tool.name));
-        Self { of: Arc::clone(listed), tools }
+        Self { source: Arc::clone(listed), tools }
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<&Known> {
-        let found = self.tools.binary_search_by(|known| (*known.tool.name).cmp(name));
+    pub(super) fn get(&self, name: &str) -> Option<&IndexedTool> {
+        let found = self.tools.binary_search_by(|indexed| (*indexed.tool.name).cmp(name));
         found.ok().map(|at| &self.tools[at])
     }
 }
 
-impl Known {
-    /// Checks arguments; what is returned is to be sent instead of them.
+impl IndexedTool {
+    /// Checks arguments. Returns repaired arguments to send instead, if a repair was needed.
     pub(super) fn admit(&self, arguments: &Json) -> Result<Option<Json>, SchemaViolation> {
         match self.input.get_or_init(|| self.compile(&self.tool.input_schema)) {
             Some(schema) => schema.admit(arguments),
@@ -113,17 +118,17 @@ impl Known {
         }
     }
 
-    /// The headers that a call with these arguments needs.
+    /// Returns the headers that a call with these arguments needs.
     pub(super) fn headers(&self, arguments: &Json) -> HeaderMap {
-        let read = || Box::new(Marked::read(&self.tool.input_schema).unwrap_or_default());
-        self.marked.get_or_init(read).headers(arguments)
+        let read = || Box::new(ParamHeaders::read(&self.tool.input_schema).unwrap_or_default());
+        self.headers.get_or_init(read).headers(arguments)
     }
 
-    /// Checks a structured result.
+    /// Checks structured content against the output schema.
     pub(super) fn check_output(&self, structured: Option<&Json>) -> Result<(), SchemaViolation> {
         let Some(schema) = &self.tool.output_schema else { return Ok(()) };
         let Some(structured) = structured else {
-            let message = "there is no structured content though the tool declares a schema for it".to_owned();
+            let message = "structured content is missing, although the tool has an output schema".to_owned();
             return Err(SchemaViolation { path: String::new(), message });
         };
         match self.output.get_or_init(|| self.compile(schema)) {
@@ -135,7 +140,7 @@ impl Known {
     fn compile(&self, schema: &Json) -> Option<Box<Schema>> {
         Schema::compile(schema)
             .map(Box::new)
-            .inspect_err(|reason| tracing::warn!(tool = &*self.tool.name, reason, "a schema cannot be used"))
+            .inspect_err(|reason| tracing::warn!(tool = &*self.tool.name, reason, "ignoring an unusable schema"))
             .ok()
     }
 }
@@ -145,13 +150,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_that_was_asked_for_before_the_tools_changed_is_not_kept() {
-        let (known, listed) = (KnownTools::default(), Arc::new(Listed::default()));
+    fn a_list_requested_before_an_invalidation_is_not_stored() {
+        let known = KnownTools::default();
+        let listed = Arc::new(Listed::default());
         let age = known.age();
-        known.keep(&listed, age);
+        known.store(&listed, age);
         assert!(known.get().is_some());
         known.forget();
-        known.keep(&listed, age);
+        known.store(&listed, age);
         assert!(known.get().is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Messages over bytes: one a line.
+//! Messages over byte streams, one per line.
 
 use std::io;
 use std::pin::Pin;
@@ -15,47 +15,48 @@ use wharf_io::{LineEvent, LineReader};
 
 use super::Frame;
 
-/// A line of more than this has no end, and the connection none either.
-const ENDLESS: u64 = 512 * 1024 * 1024;
-/// How much may wait in the buffer before the sink takes no more.
-const FULL: usize = 256 * 1024;
+/// The length at which a line fails the connection.
+const MAX_LINE_BYTES: u64 = 512 * 1024 * 1024;
+/// The size of the write buffer at which the sink stops accepting messages.
+const MAX_BUFFERED_BYTES: usize = 256 * 1024;
 
-/// Reads frames from lines.
+/// Reads one frame per line.
 pub(super) struct Lines<R> {
     reader: LineReader<R>,
-    longest: usize,
-    /// The head of a line that was too long; it is reported at once, and again with its tail.
+    max_bytes: usize,
+    /// The start of an overlong line, which is reported twice: at the limit, and again with its end.
     head: Vec<u8>,
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    pub(super) fn new(reader: R, longest: usize) -> Self {
-        Self { reader: LineReader::new(reader, longest).endless_after(ENDLESS), longest, head: Vec::new() }
+    pub(super) fn new(reader: R, max_bytes: usize) -> Self {
+        Self { reader: LineReader::new(reader, max_bytes).endless_after(MAX_LINE_BYTES), max_bytes, head: Vec::new() }
     }
 
-    /// What a line is; `None` for half a message that its sender did not live to finish.
+    /// Returns the frame of a line, or `None` for a message that was cut off by the end of the stream.
     fn frame(&mut self, event: LineEvent) -> Option<Frame> {
-        let too_long = |longest: usize| format!("it is longer than {} MiB", longest / (1024 * 1024));
+        let too_long = |max_bytes: usize| format!("it is longer than {} MiB", max_bytes / (1024 * 1024));
         match event {
             LineEvent::Line(line) => Some(text(line)),
             LineEvent::Unfinished(line) => {
-                let half =
+                let is_cut_off =
                     line.trim_ascii_start().starts_with(b"{") && serde_json::from_slice::<IgnoredAny>(&line).is_err();
-                (!half).then(|| text(line))
+                (!is_cut_off).then(|| text(line))
             }
             LineEvent::TooLong { head } => {
                 self.head.clone_from(&head);
-                Some(Frame::Unreadable { head, tail: Vec::new(), reason: too_long(self.longest), ended: false })
+                Some(Frame::Unreadable { head, tail: Vec::new(), reason: too_long(self.max_bytes), ended: false })
             }
             LineEvent::TooLongEnd { tail, .. } => {
-                let (head, reason) = (std::mem::take(&mut self.head), too_long(self.longest));
+                let head = std::mem::take(&mut self.head);
+                let reason = too_long(self.max_bytes);
                 Some(Frame::Unreadable { head, tail, reason, ended: true })
             }
         }
     }
 }
 
-/// A message, or what is wrong with its text.
+/// Returns a message, or an unreadable frame if the text is not UTF-8.
 pub(super) fn text(line: Vec<u8>) -> Frame {
     String::from_utf8(line).map_or_else(
         |error| Frame::Unreadable {
@@ -85,7 +86,7 @@ impl<R: AsyncRead + Unpin> Stream for Lines<R> {
     }
 }
 
-/// Writes messages as lines. What has been accepted is written whole, whoever stops waiting for it.
+/// Writes one message per line. An accepted message is written completely, even if its sender stops waiting.
 pub(super) struct LineSink<W> {
     writer: W,
     buffer: BytesMut,
@@ -106,7 +107,7 @@ impl<W: AsyncWrite + Unpin> LineSink<W> {
             self.buffer.advance(written);
             self.written.fetch_add(written as u64, Ordering::Relaxed);
         }
-        if self.buffer.capacity() > FULL {
+        if self.buffer.capacity() > MAX_BUFFERED_BYTES {
             self.buffer = BytesMut::new();
         }
         Pin::new(&mut self.writer).poll_flush(cx)
@@ -117,14 +118,14 @@ impl<W: AsyncWrite + Unpin> Sink<Bytes> for LineSink<W> {
     type Error = io::Error;
 
     fn poll_ready(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.buffer.len() < FULL { Poll::Ready(Ok(())) } else { self.poll_write_out(cx) }
+        if self.buffer.len() < MAX_BUFFERED_BYTES { Poll::Ready(Ok(())) } else { self.poll_write_out(cx) }
     }
 
     fn start_send(mut self: Pin<&mut Self>, message: Bytes) -> io::Result<()> {
         let start = self.buffer.len();
         self.buffer.reserve(message.len() + 1);
         self.buffer.extend_from_slice(&message);
-        // In JSON an end of line can only be space between tokens, so that is what it becomes: a message is one line.
+        // Line breaks in JSON can only be whitespace between tokens. Replaced by spaces, so that a message is one line.
         for byte in self.buffer[start..].iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
             *byte = b' ';
         }

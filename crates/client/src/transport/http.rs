@@ -1,118 +1,94 @@
-//! A server behind HTTP: Streamable HTTP, and the older pair of a long GET and POSTs.
+//! HTTP transports: Streamable HTTP, and the older one of a long GET and POSTs.
 //!
-//! The HTTP client, with its kept connections and its trust, is made once for a transport and outlives every session on
-//! it: a session that the server has lost is begun anew on the connections there are.
+//! A transport creates one HTTP client, with its connection pool and trust settings, and all its sessions share it: a new
+//! session after a lost one reuses the open connections.
 
+mod answer_stream;
 mod exchange;
-mod follow;
-mod governor;
 mod headers;
-mod legacy;
-mod listen;
-mod loss;
-mod poster;
+mod notification_stream;
+mod post;
+mod reconnect;
 mod refusal;
+mod session_loss;
+mod sse;
+mod streamable;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use ::http::{HeaderName, HeaderValue, Uri};
+use ::http::Uri;
 use futures_util::future::BoxFuture;
+use wharf_auth::TokenProvider;
 use wharf_io::address::{self, HTTP_SCHEMES, InvalidAddress, WEBSOCKET_SCHEMES};
 use wharf_io::{HttpClient, HttpSettings, InvalidSettings};
 
 use super::{Link, OpenError, Transport};
-use exchange::Exchange;
-pub(crate) use governor::Governor;
+use crate::remote::InvalidRemote;
 pub use headers::HeaderCommand;
+pub(in crate::transport) use headers::HeaderRetries;
 use headers::Headers;
-pub(in crate::transport) use headers::Tried;
-pub(crate) use headers::parse as parse_headers;
-pub use legacy::HttpSse;
-pub use loss::session_loss;
+pub(crate) use reconnect::ReconnectBackoff;
 pub(in crate::transport) use refusal::challenge;
-use wharf_auth::TokenProvider;
+pub use session_loss::session_loss;
+pub use sse::HttpSse;
 
-/// Messages from the server that may wait for the reader.
-const FRAMES: usize = 256;
+/// The capacity of the queue of frames for the reader.
+const MAX_QUEUED_FRAMES: usize = 256;
 
-/// A server that speaks Streamable HTTP.
+/// Connects to a server over Streamable HTTP.
 #[derive(Clone)]
 pub struct Http {
     remote: Remote,
 }
 
-/// How a remote server is reached.
+/// The settings of a remote server.
 #[derive(Clone, Default)]
 pub struct RemoteOptions {
-    /// How connections are made.
+    /// The connection settings.
     pub http: HttpSettings,
-    /// Headers for every request. Their values are not shown anywhere.
+    /// Headers for every request, as names and values. The values are never displayed.
     pub headers: Vec<(String, String)>,
-    /// A command that tells further headers.
-    pub helper: Option<HeaderCommand>,
-    /// Who signs us in. Where the headers have an `Authorization`, that is sent instead.
-    pub authority: Option<Arc<dyn TokenProvider>>,
+    /// A command that prints additional headers.
+    pub header_command: Option<HeaderCommand>,
+    /// Provides access tokens. A configured `Authorization` header takes precedence.
+    pub token_provider: Option<Arc<dyn TokenProvider>>,
 }
 
-/// Without the headers' values, which are often secrets.
+/// Omits the values of the headers, which are often secrets.
 impl fmt::Debug for RemoteOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
         f.debug_struct("RemoteOptions")
             .field("http", &self.http)
             .field("headers", &names)
-            .field("helper", &self.helper)
-            .field("signs_in", &self.authority.is_some())
+            .field("header_command", &self.header_command)
+            .field("has_token_provider", &self.token_provider.is_some())
             .finish()
     }
 }
 
-/// What is wrong with how a server is to be reached.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidRemote {
-    /// The address cannot be used.
-    #[error("`{url}` is no address of a server: {reason}")]
-    Url {
-        /// The address.
-        url: String,
-        /// Why not.
-        reason: &'static str,
-    },
-    /// A header cannot be sent.
-    #[error("the header `{name}` cannot be sent: {reason}")]
-    Header {
-        /// Its name.
-        name: String,
-        /// Why not.
-        reason: &'static str,
-    },
-    /// The settings cannot be used.
-    #[error(transparent)]
-    Settings(#[from] InvalidSettings),
-}
-
 impl Http {
-    /// The server at `url`, which is `http` or `https`.
+    /// Creates a transport for the server at an `http` or `https` URL.
     pub fn new(url: &str, options: RemoteOptions) -> Result<Self, InvalidRemote> {
         Ok(Self { remote: Remote::new(url, HTTP_SCHEMES, options)? })
     }
 
-    /// How many HTTP clients have been made for this server: none before its first use, then one, whatever happens.
+    /// Returns how many HTTP clients were created: 0 before the first use, then 1.
     pub fn clients_made(&self) -> u64 {
-        self.remote.made.load(Ordering::Relaxed)
+        self.remote.clients_made.load(Ordering::Relaxed)
     }
 
-    /// How many connections have been opened to it.
+    /// Returns how many network connections were opened.
     pub fn connections_opened(&self) -> u64 {
-        self.remote.client.get().and_then(|made| made.as_ref().ok()).map_or(0, HttpClient::connections_opened)
+        self.remote.client.get().and_then(|client| client.as_ref().ok()).map_or(0, HttpClient::connections_opened)
     }
 }
 
 impl Transport for Http {
     fn open(&self) -> BoxFuture<'_, Result<Link, OpenError>> {
-        Box::pin(async { Ok(Exchange::open(self.remote.reach()?)) })
+        Box::pin(async { Ok(streamable::open(self.remote.endpoint()?)) })
     }
 
     fn is_remote(&self) -> bool {
@@ -127,25 +103,24 @@ impl Transport for Http {
         Some(self.remote.audience())
     }
 
-    fn older(&self) -> Option<Arc<dyn Transport>> {
+    fn fallback(&self) -> Option<Arc<dyn Transport>> {
         Some(Arc::new(HttpSse::at(self.remote.clone())))
     }
 }
 
-/// Where a server is, and the client that reaches it.
+/// A remote server: its URL, its headers, and the HTTP client, which is created on first use.
 #[derive(Clone)]
 pub(in crate::transport) struct Remote {
     url: Uri,
     settings: HttpSettings,
     headers: Headers,
     client: Arc<OnceLock<Result<HttpClient, InvalidSettings>>>,
-    /// How many clients have been made.
-    made: Arc<AtomicU64>,
+    clients_made: Arc<AtomicU64>,
 }
 
-/// A remote that has been used.
+/// A remote server with its HTTP client.
 #[derive(Clone)]
-pub(in crate::transport) struct Reached {
+pub(in crate::transport) struct HttpEndpoint {
     pub(in crate::transport) url: Uri,
     pub(in crate::transport) client: HttpClient,
     pub(in crate::transport) headers: Headers,
@@ -157,73 +132,54 @@ impl Remote {
         schemes: &[&str],
         options: RemoteOptions,
     ) -> Result<Self, InvalidRemote> {
-        let invalid = |reason| InvalidRemote::Url { url: shown(url), reason };
+        let invalid = |reason| InvalidRemote::Url { url: redact(url), reason };
         if url.trim() != url || url.chars().any(char::is_control) {
-            return Err(invalid("it has space or unprintable characters in it"));
+            return Err(invalid("it contains whitespace or control characters"));
         }
         let parsed = address::parse(url, schemes).map_err(|wrong| invalid(reason(&wrong, schemes)))?;
         options.http.check()?;
-        let headers = Headers::new(&options.headers, options.helper, options.authority)?;
-        Ok(Self { url: parsed, settings: options.http, headers, client: Arc::default(), made: Arc::default() })
+        let headers = Headers::new(&options.headers, options.header_command, options.token_provider)?;
+        Ok(Self { url: parsed, settings: options.http, headers, client: Arc::default(), clients_made: Arc::default() })
     }
 
-    /// What tells this server from others.
+    /// Returns the URL, which identifies the server.
     pub(in crate::transport) fn identity(&self) -> String {
         self.url.to_string()
     }
 
-    /// Who we are to it.
+    /// Returns a string that identifies the user to the server.
     pub(in crate::transport) fn audience(&self) -> String {
         self.headers.fingerprint()
     }
 
-    pub(in crate::transport) fn reach(&self) -> Result<Reached, OpenError> {
-        let made = self.client.get_or_init(|| {
-            self.made.fetch_add(1, Ordering::Relaxed);
+    pub(in crate::transport) fn endpoint(&self) -> Result<HttpEndpoint, OpenError> {
+        let client = self.client.get_or_init(|| {
+            self.clients_made.fetch_add(1, Ordering::Relaxed);
             HttpClient::new(self.settings.clone())
         });
-        let client = made.clone().map_err(|error| OpenError::Unusable(error.to_string()))?;
-        Ok(Reached { url: self.url.clone(), client, headers: self.headers.clone() })
+        let client = client.clone().map_err(|error| OpenError::Unusable(error.to_string()))?;
+        Ok(HttpEndpoint { url: self.url.clone(), client, headers: self.headers.clone() })
     }
 }
 
 fn reason(invalid: &InvalidAddress, schemes: &[&str]) -> &'static str {
     match invalid {
         InvalidAddress::NoScheme | InvalidAddress::Scheme(_) if schemes == WEBSOCKET_SCHEMES => {
-            "it does not begin with ws:// or wss://"
+            "expected ws:// or wss://"
         }
-        InvalidAddress::NoScheme | InvalidAddress::Scheme(_) => "it does not begin with http:// or https://",
-        InvalidAddress::Credentials => "it has a user in it; send an Authorization header instead",
-        InvalidAddress::NoHost => "it names no host",
-        InvalidAddress::Port => "its port is none",
-        InvalidAddress::Malformed | InvalidAddress::NumericHost | InvalidAddress::DotSegment => "it cannot be read",
+        InvalidAddress::NoScheme | InvalidAddress::Scheme(_) => "expected http:// or https://",
+        InvalidAddress::Credentials => "it contains a user name; send an Authorization header instead",
+        InvalidAddress::NoHost => "the host is missing",
+        InvalidAddress::Port => "the port is invalid",
+        InvalidAddress::Malformed | InvalidAddress::NumericHost | InvalidAddress::DotSegment => "it is malformed",
     }
 }
 
-/// An address without what may be secret in it.
-fn shown(url: &str) -> String {
+/// Removes the credentials from a URL.
+fn redact(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://…@{rest}"),
         (None, Some((_, rest))) => format!("…@{rest}"),
         _ => url.to_owned(),
     }
-}
-
-/// Whether only the client itself sets a header, so that nobody else may.
-pub fn is_reserved_header(name: &str) -> bool {
-    let name = name.trim().to_ascii_lowercase();
-    headers::OURS.contains(&name.as_str()) || name.starts_with("mcp-param-")
-}
-
-/// A header's name and value from text.
-fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), InvalidRemote> {
-    let invalid = |reason| InvalidRemote::Header { name: name.to_owned(), reason };
-    let parsed: HeaderName = name.trim().parse().map_err(|_| invalid("its name is none"))?;
-    if is_reserved_header(parsed.as_str()) {
-        return Err(invalid("it is set by the client itself"));
-    }
-    let mut value =
-        HeaderValue::from_str(value.trim()).map_err(|_| invalid("its value has unprintable characters in it"))?;
-    value.set_sensitive(true);
-    Ok((parsed, value))
 }

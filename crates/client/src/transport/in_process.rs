@@ -1,4 +1,4 @@
-//! A server in this process, over a duplex in memory: no socket, no child.
+//! A server in this process, connected by an in-memory duplex.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -9,13 +9,15 @@ use tokio::task::JoinSet;
 
 use super::{Link, OpenError, PeerHandle, Transport};
 
-/// How much each direction of the duplex holds.
-const CAPACITY: usize = 256 * 1024;
+/// The buffer size of each direction, in bytes.
+const DUPLEX_CAPACITY: usize = 256 * 1024;
 
-/// How long a server may take to see that its client is gone.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// Time for the server to end after its client disconnected.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Serves each connection with a future made from the far end of a duplex.
+/// Connects to a server in this process.
+///
+/// Each connection is an in-memory duplex, whose far end is served by a future.
 pub struct InProcess<F>(F);
 
 impl<F, S> InProcess<F>
@@ -23,7 +25,7 @@ where
     F: Fn(DuplexStream) -> S + Send + Sync + 'static,
     S: Future<Output = ()> + Send + 'static,
 {
-    /// `serve` is called at the first use and again after every end; its future ends with the connection.
+    /// Creates a transport that calls `serve` for each connection. The future must end when its stream is closed.
     pub fn new(serve: F) -> Self {
         Self(serve)
     }
@@ -36,24 +38,24 @@ where
 {
     fn open(&self) -> BoxFuture<'_, Result<Link, OpenError>> {
         Box::pin(async {
-            let (ours, theirs) = tokio::io::duplex(CAPACITY);
+            let (ours, theirs) = tokio::io::duplex(DUPLEX_CAPACITY);
             let mut tasks = JoinSet::new();
             tasks.spawn((self.0)(theirs));
             let (reader, writer) = tokio::io::split(ours);
-            Ok(Link::from_bytes(reader, writer).kept_by(Task(Mutex::new(tasks))))
+            Ok(Link::from_bytes(reader, writer).with_peer(ServerTask(Mutex::new(tasks))))
         })
     }
 }
 
-/// Owns the serving task: dropping it ends the server.
-struct Task(Mutex<JoinSet<()>>);
+/// Owns the server's task; dropping it aborts the task.
+struct ServerTask(Mutex<JoinSet<()>>);
 
-impl PeerHandle for Task {
+impl PeerHandle for ServerTask {
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             let mut tasks = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-            // The server sees the end of its stream and may leave by itself.
-            let _ = tokio::time::timeout(FAREWELL, tasks.join_next()).await;
+            // The server's stream is closed, so that it can end on its own.
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, tasks.join_next()).await;
             tasks.shutdown().await;
         })
     }

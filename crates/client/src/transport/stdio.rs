@@ -1,4 +1,4 @@
-//! A server as a child process that talks over stdin and stdout.
+//! A server as a child process that communicates over stdin and stdout.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,11 +8,12 @@ use wharf_io::{Child, ChildSpec, Environment, Grace, GroupWatcher};
 
 use super::{ExitInfo, Link, OpenError, PeerHandle, Transport};
 
-/// Starts a process and talks to it. The process leads a group of its own, which never outlives the session.
+/// Starts a server as a child process.
 ///
-/// Nothing goes through a shell. On macOS and Linux a Python tool is usually started as
-/// `Stdio::new("uvx", ["some-server@latest"], env)`; its authors' Windows form, with `--from` and an `.exe`, takes the
-/// same shape, though Wharf itself does not run there yet.
+/// The process leads its own process group, which is killed at the latest when the session is dropped. No shell is
+/// involved. On macOS and Linux a Python tool is usually started as
+/// `Stdio::new("uvx", ["some-server@latest"], env)`; the Windows form, with `--from` and an `.exe`, looks the same,
+/// although Wharf does not run on Windows yet.
 #[derive(Clone, Debug)]
 pub struct Stdio {
     spec: ChildSpec,
@@ -20,7 +21,7 @@ pub struct Stdio {
 }
 
 impl Stdio {
-    /// `command` with `args`, and no more of our environment than `environment` holds.
+    /// Creates a transport that runs `command` with `args`. The process gets exactly the given environment.
     pub fn new<A>(command: impl Into<std::ffi::OsString>, args: A, environment: Environment) -> Self
     where
         A: IntoIterator,
@@ -33,21 +34,21 @@ impl Stdio {
         }
     }
 
-    /// Where the process runs.
+    /// Sets the working directory of the process.
     #[must_use]
     pub fn in_directory(mut self, cwd: impl Into<PathBuf>) -> Self {
         self.spec.cwd = Some(cwd.into());
         self
     }
 
-    /// Who hears of the process group, see [`GroupWatcher`].
+    /// Sets a watcher that is notified of the process group.
     #[must_use]
     pub fn watched_by(mut self, watcher: Arc<dyn GroupWatcher>) -> Self {
         self.spec.watcher = Some(watcher);
         self
     }
 
-    /// How patient closing is.
+    /// Sets how long closing waits before it sends signals.
     #[must_use]
     pub fn with_grace(mut self, grace: Grace) -> Self {
         self.grace = grace;
@@ -55,18 +56,20 @@ impl Stdio {
     }
 }
 
-/// What differs from one terminal to the next and says nothing about a server.
-const PASSING: [&str; 9] = ["LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
+/// Environment variables that depend on the terminal and do not identify a server.
+const TERMINAL_VARIABLES: [&str; 9] =
+    ["LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
 
 impl Transport for Stdio {
-    /// The command and everything it is given, but for what is the terminal's.
+    /// Returns the command, its arguments and its environment, without the terminal's variables.
     fn identity(&self) -> Option<String> {
         let ChildSpec { command, args, environment, cwd, watcher: _ } = &self.spec;
-        let environment: Vec<_> = environment.iter().filter(|(name, _)| !PASSING.iter().any(|it| name == it)).collect();
+        let environment: Vec<_> =
+            environment.iter().filter(|(name, _)| !TERMINAL_VARIABLES.iter().any(|it| name == it)).collect();
         Some(format!("{:?}", (command, args, cwd, environment)))
     }
 
-    /// Who we are to it is part of what it is given.
+    /// Returns an empty audience: the user is part of the identity.
     fn audience(&self) -> Option<String> {
         Some(String::new())
     }
@@ -74,7 +77,7 @@ impl Transport for Stdio {
     fn open(&self) -> BoxFuture<'_, Result<Link, OpenError>> {
         Box::pin(async {
             let (child, pipes) = Child::spawn(&self.spec).await.map_err(Arc::new)?;
-            Ok(Link::from_bytes(pipes.stdout, pipes.stdin).kept_by(Process { child, grace: self.grace }))
+            Ok(Link::from_bytes(pipes.stdout, pipes.stdin).with_peer(Process { child, grace: self.grace }))
         })
     }
 }
@@ -101,7 +104,7 @@ impl PeerHandle for Process {
         self.child.kill();
     }
 
-    fn last_words(&self) -> ExitInfo {
+    fn exit_info(&self) -> ExitInfo {
         ExitInfo { exit: self.child.exit(), stderr: self.child.stderr().lines(), reason: None }
     }
 }

@@ -1,5 +1,4 @@
-//! A server behind a WebSocket: the subprotocol `mcp`, one message a text frame, and pings that find out whether it is
-//! still there.
+//! Servers behind a WebSocket: subprotocol `mcp`, one message per text frame, and pings to detect a dead connection.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,30 +18,32 @@ use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+use wharf_auth::AuthRequired;
 use wharf_io::address::WEBSOCKET_SCHEMES;
 use wharf_io::{Dialed, HttpError};
 
-use super::http::{Remote, Tried, challenge};
-use super::{ExitInfo, Frame, InvalidRemote, Link, MAX_MESSAGE_BYTES, OpenError, PeerHandle, RemoteOptions, Transport};
-use crate::{AuthRequired, HttpStatus};
+use super::http::{HeaderRetries, Remote, challenge};
+use super::{ExitInfo, Frame, Link, MAX_MESSAGE_BYTES, OpenError, Outward, PeerHandle, RemoteOptions, Transport};
+use crate::error::HttpStatus;
+use crate::remote::InvalidRemote;
 
-/// How often the server is asked whether it is there.
-const PING: Duration = Duration::from_secs(30);
-/// How long it may be silent, its answers to pings included.
-const SILENCE: Duration = Duration::from_secs(75);
-/// Messages that may wait to be written.
-const WAITING: usize = 64;
-/// How long a farewell may take.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How often the server is pinged.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+/// How long the server may send nothing, not even pongs.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(75);
+/// The capacity of the write queue.
+const MAX_QUEUED_MESSAGES: usize = 64;
+/// Time for the closing handshake.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A server that speaks over a WebSocket.
+/// Connects to a server over a WebSocket.
 #[derive(Clone)]
 pub struct WebSocket {
     remote: Remote,
 }
 
 impl WebSocket {
-    /// The server at `url`, which is `ws` or `wss`.
+    /// Creates a transport for the server at a `ws` or `wss` URL.
     pub fn new(url: &str, options: RemoteOptions) -> Result<Self, InvalidRemote> {
         Ok(Self { remote: Remote::new(url, WEBSOCKET_SCHEMES, options)? })
     }
@@ -67,14 +68,14 @@ impl Transport for WebSocket {
 }
 
 async fn open(remote: &Remote) -> Result<Link, OpenError> {
-    let reached = remote.reach()?;
-    let mut tried = Tried::default();
+    let endpoint = remote.endpoint()?;
+    let mut retries = HeaderRetries::default();
     let socket = loop {
-        let (headers, said) = reached.headers.get().await?;
+        let (headers, version) = endpoint.headers.get().await?;
         let mut request = Request::new(());
-        *request.uri_mut() = reached.url.clone();
+        *request.uri_mut() = endpoint.url.clone();
         *request.headers_mut() = headers;
-        let authority = reached.url.authority().map_or("", |authority| authority.as_str());
+        let authority = endpoint.url.authority().map_or("", |authority| authority.as_str());
         let key = generate_key();
         let ours = [
             ("host", authority),
@@ -88,7 +89,7 @@ async fn open(remote: &Remote) -> Result<Link, OpenError> {
             request.headers_mut().insert(name, value);
         }
         request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static("mcp"));
-        let stream = reached.client.connect(&reached.url).await.map_err(|error| not_connected(&error))?;
+        let stream = endpoint.client.connect(&endpoint.url).await.map_err(|error| not_connected(&error))?;
         let config = WebSocketConfig::default()
             .max_message_size(Some(MAX_MESSAGE_BYTES))
             .max_frame_size(Some(MAX_MESSAGE_BYTES));
@@ -98,7 +99,7 @@ async fn open(remote: &Remote) -> Result<Link, OpenError> {
                 let error = refused(error);
                 let required = if let OpenError::Auth(required) = &error { Some(required) } else { None };
                 let stale = required.is_some() || matches!(&error, OpenError::Http(HttpStatus { status: 403, .. }));
-                if !stale || !reached.headers.refresh(said, &mut tried, required).await? {
+                if !stale || !endpoint.headers.refresh(version, &mut retries, required).await? {
                     return Err(error);
                 }
             }
@@ -109,11 +110,11 @@ async fn open(remote: &Remote) -> Result<Link, OpenError> {
 
 fn link(socket: WebSocketStream<Dialed>) -> Link {
     let (mut writer, reader) = socket.split();
-    let (outgoing, mut waiting) = mpsc::channel::<Message>(WAITING);
-    let heard = Arc::new(Heard {
-        began: Instant::now(),
-        at: AtomicU64::new(0),
-        over: Notify::new(),
+    let (outgoing, mut waiting) = mpsc::channel::<Message>(MAX_QUEUED_MESSAGES);
+    let liveness = Arc::new(Liveness {
+        created_at: Instant::now(),
+        last_at: AtomicU64::new(0),
+        ended: Notify::new(),
         closed: Notify::new(),
         silent: AtomicBool::new(false),
     });
@@ -127,40 +128,41 @@ fn link(socket: WebSocketStream<Dialed>) -> Link {
         }
         let _ = writer.close().await;
     });
-    tasks.spawn(keep_asking(outgoing.clone(), Arc::clone(&heard)));
-    let incoming = stream::unfold((reader, Arc::clone(&heard)), async |(mut reader, heard)| {
+    tasks.spawn(ping_periodically(outgoing.clone(), Arc::clone(&liveness)));
+    let incoming = stream::unfold((reader, Arc::clone(&liveness)), async |(mut reader, liveness)| {
         let frame = tokio::select! {
-            frame = next(&mut reader, &heard) => frame,
-            // We have said goodbye; whether the server answers is its own affair.
-            () = heard.closed.notified() => None,
+            frame = next(&mut reader, &liveness) => frame,
+            // The client has closed its side, and does not wait for the server's close frame.
+            () = liveness.closed.notified() => None,
         };
         if !matches!(frame, Some(Ok(_))) {
-            // There is nothing more to be learnt of the far end.
-            heard.over.notify_one();
+            liveness.ended.notify_one();
         }
-        Some((frame?, (reader, heard)))
+        Some((frame?, (reader, liveness)))
     });
-    let farewell = outgoing.clone();
+    let closer = outgoing.clone();
     let sink = tokio_util::sync::PollSender::new(outgoing)
         .sink_map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))
         .with(async |message: Bytes| {
             let text = Utf8Bytes::try_from(message).map_err(|error| io::Error::other(error.to_string()))?;
             Ok::<_, io::Error>(Message::Text(text))
         });
-    let mut link = Link::from_messages(stream::empty(), sink);
-    link.incoming = Box::pin(incoming);
-    link.kept_by(Socket { tasks: Mutex::new(tasks), heard, farewell })
+    Link {
+        incoming: Box::pin(incoming),
+        outward: Outward::Pipe { sink: Box::pin(sink), written: Arc::default() },
+        peer: Arc::new(Socket { tasks: Mutex::new(tasks), liveness, closer }),
+    }
 }
 
-/// The next message of the server, or how its connection ended.
-async fn next(reader: &mut SplitStream<WebSocketStream<Dialed>>, heard: &Heard) -> Option<io::Result<Frame>> {
+/// Returns the server's next message, or how the connection ended.
+async fn next(reader: &mut SplitStream<WebSocketStream<Dialed>>, liveness: &Liveness) -> Option<io::Result<Frame>> {
     loop {
         let message = reader.next().await?;
-        heard.now();
+        liveness.touch();
         match message {
             Ok(Message::Text(text)) => return Some(Ok(Frame::Message(text.as_str().to_owned()))),
             Ok(Message::Binary(_)) => return Some(Err(io::Error::other("it sent a binary frame"))),
-            Ok(Message::Close(frame)) => return Some(Err(io::Error::other(farewell(frame)))),
+            Ok(Message::Close(frame)) => return Some(Err(io::Error::other(close_reason(frame)))),
             Ok(_) => {}
             Err(Error::ConnectionClosed) => return None,
             Err(error) => return Some(Err(io::Error::other(error.to_string()))),
@@ -168,7 +170,7 @@ async fn next(reader: &mut SplitStream<WebSocketStream<Dialed>>, heard: &Heard) 
     }
 }
 
-fn farewell(frame: Option<CloseFrame>) -> String {
+fn close_reason(frame: Option<CloseFrame>) -> String {
     match frame {
         Some(frame) if frame.reason.is_empty() => format!("closed with code {}", u16::from(frame.code)),
         Some(frame) => format!("closed with code {}: {}", u16::from(frame.code), frame.reason),
@@ -176,73 +178,73 @@ fn farewell(frame: Option<CloseFrame>) -> String {
     }
 }
 
-/// Asks again and again whether the server is there, and says when it no longer is.
-async fn keep_asking(outgoing: mpsc::Sender<Message>, heard: Arc<Heard>) {
-    let mut ticks = tokio::time::interval(PING);
+/// Pings the server, and reports when it no longer answers.
+async fn ping_periodically(outgoing: mpsc::Sender<Message>, liveness: Arc<Liveness>) {
+    let mut ticks = tokio::time::interval(PING_INTERVAL);
     ticks.tick().await;
     loop {
         ticks.tick().await;
-        if heard.since() > SILENCE {
-            heard.silent.store(true, Ordering::Relaxed);
-            heard.over.notify_one();
+        if liveness.idle_for() > SILENCE_TIMEOUT {
+            liveness.silent.store(true, Ordering::Relaxed);
+            liveness.ended.notify_one();
             return;
         }
-        // If the way out is full, the server has enough to answer.
+        // If the queue is full, the server has other messages to react to.
         let _ = outgoing.try_send(Message::Ping(Bytes::new()));
     }
 }
 
-/// When the server was last heard of.
-struct Heard {
-    began: Instant,
-    at: AtomicU64,
-    over: Notify,
-    /// We have closed our side.
+/// When the server last sent something, and how the connection ended.
+struct Liveness {
+    created_at: Instant,
+    last_at: AtomicU64,
+    ended: Notify,
+    /// The client has closed its side.
     closed: Notify,
-    /// It did not even answer pings.
+    /// The server did not answer pings.
     silent: AtomicBool,
 }
 
-impl Heard {
-    fn now(&self) {
-        let milliseconds = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.at.store(milliseconds, Ordering::Relaxed);
+impl Liveness {
+    fn touch(&self) {
+        let milliseconds = u64::try_from(self.created_at.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last_at.store(milliseconds, Ordering::Relaxed);
     }
 
-    fn since(&self) -> Duration {
-        self.began.elapsed().saturating_sub(Duration::from_millis(self.at.load(Ordering::Relaxed)))
+    fn idle_for(&self) -> Duration {
+        self.created_at.elapsed().saturating_sub(Duration::from_millis(self.last_at.load(Ordering::Relaxed)))
     }
 }
 
 struct Socket {
     tasks: Mutex<JoinSet<()>>,
-    heard: Arc<Heard>,
-    farewell: mpsc::Sender<Message>,
+    liveness: Arc<Liveness>,
+    closer: mpsc::Sender<Message>,
 }
 
 impl PeerHandle for Socket {
     fn ended(&self) -> Option<BoxFuture<'_, ()>> {
-        Some(Box::pin(self.heard.over.notified()))
+        Some(Box::pin(self.liveness.ended.notified()))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             let mut tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
-            let goodbye = async {
-                if self.farewell.send(Message::Close(None)).await.is_ok() {
-                    // The writer ends when it has said so; the other task has to be ended.
+            let closing = async {
+                if self.closer.send(Message::Close(None)).await.is_ok() {
+                    // The writer ends after the close frame; the ping task must be aborted.
                     tasks.join_next().await;
                 }
             };
-            let _ = tokio::time::timeout(FAREWELL, goodbye).await;
-            self.heard.closed.notify_one();
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing).await;
+            self.liveness.closed.notify_one();
             tasks.shutdown().await;
         })
     }
 
-    fn last_words(&self) -> ExitInfo {
-        let silent = self.heard.silent.load(Ordering::Relaxed);
-        ExitInfo { reason: silent.then(|| "no longer answers pings".to_owned()), ..ExitInfo::default() }
+    fn exit_info(&self) -> ExitInfo {
+        let silent = self.liveness.silent.load(Ordering::Relaxed);
+        ExitInfo { reason: silent.then(|| "stopped answering pings".to_owned()), ..ExitInfo::default() }
     }
 
     fn abandon(&self) {

@@ -1,4 +1,4 @@
-//! A clock that stands still while the host is being asked something: deadlines measure the server, not the person.
+//! A clock that stops while the host answers a request of the server: deadlines measure the server, not the user.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
-    /// Most servers never ask, and their calls never look further than this.
+    /// Whether the clock was ever stopped. Most servers send no requests, and their calls check only this.
     ever_paused: AtomicBool,
     pauses: Mutex<Pauses>,
     resumed: Notify,
@@ -17,12 +17,12 @@ pub(crate) struct Clock {
 
 #[derive(Debug, Default)]
 struct Pauses {
-    asking: u32,
+    active: u32,
     since: Option<Instant>,
     total: Duration,
 }
 
-/// The clock stands still for as long as this lives.
+/// Stops the clock until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Paused<'a>(&'a Clock);
 
@@ -30,12 +30,12 @@ impl Clock {
     pub(crate) fn pause(&self) -> Paused<'_> {
         self.ever_paused.store(true, Ordering::Relaxed);
         let mut pauses = self.lock();
-        pauses.asking += 1;
+        pauses.active += 1;
         pauses.since.get_or_insert_with(Instant::now);
         Paused(self)
     }
 
-    /// How long the clock has stood still in all.
+    /// Returns how long the clock was stopped in all.
     pub(crate) fn paused(&self) -> Duration {
         if !self.ever_paused.load(Ordering::Relaxed) {
             return Duration::ZERO;
@@ -44,13 +44,12 @@ impl Clock {
         pauses.total + pauses.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Waits until the clock runs.
-    pub(crate) async fn running(&self) {
+    pub(crate) async fn wait_until_running(&self) {
         loop {
             let resumed = self.resumed.notified();
             tokio::pin!(resumed);
             resumed.as_mut().enable();
-            if self.lock().asking == 0 {
+            if self.lock().active == 0 {
                 return;
             }
             resumed.await;
@@ -65,10 +64,10 @@ impl Clock {
 impl Drop for Paused<'_> {
     fn drop(&mut self) {
         let mut pauses = self.0.lock();
-        pauses.asking -= 1;
-        if pauses.asking == 0 {
-            let stood_still = pauses.since.take().map_or(Duration::ZERO, |since| since.elapsed());
-            pauses.total += stood_still;
+        pauses.active -= 1;
+        if pauses.active == 0 {
+            let elapsed = pauses.since.take().map_or(Duration::ZERO, |since| since.elapsed());
+            pauses.total += elapsed;
             drop(pauses);
             self.0.resumed.notify_waiters();
         }

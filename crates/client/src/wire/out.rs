@@ -1,4 +1,4 @@
-//! What goes out, whichever way: into a pipe, or as posts of their own.
+//! The output side of a connection: a pipe, or one HTTP request per message.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,45 +7,45 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use super::answer_wait::SendFuture;
 use super::outbox::{Full, Outbox};
-use super::waiting::Posting;
-use crate::transport::{Outward, PostError, Posted, Posts};
+use crate::transport::{OutgoingRequest, Outward, PostError, RequestTransport};
 
-/// Messages besides requests that may wait to be posted.
-const WAITING: usize = 1024;
-/// How often connections that nobody uses are looked after.
-const TIDYING: Duration = Duration::from_secs(60);
-/// Answers to the server that may be under way at once.
-const ANSWERS_AT_ONCE: usize = 32;
+/// The capacity of the queues of notifications and answers.
+const QUEUE_CAPACITY: usize = 1024;
+/// How often unused connections are closed.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+/// The maximum number of answers to the server in flight.
+const MAX_CONCURRENT_ANSWERS: usize = 32;
 
 pub(super) enum Out {
     Pipe(Box<Outbox>),
-    Posts(Lanes),
+    Requests(PostQueues),
 }
 
-/// Requests are posted by who makes them. Notifications go one after the other, because their order means something;
-/// answers to the server's questions do not wait for them.
-pub(super) struct Lanes {
-    posts: Arc<dyn Posts>,
-    notes: mpsc::Sender<Bytes>,
+/// Messages that callers do not wait for. Callers send their own requests. Notifications are sent one after the other,
+/// because their order matters. ResponseFormat to the server's requests do not wait for them.
+pub(super) struct PostQueues {
+    transport: Arc<dyn RequestTransport>,
+    notifications: mpsc::Sender<Bytes>,
     answers: mpsc::Sender<Bytes>,
 }
 
-/// What waits in the lanes.
-pub(super) struct Waiting {
-    notes: mpsc::Receiver<Bytes>,
+/// The receiving ends of the queues.
+pub(super) struct QueuedPosts {
+    notifications: mpsc::Receiver<Bytes>,
     answers: mpsc::Receiver<Bytes>,
 }
 
 impl Out {
-    pub(super) fn new(outward: Outward) -> (Self, Option<Waiting>) {
+    pub(super) fn new(outward: Outward) -> (Self, Option<QueuedPosts>) {
         match outward {
             Outward::Pipe { sink, written } => (Self::Pipe(Box::new(Outbox::new(sink, written))), None),
-            Outward::Posts(posts) => {
-                let (notes, notes_waiting) = mpsc::channel(WAITING);
-                let (answers, answers_waiting) = mpsc::channel(WAITING);
-                let waiting = Waiting { notes: notes_waiting, answers: answers_waiting };
-                (Self::Posts(Lanes { posts, notes, answers }), Some(waiting))
+            Outward::Requests(transport) => {
+                let (notifications, queued_notifications) = mpsc::channel(QUEUE_CAPACITY);
+                let (answers, queued_answers) = mpsc::channel(QUEUE_CAPACITY);
+                let queued = QueuedPosts { notifications: queued_notifications, answers: queued_answers };
+                (Self::Requests(PostQueues { transport, notifications, answers }), Some(queued))
             }
         }
     }
@@ -54,7 +54,7 @@ impl Out {
     pub(super) fn post(&self, message: Bytes) -> Result<(), Full> {
         match self {
             Self::Pipe(outbox) => outbox.post(message),
-            Self::Posts(lanes) => lanes.notes.try_send(message).map_err(|_| Full),
+            Self::Requests(queues) => queues.notifications.try_send(message).map_err(|_| Full),
         }
     }
 
@@ -62,100 +62,104 @@ impl Out {
     pub(super) fn answer(&self, message: Bytes) -> Result<(), Full> {
         match self {
             Self::Pipe(outbox) => outbox.post(message),
-            Self::Posts(lanes) => lanes.answers.try_send(message).map_err(|_| Full),
+            Self::Requests(queues) => queues.answers.try_send(message).map_err(|_| Full),
         }
     }
 
-    /// Does what callers leave behind; returns when nothing can be sent any more.
-    pub(super) async fn run(&self, waiting: Option<Waiting>, limit: Duration) {
-        match (self, waiting) {
-            (Self::Pipe(outbox), _) => outbox.pump(limit).await,
-            (Self::Posts(lanes), Some(waiting)) => {
-                let posts = &lanes.posts;
-                tokio::join!(in_order(&**posts, waiting.notes), at_once(posts, waiting.answers), tidy(&**posts));
+    /// Sends queued messages. Returns when nothing can be sent any more.
+    pub(super) async fn run(&self, queued: Option<QueuedPosts>, write_limit: Duration) {
+        match (self, queued) {
+            (Self::Pipe(outbox), _) => outbox.pump(write_limit).await,
+            (Self::Requests(queues), Some(queued)) => {
+                let transport = &queues.transport;
+                tokio::join!(
+                    post_in_order(&**transport, queued.notifications),
+                    post_concurrently(transport, queued.answers),
+                    sweep(&**transport)
+                );
             }
-            (Self::Posts(_), None) => {}
+            (Self::Requests(_), None) => {}
         }
     }
 
-    /// Why nothing can be sent any more.
+    /// Returns why nothing can be sent any more, as a predicate of "the server".
     pub(super) fn failure(&self) -> Option<&str> {
         match self {
             Self::Pipe(outbox) => outbox.failure(),
-            Self::Posts(_) => None,
+            Self::Requests(_) => None,
         }
     }
 
-    /// Closes our side, where there is one.
+    /// Closes the client's side of a pipe.
     pub(super) fn close(&self) {
         if let Self::Pipe(outbox) = self {
             outbox.close();
         }
     }
 
-    /// Whether the server keeps a session for us that it could lose while the connection lives.
+    /// Returns whether the server has a session that it could lose while the connection is open.
     pub(super) fn has_session(&self) -> bool {
-        matches!(self, Self::Posts(lanes) if lanes.posts.has_session())
+        matches!(self, Self::Requests(queues) if queues.transport.has_session())
     }
 }
 
-impl Lanes {
-    pub(super) fn request(&self, posted: Posted) -> Posting<'_> {
-        self.posts.request(posted)
+impl PostQueues {
+    pub(super) fn request(&self, request: OutgoingRequest) -> SendFuture<'_> {
+        self.transport.request(request)
     }
 
-    pub(super) async fn tell(&self, method: &str, message: Bytes) -> Result<(), PostError> {
-        self.posts.tell(Some(method), message).await
+    pub(super) async fn notify(&self, method: &str, message: Bytes) -> Result<(), PostError> {
+        self.transport.notify(Some(method), message).await
     }
 
-    pub(super) fn stand_alone(&self, revision: Option<&str>) {
-        self.posts.stand_alone(revision);
+    pub(super) fn set_stateless(&self, revision: Option<&str>) {
+        self.transport.set_stateless(revision);
     }
 
-    pub(super) fn greeted(&self, revision: &str) {
-        self.posts.greeted(revision);
+    pub(super) fn set_revision(&self, revision: &str) {
+        self.transport.set_revision(revision);
     }
 
     pub(super) fn resume(&self, session: &str, revision: &str) -> bool {
-        self.posts.resume(session, revision)
+        self.transport.resume(session, revision)
     }
 
-    pub(super) fn renews(&self) -> bool {
-        self.posts.renews()
+    pub(super) fn supports_rehandshake(&self) -> bool {
+        self.transport.supports_rehandshake()
     }
 
-    pub(super) fn listen(&self) {
-        self.posts.listen();
+    pub(super) fn start_listening(&self) {
+        self.transport.start_listening();
     }
 }
 
-async fn tidy(posts: &dyn Posts) {
+async fn sweep(transport: &dyn RequestTransport) {
     loop {
-        tokio::time::sleep(TIDYING).await;
-        posts.tidy();
+        tokio::time::sleep(SWEEP_INTERVAL).await;
+        transport.sweep();
     }
 }
 
-async fn in_order(posts: &dyn Posts, mut messages: mpsc::Receiver<Bytes>) {
+async fn post_in_order(transport: &dyn RequestTransport, mut messages: mpsc::Receiver<Bytes>) {
     while let Some(message) = messages.recv().await {
-        told(posts.tell(None, message).await);
+        log_failure(transport.notify(None, message).await);
     }
 }
 
-async fn at_once(posts: &Arc<dyn Posts>, mut messages: mpsc::Receiver<Bytes>) {
-    let mut under_way = JoinSet::new();
+async fn post_concurrently(transport: &Arc<dyn RequestTransport>, mut messages: mpsc::Receiver<Bytes>) {
+    let mut in_flight = JoinSet::new();
     while let Some(message) = messages.recv().await {
-        if under_way.len() >= ANSWERS_AT_ONCE {
-            under_way.join_next().await;
+        if in_flight.len() >= MAX_CONCURRENT_ANSWERS {
+            in_flight.join_next().await;
         }
-        let posts = Arc::clone(posts);
-        under_way.spawn(async move { told(posts.tell(None, message).await) });
+        let transport = Arc::clone(transport);
+        in_flight.spawn(async move { log_failure(transport.notify(None, message).await) });
     }
 }
 
-/// Nobody waits for these; a server that does not take them is noticed by the next request.
-fn told(result: Result<(), PostError>) {
+/// Logs a failure that no caller waits for. The next request will notice a broken connection.
+fn log_failure(result: Result<(), PostError>) {
     if let Err(error) = result {
-        tracing::debug!(?error, "a message was not taken");
+        tracing::debug!(?error, "cannot send a message");
     }
 }

@@ -1,8 +1,8 @@
-//! What goes out: callers write for themselves when nobody else does, and a pump takes over when the pipe is full.
+//! The output of a pipe: callers write their own messages, and a pump task takes over when the pipe is full.
 //!
-//! A caller puts its message into a queue and then tries to be the one who empties it. If another caller is at it, that
-//! one will find the message too. Nobody waits: the lock is only ever tried, except by the pump. A message that was
-//! begun is finished by the pump, so a caller that goes away in the middle leaves no half line behind.
+//! A caller queues its message and then tries to lock the sink to drain the queue. If another caller holds the lock, that
+//! one will send the message too. Callers never wait: they only try the lock; only the pump waits for it. The pump also
+//! finishes a message that was partly written, so that a dropped caller leaves no partial line.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -17,62 +17,64 @@ use tokio::sync::Notify;
 use super::queue::Queue;
 use crate::transport::Outgoing;
 
-/// Messages that may wait for the pipe.
-const WAITING: usize = 4096;
+/// The maximum number of queued messages.
+const QUEUE_CAPACITY: usize = 4096;
 
 pub(crate) struct Outbox {
     queue: Queue<Bytes>,
-    out: Mutex<Out>,
+    sink: Mutex<SinkState>,
+    /// Wakes the pump.
     stalled: Notify,
     failure: OnceLock<String>,
-    /// Messages the sink has taken, and bytes that have left where the transport counts them.
-    taken: AtomicU64,
+    /// The number of messages that the sink accepted.
+    accepted: AtomicU64,
+    /// The number of bytes written, if the transport counts them.
     written: Arc<AtomicU64>,
 }
 
-struct Out {
-    /// `None` once our side has been closed.
+struct SinkState {
+    /// `None` after the client's side was closed.
     sink: Option<Outgoing>,
-    /// Whether the pump is waiting for room; others must then leave the sink, and its wake-up, alone.
+    /// Whether the pump waits for the sink. Callers must not poll it then, because that would replace its waker.
     pumping: bool,
 }
 
-/// The queue is full: the server has not read for a long time.
+/// The error of a full queue: the server has not read for a long time.
 #[derive(Debug)]
 pub(crate) struct Full;
 
 impl Outbox {
     pub(crate) fn new(sink: Outgoing, written: Arc<AtomicU64>) -> Self {
         Self {
-            queue: Queue::new(WAITING),
-            out: Mutex::new(Out { sink: Some(sink), pumping: false }),
+            queue: Queue::new(QUEUE_CAPACITY),
+            sink: Mutex::new(SinkState { sink: Some(sink), pumping: false }),
             stalled: Notify::new(),
             failure: OnceLock::new(),
-            taken: AtomicU64::new(0),
+            accepted: AtomicU64::new(0),
             written,
         }
     }
 
-    /// Sends a message now, or leaves it to whoever is sending. Messages leave in the order they came here.
+    /// Sends a message, or leaves it to the current sender. Messages are sent in the order of the calls.
     pub(crate) fn post(&self, message: Bytes) -> Result<(), Full> {
         self.queue.push(message).map_err(|_| Full)?;
         loop {
-            // Either we see the lock free, or its holder, who looks again after letting go, sees our message.
+            // Either we get the lock, or its holder, which checks the queue again after unlocking, sees our message.
             fence(Ordering::SeqCst);
-            let mut out = match self.out.try_lock() {
-                Ok(out) => out,
-                Err(TryLockError::Poisoned(out)) => out.into_inner(),
+            let mut state = match self.sink.try_lock() {
+                Ok(state) => state,
+                Err(TryLockError::Poisoned(state)) => state.into_inner(),
                 Err(TryLockError::WouldBlock) => return Ok(()),
             };
-            if out.pumping {
+            if state.pumping {
                 return Ok(());
             }
-            if self.poll_drain(&mut out, &mut Context::from_waker(Waker::noop())).is_pending() {
-                out.pumping = true;
+            if self.poll_drain(&mut state, &mut Context::from_waker(Waker::noop())).is_pending() {
+                state.pumping = true;
                 self.stalled.notify_one();
                 return Ok(());
             }
-            drop(out);
+            drop(state);
             fence(Ordering::SeqCst);
             if self.queue.is_empty() {
                 return Ok(());
@@ -80,24 +82,24 @@ impl Outbox {
         }
     }
 
-    /// Why nothing can be sent any more.
+    /// Returns why nothing can be sent any more, as a predicate of "the server".
     pub(crate) fn failure(&self) -> Option<&str> {
         self.failure.get().map(String::as_str)
     }
 
-    /// Writes what did not fit at once; returns when the pipe is broken or nothing has left for `limit`.
+    /// Writes what callers could not. Returns when the pipe is broken or nothing was written for `limit`.
     pub(crate) async fn pump(&self, limit: Duration) {
         while self.failure().is_none() {
             self.stalled.notified().await;
-            let mut moved = self.moved();
+            let mut written = self.written();
             while tokio::time::timeout(limit, self.drained()).await.is_err() {
-                if moved == self.moved() {
+                if written == self.written() {
                     let _ = self.failure.set(format!("has not read its input for {} s", limit.as_secs()));
                     break;
                 }
-                moved = self.moved();
+                written = self.written();
             }
-            // A message may have been left to us just before we let go.
+            // A caller may have left its message to the pump just before it unlocked the sink.
             fence(Ordering::SeqCst);
             if !self.queue.is_empty() {
                 self.lock().pumping = true;
@@ -106,33 +108,34 @@ impl Outbox {
         }
     }
 
-    /// Completes when everything has left, or never will.
+    /// Waits until everything was written, or the sink is closed.
     async fn drained(&self) {
         std::future::poll_fn(|cx| {
-            let mut out = self.lock();
-            let drained = self.poll_drain(&mut out, cx);
-            out.pumping = drained.is_pending();
+            let mut state = self.lock();
+            let drained = self.poll_drain(&mut state, cx);
+            state.pumping = drained.is_pending();
             drained
         })
         .await;
     }
 
-    fn moved(&self) -> (u64, u64) {
-        (self.taken.load(Ordering::Relaxed), self.written.load(Ordering::Relaxed))
+    /// Returns the numbers of messages and bytes written so far.
+    fn written(&self) -> (u64, u64) {
+        (self.accepted.load(Ordering::Relaxed), self.written.load(Ordering::Relaxed))
     }
 
-    /// Closes our side; what still waits is given one last chance to leave.
+    /// Closes the client's side, after one last try to write what is queued.
     pub(crate) fn close(&self) {
-        let mut out = self.lock();
+        let mut state = self.lock();
         let mut cx = Context::from_waker(Waker::noop());
-        let _ = self.poll_drain(&mut out, &mut cx);
-        if let Some(mut sink) = out.sink.take() {
+        let _ = self.poll_drain(&mut state, &mut cx);
+        if let Some(mut sink) = state.sink.take() {
             let _ = sink.as_mut().poll_close(&mut cx);
         }
     }
 
-    fn poll_drain(&self, out: &mut Out, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(sink) = &mut out.sink else {
+    fn poll_drain(&self, state: &mut SinkState, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(sink) = &mut state.sink else {
             while self.queue.pop().is_some() {}
             return Poll::Ready(());
         };
@@ -140,8 +143,8 @@ impl Outbox {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Ok(())) => Poll::Ready(()),
             Poll::Ready(Err(error)) => {
-                let _ = self.failure.set(format!("no longer reads its input ({error})"));
-                out.sink = None;
+                let _ = self.failure.set(format!("stopped reading its input ({error})"));
+                state.sink = None;
                 self.stalled.notify_one();
                 Poll::Ready(())
             }
@@ -154,7 +157,7 @@ impl Outbox {
                 ready!(sink.as_mut().poll_ready(cx))?;
                 let Some(message) = self.queue.pop() else { break };
                 sink.as_mut().start_send(message)?;
-                self.taken.fetch_add(1, Ordering::Relaxed);
+                self.accepted.fetch_add(1, Ordering::Relaxed);
             }
             ready!(sink.as_mut().poll_flush(cx))?;
             if self.queue.is_empty() {
@@ -163,7 +166,7 @@ impl Outbox {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Out> {
-        self.out.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, SinkState> {
+        self.sink.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

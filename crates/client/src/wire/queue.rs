@@ -1,32 +1,33 @@
-//! A queue from many to one that takes room only for what waits in it: a hundred idle connections cost next to nothing.
+//! A bounded queue with many producers and one consumer. An empty queue takes almost no memory, so that hundreds of idle
+//! connections are cheap.
 
 use crossbeam_queue::SegQueue;
 
 pub(crate) struct Queue<T> {
-    waiting: SegQueue<T>,
-    most: usize,
+    items: SegQueue<T>,
+    capacity: usize,
 }
 
 impl<T> Queue<T> {
-    /// A queue for about `most`: those who push at the very same time may exceed it by their own number.
-    pub(crate) fn new(most: usize) -> Self {
-        Self { waiting: SegQueue::new(), most }
+    /// Creates a queue for about `capacity` items: concurrent producers may exceed it by their number.
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self { items: SegQueue::new(), capacity }
     }
 
-    /// Adds to the end; gives back what finds no room.
+    /// Adds an item, or returns it if the queue is full.
     pub(crate) fn push(&self, item: T) -> Result<(), T> {
-        if self.waiting.len() >= self.most {
+        if self.items.len() >= self.capacity {
             return Err(item);
         }
-        self.waiting.push(item);
+        self.items.push(item);
         Ok(())
     }
 
     pub(crate) fn pop(&self) -> Option<T> {
-        self.waiting.pop()
+        self.items.pop()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.items.is_empty()
     }
 }

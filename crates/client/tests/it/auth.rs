@@ -20,7 +20,7 @@ use wharf_io::{Body, HttpClient, HttpSettings};
 use wharf_testkit::provider::{Provider, ProviderConfig};
 use wharf_testkit::soon;
 
-use crate::{legacy, none, told};
+use crate::{legacy, none, result_text as told};
 
 /// Where people come back to.
 const BACK: &str = "http://127.0.0.1:1/callback";
@@ -146,7 +146,7 @@ impl Scene {
 
 fn session(url: &str, options: OAuthOptions) -> Session {
     let oauth = OAuth::new(url, options).unwrap();
-    let remote = RemoteOptions { authority: Some(Arc::new(oauth)), ..RemoteOptions::default() };
+    let remote = RemoteOptions { token_provider: Some(Arc::new(oauth)), ..RemoteOptions::default() };
     Session::new("guarded".parse().unwrap(), Http::new(url, remote).unwrap(), NoHost, legacy())
 }
 

@@ -1,4 +1,4 @@
-//! Calls: what is checked, what is waited for, what is cancelled, what is sent again.
+//! Calls: argument checks, deadlines, cancellation and retries.
 
 use futures_util::future::join_all;
 use serde_json::json;
@@ -7,10 +7,10 @@ use wharf_client::{CallErrorKind, CallOptions, Deadline, OnLoss, Outcome};
 use wharf_protocol::{ResultStatus, ToolResult};
 use wharf_testkit::{Script, Step, eventually};
 
-use crate::{in_memory, json, none, seconds, settle, told};
+use crate::{in_memory, json, none, result_text, seconds, settle};
 
 #[tokio::test(start_paused = true)]
-async fn arguments_that_do_not_fit_are_not_sent_and_the_path_is_told() {
+async fn invalid_arguments_are_not_sent_and_the_error_names_the_path() {
     let (session, server) = in_memory(Script::good());
     eventually(session.list_tools()).await.unwrap();
     let error = eventually(session.call("add", &json(json!({"a": 1, "b": "x"})))).await.unwrap_err();
@@ -24,7 +24,7 @@ async fn arguments_that_do_not_fit_are_not_sent_and_the_path_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn arguments_that_were_checked_before_are_not_checked_again() {
+async fn arguments_checked_by_the_caller_are_not_checked_again() {
     let (session, server) = in_memory(Script::good());
     eventually(session.list_tools()).await.unwrap();
     let arguments = json(json!({"a": 1, "b": "x"}));
@@ -34,11 +34,11 @@ async fn arguments_that_were_checked_before_are_not_checked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn arrays_that_a_model_wrote_as_text_arrive_as_arrays() {
+async fn arrays_written_as_json_strings_arrive_as_arrays() {
     let tool = json!({"name": "sum", "inputSchema": {"type": "object", "properties": {"of": {"type": "array"}}}});
     let (session, server) = in_memory(Script::default().tool(tool).on_call("sum", [Step::Text("6".into())]));
     eventually(session.list_tools()).await.unwrap();
-    assert_eq!(told(eventually(session.call("sum", &json(json!({"of": "[1,2,3]"})))).await), "6");
+    assert_eq!(result_text(eventually(session.call("sum", &json(json!({"of": "[1,2,3]"})))).await), "6");
     assert_eq!(server.log().last_params("tools/call").unwrap()["arguments"], json!({"of": [1, 2, 3]}));
 }
 
@@ -49,10 +49,10 @@ fn structured(result: serde_json::Value) -> Script {
 }
 
 #[tokio::test(start_paused = true)]
-async fn structured_results_are_checked_and_the_schema_is_fetched_once_when_it_is_missing() {
+async fn structured_results_are_checked_and_a_missing_schema_is_fetched_once() {
     let (session, server) = in_memory(structured(json!({"content": [], "structuredContent": {"n": 3}})));
     for _ in 0..2 {
-        assert_eq!(told(eventually(session.call("count", &none())).await), r#"{"n":3}"#);
+        assert_eq!(result_text(eventually(session.call("count", &none())).await), r#"{"n":3}"#);
     }
     assert_eq!(server.log().methods()[2..], ["tools/call", "tools/list", "tools/call"]);
     eventually(session.call("add", &json(json!({"a": 1, "b": 2})))).await.unwrap();
@@ -60,7 +60,7 @@ async fn structured_results_are_checked_and_the_schema_is_fetched_once_when_it_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_breaks_its_schema_is_an_error_that_still_carries_it() {
+async fn a_result_that_violates_its_schema_is_an_error_that_contains_it() {
     let (session, _server) = in_memory(structured(json!({"content": [], "structuredContent": {"n": "three"}})));
     let error = eventually(session.call("count", &none())).await.unwrap_err();
     let CallErrorKind::Output { fault, output, .. } = &error.kind else { panic!("{error}") };
@@ -69,16 +69,16 @@ async fn a_result_that_breaks_its_schema_is_an_error_that_still_carries_it() {
     let (session, _server) = in_memory(structured(json!({"content": [{"type": "text", "text": "3"}]})));
     eventually(session.list_tools()).await.unwrap();
     let error = eventually(session.call("count", &none())).await.unwrap_err();
-    assert!(error.to_string().contains("there is no structured content"), "{error}");
+    assert!(error.to_string().contains("structured content is missing"), "{error}");
 
     let failed = json!({"content": [{"type": "text", "text": "no"}], "isError": true});
     let (session, _server) = in_memory(structured(failed));
     eventually(session.list_tools()).await.unwrap();
-    assert_eq!(told(eventually(session.call("count", &none())).await), "failed: no");
+    assert_eq!(result_text(eventually(session.call("count", &none())).await), "failed: no");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_tool_list_is_forgotten_at_once() {
+async fn a_changed_tool_list_is_invalidated_immediately() {
     let script = structured(json!({"content": [], "structuredContent": {"n": 3}})).any_tool("change").on_call(
         "change",
         [Step::Notify("notifications/tools/list_changed".into(), json!({})), Step::Text("changed".into())],
@@ -91,7 +91,7 @@ async fn a_changed_tool_list_is_forgotten_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_for_a_model_always_has_a_result_under_its_own_id() {
+async fn a_call_for_a_model_always_has_a_result_with_its_id() {
     let (session, _server) = in_memory(Script::good().any_tool("die").on_call("die", [Step::HangUp]));
     let sum = eventually(session.use_tool("tool-123", "add", &json(json!({"a": 10, "b": 20})))).await;
     assert_eq!(
@@ -103,26 +103,26 @@ async fn a_call_for_a_model_always_has_a_result_under_its_own_id() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_comes_in_order_and_all_of_it_before_the_result() {
+async fn all_progress_arrives_in_order_before_the_result() {
     let mut steps: Vec<Step> = (1..=200).map(|n| Step::Progress(f64::from(n), 200.0, format!("step {n}"))).collect();
     steps.push(Step::Text("done".into()));
     let (session, _server) = in_memory(Script::good().any_tool("slow").on_call("slow", steps));
-    let mut heard = Vec::new();
-    let mut listen = |step: wharf_client::Progress| heard.push(step.message.unwrap());
+    let mut received = Vec::new();
+    let mut listen = |step: wharf_client::Progress| received.push(step.message.unwrap());
     let options = CallOptions { progress: Some(&mut listen), ..CallOptions::default() };
-    assert_eq!(told(eventually(session.call_with("slow", &none(), options)).await), "done");
-    assert_eq!(heard, (1..=200).map(|n| format!("step {n}")).collect::<Vec<_>>());
+    assert_eq!(result_text(eventually(session.call_with("slow", &none(), options)).await), "done");
+    assert_eq!(received, (1..=200).map(|n| format!("step {n}")).collect::<Vec<_>>());
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_moves_the_idle_deadline_and_never_the_total_one() {
+async fn progress_extends_the_idle_deadline_but_not_the_total_one() {
     let mut steps = Vec::new();
     for n in 0..10 {
         steps.extend([Step::Wait(20 * 60 * 1000), Step::Progress(f64::from(n), 10.0, String::new())]);
     }
     steps.push(Step::Text("three hours later".into()));
     let (session, server) = in_memory(Script::good().any_tool("slow").on_call("slow", steps));
-    assert_eq!(told(eventually(session.call("slow", &none())).await), "three hours later");
+    assert_eq!(result_text(eventually(session.call("slow", &none())).await), "three hours later");
 
     let began = Instant::now();
     let options = CallOptions { total: Some(seconds(3600)), ..CallOptions::default() };
@@ -134,7 +134,7 @@ async fn progress_moves_the_idle_deadline_and_never_the_total_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_ends_a_call_after_thirty_minutes_and_the_server_is_told() {
+async fn silence_times_out_a_call_after_thirty_minutes_and_cancels_it() {
     let (session, server) = in_memory(Script::good().any_tool("hang").on_call("hang", [Step::Hang]));
     let began = Instant::now();
     let error = eventually(session.call("hang", &none())).await.unwrap_err();
@@ -147,13 +147,13 @@ async fn silence_ends_a_call_after_thirty_minutes_and_the_server_is_told() {
     settle().await;
     let call = server.log().messages().into_iter().find(|message| message["method"] == "tools/call").unwrap();
     assert_eq!(server.log().last_params("notifications/cancelled").unwrap()["requestId"], call["id"]);
-    // The connection is as good as before.
+    // The connection still works.
     eventually(session.ping()).await.unwrap();
     assert_eq!(server.connections(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_call_is_cancelled_on_the_wire_and_its_late_answer_harms_nobody() {
+async fn a_dropped_call_is_canceled_and_its_late_answer_is_ignored() {
     let script = Script::good().any_tool("slow").on_call("slow", [Step::Wait(60_000), Step::Text("late".into())]);
     let (session, server) = in_memory(script);
     let dropped = tokio::time::timeout(seconds(1), session.call("slow", &none())).await;
@@ -161,11 +161,11 @@ async fn a_dropped_call_is_cancelled_on_the_wire_and_its_late_answer_harms_nobod
     tokio::time::sleep(seconds(120)).await;
     assert_eq!(server.log().count("notifications/cancelled"), 1);
     assert_eq!(session.health().stray_answers, 1);
-    assert_eq!(told(eventually(session.call("echo", &json(json!({"text": "on time"})))).await), "on time");
+    assert_eq!(result_text(eventually(session.call("echo", &json(json!({"text": "on time"})))).await), "on time");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_call_is_sent_again_only_if_the_tool_says_that_does_no_harm() {
+async fn a_lost_call_is_retried_only_if_the_tool_is_idempotent() {
     let tool = |name: &str, hints| json!({"name": name, "inputSchema": {"type": "object"}, "annotations": hints});
     let script = Script::good()
         .tool(tool("write", json!({"readOnlyHint": false})))
@@ -185,7 +185,7 @@ async fn a_lost_call_is_sent_again_only_if_the_tool_says_that_does_no_harm() {
     assert_eq!(server.log().count("tools/call"), 1);
 
     listed().await;
-    assert_eq!(told(eventually(session.call("read", &none())).await), "read");
+    assert_eq!(result_text(eventually(session.call("read", &none())).await), "read");
     assert_eq!(server.log().count("tools/call"), 3);
 
     listed().await;
@@ -194,7 +194,7 @@ async fn a_lost_call_is_sent_again_only_if_the_tool_says_that_does_no_harm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_may_have_run_says_so_even_if_its_repetition_did_not() {
+async fn a_call_that_may_have_run_is_reported_as_such_even_if_its_retry_did_not_run() {
     let tool = json!({"name": "read", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}});
     let script = Script::good().tool(tool).on_call("read", [Step::HangUp]).once("initialize", [Step::Normally]);
     let (session, server) = in_memory(script.on("initialize", [Step::HangUp]));
@@ -204,7 +204,7 @@ async fn a_call_that_may_have_run_says_so_even_if_its_repetition_did_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_and_its_repetition_together_have_the_time_of_one() {
+async fn a_call_and_its_retry_share_one_total_deadline() {
     let tool = json!({"name": "read", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}});
     let script = Script::good().tool(tool).once("tools/call", [Step::Wait(7_000), Step::HangUp]);
     let (session, _server) = in_memory(script.on_call("read", [Step::Hang]));
@@ -217,20 +217,21 @@ async fn a_call_and_its_repetition_together_have_the_time_of_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_cannot_list_its_tools_is_asked_once_and_its_results_are_passed_on() {
+async fn a_server_that_cannot_list_tools_is_asked_once_and_its_results_are_returned_unchecked() {
     let script = structured(json!({"content": [], "structuredContent": {"n": 3}})).on("tools/list", [Step::Hang]);
     let (session, server) = in_memory(script);
-    let (nothing, began) = (none(), Instant::now());
+    let nothing = none();
+    let began = Instant::now();
     let calls = (0..8).map(|_| session.call("count", &nothing));
     for result in eventually(futures_util::future::join_all(calls)).await {
-        assert_eq!(told(result), r#"{"n":3}"#);
+        assert_eq!(result_text(result), r#"{"n":3}"#);
     }
     eventually(session.call("count", &nothing)).await.unwrap();
     assert_eq!((began.elapsed().as_secs(), server.log().count("tools/list")), (30, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_find_their_callers_whatever_their_order() {
+async fn answers_reach_their_callers_in_any_order() {
     let steps = |delay, text: &str| vec![Step::Wait(delay), Step::Text(text.into())];
     let script = Script::good().any_tool("a").any_tool("b").any_tool("c");
     let script = script.on_call("a", steps(300, "a")).on_call("b", steps(200, "b")).on_call("c", steps(100, "c"));
@@ -240,39 +241,39 @@ async fn answers_find_their_callers_whatever_their_order() {
         tokio::join!(session.call("a", &arguments), session.call("b", &arguments), session.call("c", &arguments))
     };
     let (a, b, c) = eventually(Box::pin(calls)).await;
-    assert_eq!([told(a), told(b), told(c)], ["a", "b", "c"]);
+    assert_eq!([result_text(a), result_text(b), result_text(c)], ["a", "b", "c"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_calls_than_fit_at_once_wait_for_their_turn() {
+async fn calls_beyond_the_limit_wait_for_their_turn() {
     let (session, _server) = in_memory(Script::good());
     let calls = (0..3_000).map(|n| {
         let session = session.clone();
-        async move { told(session.call("add", &json(json!({"a": n, "b": 0}))).await) }
+        async move { result_text(session.call("add", &json(json!({"a": n, "b": 0}))).await) }
     });
     let sums = eventually(futures_util::future::join_all(calls)).await;
     assert_eq!(sums, (0..3_000).map(|n| n.to_string()).collect::<Vec<_>>());
 }
 
-/// As many as may be under way at a time are, and the last of them makes the server hang up; then there is one more.
+/// Fills all slots with calls, lets the last one disconnect the server, and makes one more call.
 #[tokio::test(start_paused = true)]
-async fn a_call_that_was_never_sent_is_repeated_or_reported_as_its_caller_wants() {
+async fn a_call_that_was_never_sent_is_retried_or_reported_as_requested() {
     for on_loss in [OnLoss::Recover, OnLoss::Report] {
         let script = Script::good().on_call("hang", [Step::Hang]).on_call("bye", [Step::HangUp]);
         let (session, server) = in_memory(script);
         eventually(session.connect()).await.unwrap();
         let crowd = (0..1023).map(|_| "hang").chain(["bye"]).map(|tool| {
             let session = session.clone();
-            async move { told(session.call(tool, &none()).await) }
+            async move { result_text(session.call(tool, &none()).await) }
         });
         let last = async {
-            let (arguments, options) =
-                (json(json!({"a": 1, "b": 1})), CallOptions { on_loss, ..CallOptions::default() });
+            let arguments = json(json!({"a": 1, "b": 1}));
+            let options = CallOptions { on_loss, ..CallOptions::default() };
             session.call_with("add", &arguments, options).await
         };
         let (_, last) = eventually(async { tokio::join!(join_all(crowd), last) }).await;
         match on_loss {
-            OnLoss::Recover => assert_eq!((told(last).as_str(), server.connections()), ("2", 2)),
+            OnLoss::Recover => assert_eq!((result_text(last).as_str(), server.connections()), ("2", 2)),
             OnLoss::Report => {
                 let error = last.unwrap_err();
                 assert!(matches!(error.kind, CallErrorKind::Connect(_)), "{error}");

@@ -1,4 +1,4 @@
-//! Transports that a host brings along: a pair of streams, of bytes or of messages.
+//! Custom transports: pairs of byte streams or message streams.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,12 +10,13 @@ use tokio::sync::mpsc;
 use wharf_client::{Link, NoHost, PeerHandle, Session};
 use wharf_testkit::{Script, Scripted, eventually};
 
-use crate::{json, legacy, told};
+use crate::{json, legacy, result_text};
 
 #[tokio::test(start_paused = true)]
-async fn a_pair_of_byte_streams_is_a_transport_and_is_opened_again_at_each_restart() {
+async fn a_pair_of_byte_streams_is_a_transport_and_is_reopened_at_each_restart() {
     let opened = Arc::new(AtomicU32::new(0));
-    let (counted, server) = (Arc::clone(&opened), Scripted::new(Script::good()));
+    let counted = Arc::clone(&opened);
+    let server = Scripted::new(Script::good());
     let tasks = Arc::new(std::sync::Mutex::new(tokio::task::JoinSet::new()));
     let parent = Arc::clone(&tasks);
     let transport = move || {
@@ -29,13 +30,13 @@ async fn a_pair_of_byte_streams_is_a_transport_and_is_opened_again_at_each_resta
     };
     let session = Session::new("bytes".parse().unwrap(), transport, NoHost, legacy());
     for _ in 0..3 {
-        assert_eq!(told(eventually(session.call("add", &json(json!({"a": 20, "b": 22})))).await), "42");
+        assert_eq!(result_text(eventually(session.call("add", &json(json!({"a": 20, "b": 22})))).await), "42");
         eventually(session.close()).await;
     }
     assert_eq!(opened.load(Ordering::Relaxed), 3);
 }
 
-/// Answers any request with its own method, as a server made of closures would.
+/// ResponseFormat every request with its own method.
 fn answer(request: &Bytes) -> Option<String> {
     let request: Value = serde_json::from_slice(request).unwrap();
     let id = request.get("id")?;
@@ -62,13 +63,13 @@ async fn a_pair_of_message_streams_is_a_transport_too() {
         Ok(Link::from_messages(incoming.boxed(), outgoing.sink_map_err(|error: std::io::Error| error)))
     };
     let session = Session::new("messages".parse().unwrap(), transport, NoHost, legacy());
-    assert_eq!(told(eventually(session.call("any", &json(json!({})))).await), "tools/call");
+    assert_eq!(result_text(eventually(session.call("any", &json(json!({})))).await), "tools/call");
     assert_eq!(session.connect().await.unwrap().revision, "2025-06-18");
     assert_eq!(session.session_id(), None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transport_with_a_session_of_its_own_tells_its_id_while_it_is_connected() {
+async fn a_custom_transport_can_report_a_session_id_while_connected() {
     struct Remote;
     impl PeerHandle for Remote {
         fn session_id(&self) -> Option<String> {
@@ -82,7 +83,7 @@ async fn a_transport_with_a_session_of_its_own_tells_its_id_while_it_is_connecte
         tasks.lock().unwrap().spawn(server.clone().serve(theirs));
         async {
             let (reader, writer) = tokio::io::split(ours);
-            Ok(Link::from_bytes(reader, writer).kept_by(Remote))
+            Ok(Link::from_bytes(reader, writer).with_peer(Remote))
         }
     };
     let session = Session::new("remote".parse().unwrap(), transport, NoHost, legacy());

@@ -1,4 +1,4 @@
-//! Peers that ruin what an honest server says, at every byte of it: no hang, no wrong answer, nothing done twice.
+//! Damages an honest server's output at every byte: no hang, no wrong answer, no call that runs twice.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,15 +13,15 @@ use wharf_protocol::{Json, ToolOutput};
 use wharf_testkit::{EvilPeer, HttpScripted, NetworkFault, Script, Step, eventually, soon, until};
 
 use crate::remote::{Way, harmed_in_memory, in_memory, some_harmed_in_memory};
-use crate::{json, legacy, none, seconds, settle, told};
+use crate::{json, legacy, none, result_text, seconds, settle};
 
 /// For connecting, and for a whole call.
 const LIMIT: Duration = seconds(5);
-/// What else a test may take before it counts as late.
+/// The extra time after which a test counts as late.
 const SLACK: Duration = seconds(2);
-/// One in so many that did not connect is asked to do so once more.
+/// One in this many failed connections is tried again.
 const RETRIED: usize = 5;
-/// Exchanges that are ruined at the same time.
+/// The number of exchanges damaged concurrently.
 const AT_ONCE: usize = 96;
 
 fn hasty() -> SessionOptions {
@@ -34,51 +34,51 @@ fn add(number: usize) -> Json {
     json(json!({"a": number, "b": 1}))
 }
 
-/// The number of the call that is made when the one with this number has failed.
+/// The number of the call that follows the failed call with this number.
 const fn after(number: usize) -> usize {
     1_000_000 + number
 }
 
-/// One way to ruin an exchange.
+/// One way to damage an exchange.
 #[derive(Clone, Debug)]
-struct Ruin {
+struct Damage {
     connection: u64,
     harm: NetworkFault,
 }
 
-/// How the calls of one ruined exchange ended.
+/// How the calls of one damaged exchange ended.
 struct Ended {
     number: usize,
-    ruin: Ruin,
+    damage: Damage,
     result: Result<ToolOutput, CallError>,
     next: Option<Result<ToolOutput, CallError>>,
     took: Duration,
 }
 
-/// How many bytes the server tells and hears on this connection while a client connects and calls once.
+/// Counts the bytes that the server sends and receives while a client connects and calls once.
 async fn measure(way: Way, connection: u64) -> (usize, usize) {
     let server = way.server(Script::good());
     let listening = server.listen().await;
     let evil = EvilPeer::before(listening.address()).await;
     evil.set_fault(connection, NetworkFault::None);
     let session = way.over_tcp(evil.address(), hasty());
-    assert_eq!(told(soon(session.call("add", &add(1))).await), "2");
-    (evil.bytes_to_client(), evil.bytes_to_server())
+    assert_eq!(result_text(soon(session.call("add", &add(1))).await), "2");
+    (evil.told(), evil.heard())
 }
 
-/// Connects and calls once for each way to ruin it, and judges what came of it.
-async fn ruin(way: Way, ruins: Vec<Ruin>) {
+/// Connects and calls once for each kind of damage, and checks the results.
+async fn run_damaged(way: Way, damages: Vec<Damage>) {
     let server = way.server(Script::good());
     let listening = server.listen().await;
     let address = listening.address();
-    let ended: Vec<Ended> = stream::iter(ruins.into_iter().enumerate())
-        .map(async |(number, ruin)| {
+    let ended: Vec<Ended> = stream::iter(damages.into_iter().enumerate())
+        .map(async |(number, damage)| {
             let evil = EvilPeer::before(address).await;
-            evil.set_fault(ruin.connection, ruin.harm.clone());
+            evil.set_fault(damage.connection, damage.harm.clone());
             let session = way.over_tcp(evil.address(), hasty());
             let began = Instant::now();
             let connected = soon(session.connect()).await;
-            // If it does not connect, the call tries again; that is looked at now and then.
+            // If it does not connect, the call tries again; this is checked for some of them.
             let result = match connected {
                 Err(error) if !number.is_multiple_of(RETRIED) => Err(error.into()),
                 _ => soon(session.call("add", &add(number))).await,
@@ -90,20 +90,20 @@ async fn ruin(way: Way, ruins: Vec<Ruin>) {
                 }
                 _ => None,
             };
-            Ended { number, ruin, result, next, took }
+            Ended { number, damage, result, next, took }
         })
         .buffer_unordered(AT_ONCE)
         .collect()
         .await;
-    // Only now is it certain that nothing is still on its way.
+    // Only now is it certain that no message is still in transit.
     drop(listening);
     let ran = ran(&server);
     for ended in ended {
-        judge(way, &ended, &ran);
+        check(way, &ended, &ran);
     }
 }
 
-/// How often the server ran the call with each number.
+/// Counts how often the server ran the call with each number.
 fn ran(server: &HttpScripted) -> HashMap<usize, usize> {
     let mut ran = HashMap::new();
     for message in server.handled().messages().iter().filter(|message| message["method"] == "tools/call") {
@@ -113,10 +113,10 @@ fn ran(server: &HttpScripted) -> HashMap<usize, usize> {
     ran
 }
 
-fn judge(way: Way, ended: &Ended, ran: &HashMap<usize, usize>) {
-    let Ended { number, ruin, result, next, took } = ended;
+fn check(way: Way, ended: &Ended, ran: &HashMap<usize, usize>) {
+    let Ended { number, damage, result, next, took } = ended;
     let runs = ran.get(number).copied().unwrap_or(0);
-    let case = format!("{way:?}, {ruin:?}: {result:?} after {took:?}, ran {runs} times");
+    let case = format!("{way:?}, {damage:?}: {result:?} after {took:?}, ran {runs} times");
     assert!(*took < LIMIT + LIMIT + SLACK, "late: {case}");
     match result {
         Ok(output) => {
@@ -126,52 +126,52 @@ fn judge(way: Way, ended: &Ended, ran: &HashMap<usize, usize>) {
         Err(error) if error.outcome() == Outcome::NotRun => assert_eq!(runs, 0, "{case}"),
         Err(_) => assert!(runs <= 1, "repeated: {case}"),
     }
-    // Only one connection is with_fault, and it has been: the session goes on.
+    // Only one connection is damaged, and that has happened: the session continues.
     if let Some(next) = next {
         assert_eq!(next.as_ref().map(ToolOutput::text).ok(), Some((after(*number) + 1).to_string()), "{next:?} {case}");
         assert_eq!(ran.get(&after(*number)), Some(&1), "{case}");
     }
 }
 
-async fn ruin_every_byte(way: Way) {
-    // Over HTTP the call has a connection of its own: another is busy with the stream of what the server says unasked.
+async fn damage_every_byte(way: Way) {
+    // Over HTTP the call has its own connection; another one is used by the notification stream.
     let connections = if way == Way::WebSocket { 1..=1 } else { 1..=2 };
     for connection in connections {
-        let (told, heard) = measure(way, connection).await;
-        assert!(told > 0 && heard > 0, "{way:?} has no connection {connection}");
-        let ruin_with = |harm| Ruin { connection, harm };
-        let mut ruins: Vec<Ruin> = (0..=told).map(NetworkFault::ResetAfter).map(ruin_with).collect();
-        // What the client sends differs little between the ways over HTTP; one of them is looked at closely.
+        let (sent, received) = measure(way, connection).await;
+        assert!(sent > 0 && received > 0, "{way:?} has no connection {connection}");
+        let damage_with = |harm| Damage { connection, harm };
+        let mut damages: Vec<Damage> = (0..=sent).map(NetworkFault::ResetAfter).map(damage_with).collect();
+        // The client's output is almost the same over all HTTP transports; one of them is tested closely.
         let stride = if matches!(way, Way::Json | Way::WebSocket) { 1 } else { 5 };
-        ruins.extend((0..=heard).step_by(stride).map(NetworkFault::ResetAfterReceiving).map(ruin_with));
-        ruins.extend((0..=told).step_by(13).map(NetworkFault::HalfCloseAfter).map(ruin_with));
-        ruins.extend((0..=told).step_by(17).map(NetworkFault::GarbageAfter).map(ruin_with));
-        ruin(way, ruins).await;
+        damages.extend((0..=received).step_by(stride).map(NetworkFault::ResetAfterReceiving).map(damage_with));
+        damages.extend((0..=sent).step_by(13).map(NetworkFault::HalfCloseAfter).map(damage_with));
+        damages.extend((0..=sent).step_by(17).map(NetworkFault::GarbageAfter).map(damage_with));
+        run_damaged(way, damages).await;
     }
 }
 
 #[tokio::test]
-async fn json_answers_may_be_ruined_at_every_byte() {
-    ruin_every_byte(Way::Json).await;
+async fn json_answers_survive_damage_at_every_byte() {
+    damage_every_byte(Way::Json).await;
 }
 
 #[tokio::test]
-async fn event_answers_may_be_ruined_at_every_byte() {
-    ruin_every_byte(Way::Events).await;
+async fn event_answers_survive_damage_at_every_byte() {
+    damage_every_byte(Way::Events).await;
 }
 
 #[tokio::test]
-async fn the_older_sse_may_be_ruined_at_every_byte() {
-    ruin_every_byte(Way::HttpSse).await;
+async fn the_older_sse_transport_survives_damage_at_every_byte() {
+    damage_every_byte(Way::HttpSse).await;
 }
 
 #[tokio::test]
-async fn a_websocket_may_be_ruined_at_every_byte() {
-    ruin_every_byte(Way::WebSocket).await;
+async fn a_websocket_survives_damage_at_every_byte() {
+    damage_every_byte(Way::WebSocket).await;
 }
 
 #[tokio::test]
-async fn answers_in_the_smallest_pieces_are_answers() {
+async fn answers_in_single_bytes_are_read() {
     for way in Way::ALL {
         for pieces in [1, 7] {
             let server = way.server(Script::good());
@@ -179,12 +179,16 @@ async fn answers_in_the_smallest_pieces_are_answers() {
             let evil = EvilPeer::before(listening.address()).await;
             let session = way.over_tcp(evil.address(), hasty());
             if way == Way::WebSocket {
-                // A greeting in more than 64 tiny pieces is taken for an attack by the library that reads it.
+                // The WebSocket library rejects an upgrade in more than 64 tiny pieces as an attack.
                 soon(session.connect()).await.unwrap();
             }
             evil.set_fault_for_all(NetworkFault::Slice(pieces));
             for number in 0..3 {
-                assert_eq!(told(soon(session.call("add", &add(number))).await), (number + 1).to_string(), "{way:?}");
+                assert_eq!(
+                    result_text(soon(session.call("add", &add(number))).await),
+                    (number + 1).to_string(),
+                    "{way:?}"
+                );
             }
             assert_eq!((server.log().count("initialize"), server.log().count("tools/call")), (1, 3), "{way:?}");
         }
@@ -192,12 +196,12 @@ async fn answers_in_the_smallest_pieces_are_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_that_drip_are_answers_if_they_are_there_in_time() {
+async fn slow_answers_are_read_if_they_complete_in_time() {
     for way in [Way::Json, Way::Events, Way::HttpSse] {
         let server = way.server(Script::good());
         let drip = NetworkFault::Drip(Duration::from_millis(1));
         let session = way.over(harmed_in_memory(&server, drip), hasty());
-        assert_eq!(told(eventually(session.call("add", &add(1))).await), "2", "{way:?}");
+        assert_eq!(result_text(eventually(session.call("add", &add(1))).await), "2", "{way:?}");
 
         let drip = NetworkFault::Drip(Duration::from_millis(100));
         let session = way.over(harmed_in_memory(&server, drip), hasty());
@@ -209,7 +213,7 @@ async fn answers_that_drip_are_answers_if_they_are_there_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_greeting_in_countless_pieces_is_no_websocket_and_is_not_waited_for() {
+async fn an_endless_websocket_upgrade_times_out() {
     let server = Way::WebSocket.server(Script::good());
     let drip = NetworkFault::Drip(Duration::from_millis(1));
     let session = Way::WebSocket.over(harmed_in_memory(&server, drip), hasty());
@@ -218,9 +222,9 @@ async fn a_greeting_in_countless_pieces_is_no_websocket_and_is_not_waited_for() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_after_any_byte_ends_at_a_deadline() {
+async fn silence_after_any_byte_times_out() {
     for way in Way::ALL {
-        // Until everything has come before the silence.
+        // Until everything was sent before the silence.
         for bytes in 0.. {
             let server = way.server(Script::good());
             let session = way.over(harmed_in_memory(&server, NetworkFault::StallAfter(bytes)), hasty());
@@ -251,7 +255,7 @@ async fn silence_after_any_byte_ends_at_a_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_connection_that_falls_silent_is_left_for_another() {
+async fn a_silent_connection_is_replaced() {
     for way in [Way::Json, Way::Events, Way::WebSocket] {
         for bytes in (0..).step_by(3) {
             let server = way.server(Script::good());
@@ -259,17 +263,17 @@ async fn one_connection_that_falls_silent_is_left_for_another() {
             let session = way.over(some_harmed_in_memory(&server, stall), hasty());
             let Err(error) = eventually(session.call("add", &add(1))).await else { break };
             if way == Way::WebSocket {
-                // There is no other way but this one until nobody answers its pings.
+                // A WebSocket has only this connection, until its pings are not answered.
                 tokio::time::sleep(seconds(110)).await;
             }
-            let next = told(eventually(session.call("add", &add(2))).await);
+            let next = result_text(eventually(session.call("add", &add(2))).await);
             assert_eq!(next, "3", "{way:?}, silent after {bytes}: {error}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_connection_is_known_at_once() {
+async fn the_end_of_a_connection_is_detected_immediately() {
     for way in Way::ALL {
         for end in [Step::HangUp, Step::Reset] {
             let server = way.server(Script::good().any_tool("tool").on_call("tool", [end]));
@@ -279,13 +283,13 @@ async fn the_end_of_a_connection_is_known_at_once() {
             let error = eventually(session.call("tool", &none())).await.unwrap_err();
             assert!(matches!(error.kind, CallErrorKind::Lost(_)), "{way:?}: {error}");
             assert_eq!(began.elapsed(), Duration::ZERO, "{way:?}: {error}");
-            assert_eq!(told(eventually(session.call("add", &add(1))).await), "2", "{way:?}");
+            assert_eq!(result_text(eventually(session.call("add", &add(1))).await), "2", "{way:?}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_kept_connection_that_was_closed_meanwhile_is_replaced_and_the_call_runs_once() {
+async fn a_pooled_connection_that_was_closed_is_replaced_and_the_call_runs_once() {
     for way in [Way::Json, Way::Events] {
         for end in [
             NetworkFault::HalfCloseAfter(0),
@@ -297,24 +301,24 @@ async fn a_kept_connection_that_was_closed_meanwhile_is_replaced_and_the_call_ru
             let listening = server.listen().await;
             let evil = EvilPeer::before(listening.address()).await;
             let session = way.over_tcp(evil.address(), hasty());
-            assert_eq!(told(soon(session.call("add", &add(1))).await), "2");
-            // Whatever else the client has to say when it has connected has been said.
+            assert_eq!(result_text(soon(session.call("add", &add(1))).await), "2");
+            // By now the client has sent everything that it sends after connecting.
             until(async || server.requests().iter().any(|seen| seen.method == "GET")).await;
             tokio::time::sleep(Duration::from_millis(20)).await;
-            let kept = evil.connections();
-            for connection in 1..=kept {
+            let pooled = evil.connections();
+            for connection in 1..=pooled {
                 evil.set_fault(connection, end.clone());
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
-            assert_eq!(told(soon(session.call("add", &add(2))).await), "3", "{way:?}, {end:?}");
-            assert_eq!((evil.connections(), ran(&server)[&2]), (kept + 1, 1), "{way:?}, {end:?}");
+            assert_eq!(result_text(soon(session.call("add", &add(2))).await), "3", "{way:?}, {end:?}");
+            assert_eq!((evil.connections(), ran(&server)[&2]), (pooled + 1, 1), "{way:?}, {end:?}");
             assert_eq!(server.log().count("initialize"), 1);
         }
     }
 }
 
 #[tokio::test]
-async fn a_call_that_was_heard_and_not_answered_is_repeated_only_if_it_is_harmless() {
+async fn an_unanswered_call_is_retried_only_if_it_is_idempotent() {
     for way in Way::ALL {
         for (hint, runs) in [("readOnlyHint", 2), ("idempotentHint", 2), ("openWorldHint", 1)] {
             let tool = json!({"name": "tool", "inputSchema": {"type": "object"}, "annotations": {hint: true}});
@@ -325,42 +329,42 @@ async fn a_call_that_was_heard_and_not_answered_is_repeated_only_if_it_is_harmle
             let evil = EvilPeer::before(listening.address()).await;
             let session = way.over_tcp(evil.address(), hasty());
             soon(session.list_tools()).await.unwrap();
-            let heard = async {
+            let received = async {
                 until(async || server.log().count("tools/call") == 1).await;
                 for connection in 1..=evil.connections() {
                     evil.set_fault(connection, NetworkFault::ResetAfterReceiving(0));
                 }
             };
             let arguments = none();
-            let (result, ()) = soon(async { tokio::join!(session.call("tool", &arguments), heard) }).await;
+            let (result, ()) = soon(async { tokio::join!(session.call("tool", &arguments), received) }).await;
             match &result {
                 Ok(output) => assert_eq!((output.text().as_str(), runs), ("done", 2), "{way:?}, {hint}"),
                 Err(error) => assert_eq!((error.outcome(), runs), (Outcome::Unknown, 1), "{way:?}, {hint}: {error}"),
             }
             assert_eq!(server.log().count("tools/call"), runs, "{way:?}, {hint}");
-            assert_eq!(told(soon(session.call("tool", &none())).await), "done", "{way:?}, {hint}");
+            assert_eq!(result_text(soon(session.call("tool", &none())).await), "done", "{way:?}, {hint}");
         }
     }
 }
 
-/// What a server has done with a call when its caller goes away.
+/// How far the server has processed a call when its caller is dropped.
 fn stages(way: Way) -> Vec<(&'static str, Vec<Step>)> {
     let progress = |number| Step::Progress(number, 3.0, "on it".into());
     let mut stages = vec![
-        ("heard it", vec![Step::Hang]),
-        ("told of progress", vec![progress(1.0), progress(2.0), Step::Hang]),
-        ("said something else", vec![Step::Notify("notifications/message".into(), json!({})), Step::Hang]),
+        ("received it", vec![Step::Hang]),
+        ("reported progress", vec![progress(1.0), progress(2.0), Step::Hang]),
+        ("sent a notification", vec![Step::Notify("notifications/message".into(), json!({})), Step::Hang]),
     ];
     match way {
-        Way::Json => stages.push(("told how long its answer is", vec![Step::Stall])),
-        Way::Events => stages.push(("told half of an event", vec![Step::RawEvent("data: {\"id\"".into()), Step::Hang])),
+        Way::Json => stages.push(("sent its content length", vec![Step::Stall])),
+        Way::Events => stages.push(("sent half of an event", vec![Step::RawEvent("data: {\"id\"".into()), Step::Hang])),
         Way::HttpSse | Way::WebSocket => {}
     }
     stages
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_nobody_waits_for_is_cancelled_once_at_every_stage() {
+async fn a_dropped_call_is_canceled_once_at_every_stage() {
     for way in Way::ALL {
         for (stage, steps) in stages(way) {
             for by_deadline in [false, true] {
@@ -374,7 +378,10 @@ async fn a_call_that_nobody_waits_for_is_cancelled_once_at_every_stage() {
                 let cancelled = server.log().last_params("notifications/cancelled").unwrap_or_default();
                 assert_eq!(cancelled["requestId"], call.unwrap()["id"], "{case}");
                 for number in 0..3 {
-                    assert_eq!(told(eventually(session.call("add", &add(number))).await), (number + 1).to_string());
+                    assert_eq!(
+                        result_text(eventually(session.call("add", &add(number))).await),
+                        (number + 1).to_string()
+                    );
                 }
                 tokio::time::sleep(seconds(600)).await;
                 assert_eq!(server.log().count("notifications/cancelled"), 1, "{case}");
@@ -396,18 +403,18 @@ async fn give_up(session: &Session, by_deadline: bool) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_were_given_up_leave_room_for_others() {
+async fn dropped_calls_free_their_slots() {
     for way in [Way::Json, Way::WebSocket] {
         let server = way.server(Script::good().any_tool("tool").on_call("tool", [Step::Hang]));
         let session = way.over(in_memory(&server), legacy());
         eventually(session.connect()).await.unwrap();
-        // More than may be under way at once.
+        // More than may be in flight.
         for _ in 0..11 {
             let calls = (0..100).map(|_| async { give_up(&session, false).await });
             eventually(futures_util::future::join_all(calls)).await;
         }
         settle().await;
-        assert_eq!(told(eventually(session.call("add", &add(1))).await), "2", "{way:?}");
+        assert_eq!(result_text(eventually(session.call("add", &add(1))).await), "2", "{way:?}");
         tokio::time::sleep(seconds(10)).await;
         assert_eq!(server.log().count("notifications/cancelled"), 1100, "{way:?}");
     }

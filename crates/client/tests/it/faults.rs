@@ -1,4 +1,4 @@
-//! Servers that send what they should not. Every case ends in an answer or a typed error, and the connection lives on.
+//! Servers that violate the protocol. Every case ends in an answer or a typed error, and the connection survives.
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use wharf_client::{CallOptions, InProcess, NoHost, Session};
 use wharf_testkit::{Script, Scripted, Step, eventually};
 
-use crate::{in_memory, json, legacy, none, settle, told, with_shared_host};
+use crate::{in_memory, json, legacy, none, result_text, settle, with_shared_host};
 
 const OK: &str = r#"{"jsonrpc":"2.0","id":{id},"result":{"content":[{"type":"text","text":"ok"}]}}"#;
 
@@ -14,11 +14,11 @@ fn line(text: &str) -> Step {
     Step::Line(text.to_owned())
 }
 
-/// Calls a tool that does `steps`, and then checks that the connection is as good as before.
+/// Calls a tool that performs `steps`, and then checks that the connection still works.
 async fn call(steps: impl Into<Vec<Step>>) -> (String, Session) {
     let (session, server) = in_memory(Script::good().any_tool("evil").on_call("evil", steps));
-    let answer = told(eventually(session.call("evil", &none())).await);
-    assert_eq!(told(eventually(session.call("echo", &json(json!({"text": "alive"})))).await), "alive");
+    let answer = result_text(eventually(session.call("evil", &none())).await);
+    assert_eq!(result_text(eventually(session.call("echo", &json(json!({"text": "alive"})))).await), "alive");
     assert_eq!(server.connections(), 1, "the connection was lost");
     (answer, session)
 }
@@ -32,7 +32,7 @@ async fn noise_between_messages_is_skipped_and_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn repeated_unknown_and_late_answers_are_counted_and_reach_nobody() {
+async fn repeated_unknown_and_late_answers_are_counted_and_ignored() {
     let unknown = r#"{"jsonrpc":"2.0","id":987654,"result":{"content":[]}}"#;
     let foreign = r#"{"jsonrpc":"2.0","id":"who","result":{}}"#;
     let (answer, session) = call([line(unknown), line(foreign), line(OK), line(OK), line(OK)]).await;
@@ -41,7 +41,7 @@ async fn repeated_unknown_and_late_answers_are_counted_and_reach_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_id_that_comes_back_as_text_or_with_a_fraction_still_finds_its_call() {
+async fn an_id_returned_as_a_string_or_with_a_fraction_is_matched() {
     for id in ["\"{id}\"", "{id}.0"] {
         let (answer, session) = call([line(&OK.replace("{id}", id))]).await;
         assert_eq!((answer.as_str(), session.health().violations), ("ok", 1), "{id}");
@@ -49,7 +49,7 @@ async fn an_id_that_comes_back_as_text_or_with_a_fraction_still_finds_its_call()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_is_taken_apart() {
+async fn a_batch_is_split_into_its_messages() {
     let progress =
         r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":{id},"progress":1}}"#;
     let (answer, session) = call([line(&format!("[{progress},{OK}]"))]).await;
@@ -57,7 +57,7 @@ async fn a_batch_is_taken_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_broken_fails_its_call_at_once() {
+async fn a_broken_answer_fails_its_call_immediately() {
     let deep = "[".repeat(5_000);
     let cases = [
         (line(r#"{"jsonrpc":"2.0","id":{id},"result":{},"error":{}}"#), "it has both a result and an error"),
@@ -80,7 +80,7 @@ async fn an_answer_that_is_broken_fails_its_call_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bytes_that_are_no_text_fail_their_call_at_once() {
+async fn invalid_utf8_fails_its_call_immediately() {
     // The id of the first call after the handshake is 2.
     let bytes =
         b"{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"\xff\xfe\"}]}}\n";
@@ -91,14 +91,14 @@ async fn bytes_that_are_no_text_fail_their_call_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn half_a_surrogate_pair_spoils_its_block_and_nothing_else() {
+async fn a_lone_surrogate_breaks_only_its_block() {
     let text = r#"{"jsonrpc":"2.0","id":{id},"result":{"content":[{"type":"text","text":"\ud800"},{"type":"text","text":"ok"}]}}"#;
     let (answer, _session) = call([line(text)]).await;
     assert!(answer.starts_with("[unreadable block: `text` is invalid") && answer.ends_with("\nok"), "{answer}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn huge_numbers_and_deep_values_inside_a_result_are_kept_as_they_are() {
+async fn huge_numbers_and_deep_values_in_a_result_stay_unchanged() {
     let deep = format!("{}{}", "[".repeat(4_000), "]".repeat(4_000));
     let text = format!(
         r#"{{"jsonrpc":"2.0","id":{{id}},"result":{{"content":[],"structuredContent":{{"n":1e99999,"d":{deep}}}}}}}"#
@@ -108,11 +108,11 @@ async fn huge_numbers_and_deep_values_inside_a_result_are_kept_as_they_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_line_past_the_bound_fails_its_call_and_the_next_line_is_read() {
+async fn an_overlong_line_fails_its_call_and_the_next_line_is_read() {
     let before = r#"{"jsonrpc":"2.0","id":{id},"result":{"content":[{"type":"text","text":""#;
     let (answer, _session) = call([Step::Flood(before.into(), 40 * 1024 * 1024, "\"}]}}\n".into())]).await;
     assert_eq!(answer, "scripted: the server's answer is malformed: it is longer than 32 MiB");
-    // The id stands at the end.
+    // The id is at the end.
     let after = "\"}]},\"id\":{id}}\n";
     let before = r#"{"jsonrpc":"2.0","result":{"content":[{"type":"text","text":""#;
     let (answer, _session) = call([Step::Flood(before.into(), 40 * 1024 * 1024, after.into())]).await;
@@ -120,21 +120,21 @@ async fn a_line_past_the_bound_fails_its_call_and_the_next_line_is_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn twenty_megabytes_are_an_answer_like_any_other() {
+async fn an_answer_of_twenty_megabytes_is_read() {
     let before = r#"{"jsonrpc":"2.0","id":{id},"result":{"content":[{"type":"text","text":""#;
     let (answer, _session) = call([Step::Flood(before.into(), 20_000_000, "\"}]}}\n".into())]).await;
     assert_eq!(answer.len(), 20_000_000);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_without_an_id_does_not_spoil_an_answer_that_comes_after_it() {
+async fn an_error_without_an_id_does_not_affect_a_later_answer() {
     let complaint = line(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"what?"}}"#);
     let (answer, _session) = call([complaint, Step::Wait(4_000), line(OK)]).await;
     assert_eq!(answer, "ok");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_without_an_id_releases_the_call_if_nothing_comes_after_it() {
+async fn an_error_without_an_id_fails_the_call_if_nothing_follows() {
     for complaint in [
         r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"what?"}}"#,
         r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"what?"}}"#,
@@ -149,7 +149,7 @@ async fn an_error_without_an_id_releases_the_call_if_nothing_comes_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_drip_of_single_bytes_is_an_answer() {
+async fn an_answer_in_slow_single_bytes_is_read() {
     let drip = OK.replace("{id}", "2").into_bytes().into_iter();
     let mut steps: Vec<Step> = drip.flat_map(|byte| [Step::Bytes(vec![byte]), Step::Wait(1_000)]).collect();
     steps.push(Step::Bytes(b"\n".to_vec()));
@@ -157,20 +157,20 @@ async fn a_slow_drip_of_single_bytes_is_an_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_also_looks_like_something_else_is_read_as_what_was_asked_for() {
+async fn a_result_that_resembles_another_message_is_read_as_the_answer() {
     let text = r#"{"jsonrpc":"2.0","id":{id},"result":{"content":[{"type":"text","text":"ok"}],"tools":[],"messages":[],"contents":[]}}"#;
     assert_eq!(call([line(text)]).await.0, "ok");
 }
 
 #[tokio::test(start_paused = true)]
-async fn twenty_thousand_pings_do_not_hold_up_an_answer() {
+async fn twenty_thousand_pings_do_not_delay_an_answer() {
     let ping = "{\"jsonrpc\":\"2.0\",\"id\":\"p\",\"method\":\"ping\"}\n".repeat(20_000);
     let (answer, _session) = call([Step::Bytes(ping.into_bytes()), line(OK)]).await;
     assert_eq!(answer, "ok");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_of_the_protocol_keeps_its_code_words_and_data() {
+async fn a_protocol_error_keeps_its_code_message_and_data() {
     let text = r#"{"jsonrpc":"2.0","id":{id},"error":{"code":-32001,"message":"busy","data":{"k": 1.0}}}"#;
     let (session, _server) = in_memory(Script::good().any_tool("evil").on_call("evil", [line(text)]));
     let error = eventually(session.call("evil", &none())).await.unwrap_err();
@@ -179,10 +179,11 @@ async fn an_error_of_the_protocol_keeps_its_code_words_and_data() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_reads_nothing_holds_up_only_its_own_callers_and_not_for_ever() {
+async fn a_server_that_reads_nothing_blocks_only_its_callers_and_only_until_the_deadline() {
     let (stuck, _server) = in_memory(Script::good().any_tool("deaf").on_call("deaf", [Step::StopReading]));
     let (other, _other) = in_memory(Script::good());
-    let (nothing, big) = (none(), json(json!({"text": "x".repeat(1_000_000)})));
+    let nothing = none();
+    let big = json(json!({"text": "x".repeat(1_000_000)}));
     let began = Instant::now();
     let later = async {
         settle().await;
@@ -191,27 +192,27 @@ async fn a_server_that_reads_nothing_holds_up_only_its_own_callers_and_not_for_e
     let calls = async { tokio::join!(stuck.call("deaf", &nothing), later) };
     let healthy = async {
         for n in 0..100 {
-            assert_eq!(told(other.call("add", &json(json!({"a": n, "b": 1}))).await), (n + 1).to_string());
+            assert_eq!(result_text(other.call("add", &json(json!({"a": n, "b": 1}))).await), (n + 1).to_string());
         }
         began.elapsed()
     };
     let ((_, (one, two)), healthy) = eventually(Box::pin(async { tokio::join!(calls, healthy) })).await;
     assert_eq!(healthy.as_millis(), 0);
     for result in [one, two] {
-        let answer = told(result);
+        let answer = result_text(result);
         assert!(answer.starts_with("scripted: the server has not read its input for 60 s"), "{answer}");
     }
     assert!(began.elapsed().as_secs() <= 62, "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn logs_in_json_are_noise_and_harm_no_call() {
+async fn json_log_lines_are_noise() {
     let logs = r#"{"level":"info","msg":"working"}"#;
     let with_our_id = r#"{"id":{id},"level":"info","msg":"working"}"#;
     let (answer, session) = call([line(logs), line(with_our_id), Step::Wait(60_000), line(OK)]).await;
     assert_eq!(answer, "ok");
     assert_eq!((session.health().noise, session.health().violations), (2, 0));
-    // Latin-1 in a log is no broken message either, nor is a log that quotes one.
+    // Latin-1 in a log is not a broken message, and neither is a log that quotes a message.
     let latin = Step::Bytes(b"caf\xe9 is open\n".to_vec());
     let quoting = line(r#"[INFO] request {"jsonrpc":"2.0","id":{id}} took 3 ms"#);
     let failing = line(r#"{"level":"error","error":"refused"}"#);
@@ -221,7 +222,7 @@ async fn logs_in_json_are_noise_and_harm_no_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn messages_that_share_a_line_with_others_or_with_noise_are_found() {
+async fn messages_that_share_a_line_with_others_or_noise_are_found() {
     let (answer, session) = call([line(&format!("Loading...{OK}"))]).await;
     assert_eq!((answer.as_str(), session.health().noise), ("ok", 1));
     let note = r#"{"jsonrpc":"2.0","method":"notifications/x"}"#;
@@ -230,12 +231,12 @@ async fn messages_that_share_a_line_with_others_or_with_noise_are_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_line_without_end_ends_the_connection() {
+async fn an_endless_line_ends_the_connection() {
     let endless = Step::Flood(r#"{"result":{"text":""#.into(), 600 * 1024 * 1024, String::new());
     let (session, server) = in_memory(Script::good().any_tool("evil").on_call("evil", [endless, Step::Hang]));
     let error = eventually(session.call("evil", &none())).await.unwrap_err();
     assert!(error.to_string().contains("broke the connection (a line without end)"), "{error}");
-    assert_eq!(told(eventually(session.call("echo", &json(json!({"text": "alive"})))).await), "alive");
+    assert_eq!(result_text(eventually(session.call("echo", &json(json!({"text": "alive"})))).await), "alive");
     assert_eq!(server.connections(), 2);
 }
 
@@ -248,18 +249,20 @@ async fn a_call_that_reports_progress_is_not_suspected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_call_that_was_under_way_is_released_whenever_it_began() {
+async fn every_suspected_call_fails_whenever_it_started() {
     let complaint = line(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"what?"}}"#);
     let script = Script::good().any_tool("evil").on_call("evil", [complaint, Step::Hang]);
     let (session, server) = in_memory(script);
-    let (nothing, began) = (none(), Instant::now());
+    let nothing = none();
+    let began = Instant::now();
     let later = async {
         tokio::time::sleep(std::time::Duration::from_secs(3)).await;
         session.call("evil", &nothing).await
     };
     let (one, two) = eventually(Box::pin(async { tokio::join!(session.call("evil", &nothing), later) })).await;
     assert!(
-        told(one).contains("whether the call ran is unknown") && told(two).contains("whether the call ran is unknown")
+        result_text(one).contains("whether the call ran is unknown")
+            && result_text(two).contains("whether the call ran is unknown")
     );
     assert_eq!(began.elapsed().as_secs(), 8);
     settle().await;
@@ -267,7 +270,7 @@ async fn every_call_that_was_under_way_is_released_whenever_it_began() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_of_the_server_that_cannot_be_read_is_not_taken_for_our_answer() {
+async fn an_unreadable_request_of_the_server_is_not_mistaken_for_an_answer() {
     let request = r#"{"jsonrpc":"2.0","id":{id},"method":"sampling/createMessage","params":{"#;
     let (answer, session) = call([line(request), Step::Wait(60_000), line(OK)]).await;
     assert_eq!((answer.as_str(), session.health().violations), ("ok", 1));
@@ -278,15 +281,15 @@ async fn a_request_of_the_server_that_cannot_be_read_is_not_taken_for_our_answer
 }
 
 #[tokio::test(start_paused = true)]
-async fn arguments_in_several_lines_arrive_as_one_message() {
+async fn arguments_with_line_breaks_are_sent_as_one_line() {
     let (session, server) = in_memory(Script::good());
     let pretty = wharf_protocol::Json::parse("{\n  \"text\":\r\n \"two\\nlines\"\n}").unwrap();
-    assert_eq!(told(eventually(session.call("echo", &pretty)).await), "two\nlines");
+    assert_eq!(result_text(eventually(session.call("echo", &pretty)).await), "two\nlines");
     assert!(server.log().lines().last().unwrap().contains(r#""arguments":{   "text":   "two\nlines" }"#));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_progress_does_not_hold_off_the_total_deadline() {
+async fn a_flood_of_progress_does_not_delay_the_total_deadline() {
     let steps: Vec<Step> = (0..200)
         .flat_map(|_| {
             let progress =
@@ -296,8 +299,8 @@ async fn a_flood_of_progress_does_not_hold_off_the_total_deadline() {
         .collect();
     let (session, _server) = in_memory(Script::good().any_tool("evil").on_call("evil", steps));
     let began = Instant::now();
-    let mut heard = 0_u32;
-    let mut listen = |_| heard += 1;
+    let mut received = 0_u32;
+    let mut listen = |_| received += 1;
     let options = CallOptions {
         total: Some(std::time::Duration::from_secs(5)),
         progress: Some(&mut listen),
@@ -308,12 +311,12 @@ async fn a_flood_of_progress_does_not_hold_off_the_total_deadline() {
         (began.elapsed().as_secs(), error.kind.to_string().as_str()),
         (5, "no answer within 5 s (the limit for the whole call); whether the call ran is unknown")
     );
-    assert!(heard > 500, "{heard}");
+    assert!(received > 500, "{received}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_reads_slowly_but_reads_is_waited_for() {
-    // A pipe that lets a kilobyte a second through: 600 KB take longer than the write deadline, and that is fine.
+async fn a_server_that_reads_slowly_does_not_time_out() {
+    // A pipe of one kilobyte per second: 600 KB take longer than the write deadline, which must not fail.
     let server = Scripted::new(Script::good());
     let transport = InProcess::new(move |client| {
         let server = server.clone();
@@ -335,16 +338,16 @@ async fn a_server_that_reads_slowly_but_reads_is_waited_for() {
     let session = Session::new("slow".parse().unwrap(), transport, NoHost, legacy());
     let text = "x".repeat(600_000);
     let began = Instant::now();
-    assert_eq!(told(eventually(session.call("echo", &json(json!({"text": text})))).await).len(), 600_000);
+    assert_eq!(result_text(eventually(session.call("echo", &json(json!({"text": text})))).await).len(), 600_000);
     assert!(began.elapsed().as_secs() > 300, "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_server_tells_before_it_leaves_is_heard() {
+async fn notifications_before_a_disconnect_are_delivered() {
     #[derive(Default)]
     struct Listener(std::sync::Mutex<Vec<String>>);
     impl wharf_client::Host for Listener {
-        fn notice(&self, notice: wharf_client::Notification) {
+        fn notify(&self, notice: wharf_client::Notification) {
             self.0.lock().unwrap().push(format!("{notice:?}"));
         }
     }

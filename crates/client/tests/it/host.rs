@@ -1,4 +1,4 @@
-//! What servers ask and tell.
+//! Requests and notifications of servers.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,13 +11,13 @@ use wharf_client::{
 use wharf_protocol::Json;
 use wharf_testkit::{Script, Step, eventually};
 
-use crate::{in_memory, json, none, seconds, settle, told, with_host, with_shared_host};
+use crate::{in_memory, json, none, result_text, seconds, settle, with_host, with_shared_host};
 
-/// Answers everything; a person takes a day to think.
+/// ResponseFormat everything; the user takes a day to think.
 struct Obliging;
 
 impl Host for Obliging {
-    fn abilities(&self) -> ClientCapabilities {
+    fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities { elicitation: true, sampling: true, roots: true }
     }
 
@@ -47,15 +47,15 @@ fn asking(method: &str, params: serde_json::Value) -> Script {
 
 async fn answer(method: &str, params: serde_json::Value) -> String {
     let (session, _server) = with_host(asking(method, params), Obliging);
-    told(eventually(session.call("ask", &none())).await)
+    result_text(eventually(session.call("ask", &none())).await)
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_question_gets_the_hosts_answer() {
+async fn each_request_of_the_server_gets_the_hosts_answer() {
     let form = json!({"message": "Who?", "requestedSchema": {"type": "object"}});
     let expected = r#"{"action":"accept","content":{"asked":"a form","message":"Who?"}}"#;
-    let told: serde_json::Value = serde_json::from_str(&answer("elicitation/create", form).await).unwrap();
-    assert_eq!(told, serde_json::from_str::<serde_json::Value>(expected).unwrap());
+    let answered: serde_json::Value = serde_json::from_str(&answer("elicitation/create", form).await).unwrap();
+    assert_eq!(answered, serde_json::from_str::<serde_json::Value>(expected).unwrap());
     assert_eq!(answer("roots/list", json!({})).await, r#"{"roots":[{"uri":"file:///project"}]}"#);
     assert_eq!(answer("sampling/createMessage", json!({"messages": []})).await, r#"{"role":"assistant"}"#);
     let refused = answer("sampling/createMessage", json!({"messages": ["secret"]})).await;
@@ -65,10 +65,10 @@ async fn each_question_gets_the_hosts_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_is_asked_only_for_what_it_offers() {
+async fn a_host_gets_only_requests_that_it_supports() {
     let (session, server) = in_memory(asking("sampling/createMessage", json!({})));
-    let refused = told(eventually(session.call("ask", &none())).await);
-    assert_eq!(refused, r#"{"code":-32601,"message":"this client does not answer such requests"}"#);
+    let refused = result_text(eventually(session.call("ask", &none())).await);
+    assert_eq!(refused, r#"{"code":-32601,"message":"this client does not support the method"}"#);
     assert_eq!(server.log().last_params("initialize").unwrap()["capabilities"], json!({}));
 
     let (session, server) = with_host(Script::good(), Obliging);
@@ -78,14 +78,14 @@ async fn a_host_is_asked_only_for_what_it_offers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_servers_ping_is_answered() {
+async fn a_ping_of_the_server_is_answered() {
     let (session, _server) = in_memory(asking("ping", json!({})));
-    assert_eq!(told(eventually(session.call("ask", &none())).await), "{}");
+    assert_eq!(result_text(eventually(session.call("ask", &none())).await), "{}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_clock_runs_while_a_person_thinks() {
-    // The person takes 50 minutes; the call may take 10 seconds, and is allowed no more after the answer.
+async fn deadlines_are_paused_while_the_host_answers() {
+    // The user takes 50 minutes. The call has 10 seconds, which the answer does not extend.
     let form = json!({"message": "Sure?"});
     let script = Script::good().any_tool("quick").any_tool("lazy");
     let script = script
@@ -93,14 +93,14 @@ async fn no_clock_runs_while_a_person_thinks() {
         .on_call("lazy", [Step::Ask("elicitation/create".into(), form), Step::Hang]);
     let (session, _server) = with_host(script, Obliging);
     let limited = || CallOptions { total: Some(seconds(10)), ..CallOptions::default() };
-    assert_eq!(told(eventually(session.call_with("quick", &none(), limited())).await), "ok");
+    assert_eq!(result_text(eventually(session.call_with("quick", &none(), limited())).await), "ok");
     let began = Instant::now();
     eventually(session.call_with("lazy", &none(), limited())).await.unwrap_err();
     assert_eq!(began.elapsed().as_secs(), 50 * 60 + 10);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_idle_deadline_does_not_grow_by_a_question_that_came_before_the_last_progress() {
+async fn a_pause_before_the_last_progress_does_not_extend_the_idle_deadline() {
     let ask = Step::Ask("elicitation/create".into(), json!({"message": "Sure?"}));
     let steps = [ask, Step::Progress(1.0, 2.0, String::new()), Step::Hang];
     let (session, _server) = with_host(Script::good().any_tool("lazy").on_call("lazy", steps), Obliging);
@@ -110,10 +110,10 @@ async fn the_idle_deadline_does_not_grow_by_a_question_that_came_before_the_last
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_breaks_down_over_a_question_does_not_leave_the_server_waiting() {
+async fn a_panicking_host_answers_the_server_with_an_error() {
     struct Clumsy;
     impl Host for Clumsy {
-        fn abilities(&self) -> ClientCapabilities {
+        fn capabilities(&self) -> ClientCapabilities {
             ClientCapabilities { roots: true, ..ClientCapabilities::default() }
         }
         fn roots(&self) -> BoxFuture<'_, Vec<Root>> {
@@ -121,15 +121,15 @@ async fn a_host_that_breaks_down_over_a_question_does_not_leave_the_server_waiti
         }
     }
     let (session, _server) = with_host(asking("roots/list", json!({})), Clumsy);
-    let answer = told(eventually(session.call("ask", &none())).await);
+    let answer = result_text(eventually(session.call("ask", &none())).await);
     assert_eq!(answer, r#"{"code":-32603,"message":"the client failed"}"#);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_the_server_takes_back_is_asked_no_longer() {
+async fn a_request_that_the_server_cancels_is_aborted() {
     struct Watched(Arc<Mutex<Option<tokio::sync::oneshot::Sender<()>>>>);
     impl Host for Watched {
-        fn abilities(&self) -> ClientCapabilities {
+        fn capabilities(&self) -> ClientCapabilities {
             ClientCapabilities { elicitation: true, ..ClientCapabilities::default() }
         }
         fn elicit(&self, _request: Elicitation) -> BoxFuture<'_, ElicitationAnswer> {
@@ -158,7 +158,7 @@ async fn a_question_the_server_takes_back_is_asked_no_longer() {
 struct Listener(Mutex<Vec<String>>);
 
 impl Host for Listener {
-    fn notice(&self, notice: Notification) {
+    fn notify(&self, notice: Notification) {
         self.0.lock().unwrap().push(match notice {
             Notification::Log { level, logger, data } => format!("{level:?} {} {data}", logger.unwrap_or_default()),
             other => format!("{other:?}"),
@@ -167,7 +167,7 @@ impl Host for Listener {
 }
 
 #[tokio::test(start_paused = true)]
-async fn notices_come_in_the_order_they_were_sent() {
+async fn notifications_arrive_in_the_order_they_were_sent() {
     let mut steps: Vec<Step> = (0..500)
         .map(|n| Step::Notify("notifications/message".into(), json!({"level": "info", "logger": "l", "data": n})))
         .collect();
@@ -180,9 +180,9 @@ async fn notices_come_in_the_order_they_were_sent() {
     let (session, _server) = with_shared_host(Script::good().any_tool("talk").on_call("talk", steps), &host);
     eventually(session.call("talk", &none())).await.unwrap();
     settle().await;
-    let heard = std::mem::take(&mut *host.0.lock().unwrap());
+    let received = std::mem::take(&mut *host.0.lock().unwrap());
     let logged: Vec<String> = (0..500).map(|n| format!("Some(Info) l {n}")).collect();
-    assert_eq!(heard[..500], logged);
+    assert_eq!(received[..500], logged);
     let others = [
         "ToolsChanged",
         "PromptsChanged",
@@ -190,14 +190,14 @@ async fn notices_come_in_the_order_they_were_sent() {
         r#"Other { method: "notifications/custom", params: Some({}) }"#,
         r#"ResourceUpdated { uri: "note://a" }"#,
     ];
-    assert_eq!(heard[500..], others);
+    assert_eq!(received[500..], others);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_notices_costs_notices_never_answers_and_the_host_is_told_how_many() {
+async fn a_flood_drops_notifications_but_no_answers_and_reports_how_many() {
     struct Slow(Mutex<(u64, u64)>);
     impl Host for Slow {
-        fn notice(&self, notice: Notification) {
+        fn notify(&self, notice: Notification) {
             let mut counts = self.0.lock().unwrap();
             match notice {
                 Notification::Lagged(lost) => counts.1 += lost,
@@ -205,24 +205,24 @@ async fn a_flood_of_notices_costs_notices_never_answers_and_the_host_is_told_how
             }
         }
     }
-    // One burst that the reader sees whole before the host's task runs.
+    // One burst that the reader sees completely before the host's task runs.
     let line = r#"{"jsonrpc":"2.0","method":"notifications/custom"}"#;
     let burst = format!("{line}\n").repeat(3_000);
     let steps = [Step::Bytes(burst.into_bytes()), Step::Text("still here".into())];
     let host = Arc::new(Slow(Mutex::default()));
     let (session, _server) = with_shared_host(Script::good().any_tool("burst").on_call("burst", steps), &host);
-    assert_eq!(told(eventually(session.call("burst", &none())).await), "still here");
+    assert_eq!(result_text(eventually(session.call("burst", &none())).await), "still here");
     settle().await;
     eventually(session.call("burst", &none())).await.unwrap();
     settle().await;
-    let (heard, lagged) = *host.0.lock().unwrap();
+    let (received, lagged) = *host.0.lock().unwrap();
     let lost = session.health().lost_notices;
-    assert_eq!(heard + lost, 6_000);
-    assert!(lost > 0 && lagged > 0 && lagged <= lost, "told {lagged} of {lost}");
+    assert_eq!(received + lost, 6_000);
+    assert!(lost > 0 && lagged > 0 && lagged <= lost, "reported {lagged} of {lost}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_log_level_is_passed_on() {
+async fn the_log_level_is_sent_to_the_server() {
     let (session, server) = in_memory(Script::good());
     eventually(session.set_log_level(LogLevel::Warning)).await.unwrap();
     assert_eq!(server.log().last_params("logging/setLevel"), Some(json!({"level": "warning"})));

@@ -1,4 +1,4 @@
-//! Streamable HTTP: what is sent, what may come back, and what becomes of it.
+//! Streamable HTTP: requests, responses and their errors.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use wharf_io::{DialTo, Dialed, HttpSettings};
 use wharf_testkit::{GetBehavior, HttpScripted, NetworkFault, ResponseFormat, Script, Step, eventually};
 
 use crate::remote::{harmed_in_memory, http, http_with, in_memory, options};
-use crate::{json, legacy, none, seconds, settle, told};
+use crate::{json, legacy, none, result_text, seconds, settle};
 
 fn status(status: u16, body: &str) -> Step {
     Step::Http { status, headers: Vec::new(), body: body.to_owned() }
@@ -24,16 +24,16 @@ fn status_with(status: u16, name: &str, value: &str) -> Step {
     Step::Http { status, headers: vec![(name.to_owned(), value.to_owned())], body: String::new() }
 }
 
-/// A server whose tool `tool` does this.
-fn doing(steps: impl Into<Vec<Step>>) -> HttpScripted {
+/// A server whose tool `tool` performs these steps.
+fn server_with_steps(steps: impl Into<Vec<Step>>) -> HttpScripted {
     HttpScripted::new(Script::good().any_tool("tool").on_call("tool", steps))
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_say_what_they_accept_and_which_revision_is_spoken() {
+async fn requests_have_accept_and_revision_headers() {
     let server = HttpScripted::new(Script::good());
     let (session, _) = http(&server);
-    assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+    assert_eq!(result_text(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
     let requests = server.requests();
     let posts: Vec<_> = requests.iter().filter(|seen| seen.method == "POST").collect();
     assert!(posts.iter().all(|seen| seen.headers["accept"] == "application/json, text/event-stream"));
@@ -43,16 +43,16 @@ async fn requests_say_what_they_accept_and_which_revision_is_spoken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_success_is_good_enough_for_a_notification() {
+async fn a_notification_accepts_any_success_status() {
     for answer in [status(200, ""), status(202, ""), status(204, ""), status(201, "odd"), status(200, "{}")] {
         let server = HttpScripted::new(Script::good().on("notifications/initialized", [answer]));
         let (session, _) = http(&server);
-        assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+        assert_eq!(result_text(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_with_another_id_or_none_is_the_answer_all_the_same() {
+async fn an_answer_with_a_wrong_or_missing_id_is_accepted() {
     let result = r#"{"content":[{"type":"text","text":"mine"}]}"#;
     for id in [r#""id":99,"#, r#""id":null,"#, "", r#""id":"{id}","#] {
         let body = format!(r#"{{"jsonrpc":"2.0",{id}"result":{result}}}"#);
@@ -61,17 +61,17 @@ async fn an_answer_with_another_id_or_none_is_the_answer_all_the_same() {
             headers: vec![("content-type".into(), "application/json".into())],
             body: body.clone(),
         };
-        let (session, _) = http(&doing([answer]));
-        assert_eq!(told(eventually(session.call("tool", &none())).await), "mine");
+        let (session, _) = http(&server_with_steps([answer]));
+        assert_eq!(result_text(eventually(session.call("tool", &none())).await), "mine");
         let event = Step::RawEvent(format!("data: {body}\n\n"));
-        let (session, _) = http(&doing([event]).with_response_format(ResponseFormat::Sse));
-        assert_eq!(told(eventually(session.call("tool", &none())).await), "mine");
+        let (session, _) = http(&server_with_steps([event]).with_response_format(ResponseFormat::Sse));
+        assert_eq!(result_text(eventually(session.call("tool", &none())).await), "mine");
         assert_eq!(session.health().violations, 1);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_status_that_is_no_success_ends_its_call_at_once_and_is_shown() {
+async fn every_error_status_fails_its_call_immediately_and_is_reported() {
     let html = "<html><body>Bad   gateway</body></html>";
     for (step, expected, outcome) in [
         (status(500, "boom"), "the server answered with HTTP 500: boom", Outcome::Unknown),
@@ -84,7 +84,7 @@ async fn every_status_that_is_no_success_ends_its_call_at_once_and_is_shown() {
         (status(403, "blocked"), "the server answered with HTTP 403: blocked", Outcome::NotRun),
         (
             status_with(302, "location", "http://elsewhere.test/"),
-            "the server answered with HTTP 302: it is at `http://elsewhere.test/`",
+            "the server answered with HTTP 302: redirects to `http://elsewhere.test/`",
             Outcome::NotRun,
         ),
         (
@@ -105,7 +105,7 @@ async fn every_status_that_is_no_success_ends_its_call_at_once_and_is_shown() {
         ),
         (
             status(200, html),
-            "the server's answer is malformed: HTTP 200 of no type, which is no answer: \
+            "the server's answer is malformed: HTTP 200 with no content type is not an answer: \
             <html><body>Bad gateway</body></html>",
             Outcome::Answered,
         ),
@@ -115,33 +115,33 @@ async fn every_status_that_is_no_success_ends_its_call_at_once_and_is_shown() {
             Outcome::Answered,
         ),
     ] {
-        let server = doing([step]);
+        let server = server_with_steps([step]);
         let (session, _) = http(&server);
         eventually(session.connect()).await.unwrap();
         let began = Instant::now();
         let error = eventually(session.call("tool", &none())).await.unwrap_err();
         assert_eq!((error.kind.to_string().as_str(), error.outcome()), (expected, outcome));
         assert_eq!(began.elapsed(), Duration::ZERO);
-        assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+        assert_eq!(result_text(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
         assert_eq!(server.log().count("initialize"), 1);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_wants_authorization_from_the_start_is_recognised_with_or_without_a_challenge() {
+async fn required_authorization_is_detected_with_and_without_a_challenge() {
     for step in [status(401, ""), status_with(401, "www-authenticate", "Bearer")] {
         let (session, _) = http(&HttpScripted::new(Script::good().on("initialize", [step])));
         let error = eventually(session.connect()).await.unwrap_err();
         assert!(matches!(error.kind, ConnectErrorKind::Auth(_)), "{error}");
     }
-    // A wall before the server is not the server asking who we are.
+    // A 403 without a challenge does not ask for authorization.
     let (session, _) = http(&HttpScripted::new(Script::good().on("initialize", [status(403, "WAF")])));
     let error = eventually(session.connect()).await.unwrap_err();
     assert!(matches!(error.kind, ConnectErrorKind::Http(_)), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_is_searched_for_the_answer_and_one_without_any_is_none() {
+async fn the_answer_is_found_in_a_batch_and_a_batch_without_one_is_an_error() {
     let json_body = |body: &str| Step::Http {
         status: 200,
         headers: vec![("content-type".into(), "application/json".into())],
@@ -151,11 +151,14 @@ async fn a_batch_is_searched_for_the_answer_and_one_without_any_is_none() {
     let answer = |id: &str, text: &str| {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":"{text}"}}]}}}}"#)
     };
-    let (session, _) =
-        http(&doing([json_body(&format!("[{note},{},{}]", answer("77", "not mine"), answer("{id}", "mine")))]));
-    assert_eq!(told(eventually(session.call("tool", &none())).await), "mine");
+    let (session, _) = http(&server_with_steps([json_body(&format!(
+        "[{note},{},{}]",
+        answer("77", "not mine"),
+        answer("{id}", "mine")
+    ))]));
+    assert_eq!(result_text(eventually(session.call("tool", &none())).await), "mine");
     for nothing in ["[]", r#"["x"]"#, &format!("[{note}]")] {
-        let (session, _) = http(&doing([json_body(nothing)]));
+        let (session, _) = http(&server_with_steps([json_body(nothing)]));
         eventually(session.connect()).await.unwrap();
         let began = Instant::now();
         let error = eventually(session.call("tool", &none())).await.unwrap_err();
@@ -165,9 +168,9 @@ async fn a_batch_is_searched_for_the_answer_and_one_without_any_is_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_merely_accepted_has_no_answer() {
+async fn an_accepted_request_without_an_answer_is_an_error() {
     for step in [status(202, ""), status(204, ""), status(200, "")] {
-        let (session, _) = http(&doing([step]));
+        let (session, _) = http(&server_with_steps([step]));
         eventually(session.connect()).await.unwrap();
         let began = Instant::now();
         let error = eventually(session.call("tool", &none())).await.unwrap_err();
@@ -177,7 +180,7 @@ async fn a_request_that_is_merely_accepted_has_no_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wish_to_be_asked_later_is_granted_within_bounds() {
+async fn retry_after_is_respected_within_limits() {
     let later = |seconds: &str| status_with(429, "retry-after", seconds);
     let good = Script::good().any_tool("tool");
     let server = HttpScripted::new(
@@ -189,7 +192,7 @@ async fn a_wish_to_be_asked_later_is_granted_within_bounds() {
     let (session, _) = http(&server);
     eventually(session.connect()).await.unwrap();
     let began = Instant::now();
-    assert_eq!(told(eventually(session.call("tool", &none())).await), "now");
+    assert_eq!(result_text(eventually(session.call("tool", &none())).await), "now");
     assert!((seconds(5)..=Duration::from_millis(6250)).contains(&began.elapsed()), "{:?}", began.elapsed());
     assert_eq!(server.log().count("tools/call"), 3);
 
@@ -212,9 +215,9 @@ async fn a_wish_to_be_asked_later_is_granted_within_bounds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn headers_and_then_silence_end_at_the_idle_deadline_and_nothing_at_all_at_that_for_the_first_byte() {
+async fn silence_after_headers_hits_the_idle_deadline_and_before_them_the_first_byte_deadline() {
     for (step, deadline, after) in [(Step::Stall, Deadline::Idle, 300), (Step::Hang, Deadline::FirstByte, 60)] {
-        let server = doing([step]);
+        let server = server_with_steps([step]);
         let (session, _) = http(&server);
         eventually(session.connect()).await.unwrap();
         let began = Instant::now();
@@ -223,16 +226,16 @@ async fn headers_and_then_silence_end_at_the_idle_deadline_and_nothing_at_all_at
         assert_eq!((missed, began.elapsed()), (deadline, seconds(after)));
         settle().await;
         assert_eq!(server.log().count("notifications/cancelled"), 1);
-        assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+        assert_eq!(result_text(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_for_the_whole_raises_the_one_for_the_first_byte_and_never_lowers_it() {
-    let (session, _) = http(&doing([Step::Wait(90_000), Step::Text("late".into())]));
+async fn a_total_limit_raises_the_first_byte_limit_but_never_lowers_it() {
+    let (session, _) = http(&server_with_steps([Step::Wait(90_000), Step::Text("late".into())]));
     let patient = CallOptions { total: Some(seconds(120)), ..CallOptions::default() };
-    assert_eq!(told(eventually(session.call_with("tool", &none(), patient)).await), "late");
-    let (session, _) = http(&doing([Step::Hang]));
+    assert_eq!(result_text(eventually(session.call_with("tool", &none(), patient)).await), "late");
+    let (session, _) = http(&server_with_steps([Step::Hang]));
     eventually(session.connect()).await.unwrap();
     let began = Instant::now();
     let hasty = CallOptions { total: Some(seconds(5)), ..CallOptions::default() };
@@ -242,7 +245,7 @@ async fn a_limit_for_the_whole_raises_the_one_for_the_first_byte_and_never_lower
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_drips_ends_at_the_idle_deadline() {
+async fn a_slow_body_hits_the_idle_deadline() {
     let server = HttpScripted::new(Script::good().on_call("echo", [Step::Text("x".repeat(100_000))]));
     let remote = options(harmed_in_memory(&server, NetworkFault::Drip(Duration::from_millis(20))));
     let (session, _) = http_with(remote, NoHost, legacy());
@@ -257,7 +260,7 @@ async fn a_body_that_drips_ends_at_the_idle_deadline() {
 struct Listener(Mutex<Vec<String>>);
 
 impl Host for Listener {
-    fn notice(&self, notice: Notification) {
+    fn notify(&self, notice: Notification) {
         self.0.lock().unwrap().push(format!("{notice:?}"));
     }
 }
@@ -265,48 +268,47 @@ impl Host for Listener {
 struct Shared(Arc<Listener>);
 
 impl Host for Shared {
-    fn notice(&self, notice: Notification) {
-        self.0.notice(notice);
+    fn notify(&self, notice: Notification) {
+        self.0.notify(notice);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_comes_before_an_answer_is_heard_before_it() {
+async fn messages_before_an_answer_are_delivered_before_it() {
     let steps = [
         Step::Progress(1.0, 3.0, "one".into()),
         Step::Notify("notifications/message".into(), json!({"level": "info", "data": "hello"})),
         Step::Progress(2.0, 3.0, "two".into()),
         Step::Text("three".into()),
     ];
-    let heard = Arc::new(Listener::default());
-    let server = doing(steps);
-    let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&heard)), legacy());
+    let received = Arc::new(Listener::default());
+    let server = server_with_steps(steps);
+    let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&received)), legacy());
     let mut steps = Vec::new();
     let mut on_progress = |step: Progress| steps.push(step.message.unwrap());
     let call = CallOptions { progress: Some(&mut on_progress), ..CallOptions::default() };
-    assert_eq!(told(eventually(session.call_with("tool", &none(), call)).await), "three");
+    assert_eq!(result_text(eventually(session.call_with("tool", &none(), call)).await), "three");
     assert_eq!(steps, ["one", "two"]);
     settle().await;
-    let heard = heard.0.lock().unwrap();
-    assert!(heard.len() == 1 && heard[0].contains("hello"), "{heard:?}");
+    let received = received.0.lock().unwrap();
+    assert!(received.len() == 1 && received[0].contains("hello"), "{received:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_comes_right_behind_an_answer_is_heard_too() {
+async fn messages_right_after_an_answer_are_delivered() {
     let answer = r#"data: {"jsonrpc":"2.0","id":{id},"result":{"content":[]}}"#;
     let changed = r#"data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
-    let heard = Arc::new(Listener::default());
-    let server =
-        doing([Step::RawEvent(format!("{answer}\n\n{changed}\n\n"))]).with_response_format(ResponseFormat::Sse);
-    let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&heard)), legacy());
+    let received = Arc::new(Listener::default());
+    let server = server_with_steps([Step::RawEvent(format!("{answer}\n\n{changed}\n\n"))]).with_response_format(ResponseFormat::Sse);
+    let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&received)), legacy());
     eventually(session.call("tool", &none())).await.unwrap();
     settle().await;
-    assert_eq!(*heard.0.lock().unwrap(), ["ToolsChanged"]);
+    assert_eq!(*received.0.lock().unwrap(), ["ToolsChanged"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_on_anothers_stream_reaches_the_one_it_is_for() {
-    // The second call's stream brings the first call's answer, then its own.
+async fn an_answer_on_the_stream_of_another_call_reaches_its_caller() {
+    // The second call's stream contains the first call's answer, then its own.
     let other = r#"data: {"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"first"}]}}"#;
     let own = r#"data: {"jsonrpc":"2.0","id":{id},"result":{"content":[{"type":"text","text":"second"}]}}"#;
     let script = Script::good()
@@ -319,49 +321,49 @@ async fn an_answer_on_anothers_stream_reaches_the_one_it_is_for() {
     eventually(session.connect()).await.unwrap();
     let second = async {
         settle().await;
-        told(session.call("two", &none()).await)
+        result_text(session.call("two", &none()).await)
     };
     let both =
-        eventually(Box::pin(async { tokio::join!(async { told(session.call("one", &none()).await) }, second) })).await;
+        eventually(Box::pin(async { tokio::join!(async { result_text(session.call("one", &none()).await) }, second) }))
+            .await;
     assert_eq!(both, ("first".to_owned(), "second".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_notification_does_not_fail_the_call_it_comes_with() {
+async fn a_broken_notification_does_not_fail_the_call() {
     let broken = "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\",\"params\":{\n\n";
-    let (session, _) = http(
-        &doing([Step::RawEvent(broken.into()), Step::Text("good".into())]).with_response_format(ResponseFormat::Sse),
-    );
-    assert_eq!(told(eventually(session.call("tool", &none())).await), "good");
+    let (session, _) =
+        http(&server_with_steps([Step::RawEvent(broken.into()), Step::Text("good".into())]).with_response_format(ResponseFormat::Sse));
+    assert_eq!(result_text(eventually(session.call("tool", &none())).await), "good");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wish_to_be_asked_later_counts_whatever_stands_in_its_content() {
+async fn retry_after_is_respected_whatever_the_body() {
     let body = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Too many requests"}}"#;
     let later = Step::Http { status: 429, headers: vec![("retry-after".into(), "2".into())], body: body.into() };
     let server = HttpScripted::new(Script::good().once("tools/call", [later]));
     let (session, _) = http(&server);
-    assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+    assert_eq!(result_text(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
     assert_eq!(server.log().count("tools/call"), 2);
 }
 
 #[test]
-fn an_address_that_is_none_is_refused_before_anything_is_sent() {
-    let told = |url: &str| wharf_client::Http::new(url, RemoteOptions::default()).map(drop).unwrap_err().to_string();
+fn invalid_urls_are_refused() {
+    let error = |url: &str| wharf_client::Http::new(url, RemoteOptions::default()).map(drop).unwrap_err().to_string();
     let urls = ["ftp://h/", "http://h:99999/", "http://h:8o/", "http:///x", "http://u:s3cret@h/", "http://h /", "/mcp"];
-    insta::assert_snapshot!(urls.map(told).join("\n"), @r"
-    `ftp://h/` is no address of a server: it does not begin with http:// or https://
-    `http://h:99999/` is no address of a server: its port is none
-    `http://h:8o/` is no address of a server: its port is none
-    `http:///x` is no address of a server: it names no host
-    `http://…@h/` is no address of a server: it has a user in it; send an Authorization header instead
-    `http://h /` is no address of a server: it cannot be read
-    `/mcp` is no address of a server: it does not begin with http:// or https://
+    insta::assert_snapshot!(urls.map(error).join("\n"), @r"
+    invalid server URL `ftp://h/`: expected http:// or https://
+    invalid server URL `http://h:99999/`: the port is invalid
+    invalid server URL `http://h:8o/`: the port is invalid
+    invalid server URL `http:///x`: the host is missing
+    invalid server URL `http://…@h/`: it contains a user name; send an Authorization header instead
+    invalid server URL `http://h /`: it is malformed
+    invalid server URL `/mcp`: expected http:// or https://
     ");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_cannot_be_taken_up_is_not_waited_for_long() {
+async fn a_stream_that_cannot_be_resumed_fails_quickly() {
     let script = Script::good()
         .any_tool("tool")
         .on_call("tool", [Step::RawEvent("id: 1\ndata:\n\n".into()), Step::EndStream])
@@ -380,7 +382,7 @@ async fn a_stream_that_cannot_be_taken_up_is_not_waited_for_long() {
 }
 
 #[test]
-fn what_may_be_secret_is_not_shown() {
+fn secrets_are_not_displayed() {
     let proxies =
         wharf_io::Proxies { https: Some("http://user:s3cr3t@proxy.test".into()), ..wharf_io::Proxies::default() };
     let http = HttpSettings { proxies, ..HttpSettings::default() };
@@ -390,47 +392,47 @@ fn what_may_be_secret_is_not_shown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_server_says_unasked_is_heard() {
-    let heard = Arc::new(Listener::default());
+async fn notifications_of_the_server_are_delivered() {
+    let received = Arc::new(Listener::default());
     let server = HttpScripted::new(Script::good()).with_get(GetBehavior::Stream);
-    let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&heard)), legacy());
+    let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&received)), legacy());
     eventually(session.connect()).await.unwrap();
     settle().await;
     for method in ["notifications/prompts/list_changed", "notifications/own"] {
         server.push(json!({"jsonrpc": "2.0", "method": method})).await;
     }
     settle().await;
-    let heard = heard.0.lock().unwrap();
-    assert_eq!(heard[0], "PromptsChanged");
-    assert!(heard[1].contains("notifications/own"), "{heard:?}");
+    let received = received.0.lock().unwrap();
+    assert_eq!(received[0], "PromptsChanged");
+    assert!(received[1].contains("notifications/own"), "{received:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_storm_of_changes_is_told_a_few_times_and_its_end_always() {
-    let heard = Arc::new(Listener::default());
+async fn repeated_changes_are_throttled_and_the_last_one_is_delivered() {
+    let received = Arc::new(Listener::default());
     let server = HttpScripted::new(Script::good()).with_get(GetBehavior::Stream);
-    let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&heard)), legacy());
+    let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&received)), legacy());
     eventually(session.connect()).await.unwrap();
     settle().await;
     for _ in 0..1000 {
         server.push(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})).await;
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    let during = heard.0.lock().unwrap().len();
+    let during = received.0.lock().unwrap().len();
     assert!((4..=6).contains(&during), "{during}");
     tokio::time::sleep(seconds(1)).await;
-    assert_eq!(heard.0.lock().unwrap().len(), during + 1);
-    assert!(heard.0.lock().unwrap().iter().all(|notice| notice == "ToolsChanged"));
+    assert_eq!(received.0.lock().unwrap().len(), during + 1);
+    assert!(received.0.lock().unwrap().iter().all(|notice| notice == "ToolsChanged"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_stream_stays_open_for_as_long_as_nobody_speaks() {
+async fn a_silent_notification_stream_stays_open() {
     let server = HttpScripted::new(Script::good()).with_get(GetBehavior::Stream);
     let (session, _) = http(&server);
     eventually(session.connect()).await.unwrap();
     tokio::time::sleep(seconds(6 * 60 * 60)).await;
     assert_eq!((server.open_streams(), gets(&server)), (1, 1));
-    assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+    assert_eq!(result_text(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
 }
 
 fn gets(server: &HttpScripted) -> usize {
@@ -438,7 +440,7 @@ fn gets(server: &HttpScripted) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_keeps_ending_causes_no_storm_and_is_given_up() {
+async fn a_notification_stream_that_keeps_ending_is_reopened_slowly_and_then_given_up() {
     let ends: [Vec<Step>; 5] = [
         vec![Step::RawEvent("id: prime\ndata:\n\n".into()), Step::HangUp],
         vec![Step::HangUp],
@@ -454,7 +456,7 @@ async fn a_stream_that_keeps_ending_causes_no_storm_and_is_given_up() {
         assert!((2..=6).contains(&gets(&server)), "{}", gets(&server));
         tokio::time::sleep(seconds(24 * 60 * 60)).await;
         assert_eq!(gets(&server), 9);
-        assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+        assert_eq!(result_text(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
     }
     for refusal in [status(405, ""), status(404, ""), status(400, "no"), status(200, "hello")] {
         let server = HttpScripted::new(Script::good().on("GET", [refusal]));
@@ -466,24 +468,24 @@ async fn a_stream_that_keeps_ending_causes_no_storm_and_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_stream_of_what_is_said_unasked_is_taken_up_where_it_ended() {
+async fn the_notification_stream_is_resumed_after_the_last_event() {
     let note = |n| format!("id: n-{n}\ndata: {{\"jsonrpc\":\"2.0\",\"method\":\"notifications/{n}\"}}\n\n");
     let script = Script::good()
         .once("GET", [Step::RawEvent(note(1)), Step::HangUp])
         .on("GET", [Step::RawEvent(note(2)), Step::Hang]);
-    let heard = Arc::new(Listener::default());
+    let received = Arc::new(Listener::default());
     let server = HttpScripted::new(script);
-    let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&heard)), legacy());
+    let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&received)), legacy());
     eventually(session.connect()).await.unwrap();
     tokio::time::sleep(seconds(10)).await;
     let resumed: Vec<_> =
         server.requests().iter().filter_map(|seen| seen.headers.get("last-event-id").cloned()).collect();
-    assert_eq!((resumed, heard.0.lock().unwrap().len()), (vec!["n-1".parse().unwrap()], 2));
+    assert_eq!((resumed, received.0.lock().unwrap().len()), (vec!["n-1".parse().unwrap()], 2));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_dropped_while_it_waits_to_be_sent_leaves_nothing_behind() {
-    // Dropped while the server wants it later, and while a new session is being made.
+async fn a_call_dropped_while_queued_leaks_nothing() {
+    // Dropped while the server asks to retry later, and while a new session is being established.
     let slow = [Step::Wait(5000), Step::Normally];
     let script = Script::good().once("tools/call", [status_with(429, "retry-after", "20")]);
     let script = script.once("initialize", [Step::Normally]).once("initialize", slow);
@@ -500,15 +502,17 @@ async fn a_call_that_is_dropped_while_it_waits_to_be_sent_leaves_nothing_behind(
     })
     .await;
     assert!(dropped.is_err());
-    assert_eq!((told(other), server.log().count("initialize")), ("2".to_owned(), 2));
-    // The two that were refused, the one that was dropped before it was sent again, and the one that ran.
-    assert_eq!(server.handled().count("tools/call"), 2);
+    assert_eq!((result_text(other), server.log().count("initialize")), ("2".to_owned(), 2));
+    // The two that were refused, the one that was dropped before its retry, and the one that ran.
+    assert_eq!(server.taken().count("tools/call"), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_dropped_while_its_connection_is_made_leaves_nothing_behind() {
+async fn a_call_dropped_while_connecting_leaks_nothing() {
     let server = HttpScripted::new(Script::good());
-    let (inner, dials, tasks) = (server.clone(), AtomicU32::new(0), Mutex::new(tokio::task::JoinSet::new()));
+    let inner = server.clone();
+    let dials = AtomicU32::new(0);
+    let tasks = Mutex::new(tokio::task::JoinSet::new());
     let settings = HttpSettings::default().dialing(move |_: DialTo| {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         tasks.lock().unwrap().spawn(inner.clone().serve_connection(theirs));
@@ -525,12 +529,12 @@ async fn a_call_that_is_dropped_while_its_connection_is_made_leaves_nothing_behi
     tokio::time::sleep(seconds(120)).await;
     let add = json(json!({"a": 1, "b": 1}));
     assert!(tokio::time::timeout(seconds(2), session.call("add", &add)).await.is_err());
-    assert_eq!(told(eventually(session.call("add", &add)).await), "2");
+    assert_eq!(result_text(eventually(session.call("add", &add)).await), "2");
     assert_eq!((server.log().count("tools/call"), server.log().count("initialize")), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_stream_is_taken_up_where_it_broke() {
+async fn a_broken_stream_is_resumed() {
     let answer = r#"data: {"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"resumed"}]}}"#;
     let script = Script::good()
         .any_tool("tool")
@@ -543,7 +547,7 @@ async fn a_broken_stream_is_taken_up_where_it_broke() {
     eventually(session.connect()).await.unwrap();
     settle().await;
     let began = Instant::now();
-    assert_eq!(told(eventually(session.call("tool", &none())).await), "resumed");
+    assert_eq!(result_text(eventually(session.call("tool", &none())).await), "resumed");
     assert!(
         began.elapsed() >= Duration::from_millis(700 + 1400) && began.elapsed() < seconds(4),
         "{:?}",
@@ -556,7 +560,7 @@ async fn a_broken_stream_is_taken_up_where_it_broke() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_ends_without_its_answer_leaves_the_outcome_unknown_and_only_harmless_calls_are_repeated() {
+async fn a_stream_that_ends_without_an_answer_leaves_the_outcome_unknown_and_only_idempotent_calls_are_retried() {
     for (hint, calls) in [("readOnlyHint", 2), ("openWorldHint", 1)] {
         for end in [Step::EndStream, Step::Reset, Step::HangUp] {
             let tool = json!({"name": "tool", "inputSchema": {"type": "object"}, "annotations": {hint: true}});
@@ -573,10 +577,10 @@ async fn a_stream_that_ends_without_its_answer_leaves_the_outcome_unknown_and_on
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_of_nothing_but_comments_ends_at_the_idle_deadline() {
+async fn a_stream_of_only_comments_hits_the_idle_deadline() {
     let comments: Vec<Step> =
         (0..100).flat_map(|_| [Step::RawEvent(": alive\n\n".into()), Step::Wait(10_000)]).collect();
-    let (session, _) = http(&doing(comments).with_response_format(ResponseFormat::Sse));
+    let (session, _) = http(&server_with_steps(comments).with_response_format(ResponseFormat::Sse));
     eventually(session.connect()).await.unwrap();
     let began = Instant::now();
     let error = eventually(session.call("tool", &none())).await.unwrap_err();
@@ -585,22 +589,22 @@ async fn a_stream_of_nothing_but_comments_ends_at_the_idle_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn too_much_is_refused_whether_it_is_announced_or_not() {
+async fn an_oversized_body_is_refused_with_and_without_content_length() {
     let huge = Step::Flood(r#"{"jsonrpc":"2.0","id":{id},"result":{"x":""#.into(), 33 * 1024 * 1024, "\"}}\n".into());
     for answers in [ResponseFormat::Json, ResponseFormat::Sse] {
-        let server = doing([huge.clone()]).with_response_format(answers);
+        let server = server_with_steps([huge.clone()]).with_response_format(answers);
         let (session, _) = http(&server);
         let error = eventually(session.call("tool", &none())).await.unwrap_err();
         assert!(error.to_string().contains("longer than 32 MiB"), "{error}");
-        assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+        assert_eq!(result_text(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_of_the_server_is_answered_by_a_post_of_its_own_and_stops_the_clock() {
+async fn a_request_of_the_server_is_answered_by_a_separate_post_and_pauses_the_deadlines() {
     struct Slow;
     impl Host for Slow {
-        fn abilities(&self) -> wharf_client::ClientCapabilities {
+        fn capabilities(&self) -> wharf_client::ClientCapabilities {
             wharf_client::ClientCapabilities { roots: true, ..wharf_client::ClientCapabilities::default() }
         }
         fn roots(&self) -> wharf_client::BoxFuture<'_, Vec<wharf_client::Root>> {
@@ -610,14 +614,14 @@ async fn a_question_of_the_server_is_answered_by_a_post_of_its_own_and_stops_the
             })
         }
     }
-    let server = doing([Step::Ask("roots/list".into(), json!({})), Step::EchoAnswer]);
+    let server = server_with_steps([Step::Ask("roots/list".into(), json!({})), Step::EchoAnswer]);
     let (session, _) = http_with(options(in_memory(&server)), Slow, legacy());
-    assert_eq!(told(eventually(session.call("tool", &none())).await), r#"{"roots":[{"uri":"file:///here"}]}"#);
+    assert_eq!(result_text(eventually(session.call("tool", &none())).await), r#"{"roots":[{"uri":"file:///here"}]}"#);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_dropped_is_cancelled_on_the_wire() {
-    let server = doing([Step::Hang]);
+async fn a_dropped_call_is_canceled_on_the_server() {
+    let server = server_with_steps([Step::Hang]);
     let (session, _) = http(&server);
     eventually(session.connect()).await.unwrap();
     let dropped = tokio::time::timeout(seconds(1), session.call("tool", &none())).await;
@@ -626,12 +630,12 @@ async fn a_call_that_is_dropped_is_cancelled_on_the_wire() {
     let id =
         server.log().messages().into_iter().find(|message| message["method"] == "tools/call").unwrap()["id"].clone();
     assert_eq!(server.log().last_params("notifications/cancelled").unwrap()["requestId"], id);
-    assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+    assert_eq!(result_text(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_ends_the_calls_under_way_at_once() {
-    let server = doing([Step::Hang]);
+async fn closing_fails_calls_in_flight_immediately() {
+    let server = server_with_steps([Step::Hang]);
     let (session, _) = http(&server);
     eventually(session.connect()).await.unwrap();
     let closing = session.clone();
@@ -646,7 +650,7 @@ async fn closing_ends_the_calls_under_way_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn headers_go_with_every_request_and_a_calls_own_with_that_call_only() {
+async fn headers_are_sent_with_every_request_and_a_calls_own_only_with_that_call() {
     let server = HttpScripted::new(Script::good());
     let headers = vec![("Authorization".to_owned(), "Bearer one".to_owned())];
     let remote = RemoteOptions { headers, ..options(in_memory(&server)) };
@@ -672,10 +676,13 @@ async fn headers_go_with_every_request_and_a_calls_own_with_that_call_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_cannot_be_reached_any_more_is_tried_once_a_call_and_keeps_its_session() {
+async fn an_unreachable_server_is_tried_once_per_call_and_keeps_its_session() {
     let server = HttpScripted::new(Script::good());
-    let (up, dials) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU32::new(0)));
-    let (is_up, dialed, inner) = (Arc::clone(&up), Arc::clone(&dials), server.clone());
+    let up = Arc::new(AtomicBool::new(true));
+    let dials = Arc::new(AtomicU32::new(0));
+    let is_up = Arc::clone(&up);
+    let dialed = Arc::clone(&dials);
+    let inner = server.clone();
     let tasks = Mutex::new(tokio::task::JoinSet::new());
     let settings = HttpSettings::default().dialing(move |_: DialTo| {
         dialed.fetch_add(1, Ordering::Relaxed);
@@ -689,13 +696,13 @@ async fn a_server_that_cannot_be_reached_any_more_is_tried_once_a_call_and_keeps
     let (session, _) = http_with(options(settings), NoHost, legacy());
     eventually(session.connect()).await.unwrap();
     up.store(false, Ordering::Relaxed);
-    // Longer than an idle connection is kept, so that the next call has to dial.
+    // Longer than an idle connection stays in the pool, so that the next call must dial.
     tokio::time::sleep(seconds(120)).await;
     let before = dials.load(Ordering::Relaxed);
     let error = eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await.unwrap_err();
     assert_eq!((error.outcome(), dials.load(Ordering::Relaxed) - before), (Outcome::NotRun, 1), "{error}");
     up.store(true, Ordering::Relaxed);
-    assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+    assert_eq!(result_text(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
     assert_eq!(server.log().count("initialize"), 1);
 }
 
@@ -704,6 +711,6 @@ async fn a_redirect_is_followed_within_its_origin() {
     let there = Step::Http { status: 308, headers: vec![("location".into(), "/moved".into())], body: String::new() };
     let server = HttpScripted::new(Script::good().any_tool("tool").once("tools/call", [there]));
     let (session, _) = http(&server);
-    assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+    assert_eq!(result_text(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
     assert_eq!(server.requests().last().unwrap().path, "/moved");
 }

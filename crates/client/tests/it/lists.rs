@@ -1,4 +1,4 @@
-//! Lists: pages, odd items, and servers without an end.
+//! Lists: pages, malformed items and endless lists.
 
 use serde_json::{Value, json};
 use wharf_client::{InProcess, NoHost, Session, SessionOptions};
@@ -12,7 +12,7 @@ fn tools(count: usize) -> Script {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_page_is_read_in_order() {
+async fn all_pages_are_read_in_order() {
     let (session, server) = in_memory(Script { page_size: Some(40), ..tools(312) });
     let listed = eventually(session.list_tools()).await.unwrap();
     let names: Vec<&str> = listed.items.iter().map(|tool| &*tool.name).collect();
@@ -22,7 +22,7 @@ async fn every_page_is_read_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_malformed_tool_is_reported_and_the_other_311_live() {
+async fn one_malformed_tool_is_reported_and_the_others_are_listed() {
     let mut script = tools(312);
     script.tools[7] = json!({"name": "broken", "inputSchema": null});
     let (session, _server) = in_memory(Script { page_size: Some(100), ..script });
@@ -34,7 +34,7 @@ async fn one_malformed_tool_is_reported_and_the_other_311_live() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cursor_that_comes_twice_ends_the_list_with_a_note() {
+async fn a_repeated_cursor_ends_the_list_with_a_note() {
     let endless = json!({"tools": [{"name": "again", "inputSchema": {}}], "nextCursor": "same"});
     let (session, server) = in_memory(Script::default().on("tools/list", [Step::Result(endless)]));
     let listed = eventually(session.list_tools()).await.unwrap();
@@ -43,7 +43,7 @@ async fn a_cursor_that_comes_twice_ends_the_list_with_a_note() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_without_end_is_cut_at_its_page_limit() {
+async fn an_endless_list_is_cut_at_the_page_limit() {
     let (session, server) = in_memory(Script { page_size: Some(1), ..tools(200) });
     let listed = eventually(session.list_tools()).await.unwrap();
     assert_eq!((listed.items.len(), server.log().count("tools/list")), (64, 64));
@@ -51,7 +51,7 @@ async fn a_list_without_end_is_cut_at_its_page_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_is_none_says_what_it_is_instead() {
+async fn a_malformed_list_is_an_error_with_its_reason() {
     let refusal = async |result: Value| {
         let (session, _server) = in_memory(Script::default().on("tools/list", [Step::Result(result)]));
         eventually(session.list_tools()).await.unwrap_err().kind.to_string()
@@ -63,7 +63,7 @@ async fn a_list_that_is_none_says_what_it_is_instead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn prompts_resources_and_templates_are_listed_got_and_read() {
+async fn prompts_resources_and_templates_can_be_listed_and_read() {
     let script = Script {
         prompts: vec![json!({"name": "greet", "description": "Says hello"}), json!({"title": "nameless"})],
         resources: vec![json!({"uri": "note://a", "name": "a", "mimeType": "text/plain"}), json!({"uri": 5})],
@@ -87,7 +87,7 @@ async fn prompts_resources_and_templates_are_listed_got_and_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn descriptions_without_end_are_cut_where_that_is_wanted() {
+async fn long_descriptions_are_truncated_if_a_limit_is_set() {
     let tool =
         |n| json!({"name": format!("t{n}"), "description": "x".repeat(30_000), "inputSchema": {"type": "object"}});
     let server = Scripted::new(Script { tools: (0..500).map(tool).collect(), ..Script::default() });
@@ -98,7 +98,7 @@ async fn descriptions_without_end_are_cut_where_that_is_wanted() {
     };
     let whole = eventually(connect(legacy()).list_tools()).await.unwrap();
     assert_eq!(whole.items[499].description.as_ref().unwrap().len(), 30_000);
-    let session = connect(SessionOptions { longest_description: Some(2_048), ..legacy() });
+    let session = connect(SessionOptions { max_description_chars: Some(2_048), ..legacy() });
     let listed = eventually(session.list_tools()).await.unwrap();
     assert_eq!(listed.items.len(), 500);
     for tool in &listed.items {

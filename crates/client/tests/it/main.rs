@@ -1,4 +1,5 @@
-//! The session as its users see it: over memory with a paused clock, over real children, over other people's servers.
+//! Tests of the session through its public API: in memory with a paused clock, with real processes, and with
+//! third-party servers.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -7,7 +8,7 @@ mod calls;
 mod custom_transport;
 mod evil;
 mod faults;
-mod helper;
+mod header_command;
 mod host;
 mod http;
 mod legacy_sse;
@@ -18,8 +19,9 @@ mod negotiation;
 mod nginx;
 mod peers;
 mod peers_http;
+mod preferences;
 mod remote;
-mod resuming;
+mod resume;
 mod session_loss;
 mod seven;
 mod simulated;
@@ -29,7 +31,6 @@ mod stdio;
 mod suite;
 mod tls;
 mod websocket;
-mod wishes;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +40,7 @@ use wharf_client::{CallError, Host, InProcess, NoHost, ProtocolMode, Session, Se
 use wharf_protocol::{Json, ToolOutput};
 use wharf_testkit::{Script, Scripted};
 
-/// Sessions whose messages are counted: those of the era with a handshake.
+/// Options for tests that count messages: the legacy era, which sends no `server/discover`.
 fn legacy() -> SessionOptions {
     SessionOptions { protocol: ProtocolMode::Legacy, ..SessionOptions::default() }
 }
@@ -74,8 +75,8 @@ fn none() -> Json {
     json(serde_json::json!({}))
 }
 
-/// What a call came to, in one line.
-fn told(result: Result<ToolOutput, CallError>) -> String {
+/// Returns a call's result as one line.
+fn result_text(result: Result<ToolOutput, CallError>) -> String {
     match result {
         Ok(output) if output.is_error => format!("failed: {}", output.text()),
         Ok(output) => output.text(),
@@ -83,7 +84,7 @@ fn told(result: Result<ToolOutput, CallError>) -> String {
     }
 }
 
-/// Lets everything that is ready run, without time passing.
+/// Runs every task that is ready, without advancing the clock.
 async fn settle() {
     for _ in 0..100 {
         tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! Which revision is spoken with whom: every server we have, over every transport it has, in every mode.
+//! The negotiated revision of every available server, over every transport and in every mode.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use crate::peers::{EVERYTHING, NODE, stdio};
 use crate::peers_http::{Peer, Way, toolbox};
 
 #[tokio::test]
-async fn every_server_is_spoken_with_as_it_can_and_refused_where_it_cannot() {
+async fn every_server_connects_in_the_modes_that_it_supports() {
     let rmcp = rmcp_server().to_str().unwrap().to_owned();
-    // One server after the other, each in all modes at once: that is enough for a small machine.
+    // One server after the other, each in all modes concurrently: that is enough for a small machine.
     let mut rows = vec![on_stdio("everything over stdio", &[NODE, EVERYTHING, "stdio"]).await];
     rows.push(streamable("everything over HTTP", &Peer::everything(Way::Streamable).await).await);
     rows.extend(sse("everything", &Peer::everything(Way::Sse).await).await);
     for version in [1, 2] {
-        let (python, script) =
-            (format!("ROOT/.peers/py{version}/bin/python"), format!("ROOT/peers/mcp{version}_server.py"));
+        let python = format!("ROOT/.peers/py{version}/bin/python");
+        let script = format!("ROOT/peers/mcp{version}_server.py");
         rows.push(on_stdio(&format!("python {version} over stdio"), &[&python, &script]).await);
         let peer = Peer::python(Way::Streamable, version).await;
         rows.push(streamable(&format!("python {version} over HTTP"), &peer).await);
@@ -37,7 +37,7 @@ async fn every_server_is_spoken_with_as_it_can_and_refused_where_it_cannot() {
     insta::assert_snapshot!(table(&rows));
 }
 
-/// What each mode comes to with one server: the revision that is spoken, or why none is.
+/// The result of each mode with one server: the negotiated revision, or the error.
 struct Row {
     server: String,
     cells: Vec<Result<String, ConnectErrorKind>>,
@@ -61,15 +61,15 @@ fn table(rows: &[Row]) -> String {
     [head].into_iter().chain(lines).chain([String::new()]).chain(reasons).collect::<Vec<_>>().join("\n")
 }
 
-async fn on_stdio(name: &str, words: &[&str]) -> Row {
-    row(name, &(Arc::new(stdio(words)) as _)).await
+async fn on_stdio(name: &str, command_line: &[&str]) -> Row {
+    row(name, &(Arc::new(stdio(command_line)) as _)).await
 }
 
 async fn streamable(name: &str, peer: &Peer) -> Row {
     row(name, &(Arc::new(Http::new(&peer.url(), RemoteOptions::default()).unwrap()) as _)).await
 }
 
-/// A server that knows only the older transport: for who knows that, and for who does not.
+/// A server that supports only the older transport, with and without naming it.
 async fn sse(name: &str, peer: &Peer) -> [Row; 2] {
     let transport = HttpSse::new(&peer.url(), RemoteOptions::default()).unwrap();
     [
@@ -83,10 +83,10 @@ async fn ours() -> Vec<Row> {
     let stream = move || {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let (reader, writer) = tokio::io::split(ours);
-        // The far end lives for as long as somebody reads from it.
+        // The far end lives for as long as its stream is read.
         let serving = std::sync::Mutex::new(tokio::task::JoinSet::new());
         serving.lock().unwrap().spawn(serve(theirs));
-        async move { Ok(Link::from_bytes(reader, writer).kept_by(Far { _serving: serving })) }
+        async move { Ok(Link::from_bytes(reader, writer).with_peer(Far { _serving: serving })) }
     };
     let router = Router::new(toolbox, wharf_server::ListenOptions::default());
     let remote = RemoteServer::bind(([127, 0, 0, 1], 0).into(), router).await.unwrap();
@@ -103,7 +103,7 @@ async fn ours() -> Vec<Row> {
     rows
 }
 
-/// What serves the far end of a stream.
+/// Serves the far end of a stream.
 struct Far {
     _serving: std::sync::Mutex<tokio::task::JoinSet<()>>,
 }
@@ -115,7 +115,7 @@ async fn row(server: &str, transport: &Arc<dyn Transport>) -> Row {
     Row { server: server.to_owned(), cells }
 }
 
-/// Connects in one mode. A server that is connected also lists its tools.
+/// Connects in one mode. A connected server also lists its tools.
 async fn cell(transport: &Arc<dyn Transport>, protocol: ProtocolMode) -> Result<String, ConnectErrorKind> {
     let options = SessionOptions { protocol, ..SessionOptions::default() };
     let session = Session::with_shared("matrix".parse().unwrap(), Arc::clone(transport), Arc::new(NoHost), options);

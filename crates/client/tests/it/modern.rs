@@ -1,5 +1,6 @@
-//! All that the 2026-07-28 revision added, against two servers that other people's SDKs implement, over stdio and over
-//! Streamable HTTP. Both offer the same (`peers/mcp2_modern.py`), so every behaviour is written once and expected of all.
+//! The features of the 2026-07-28 revision, against two servers built on third-party SDKs, over stdio and Streamable
+//! HTTP.
+//! Both offer the same (`peers/mcp2_modern.py`), so that every behavior is tested once and expected of both.
 
 mod cache;
 mod calls;
@@ -26,7 +27,7 @@ use crate::peers_http::{self, Way};
 
 const PYTHON: [&str; 2] = ["ROOT/.peers/py2/bin/python", "ROOT/peers/mcp2_modern.py"];
 
-/// Makes a test of a behaviour for every server and every transport.
+/// Generates a test of a behavior for every server and every transport.
 macro_rules! expected_of_every_peer {
     ($($behaviour:ident)*) => {$(
         mod $behaviour {
@@ -55,7 +56,7 @@ macro_rules! expected_of_every_peer {
     )*};
 }
 
-/// The same for what there is only over HTTP.
+/// The same for behavior that exists only over HTTP.
 macro_rules! expected_over_http {
     ($($behaviour:ident)*) => {$(
         mod $behaviour {
@@ -81,15 +82,15 @@ enum Sdk {
     Rmcp,
 }
 
-/// One of the two servers, and how it is reached.
+/// One of the two servers, and its transport.
 struct Peer {
     sdk: Sdk,
-    /// The process behind HTTP; over stdio the session has its own.
+    /// The process behind HTTP; over stdio the session owns the process.
     http: Option<peers_http::Peer>,
 }
 
 impl Sdk {
-    fn words(self) -> Vec<String> {
+    fn command_line(self) -> Vec<String> {
         match self {
             Self::Python => PYTHON.map(str::to_owned).to_vec(),
             Self::Rmcp => vec![rmcp_server().to_str().unwrap().to_owned()],
@@ -103,10 +104,10 @@ impl Peer {
     }
 
     async fn over_http(sdk: Sdk) -> Self {
-        let mut words = sdk.words();
-        words.extend(["http".to_owned(), "PORT".to_owned()]);
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        Self { sdk, http: Some(peers_http::Peer::start(Way::Streamable, &words).await) }
+        let mut command_line = sdk.command_line();
+        command_line.extend(["http".to_owned(), "PORT".to_owned()]);
+        let command_line: Vec<&str> = command_line.iter().map(String::as_str).collect();
+        Self { sdk, http: Some(peers_http::Peer::start(Way::Streamable, &command_line).await) }
     }
 
     fn is_http(&self) -> bool {
@@ -117,22 +118,22 @@ impl Peer {
         self.session_with(person, &[], SessionOptions::default())
     }
 
-    /// A session that says these headers, where there are such things.
+    /// A session that sends these headers, over HTTP.
     fn session_with(&self, person: &Arc<Person>, headers: &[(&str, &str)], options: SessionOptions) -> Session {
-        // What else it could speak is not the question here; a slow start must not make it one.
+        // Negotiation is not tested here; a slow start must not cause a fallback.
         let options = SessionOptions { protocol: ProtocolMode::Modern, ..options };
         let (name, host) = ("peer".parse().unwrap(), Arc::<Person>::clone(person));
         let Some(http) = &self.http else {
-            let words = self.sdk.words();
-            let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            return Session::with_shared(name, Arc::new(stdio(&words)), host, options);
+            let command_line = self.sdk.command_line();
+            let command_line: Vec<&str> = command_line.iter().map(String::as_str).collect();
+            return Session::with_shared(name, Arc::new(stdio(&command_line)), host, options);
         };
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let remote = RemoteOptions { headers, ..RemoteOptions::default() };
         Session::with_shared(name, Arc::new(Http::new(&http.url(), remote).unwrap()), host, options)
     }
 
-    /// Kills the server. Over HTTP it is started again; over stdio that is up to the session.
+    /// Kills the server. Over HTTP it is restarted; over stdio the session does that.
     async fn restart(&mut self) {
         match &mut self.http {
             Some(http) => http.restart().await,
@@ -140,27 +141,27 @@ impl Peer {
         }
     }
 
-    /// Waits until the server has written this line to stderr so many times.
+    /// Waits until the server has written this line to stderr that many times.
     async fn says(&self, session: &Session, line: &str, times: usize) {
         until(async || {
-            let said = match &self.http {
+            let lines = match &self.http {
                 Some(http) => http.stderr().lines().map(str::to_owned).collect(),
-                // The server's own words are part of every error; this one is provoked to read them.
+                // Every error contains the server's stderr; this one is provoked to read it.
                 None => session.get_prompt("nobody", &json!({}).into()).await.unwrap_err().evidence.stderr,
             };
-            said.iter().filter(|said| *said == line).count() == times
+            lines.iter().filter(|written| *written == line).count() == times
         })
         .await;
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     fn address(&self) -> SocketAddr {
         let url: http::Uri = self.http.as_ref().unwrap().url().parse().unwrap();
         url.authority().unwrap().as_str().parse().unwrap()
     }
 }
 
-/// Closes a session, which is quick and leaves nothing behind, and looks back at how the server behaved.
+/// Closes a session, which is fast and leaks nothing, and checks the server's health.
 async fn closes(peer: &Peer, session: &Session) {
     let began = tokio::time::Instant::now();
     soon(session.close()).await;
@@ -170,15 +171,15 @@ async fn closes(peer: &Peer, session: &Session) {
     assert_eq!((session.health().violations, session.health().noise), (0, 0));
 }
 
-/// A host that remembers what it is told, and answers what it is asked.
+/// A host that records notifications and answers requests.
 #[derive(Default)]
 struct Person {
     abilities: ClientCapabilities,
     manner: Manner,
     /// How long it takes to answer.
     thinks: Duration,
-    heard: Mutex<Vec<Notification>>,
-    asked: Mutex<Vec<Value>>,
+    notifications: Mutex<Vec<Notification>>,
+    elicitations: Mutex<Vec<Value>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -190,7 +191,7 @@ enum Manner {
 }
 
 impl Person {
-    /// One that can do everything.
+    /// A host that supports everything.
     fn able(manner: Manner) -> Self {
         let abilities = ClientCapabilities { elicitation: true, sampling: true, roots: true };
         Self { abilities, manner, ..Self::default() }
@@ -200,14 +201,14 @@ impl Person {
         Arc::new(Self::able(Manner::Helpful))
     }
 
-    /// One that can do nothing but listen.
+    /// A host that only listens.
     fn listening() -> Arc<Self> {
         Arc::default()
     }
 
-    /// How often it has heard a notice like this.
+    /// How many notifications match.
     fn times(&self, like: impl Fn(&Notification) -> bool) -> usize {
-        self.heard.lock().unwrap().iter().filter(|notice| like(notice)).count()
+        self.notifications.lock().unwrap().iter().filter(|notice| like(notice)).count()
     }
 
     fn tools_changed(&self) -> usize {
@@ -218,19 +219,19 @@ impl Person {
         self.times(|notice| matches!(notice, Notification::ResourceUpdated { uri } if uri == of))
     }
 
-    /// What the elicitations were, in order.
-    fn asked(&self) -> Vec<Value> {
-        self.asked.lock().unwrap().clone()
+    /// The messages of the elicitations, in order.
+    fn elicitations(&self) -> Vec<Value> {
+        self.elicitations.lock().unwrap().clone()
     }
 }
 
 impl Host for Person {
-    fn abilities(&self) -> ClientCapabilities {
+    fn capabilities(&self) -> ClientCapabilities {
         self.abilities
     }
 
     fn elicit(&self, request: Elicitation) -> BoxFuture<'_, ElicitationAnswer> {
-        self.asked.lock().unwrap().push(json!([request.message, request.url]));
+        self.elicitations.lock().unwrap().push(json!([request.message, request.url]));
         let content = request.schema.as_ref().map(|schema| {
             let fields = schema.to_value().unwrap()["properties"].clone();
             let word = if request.message.contains("first") { "one" } else { "two" };
@@ -261,7 +262,7 @@ impl Host for Person {
         Box::pin(std::future::ready(vec![Root { uri: "file:///a".to_owned(), name: Some("a".to_owned()) }]))
     }
 
-    fn notice(&self, notice: Notification) {
-        self.heard.lock().unwrap().push(notice);
+    fn notify(&self, notice: Notification) {
+        self.notifications.lock().unwrap().push(notice);
     }
 }

@@ -1,7 +1,7 @@
-//! Which era is spoken with a server: what its first answer is taken for, what is done about none, and what is remembered.
+//! Negotiation of the protocol era: the first answer, silence, and the cache.
 
 mod answers;
-mod memory;
+mod era_cache;
 mod modes;
 mod over_http;
 mod processes;
@@ -14,25 +14,25 @@ use serde_json::{Value, json};
 use wharf_client::{BoxFuture, InProcess, Link, NoHost, OpenError, ProtocolMode, Session, SessionOptions, Transport};
 use wharf_testkit::{Script, Scripted, Step, eventually};
 
-use crate::{json, told};
+use crate::{json, result_text};
 
 fn protocol(protocol: ProtocolMode) -> SessionOptions {
     SessionOptions { protocol, ..SessionOptions::default() }
 }
 
-/// A session that finds out what a scripted server in memory speaks.
+/// A session that detects the era of a scripted server in memory.
 fn auto(script: Script) -> (Session, Scripted) {
-    speaking(script, ProtocolMode::Auto)
+    with_mode(script, ProtocolMode::Auto)
 }
 
-fn speaking(script: Script, spoken: ProtocolMode) -> (Session, Scripted) {
+fn with_mode(script: Script, mode: ProtocolMode) -> (Session, Scripted) {
     let server = Scripted::new(script);
     let copy = server.clone();
     let transport = InProcess::new(move |stream| copy.clone().serve(stream));
-    (Session::new("scripted".parse().unwrap(), transport, NoHost, protocol(spoken)), server)
+    (Session::new("scripted".parse().unwrap(), transport, NoHost, protocol(mode)), server)
 }
 
-/// An error as it stands on the wire, with what belongs to it.
+/// An error message as sent, with data.
 fn error_with(code: i64, data: &Value) -> Step {
     Step::Line(format!(r#"{{"jsonrpc":"2.0","id":{{id}},"error":{{"code":{code},"message":"no","data":{data}}}}}"#))
 }
@@ -41,32 +41,32 @@ fn unsupported(supported: &[&str]) -> Step {
     error_with(-32022, &json!({"supported": supported, "requested": "2026-07-28"}))
 }
 
-/// Uses the session, and tells which revision is spoken.
-async fn spoken(session: &Session) -> String {
-    assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+/// Uses the session and returns the negotiated revision.
+async fn negotiated_revision(session: &Session) -> String {
+    assert_eq!(result_text(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
     eventually(session.connect()).await.unwrap().revision.clone()
 }
 
 const MODERN: &str = "2026-07-28";
 const LEGACY: &str = "2025-11-25";
 
-/// Scripted servers in memory that are known by a name, and that know how many of them there are at once.
+/// Scripted servers in memory with an identity, which count their concurrent instances.
 #[derive(Clone)]
 struct Named {
     identity: Option<&'static str>,
     server: Scripted,
-    there: Arc<AtomicUsize>,
-    alone: bool,
+    running: Arc<AtomicUsize>,
+    exclusive: bool,
 }
 
 impl Named {
     fn new(identity: &'static str, script: Script) -> Self {
-        Self { identity: Some(identity), server: Scripted::new(script), there: Arc::default(), alone: false }
+        Self { identity: Some(identity), server: Scripted::new(script), running: Arc::default(), exclusive: false }
     }
 
-    /// One that leaves at once while another one is there.
-    fn alone(script: Script) -> Self {
-        Self { identity: None, alone: true, ..Self::new("", script) }
+    /// A server that exits immediately while another instance runs.
+    fn exclusive(script: Script) -> Self {
+        Self { identity: None, exclusive: true, ..Self::new("", script) }
     }
 
     fn session(&self, options: SessionOptions) -> Session {
@@ -76,12 +76,13 @@ impl Named {
 
 impl Transport for Named {
     fn open(&self) -> BoxFuture<'_, Result<Link, OpenError>> {
-        let Self { server, there, alone, .. } = self.clone();
+        let Self { server, running, exclusive, .. } = self.clone();
         Box::pin(async move {
             let transport = InProcess::new(move |stream| {
-                let (server, counted) = (server.clone(), Counted::new(&there));
+                let server = server.clone();
+                let counted = Counted::new(&running);
                 async move {
-                    if !alone || counted.0.load(Ordering::Relaxed) == 1 {
+                    if !exclusive || counted.0.load(Ordering::Relaxed) == 1 {
                         server.serve(stream).await;
                     }
                     drop(counted);
@@ -99,9 +100,9 @@ impl Transport for Named {
 struct Counted(Arc<AtomicUsize>);
 
 impl Counted {
-    fn new(there: &Arc<AtomicUsize>) -> Self {
-        there.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(there))
+    fn new(running: &Arc<AtomicUsize>) -> Self {
+        running.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(running))
     }
 }
 

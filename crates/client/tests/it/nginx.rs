@@ -1,7 +1,7 @@
-//! A real nginx before the server, buffering as it does unless it is told not to.
+//! A real nginx in front of the server, with its default buffering.
 //!
-//! It holds back what has no end in sight: a response without a length and without chunks, which is what it gets as long
-//! as it asks with its usual HTTP/1.0. Chunks it passes on as they come.
+//! It buffers responses without a length and without chunks, which it gets as long as it uses its default HTTP/1.0.
+//! Chunks are passed on as they arrive.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,35 +18,36 @@ use wharf_server::{RemoteServer, Reply, Router, Toolbox};
 use wharf_testkit::{HttpScripted, Listening, ResponseFormat, Script, Step, free_port, peers, soon, until};
 
 use crate::peers::with_progress;
-use crate::{json, legacy, none, told};
+use crate::{json, legacy, none, result_text};
 
-/// A proxy before one server. Dropping it ends it.
+/// A proxy in front of one server. Dropping it stops it.
 struct Nginx {
     running: Managed,
     _folder: tempfile::TempDir,
 }
 
-/// How nginx asks the server.
+/// How nginx connects to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asks {
-    /// A connection each, in HTTP/1.0, as it does by itself.
+    /// One connection per request, in HTTP/1.0, which is the default.
     Usually,
-    /// In HTTP/1.1, over connections that are kept.
-    Kept,
+    /// In HTTP/1.1, over pooled connections.
+    Pooled,
 }
 
 impl Nginx {
     async fn before(upstream: SocketAddr, asks: Asks) -> Self {
-        let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
+        let folder = tempfile::tempdir().unwrap();
+        let port = free_port();
         let place = folder.path().to_str().unwrap();
         let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
             .map(|kind| format!("{kind}_temp_path {place}/{kind};\n"))
             .concat();
-        let kept = match asks {
+        let connection = match asks {
             Asks::Usually => "",
-            Asks::Kept => "proxy_http_version 1.1; proxy_set_header Connection '';",
+            Asks::Pooled => "proxy_http_version 1.1; proxy_set_header Connection '';",
         };
-        // One process needs no user of its own. Whatever is not said here is as everybody has it, buffering included.
+        // One process needs no user. All other settings are the defaults, including buffering.
         let settings = format!(
             "daemon off; master_process off; pid {place}/pid; error_log stderr;
             events {{ worker_connections 128; }}
@@ -56,7 +57,7 @@ impl Nginx {
                 upstream server {{ server {upstream}; keepalive 4; }}
                 server {{
                     listen 127.0.0.1:{port};
-                    {kept}
+                    {connection}
                     proxy_set_header Host $http_host;
                     location / {{ proxy_pass http://server; }}
                     location /hasty {{ proxy_pass http://server; proxy_read_timeout 300ms; }}
@@ -110,39 +111,39 @@ fn sum() -> wharf_protocol::Json {
     json(json!({"a": 1, "b": 1}))
 }
 
-/// A tool that goes on only when its progress has been heard: if that is held back, it never ends.
-fn confident(heard: &Arc<Notify>) -> Toolbox {
-    let heard = Arc::clone(heard);
+/// A tool that continues only after its progress arrived: if that is buffered, it never ends.
+fn confident(received: &Arc<Notify>) -> Toolbox {
+    let received = Arc::clone(received);
     Toolbox::new("confident", "1").tool(json!({"name": "report", "inputSchema": {"type": "object"}}), move |call| {
-        let heard = Arc::clone(&heard);
+        let received = Arc::clone(&received);
         async move {
             for step in [1.0, 2.0] {
                 call.progress(step, 2.0, "").await;
-                heard.notified().await;
+                received.notified().await;
             }
-            Ok(Reply::Text("heard twice".to_owned()))
+            Ok(Reply::Text("received twice".to_owned()))
         }
     })
 }
 
 #[tokio::test]
-async fn events_of_our_own_server_are_not_held_back() {
-    let heard = Arc::new(Notify::new());
-    let shared = Arc::clone(&heard);
+async fn events_of_wharfs_server_are_not_buffered() {
+    let received = Arc::new(Notify::new());
+    let shared = Arc::clone(&received);
     let router = Router::new(move || confident(&shared), wharf_server::ListenOptions::default());
     let remote = RemoteServer::bind(([127, 0, 0, 1], 0).into(), router).await.unwrap();
     let nginx = Nginx::before(remote.address(), Asks::Usually).await;
     for session in [nginx.http().0, nginx.sse(Deadlines::default())] {
-        let mut answer = |_: Progress| heard.notify_one();
+        let mut answer = |_: Progress| received.notify_one();
         let options = CallOptions { progress: Some(&mut answer), ..CallOptions::default() };
-        assert_eq!(told(soon(session.call_with("report", &none(), options)).await), "heard twice");
+        assert_eq!(result_text(soon(session.call_with("report", &none(), options)).await), "received twice");
         soon(session.close()).await;
     }
     soon(remote.close()).await;
 }
 
 #[tokio::test]
-async fn progress_that_is_held_back_comes_with_the_answer_and_before_it() {
+async fn buffered_progress_arrives_with_the_answer_and_before_it() {
     let slow = [
         Step::Progress(1.0, 2.0, "half".into()),
         Step::Wait(100),
@@ -158,15 +159,15 @@ async fn progress_that_is_held_back_comes_with_the_answer_and_before_it() {
 }
 
 #[tokio::test]
-async fn a_call_whose_progress_is_held_back_for_ever_ends_at_its_limits() {
+async fn a_call_whose_progress_is_buffered_forever_times_out() {
     let endless = [Step::Progress(1.0, 2.0, "half".into()), Step::Hang];
     let script = Script::good().any_tool("endless").on_call("endless", endless);
     let server = HttpScripted::new(script).with_response_format(ResponseFormat::Sse);
     let (_listening, nginx) = scripted(&server, Asks::Usually).await;
     let (session, _) = nginx.http();
     for (idle, total, expected) in [(200, None, Deadline::Idle), (10_000, Some(200), Deadline::Total)] {
-        let mut heard = 0;
-        let mut listen = |_: Progress| heard += 1;
+        let mut received = 0;
+        let mut listen = |_: Progress| received += 1;
         let options = CallOptions {
             idle: Some(Duration::from_millis(idle)),
             total: total.map(Duration::from_millis),
@@ -175,13 +176,13 @@ async fn a_call_whose_progress_is_held_back_for_ever_ends_at_its_limits() {
         };
         let error = soon(session.call_with("endless", &none(), options)).await.unwrap_err();
         assert!(matches!(error.kind, CallErrorKind::Timeout { deadline, .. } if deadline == expected), "{error}");
-        assert_eq!((heard, error.outcome()), (0, Outcome::Unknown));
+        assert_eq!((received, error.outcome()), (0, Outcome::Unknown));
     }
-    assert_eq!(told(soon(session.call("add", &sum())).await), "2");
+    assert_eq!(result_text(soon(session.call("add", &sum())).await), "2");
 }
 
 #[tokio::test]
-async fn an_old_stream_that_is_held_back_from_its_first_event_is_given_up_at_the_limit() {
+async fn an_older_stream_that_is_buffered_from_its_first_event_times_out() {
     let server = HttpScripted::new(Script::good());
     let (_listening, nginx) = scripted(&server, Asks::Usually).await;
     let session = nginx.sse(Deadlines { connect: Duration::from_millis(400), ..Deadlines::default() });
@@ -191,16 +192,16 @@ async fn an_old_stream_that_is_held_back_from_its_first_event_is_given_up_at_the
 }
 
 #[tokio::test]
-async fn calls_share_one_connection_and_a_dead_upstream_is_told_with_the_first_bytes_of_the_page() {
+async fn calls_share_one_connection_and_a_dead_upstream_is_reported_with_the_start_of_the_page() {
     let server = HttpScripted::new(Script::good());
-    let (listening, nginx) = scripted(&server, Asks::Kept).await;
+    let (listening, nginx) = scripted(&server, Asks::Pooled).await;
     let (session, transport) = nginx.http();
-    assert_eq!(told(soon(session.call("add", &sum())).await), "2");
-    // Beside the first call it is asked whether it speaks unasked, and that takes a connection of its own.
+    assert_eq!(result_text(soon(session.call("add", &sum())).await), "2");
+    // The notification stream is requested beside the first call, and needs its own connection.
     until(async || server.requests().iter().any(|request| request.method == "GET")).await;
     let opened = transport.connections_opened();
     for _ in 0..20 {
-        assert_eq!(told(soon(session.call("add", &sum())).await), "2");
+        assert_eq!(result_text(soon(session.call("add", &sum())).await), "2");
     }
     assert_eq!(transport.connections_opened(), opened);
     assert!(opened <= 2 && server.connections() <= 2);
@@ -213,22 +214,22 @@ async fn calls_share_one_connection_and_a_dead_upstream_is_told_with_the_first_b
     assert!(error.to_string().starts_with("proxied: the server answered with HTTP 502: <html>"), "{error}");
 
     let _listening = server.listen_on(address).await.unwrap();
-    assert_eq!(told(soon(session.call("add", &sum())).await), "2");
+    assert_eq!(result_text(soon(session.call("add", &sum())).await), "2");
     assert_eq!((server.log().count("initialize"), transport.connections_opened()), (1, opened));
 }
 
 #[tokio::test]
-async fn what_nginx_itself_refuses_is_told_as_its_status() {
+async fn refusals_of_nginx_are_reported_with_their_status() {
     let server = HttpScripted::new(Script::good().any_tool("hang").on_call("hang", [Step::Hang]));
-    let (_listening, nginx) = scripted(&server, Asks::Kept).await;
+    let (_listening, nginx) = scripted(&server, Asks::Pooled).await;
     let transport = Http::new(&nginx.url("/hasty"), RemoteOptions::default()).unwrap();
     let session = session(transport, Deadlines::default());
     let error = soon(session.call("hang", &none())).await.unwrap_err();
     assert!(matches!(&error.kind, CallErrorKind::Http(status) if status.status == 504), "{error}");
 
-    // More than a mebibyte, which is what it lets through.
+    // More than a mebibyte, which is the limit of nginx.
     let large = json(json!({"text": "x".repeat(3 << 20)}));
     let error = soon(session.call("echo", &large)).await.unwrap_err();
     assert!(matches!(&error.kind, CallErrorKind::Http(status) if status.status == 413), "{error}");
-    assert_eq!(told(soon(session.call("add", &sum())).await), "2");
+    assert_eq!(result_text(soon(session.call("add", &sum())).await), "2");
 }

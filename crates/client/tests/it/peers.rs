@@ -1,4 +1,4 @@
-//! Servers that other people wrote, installed by `scripts/peers` in pinned versions, over stdio.
+//! Third-party servers over stdio, installed by `scripts/peers` in pinned versions.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -13,23 +13,23 @@ use wharf_io::{Environment, Grace};
 use wharf_protocol::{ContentKind, ToolResult};
 use wharf_testkit::{children_of, kill, peers, soon, until};
 
-use crate::{json, none, told};
+use crate::{json, none, result_text};
 
-fn session(name: &str, words: &[&str]) -> Session {
-    session_with(name, words, |stdio| stdio)
+fn session(name: &str, command_line: &[&str]) -> Session {
+    session_with(name, command_line, |stdio| stdio)
 }
 
-fn session_with(name: &str, words: &[&str], change: impl FnOnce(Stdio) -> Stdio) -> Session {
-    Session::new(name.parse().unwrap(), change(stdio(words)), NoHost, SessionOptions::default())
+fn session_with(name: &str, command_line: &[&str], change: impl FnOnce(Stdio) -> Stdio) -> Session {
+    Session::new(name.parse().unwrap(), change(stdio(command_line)), NoHost, SessionOptions::default())
 }
 
 /// A peer as a child process; `ROOT` stands for the folder of this workspace.
-pub(crate) fn stdio(words: &[&str]) -> Stdio {
+pub(crate) fn stdio(command_line: &[&str]) -> Stdio {
     let root = peers();
-    let words: Vec<OsString> =
-        words.iter().map(|word| OsString::from(word.replace("ROOT", root.to_str().unwrap()))).collect();
+    let command_line: Vec<OsString> =
+        command_line.iter().map(|word| OsString::from(word.replace("ROOT", root.to_str().unwrap()))).collect();
     let environment = Environment::default().with("PATH", "/usr/local/bin:/usr/bin:/bin").with("HOME", "/nonexistent");
-    Stdio::new(&words[0], &words[1..], environment)
+    Stdio::new(&command_line[0], &command_line[1..], environment)
 }
 
 pub(crate) const NODE: &str = "ROOT/.peers/node_modules/node/bin/node";
@@ -40,14 +40,14 @@ fn everything() -> Session {
 }
 
 fn python(version: u8, protocol: ProtocolMode) -> Session {
-    let (python, script) =
-        (format!("ROOT/.peers/py{version}/bin/python"), format!("ROOT/peers/mcp{version}_server.py"));
+    let python = format!("ROOT/.peers/py{version}/bin/python");
+    let script = format!("ROOT/peers/mcp{version}_server.py");
     let options = SessionOptions { protocol, ..SessionOptions::default() };
     Session::new("python".parse().unwrap(), stdio(&[&python, &script]), NoHost, options)
 }
 
 pub(crate) async fn call(session: &Session, tool: &str, arguments: Value) -> String {
-    told(soon(session.call(tool, &json(arguments))).await)
+    result_text(soon(session.call(tool, &json(arguments))).await)
 }
 
 pub(crate) async fn names(session: &Session) -> Vec<String> {
@@ -56,7 +56,7 @@ pub(crate) async fn names(session: &Session) -> Vec<String> {
     listed.items.iter().map(|tool| tool.name.to_string()).collect()
 }
 
-/// Calls with a listener and tells the steps it heard, and the answer.
+/// Calls with a progress listener and returns the reports and the answer.
 pub(crate) async fn with_progress(session: &Session, tool: &str, arguments: Value) -> (Vec<String>, String) {
     let mut steps = Vec::new();
     let mut listen = |step: Progress| {
@@ -64,19 +64,19 @@ pub(crate) async fn with_progress(session: &Session, tool: &str, arguments: Valu
         steps.push(format!("{} of {} {message}", step.progress, step.total.unwrap()).trim_end().to_owned());
     };
     let options = CallOptions { progress: Some(&mut listen), ..CallOptions::default() };
-    let answer = told(soon(session.call_with(tool, &json(arguments), options)).await);
+    let answer = result_text(soon(session.call_with(tool, &json(arguments), options)).await);
     (steps, answer)
 }
 
-/// Calls a tool and kills the server from outside as soon as it reports progress.
+/// Calls a tool and kills the server as soon as it reports progress.
 async fn killed_while(session: &Session, tool: &str, arguments: Value) -> String {
     let mut victim = Some(children_of(std::process::id())[0]);
     let mut strike = |_: Progress| victim.take().map_or((), kill);
     let options = CallOptions { progress: Some(&mut strike), ..CallOptions::default() };
-    told(soon(session.call_with(tool, &json(arguments), options)).await)
+    result_text(soon(session.call_with(tool, &json(arguments), options)).await)
 }
 
-/// Kills the server between two calls and waits until that has been noticed; the next call finds a new one.
+/// Kills the server between two calls and waits until that is detected; the next call starts a new one.
 async fn dies_and_returns(session: &Session) {
     kill(children_of(std::process::id())[0]);
     until(async || matches!(&*session.status().borrow(), SessionStatus::Failed(_))).await;
@@ -100,7 +100,7 @@ async fn the_official_everything_server_lists_calls_progresses_cancels_dies_and_
     );
     assert_eq!(call(&session, "echo", json!({"message": "hi"})).await, "Echo: hi");
     assert_eq!(call(&session, "get-sum", json!({"a": 2, "b": 3})).await, "The sum of 2 and 3 is 5.");
-    // It announces new tools shortly after the start; a list from before that is not what arguments are checked against.
+    // It announces new tools shortly after the start; arguments are not checked against an older list.
     until(async || {
         names(&session).await;
         call(&session, "get-sum", json!({"a": "two", "b": 3})).await.contains("at `/a`")
@@ -123,14 +123,14 @@ async fn the_official_everything_server_lists_calls_progresses_cancels_dies_and_
     assert_eq!(steps, ["1 of 3", "2 of 3", "3 of 3"]);
     assert!(answer.starts_with("Long running operation completed"), "{answer}");
 
-    // It ignores cancellation and goes on sending progress; nobody may be confused by that.
+    // It ignores cancellation and keeps sending progress, which must be ignored.
     let endless = json(json!({"duration": 2, "steps": 20}));
     let dropped =
         tokio::time::timeout(Duration::from_millis(300), session.call("trigger-long-running-operation", &endless));
     assert!(dropped.await.is_err());
     assert_eq!(call(&session, "echo", json!({"message": "still"})).await, "Echo: still");
 
-    // The tool says of itself that it may be repeated, so the call is, on a new server.
+    // The tool is idempotent, so that the call is retried on a new server.
     let answer = killed_while(&session, "trigger-long-running-operation", json!({"duration": 1, "steps": 5})).await;
     assert!(answer.starts_with("Long running operation completed"), "{answer}");
     assert_eq!(call(&session, "echo", json!({"message": "back"})).await, "Echo: back");
@@ -139,7 +139,7 @@ async fn the_official_everything_server_lists_calls_progresses_cancels_dies_and_
 }
 
 #[tokio::test]
-async fn the_everything_server_that_no_longer_heeds_the_end_of_its_input_is_ended_by_a_signal() {
+async fn the_everything_server_that_ignores_the_end_of_its_input_is_killed() {
     let brief = Grace { after_eof: Duration::from_millis(300), after_term: Duration::from_secs(10) };
     let session = session_with("everything", &[NODE, EVERYTHING, "stdio"], |stdio| stdio.with_grace(brief));
     soon(session.call("toggle-simulated-logging", &none())).await.unwrap();
@@ -170,7 +170,7 @@ async fn python_server(version: u8, protocol: ProtocolMode, revision: &str) {
 
     let endless = json(json!({"steps": 1000, "delay_ms": 100}));
     assert!(tokio::time::timeout(Duration::from_millis(300), session.call("slow", &endless)).await.is_err());
-    // The server's own words are part of every error; this one is provoked to read them.
+    // Every error contains the server's stderr; this one is provoked to read it.
     until(async || stderr(&session).await.iter().any(|line| line.contains("slow was cancelled"))).await;
 
     let answer = killed_while(&session, "slow", json!({"steps": 100, "delay_ms": 50})).await;
@@ -200,7 +200,7 @@ async fn a_server_on_the_python_sdk_2_lists_calls_progresses_cancels_crashes_and
 }
 
 #[tokio::test]
-async fn a_server_on_the_python_sdk_2_does_all_that_in_the_old_era_too() {
+async fn a_server_on_the_python_sdk_2_does_the_same_in_the_legacy_era() {
     python_server(2, ProtocolMode::Legacy, "2025-11-25").await;
 }
 
@@ -251,7 +251,7 @@ async fn the_git_server_lists_calls_changes_a_real_repository_dies_and_returns()
 }
 
 #[tokio::test]
-async fn the_git_server_without_a_repository_ends_before_it_is_ready_and_its_reason_is_told() {
+async fn the_git_server_without_a_repository_exits_before_the_handshake_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
     let session = session("git", &["ROOT/.peers/py2/bin/mcp-server-git", "--repository", path]);

@@ -1,15 +1,16 @@
-//! Servers that other people wrote, over HTTP: real processes that are killed and started again under a session.
+//! Third-party servers over HTTP: real processes that are killed and restarted during a session.
 //!
-//! What a server that was started again answers to a session it does not know:
+//! How a restarted server answers a request of a session that it does not know:
 //!
 //! | server | Streamable HTTP | HTTP with SSE |
 //! |---|---|---|
-//! | everything (TypeScript SDK 1.x) | 400, error -32000 "Bad Request: No valid session ID provided", no id | never anything |
+//! | everything (TypeScript SDK 1.x) | 400, error -32000 "Bad Request: No valid session ID provided", no id | no answer
+//! |
 //! | Python SDK 1.x | 404, error -32600 "Session not found", id "server-error" | 404, "Could not find session" |
 //! | Python SDK 2.x | 404, error -32600 "Session not found", id null | 404, "Could not find session" |
-//! | rmcp, as `wharf_server` has it | 404, "Not Found: Session not found" | 404, by our own hand |
+//! | rmcp, as in `wharf_server` | 404, "Not Found: Session not found" | 404, by `wharf_server` |
 //!
-//! Over SSE nobody hears that, because the stream breaks with the server, and the session with it.
+//! Over SSE the client never sees that, because the stream ends with the server, and the session with it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -27,7 +28,7 @@ use wharf_testkit::{children_of, free_port, peers, soon, until};
 use crate::json;
 use crate::peers::{EVERYTHING, NODE, call, names, with_progress};
 
-/// Callers at a time.
+/// The number of concurrent callers.
 const MANY: i64 = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +37,7 @@ pub(crate) enum Way {
     Sse,
 }
 
-/// A server in a process of its own, always on the same port.
+/// A server in its own process, always on the same port.
 pub(crate) struct Peer {
     spec: ManagedSpec,
     running: Option<Managed>,
@@ -45,16 +46,18 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub(crate) async fn start(way: Way, words: &[&str]) -> Self {
-        let (folder, port, root) = (tempfile::tempdir().unwrap(), free_port(), peers());
+    pub(crate) async fn start(way: Way, command_line: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let port = free_port();
+        let root = peers();
         let fill = |word: &str| word.replace("ROOT", root.to_str().unwrap()).replace("PORT", &port.to_string());
         let environment = Environment::default()
             .with("PATH", "/usr/local/bin:/usr/bin:/bin")
             .with("HOME", "/nonexistent")
             .with("PORT", port.to_string());
         let child = ChildSpec {
-            command: fill(words[0]).into(),
-            args: words[1..].iter().map(|word| fill(word).into()).collect(),
+            command: fill(command_line[0]).into(),
+            args: command_line[1..].iter().map(|word| fill(word).into()).collect(),
             environment,
             cwd: None,
             watcher: None,
@@ -76,14 +79,15 @@ impl Peer {
     }
 
     pub(crate) async fn python(way: Way, version: u8) -> Self {
-        let (python, script) =
-            (format!("ROOT/.peers/py{version}/bin/python"), format!("ROOT/peers/mcp{version}_server.py"));
+        let python = format!("ROOT/.peers/py{version}/bin/python");
+        let script = format!("ROOT/peers/mcp{version}_server.py");
         let word = if way == Way::Streamable { "http" } else { "sse" };
         Self::start(way, &[&python, &script, word, "PORT"]).await
     }
 
-    /// SIGKILL. A dying process of many threads closes its listener before its connections, and looks dead before its
-    /// threads are, so it is gone when nothing is left of it.
+    /// Sends SIGKILL. A dying process with many threads closes its listener before its connections, and looks dead
+    /// before
+    /// its threads are, so that this waits until nothing of it is left.
     pub(crate) async fn kill(&mut self) {
         let dying = children_of(std::process::id());
         drop(self.running.take());
@@ -104,7 +108,7 @@ impl Peer {
         self.running.as_ref().unwrap().url()
     }
 
-    /// What it has written to stderr since it was last started.
+    /// Its stderr since the last start.
     pub(crate) fn stderr(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.spec.log_path).unwrap()).into_owned()
     }
@@ -114,8 +118,10 @@ impl Peer {
     }
 
     fn session_in(&self, protocol: ProtocolMode) -> Session {
-        let (url, options) = (self.url(), RemoteOptions::default());
-        let (name, own) = ("peer".parse().unwrap(), SessionOptions { protocol, ..SessionOptions::default() });
+        let url = self.url();
+        let options = RemoteOptions::default();
+        let name = "peer".parse().unwrap();
+        let own = SessionOptions { protocol, ..SessionOptions::default() };
         match self.way {
             Way::Streamable => Session::new(name, Http::new(&url, options).unwrap(), NoHost, own),
             Way::Sse => Session::new(name, HttpSse::new(&url, options).unwrap(), NoHost, own),
@@ -142,10 +148,11 @@ impl Sum {
     }
 }
 
-/// Kills the server and starts it again before many calls: every one is answered, and all of them cost one handshake, or
-/// none where there is no session.
+/// Kills and restarts the server before many calls: every call is answered, and all of them cost one handshake, or none
+/// without sessions.
 async fn survives_a_restart(peer: &mut Peer, session: &Session, sum: &Sum) {
-    let (before, id) = (session.health().connections, session.session_id());
+    let before = session.health().connections;
+    let id = session.session_id();
     let modern = soon(session.connect()).await.unwrap().revision == "2026-07-28";
     assert_eq!(id.is_some(), peer.way == Way::Streamable && !modern);
     peer.restart().await;
@@ -155,16 +162,17 @@ async fn survives_a_restart(peer: &mut Peer, session: &Session, sum: &Sum) {
     assert!(id.is_none() || session.session_id() != id);
 }
 
-/// Kills the server as soon as a call reports progress, starts it again, and tells what became of the call.
+/// Kills the server as soon as a call reports progress, restarts it, and returns the call's result.
 async fn killed_while(peer: &mut Peer, session: &Session, tool: &str, arguments: Value) -> Result<String, Outcome> {
-    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
     let mut listen = |_: Progress| {
-        let _ = tell.send(());
+        let _ = sender.send(());
     };
-    let (arguments, options) = (json(arguments), CallOptions { progress: Some(&mut listen), ..CallOptions::default() });
+    let arguments = json(arguments);
+    let options = CallOptions { progress: Some(&mut listen), ..CallOptions::default() };
     let calling = session.call_with(tool, &arguments, options);
     let striking = async {
-        told.recv().await.unwrap();
+        receiver.recv().await.unwrap();
         peer.restart().await;
     };
     let (result, ()) = soon(Box::pin(async { tokio::join!(calling, striking) })).await;
@@ -203,14 +211,14 @@ async fn everything(way: Way) {
     );
 
     survives_a_restart(&mut peer, &session, &GET_SUM).await;
-    // The tool says of itself that it may be repeated, which has to be heard again after a restart.
+    // The tool is idempotent, which must be read again after a restart.
     names(&session).await;
     let long = json!({"duration": 0.5, "steps": 5});
     let answer = killed_while(&mut peer, &session, "trigger-long-running-operation", long).await;
     match (way, answer) {
-        // A broken stream is asked for again after a while, and the new server then says that there is no such session.
+        // A broken stream is requested again after a while, and the new server answers that the session does not exist.
         (Way::Streamable, answer) => assert!(answer.unwrap().starts_with("Long running operation completed")),
-        // The call is repeated if the new server is there within the time of an attempt.
+        // The call is retried if the new server is available within the connect deadline.
         (Way::Sse, Ok(answer)) => assert!(answer.starts_with("Long running operation completed")),
         (Way::Sse, Err(outcome)) => assert_eq!(outcome, Outcome::Unknown),
     }
@@ -250,7 +258,7 @@ async fn python(way: Way, version: u8, protocol: ProtocolMode, revision: &str) {
     );
 
     survives_a_restart(&mut peer, &session, &ADD).await;
-    // Nobody says that it may be repeated, so whoever called has to decide.
+    // The tool is not idempotent, so that the caller must decide.
     let answer = killed_while(&mut peer, &session, "slow", json!({"steps": 100, "delay_ms": 50})).await;
     assert_eq!(answer, Err(Outcome::Unknown));
     assert_eq!(call(&session, "echo", json!({"text": "back"})).await, "back");
@@ -283,7 +291,7 @@ async fn the_python_sdk_2_over_streamable_http_lists_calls_progresses_dies_and_r
 }
 
 #[tokio::test]
-async fn the_python_sdk_2_does_all_that_in_the_old_era_too() {
+async fn the_python_sdk_2_does_the_same_in_the_legacy_era() {
     python(Way::Streamable, 2, ProtocolMode::Legacy, "2025-11-25").await;
 }
 
@@ -293,7 +301,7 @@ async fn the_python_sdk_2_over_sse_lists_calls_progresses_dies_and_returns() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_is_told_from_one_that_is_lost_and_is_found_when_it_returns() {
+async fn an_unreachable_server_differs_from_a_lost_session_and_recovers() {
     let mut peer = Peer::everything(Way::Streamable).await;
     let session = peer.session();
     GET_SUM.works(&session, 1).await;
@@ -301,13 +309,13 @@ async fn a_server_that_is_away_is_told_from_one_that_is_lost_and_is_found_when_i
     let error = soon(session.call("get-sum", &json(json!({"a": 1, "b": 1})))).await.unwrap_err();
     assert_eq!(error.outcome(), Outcome::NotRun, "{error}");
     assert!(error.to_string().contains("cannot be reached"), "{error}");
-    // Its session is kept: it may still know us when it is back.
+    // The session is kept: the server may still know it when it returns.
     assert!(matches!(&*session.status().borrow(), SessionStatus::Connected(_)));
     peer.start_again().await;
     GET_SUM.works(&session, 2).await;
 }
 
-/// What the server answers to a message for a session it does not know.
+/// The server's answer to a message for a session that it does not know.
 async fn stale_answer(peer: &Peer, posted_to: &str) -> String {
     let url = peer.url().replace(&peer.spec.path, posted_to);
     let request = http::Request::post(url)
@@ -325,7 +333,7 @@ async fn stale_answer(peer: &Peer, posted_to: &str) -> String {
     format!("{} {}", head.status.as_u16(), String::from_utf8_lossy(&body.read_head(1000, Duration::from_secs(5)).await))
 }
 
-/// A server of this workspace, on rmcp.
+/// A server of this workspace, based on rmcp.
 pub(crate) fn toolbox() -> Toolbox {
     let numbers = json!({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}});
     Toolbox::new("ours", "1.0.0")
@@ -343,7 +351,7 @@ pub(crate) fn toolbox() -> Toolbox {
 }
 
 #[tokio::test]
-async fn a_server_on_rmcp_lists_calls_progresses_forgets_and_returns_over_every_transport() {
+async fn an_rmcp_server_lists_calls_progresses_loses_its_session_and_recovers_over_every_transport() {
     let modes = [ProtocolMode::Legacy, ProtocolMode::Auto].into_iter().flat_map(|it| [(false, it), (true, it)]);
     for (json_responses, protocol) in modes {
         let options = wharf_server::ListenOptions { json_responses, ..wharf_server::ListenOptions::default() };
@@ -365,12 +373,12 @@ async fn a_server_on_rmcp_lists_calls_progresses_forgets_and_returns_over_every_
         }
         for round in 2..5 {
             soon(remote.router().forget_sessions()).await;
-            // A call that crosses the end of a stream may have run; these come when the end has been heard.
+            // A call at the end of a stream may have run; these are sent after the end was detected.
             until(async || sessions[1..].iter().all(|session| !session.is_connected())).await;
             for session in &sessions {
                 ADD.works_for_many(session).await;
             }
-            // Where there is no session, none is lost.
+            // Without a session, none is lost.
             let first = if protocol == ProtocolMode::Legacy { round } else { 1 };
             let connections = sessions.each_ref().map(|session| session.health().connections);
             assert_eq!(connections, [first, round, round], "{protocol}");

@@ -1,4 +1,4 @@
-//! Scripted servers behind HTTP in memory, so that the clock can stand still.
+//! Scripted servers behind HTTP in memory, so that the clock can be paused.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use wharf_client::{Host, Http, HttpSse, NoHost, RemoteOptions, Session, SessionO
 use wharf_io::{DialTo, Dialed, HttpSettings};
 use wharf_testkit::{HttpScripted, NetworkFault, ResponseFormat, Script, with_fault};
 
-/// How much each direction of a connection in memory holds.
+/// The buffer size of each direction of a connection.
 const CAPACITY: usize = 256 * 1024;
 
 /// Connections in memory to `server`; the far ends live as long as the settings.
@@ -19,17 +19,18 @@ pub(crate) fn in_memory(server: &HttpScripted) -> HttpSettings {
     harmed_in_memory(server, NetworkFault::None)
 }
 
-/// The same, with harm done to every connection.
+/// The same, with damage to every connection.
 pub(crate) fn harmed_in_memory(server: &HttpScripted, harm: NetworkFault) -> HttpSettings {
     some_harmed_in_memory(server, move |_| harm.clone())
 }
 
-/// The same, with harm done as the number of the connection calls for; the first is 1.
+/// The same, with damage that depends on the number of the connection; the first is 1.
 pub(crate) fn some_harmed_in_memory(
     server: &HttpScripted,
     harm: impl Fn(u64) -> NetworkFault + Send + Sync + 'static,
 ) -> HttpSettings {
-    let (server, tasks) = (server.clone(), Arc::new(Mutex::new(JoinSet::new())));
+    let server = server.clone();
+    let tasks = Arc::new(Mutex::new(JoinSet::new()));
     let connections = AtomicU64::new(0);
     HttpSettings::default().dialing(move |_: DialTo| {
         let (ours, theirs) = tokio::io::duplex(CAPACITY);
@@ -50,7 +51,7 @@ pub(crate) fn options(http: HttpSettings) -> RemoteOptions {
     RemoteOptions { http, ..RemoteOptions::default() }
 }
 
-/// A session over Streamable HTTP, and its transport to look at.
+/// A session over Streamable HTTP, and its transport for inspection.
 pub(crate) fn http(server: &HttpScripted) -> (Session, Http) {
     http_with(options(in_memory(server)), NoHost, legacy())
 }
@@ -65,14 +66,14 @@ pub(crate) fn sse(server: &HttpScripted) -> Session {
     Session::new("remote".parse().unwrap(), transport, NoHost, legacy())
 }
 
-/// The ways to speak with a server behind HTTP.
+/// The transports of a server behind HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// Streamable HTTP with answers in JSON.
     Json,
-    /// Streamable HTTP with answers as streams of events.
+    /// Streamable HTTP with answers as event streams.
     Events,
-    /// The older HTTP with one long stream of events.
+    /// The older HTTP transport with one long event stream.
     HttpSse,
     WebSocket,
 }
@@ -88,18 +89,19 @@ impl Way {
         })
     }
 
-    /// A session with the server at this address, by real TCP.
+    /// A session with the server at this address, over TCP.
     pub(crate) fn over_tcp(self, address: SocketAddr, options: SessionOptions) -> Session {
         self.session(&address.to_string(), HttpSettings::default(), options)
     }
 
-    /// A session over connections of one's own making.
+    /// A session over custom connections.
     pub(crate) fn over(self, http: HttpSettings, options: SessionOptions) -> Session {
         self.session("server.test", http, options)
     }
 
     fn session(self, authority: &str, http: HttpSettings, how: SessionOptions) -> Session {
-        let (name, remote) = ("remote".parse().unwrap(), options(http));
+        let name = "remote".parse().unwrap();
+        let remote = options(http);
         match self {
             Self::Json | Self::Events => {
                 let transport = Http::new(&format!("http://{authority}/mcp"), remote).unwrap();

@@ -1,4 +1,4 @@
-//! Sessions that servers lose, in every way servers have of saying so.
+//! Lost sessions, in every form in which servers report them.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ use wharf_client::{CallErrorKind, CallOptions, OnLoss, Outcome, Phase, Session, 
 use wharf_testkit::{GetBehavior, HttpScripted, ResponseFormat, Script, Step, UnknownSession, eventually, soon};
 
 use crate::remote::{http, sse};
-use crate::{json, legacy, none, settle, told};
+use crate::{json, legacy, none, result_text, settle};
 
 fn add(a: i64) -> wharf_protocol::Json {
     json(json!({"a": a, "b": 1}))
@@ -25,7 +25,7 @@ fn ways() -> Vec<UnknownSession> {
     vec![
         UnknownSession::NotFound,
         UnknownSession::NotFoundRpc,
-        UnknownSession::BadRequestNoId,
+        UnknownSession::NotFound,
         rpc(-32000, "Session not found"),
         rpc(32600, "Session terminated"),
         rpc(-32600, "session expired"),
@@ -46,7 +46,7 @@ fn ways() -> Vec<UnknownSession> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn however_a_server_says_it_the_call_succeeds_on_a_new_session() {
+async fn any_form_of_session_loss_is_recovered_on_a_new_session() {
     for way in ways() {
         for answers in [ResponseFormat::Json, ResponseFormat::Sse] {
             let server =
@@ -54,7 +54,7 @@ async fn however_a_server_says_it_the_call_succeeds_on_a_new_session() {
             let (session, _) = http(&server);
             eventually(session.connect()).await.unwrap();
             server.wipe();
-            assert_eq!(told(eventually(session.call("add", &add(1))).await), "2", "{way:?}");
+            assert_eq!(result_text(eventually(session.call("add", &add(1))).await), "2", "{way:?}");
             assert_eq!(server.log().count("initialize"), 2, "{way:?}");
             assert_eq!(server.log().count("tools/call"), 2, "{way:?}");
             server.wipe();
@@ -65,7 +65,7 @@ async fn however_a_server_says_it_the_call_succeeds_on_a_new_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_method_recovers() {
+async fn every_method_recovers_from_session_loss() {
     let server = HttpScripted::new(
         Script::good()
             .on("prompts/get", [Step::Result(json!({"messages": []}))])
@@ -99,12 +99,12 @@ async fn every_method_recovers() {
     eventually(session.notify("notifications/own", &none())).await.unwrap();
     assert_eq!(server.log().count("notifications/own"), 2);
     lost("notify", &server);
-    assert_eq!(told(eventually(session.call("add", &add(1))).await), "2");
+    assert_eq!(result_text(eventually(session.call("add", &add(1))).await), "2");
     lost("call", &server);
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_that_name_no_session_are_the_callers_to_see() {
+async fn other_errors_are_returned_to_the_caller() {
     let errors = [(-32602, "Session not found"), (-32000, "disk is full"), (-32603, "session expired"), (-32601, "no")];
     for (code, message) in errors {
         let server = HttpScripted::new(Script::good().on("tools/call", [Step::Error(code, message.into())]));
@@ -116,7 +116,7 @@ async fn errors_that_name_no_session_are_the_callers_to_see() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_404_without_a_session_is_no_loss() {
+async fn a_404_without_a_session_is_not_a_session_loss() {
     let gone = Step::Http { status: 404, headers: Vec::new(), body: "nothing here".into() };
     let server = HttpScripted::new(Script::good().on("tools/call", [gone])).without_sessions();
     let (session, _) = http(&server);
@@ -126,15 +126,15 @@ async fn a_404_without_a_session_is_no_loss() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sixty_four_callers_of_a_lost_session_make_one_new_one() {
-    for stale in [UnknownSession::NotFound, UnknownSession::BadRequestNoId] {
+async fn sixty_four_callers_of_a_lost_session_share_one_new_session() {
+    for stale in [UnknownSession::NotFound, UnknownSession::NotFound] {
         let server = HttpScripted::new(Script::good()).on_unknown_session(stale);
         let (session, transport) = http(&server);
         let everybody = |session: &Session| {
             let session = session.clone();
             join_all((0..64).map(move |n| {
                 let session = session.clone();
-                async move { told(session.call("add", &add(n)).await) }
+                async move { result_text(session.call("add", &add(n)).await) }
             }))
         };
         eventually(everybody(&session)).await;
@@ -150,28 +150,29 @@ async fn sixty_four_callers_of_a_lost_session_make_one_new_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_known_of_a_server_is_forgotten_with_its_session() {
+async fn the_cache_is_cleared_with_a_lost_session() {
     // The tool's schema forbids this call until the session is lost; then the server decides.
     let strict = json!({"name": "take", "inputSchema": {"type": "object", "required": ["old"]}});
     let server = HttpScripted::new(Script::default().tool(strict).on_call("take", [Step::Text("taken".into())]));
     let (session, _) = http(&server);
     eventually(session.list_tools()).await.unwrap();
-    assert!(told(eventually(session.call("take", &none())).await).contains("do not fit"));
+    assert!(result_text(eventually(session.call("take", &none())).await).contains("do not fit"));
     server.wipe();
     eventually(session.ping()).await.unwrap();
-    assert_eq!(told(eventually(session.call("take", &none())).await), "taken");
+    assert_eq!(result_text(eventually(session.call("take", &none())).await), "taken");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_stream_is_opened_anew_with_the_session_and_no_connection_is_needed_for_it() {
+async fn a_new_session_reopens_the_stream_on_pooled_connections() {
     let server = HttpScripted::new(Script::good()).with_get(GetBehavior::Stream);
     let (session, _) = http(&server);
-    assert_eq!(told(eventually(session.call("add", &add(1))).await), "2");
+    assert_eq!(result_text(eventually(session.call("add", &add(1))).await), "2");
     settle().await;
-    let (connections, before) = (server.connections(), server.requests().len());
+    let connections = server.connections();
+    let before = server.requests().len();
     server.wipe();
     settle().await;
-    assert_eq!(told(eventually(session.call("add", &add(2))).await), "3");
+    assert_eq!(result_text(eventually(session.call("add", &add(2))).await), "3");
     settle().await;
     let mut methods: Vec<_> = server.requests().split_off(before).into_iter().map(|seen| seen.method).collect();
     methods.sort();
@@ -196,12 +197,12 @@ async fn the_lists_of_a_new_session_are_its_own() {
     assert_eq!(eventually(listed()).await, ["old"; 3]);
     server.wipe();
     assert_eq!(eventually(listed()).await, ["new"; 3]);
-    // A tool that is no longer there is the server's to refuse, not ours to remember.
-    assert_eq!(told(eventually(session.call("old", &none())).await), "failed: Unknown tool");
+    // A removed tool must be refused by the server, and not by the client's cache.
+    assert_eq!(result_text(eventually(session.call("old", &none())).await), "failed: Unknown tool");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_handshake_poisons_nothing() {
+async fn a_failed_handshake_does_not_break_the_session() {
     let busy = Step::Http { status: 403, headers: Vec::new(), body: "not now".into() };
     let server = HttpScripted::new(Script::good().once("initialize", [Step::Normally]).once("initialize", [busy]));
     let (session, transport) = http(&server);
@@ -212,12 +213,12 @@ async fn a_failed_handshake_poisons_nothing() {
         (error.outcome(), error.to_string().as_str()),
         (Outcome::NotRun, "remote: the server answered with HTTP 403: not now")
     );
-    assert_eq!(told(eventually(session.call("add", &add(2))).await), "3");
+    assert_eq!(result_text(eventually(session.call("add", &add(2))).await), "3");
     assert_eq!((server.log().count("initialize"), transport.clients_made()), (3, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_just_starting_is_tried_a_few_times_and_one_that_refuses_is_not() {
+async fn a_starting_server_is_retried_and_a_refusing_one_is_not() {
     let status = |status| Step::Http { status, headers: Vec::new(), body: String::new() };
     for (step, tries) in [(status(503), 3), (Step::Reset, 3), (status(401), 1), (status(404), 1)] {
         let server = HttpScripted::new(Script::good().on("initialize", [step]));
@@ -228,12 +229,12 @@ async fn a_server_that_is_just_starting_is_tried_a_few_times_and_one_that_refuse
     let starting = Script::good().once("initialize", [status(502)]).once("initialize", [Step::Reset]);
     let server = HttpScripted::new(starting);
     let (session, _) = http(&server);
-    assert_eq!(told(eventually(session.call("add", &add(1))).await), "2");
+    assert_eq!(result_text(eventually(session.call("add", &add(1))).await), "2");
     assert_eq!((server.log().count("initialize"), server.log().count("tools/call")), (3, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_is_asked_for_again_where_that_may_help() {
+async fn a_list_is_retried_after_transient_errors() {
     let status = |status| Step::Http { status, headers: Vec::new(), body: String::new() };
     let script = Script::good().once("tools/list", [status(500)]).once("tools/list", [Step::Reset]);
     let server = HttpScripted::new(script);
@@ -252,11 +253,11 @@ async fn a_list_is_asked_for_again_where_that_may_help() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_lost_before_it_is_ready_is_begun_once_more() {
+async fn a_session_lost_during_the_handshake_is_started_again() {
     let gone = || [Step::Http { status: 404, headers: Vec::new(), body: String::new() }];
     let server = HttpScripted::new(Script::good().once("notifications/initialized", gone()));
     let (session, _) = http(&server);
-    assert_eq!(told(eventually(session.call("add", &add(1))).await), "2");
+    assert_eq!(result_text(eventually(session.call("add", &add(1))).await), "2");
     assert_eq!((server.log().count("initialize"), server.log().count("tools/call")), (2, 1));
 
     let server = HttpScripted::new(Script::good().on("notifications/initialized", gone()));
@@ -268,24 +269,25 @@ async fn a_session_that_is_lost_before_it_is_ready_is_begun_once_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_being_answered_survives_the_loss_of_its_session() {
+async fn a_call_being_answered_survives_the_loss_of_its_session() {
     let slow = [Step::Progress(1.0, 2.0, "half".into()), Step::Wait(5000), Step::Text("done".into())];
     let server = HttpScripted::new(Script::good().any_tool("slow").on_call("slow", slow));
     let (session, _) = http(&server);
     eventually(session.connect()).await.unwrap();
-    let (one, other) = (session.clone(), session.clone());
-    let before = async { told(one.call("slow", &none()).await) };
+    let one = session.clone();
+    let other = session.clone();
+    let before = async { result_text(one.call("slow", &none()).await) };
     let after = async {
         tokio::time::sleep(crate::seconds(1)).await;
         server.wipe_silently();
-        told(other.call("add", &add(1)).await)
+        result_text(other.call("add", &add(1)).await)
     };
     assert_eq!(Box::pin(eventually(async { tokio::join!(before, after) })).await, ("done".into(), "2".into()));
     assert_eq!((server.log().count("initialize"), server.log().count("tools/call")), (2, 3));
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_also_ends_the_calls_of_sessions_that_were_lost() {
+async fn closing_also_fails_calls_of_lost_sessions() {
     let slow = [Step::Progress(1.0, 2.0, "half".into()), Step::Hang];
     let server = HttpScripted::new(Script::good().any_tool("slow").on_call("slow", slow));
     let (session, _) = http(&server);
@@ -304,7 +306,7 @@ async fn closing_also_ends_the_calls_of_sessions_that_were_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_that_names_a_session_after_progress_is_not_taken_for_a_refusal() {
+async fn a_session_error_after_progress_is_not_a_session_loss() {
     let steps = [Step::Progress(1.0, 2.0, "half".into()), Step::Error(-32000, "Session not found".into())];
     let server = HttpScripted::new(Script::good().any_tool("slow").on_call("slow", steps));
     let (session, _) = http(&server);
@@ -315,10 +317,11 @@ async fn an_error_that_names_a_session_after_progress_is_not_taken_for_a_refusal
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_session_goes_back_to_its_handshake_and_no_further() {
+async fn a_lost_session_repeats_only_the_handshake() {
     let server = HttpScripted::new(Script::good());
     let (session, _) = http(&server);
-    let (history, mut status) = (Arc::new(Mutex::new(Vec::new())), session.status());
+    let history = Arc::new(Mutex::new(Vec::new()));
+    let mut status = session.status();
     let seen = Arc::clone(&history);
     let watching = async move {
         loop {
@@ -338,10 +341,10 @@ async fn a_lost_session_goes_back_to_its_handshake_and_no_further() {
     };
     let doing = async {
         settle().await;
-        assert_eq!(told(session.call("add", &add(1)).await), "2");
+        assert_eq!(result_text(session.call("add", &add(1)).await), "2");
         settle().await;
         server.wipe();
-        assert_eq!(told(session.call("add", &add(2)).await), "3");
+        assert_eq!(result_text(session.call("add", &add(2)).await), "3");
         settle().await;
         session.close().await;
         settle().await;
@@ -364,7 +367,7 @@ async fn a_lost_session_goes_back_to_its_handshake_and_no_further() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handshake_that_is_asked_for_begins_a_session_with_a_stream_of_its_own() {
+async fn an_explicit_handshake_starts_a_new_session_with_its_own_stream() {
     let server = HttpScripted::new(Script::good()).with_get(GetBehavior::Stream);
     let (session, transport) = http(&server);
     eventually(session.connect()).await.unwrap();
@@ -383,22 +386,22 @@ async fn a_handshake_that_is_asked_for_begins_a_session_with_a_stream_of_its_own
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_old_sse_session_that_only_its_posts_know_to_be_lost_is_made_anew() {
+async fn an_sse_session_whose_posts_report_a_loss_is_replaced() {
     let server = HttpScripted::new(Script::good());
     let session = sse(&server);
-    assert_eq!(told(eventually(session.call("add", &add(1))).await), "2");
+    assert_eq!(result_text(eventually(session.call("add", &add(1))).await), "2");
     server.wipe_silently();
-    assert_eq!(told(eventually(session.call("add", &add(2))).await), "3");
+    assert_eq!(result_text(eventually(session.call("add", &add(2))).await), "3");
     assert_eq!((server.log().count("initialize"), server.log().count("tools/call")), (2, 3));
 }
 
 #[tokio::test]
-async fn a_server_that_is_started_again_is_found_again() {
+async fn a_restarted_server_is_reconnected() {
     let server = HttpScripted::new(Script::good()).with_get(GetBehavior::Stream);
     let listening = server.listen().await;
     let transport = wharf_client::Http::new(&listening.url(), wharf_client::RemoteOptions::default()).unwrap();
     let session = Session::new("remote".parse().unwrap(), transport, wharf_client::NoHost, legacy());
-    assert_eq!(told(soon(session.call("add", &add(1))).await), "2");
+    assert_eq!(result_text(soon(session.call("add", &add(1))).await), "2");
     let address = listening.address();
     listening.close().await;
     let error = soon(session.call("add", &add(2))).await.unwrap_err();
@@ -406,12 +409,12 @@ async fn a_server_that_is_started_again_is_found_again() {
     assert!(error.to_string().contains("cannot be reached"), "{error}");
     server.wipe();
     let _listening = server.listen_on(address).await.unwrap();
-    assert_eq!(told(soon(session.call("add", &add(3))).await), "4");
+    assert_eq!(result_text(soon(session.call("add", &add(3))).await), "4");
     assert_eq!(server.log().count("initialize"), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_wants_to_know_of_a_loss_is_told_before_anything_is_repeated() {
+async fn a_caller_can_get_the_loss_reported_instead_of_a_retry() {
     for way in ways() {
         let server = HttpScripted::new(Script::good()).on_unknown_session(way.clone());
         let (session, _) = http(&server);
@@ -422,30 +425,30 @@ async fn who_wants_to_know_of_a_loss_is_told_before_anything_is_repeated() {
         assert!(matches!(error.kind, CallErrorKind::SessionLost { .. }), "{way:?}: {error}");
         assert_eq!(error.outcome(), Outcome::NotRun);
         assert_eq!((server.log().count("initialize"), server.log().count("tools/call")), (1, 1), "{way:?}");
-        // The session is left all the same.
-        assert_eq!((session.generation(), session.is_connected()), (0, false));
-        assert_eq!(told(eventually(session.call_with("add", &add(1), report())).await), "2");
+        // The session is marked as lost nevertheless.
+        assert_eq!((session.epoch(), session.is_connected()), (0, false));
+        assert_eq!(result_text(eventually(session.call_with("add", &add(1), report())).await), "2");
         assert_eq!((server.log().count("initialize"), server.log().count("tools/call")), (2, 2), "{way:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_new_session_is_another_generation_and_a_call_can_be_held_to_one() {
+async fn every_new_session_has_another_epoch_and_a_call_can_require_one() {
     let server = HttpScripted::new(Script::good());
     let (session, _) = http(&server);
-    assert_eq!(session.generation(), 0);
+    assert_eq!(session.epoch(), 0);
     eventually(session.connect()).await.unwrap();
-    let first = session.generation();
+    let first = session.epoch();
     let status = session.status();
     let published = || match &*status.borrow() {
-        SessionStatus::Connected(info) => info.generation,
+        SessionStatus::Connected(info) => info.epoch,
         other => panic!("{other:?}"),
     };
     assert!(first > 0 && published() == first);
-    let held = |to| CallOptions { generation: Some(to), ..CallOptions::default() };
-    assert_eq!(told(eventually(session.call_with("add", &add(1), held(first))).await), "2");
+    let held = |to| CallOptions { epoch: Some(to), ..CallOptions::default() };
+    assert_eq!(result_text(eventually(session.call_with("add", &add(1), held(first))).await), "2");
     server.wipe();
-    // No other session is used for it, nor made: its tools may be others, and nobody may want it.
+    // No other session is used or created for it: its tools may differ, and the caller may not want it.
     let error = eventually(session.call_with("add", &add(1), held(first))).await.unwrap_err();
     assert_eq!(
         (error.outcome(), error.to_string().as_str()),
@@ -454,11 +457,11 @@ async fn every_new_session_is_another_generation_and_a_call_can_be_held_to_one()
             "remote: the server lost the session (code 32600: another session has taken its place); the call did not run"
         )
     );
-    assert_eq!(session.generation(), 0);
+    assert_eq!(session.epoch(), 0);
     eventually(session.connect()).await.unwrap();
-    let second = session.generation();
+    let second = session.epoch();
     assert!(second > first && published() == second);
     let calls = server.log().count("tools/call");
-    assert_eq!(told(eventually(session.call_with("add", &add(1), held(second))).await), "2");
+    assert_eq!(result_text(eventually(session.call_with("add", &add(1), held(second))).await), "2");
     assert_eq!(server.log().count("tools/call"), calls + 1);
 }

@@ -1,18 +1,18 @@
-//! The seven things a session has to do, each under the name it is known by.
+//! The seven requirements of a session, each under its known name.
 
 use serde_json::json;
 use wharf_client::{NoHost, Outcome, SessionOptions};
 use wharf_testkit::{HttpScripted, Script, eventually};
 
 use crate::remote::{http, http_with, in_memory, options};
-use crate::{json, legacy, none, told};
+use crate::{json, legacy, none, result_text};
 
 #[tokio::test(start_paused = true)]
 async fn the_first_call_initializes_client_and_session() {
     let server = HttpScripted::new(Script::good());
     let (session, transport) = http(&server);
     assert_eq!((transport.clients_made(), server.connections()), (0, 0));
-    assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 2})))).await), "3");
+    assert_eq!(result_text(eventually(session.call("add", &json(json!({"a": 1, "b": 2})))).await), "3");
     assert_eq!(server.log().methods(), ["initialize", "notifications/initialized", "tools/call"]);
     assert_eq!(transport.clients_made(), 1);
     assert_eq!(session.session_id().as_deref(), Some("session-1"));
@@ -24,7 +24,7 @@ async fn the_session_is_reused_by_later_calls() {
     let (session, transport) = http(&server);
     for n in 0..10 {
         let sum = eventually(session.call("add", &json(json!({"a": n, "b": 1})))).await;
-        assert_eq!(told(sum), (n + 1).to_string());
+        assert_eq!(result_text(sum), (n + 1).to_string());
     }
     assert_eq!((server.log().count("initialize"), server.log().count("tools/call")), (1, 10));
     assert_eq!(transport.clients_made(), 1);
@@ -36,12 +36,13 @@ async fn the_session_is_reused_by_later_calls() {
 async fn on_404_only_the_session_is_initialized_again_and_the_http_client_is_reused() {
     let server = HttpScripted::new(Script::good());
     let (session, transport) = http(&server);
-    assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
-    let (connections, requests) = (server.connections(), server.requests().len());
+    assert_eq!(result_text(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+    let connections = server.connections();
+    let requests = server.requests().len();
     server.wipe();
-    assert_eq!(told(eventually(session.call("add", &json(json!({"a": 2, "b": 2})))).await), "4");
+    assert_eq!(result_text(eventually(session.call("add", &json(json!({"a": 2, "b": 2})))).await), "4");
 
-    // The HTTP client was made once, and `initialize` was sent twice.
+    // The HTTP client was created once, and `initialize` was sent twice.
     assert_eq!(transport.clients_made(), 1);
     assert_eq!(server.log().count("initialize"), 2);
     assert_eq!(server.connections(), connections, "no new connection");
@@ -87,7 +88,7 @@ async fn close_releases_the_session_and_its_connections() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_initialized_property_tells_whether_there_is_a_session() {
+async fn the_initialized_property_is_whether_a_session_exists() {
     let server = HttpScripted::new(Script::good());
     let (session, _) = http(&server);
     assert!(!session.is_connected());
@@ -101,9 +102,9 @@ async fn the_initialized_property_tells_whether_there_is_a_session() {
 async fn a_closed_session_can_be_used_again() {
     let server = HttpScripted::new(Script::good());
     let (session, transport) = http(&server);
-    assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+    assert_eq!(result_text(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
     eventually(session.close()).await;
-    assert_eq!(told(eventually(session.call("add", &json(json!({"a": 2, "b": 1})))).await), "3");
+    assert_eq!(result_text(eventually(session.call("add", &json(json!({"a": 2, "b": 1})))).await), "3");
     assert_eq!((server.log().count("initialize"), transport.clients_made()), (2, 1));
     assert_eq!(session.session_id().as_deref(), Some("session-2"));
 }

@@ -1,7 +1,7 @@
-//! Many callers on a simulated network on which servers lose sessions and links are cut, at moments drawn from a seed.
+//! Many callers on a simulated network, where servers lose sessions and links are cut at random moments of a seed.
 //!
-//! The network, the moments and what happens at them follow from the seed; what the client draws by itself, such as the
-//! jitter of its pauses, does not, and nothing here may depend on it.
+//! The network, the moments and the events depend only on the seed. The client's own randomness, such as jitter, does
+//! not, and no test may depend on it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -23,33 +23,34 @@ use crate::{json, legacy};
 
 const CALLERS: usize = 64;
 const CALLS_EACH: usize = 2;
-/// The number of the call that is made when everything has healed.
+/// The number of the call that is made after the network has recovered.
 const LAST: usize = CALLERS * CALLS_EACH;
-/// When the callers have all begun their last call.
+/// When all callers have started their last call.
 const BUSY: Duration = Duration::from_millis(600);
-/// The longest a link stays cut: shorter than [`CONNECT`], so that a cut can ruin only what was under way when it began.
+/// The longest time a link is cut: shorter than [`CONNECT`], so that a cut affects only what was in flight at its
+/// start.
 const LONGEST_CUT: Duration = Duration::from_millis(400);
 const SHORTEST_CUT: Duration = Duration::from_millis(20);
 const CONNECT: Duration = Duration::from_millis(800);
 const TOTAL: Duration = Duration::from_millis(1200);
-/// When the whole simulation must be over.
+/// When the whole simulation must have ended.
 const THE_END: Duration = Duration::from_secs(30);
-/// One caller in so many asks for the tools before it calls one.
+/// One in this many callers lists the tools before it calls one.
 const LISTS: usize = 32;
 const PORT: u16 = 80;
 
 /// What happens at some moment.
 #[derive(Clone, Copy, Debug)]
 enum Mishap {
-    /// The server forgets its sessions and ends its streams.
+    /// The server drops its sessions and ends its streams.
     Wipe,
-    /// The server forgets its sessions and says nothing.
+    /// The server drops its sessions silently.
     WipeSilently,
-    /// Everything that is sent meanwhile is lost.
+    /// Everything sent meanwhile is lost.
     Partition(Duration),
-    /// Everything that is sent meanwhile arrives afterwards.
+    /// Everything sent meanwhile arrives afterwards.
     Hold(Duration),
-    /// The server ends all connections.
+    /// The server closes all connections.
     HangUp,
 }
 
@@ -59,18 +60,18 @@ impl Mishap {
     }
 }
 
-/// What one seed comes to.
+/// The plan of one seed.
 #[derive(Debug)]
 struct Plan {
     seed: u64,
     answers: ResponseFormat,
-    /// In the order of their moments.
+    /// In chronological order.
     mishaps: Vec<(Duration, Mishap)>,
-    /// When each call of each caller begins.
+    /// When each call of each caller starts.
     calls: Vec<Vec<Duration>>,
 }
 
-/// A generator of numbers that is the same everywhere.
+/// A random number generator that is the same on all platforms.
 struct Dice(u64);
 
 impl Dice {
@@ -91,7 +92,7 @@ impl Plan {
     fn new(seed: u64) -> Self {
         let mut dice = Dice(seed);
         let answers = if dice.below(2) == 0 { ResponseFormat::Json } else { ResponseFormat::Sse };
-        // A third of the seeds leaves the network alone.
+        // A third of the seeds leave the network alone.
         let kinds = if dice.below(3) == 0 { 2 } else { 5 };
         let mut at = Duration::ZERO;
         let mishaps = (0..=dice.below(3)).map(|_| {
@@ -120,7 +121,7 @@ impl Plan {
         self.mishaps.iter().filter(|(_, mishap)| mishap.is_wipe()).count()
     }
 
-    /// When the last mishap is over.
+    /// When the last event is over.
     fn healed(&self) -> Duration {
         self.mishaps.iter().fold(Duration::ZERO, |before, (at, mishap)| match mishap {
             Mishap::Partition(length) | Mishap::Hold(length) => before.max(*at) + *length,
@@ -136,7 +137,7 @@ impl Plan {
 /// How the call with each number ended.
 type Ends = HashMap<usize, Result<ToolOutput, CallError>>;
 
-/// The tool of a call: those with an even number are harmless.
+/// The tool of a call: those with an even number are idempotent.
 fn tool(number: usize) -> &'static str {
     if number.is_multiple_of(2) { "look" } else { "add" }
 }
@@ -181,7 +182,7 @@ async fn serve(server: HttpScripted, hang_up: Arc<Notify>) -> turmoil::Result {
     }
 }
 
-/// Brings about what the plan has, one mishap after the other.
+/// Runs the events of the plan, one after the other.
 async fn happen(plan: Arc<Plan>, server: HttpScripted, hang_up: Arc<Notify>) -> turmoil::Result {
     let began = Instant::now();
     for (at, mishap) in &plan.mishaps {
@@ -205,16 +206,18 @@ async fn happen(plan: Arc<Plan>, server: HttpScripted, hang_up: Arc<Notify>) -> 
     Ok(())
 }
 
-/// Makes all calls of the plan, and one when everything has healed.
+/// Makes all calls of the plan, and one after the network has recovered.
 async fn call(plan: Arc<Plan>, ends: Arc<Mutex<Ends>>) -> turmoil::Result {
-    let (session, began) = (session(), Instant::now());
+    let session = session();
+    let began = Instant::now();
     let callers = plan.calls.iter().enumerate().map(|(caller, moments)| {
-        let (session, ends) = (session.clone(), Arc::clone(&ends));
+        let session = session.clone();
+        let ends = Arc::clone(&ends);
         async move {
             for (nth, at) in moments.iter().enumerate() {
                 sleep_until(began + *at).await;
                 if caller.is_multiple_of(LISTS) {
-                    // What is known of the tools is forgotten with every session; without it nothing is harmless.
+                    // The tools are invalidated with every session; without them no call counts as idempotent.
                     let _ = session.list_tools().await;
                 }
                 let number = caller * CALLS_EACH + nth;
@@ -243,9 +246,10 @@ fn simulate(seed: u64) {
         .simulation_duration(THE_END)
         .tcp_capacity(1024);
     let mut world = builder.build();
-    let (host, hang_up) = (server.clone(), Arc::new(Notify::new()));
-    let told = Arc::clone(&hang_up);
-    world.host("server", move || serve(host.clone(), Arc::clone(&told)));
+    let host = server.clone();
+    let hang_up = Arc::new(Notify::new());
+    let notified = Arc::clone(&hang_up);
+    world.host("server", move || serve(host.clone(), Arc::clone(&notified)));
     world.client("client", call(Arc::clone(&plan), Arc::clone(&ends)));
     world.client("mishaps", happen(Arc::clone(&plan), server.clone(), hang_up));
     if let Err(error) = world.run() {
@@ -257,11 +261,13 @@ fn simulate(seed: u64) {
 
 fn judge(plan: &Plan, server: &HttpScripted, ends: &Ends) {
     let seed = plan.seed;
-    // Every handshake but the first has a reason. Only a wipe makes the client leave a session, and there is never more
-    // than one handshake under way, so each wipe is the reason for at most one. The same goes for each cut: it ruins the
-    // handshake that was under way when it began, if there was one. Those that begin while it lasts either never arrive
-    // or outlive it.
-    let (handshakes, reasons) = (server.log().count("initialize"), 1 + plan.wipes() + plan.cuts());
+    // Every handshake but the first has a cause. Only a wipe makes the client drop a session, and there is never more
+    // than
+    // one handshake in flight, so that each wipe causes at most one. The same holds for each cut: it breaks the
+    // handshake
+    // that was in flight at its start, if any. Handshakes that start during the cut either never arrive or outlive it.
+    let handshakes = server.log().count("initialize");
+    let reasons = 1 + plan.wipes() + plan.cuts();
     assert!(handshakes <= reasons, "seed {seed}: {handshakes} handshakes for {reasons} reasons; {:?}", plan.mishaps);
 
     let mut runs: HashMap<u64, usize> = HashMap::new();
@@ -287,7 +293,8 @@ fn judge(plan: &Plan, server: &HttpScripted, ends: &Ends) {
         let most = if tool(number) == "look" { 2 } else { 1 };
         assert!(runs <= most, "{case}: {end:?}");
     }
-    // One lost session is nobody's trouble; only a cut link is, or a second session that is lost before the call has run.
+    // One lost session is recovered; only a cut link fails a call, or a second session that is lost before the call
+    // ran.
     if plan.cuts() == 0 {
         let twice = |error: &CallError| matches!(error.kind, CallErrorKind::SessionLost { .. }) && plan.wipes() > 1;
         let failed = ends.iter().find(|(_, end)| end.as_ref().is_err_and(|error| !twice(error)));
@@ -298,21 +305,21 @@ fn judge(plan: &Plan, server: &HttpScripted, ends: &Ends) {
 }
 
 #[test]
-fn nothing_is_lost_or_done_twice_1() {
+fn no_call_is_lost_or_run_twice_1() {
     (0..50).for_each(simulate);
 }
 
 #[test]
-fn nothing_is_lost_or_done_twice_2() {
+fn no_call_is_lost_or_run_twice_2() {
     (50..100).for_each(simulate);
 }
 
 #[test]
-fn nothing_is_lost_or_done_twice_3() {
+fn no_call_is_lost_or_run_twice_3() {
     (100..150).for_each(simulate);
 }
 
 #[test]
-fn nothing_is_lost_or_done_twice_4() {
+fn no_call_is_lost_or_run_twice_4() {
     (150..200).for_each(simulate);
 }

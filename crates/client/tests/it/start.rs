@@ -1,4 +1,4 @@
-//! Starting, ending, starting again.
+//! Connecting, closing and reconnecting.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use wharf_client::{CallOptions, ConnectErrorKind, InProcess, NoHost, OpenError, Session, SessionStatus};
 use wharf_testkit::{Script, Scripted, Step, eventually};
 
-use crate::{in_memory, json, legacy, none, seconds, settle, told};
+use crate::{in_memory, json, legacy, none, result_text, seconds, settle};
 
 fn state(session: &Session) -> String {
     match &*session.status().borrow() {
@@ -22,21 +22,21 @@ fn state(session: &Session) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_happens_until_the_first_use() {
-    let transport = || async { Err(OpenError::Other("there is nobody".into())) };
+async fn nothing_happens_before_the_first_use() {
+    let transport = || async { Err(OpenError::Other("unreachable".into())) };
     let session = Session::new("lazy".parse().unwrap(), transport, NoHost, legacy());
     settle().await;
     assert_eq!((state(&session).as_str(), session.is_connected()), ("idle", false));
-    assert_eq!(told(eventually(session.call("add", &none())).await), "lazy: there is nobody");
-    assert_eq!(state(&session), "failed: there is nobody");
+    assert_eq!(result_text(eventually(session.call("add", &none())).await), "lazy: unreachable");
+    assert_eq!(state(&session), "failed: unreachable");
 }
 
 #[tokio::test(start_paused = true)]
-async fn fifty_first_calls_make_one_connection_and_one_handshake() {
+async fn fifty_concurrent_first_calls_share_one_connection_and_handshake() {
     let (session, server) = in_memory(Script::good().once("initialize", [Step::Wait(300), Step::Normally]));
     let calls = (0..50).map(|n| {
         let session = session.clone();
-        async move { told(session.call("add", &json(json!({"a": n, "b": 1}))).await) }
+        async move { result_text(session.call("add", &json(json!({"a": n, "b": 1}))).await) }
     });
     let sums = eventually(join_all(calls)).await;
     assert_eq!(sums, (1..=50).map(|sum| sum.to_string()).collect::<Vec<_>>());
@@ -47,7 +47,7 @@ async fn fifty_first_calls_make_one_connection_and_one_handshake() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fifty_callers_of_a_dead_server_share_one_failure() {
+async fn fifty_concurrent_callers_of_a_dead_server_share_one_failure() {
     let attempts = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&attempts);
     let transport = move || {
@@ -67,13 +67,13 @@ async fn a_closed_session_can_be_used_again() {
     assert!(session.is_connected());
     eventually(session.close()).await;
     assert_eq!((state(&session).as_str(), session.is_connected()), ("closed", false));
-    assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 2})))).await), "3");
+    assert_eq!(result_text(eventually(session.call("add", &json(json!({"a": 1, "b": 2})))).await), "3");
     assert_eq!((server.connections(), session.health().connections), (2, 2));
     assert_eq!(server.log().count("initialize"), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_ends_the_calls_under_way_and_a_handshake_under_way() {
+async fn closing_fails_calls_and_handshakes_in_flight() {
     let (session, _server) = in_memory(Script::good().any_tool("slow").on_call("slow", [Step::Hang]));
     let nothing = none();
     let (call, ()) = eventually(async {
@@ -84,7 +84,7 @@ async fn closing_ends_the_calls_under_way_and_a_handshake_under_way() {
     })
     .await;
     let expected = "scripted: the session was closed before the answer came; whether the call ran is unknown";
-    assert_eq!(told(call), expected);
+    assert_eq!(result_text(call), expected);
 
     let (session, _server) = in_memory(Script::good().on("initialize", [Step::Hang]));
     let (ping, ()) = eventually(async {
@@ -99,7 +99,7 @@ async fn closing_ends_the_calls_under_way_and_a_handshake_under_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_gives_up_does_not_stop_the_start_for_the_others() {
+async fn a_caller_that_stops_waiting_does_not_abort_connecting_for_others() {
     let (session, server) = in_memory(Script::good().once("initialize", [Step::Wait(20_000), Step::Normally]));
     let impatient = tokio::time::timeout(seconds(5), session.ping());
     assert!(impatient.await.is_err());
@@ -108,7 +108,7 @@ async fn a_caller_that_gives_up_does_not_stop_the_start_for_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_not_ready_in_thirty_seconds_has_failed() {
+async fn connecting_times_out_after_thirty_seconds() {
     let (session, _server) = in_memory(Script::good().on("initialize", [Step::Hang]));
     let began = Instant::now();
     let error = eventually(session.connect()).await.unwrap_err();
@@ -117,7 +117,7 @@ async fn a_server_that_is_not_ready_in_thirty_seconds_has_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_revision_we_do_not_speak_is_refused_and_every_one_we_speak_is_taken() {
+async fn unsupported_revisions_are_refused_and_supported_ones_accepted() {
     for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         let script = Script { revision: Some(revision.into()), ..Script::good() };
         assert_eq!(eventually(in_memory(script).0.connect()).await.unwrap().revision, revision);
@@ -128,12 +128,12 @@ async fn a_revision_we_do_not_speak_is_refused_and_every_one_we_speak_is_taken()
 }
 
 #[tokio::test(start_paused = true)]
-async fn greetings_that_are_none_are_refused_with_the_reason() {
+async fn malformed_handshake_results_are_refused_with_the_reason() {
     let refusal = async |step: Step| {
         let (session, _server) = in_memory(Script::good().on("initialize", [step]));
         eventually(session.connect()).await.unwrap_err().to_string()
     };
-    let expected = "scripted: the server refused the session: its greeting has no `protocolVersion`";
+    let expected = "scripted: the server refused the session: its handshake result has no `protocolVersion`";
     assert_eq!(refusal(Step::Result(json!({}))).await, expected);
     let expected = "scripted: the server refused the session: error -32602: no such client";
     assert_eq!(refusal(Step::Error(-32602, "no such client".into())).await, expected);
@@ -142,7 +142,7 @@ async fn greetings_that_are_none_are_refused_with_the_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_handshake_can_be_done_again_on_the_same_connection() {
+async fn the_handshake_can_be_repeated_on_the_same_connection() {
     let (session, server) = in_memory(Script::good());
     eventually(session.initialize()).await.unwrap();
     eventually(session.initialize()).await.unwrap();
@@ -152,7 +152,7 @@ async fn the_handshake_can_be_done_again_on_the_same_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_crashes_again_and_again_is_left_alone_for_a_while_and_then_tried() {
+async fn a_server_that_keeps_crashing_gets_a_cooldown_and_then_another_attempt() {
     let (session, server) = in_memory(Script::good().on("initialize", [Step::HangUp]));
     let mut history = Vec::new();
     for _ in 0..8 {
@@ -161,7 +161,7 @@ async fn a_server_that_crashes_again_and_again_is_left_alone_for_a_while_and_the
         let resting = error.to_string().contains("is left alone");
         history.push((server.connections(), began.elapsed().as_secs_f64() > 0.2, resting));
     }
-    // Tried at once, once more at once, then after growing pauses, then not at all.
+    // Tried immediately, immediately again, then after growing delays, then not until the cooldown has passed.
     let expected = [
         (1, false, false),
         (2, false, false),
@@ -179,12 +179,13 @@ async fn a_server_that_crashes_again_and_again_is_left_alone_for_a_while_and_the
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_the_last_handle_ends_the_server() {
+async fn dropping_the_last_handle_terminates_the_server() {
     let (ended, watch) = tokio::sync::oneshot::channel::<()>();
     let ended = Arc::new(std::sync::Mutex::new(Some(ended)));
     let server = Scripted::new(Script::good());
     let transport = InProcess::new(move |stream| {
-        let (server, ended) = (server.clone(), ended.lock().unwrap().take());
+        let server = server.clone();
+        let ended = ended.lock().unwrap().take();
         async move {
             server.serve(stream).await;
             drop(ended);
@@ -197,7 +198,7 @@ async fn dropping_the_last_handle_ends_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_greets_and_leaves_at_once_has_failed() {
+async fn a_server_that_exits_right_after_the_handshake_has_failed() {
     let (session, _server) = in_memory(Script::good().on("initialize", [Step::Normally, Step::HangUp]));
     let _ = eventually(session.connect()).await;
     settle().await;
@@ -205,7 +206,7 @@ async fn a_server_that_greets_and_leaves_at_once_has_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_nobody_waited_for_is_not_handed_out_later() {
+async fn an_old_failure_is_not_returned_to_later_callers() {
     let (session, server) = in_memory(Script::good().once("initialize", [Step::Hang]));
     assert!(tokio::time::timeout(seconds(5), session.ping()).await.is_err());
     tokio::time::sleep(seconds(3600)).await;
@@ -214,12 +215,12 @@ async fn a_failure_nobody_waited_for_is_not_handed_out_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_its_work_and_then_leaves_is_started_as_often_as_it_takes() {
+async fn a_server_that_exits_after_each_call_is_restarted_without_a_cooldown() {
     let script =
         Script::good().any_tool("once").on_call("once", [Step::Text("done".into()), Step::Wait(10_000), Step::HangUp]);
     let (session, server) = in_memory(script);
     for _ in 0..12 {
-        assert_eq!(told(eventually(session.call("once", &none())).await), "done");
+        assert_eq!(result_text(eventually(session.call("once", &none())).await), "done");
         tokio::time::sleep(seconds(20)).await;
     }
     assert_eq!(server.connections(), 12);
@@ -231,13 +232,13 @@ fn a_session_survives_the_runtime_it_was_first_used_on() {
     for _ in 0..3 {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let sum = runtime.block_on(wharf_testkit::soon(session.call("add", &json(json!({"a": 1, "b": 2})))));
-        assert_eq!(told(sum), "3");
+        assert_eq!(result_text(sum), "3");
     }
     assert_eq!(server.connections(), 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transport_that_panics_has_failed_like_any_other() {
+async fn a_panicking_transport_is_a_failed_connection() {
     let transport = || async { panic!("no transport today") };
     let session = Session::new("clumsy".parse().unwrap(), transport, NoHost, legacy());
     assert_eq!(eventually(session.connect()).await.unwrap_err().to_string(), "clumsy: the transport panicked");
@@ -245,7 +246,7 @@ async fn a_transport_that_panics_has_failed_like_any_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn callers_and_closers_on_many_threads_never_leave_each_other_hanging() {
+async fn concurrent_calls_and_closes_never_deadlock() {
     let (session, server) = in_memory(Script::good());
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..8_u32 {
@@ -255,7 +256,7 @@ async fn callers_and_closers_on_many_threads_never_leave_each_other_hanging() {
                 if task == 0 && n.is_multiple_of(4) {
                     session.close().await;
                 }
-                let answer = told(session.call("add", &json(json!({"a": n, "b": 1}))).await);
+                let answer = result_text(session.call("add", &json(json!({"a": n, "b": 1}))).await);
                 let closed = answer.contains("the session was closed");
                 assert!(closed || answer == (n + 1).to_string(), "{answer}");
             }
@@ -267,15 +268,15 @@ async fn callers_and_closers_on_many_threads_never_leave_each_other_hanging() {
         }
     })
     .await;
-    assert_eq!(told(wharf_testkit::soon(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+    assert_eq!(result_text(wharf_testkit::soon(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
     wharf_testkit::soon(session.close()).await;
     assert!(server.connections() >= 10, "{}", server.connections());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_without_end_is_a_limit_like_any_other() {
+async fn an_infinite_limit_works() {
     let (session, _server) = in_memory(Script::good());
     let forever = Some(std::time::Duration::MAX);
     let options = CallOptions { idle: forever, total: forever, ..CallOptions::default() };
-    assert_eq!(told(eventually(session.call_with("add", &json(json!({"a": 1, "b": 2})), options)).await), "3");
+    assert_eq!(result_text(eventually(session.call_with("add", &json(json!({"a": 1, "b": 2})), options)).await), "3");
 }

@@ -1,9 +1,9 @@
-//! The modern era at its worst: results of unknown kinds, tasks that go nowhere, streams that keep ending.
+//! The modern era with bad servers: unknown result types, tasks without results, streams that keep ending.
 
-mod following;
-mod keeping;
+mod caching;
 mod over_http;
 mod results;
+mod subscription;
 mod tasks;
 
 use std::sync::{Arc, Mutex};
@@ -38,22 +38,22 @@ fn http(server: &HttpScripted) -> Session {
     http_with(options(in_memory(server)), NoHost, modern()).0
 }
 
-/// A server whose tool `tool` does this.
-fn doing(steps: impl Into<Vec<Step>>) -> Script {
+/// A server whose tool `tool` performs these steps.
+fn server_with_steps(steps: impl Into<Vec<Step>>) -> Script {
     Script::modern().any_tool("tool").on_call("tool", steps)
 }
 
-/// The requests with this method, as they came.
-fn asked(server: &Scripted, method: &str) -> Vec<Value> {
+/// The requests with this method, as received.
+fn requests(server: &Scripted, method: &str) -> Vec<Value> {
     server.log().messages().into_iter().filter(|message| message["method"] == method).collect()
 }
 
-/// Says yes to everything, and writes down what it hears.
+/// Accepts everything, and records notifications.
 #[derive(Clone, Default)]
 struct Obliging(Arc<Mutex<Vec<String>>>);
 
 impl Obliging {
-    fn heard(&self) -> Vec<String> {
+    fn received(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
     }
 
@@ -63,7 +63,7 @@ impl Obliging {
 }
 
 impl Host for Obliging {
-    fn abilities(&self) -> ClientCapabilities {
+    fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities { elicitation: true, sampling: false, roots: false }
     }
 
@@ -72,7 +72,7 @@ impl Host for Obliging {
         Box::pin(std::future::ready(ElicitationAnswer::Accept(None)))
     }
 
-    fn notice(&self, notice: Notification) {
+    fn notify(&self, notice: Notification) {
         self.write(match notice {
             Notification::ToolsChanged => "tools".to_owned(),
             Notification::ResourceUpdated { uri } => uri,

@@ -1,4 +1,4 @@
-//! Servers as children: real processes, real crashes, and `/proc` to say what is left of them.
+//! Servers as child processes: real processes, real crashes, and `/proc` to check what is left of them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use wharf_client::{ConnectErrorKind, Deadlines, NoHost, Outcome, Session, Sessio
 use wharf_io::{Environment, Grace, SpawnError};
 use wharf_testkit::{Script, Step, WireLog, alive, children_of, scripted_server, soon, until};
 
-use crate::{json, legacy, none, told};
+use crate::{json, legacy, none, result_text};
 
 struct Child {
     session: Session,
@@ -26,7 +26,7 @@ impl Child {
     }
 }
 
-/// A session with a scripted server as a child process. `$` in the script's texts stands for a folder of its own.
+/// A session with a scripted server as a child process. `$` in the script's texts stands for its own folder.
 fn child(script: &Script) -> Child {
     child_with(script, |stdio| stdio, Deadlines::default())
 }
@@ -47,10 +47,10 @@ fn number(path: PathBuf) -> u32 {
 }
 
 #[tokio::test]
-async fn a_child_is_listed_called_and_closed() {
+async fn a_child_process_is_listed_called_and_closed() {
     let child = child(&Script::good());
     assert_eq!(soon(child.session.list_tools()).await.unwrap().items.len(), 2);
-    assert_eq!(told(soon(child.session.call("add", &json(json!({"a": 2, "b": 3})))).await), "5");
+    assert_eq!(result_text(soon(child.session.call("add", &json(json!({"a": 2, "b": 3})))).await), "5");
     assert_eq!(children_of(std::process::id()).len(), 1);
     soon(child.session.close()).await;
     assert_eq!(children_of(std::process::id()), Vec::<u32>::new());
@@ -58,19 +58,19 @@ async fn a_child_is_listed_called_and_closed() {
 }
 
 #[tokio::test]
-async fn a_crash_tells_its_status_and_last_words_and_the_next_call_starts_anew() {
+async fn a_crash_reports_its_status_and_stderr_and_the_next_call_restarts_the_server() {
     let crash = [Step::Stderr("disk on fire".into()), Step::Exit(7)];
     let child = child(&Script::good().any_tool("crash").on_call("crash", crash));
     let error = soon(child.session.call("crash", &none())).await.unwrap_err();
     let expected = "child: the server exited with status 7 before it answered; whether the call ran is unknown; its last line on stderr: disk on fire";
     assert_eq!((error.to_string().as_str(), error.outcome()), (expected, Outcome::Unknown));
     assert!(matches!(&*child.session.status().borrow(), SessionStatus::Failed(_)));
-    assert_eq!(told(soon(child.session.call("add", &json(json!({"a": 2, "b": 3})))).await), "5");
+    assert_eq!(result_text(soon(child.session.call("add", &json(json!({"a": 2, "b": 3})))).await), "5");
     assert_eq!(child.session.health().connections, 2);
 }
 
 #[tokio::test]
-async fn calls_under_way_all_hear_of_a_crash() {
+async fn all_calls_in_flight_fail_on_a_crash() {
     let script = Script::good().any_tool("hang").any_tool("crash");
     let child = child(&script.on_call("hang", [Step::Hang]).on_call("crash", [Step::Exit(1)]));
     soon(child.session.connect()).await.unwrap();
@@ -79,12 +79,12 @@ async fn calls_under_way_all_hear_of_a_crash() {
     let crash = child.session.call("crash", &arguments);
     let (hanging, crash) = soon(async { tokio::join!(hanging, crash) }).await;
     for result in hanging.into_iter().chain([crash]) {
-        assert!(told(result).starts_with("child: the server exited with status 1 before it answered"));
+        assert!(result_text(result).starts_with("child: the server exited with status 1 before it answered"));
     }
 }
 
 #[tokio::test]
-async fn a_server_that_ends_before_it_is_ready_says_why() {
+async fn a_server_that_exits_before_the_handshake_is_reported_with_its_reason() {
     let child = child(&Script::good().at_start([Step::Stderr("no licence".into()), Step::Exit(3)]));
     let error = soon(child.session.connect()).await.unwrap_err();
     let expected = "child: the server exited with status 3 before it was ready; its last line on stderr: no licence";
@@ -93,17 +93,17 @@ async fn a_server_that_ends_before_it_is_ready_says_why() {
 }
 
 #[tokio::test]
-async fn a_server_that_crashed_once_at_its_start_is_there_the_next_time() {
+async fn a_server_that_crashed_at_its_first_start_connects_the_next_time() {
     let child = child(&Script::good().at_start([Step::ExitOnce(9, "$/crashed".into())]));
     soon(child.session.connect()).await.unwrap_err();
     soon(child.session.connect()).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_gigabyte_on_stderr_holds_up_nobody_and_leaves_a_few_lines() {
+async fn a_gigabyte_on_stderr_blocks_nothing_and_leaves_a_few_lines() {
     let flood = [Step::StderrFlood(1_000_000_000), Step::Stderr("the end".into()), Step::Text("dry".into())];
     let child = child(&Script::good().any_tool("flood").on_call("flood", flood));
-    assert_eq!(told(soon(child.session.call("flood", &none())).await), "dry");
+    assert_eq!(result_text(soon(child.session.call("flood", &none())).await), "dry");
     let error = soon(child.session.request("no/such", &none())).await.unwrap_err();
     let lines = &error.evidence.stderr;
     assert_eq!((lines.len(), lines[39].as_str()), (40, "the end"));
@@ -119,17 +119,17 @@ async fn a_three_hundred_megabyte_line_fails_its_call_in_bounded_memory() {
     let peak_before = peak_memory();
     let error = soon(child.session.call("huge", &none())).await.unwrap_err();
     assert_eq!(error.to_string(), "child: the server's answer is malformed: it is longer than 32 MiB");
-    assert_eq!(told(soon(child.session.call("add", &json(json!({"a": 2, "b": 3})))).await), "5");
+    assert_eq!(result_text(soon(child.session.call("add", &json(json!({"a": 2, "b": 3})))).await), "5");
     let grown = peak_memory() - peak_before;
     assert!(grown < 80_000, "memory grew by {grown} KiB");
 }
 
-/// The most memory this process has ever held, in KiB.
+/// The peak memory of this process, in KiB.
 fn peak_memory() -> u64 {
     memory("VmHWM")
 }
 
-/// The memory this process holds now, in KiB.
+/// The current memory of this process, in KiB.
 fn resident_memory() -> u64 {
     memory("VmRSS")
 }
@@ -141,12 +141,12 @@ fn memory(key: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn closing_ends_grandchildren_and_servers_that_ignore_everything() {
+async fn closing_kills_grandchildren_and_servers_that_ignore_signals() {
     let stubborn = [Step::Grandchild("$/grandchild".into()), Step::IgnoreShutdown, Step::Text("ready".into())];
     let brief = Grace { after_eof: Duration::from_millis(200), after_term: Duration::from_millis(200) };
     let script = Script::good().any_tool("dig_in").on_call("dig_in", stubborn);
     let child = child_with(&script, |stdio| stdio.with_grace(brief), Deadlines::default());
-    assert_eq!(told(soon(child.session.call("dig_in", &none())).await), "ready");
+    assert_eq!(result_text(soon(child.session.call("dig_in", &none())).await), "ready");
     let grandchild = number(child.path("grandchild"));
     assert!(alive(grandchild));
     soon(child.session.close()).await;
@@ -155,7 +155,7 @@ async fn closing_ends_grandchildren_and_servers_that_ignore_everything() {
 }
 
 #[tokio::test]
-async fn the_grandchild_of_a_server_that_left_by_itself_dies_all_the_same() {
+async fn the_grandchild_of_a_server_that_exited_is_killed_too() {
     let script = Script::good().any_tool("spawn");
     let spawn = [Step::Grandchild("$/grandchild".into()), Step::Text("ready".into())];
     let child = child(&script.on_call("spawn", spawn));
@@ -166,7 +166,7 @@ async fn the_grandchild_of_a_server_that_left_by_itself_dies_all_the_same() {
 }
 
 #[tokio::test]
-async fn dropping_the_session_ends_the_whole_group() {
+async fn dropping_the_session_kills_the_process_group() {
     let spawn = [Step::Grandchild("$/grandchild".into()), Step::Text("ready".into())];
     let child = child(&Script::good().any_tool("spawn").on_call("spawn", spawn));
     soon(child.session.call("spawn", &none())).await.unwrap();
@@ -193,23 +193,24 @@ fn a_runtime_that_ends_first_leaves_no_process_behind() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_read_fails_its_own_calls_by_the_write_deadline() {
+async fn a_server_that_does_not_read_fails_its_calls_at_the_write_deadline() {
     let deadlines = Deadlines { write: Duration::from_millis(300), ..Deadlines::default() };
     let script = Script::good().any_tool("deaf").on_call("deaf", [Step::StopReading]);
     let child = child_with(&script, |stdio| stdio, deadlines);
     soon(child.session.connect()).await.unwrap();
-    let (arguments, big) = (none(), json(json!({"text": "x".repeat(8_000_000)})));
+    let arguments = none();
+    let big = json(json!({"text": "x".repeat(8_000_000)}));
     let (deaf, big) =
         soon(async { tokio::join!(child.session.call("deaf", &arguments), child.session.call("echo", &big)) }).await;
     for result in [deaf, big] {
-        assert!(told(result).contains("has not read its input"));
+        assert!(result_text(result).contains("has not read its input"));
     }
 }
 
 #[tokio::test]
-async fn a_server_that_closes_its_output_but_lives_is_given_up_and_swept() {
-    let greeting = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}"#;
-    let script = format!("read x; echo '{greeting}'; read x; read x; exec >&-; sleep 600");
+async fn a_server_that_closes_stdout_but_keeps_running_is_killed() {
+    let initialize_result = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}"#;
+    let script = format!("read x; echo '{initialize_result}'; read x; read x; exec >&-; sleep 600");
     let transport = Stdio::new("/bin/sh", ["-c", &script], Environment::default().with("PATH", "/usr/bin:/bin"));
     let session = Session::new("mute".parse().unwrap(), transport, NoHost, legacy());
     let error = soon(session.call("any", &none())).await.unwrap_err();
@@ -219,7 +220,7 @@ async fn a_server_that_closes_its_output_but_lives_is_given_up_and_swept() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_not_there_is_named() {
+async fn a_missing_command_is_named_in_the_error() {
     let transport = Stdio::new("no-such-server", ["--stdio"], Environment::default().with("PATH", "/usr/bin"));
     let session = Session::new("ghost".parse().unwrap(), transport, NoHost, legacy());
     assert_eq!(
@@ -229,7 +230,7 @@ async fn a_command_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn the_child_sees_only_the_environment_it_was_given_and_runs_where_it_was_told() {
+async fn the_child_gets_only_the_given_environment_and_working_directory() {
     let folder = tempfile::tempdir().unwrap();
     let script = "env | cut -d= -f1 | sort | tr '\\n' ' ' >&2; pwd >&2; exit 1";
     let environment =
@@ -243,7 +244,7 @@ async fn the_child_sees_only_the_environment_it_was_given_and_runs_where_it_was_
 }
 
 #[tokio::test]
-async fn five_hundred_starts_and_stops_leave_nothing_behind() {
+async fn five_hundred_starts_and_stops_leak_nothing() {
     let child = child(&Script::good());
     let cycle = async || {
         soon(child.session.ping()).await.unwrap();
@@ -272,7 +273,7 @@ fn tasks() -> usize {
 }
 
 #[tokio::test]
-async fn running_out_of_file_descriptors_is_a_typed_error_and_passes_when_some_are_free_again() {
+async fn running_out_of_file_descriptors_is_a_typed_error_and_recovers() {
     let limit = Rlimit { current: Some(64), maximum: Some(64) };
     setrlimit(Resource::Nofile, limit).unwrap();
     let children: Vec<Child> = (0..30).map(|_| child(&Script::good())).collect();
@@ -297,7 +298,7 @@ async fn running_out_of_file_descriptors_is_a_typed_error_and_passes_when_some_a
 }
 
 #[tokio::test]
-async fn a_crash_in_the_middle_of_an_answer_is_a_crash_not_a_malformed_answer() {
+async fn a_crash_in_the_middle_of_an_answer_is_reported_as_a_crash() {
     let half = Step::Bytes(br#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"ty"#.to_vec());
     let child = child(&Script::good().any_tool("half").on_call("half", [half, Step::Exit(7)]));
     let error = soon(child.session.call("half", &none())).await.unwrap_err();
@@ -306,7 +307,7 @@ async fn a_crash_in_the_middle_of_an_answer_is_a_crash_not_a_malformed_answer() 
 }
 
 #[tokio::test]
-async fn a_hundred_servers_start_at_the_same_time() {
+async fn a_hundred_servers_start_concurrently() {
     let children: Vec<Child> = (0..100).map(|_| child(&Script::good())).collect();
     let started = soon(futures_util::future::join_all(children.iter().map(|child| child.session.connect()))).await;
     assert!(started.iter().all(Result::is_ok), "{:?}", started.iter().find(|one| one.is_err()));
@@ -315,14 +316,14 @@ async fn a_hundred_servers_start_at_the_same_time() {
 }
 
 #[tokio::test]
-async fn closing_ends_the_calls_under_way_before_it_waits_for_a_stubborn_server() {
-    let script = Script::good()
-        .any_tool("dig_in")
-        .on_call("dig_in", [Step::IgnoreShutdown, Step::Touch("$/in".into()), Step::Hang]);
+async fn closing_fails_calls_in_flight_before_waiting_for_a_stubborn_server() {
+    let script =
+        Script::good().any_tool("dig_in").on_call("dig_in", [Step::IgnoreShutdown, Step::Touch("$/in".into()), Step::Hang]);
     let child = child(&script);
-    let (nothing, began) = (none(), tokio::time::Instant::now());
+    let nothing = none();
+    let began = tokio::time::Instant::now();
     let call = async {
-        let answer = told(child.session.call("dig_in", &nothing).await);
+        let answer = result_text(child.session.call("dig_in", &nothing).await);
         (answer, began.elapsed())
     };
     let close = async {
@@ -336,7 +337,7 @@ async fn closing_ends_the_calls_under_way_before_it_waits_for_a_stubborn_server(
 }
 
 #[tokio::test]
-async fn a_model_does_not_see_what_a_server_wrote_to_its_log() {
+async fn a_model_never_sees_the_servers_stderr() {
     let crash = [Step::Stderr("password=hunter2".into()), Step::Exit(7)];
     let child = child(&Script::good().any_tool("crash").on_call("crash", crash));
     let result = soon(child.session.use_tool("1", "crash", &none())).await;

@@ -1,4 +1,4 @@
-//! The same behaviour over every transport: what a user relies on does not depend on how a server is reached.
+//! The same behavior over every transport.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,26 +14,26 @@ use wharf_testkit::{
     GetBehavior, HttpScripted, Listening, ResponseFormat, Script, Scripted, Step, WireLog, scripted_server, soon, until,
 };
 
-use crate::{json, legacy, none, seconds, told};
+use crate::{json, legacy, none, result_text, seconds};
 
-/// The ways to reach a server. Streamable HTTP counts twice: its answers may be documents or streams.
+/// The transports. Streamable HTTP counts twice: with answers as JSON and as event streams.
 const WAYS: [&str; 7] = ["stdio", "in-process", "custom", "http json", "http sse", "legacy sse", "websocket"];
 
 /// A session over one transport, and what keeps its far end alive.
 struct Way {
     name: &'static str,
     session: Session,
-    heard: Arc<Mutex<Vec<String>>>,
+    received: Arc<Mutex<Vec<String>>>,
     log: Box<dyn Fn() -> WireLog>,
     _listening: Option<Listening>,
     _folder: Option<tempfile::TempDir>,
 }
 
-/// A host that knows one folder and remembers what it is told.
+/// A host with one root that records notifications.
 struct Person(Arc<Mutex<Vec<String>>>);
 
 impl Host for Person {
-    fn abilities(&self) -> ClientCapabilities {
+    fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities { roots: true, ..ClientCapabilities::default() }
     }
 
@@ -41,7 +41,7 @@ impl Host for Person {
         Box::pin(std::future::ready(vec![Root { uri: "file:///here".into(), name: None }]))
     }
 
-    fn notice(&self, notice: Notification) {
+    fn notify(&self, notice: Notification) {
         self.0.lock().unwrap().push(match notice {
             Notification::Log { data, .. } => data.to_string(),
             other => format!("{other:?}"),
@@ -54,12 +54,14 @@ async fn way(name: &'static str, script: Script) -> Way {
 }
 
 async fn way_with(name: &'static str, script: Script, options: SessionOptions) -> Way {
-    let (mut listening, mut folder) = (None, None);
+    let mut listening = None;
+    let mut folder = None;
     let (transport, log): (Arc<dyn Transport>, Box<dyn Fn() -> WireLog>) = match name {
         "stdio" => {
             let place = tempfile::tempdir().unwrap();
             std::fs::write(place.path().join("script"), serde_json::to_string(&script).unwrap()).unwrap();
-            let (file, log) = (place.path().join("script"), place.path().join("log"));
+            let file = place.path().join("script");
+            let log = place.path().join("log");
             let args = [file, log.clone()];
             let transport = Stdio::new(scripted_server(), args, Environment::default().with("PATH", "/usr/bin:/bin"));
             folder = Some(place);
@@ -73,7 +75,8 @@ async fn way_with(name: &'static str, script: Script, options: SessionOptions) -
         }
         "custom" => {
             let server = Scripted::new(script);
-            let (copy, tasks) = (server.clone(), Arc::new(Mutex::new(tokio::task::JoinSet::new())));
+            let copy = server.clone();
+            let tasks = Arc::new(Mutex::new(tokio::task::JoinSet::new()));
             let transport = move || {
                 let (ours, theirs) = tokio::io::duplex(64 * 1024);
                 tasks.lock().unwrap().spawn(copy.clone().serve(theirs));
@@ -96,13 +99,13 @@ async fn way_with(name: &'static str, script: Script, options: SessionOptions) -
             (transport, Box::new(move || server.log().clone()))
         }
     };
-    let heard = Arc::<Mutex<Vec<String>>>::default();
-    let host = Arc::new(Person(Arc::clone(&heard)));
+    let received = Arc::<Mutex<Vec<String>>>::default();
+    let host = Arc::new(Person(Arc::clone(&received)));
     let session = Session::with_shared("suite".parse().unwrap(), transport, host, options);
-    Way { name, session, heard, log, _listening: listening, _folder: folder }
+    Way { name, session, received, log, _listening: listening, _folder: folder }
 }
 
-/// Every way to one and the same server.
+/// Every transport of the same server.
 async fn ways(script: Script) -> Vec<Way> {
     join_all(WAYS.map(|name| way(name, script.clone()))).await
 }
@@ -116,7 +119,7 @@ async fn tools_are_listed_page_by_page_and_called() {
     for way in ways(Script { page_size: Some(1), ..Script::good() }).await {
         let listed = soon(way.session.list_tools()).await.unwrap();
         assert_eq!(listed.items.iter().map(|tool| &*tool.name).collect::<Vec<_>>(), ["echo", "add"], "{}", way.name);
-        assert_eq!(told(soon(way.session.call("add", &add(2, 3))).await), "5", "{}", way.name);
+        assert_eq!(result_text(soon(way.session.call("add", &add(2, 3))).await), "5", "{}", way.name);
         assert_eq!(
             (way.log)().methods(),
             ["initialize", "notifications/initialized", "tools/list", "tools/list", "tools/call"],
@@ -127,35 +130,35 @@ async fn tools_are_listed_page_by_page_and_called() {
 }
 
 #[tokio::test]
-async fn texts_arrive_as_they_were_sent_small_or_large() {
+async fn small_and_large_texts_arrive_unchanged() {
     for way in ways(Script::good()).await {
         for text in ["", "zwölf Boxkämpfer 🥊 \u{2028}\r\n\t\"\\\u{0}", &"lang ".repeat(600_000)] {
-            let said = told(soon(way.session.call("echo", &json(json!({"text": text})))).await);
-            assert!(said == text, "{}: {} bytes became {}", way.name, text.len(), said.len());
+            let echoed = result_text(soon(way.session.call("echo", &json(json!({"text": text})))).await);
+            assert!(echoed == text, "{}: {} bytes became {}", way.name, text.len(), echoed.len());
         }
     }
 }
 
 #[tokio::test]
-async fn a_tool_that_fails_is_an_output_and_an_error_of_the_protocol_is_typed() {
+async fn tool_failures_are_outputs_and_protocol_errors_are_typed() {
     let script = Script::good()
         .any_tool("fails")
         .any_tool("odd")
         .on_call("fails", [Step::Result(json!({"content": [{"type": "text", "text": "no"}], "isError": true}))])
         .on_call("odd", [Step::Error(-32050, "odd".into())]);
     for way in ways(script).await {
-        assert_eq!(told(soon(way.session.call("fails", &none())).await), "failed: no", "{}", way.name);
+        assert_eq!(result_text(soon(way.session.call("fails", &none())).await), "failed: no", "{}", way.name);
         let error = soon(way.session.call("odd", &none())).await.unwrap_err();
         assert_eq!((error.code(), error.outcome()), (Some(-32050), Outcome::Answered), "{}", way.name);
     }
 }
 
 #[tokio::test]
-async fn fifty_calls_at_once_get_their_own_answers() {
+async fn fifty_concurrent_calls_get_their_own_answers() {
     for way in ways(Script::good()).await {
         let calls = (0..50).map(|n| {
             let session = way.session.clone();
-            async move { told(session.call("add", &add(n, 1000)).await) }
+            async move { result_text(session.call("add", &add(n, 1000)).await) }
         });
         let sums = soon(join_all(calls)).await;
         assert_eq!(sums, (1000..1050).map(|sum| sum.to_string()).collect::<Vec<_>>(), "{}", way.name);
@@ -164,7 +167,7 @@ async fn fifty_calls_at_once_get_their_own_answers() {
 }
 
 #[tokio::test]
-async fn progress_and_notices_come_in_their_order_and_before_the_answer() {
+async fn progress_and_notifications_arrive_in_order_before_the_answer() {
     let mut steps: Vec<Step> = Vec::new();
     for n in 1..=20 {
         steps.push(Step::Progress(f64::from(n), 20.0, format!("step {n}")));
@@ -172,28 +175,28 @@ async fn progress_and_notices_come_in_their_order_and_before_the_answer() {
     }
     steps.push(Step::Text("done".into()));
     for way in ways(Script::good().any_tool("slow").on_call("slow", steps)).await {
-        let mut heard = Vec::new();
-        let mut listen = |step: Progress| heard.push(step.message.unwrap());
+        let mut received = Vec::new();
+        let mut listen = |step: Progress| received.push(step.message.unwrap());
         let options = CallOptions { progress: Some(&mut listen), ..CallOptions::default() };
-        assert_eq!(told(soon(way.session.call_with("slow", &none(), options)).await), "done", "{}", way.name);
-        assert_eq!(heard, (1..=20).map(|n| format!("step {n}")).collect::<Vec<_>>(), "{}", way.name);
-        until(async || way.heard.lock().unwrap().len() == 20).await;
-        assert_eq!(*way.heard.lock().unwrap(), (1..=20).map(|n| n.to_string()).collect::<Vec<_>>(), "{}", way.name);
+        assert_eq!(result_text(soon(way.session.call_with("slow", &none(), options)).await), "done", "{}", way.name);
+        assert_eq!(received, (1..=20).map(|n| format!("step {n}")).collect::<Vec<_>>(), "{}", way.name);
+        until(async || way.received.lock().unwrap().len() == 20).await;
+        assert_eq!(*way.received.lock().unwrap(), (1..=20).map(|n| n.to_string()).collect::<Vec<_>>(), "{}", way.name);
     }
 }
 
 #[tokio::test]
-async fn what_the_server_asks_is_answered_by_the_host() {
+async fn the_host_answers_requests_of_the_server() {
     let script =
         Script::good().any_tool("ask").on_call("ask", [Step::Ask("roots/list".into(), json!({})), Step::EchoAnswer]);
     for way in ways(script).await {
-        let answer = told(soon(way.session.call("ask", &none())).await);
+        let answer = result_text(soon(way.session.call("ask", &none())).await);
         assert_eq!(answer, r#"{"roots":[{"uri":"file:///here"}]}"#, "{}", way.name);
     }
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_or_late_is_cancelled_and_the_session_goes_on() {
+async fn dropped_and_late_calls_are_canceled_and_the_session_continues() {
     let script = Script::good().any_tool("hang").on_call("hang", [Step::Hang]);
     for way in ways(script).await {
         soon(way.session.connect()).await.unwrap();
@@ -205,13 +208,13 @@ async fn a_call_that_is_dropped_or_late_is_cancelled_and_the_session_goes_on() {
         let total = matches!(error.kind, CallErrorKind::Timeout { deadline: Deadline::Total, .. });
         assert!(total && error.outcome() == Outcome::Unknown, "{}: {error}", way.name);
         until(async || (way.log)().count("notifications/cancelled") == 2).await;
-        assert_eq!(told(soon(way.session.call("add", &add(1, 1))).await), "2", "{}", way.name);
+        assert_eq!(result_text(soon(way.session.call("add", &add(1, 1))).await), "2", "{}", way.name);
         assert_eq!((way.log)().count("initialize"), 1, "{}", way.name);
     }
 }
 
 #[tokio::test]
-async fn a_far_end_that_hangs_up_during_a_call_leaves_its_outcome_unknown_and_is_reached_again() {
+async fn a_disconnect_during_a_call_leaves_its_outcome_unknown_and_reconnects() {
     let script = Script::good().any_tool("die").on_call("die", [Step::HangUp]);
     for way in ways(script).await {
         soon(way.session.connect()).await.unwrap();
@@ -219,23 +222,23 @@ async fn a_far_end_that_hangs_up_during_a_call_leaves_its_outcome_unknown_and_is
         assert!(matches!(error.kind, CallErrorKind::Lost(_)), "{}: {error}", way.name);
         assert_eq!(error.outcome(), Outcome::Unknown, "{}", way.name);
         assert_eq!((way.log)().count("tools/call"), 1, "{}", way.name);
-        assert_eq!(told(soon(way.session.call("add", &add(1, 1))).await), "2", "{}", way.name);
+        assert_eq!(result_text(soon(way.session.call("add", &add(1, 1))).await), "2", "{}", way.name);
     }
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_read_fails_its_call_at_once_and_no_other() {
+async fn an_unreadable_answer_fails_only_its_own_call_immediately() {
     let broken = Step::Line(r#"{"jsonrpc":"2.0","id":{id},"result":{},"error":{}}"#.into());
     let script = Script::good().any_tool("broken").on_call("broken", [broken]);
     for way in ways(script).await {
         let error = soon(way.session.call("broken", &none())).await.unwrap_err();
         assert!(matches!(error.kind, CallErrorKind::Malformed(_)), "{}: {error}", way.name);
-        assert_eq!(told(soon(way.session.call("add", &add(1, 1))).await), "2", "{}", way.name);
+        assert_eq!(result_text(soon(way.session.call("add", &add(1, 1))).await), "2", "{}", way.name);
     }
 }
 
 #[tokio::test]
-async fn closing_ends_the_calls_under_way_and_the_next_use_connects_again() {
+async fn closing_fails_calls_in_flight_and_the_next_use_reconnects() {
     let script = Script::good().any_tool("hang").on_call("hang", [Step::Hang]);
     for way in ways(script).await {
         soon(way.session.connect()).await.unwrap();
@@ -247,12 +250,12 @@ async fn closing_ends_the_calls_under_way_and_the_next_use_connects_again() {
         let (error, ()) = soon(async { tokio::join!(call, close) }).await;
         assert!(matches!(error.kind, CallErrorKind::Closed), "{}: {error}", way.name);
         assert!(!way.session.is_connected(), "{}", way.name);
-        assert_eq!(told(soon(way.session.call("add", &add(1, 1))).await), "2", "{}", way.name);
+        assert_eq!(result_text(soon(way.session.call("add", &add(1, 1))).await), "2", "{}", way.name);
     }
 }
 
 #[tokio::test]
-async fn a_refused_handshake_is_told_with_the_servers_words() {
+async fn a_refused_handshake_is_reported_with_the_servers_message() {
     let script = Script::good().on("initialize", [Step::Error(-32099, "not today".into())]);
     for way in ways(script).await {
         let error = soon(way.session.connect()).await.unwrap_err();
@@ -261,7 +264,7 @@ async fn a_refused_handshake_is_told_with_the_servers_words() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_greet_has_failed_when_its_time_is_over() {
+async fn a_server_that_never_answers_the_handshake_times_out() {
     for name in WAYS {
         let mut options = legacy();
         options.deadlines.connect = Duration::from_millis(300);

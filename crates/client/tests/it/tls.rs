@@ -1,4 +1,4 @@
-//! Sessions inside TLS: over HTTP/1.1, HTTP/2 and WebSocket, and with a server that is not whom it should be.
+//! TLS: over HTTP/1.1, HTTP/2 and WebSocket, and with a wrong certificate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,12 +15,12 @@ use wharf_io::{DialTo, Dialed, HttpSettings};
 use wharf_server::{Reply, Router, Toolbox};
 use wharf_testkit::soon;
 
-use crate::{json, legacy, told};
+use crate::{json, legacy, result_text};
 
-/// A server in memory with a certificate for `name`, and how to reach it.
+/// A server in memory with a certificate for `name`, and the settings to reach it.
 struct Secure {
     http: HttpSettings,
-    greetings: Arc<AtomicU32>,
+    handshakes: Arc<AtomicU32>,
     router: Router,
 }
 
@@ -46,21 +46,25 @@ fn secure(name: &str, protocols: &[&str]) -> Secure {
         })
     };
     let options = wharf_server::ListenOptions { allowed_hosts: Some(vec!["name.test".into()]), ..Default::default() };
-    let (router, greetings) = (Router::new(toolbox, options), Arc::new(AtomicU32::new(0)));
-    let (ours, counted, tasks) = (router.clone(), Arc::clone(&greetings), std::sync::Mutex::new(JoinSet::new()));
+    let router = Router::new(toolbox, options);
+    let handshakes = Arc::new(AtomicU32::new(0));
+    let ours = router.clone();
+    let counted = Arc::clone(&handshakes);
+    let tasks = std::sync::Mutex::new(JoinSet::new());
     let http = HttpSettings::default().dialing(move |_: DialTo| {
         counted.fetch_add(1, Ordering::Relaxed);
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
-        let (acceptor, router) = (acceptor.clone(), router.clone());
+        let acceptor = acceptor.clone();
+        let router = router.clone();
         tasks.lock().unwrap().spawn(async move {
-            // A client that does not trust us goes away.
+            // A client that does not trust the certificate disconnects.
             if let Ok(stream) = acceptor.accept(theirs).await {
                 router.serve_connection(stream).await;
             }
         });
         std::future::ready(Ok(Dialed::new(ours)))
     });
-    Secure { http: HttpSettings { extra_ca: Some(authority.pem().into_bytes()), ..http }, greetings, router: ours }
+    Secure { http: HttpSettings { extra_ca: Some(authority.pem().into_bytes()), ..http }, handshakes, router: ours }
 }
 
 fn session(transport: impl Transport) -> Session {
@@ -72,62 +76,63 @@ fn options(http: HttpSettings) -> RemoteOptions {
 }
 
 #[tokio::test]
-async fn calls_go_through_tls_by_every_protocol() {
+async fn calls_work_over_tls_with_every_transport() {
     let add = json(json!({"a": 1, "b": 2}));
     for (protocols, connections) in [(&["h2", "http/1.1"][..], 1), (&["http/1.1"], 2)] {
         let server = secure("name.test", protocols);
         let transport = Http::new("https://name.test/mcp", options(server.http)).unwrap();
         let session = session(transport.clone());
         for _ in 0..5 {
-            assert_eq!(told(soon(session.call("add", &add)).await), "3", "{protocols:?}");
+            assert_eq!(result_text(soon(session.call("add", &add)).await), "3", "{protocols:?}");
         }
-        // Over HTTP/2 the calls and the stream of what is said unasked share one connection.
+        // Over HTTP/2 the calls and the notification stream share one connection.
         assert_eq!(transport.connections_opened(), connections, "{protocols:?}");
         soon(session.close()).await;
     }
     let server = secure("name.test", &[]);
     let session = session(WebSocket::new("wss://name.test/ws", options(server.http)).unwrap());
-    assert_eq!(told(soon(session.call("add", &add)).await), "3");
+    assert_eq!(result_text(soon(session.call("add", &add)).await), "3");
     soon(session.close()).await;
 }
 
-/// What makes a new session cheaper than a new start: there is no second greeting in TLS.
+/// A new session is cheaper than a new connection: it needs no second TLS handshake.
 #[tokio::test]
-async fn a_lost_session_is_made_anew_on_the_secure_connections_there_are() {
+async fn a_lost_session_is_replaced_on_the_pooled_tls_connections() {
     let add = json(json!({"a": 1, "b": 2}));
     for protocols in [&["h2"][..], &["http/1.1"]] {
         let server = secure("name.test", protocols);
         let session = session(Http::new("https://name.test/mcp", options(server.http.clone())).unwrap());
-        assert_eq!(told(soon(session.call("add", &add)).await), "3");
-        let (greetings, before) = (server.greetings.load(Ordering::Relaxed), session.session_id());
+        assert_eq!(result_text(soon(session.call("add", &add)).await), "3");
+        let handshakes = server.handshakes.load(Ordering::Relaxed);
+        let before = session.session_id();
         server.router.forget_sessions().await;
-        assert_eq!(told(soon(session.call("add", &add)).await), "3");
+        assert_eq!(result_text(soon(session.call("add", &add)).await), "3");
         assert_ne!(session.session_id(), before);
         // Over HTTP/1.1 the new session's stream may need a connection beside that of the call.
-        let more = server.greetings.load(Ordering::Relaxed) - greetings;
+        let more = server.handshakes.load(Ordering::Relaxed) - handshakes;
         assert!(more <= u32::from(protocols == ["http/1.1"]), "{protocols:?}: {more}");
         soon(session.close()).await;
     }
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_whom_it_should_be_is_refused_at_once_and_not_tried_again() {
+async fn a_wrong_certificate_is_refused_immediately_and_not_retried() {
     for distrusted in [true, false] {
         let server = secure(if distrusted { "name.test" } else { "other.test" }, &[]);
         let http = if distrusted { HttpSettings { extra_ca: None, ..server.http } } else { server.http };
         let transport = Http::new("https://name.test/mcp", options(http.clone())).unwrap();
         let secure: [Session; 3] = [
             session(transport.clone()),
-            // Asking it what it speaks is no second try.
+            // `server/discover` does not count as a retry.
             Session::new("secure".parse().unwrap(), transport, NoHost, SessionOptions::default()),
             session(WebSocket::new("wss://name.test/ws", options(http)).unwrap()),
         ];
         for session in secure {
-            let before = server.greetings.load(Ordering::Relaxed);
+            let before = server.handshakes.load(Ordering::Relaxed);
             let error = soon(session.connect()).await.unwrap_err();
             assert!(matches!(error.kind, ConnectErrorKind::Unusable(_)), "{error}");
             assert!(error.to_string().contains("not secure"), "{error}");
-            assert_eq!(server.greetings.load(Ordering::Relaxed) - before, 1);
+            assert_eq!(server.handshakes.load(Ordering::Relaxed) - before, 1);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! WebSocket: the subprotocol, pings, and the ways in which a socket ends.
+//! WebSocket: the subprotocol, pings, and the ways in which a connection ends.
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
@@ -13,13 +13,13 @@ use wharf_io::{DialTo, Dialed, HttpSettings};
 use wharf_testkit::{HttpScripted, Script, Step, eventually};
 
 use crate::remote::{Way, in_memory};
-use crate::{json, legacy, none, seconds, told};
+use crate::{json, legacy, none, result_text, seconds};
 
 fn websocket(server: &HttpScripted) -> Session {
     Way::WebSocket.over(in_memory(server), legacy())
 }
 
-/// A session whose far end greets by hand and then does this.
+/// A session whose far end performs the upgrade manually and then runs this.
 fn by_hand<F, O>(then: F) -> Session
 where
     F: Fn(WebSocketStream<DuplexStream>) -> O + Clone + Send + Sync + 'static,
@@ -31,8 +31,8 @@ where
         let then = then.clone();
         tasks.lock().unwrap().spawn(async move {
             let mut socket = accept_hdr_async(theirs, offered).await.unwrap();
-            let greeting = socket.next().await.unwrap().unwrap();
-            let id = serde_json::from_str::<Value>(greeting.to_text().unwrap()).unwrap()["id"].clone();
+            let request = socket.next().await.unwrap().unwrap();
+            let id = serde_json::from_str::<Value>(request.to_text().unwrap()).unwrap()["id"].clone();
             let info = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "by hand"}});
             socket.send(Message::text(json!({"jsonrpc": "2.0", "id": id, "result": info}).to_string())).await.unwrap();
             then(socket).await;
@@ -54,22 +54,23 @@ fn offered(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_no_longer_answers_pings_is_noticed_without_a_call() {
+async fn a_server_that_stops_answering_pings_is_detected_without_a_call() {
     let session = by_hand(|socket| async move {
-        // Nobody reads, so nobody answers.
+        // The far end does not read, so that it does not answer.
         let _socket = socket;
         std::future::pending::<()>().await;
     });
     eventually(session.connect()).await.unwrap();
-    let (began, mut status) = (Instant::now(), session.status());
+    let began = Instant::now();
+    let mut status = session.status();
     eventually(status.wait_for(|status| matches!(status, SessionStatus::Failed(_)))).await.unwrap();
     assert!(began.elapsed() <= seconds(105), "{:?}", began.elapsed());
     let ended = format!("{:?}", *status.borrow());
-    assert!(ended.contains("no longer answers pings"), "{ended}");
+    assert!(ended.contains("stopped answering pings"), "{ended}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_does_not_wait_for_a_server_that_does_not_listen() {
+async fn closing_does_not_wait_for_an_unresponsive_server() {
     let session = by_hand(|socket| async move {
         let _socket = socket;
         std::future::pending::<()>().await;
@@ -81,7 +82,7 @@ async fn closing_does_not_wait_for_a_server_that_does_not_listen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_answers_pings_is_left_alone() {
+async fn a_server_that_answers_pings_stays_connected() {
     let session = by_hand(|mut socket| async move { while socket.next().await.is_some() {} });
     eventually(session.connect()).await.unwrap();
     tokio::time::sleep(seconds(6 * 60 * 60)).await;
@@ -89,7 +90,7 @@ async fn a_server_that_answers_pings_is_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn how_a_socket_was_closed_is_told() {
+async fn the_close_reason_is_reported() {
     let session = by_hand(|mut socket| async move {
         socket.next().await; // initialized
         socket.next().await; // the call
@@ -103,7 +104,7 @@ async fn how_a_socket_was_closed_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frame_that_is_not_text_or_too_long_ends_the_socket() {
+async fn a_binary_or_overlong_frame_ends_the_connection() {
     let messages =
         [(Message::binary(vec![1, 2, 3]), "binary frame"), (Message::text("x".repeat(33 << 20)), "too long")];
     for (message, expected) in messages {
@@ -123,7 +124,7 @@ async fn a_frame_that_is_not_text_or_too_long_ends_the_socket() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_upgrade_is_told_with_its_status() {
+async fn a_refused_upgrade_is_reported_with_its_status() {
     let refuse = |status, headers: &[(&str, &str)]| {
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         websocket(&HttpScripted::new(Script::good().on("GET", [Step::Http { status, headers, body: "no".into() }])))
@@ -135,11 +136,11 @@ async fn a_refused_upgrade_is_told_with_its_status() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_closed_every_socket_is_reached_again() {
+async fn a_server_that_closed_every_socket_is_reconnected() {
     let server = HttpScripted::new(Script::good());
     let session = websocket(&server);
     for (round, sum) in [(1, "2"), (2, "3"), (3, "4")] {
-        assert_eq!(told(eventually(session.call("add", &json(json!({"a": round, "b": 1})))).await), sum);
+        assert_eq!(result_text(eventually(session.call("add", &json(json!({"a": round, "b": 1})))).await), sum);
         server.wipe();
         crate::settle().await;
     }

@@ -151,7 +151,7 @@ impl PromptingHost {
 }
 
 impl Host for PromptingHost {
-    fn abilities(&self) -> ClientCapabilities {
+    fn capabilities(&self) -> ClientCapabilities {
         let mut abilities = self.asker.abilities();
         abilities.roots |= !self.roots.is_empty();
         abilities
@@ -181,7 +181,7 @@ impl Host for PromptingHost {
         Box::pin(std::future::ready(self.roots.clone()))
     }
 
-    fn notice(&self, notice: Notification) {
+    fn notify(&self, notice: Notification) {
         (self.notice)(notice);
     }
 }

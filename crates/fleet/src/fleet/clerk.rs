@@ -13,8 +13,8 @@ pub(super) struct Clerk {
 }
 
 impl Host for Clerk {
-    fn abilities(&self) -> ClientCapabilities {
-        self.host.abilities()
+    fn capabilities(&self) -> ClientCapabilities {
+        self.host.capabilities()
     }
 
     fn elicit(&self, request: Elicitation) -> BoxFuture<'_, ElicitationAnswer> {
@@ -29,11 +29,11 @@ impl Host for Clerk {
         self.host.roots()
     }
 
-    fn notice(&self, notice: Notification) {
+    fn notify(&self, notice: Notification) {
         // Among what was dropped may have been that the tools have changed.
         if matches!(notice, Notification::ToolsChanged | Notification::Lagged(_)) {
             self.bell.ring();
         }
-        self.host.notice(notice);
+        self.host.notify(notice);
     }
 }

@@ -100,7 +100,7 @@ impl Listing {
         let fetched = async move {
             if checking {
                 // What the server lets us keep says nothing about whether it is there.
-                session.forget();
+                session.clear_cache();
             }
             fetch(&session, limit).await
         };
@@ -517,7 +517,7 @@ async fn fetch_at_leisure(session: &Session) -> Result<Option<Greeted>, CallErro
             Err(CallError { kind: CallErrorKind::Server { .. }, .. }) if !offers_tools(&info) => Listed::default(),
             listed => listed?,
         };
-        if session.generation() == info.generation {
+        if session.epoch() == info.epoch {
             return Ok(Some((info, listed)));
         }
     }

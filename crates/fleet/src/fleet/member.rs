@@ -219,8 +219,7 @@ impl Member {
         let mut places: Vec<usize> = tools.items.iter().map(|tool| Arc::as_ptr(tool).addr()).collect();
         places.sort_unstable();
         let is_latest = AtomicBool::new(true);
-        let known =
-            Arc::new(Known { tools: Arc::clone(&tools), generation: info.generation, by_name, places, is_latest });
+        let known = Arc::new(Known { tools: Arc::clone(&tools), generation: info.epoch, by_name, places, is_latest });
         let listing = Listing { member: Arc::clone(self), known: Arc::clone(&known) };
         let stocked = ServerTools::new(ServerToolsParts {
             server: self.server.name.clone(),
@@ -384,7 +383,7 @@ impl Member {
             let kind = CallErrorKind::SessionLost { code: SESSION_TERMINATED, message };
             return Err(CallError { server: self.server.name.clone(), kind, evidence: Evidence::default() });
         }
-        (options.on_loss, options.generation) = (OnLoss::Report, Some(generation));
+        (options.on_loss, options.epoch) = (OnLoss::Report, Some(generation));
         let result = self.session.call_with_options(&tool.name, arguments, options).await;
         match result.as_ref().map_err(|error| &error.kind) {
             // Its tools may be others on the next session.

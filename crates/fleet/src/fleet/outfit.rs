@@ -73,8 +73,9 @@ impl HostEnvironment {
         connect: Duration,
         authority: Option<Arc<dyn TokenProvider>>,
     ) -> Result<Arc<dyn Transport>, String> {
-        let options =
-            |remote: &RemoteConfig| Ok::<_, String>(RemoteOptions { authority, ..self.remote(remote, connect)? });
+        let options = |remote: &RemoteConfig| {
+            Ok::<_, String>(RemoteOptions { token_provider: authority, ..self.remote(remote, connect)? })
+        };
         Ok(match reach {
             TransportConfig::Stdio(launch) => Arc::new(self.stdio(launch)),
             TransportConfig::Http(remote) => {
@@ -123,8 +124,8 @@ impl HostEnvironment {
         Ok(RemoteOptions {
             http: (self.network)(&remote.url, connect)?,
             headers: headers.collect(),
-            helper,
-            authority: None,
+            header_command: helper,
+            token_provider: None,
         })
     }
 

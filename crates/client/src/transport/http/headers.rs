@@ -1,5 +1,4 @@
-//! The headers of requests: those that never change, those a helper command tells, the token of a sign-in, and those of one
-//! call.
+//! The configured headers of a remote server: fixed ones, those that a command prints, and the token of a sign-in.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,229 +7,235 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::Semaphore;
+use wharf_auth::{AuthRequired, OAuthError, TokenProvider};
 use wharf_io::{Child, ChildSpec, Environment, Exit, Grace};
 use wharf_protocol::Secret;
 
-use super::{InvalidRemote, header};
-use crate::AuthRequired;
+use crate::remote::{InvalidRemote, parse_headers};
 use crate::transport::{OpenError, PostError};
-use wharf_auth::{OAuthError, TokenProvider};
 
-/// How long the helper may take.
-const HELPER_LIMIT: Duration = Duration::from_secs(10);
-/// How often one request is sent with another token: signed in, then good for more, and more.
-const MOST_TOKENS: u32 = 5;
-/// The most it may say.
-const MOST_SAID: u64 = 64 * 1024;
+/// Time for the header command.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
+/// The maximum size of its output.
+const MAX_OUTPUT_BYTES: u64 = 64 * 1024;
+/// How often one request is sent with another token: after a sign-in, and after each additional scope.
+const MAX_TOKEN_RETRIES: u32 = 5;
 
-/// What only the client itself may set.
-pub(super) const OURS: [&str; 12] = [
-    "accept",
-    "connection",
-    "content-length",
-    "content-type",
-    "host",
-    "last-event-id",
-    "mcp-method",
-    "mcp-name",
-    "mcp-protocol-version",
-    "mcp-session-id",
-    "transfer-encoding",
-    "upgrade",
-];
-
-/// A command that prints headers as one JSON object, for tokens that do not live long. It is run before the first request
-/// and again when the server answers 401 or 403. Nothing goes through a shell.
+/// A command that prints request headers, for short-lived tokens.
+///
+/// It prints one JSON object that maps header names to values. It runs before the first request, and again when the
+/// server answers 401 or 403. No shell is involved.
 #[derive(Clone, Debug)]
 pub struct HeaderCommand {
-    /// The command.
+    /// The program to run.
     pub command: String,
-    /// Its arguments.
+    /// The arguments.
     pub args: Vec<String>,
-    /// What it may see of the environment.
+    /// The whole environment of the command.
     pub environment: Environment,
-    /// Where it runs; where the host runs if absent.
+    /// The working directory. Default: that of the host.
     pub directory: Option<std::path::PathBuf>,
 }
 
+/// The configured headers of a remote server.
 #[derive(Clone)]
 pub(in crate::transport) struct Headers {
     fixed: Arc<HeaderMap>,
-    helped: Option<Arc<Helped>>,
-    authority: Option<Arc<dyn TokenProvider>>,
+    command: Option<Arc<CommandHeaders>>,
+    token_provider: Option<Arc<dyn TokenProvider>>,
 }
 
-/// Which headers a request had, for [`Headers::refresh`].
+/// The version of the headers that a request was sent with, for [`Headers::refresh`].
 #[derive(Clone, Copy, Default)]
-pub(in crate::transport) struct Said {
-    /// The number of the helper's saying they come from.
-    helper: u64,
+pub(in crate::transport) struct HeaderVersion {
+    /// How often the command had run.
+    command: u64,
+    /// The number of the token.
     token: u64,
 }
 
-/// How often other headers were got for one request.
+/// How often the headers of one request were refreshed.
 #[derive(Default)]
-pub(in crate::transport) struct Tried {
-    helper: bool,
+pub(in crate::transport) struct HeaderRetries {
+    command: bool,
     tokens: u32,
 }
 
-/// Why there are no headers.
-pub(in crate::transport) enum NoHeaders {
-    /// There never will be.
+/// Why no headers are available.
+pub(in crate::transport) enum HeaderError {
+    /// The configuration is unusable.
     Unusable(String),
-    /// Whoever gives them cannot be reached now.
-    Away(String),
-    /// Somebody has to sign in.
+    /// The authorization server is unreachable.
+    Unreachable(String),
+    /// The user must sign in.
     Auth(AuthRequired),
 }
 
-impl NoHeaders {
-    /// By why there is no token; `lasting` if that will not pass by itself.
-    fn new(error: &OAuthError, lasting: Self) -> Self {
-        if error.may_pass() { Self::Away(error.to_string()) } else { lasting }
+impl HeaderError {
+    /// Returns `Unreachable` for a transient error, and `permanent` otherwise.
+    fn new(error: &OAuthError, permanent: Self) -> Self {
+        if error.may_pass() { Self::Unreachable(error.to_string()) } else { permanent }
     }
 }
 
-impl From<NoHeaders> for PostError {
-    fn from(none: NoHeaders) -> Self {
-        match none {
-            NoHeaders::Unusable(reason) => Self::Unusable(reason),
-            NoHeaders::Away(reason) => Self::NotSent(reason),
-            NoHeaders::Auth(required) => Self::Auth(required),
+impl From<HeaderError> for PostError {
+    fn from(error: HeaderError) -> Self {
+        match error {
+            HeaderError::Unusable(reason) => Self::Unusable(reason),
+            HeaderError::Unreachable(reason) => Self::NotSent(reason),
+            HeaderError::Auth(required) => Self::Auth(required),
         }
     }
 }
 
-impl From<NoHeaders> for OpenError {
-    fn from(none: NoHeaders) -> Self {
-        match none {
-            NoHeaders::Unusable(reason) => Self::Unusable(reason),
-            NoHeaders::Away(reason) => Self::Other(reason),
-            NoHeaders::Auth(required) => Self::Auth(required),
+impl From<HeaderError> for OpenError {
+    fn from(error: HeaderError) -> Self {
+        match error {
+            HeaderError::Unusable(reason) => Self::Unusable(reason),
+            HeaderError::Unreachable(reason) => Self::Other(reason),
+            HeaderError::Auth(required) => Self::Auth(required),
         }
     }
 }
 
-struct Helped {
-    helper: HeaderCommand,
-    /// What it said last, and how often it has been asked.
-    said: Mutex<(u64, Option<Arc<HeaderMap>>)>,
-    turn: Semaphore,
+/// The headers that a command prints.
+struct CommandHeaders {
+    command: HeaderCommand,
+    output: Mutex<CommandOutput>,
+    /// Serializes the runs.
+    running: Semaphore,
+}
+
+/// The last output of a header command.
+#[derive(Clone, Default)]
+struct CommandOutput {
+    /// How often the command has run.
+    runs: u64,
+    /// `None` before the first run.
+    headers: Option<Arc<HeaderMap>>,
 }
 
 impl Headers {
     pub(super) fn new(
         fixed: &[(String, String)],
-        helper: Option<HeaderCommand>,
-        authority: Option<Arc<dyn TokenProvider>>,
+        command: Option<HeaderCommand>,
+        token_provider: Option<Arc<dyn TokenProvider>>,
     ) -> Result<Self, InvalidRemote> {
-        let asked = |helper| Arc::new(Helped { helper, said: Mutex::default(), turn: Semaphore::new(1) });
-        let fixed = parse(fixed)?;
-        // Whoever writes the header means it.
-        let authority = authority.filter(|_| !fixed.contains_key(AUTHORIZATION));
-        Ok(Self { fixed: Arc::new(fixed), helped: helper.map(asked), authority })
+        let fixed = parse_headers(fixed)?;
+        let command_headers =
+            |command| Arc::new(CommandHeaders { command, output: Mutex::default(), running: Semaphore::new(1) });
+        // A configured `Authorization` header takes precedence over signing in.
+        let token_provider = if fixed.contains_key(AUTHORIZATION) { None } else { token_provider };
+        Ok(Self { fixed: Arc::new(fixed), command: command.map(command_headers), token_provider })
     }
 
-    /// What tells these headers from others; the values are in it.
+    /// Returns a string that identifies these headers. It contains the values.
     pub(super) fn fingerprint(&self) -> String {
-        let said = self.helped.as_ref().map(|helped| helped.said());
-        // Who the helper signs in may be another one each time it is asked.
-        let said = said.map(|(number, said)| format!("{number} {:?}", said.as_deref().map(pairs)));
-        let signed_in = self.authority.as_ref().map(|authority| authority.number());
-        format!("{:?} {said:?} {signed_in:?}", pairs(&self.fixed))
+        // Each run of the command may authenticate another user.
+        let printed = self.command.as_ref().map(|command| command.output());
+        let printed =
+            printed.map(|output| format!("{} {:?}", output.runs, output.headers.as_deref().map(name_value_pairs)));
+        let token = self.token_provider.as_ref().map(|provider| provider.number());
+        format!("{:?} {printed:?} {token:?}", name_value_pairs(&self.fixed))
     }
 
-    /// All of them, and which they are.
-    pub(in crate::transport) async fn get(&self) -> Result<(HeaderMap, Said), NoHeaders> {
-        let (mut all, mut which) = ((*self.fixed).clone(), Said::default());
-        if let Some(authority) = &self.authority {
-            let none = |error: OAuthError| NoHeaders::new(&error, NoHeaders::Unusable(error.to_string()));
-            let (token, number) = authority.token().await.map_err(none)?;
-            which.token = number;
+    /// Returns all headers and their version.
+    pub(in crate::transport) async fn get(&self) -> Result<(HeaderMap, HeaderVersion), HeaderError> {
+        let mut headers = (*self.fixed).clone();
+        let mut version = HeaderVersion::default();
+        if let Some(provider) = &self.token_provider {
+            let failed = |error: OAuthError| HeaderError::new(&error, HeaderError::Unusable(error.to_string()));
+            let (token, number) = provider.token().await.map_err(failed)?;
+            version.token = number;
             if let Some(mut bearer) = token.and_then(|token| bearer(&token)) {
                 bearer.set_sensitive(true);
-                all.insert(AUTHORIZATION, bearer);
+                headers.insert(AUTHORIZATION, bearer);
             }
         }
-        if let Some(helped) = &self.helped {
-            let (number, said) = helped.said();
-            let (number, said) = match said {
-                Some(said) => (number, said),
-                None => helped.ask(number).await.map_err(NoHeaders::Unusable)?,
-            };
-            which.helper = number;
-            all.extend((*said).clone());
+        if let Some(command) = &self.command {
+            let (printed, runs) = command.get().await.map_err(HeaderError::Unusable)?;
+            version.command = runs;
+            headers.extend((*printed).clone());
         }
-        Ok((all, which))
+        Ok((headers, version))
     }
 
-    /// Gets others than those, unless somebody has meanwhile: the helper is asked again, and the server's question who we
-    /// are is put to whoever signs us in. `false` if that is nobody.
+    /// Gets newer headers than `version`, unless another request has done so: runs the command again, and passes the
+    /// server's challenge to the token provider. Returns `false` if no newer headers are available.
     pub(in crate::transport) async fn refresh(
         &self,
-        said: Said,
-        tried: &mut Tried,
+        version: HeaderVersion,
+        retries: &mut HeaderRetries,
         required: Option<&AuthRequired>,
-    ) -> Result<bool, NoHeaders> {
-        if let Some(helped) = self.helped.as_ref().filter(|_| !tried.helper) {
-            tried.helper = true;
-            helped.ask(said.helper).await.map_err(NoHeaders::Unusable)?;
+    ) -> Result<bool, HeaderError> {
+        if !retries.command
+            && let Some(command) = &self.command
+        {
+            retries.command = true;
+            command.run_after(version.command).await.map_err(HeaderError::Unusable)?;
             return Ok(true);
         }
-        let (Some(authority), Some(required)) = (&self.authority, required) else { return Ok(false) };
-        tried.tokens += 1;
-        if tried.tokens > MOST_TOKENS {
+        let (Some(provider), Some(required)) = (&self.token_provider, required) else { return Ok(false) };
+        retries.tokens += 1;
+        if retries.tokens > MAX_TOKEN_RETRIES {
             return Ok(false);
         }
-        authority.refused(said.token, required).await.map_err(|error| {
+        provider.refused(version.token, required).await.map_err(|error| {
             let reason = Some(error.to_string().into());
-            NoHeaders::new(&error, NoHeaders::Auth(AuthRequired { reason, ..required.clone() }))
+            HeaderError::new(&error, HeaderError::Auth(AuthRequired { reason, ..required.clone() }))
         })
     }
 }
 
-impl Helped {
-    fn said(&self) -> (u64, Option<Arc<HeaderMap>>) {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
+impl CommandHeaders {
+    fn output(&self) -> CommandOutput {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Runs the helper, once for all who wait.
-    async fn ask(&self, seen: u64) -> Result<(u64, Arc<HeaderMap>), String> {
-        let _turn = self.turn.acquire().await;
-        if let (number, Some(said)) = self.said()
-            && number != seen
-        {
-            return Ok((number, said));
+    /// Returns the last headers, and how often the command has run.
+    async fn get(&self) -> Result<(Arc<HeaderMap>, u64), String> {
+        match self.output() {
+            CommandOutput { runs, headers: Some(headers) } => Ok((headers, runs)),
+            CommandOutput { runs, headers: None } => self.run_after(runs).await,
         }
-        let command = &self.helper.command;
-        let told = tokio::time::timeout(HELPER_LIMIT, self.run()).await;
-        let told = told.unwrap_or_else(|_| Err(format!("did not end within {} s", HELPER_LIMIT.as_secs())));
-        let headers = told.map_err(|reason| format!("the header helper `{command}` {reason}"))?;
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        *said = (said.0 + 1, Some(Arc::new(headers)));
-        Ok((said.0, said.1.clone().unwrap_or_default()))
+    }
+
+    /// Runs the command, unless it has run more than `runs` times. Concurrent callers share one run.
+    async fn run_after(&self, runs: u64) -> Result<(Arc<HeaderMap>, u64), String> {
+        let _turn = self.running.acquire().await;
+        if let CommandOutput { runs: now, headers: Some(headers) } = self.output()
+            && now != runs
+        {
+            return Ok((headers, now));
+        }
+        let printed = tokio::time::timeout(COMMAND_TIMEOUT, self.run()).await;
+        let printed = printed.unwrap_or_else(|_| Err(format!("timed out after {} s", COMMAND_TIMEOUT.as_secs())));
+        let headers = printed.map_err(|reason| format!("header command `{}` {reason}", self.command.command))?;
+        let headers = Arc::new(headers);
+        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        *output = CommandOutput { runs: output.runs + 1, headers: Some(Arc::clone(&headers)) };
+        Ok((headers, output.runs))
     }
 
     async fn run(&self) -> Result<HeaderMap, String> {
-        let HeaderCommand { command, args, environment, directory } = self.helper.clone();
+        let HeaderCommand { command, args, environment, directory } = self.command.clone();
         let args = args.into_iter().map(Into::into).collect();
         let spec = ChildSpec { command: command.into(), args, environment, cwd: directory, watcher: None };
         let (child, pipes) = Child::spawn(&spec).await.map_err(|error| format!("cannot be run: {error}"))?;
         drop(pipes.stdin);
-        let mut said = String::new();
-        let read = pipes.stdout.take(MOST_SAID).read_to_string(&mut said).await;
-        read.map_err(|error| format!("said something that cannot be read: {error}"))?;
+        let mut output = String::new();
+        let read = pipes.stdout.take(MAX_OUTPUT_BYTES).read_to_string(&mut output).await;
+        read.map_err(|error| format!("printed unreadable output: {error}"))?;
         let exit = child.exited().await;
         child.stop(Grace::default()).await;
         if exit != Exit::Status(0) {
-            // Its stderr may hold what nobody should see.
-            return Err(format!("{exit}; run it by hand to see why"));
+            // Its stderr may contain secrets.
+            return Err(format!("{exit}; run it manually to see why"));
         }
-        // What it said is secret, so errors do not quote it.
+        // Errors do not quote the output, which contains secrets.
         let pairs: std::collections::BTreeMap<String, String> =
-            serde_json::from_str(&said).map_err(|_| "did not print one JSON object with texts in it".to_owned())?;
-        parse(&pairs.into_iter().collect::<Vec<_>>()).map_err(|error| format!("said too much: {error}"))
+            serde_json::from_str(&output).map_err(|_| "did not print a JSON object of strings".to_owned())?;
+        parse_headers(&pairs.into_iter().collect::<Vec<_>>()).map_err(|error| format!("printed an {error}"))
     }
 }
 
@@ -238,17 +243,7 @@ fn bearer(token: &Secret) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("Bearer {}", token.expose())).ok()
 }
 
-/// Names and values, the secret ones too.
-fn pairs(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
+/// Returns names and values, including secret ones.
+fn name_value_pairs(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
     headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect()
-}
-
-/// Headers from texts.
-pub(crate) fn parse(pairs: &[(String, String)]) -> Result<HeaderMap, InvalidRemote> {
-    let mut headers = HeaderMap::new();
-    for (name, value) in pairs {
-        let (name, value) = header(name, value)?;
-        headers.append(name, value);
-    }
-    Ok(headers)
 }

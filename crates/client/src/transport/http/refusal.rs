@@ -1,52 +1,53 @@
-//! What a status that is no success means: a lost session, a question who we are, a wish to be asked later, an error of
-//! the protocol that came with it, or just that status.
+//! The meaning of an HTTP error status: a lost session, required authorization, a request to retry later, a JSON-RPC
+//! error in the body, or just the status.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::header::{LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, Response};
-
-use super::loss::{TERMINATED, names_lost_session, session_loss};
-use crate::transport::PostError;
-use crate::wire::{Message, RpcError, read_shared};
-use crate::{AuthRequired, HttpStatus};
+use wharf_auth::AuthRequired;
 use wharf_io::{Body, jittered};
 
-/// How much of a refusal is read.
-const MOST_READ: usize = 64 * 1024;
-/// How long its content may take.
-const CONTENT_LIMIT: Duration = Duration::from_secs(5);
-/// How much of it an error keeps.
-const KEPT: usize = 1024;
+use super::session_loss::{TERMINATED, names_lost_session, session_loss};
+use crate::error::HttpStatus;
+use crate::jsonrpc::{Message, RpcError, read_shared};
+use crate::transport::PostError;
 
-/// A refusal, and what it turned out to be.
+/// The maximum number of bytes read of an error's body.
+const MAX_BODY_BYTES: usize = 64 * 1024;
+/// Time for reading the body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(5);
+/// The maximum number of characters of the body in an error.
+const MAX_QUOTED_CHARS: usize = 1024;
+
+/// An HTTP error status and its meaning.
 pub(super) struct Refusal {
     pub(super) status: HttpStatus,
     pub(super) meaning: Meaning,
 }
 
 pub(super) enum Meaning {
-    /// An error of the protocol.
+    /// A JSON-RPC error in the body.
     Rpc(RpcError),
     Other(PostError),
 }
 
 impl Refusal {
-    /// Whether other headers might have been welcome.
-    pub(super) fn is_about_headers(&self) -> bool {
+    /// Returns whether other headers may be accepted.
+    pub(super) fn may_need_other_headers(&self) -> bool {
         matches!(self.status.status, 401 | 403)
     }
 
-    /// What the server wants to know, if it wants to know who we are.
-    pub(super) fn required(&self) -> Option<&AuthRequired> {
+    /// Returns the authorization that the server requires.
+    pub(super) fn auth_required(&self) -> Option<&AuthRequired> {
         match &self.meaning {
             Meaning::Other(PostError::Auth(required)) => Some(required),
             _ => None,
         }
     }
 
-    /// As an error, for who has no use for an answer.
+    /// Converts the refusal of a message that has no answer.
     pub(super) fn into_error(self, session: bool) -> PostError {
         match self.meaning {
             Meaning::Other(error) => error,
@@ -58,15 +59,17 @@ impl Refusal {
     }
 }
 
-/// Reads a refusal; `session` tells whether the request named one.
+/// Reads an error response. `session` is whether the request named a session.
 pub(super) async fn read(response: Response<Body>, session: bool) -> Refusal {
     let (head, mut body) = response.into_parts();
-    let content = body.read_head(MOST_READ, CONTENT_LIMIT).await;
+    let content = body.read_head(MAX_BODY_BYTES, BODY_TIMEOUT).await;
     let text = String::from_utf8_lossy(&content).into_owned();
-    let mut body: String = text.chars().take(KEPT).collect();
-    if let Some(location) = head.headers.get(LOCATION).filter(|_| head.status.is_redirection()) {
-        body = format!("it is at `{}`", String::from_utf8_lossy(location.as_bytes()));
-    }
+    let body = match head.headers.get(LOCATION) {
+        Some(location) if head.status.is_redirection() => {
+            format!("redirects to `{}`", String::from_utf8_lossy(location.as_bytes()))
+        }
+        _ => text.chars().take(MAX_QUOTED_CHARS).collect(),
+    };
     let status = HttpStatus { status: head.status.as_u16(), body, retry_after: retry_after(&head.headers) };
     let meaning = meaning(&status, challenge(&head.headers), &text, session);
     Refusal { status, meaning }
@@ -91,13 +94,13 @@ fn meaning(refused: &HttpStatus, challenge: Option<Box<str>>, text: &str, sessio
     Meaning::Other(PostError::Status(refused.clone()))
 }
 
-/// What a server asks for, in one header or in several.
+/// Returns the challenges of all `WWW-Authenticate` headers.
 pub(in crate::transport) fn challenge(headers: &HeaderMap) -> Option<Box<str>> {
-    let asked = headers.get_all(WWW_AUTHENTICATE).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
-    asked.map(std::borrow::Cow::into_owned).reduce(|one, other| format!("{one}, {other}")).map(Into::into)
+    let challenges = headers.get_all(WWW_AUTHENTICATE).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+    challenges.map(std::borrow::Cow::into_owned).reduce(|one, other| format!("{one}, {other}")).map(Into::into)
 }
 
-/// The error of the protocol in a content, if it is one.
+/// Returns the JSON-RPC error in a body, if it is one.
 pub(super) fn rpc_error(text: &str) -> Option<RpcError> {
     if !text.trim_start().starts_with('{') {
         return None;
@@ -108,8 +111,8 @@ pub(super) fn rpc_error(text: &str) -> Option<RpcError> {
     }
 }
 
-/// In seconds, or a date.
-#[expect(clippy::disallowed_methods, reason = "a date can only be compared with the date")]
+/// Parses `Retry-After`, which is a number of seconds or a date.
+#[expect(clippy::disallowed_methods, reason = "an HTTP date needs the wall clock")]
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -119,32 +122,34 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(date.duration_since(SystemTime::now()).unwrap_or_default())
 }
 
-/// How often, and for how long, a server that asks for later is given it.
-pub(super) struct Patience {
-    tries: u32,
+/// How often, and for how long in all, a request is retried when the server sends `Retry-After`.
+pub(super) struct RetryBudget {
+    retries: u32,
     left: Duration,
 }
 
-impl Default for Patience {
+impl Default for RetryBudget {
     fn default() -> Self {
-        Self { tries: 3, left: Duration::from_secs(30) }
+        Self { retries: 3, left: Duration::from_secs(30) }
     }
 }
 
-impl Patience {
-    /// The shortest pause.
-    const SHORTEST: Duration = Duration::from_millis(200);
+impl RetryBudget {
+    const MIN_DELAY: Duration = Duration::from_millis(200);
 
-    /// How long to wait before the same request is sent again; `None` if the answer stands. A server that wants more
-    /// than we have is not asked earlier than it said.
-    pub(super) fn pause(&mut self, status: &HttpStatus) -> Option<Duration> {
-        let wish = status.retry_after.filter(|_| matches!(status.status, 429 | 503))?;
-        if self.tries == 0 || wish > self.left {
+    /// Returns the delay before the next retry, or `None` if the response is final. A request is never retried earlier
+    /// than the server allows.
+    pub(super) fn next_delay(&mut self, status: &HttpStatus) -> Option<Duration> {
+        if !matches!(status.status, 429 | 503) {
             return None;
         }
-        self.tries -= 1;
-        self.left = self.left.saturating_sub(wish);
-        Some(jittered(wish.max(Self::SHORTEST)))
+        let requested = status.retry_after?;
+        if self.retries == 0 || requested > self.left {
+            return None;
+        }
+        self.retries -= 1;
+        self.left = self.left.saturating_sub(requested);
+        Some(jittered(requested.max(Self::MIN_DELAY)))
     }
 }
 
@@ -159,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_told_in_seconds_or_as_a_date_and_nonsense_is_none() {
+    fn retry_after_is_a_number_of_seconds_or_a_date() {
         assert_eq!(after("7"), Some(Duration::from_secs(7)));
         assert_eq!(after("99999999999999999999999"), Some(Duration::from_secs(u64::MAX)));
         assert_eq!(after("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO));
@@ -170,21 +175,21 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_waited_for_a_few_times_and_half_a_minute_in_all() {
+    fn retries_are_limited_in_number_and_total_delay() {
         let status = |status, seconds: Option<u64>| HttpStatus {
             status,
             body: String::new(),
             retry_after: seconds.map(Duration::from_secs),
         };
-        let waits = |statuses: &[HttpStatus]| {
-            let mut patience = Patience::default();
-            statuses.iter().map(|status| patience.pause(status).is_some()).collect::<Vec<_>>()
+        let retried = |statuses: &[HttpStatus]| {
+            let mut budget = RetryBudget::default();
+            statuses.iter().map(|status| budget.next_delay(status).is_some()).collect::<Vec<_>>()
         };
-        assert_eq!(waits(&[status(429, Some(1)), status(503, Some(1)), status(429, Some(0))]), [true; 3]);
+        assert_eq!(retried(&[status(429, Some(1)), status(503, Some(1)), status(429, Some(0))]), [true; 3]);
         let fourth = [status(429, Some(0)), status(429, Some(0)), status(429, Some(0)), status(429, Some(0))];
-        assert!(!waits(&fourth)[3]);
-        assert_eq!(waits(&[status(429, Some(20)), status(429, Some(20))]), [true, false]);
-        assert_eq!(waits(&[status(429, Some(u64::MAX))]), [false]);
-        assert_eq!(waits(&[status(500, Some(1)), status(429, None), status(502, None)]), [false; 3]);
+        assert!(!retried(&fourth)[3]);
+        assert_eq!(retried(&[status(429, Some(20)), status(429, Some(20))]), [true, false]);
+        assert_eq!(retried(&[status(429, Some(u64::MAX))]), [false]);
+        assert_eq!(retried(&[status(500, Some(1)), status(429, None), status(502, None)]), [false; 3]);
     }
 }

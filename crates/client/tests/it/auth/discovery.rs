@@ -246,7 +246,7 @@ async fn who_lets_us_in_is_looked_for_where_the_host_says() {
     let at = |place: &str| Some(format!("{}{place}", scene.provider.origin()));
     let call = async |issuer_metadata_url: Option<String>| {
         let options = OAuthOptions { issuer_metadata_url, ..scene.options() };
-        crate::told(super::look(&scene.session_with(options)).await)
+        crate::result_text(super::look(&scene.session_with(options)).await)
     };
     assert_eq!(call(at(place)).await, "done with read");
     assert_eq!(way(&scene), ["/mcp", RESOURCE, place, "/register", "/authorize", "/token", "/mcp"]);

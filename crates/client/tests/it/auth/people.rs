@@ -11,7 +11,7 @@ use wharf_testkit::provider::{ProviderConfig, TokenFault};
 use wharf_testkit::{eventually, soon, until};
 
 use super::{Person, Scene, get, look};
-use crate::{none, told};
+use crate::{none, result_text as told};
 
 fn tools(tools: &[(&str, &str)]) -> impl FnOnce(&mut ProviderConfig) {
     let tools = tools.iter().map(|(tool, scope)| ((*tool).to_owned(), (*scope).to_owned())).collect();

@@ -12,7 +12,7 @@ use wharf_testkit::provider::TokenFault;
 use wharf_testkit::until;
 
 use super::{Scene, look, session};
-use crate::told;
+use crate::result_text as told;
 
 /// Where another process finds the sign-in, whom it calls, and how often.
 const TASK: &str = "WHARF_TEST_SHARES_A_SIGN_IN";

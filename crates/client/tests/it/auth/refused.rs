@@ -13,7 +13,7 @@ use wharf_testkit::provider::{Document, ISSUER, Provider, ProviderConfig, RESOUR
 use wharf_testkit::soon;
 
 use super::{BACK, Person, Scene, look};
-use crate::told;
+use crate::result_text as told;
 
 /// Signing in fails with these words, no token is had, and nobody is asked for one more than `visits` times.
 async fn check(change: impl FnOnce(&mut ProviderConfig), words: &str, visits: usize) {

@@ -8,7 +8,7 @@ use wharf_testkit::provider::TokenFault;
 use wharf_testkit::{eventually, until};
 
 use super::{Scene, look};
-use crate::{none, told};
+use crate::{none, result_text as told};
 
 #[tokio::test]
 async fn a_token_is_renewed_before_it_ends() {

@@ -11,7 +11,7 @@ use wharf_testkit::provider::{ISSUER, TokenFault};
 use wharf_testkit::{soon, until};
 
 use super::{Scene, look};
-use crate::told;
+use crate::result_text as told;
 
 /// A store that cannot keep anything for a while.
 #[derive(Default)]

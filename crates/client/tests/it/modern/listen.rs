@@ -1,4 +1,4 @@
-//! What the server tells unasked: asked for once, heard for as long as the session lives, whatever becomes of the server.
+//! Notifications: requested once, and received for as long as the session lives, even if the server restarts.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use super::{Peer, Person, closes, expected_of_every_peer};
 use crate::peers::call;
 
 expected_of_every_peer! {
-    a_tool_that_has_grown_is_heard_of_and_listed_although_the_list_was_kept
-    a_resource_is_heard_of_until_that_is_taken_back
-    a_server_that_hangs_up_is_listened_to_again
-    a_server_that_was_killed_is_listened_to_again
+    a_new_tool_is_notified_and_listed_although_the_list_was_cached
+    resource_updates_arrive_until_unsubscribed
+    listening_resumes_after_a_disconnect
+    listening_resumes_after_the_server_was_killed
 }
 
 const NOTE: &str = "note://hello";
@@ -31,7 +31,7 @@ async fn has(session: &Session, name: &str) -> bool {
     soon(session.list_tools()).await.unwrap().items.iter().any(|tool| &*tool.name == name)
 }
 
-/// Touches a resource until that is heard of: nobody is told when exactly the server listens to us again.
+/// Touches a resource until its update arrives: the client does not report when the server is listening again.
 async fn is_heard(session: &Session, person: &Arc<Person>, uri: &str) {
     let before = person.updates(uri);
     until(async || {
@@ -41,10 +41,10 @@ async fn is_heard(session: &Session, person: &Arc<Person>, uri: &str) {
     .await;
 }
 
-async fn a_tool_that_has_grown_is_heard_of_and_listed_although_the_list_was_kept(peer: Peer) {
+async fn a_new_tool_is_notified_and_listed_although_the_list_was_cached(peer: Peer) {
     let person = Person::listening();
     let session = peer.session(&person);
-    // What is agreed about resources is agreed about lists too; from here on nothing is missed.
+    // Resources and lists are acknowledged together, so that nothing is missed from here on.
     soon(session.subscribe(NOTE)).await.unwrap();
     assert!(!has(&session, "grown").await);
     grow(&session, "grown").await;
@@ -54,7 +54,7 @@ async fn a_tool_that_has_grown_is_heard_of_and_listed_although_the_list_was_kept
     closes(&peer, &session).await;
 }
 
-async fn a_resource_is_heard_of_until_that_is_taken_back(peer: Peer) {
+async fn resource_updates_arrive_until_unsubscribed(peer: Peer) {
     let person = Person::listening();
     let session = peer.session(&person);
     soon(session.connect()).await.unwrap();
@@ -65,20 +65,20 @@ async fn a_resource_is_heard_of_until_that_is_taken_back(peer: Peer) {
     until(async || person.updates(NOTE) == 1).await;
     soon(session.unsubscribe(NOTE)).await.unwrap();
     touch(&session, NOTE).await;
-    // What comes after it has come shows that it will not come.
+    // A later notification shows that this one will not arrive.
     touch(&session, "note://ask").await;
     until(async || person.updates("note://ask") == 1).await;
     assert_eq!(person.updates(NOTE), 1);
     closes(&peer, &session).await;
 }
 
-async fn a_server_that_hangs_up_is_listened_to_again(peer: Peer) {
+async fn listening_resumes_after_a_disconnect(peer: Peer) {
     let person = Person::listening();
     let session = peer.session(&person);
     soon(session.subscribe(NOTE)).await.unwrap();
     assert!(!has(&session, "grown").await);
     assert_eq!(call(&session, "hang_up", json!({})).await, "hung up");
-    // Nobody hears of this one as it happens; it is told of when the server is listened to again.
+    // This change is missed as it happens, and reported when listening resumes.
     grow(&session, "grown").await;
     until(async || person.tools_changed() >= 1 && person.updates(NOTE) >= 1).await;
     assert!(has(&session, "grown").await);
@@ -87,7 +87,7 @@ async fn a_server_that_hangs_up_is_listened_to_again(peer: Peer) {
     closes(&peer, &session).await;
 }
 
-async fn a_server_that_was_killed_is_listened_to_again(mut peer: Peer) {
+async fn listening_resumes_after_the_server_was_killed(mut peer: Peer) {
     let person = Person::listening();
     let session = peer.session(&person);
     soon(session.subscribe(NOTE)).await.unwrap();
@@ -96,11 +96,11 @@ async fn a_server_that_was_killed_is_listened_to_again(mut peer: Peer) {
     assert!(has(&session, "grown").await);
     peer.restart().await;
     if !peer.is_http() {
-        // A process that is gone is started again when it is needed, and not before.
+        // A dead process is restarted when it is needed, and not before.
         until(async || !session.is_connected()).await;
         soon(session.connect()).await.unwrap();
     }
-    // The new server does not know what the old one had grown, and the host is told to look.
+    // The new server does not have the old one's tools, and the host is notified to list again.
     until(async || person.tools_changed() >= 2 && person.updates(NOTE) >= 1).await;
     assert!(!has(&session, "grown").await);
     is_heard(&session, &person, NOTE).await;

@@ -1,4 +1,4 @@
-//! What a server needs of the host to go on: asked for in results, answered with the same request once more.
+//! Input requests: a result asks for input, and the same request is sent again with the answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use wharf_testkit::soon;
 
 use super::{Manner, Peer, Person, closes, expected_of_every_peer};
 use crate::peers::call;
-use crate::{none, told};
+use crate::{none, result_text};
 
 expected_of_every_peer! {
-    a_host_is_asked_and_its_answers_are_told
-    a_host_that_does_not_want_to_says_so
-    a_host_that_cannot_is_not_asked
-    a_server_that_is_never_satisfied_is_given_up
-    the_time_a_person_takes_does_not_count
+    the_host_answers_input_requests
+    a_host_can_decline_an_input_request
+    unsupported_input_requests_do_not_reach_the_host
+    a_server_that_keeps_requesting_input_is_an_error
+    the_hosts_time_does_not_count
 }
 
-async fn a_host_is_asked_and_its_answers_are_told(peer: Peer) {
+async fn the_host_answers_input_requests(peer: Peer) {
     let person = Person::helpful();
     let session = peer.session(&person);
     let expected = [
@@ -37,20 +37,20 @@ async fn a_host_is_asked_and_its_answers_are_told(peer: Peer) {
     let form = json!(["Who are you?", null]);
     let page = json!(["Please log in.", "https://example.com/login?a=1&b=2"]);
     let words = [json!(["The first word?", null]), json!(["The second word?", null])];
-    assert_eq!(person.asked(), [form.clone(), page, form.clone(), words[0].clone(), words[1].clone()]);
+    assert_eq!(person.elicitations(), [form.clone(), page, form.clone(), words[0].clone(), words[1].clone()]);
 
     let prompt = soon(session.get_prompt("ask", &none())).await.unwrap();
     assert!(prompt.as_str().contains("Please greet Ada 36."), "{prompt}");
-    // What depends on the answers is not kept, whatever the server says of it: the next one may answer otherwise.
+    // A result that depends on input is not cached, whatever the server says: the next user may answer differently.
     for _ in 0..2 {
         let note = soon(session.read_resource("note://ask")).await.unwrap();
         assert!(note.as_str().contains("Hello Ada 36."), "{note}");
     }
-    assert_eq!(person.asked().split_off(5), [form.clone(), form.clone(), form]);
+    assert_eq!(person.elicitations().split_off(5), [form.clone(), form.clone(), form]);
     closes(&peer, &session).await;
 }
 
-async fn a_host_that_does_not_want_to_says_so(peer: Peer) {
+async fn a_host_can_decline_an_input_request(peer: Peer) {
     for (manner, answer) in [(Manner::Declining, "declined"), (Manner::Leaving, "cancelled")] {
         let session = peer.session(&Arc::new(Person::able(manner)));
         assert_eq!(call(&session, "ask_form", json!({})).await, answer);
@@ -63,7 +63,7 @@ async fn a_host_that_does_not_want_to_says_so(peer: Peer) {
     }
 }
 
-async fn a_host_that_cannot_is_not_asked(peer: Peer) {
+async fn unsupported_input_requests_do_not_reach_the_host(peer: Peer) {
     let person = Person::listening();
     let session = peer.session(&person);
     for tool in ["ask_form", "ask_url", "ask_model", "ask_roots", "ask_all", "ask_twice", "ask_forever"] {
@@ -73,28 +73,28 @@ async fn a_host_that_cannot_is_not_asked(peer: Peer) {
     }
     assert_eq!(soon(session.get_prompt("ask", &none())).await.unwrap_err().code(), Some(-32021));
     assert_eq!(soon(session.read_resource("note://ask")).await.unwrap_err().code(), Some(-32021));
-    assert_eq!(person.asked(), Vec::<Value>::new());
+    assert_eq!(person.elicitations(), Vec::<Value>::new());
     assert_eq!(call(&session, "ask_again", json!({})).await, "came back");
     closes(&peer, &session).await;
 }
 
-async fn a_server_that_is_never_satisfied_is_given_up(peer: Peer) {
+async fn a_server_that_keeps_requesting_input_is_an_error(peer: Peer) {
     let person = Person::helpful();
     let session = peer.session(&person);
     let error = soon(session.call("ask_forever", &none())).await.unwrap_err();
     assert!(matches!(error.kind, CallErrorKind::Rounds(10)), "{error}");
-    assert_eq!(person.asked().len(), 10);
+    assert_eq!(person.elicitations().len(), 10);
     assert_eq!(call(&session, "ask_form", json!({})).await, "Ada 36");
     closes(&peer, &session).await;
 }
 
-async fn the_time_a_person_takes_does_not_count(peer: Peer) {
+async fn the_hosts_time_does_not_count(peer: Peer) {
     let person = Arc::new(Person { thinks: Duration::from_millis(1100), ..Person::able(Manner::Helpful) });
     let session = peer.session(&person);
     soon(session.connect()).await.unwrap();
     let ask = async |tool| {
         let options = CallOptions { total: Some(Duration::from_secs(1)), ..CallOptions::default() };
-        told(soon(session.call_with(tool, &none(), options)).await)
+        result_text(soon(session.call_with(tool, &none(), options)).await)
     };
     let answers = soon(Box::pin(async { tokio::join!(ask("ask_form"), ask("task_ask")) })).await;
     assert_eq!(answers, ("Ada 36".to_owned(), "Ada 36".to_owned()));

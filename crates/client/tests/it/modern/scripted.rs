@@ -1,4 +1,4 @@
-//! What good servers do not do, or not when a test wants it: a scripted one does, under a clock that stands still.
+//! Behavior that good servers do not show on demand: scripted servers under a paused clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn over_a_pipe(script: Script, person: &Arc<Person>) -> (Session, Scripted) {
     (session(InProcess::new(move |stream| copy.clone().serve(stream)), person), server)
 }
 
-/// The server agrees to tell of its tools.
+/// The server acknowledges notifications about its tools.
 fn agrees() -> Step {
     let agreed: Value = json!({"notifications": {"toolsListChanged": true}});
     Step::Notify("notifications/subscriptions/acknowledged".to_owned(), agreed)
@@ -40,7 +40,7 @@ fn agrees() -> Step {
 const LISTEN: &str = "subscriptions/listen";
 
 #[tokio::test(start_paused = true)]
-async fn the_limit_of_a_call_spans_all_its_rounds() {
+async fn the_total_limit_covers_all_rounds() {
     let again = json!({"resultType": "input_required", "requestState": "again"});
     let script = script().any_tool("again").on_call("again", [Step::Wait(400), Step::Result(again)]);
     let (session, server) = over_a_pipe(script, &Person::helpful());
@@ -55,22 +55,22 @@ async fn the_limit_of_a_call_spans_all_its_rounds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_ends_whatever_is_listened_to_is_asked_less_and_less_often() {
+async fn listen_requests_back_off_while_the_server_keeps_ending_them() {
     let ends = [agrees(), Step::Result(json!({"resultType": "complete"}))];
     let (session, server) = over_a_pipe(script().on(LISTEN, ends), &Person::listening());
     eventually(session.connect()).await.unwrap();
-    let mut asked = 0;
+    let mut before = 0;
     for most in [11, 5, 5, 5] {
         tokio::time::sleep(Duration::from_secs(300)).await;
         let now = server.log().count(LISTEN);
-        // About once a minute in the end, and never not at all: what is kept depends on it.
-        assert!((4..=most).contains(&(now - asked)), "{asked} {now}");
-        asked = now;
+        // About once a minute in the end, and forever: cached results depend on it.
+        assert!((4..=most).contains(&(now - before)), "{before} {now}");
+        before = now;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_takes_back_that_it_is_listened_to_is_asked_again() {
+async fn a_canceled_listen_request_is_sent_again() {
     let taken_back = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{id}}}"#;
     let script = script()
         .once(LISTEN, [agrees(), Step::Line(taken_back.to_owned()), Step::Hang])
@@ -84,7 +84,7 @@ async fn a_server_that_takes_back_that_it_is_listened_to_is_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_was_away_for_long_is_listened_to_when_it_is_back() {
+async fn listening_resumes_after_a_long_outage() {
     let away = || [Step::Http { status: 502, headers: Vec::new(), body: String::new() }];
     let script = (0..20).fold(script(), |script, _| script.once(LISTEN, away())).on(LISTEN, [agrees(), Step::Hang]);
     let server = HttpScripted::new(script).with_response_format(ResponseFormat::Sse).without_sessions();

@@ -1,4 +1,4 @@
-//! Calls that the server makes a task of: whoever called does not notice, but for the time it takes.
+//! Calls that the server turns into tasks, which is transparent for the caller.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,19 +11,19 @@ use wharf_testkit::{EvilPeer, NetworkFault, soon};
 
 use super::{Manner, Peer, Person, closes, expected_of_every_peer, expected_over_http};
 use crate::peers::call;
-use crate::{json as to_json, none, told};
+use crate::{json as to_json, none, result_text};
 
 expected_of_every_peer! {
-    a_task_is_followed_to_its_end
-    a_task_that_nobody_waits_for_is_cancelled
+    a_task_is_polled_until_it_completes
+    a_dropped_task_is_canceled
 }
 
 expected_over_http! {
-    a_task_is_cancelled_even_when_its_session_is_closed_at_once
-    a_server_that_is_away_for_a_moment_does_not_end_its_tasks
+    a_task_is_canceled_even_if_its_session_is_closed_immediately
+    a_short_outage_does_not_end_a_task
 }
 
-async fn a_task_is_followed_to_its_end(peer: Peer) {
+async fn a_task_is_polled_until_it_completes(peer: Peer) {
     let session = peer.session(&Person::helpful());
     assert_eq!(call(&session, "task_after", json!({"ms": 0})).await, "finished");
     assert_eq!(call(&session, "task_after", json!({"ms": 150})).await, "finished");
@@ -39,17 +39,18 @@ async fn a_task_is_followed_to_its_end(peer: Peer) {
     closes(&peer, &session).await;
 }
 
-async fn a_task_that_nobody_waits_for_is_cancelled(peer: Peer) {
+async fn a_dropped_task_is_canceled(peer: Peer) {
     let session = peer.session(&Person::listening());
-    let (cancelled, nothing) = ("task_forever was cancelled", none());
-    let (tell, mut begun) = tokio::sync::mpsc::unbounded_channel();
+    let cancelled = "task_forever was cancelled";
+    let nothing = none();
+    let (sender, mut begun) = tokio::sync::mpsc::unbounded_channel();
     let mut listen = |_| {
-        let _ = tell.send(());
+        let _ = sender.send(());
     };
     let options = CallOptions { progress: Some(&mut listen), ..CallOptions::default() };
     tokio::select! {
-        result = session.call_with("task_forever", &nothing, options) => panic!("{}", told(result)),
-        // What the task says of itself is told as progress.
+        result = session.call_with("task_forever", &nothing, options) => panic!("{}", result_text(result)),
+        // The status message of the task is reported as progress.
         _ = begun.recv() => {}
     }
     peer.says(&session, cancelled, 1).await;
@@ -63,30 +64,31 @@ async fn a_task_that_nobody_waits_for_is_cancelled(peer: Peer) {
     closes(&peer, &session).await;
 }
 
-async fn a_task_is_cancelled_even_when_its_session_is_closed_at_once(peer: Peer) {
+async fn a_task_is_canceled_even_if_its_session_is_closed_immediately(peer: Peer) {
     let session = peer.session(&Person::listening());
-    let (tell, mut begun) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut begun) = tokio::sync::mpsc::unbounded_channel();
     let mut listen = |_| {
-        let _ = tell.send(());
+        let _ = sender.send(());
     };
-    let (nothing, options) = (none(), CallOptions { progress: Some(&mut listen), ..CallOptions::default() });
+    let nothing = none();
+    let options = CallOptions { progress: Some(&mut listen), ..CallOptions::default() };
     tokio::select! {
-        result = session.call_with("task_forever", &nothing, options) => panic!("{}", told(result)),
+        result = session.call_with("task_forever", &nothing, options) => panic!("{}", result_text(result)),
         _ = begun.recv() => {}
     }
     closes(&peer, &session).await;
     peer.says(&session, "task_forever was cancelled", 1).await;
 }
 
-async fn a_server_that_is_away_for_a_moment_does_not_end_its_tasks(peer: Peer) {
+async fn a_short_outage_does_not_end_a_task(peer: Peer) {
     let between = EvilPeer::before(peer.address()).await;
     let url = format!("http://{}/mcp", between.address());
     let transport = Http::new(&url, RemoteOptions::default()).unwrap();
     let options = SessionOptions { protocol: ProtocolMode::Modern, ..SessionOptions::default() };
     let session = Session::with_shared("peer".parse().unwrap(), Arc::new(transport), Person::listening(), options);
-    let (tell, mut begun) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut begun) = tokio::sync::mpsc::unbounded_channel();
     let mut listen = |_| {
-        let _ = tell.send(());
+        let _ = sender.send(());
     };
     let options = CallOptions { progress: Some(&mut listen), ..CallOptions::default() };
     let arguments = to_json(json!({"ms": 1500}));
@@ -99,6 +101,6 @@ async fn a_server_that_is_away_for_a_moment_does_not_end_its_tasks(peer: Peer) {
         between.set_fault_for_all(NetworkFault::None);
     };
     let (result, ()) = soon(Box::pin(async { tokio::join!(calling, striking) })).await;
-    assert_eq!(told(result), "finished");
+    assert_eq!(result_text(result), "finished");
     closes(&peer, &session).await;
 }

@@ -1,4 +1,4 @@
-//! What a server may answer when it is asked what it speaks.
+//! ResponseFormat to `server/discover`.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -8,14 +8,14 @@ use tokio::time::Instant;
 use wharf_client::{ConnectErrorKind, InProcess, Link, NoHost, ProtocolMode, Session, Transport as _};
 use wharf_testkit::{Script, Scripted, Step, eventually};
 
-use super::{LEGACY, MODERN, auto, error_with, protocol, spoken, unsupported};
+use super::{LEGACY, MODERN, auto, error_with, negotiated_revision, protocol, unsupported};
 use crate::seconds;
 
 #[tokio::test(start_paused = true)]
-async fn a_good_answer_begins_a_session_without_a_handshake() {
+async fn a_valid_discover_result_needs_no_handshake() {
     for script in [Script::modern(), Script::dual_era()] {
         let (session, server) = auto(script);
-        assert_eq!(spoken(&session).await, MODERN);
+        assert_eq!(negotiated_revision(&session).await, MODERN);
         assert_eq!((server.connections(), server.log().count("server/discover")), (1, 1));
         assert_eq!(server.log().count("initialize"), 0);
         let info = eventually(session.connect()).await.unwrap();
@@ -23,17 +23,19 @@ async fn a_good_answer_begins_a_session_without_a_handshake() {
     }
 }
 
-/// Every server here knows only the old way, and answers the question as somebody does. It is greeted on the same
-/// connection where it answered, and on a second one where it did not.
+/// Every server here is legacy, and answers `server/discover` as some real server does. The handshake follows on the
+/// same
+/// connection if it answered, and on a second one if it did not.
 #[tokio::test(start_paused = true)]
-async fn whatever_an_old_server_makes_of_the_question_it_is_greeted_the_old_way() {
+async fn any_legacy_answer_to_discover_leads_to_a_handshake() {
     let line = |line: &str| vec![Step::Line(line.into())];
     let result = |result: serde_json::Value| vec![Step::Result(result)];
     let error = |code: i64, message: &str| vec![Step::Error(code, message.into())];
     let nameless = r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Server not initialized"}}"#;
-    let greeting = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "eager"}});
+    let initialize_result =
+        json!({"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "eager"}});
     let answers = [
-        // Over one connection, at once.
+        // On one connection, immediately.
         ("no method", error(-32601, "Method not found"), 1, 0),
         ("invalid params", error(-32602, "Invalid request parameters"), 1, 0),
         ("invalid request", error(-32600, "Invalid Request"), 1, 0),
@@ -46,17 +48,17 @@ async fn whatever_an_old_server_makes_of_the_question_it_is_greeted_the_old_way(
         ("a text", result(json!("hello")), 1, 0),
         ("no revision", result(json!({"supportedVersions": []})), 1, 0),
         ("old revisions", result(json!({"supportedVersions": ["2025-06-18", "2025-11-25"]})), 1, 0),
-        ("a greeting", result(greeting), 1, 0),
+        ("an initialize result", result(initialize_result), 1, 0),
         ("old revisions in an error", vec![unsupported(&["2025-11-25"])], 1, 0),
         ("the modern error, empty", vec![error_with(-32022, &json!(null))], 1, 0),
         ("both result and error", line(r#"{"jsonrpc":"2.0","id":{id},"result":{},"error":{"code":1}}"#), 1, 0),
         ("neither", line(r#"{"jsonrpc":"2.0","id":{id}}"#), 1, 0),
         ("broken", line(r#"{"jsonrpc":"2.0","id":{id},"result":{"#), 1, 0),
-        // Over a second one, at once.
+        // On a second connection, immediately.
         ("hanging up", vec![Step::HangUp], 2, 0),
         ("an answer, then hanging up", vec![Step::Error(-32601, "no".into()), Step::HangUp], 2, 0),
         ("garbage, then hanging up", vec![Step::Line("Traceback".into()), Step::HangUp], 2, 0),
-        // Beside the first, after a while.
+        // On a second connection, after a while.
         ("silence", vec![Step::Hang], 2, 2),
         ("an error without an id", line(nameless), 2, 2),
         ("an error with an id of null", line(&nameless.replace("\"error\"", "\"id\":null,\"error\"")), 2, 2),
@@ -67,11 +69,12 @@ async fn whatever_an_old_server_makes_of_the_question_it_is_greeted_the_old_way(
     for (what, steps, connections, waited) in answers {
         let (session, server) = auto(Script::good().on("server/discover", steps));
         let began = Instant::now();
-        assert_eq!(spoken(&session).await, LEGACY, "{what}");
-        let (connections_made, asked) = (server.connections(), server.log().count("server/discover"));
-        assert_eq!((connections_made, asked, began.elapsed().as_secs()), (connections, 1, waited), "{what}");
+        assert_eq!(negotiated_revision(&session).await, LEGACY, "{what}");
+        let connections_made = server.connections();
+        let discovers = server.log().count("server/discover");
+        assert_eq!((connections_made, discovers, began.elapsed().as_secs()), (connections, 1, waited), "{what}");
         assert_eq!(session.health().connections, 1, "{what}");
-        // Whoever answered is not started twice, and not greeted twice either.
+        // A server that answered is neither started twice nor sent two handshakes.
         if connections == 1 {
             assert_eq!(server.log().count("initialize"), 1, "{what}");
         }
@@ -79,24 +82,24 @@ async fn whatever_an_old_server_makes_of_the_question_it_is_greeted_the_old_way(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_answers_the_question_and_then_no_greeting_gets_a_fresh_connection() {
+async fn a_server_that_hangs_in_the_handshake_after_discover_gets_a_new_connection() {
     let script = Script::good().on("server/discover", [Step::Error(-32601, "no".into())]);
     let (session, server) = auto(script.once("initialize", [Step::Hang]));
     let began = Instant::now();
-    assert_eq!(spoken(&session).await, LEGACY);
+    assert_eq!(negotiated_revision(&session).await, LEGACY);
     assert_eq!((server.connections(), began.elapsed()), (2, seconds(10)));
     assert_eq!((server.log().count("server/discover"), server.log().count("initialize")), (1, 2));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_refuses_a_greeting_after_the_question_gets_one_without_it() {
+async fn a_server_that_refuses_a_handshake_after_discover_gets_one_without_it() {
     for refusal in [vec![Step::Error(-32600, "not the first message".into())], vec![Step::HangUp]] {
         let script = Script::good().on("server/discover", [Step::Error(-32601, "no".into())]);
         let (session, server) = auto(script.once("initialize", refusal));
-        assert_eq!(spoken(&session).await, LEGACY);
+        assert_eq!(negotiated_revision(&session).await, LEGACY);
         assert_eq!((server.connections(), server.log().count("server/discover")), (2, 1));
     }
-    // One that refuses every greeting is believed, and its words are told.
+    // A server that refuses every handshake is reported with its message.
     let script = Script::good().on("server/discover", [Step::Error(-32601, "no".into())]);
     let (session, server) = auto(script.on("initialize", [Step::Error(-32000, "licence expired".into())]));
     let error = eventually(session.connect()).await.unwrap_err();
@@ -105,13 +108,13 @@ async fn a_server_that_refuses_a_greeting_after_the_question_gets_one_without_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_revision_that_both_know_is_asked_for_once_more() {
+async fn a_common_revision_is_requested_again() {
     let (session, server) = auto(Script::modern().once("server/discover", [unsupported(&["2031-01-01", MODERN])]));
-    assert_eq!(spoken(&session).await, MODERN);
+    assert_eq!(negotiated_revision(&session).await, MODERN);
     assert_eq!((server.connections(), server.log().count("server/discover")), (1, 2));
     assert_eq!(server.log().count("initialize"), 0);
 
-    // Not for ever.
+    // But not forever.
     let (session, server) = auto(Script::modern().on("server/discover", [unsupported(&[MODERN])]));
     let error = eventually(session.connect()).await.unwrap_err();
     assert!(matches!(error.kind, ConnectErrorKind::Refused(_)), "{error}");
@@ -119,19 +122,19 @@ async fn a_revision_that_both_know_is_asked_for_once_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_of_a_later_time_is_not_greeted_in_an_older_way() {
+async fn a_server_with_only_newer_revisions_gets_no_handshake() {
     for answer in [unsupported(&["2031-01-01"]), Step::Result(json!({"supportedVersions": ["2031-01-01"]}))] {
         let (session, server) = auto(Script::modern().on("server/discover", [answer]));
         let error = eventually(session.connect()).await.unwrap_err();
-        let expected = "scripted: the server refused the session: it speaks the protocol of 2031-01-01; this client \
-                        speaks 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25, 2026-07-28";
+        let expected = "scripted: the server refused the session: unsupported protocol version 2031-01-01: this \
+                        client supports 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25, 2026-07-28";
         assert_eq!(error.to_string(), expected);
         assert_eq!((server.connections(), server.log().methods().len()), (1, 1));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_that_only_the_modern_era_has_are_no_reason_to_fall_back() {
+async fn modern_errors_do_not_cause_a_fallback() {
     for code in [-32020, -32021] {
         let (session, server) = auto(Script::modern().on("server/discover", [Step::Error(code, "no".into())]));
         let error = eventually(session.connect()).await.unwrap_err();
@@ -141,38 +144,40 @@ async fn errors_that_only_the_modern_era_has_are_no_reason_to_fall_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fifty_first_calls_find_out_once() {
+async fn fifty_concurrent_first_calls_negotiate_once() {
     for script in [
         Script::modern().once("server/discover", [Step::Wait(300), Step::Normally]),
         Script::good().once("server/discover", [Step::Wait(300), Step::Normally]),
     ] {
         let (session, server) = auto(script);
-        let calls = futures_util::future::join_all((0..50).map(|_| spoken(&session)));
-        let spoken = eventually(calls).await;
-        assert!(spoken.iter().all(|one| *one == spoken[0]));
+        let calls = futures_util::future::join_all((0..50).map(|_| negotiated_revision(&session)));
+        let revisions = eventually(calls).await;
+        assert!(revisions.iter().all(|one| *one == revisions[0]));
         assert_eq!((server.connections(), server.log().count("server/discover")), (1, 1));
         assert!(server.log().count("initialize") <= 1);
     }
 }
 
-/// The answer and the end are there together, before anybody could send anything more.
+/// The answer and the end of the connection arrive together, before anything else could be sent.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_answers_and_is_gone_in_the_same_moment_gets_a_fresh_connection() {
+async fn a_server_that_answers_and_disconnects_gets_a_new_connection() {
     let server = Scripted::new(Script::good());
-    let (copy, opened) = (server.clone(), AtomicU32::new(0));
+    let copy = server.clone();
+    let opened = AtomicU32::new(0);
     let transport = move || {
-        let (copy, first) = (copy.clone(), opened.fetch_add(1, Ordering::Relaxed) == 0);
+        let copy = copy.clone();
+        let first = opened.fetch_add(1, Ordering::Relaxed) == 0;
         async move {
             if !first {
                 return InProcess::new(move |stream| copy.clone().serve(stream)).open().await;
             }
-            let (sent, mut heard) = tokio::sync::mpsc::channel(8);
+            let (sender, mut receiver) = tokio::sync::mpsc::channel(8);
             let answer = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}"#;
             let incoming = stream::once(async move {
-                heard.recv().await;
+                receiver.recv().await;
                 Ok(answer.to_owned())
             });
-            let outgoing = futures_util::sink::unfold(sent, async |sent, _message: bytes::Bytes| {
+            let outgoing = futures_util::sink::unfold(sender, async |sent, _message: bytes::Bytes| {
                 let _ = sent.send(()).await;
                 Ok(sent)
             });
@@ -180,6 +185,6 @@ async fn a_server_that_answers_and_is_gone_in_the_same_moment_gets_a_fresh_conne
         }
     };
     let session = Session::new("brief".parse().unwrap(), transport, NoHost, protocol(ProtocolMode::Auto));
-    assert_eq!(spoken(&session).await, LEGACY);
+    assert_eq!(negotiated_revision(&session).await, LEGACY);
     assert_eq!(server.log().methods()[0], "initialize");
 }

@@ -1,30 +1,30 @@
-//! Sessions that are told which era to speak ask nobody.
+//! Sessions with a fixed era do not detect it.
 
 use tokio::time::Instant;
 use wharf_client::{ConnectErrorKind, ProtocolMode};
 use wharf_testkit::{Script, Step, eventually};
 
-use super::{LEGACY, MODERN, speaking, spoken, unsupported};
+use super::{LEGACY, MODERN, negotiated_revision, unsupported, with_mode};
 use crate::seconds;
 
 #[tokio::test(start_paused = true)]
-async fn the_old_way_is_never_a_question() {
+async fn legacy_mode_never_sends_discover() {
     for script in [Script::good(), Script::dual_era()] {
-        let (session, server) = speaking(script, ProtocolMode::Legacy);
-        assert_eq!(spoken(&session).await, LEGACY);
+        let (session, server) = with_mode(script, ProtocolMode::Legacy);
+        assert_eq!(negotiated_revision(&session).await, LEGACY);
         assert_eq!((server.log().count("server/discover"), server.log().count("initialize")), (0, 1));
     }
-    let (session, server) = speaking(Script::modern(), ProtocolMode::Legacy);
+    let (session, server) = with_mode(Script::modern(), ProtocolMode::Legacy);
     let error = eventually(session.connect()).await.unwrap_err();
     assert!(matches!(error.kind, ConnectErrorKind::Refused(_)), "{error}");
     assert_eq!(server.log().methods(), ["initialize"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_new_way_is_never_a_handshake() {
+async fn modern_mode_never_sends_a_handshake() {
     for script in [Script::modern(), Script::dual_era()] {
-        let (session, server) = speaking(script, ProtocolMode::Modern);
-        assert_eq!(spoken(&session).await, MODERN);
+        let (session, server) = with_mode(script, ProtocolMode::Modern);
+        assert_eq!(negotiated_revision(&session).await, MODERN);
         assert_eq!((server.connections(), server.log().count("initialize")), (1, 0));
     }
     let refusing = [
@@ -33,27 +33,27 @@ async fn the_new_way_is_never_a_handshake() {
         Script::good().on("server/discover", [Step::Result(serde_json::json!({}))]),
     ];
     for script in refusing {
-        let (session, server) = speaking(script, ProtocolMode::Modern);
+        let (session, server) = with_mode(script, ProtocolMode::Modern);
         let error = eventually(session.connect()).await.unwrap_err();
         assert!(matches!(error.kind, ConnectErrorKind::Refused(_)), "{error}");
-        assert!(error.to_string().contains("does not speak the modern protocol"), "{error}");
+        assert!(error.to_string().contains("does not support the modern protocol"), "{error}");
         assert_eq!((server.connections(), server.log().count("initialize")), (1, 0));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_server_that_has_to_be_modern_is_waited_for_alone() {
-    let (session, server) = speaking(Script::good().on("server/discover", [Step::Hang]), ProtocolMode::Modern);
+async fn modern_mode_waits_for_a_silent_server_on_one_connection() {
+    let (session, server) = with_mode(Script::good().on("server/discover", [Step::Hang]), ProtocolMode::Modern);
     let began = Instant::now();
     let error = eventually(session.connect()).await.unwrap_err();
     assert!(matches!(error.kind, ConnectErrorKind::Timeout(_)), "{error}");
     assert_eq!((began.elapsed(), server.connections(), server.log().count("initialize")), (seconds(30), 1, 0));
 
-    let (session, server) = speaking(Script::modern().at_start([Step::Wait(20_000)]), ProtocolMode::Modern);
-    assert_eq!(spoken(&session).await, MODERN);
+    let (session, server) = with_mode(Script::modern().at_start([Step::Wait(20_000)]), ProtocolMode::Modern);
+    assert_eq!(negotiated_revision(&session).await, MODERN);
     assert_eq!(server.connections(), 1);
 
-    let (session, server) = speaking(Script::good().on("server/discover", [Step::HangUp]), ProtocolMode::Modern);
+    let (session, server) = with_mode(Script::good().on("server/discover", [Step::HangUp]), ProtocolMode::Modern);
     let error = eventually(session.connect()).await.unwrap_err();
     assert!(matches!(error.kind, ConnectErrorKind::Ended(_)), "{error}");
     assert_eq!(server.connections(), 1);

