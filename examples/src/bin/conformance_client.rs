@@ -96,7 +96,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let context: Context = serde_json::from_str(&context).unwrap_or_default();
     let transport = Http::new(
         &url,
-        RemoteOptions { token_provider: Some(authority(&url, &context)?), ..RemoteOptions::default() },
+        RemoteOptions { token_provider: Some(token_provider(&url, &context)?), ..RemoteOptions::default() },
     )?;
     let session = Session::new("judged".parse()?, transport, Agreeable, SessionOptions::default());
     let used = use_all(&session, &context).await;

@@ -211,5 +211,5 @@ impl Session {
 
 /// Quarantines tools whose header annotations are invalid: their calls could not send the required headers.
 fn quarantine_invalid_headers(listed: &mut Listed<Tool>) {
-    listed.set_aside(|tool| ParamHeaders::read(&tool.input_schema).err().map(|reason| (reason, tool.raw.clone())));
+    listed.quarantine(|tool| ParamHeaders::read(&tool.input_schema).err().map(|reason| (reason, tool.raw.clone())));
 }

@@ -63,7 +63,7 @@ async fn measure(way: Way, connection: u64) -> (usize, usize) {
     evil.set_fault(connection, NetworkFault::None);
     let session = way.over_tcp(evil.address(), hasty());
     assert_eq!(result_text(soon(session.call("add", &add(1))).await), "2");
-    (evil.told(), evil.heard())
+    (evil.bytes_to_client(), evil.bytes_to_server())
 }
 
 /// Connects and calls once for each kind of damage, and checks the results.

@@ -299,7 +299,8 @@ async fn messages_right_after_an_answer_are_delivered() {
     let answer = r#"data: {"jsonrpc":"2.0","id":{id},"result":{"content":[]}}"#;
     let changed = r#"data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
     let received = Arc::new(Listener::default());
-    let server = server_with_steps([Step::RawEvent(format!("{answer}\n\n{changed}\n\n"))]).with_response_format(ResponseFormat::Sse);
+    let server = server_with_steps([Step::RawEvent(format!("{answer}\n\n{changed}\n\n"))])
+        .with_response_format(ResponseFormat::Sse);
     let (session, _) = http_with(options(in_memory(&server)), Shared(Arc::clone(&received)), legacy());
     eventually(session.call("tool", &none())).await.unwrap();
     settle().await;
@@ -332,8 +333,10 @@ async fn an_answer_on_the_stream_of_another_call_reaches_its_caller() {
 #[tokio::test(start_paused = true)]
 async fn a_broken_notification_does_not_fail_the_call() {
     let broken = "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\",\"params\":{\n\n";
-    let (session, _) =
-        http(&server_with_steps([Step::RawEvent(broken.into()), Step::Text("good".into())]).with_response_format(ResponseFormat::Sse));
+    let (session, _) = http(
+        &server_with_steps([Step::RawEvent(broken.into()), Step::Text("good".into())])
+            .with_response_format(ResponseFormat::Sse),
+    );
     assert_eq!(result_text(eventually(session.call("tool", &none())).await), "good");
 }
 
@@ -504,7 +507,7 @@ async fn a_call_dropped_while_queued_leaks_nothing() {
     assert!(dropped.is_err());
     assert_eq!((result_text(other), server.log().count("initialize")), ("2".to_owned(), 2));
     // The two that were refused, the one that was dropped before its retry, and the one that ran.
-    assert_eq!(server.taken().count("tools/call"), 2);
+    assert_eq!(server.handled().count("tools/call"), 2);
 }
 
 #[tokio::test(start_paused = true)]

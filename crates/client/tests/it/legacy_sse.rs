@@ -38,8 +38,9 @@ async fn the_event_stream_has_no_deadline_but_the_posts_have() {
 async fn a_silent_event_stream_is_replaced() {
     let server = HttpScripted::new(Script::good());
     // The first connection carries the stream; it dies after the handshake without a trace.
-    let http =
-        some_harmed_in_memory(&server, |connection| if connection == 1 { NetworkFault::StallAfter(800) } else { NetworkFault::None });
+    let http = some_harmed_in_memory(&server, |connection| {
+        if connection == 1 { NetworkFault::StallAfter(800) } else { NetworkFault::None }
+    });
     let session = Way::HttpSse.over(http, legacy());
     eventually(session.connect()).await.unwrap();
     let sum = async || result_text(session.call("echo", &json(json!({"text": "x".repeat(300)}))).await);

@@ -317,8 +317,9 @@ async fn a_hundred_servers_start_concurrently() {
 
 #[tokio::test]
 async fn closing_fails_calls_in_flight_before_waiting_for_a_stubborn_server() {
-    let script =
-        Script::good().any_tool("dig_in").on_call("dig_in", [Step::IgnoreShutdown, Step::Touch("$/in".into()), Step::Hang]);
+    let script = Script::good()
+        .any_tool("dig_in")
+        .on_call("dig_in", [Step::IgnoreShutdown, Step::Touch("$/in".into()), Step::Hang]);
     let child = child(&script);
     let nothing = none();
     let began = tokio::time::Instant::now();

@@ -56,8 +56,9 @@ async fn a_stream_that_breaks_before_its_answer_is_not_resumed() {
         let what = format!("{end:?}");
         let progress = Step::Progress(1.0, 2.0, "half".into());
         let first = Step::RawEvent("id: 7\nretry: 10\ndata:\n\n".into());
-        let server =
-            HttpScripted::new(server_with_steps([first, progress, end])).with_event_ids().with_response_format(ResponseFormat::Sse);
+        let server = HttpScripted::new(server_with_steps([first, progress, end]))
+            .with_event_ids()
+            .with_response_format(ResponseFormat::Sse);
         let session = http(&server);
         let began = Instant::now();
         let error = eventually(session.call("tool", &none())).await.unwrap_err();
