@@ -33,4 +33,4 @@ pub use transport::{
     OpenError, Outgoing, PeerHandle, RemoteOptions, Stdio, Transport, WebSocket, is_reserved_header, session_loss,
 };
 pub use wharf_auth::AuthRequired;
-pub use wharf_protocol::Outcome;
+pub use wharf_protocol::{Outcome, RetrySafety};

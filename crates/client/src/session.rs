@@ -269,7 +269,7 @@ impl Session {
         let (mut pauses, closings) = (READING_PAUSES.into_iter(), self.inner.start().closings);
         loop {
             let error = match self.in_session(&work).await {
-                Err(error) if error.may_pass() => error,
+                Err(error) if error.is_transient() => error,
                 result => return result,
             };
             let Some(pause) = pauses.next() else { return Err(error) };

@@ -66,7 +66,7 @@ impl Parts {
                 Ok(agreed) => return Ok(self.live(agreed)),
                 Err(error) => error,
             };
-            let pause = pauses.next().filter(|_| error.kind.may_pass()).map(jittered);
+            let pause = pauses.next().filter(|_| error.kind.is_transient()).map(jittered);
             match pause {
                 Some(pause) if began.elapsed() + pause < limit => tokio::time::sleep(pause).await,
                 _ => return Err(error),

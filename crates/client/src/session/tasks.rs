@@ -171,7 +171,7 @@ impl Session {
                 &error.kind,
                 CallErrorKind::Connect(ConnectErrorKind::Transport(_) | ConnectErrorKind::Http(_))
             );
-            match pauses.next().filter(|_| away || error.may_pass()) {
+            match pauses.next().filter(|_| away || error.is_transient()) {
                 Some(pause) => tokio::time::sleep(jittered(pause)).await,
                 None => return Err(error.kind),
             }
