@@ -1,129 +1,116 @@
-//! The tools of one server, made ready for models once for each list that it sends.
+//! The tools of one server, prepared for models once for each list that the server sends.
 
-use std::fmt;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use serde::Serialize;
 use serde_json::{Map, Value};
 use wharf_protocol::{Json, Listed, ServerName, Tool, ToolRef};
 
-use super::ToolExecutor;
-use super::choice::{Chooser, LONGEST, capped};
-use super::entry::{Entry, wishes};
-use super::normalise::{NormalizedSchema, normalize};
-use crate::{Scope, Settings};
-use wharf_config::{Pattern, ToolNames};
+use super::entry::{Entry, EntryParts, ToolMeta, without_bound};
+use super::executor::ToolExecutor;
+use super::normalize::{NormalizedSchema, normalize};
+use super::note::{CatalogNote, CatalogNoteKind, description_cut};
+use super::tool_filter::{MAX_DESCRIPTION_CHARS, ToolFilter, capped};
+use wharf_config::{Pattern, Scope, Settings, ToolNames};
 use wharf_protocol::visible_name;
 
-/// What a shelf is made of.
+/// The input of [`ServerTools::new`].
 pub struct ServerToolsParts<'a> {
-    /// The server.
+    /// The server's name.
     pub server: ServerName,
-    /// Who configured it.
+    /// The scope that configures it.
     pub scope: Scope,
-    /// How it is reached, in a word.
+    /// Its transport: `stdio`, `http`, `sse`, `ws` or `sdk`.
     pub transport: &'static str,
-    /// What is set for it.
+    /// Its settings.
     pub settings: Arc<Settings>,
-    /// What it says about itself as a whole.
+    /// Its instructions.
     pub instructions: Option<&'a str>,
-    /// Its tools.
+    /// Its tool list.
     pub tools: &'a Listed<Tool>,
-    /// Who carries out their calls.
-    pub callee: Arc<dyn ToolExecutor>,
+    /// The executor of its tools.
+    pub executor: Arc<dyn ToolExecutor>,
 }
 
 /// The tools of one server.
 #[derive(Debug)]
 pub struct ServerTools {
-    /// The server.
+    /// The server's name.
     pub server: ServerName,
-    /// Who configured it.
+    /// The scope that configures it.
     pub scope: Scope,
-    /// How it is reached, in a word.
+    /// Its transport: `stdio`, `http`, `sse`, `ws` or `sdk`.
     pub transport: &'static str,
-    /// What it says about itself as a whole, capped.
+    /// Its instructions, capped.
     pub instructions: Option<Arc<str>>,
     entries: Vec<Arc<Entry>>,
     notes: Vec<CatalogNote>,
 }
 
-/// Something that was done to what a server offers, and that somebody may want to know.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CatalogNote {
-    /// The server, if it is about one.
-    pub server: Option<ServerName>,
-    /// The tool, if it is about one.
-    pub tool: Option<String>,
-    /// What was done, and why.
-    pub words: String,
+/// Collects notes on one server.
+struct Notes {
+    server: ServerName,
+    notes: Vec<CatalogNote>,
 }
 
 impl ServerTools {
-    /// Filters, describes, caps and normalises the tools of one list.
+    /// Filters, describes, caps and normalizes the tools of one list.
     pub fn new(parts: ServerToolsParts<'_>) -> Self {
-        let ServerToolsParts { server, scope, transport, settings, instructions, tools, callee } = parts;
-        let mut shelf = Self { server, scope, transport, instructions: None, entries: Vec::new(), notes: Vec::new() };
-        shelf.instructions = instructions.filter(|text| !text.trim().is_empty()).map(|text| match capped(text) {
-            Some(cut) => {
-                shelf.note(None, format!("its instructions were cut to {LONGEST} characters"));
-                cut
-            }
-            None => text.into(),
-        });
-        for set_aside in &tools.quarantined {
-            let name = set_aside.name.clone().unwrap_or_else(|| format!("number {}", set_aside.position + 1));
-            shelf.note(Some(&name), format!("it is left out: it {}", set_aside.reason));
+        let ServerToolsParts { server, scope, transport, settings, instructions, tools, executor } = parts;
+        let mut notes = Notes { server: server.clone(), notes: Vec::new() };
+        let instructions = notes.capped_instructions(instructions);
+        for item in &tools.quarantined {
+            let name = item.name.clone().unwrap_or_else(|| format!("number {}", item.position + 1));
+            notes.add(Some(&name), CatalogNoteKind::Quarantined, item.reason.clone());
         }
-        shelf.notes.extend(tools.notes.iter().map(|words| CatalogNote::new(&shelf.server, None, words.clone())));
-        let mut chooser = Chooser::new(&settings.tools);
+        for text in &tools.notes {
+            notes.add(None, CatalogNoteKind::List, text.clone());
+        }
+        let mut filter = ToolFilter::new(&settings.tools);
         let mut chosen = Vec::with_capacity(tools.items.len());
         for tool in &tools.items {
-            let name = visible_name(&ToolRef { server: shelf.server.clone(), tool: Arc::clone(&tool.name) });
-            if chooser.takes(&ToolNames { visible: &name, server: Some(&shelf.server), tool: &tool.name }) {
+            let name = visible_name(&ToolRef { server: server.clone(), tool: Arc::clone(&tool.name) });
+            if filter.selects(&ToolNames { visible: &name, server: Some(&server), tool: &tool.name }) {
                 chosen.push((tool, name));
             }
         }
-        let (server, listed) = (shelf.server.as_str(), tools.items.len());
-        tracing::debug!(target: "wharf::step", step = "filter", server, listed, chosen = chosen.len());
-        tracing::debug!(target: "wharf::step", step = "transform", server, tools = chosen.len());
+        let listed = tools.items.len();
+        tracing::debug!(target: "wharf::step", step = "filter", server = server.as_str(), listed, chosen = chosen.len());
+        tracing::debug!(target: "wharf::step", step = "transform", server = server.as_str(), tools = chosen.len());
+        let mut entries = Vec::with_capacity(chosen.len());
         for (tool, name) in chosen {
-            let server = shelf.server.clone();
-            let named = ToolNames { visible: &name, server: Some(&server), tool: &tool.name };
-            let described = chooser.description(&named);
-            let bound = bindings(&settings, &named);
-            let Some(input_schema) = shelf.input_schema(tool, bound.as_deref()) else { continue };
-            let description = shelf.description(tool, described);
-            for odd in &tool.notes {
-                shelf.note(Some(&tool.name), odd.clone());
+            let names = ToolNames { visible: &name, server: Some(&server), tool: &tool.name };
+            let overriding = filter.description(&names);
+            let bound = bindings(&settings, &names);
+            let Some(input_schema) = notes.input_schema(tool, bound.as_deref()) else { continue };
+            let description = notes.description(tool, overriding);
+            for irregular in &tool.notes {
+                notes.add(Some(&tool.name), CatalogNoteKind::Tool, irregular.clone());
             }
-            let (most_characters, needs_person) = wishes(tool);
-            shelf.entries.push(Arc::new(Entry {
+            let ToolMeta { max_output_chars, requires_user } = ToolMeta::of(tool);
+            entries.push(Arc::new(Entry::new(EntryParts {
                 name,
-                server: Some(server),
+                server: Some(server.clone()),
                 description,
                 tool: Arc::clone(tool),
-                hints: tool.hints,
-                callee: Arc::clone(&callee),
+                executor: Arc::clone(&executor),
                 input_schema,
                 settings: Arc::clone(&settings),
-                most_characters,
-                needs_person,
+                max_output_chars,
+                requires_user,
                 bound,
-                checked_by: OnceLock::new(),
-                decided: AtomicU64::new(0),
-            }));
+            })));
         }
-        for words in chooser.unused(&tools.items.iter().map(|tool| &*tool.name)) {
-            shelf.note(None, words);
+        for text in filter.unused(&tools.items.iter().map(|tool| &*tool.name)) {
+            notes.add(None, CatalogNoteKind::UnknownTool, text);
         }
-        let known = |name: &String| tools.items.iter().any(|tool| shelf.means(name, tool));
-        let unknown: Vec<&String> = settings.bindings.keys().filter(|name| !known(name)).collect();
-        for name in unknown {
-            shelf.note(None, format!("arguments are set for `{name}`, which is no tool here"));
+        for name in settings.bindings.keys().filter(|name| !tools.items.iter().any(|tool| names(name, &server, tool))) {
+            notes.add(
+                None,
+                CatalogNoteKind::UnknownTool,
+                format!("bound arguments for `{name}`, which matches no tool"),
+            );
         }
-        shelf
+        Self { server, scope, transport, instructions, entries, notes: notes.notes }
     }
 
     /// The tools, in the server's order.
@@ -131,95 +118,72 @@ impl ServerTools {
         &self.entries
     }
 
-    /// What was done to them.
+    /// What was changed or left out.
     pub fn notes(&self) -> &[CatalogNote] {
         &self.notes
     }
+}
 
-    fn note(&mut self, tool: Option<&str>, words: String) {
-        self.notes.push(CatalogNote::new(&self.server, tool, words));
+impl Notes {
+    fn add(&mut self, tool: Option<&str>, kind: CatalogNoteKind, text: String) {
+        self.notes.push(CatalogNote::new(&self.server, tool, kind, text));
     }
 
-    fn means(&self, name: &str, tool: &Tool) -> bool {
-        let visible = visible_name(&ToolRef { server: self.server.clone(), tool: Arc::clone(&tool.name) });
-        Pattern::new(name).fits_tool(&ToolNames { visible: &visible, server: Some(&self.server), tool: &tool.name })
+    fn capped_instructions(&mut self, instructions: Option<&str>) -> Option<Arc<str>> {
+        let text = instructions.filter(|text| !text.trim().is_empty())?;
+        let Some(cut) = capped(text) else { return Some(text.into()) };
+        let note = format!("instructions cut to {MAX_DESCRIPTION_CHARS} characters");
+        self.add(None, CatalogNoteKind::Description, note);
+        Some(cut)
     }
 
-    /// What the model is told, shared with the tool's own words where they are not changed.
-    fn description(&mut self, tool: &Tool, described: Option<&str>) -> Arc<str> {
-        if described.is_some() {
-            self.note(Some(&tool.name), "its description is overridden".to_owned());
+    /// Returns the description for the model, shared with the tool if it is unchanged.
+    fn description(&mut self, tool: &Tool, overriding: Option<&str>) -> Arc<str> {
+        if overriding.is_some() {
+            self.add(Some(&tool.name), CatalogNoteKind::Description, "description overridden".to_owned());
         }
-        let words: Arc<str> = match (described, &tool.description) {
-            (Some(words), _) => words.into(),
-            (None, Some(words)) if !words.trim().is_empty() => Arc::clone(words),
+        let text: Arc<str> = match (overriding, &tool.description) {
+            (Some(text), _) => text.into(),
+            (None, Some(text)) if !text.trim().is_empty() => Arc::clone(text),
             (None, _) => tool.description_or_default().into(),
         };
-        capped(&words).inspect(|_| self.note(Some(&tool.name), cut_note())).unwrap_or(words)
+        let Some(cut) = capped(&text) else { return text };
+        self.add(Some(&tool.name), CatalogNoteKind::Description, description_cut());
+        cut
     }
 
-    /// What the model may write, shared with the tool's own schema where that can be shown as it is.
+    /// Returns the schema for the model, shared with the tool if it is unchanged; `None` if models cannot use it.
     fn input_schema(&mut self, tool: &Tool, bound: Option<&Map<String, Value>>) -> Option<Json> {
         let schema = match normalize(&tool.input_schema) {
             NormalizedSchema::Same => tool.input_schema.clone(),
-            NormalizedSchema::Changed(schema, notes) => {
-                self.note(Some(&tool.name), format!("its schema is shown changed: {}", notes.join("; ")));
+            NormalizedSchema::Changed(schema, changes) => {
+                let text = format!("schema adjusted for models: {}", changes.join("; "));
+                self.add(Some(&tool.name), CatalogNoteKind::Schema, text);
                 schema
             }
             NormalizedSchema::Unusable(reason) => {
-                self.note(Some(&tool.name), format!("it is left out: its schema cannot be used: {reason}"));
+                self.add(Some(&tool.name), CatalogNoteKind::LeftOut, format!("unusable schema: {reason}"));
                 return None;
             }
         };
         Some(match bound {
-            Some(bound) => without(&schema, bound).unwrap_or(schema),
+            Some(bound) => without_bound(&schema, bound).unwrap_or(schema),
             None => schema,
         })
     }
 }
 
-pub(super) fn cut_note() -> String {
-    format!("its description was cut to {LONGEST} characters")
+/// Whether a name of the configuration names a tool.
+fn names(name: &str, server: &ServerName, tool: &Tool) -> bool {
+    let visible = visible_name(&ToolRef { server: server.clone(), tool: Arc::clone(&tool.name) });
+    Pattern::new(name).fits_tool(&ToolNames { visible: &visible, server: Some(server), tool: &tool.name })
 }
 
-impl CatalogNote {
-    pub(super) fn new(server: &ServerName, tool: Option<&str>, words: String) -> Self {
-        Self { server: Some(server.clone()), tool: tool.map(str::to_owned), words }
-    }
-}
-
-impl fmt::Display for CatalogNote {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(server) = &self.server {
-            write!(f, "{server}: ")?;
-        }
-        if let Some(tool) = &self.tool {
-            write!(f, "`{tool}`: ")?;
-        }
-        f.write_str(&self.words)
-    }
-}
-
-/// The arguments that are always sent with a tool.
-fn bindings(settings: &Settings, named: &ToolNames<'_>) -> Option<Arc<Map<String, Value>>> {
+/// Returns the arguments that are always sent with a tool.
+fn bindings(settings: &Settings, names: &ToolNames<'_>) -> Option<Arc<Map<String, Value>>> {
     let mut all: Option<Map<String, Value>> = None;
-    for (_, bound) in settings.bindings.iter().filter(|(name, _)| Pattern::new(name).fits_tool(named)) {
+    for (_, bound) in settings.bindings.iter().filter(|(name, _)| Pattern::new(name).fits_tool(names)) {
         all.get_or_insert_default().extend(bound.clone());
     }
     all.filter(|all| !all.is_empty()).map(Arc::new)
-}
-
-/// The schema without the arguments that the model has no part in.
-pub(super) fn without(schema: &Json, bound: &Map<String, Value>) -> Option<Json> {
-    let Ok(Value::Object(mut schema)) = schema.to_value() else { return None };
-    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
-        properties.retain(|name, _| !bound.contains_key(name));
-    }
-    if let Some(Value::Array(required)) = schema.get_mut("required") {
-        required.retain(|name| name.as_str().is_none_or(|name| !bound.contains_key(name)));
-        if required.is_empty() {
-            schema.shift_remove("required");
-        }
-    }
-    Some(Json::from(Value::Object(schema)))
 }

@@ -1,97 +1,96 @@
-//! Which tools are used and how they are described: filter, then override, then cap.
+//! Selects and describes tools: filter, then override, then cap.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use wharf_protocol::cut;
 
-use super::nearest;
-use wharf_config::ToolChoice;
-use wharf_config::{Pattern, ToolNames};
+use super::suggest::nearest;
+use wharf_config::{Pattern, ToolChoice, ToolNames};
 
-/// The longest description or instructions, in Unicode scalar values, with the mark of a cut.
-pub(crate) const LONGEST: usize = 2048;
+/// The maximum length of descriptions and instructions in Unicode scalar values, with the mark of the cut.
+pub(crate) const MAX_DESCRIPTION_CHARS: usize = 2048;
 
-/// A choice, ready to be applied, and what of it has been of use.
-pub(super) struct Chooser<'a> {
-    allowed: Option<Vec<Wanted<'a>>>,
-    rejected: Vec<Wanted<'a>>,
-    descriptions: Vec<(Wanted<'a>, &'a str)>,
+/// A [`ToolChoice`] that records which of its patterns matched a tool.
+pub(super) struct ToolFilter<'a> {
+    allowed: Option<Vec<TrackedPattern<'a>>>,
+    rejected: Vec<TrackedPattern<'a>>,
+    descriptions: Vec<(TrackedPattern<'a>, &'a str)>,
 }
 
-struct Wanted<'a> {
-    written: &'a str,
+struct TrackedPattern<'a> {
+    text: &'a str,
     pattern: Cow<'a, Pattern>,
-    fitted: bool,
+    matched: bool,
 }
 
-impl<'a> Wanted<'a> {
-    fn filter(pattern: &'a Pattern) -> Self {
-        Self { written: pattern.as_str(), pattern: Cow::Borrowed(pattern), fitted: false }
+impl<'a> TrackedPattern<'a> {
+    fn of_filter(pattern: &'a Pattern) -> Self {
+        Self { text: pattern.as_str(), pattern: Cow::Borrowed(pattern), matched: false }
     }
 
-    fn described(written: &'a str) -> Self {
-        Self { written, pattern: Cow::Owned(Pattern::new(written)), fitted: false }
+    fn of_description(text: &'a str) -> Self {
+        Self { text, pattern: Cow::Owned(Pattern::new(text)), matched: false }
     }
 
-    fn fits(&mut self, named: &ToolNames<'_>) -> bool {
-        let fits = self.pattern.fits_tool(named);
-        self.fitted |= fits;
-        fits
+    fn matches(&mut self, names: &ToolNames<'_>) -> bool {
+        let matches = self.pattern.fits_tool(names);
+        self.matched |= matches;
+        matches
     }
 }
 
-impl<'a> Chooser<'a> {
+impl<'a> ToolFilter<'a> {
     pub(super) fn new(choice: &'a ToolChoice) -> Self {
-        let wanted = |names: &'a Vec<Pattern>| names.iter().map(Wanted::filter).collect();
-        let mut descriptions: Vec<_> =
-            choice.descriptions.iter().map(|(name, words)| (Wanted::described(name), words.as_str())).collect();
-        // A name says more than a pattern.
-        descriptions.sort_by_key(|(wanted, _)| !wanted.pattern.is_exact());
-        Self { allowed: choice.allowed.as_ref().map(wanted), rejected: wanted(&choice.rejected), descriptions }
+        let tracked = |patterns: &'a Vec<Pattern>| patterns.iter().map(TrackedPattern::of_filter).collect();
+        let mut descriptions: Vec<_> = choice
+            .descriptions
+            .iter()
+            .map(|(name, text)| (TrackedPattern::of_description(name), text.as_str()))
+            .collect();
+        // An exact name is more specific than a pattern.
+        descriptions.sort_by_key(|(tracked, _)| !tracked.pattern.is_exact());
+        Self { allowed: choice.allowed.as_ref().map(tracked), rejected: tracked(&choice.rejected), descriptions }
     }
 
-    /// Whether a tool is used: among the allowed first, and not among the rejected then.
-    pub(super) fn takes(&mut self, named: &ToolNames<'_>) -> bool {
-        // Each is tried, so that those that fit nothing can be told.
-        let any = |all: &mut Vec<Wanted<'_>>| all.iter_mut().fold(false, |any, wanted| wanted.fits(named) | any);
+    /// Whether a tool is used: it is allowed and not rejected.
+    pub(super) fn selects(&mut self, names: &ToolNames<'_>) -> bool {
+        // Every pattern is tried, so that those without a match are known.
+        let any =
+            |all: &mut Vec<TrackedPattern<'_>>| all.iter_mut().fold(false, |any, tracked| tracked.matches(names) | any);
         let allowed = self.allowed.as_mut().is_none_or(any);
         let rejected = any(&mut self.rejected);
         allowed && !rejected
     }
 
-    /// Other words for a tool.
-    pub(super) fn description(&mut self, named: &ToolNames<'_>) -> Option<&'a str> {
+    /// Returns the description that overrides a tool's own.
+    pub(super) fn description(&mut self, names: &ToolNames<'_>) -> Option<&'a str> {
         let mut found = None;
-        for (wanted, words) in &mut self.descriptions {
-            if wanted.fits(named) {
-                found = found.or(Some(*words));
+        for (tracked, text) in &mut self.descriptions {
+            if tracked.matches(names) {
+                found = found.or(Some(*text));
             }
         }
         found
     }
 
-    /// Names that fit no tool: most of them are slips.
-    pub(super) fn unused<'n>(&self, names: &(impl Iterator<Item = &'n str> + Clone)) -> Vec<String> {
-        let filters =
-            self.allowed.iter().flatten().chain(&self.rejected).map(|wanted| (wanted, "the tool filter names"));
-        let overrides = self.descriptions.iter().map(|(wanted, _)| (wanted, "a description is given for"));
-        let unused = filters.chain(overrides).filter(|(wanted, _)| !wanted.fitted);
-        let told: HashSet<String> = unused
-            .map(|(wanted, said)| {
-                let near = nearest(wanted.written, names.clone());
-                let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-                format!("{said} `{}`, which is no tool here{near}", wanted.written)
+    /// Returns a message for each pattern that matched no tool; most of them are misspelled.
+    pub(super) fn unused<'n>(&self, names: &(impl Iterator<Item = &'n str> + Clone)) -> BTreeSet<String> {
+        let filters = self.allowed.iter().flatten().chain(&self.rejected).map(|tracked| (tracked, "tool filter"));
+        let overrides = self.descriptions.iter().map(|(tracked, _)| (tracked, "description override"));
+        let unused = filters.chain(overrides).filter(|(tracked, _)| !tracked.matched);
+        unused
+            .map(|(tracked, setting)| {
+                let near = nearest(tracked.text, names.clone());
+                let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+                format!("{setting} `{}` matches no tool{hint}", tracked.text)
             })
-            .collect();
-        let mut told: Vec<String> = told.into_iter().collect();
-        told.sort_unstable();
-        told
+            .collect()
     }
 }
 
-/// A text cut to what is allowed; `None` if it is no longer than that.
+/// Cuts a text to the maximum length; `None` if it is not longer.
 pub(super) fn capped(text: &str) -> Option<Arc<str>> {
-    cut(text, LONGEST).map(Into::into)
+    cut(text, MAX_DESCRIPTION_CHARS).map(Into::into)
 }

@@ -1,18 +1,20 @@
-//! What is behind a call that came to no answer of its tool: for hosts that show it to a person, not to a model.
+//! The cause of a call without an output of its tool, for hosts that show it to the user rather than a model.
 
 use wharf_client::{CallError, SchemaViolation};
 
-/// Why a tool gave no answer. It may hold what no model should see, such as the last lines of a server's stderr.
+/// Why a tool returned no output. May contain what no model should see, such as the last lines of a server's stderr.
 #[derive(Clone, Debug)]
 pub enum CallFailure {
-    /// There is no such tool.
+    /// The catalog has no such tool.
     NotOffered,
-    /// The arguments do not fit the tool's schema; nothing was sent.
+    /// The arguments do not match the tool's schema; nothing was sent.
     Arguments(SchemaViolation),
-    /// It was not called, and why: a rule, a hook or a person says so, or the tool is another one now.
+    /// The call was not made because of a rule, a hook, the user or a changed tool. Contains the reason.
     Refused(String),
-    /// It was called, and a hook keeps its output back, and why.
+    /// The call requires approval, and no user can be asked.
+    ApprovalUnavailable,
+    /// The call was made, and a hook withholds its output. Contains the reason.
     Withheld(String),
-    /// The server answered with an error, or with what is no answer, or not at all.
+    /// The server returned an error, an invalid response or none.
     Error(Box<CallError>),
 }

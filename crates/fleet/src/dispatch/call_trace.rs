@@ -1,4 +1,4 @@
-//! The story of one call for whoever traces: told from its beginning to its end, also when nobody waits for that any more.
+//! The trace of one call, from its start to its end, even if the caller stops waiting for it.
 
 use std::sync::Arc;
 
@@ -10,85 +10,93 @@ use wharf_protocol::{
 
 use crate::catalog::Entry;
 
-/// What is told; nothing is put together where nobody listens.
-pub(super) struct Story<'a>(Option<Told<'a>>);
+/// Records one call. Without a sink it does nothing and allocates nothing.
+pub(super) struct CallTrace<'a>(Option<Recording<'a>>);
 
-struct Told<'a> {
+struct Recording<'a> {
     sink: &'a dyn TraceSink,
     call: &'a ToolCall,
     began: Instant,
     entry: Option<&'a Entry>,
     sent: Option<Json>,
     steps: Vec<TraceStep>,
-    /// Whether the call would have run if it was given up now.
-    so_far: Outcome,
+    /// The outcome of the call if it was dropped now.
+    outcome_if_dropped: Outcome,
 }
 
-impl<'a> Story<'a> {
+impl<'a> CallTrace<'a> {
     pub(super) fn begin(sink: Option<&'a dyn TraceSink>, call: &'a ToolCall) -> Self {
         let Some(sink) = sink else { return Self(None) };
         let ToolCall { id, name, arguments } = call.clone();
         sink.record(TraceEvent::ToolStarted { id, name, arguments });
-        let (began, so_far) = (Instant::now(), Outcome::NotRun);
-        // Of most calls nothing is told but who allowed them.
-        let steps = Vec::with_capacity(1);
-        Self(Some(Told { sink, call, began, entry: None, sent: None, steps, so_far }))
+        Self(Some(Recording {
+            sink,
+            call,
+            began: Instant::now(),
+            entry: None,
+            sent: None,
+            // Most calls have one step: who allowed them.
+            steps: Vec::with_capacity(1),
+            outcome_if_dropped: Outcome::NotRun,
+        }))
     }
 
-    pub(super) fn is_about(&mut self, entry: &'a Entry) {
-        if let Some(told) = &mut self.0 {
-            told.entry = Some(entry);
+    pub(super) fn set_entry(&mut self, entry: &'a Entry) {
+        if let Some(recording) = &mut self.0 {
+            recording.entry = Some(entry);
         }
     }
 
     pub(super) fn step(&mut self, step: impl FnOnce() -> TraceStep) {
-        if let Some(told) = &mut self.0 {
-            told.steps.push(step());
+        if let Some(recording) = &mut self.0 {
+            recording.steps.push(step());
         }
     }
 
-    /// The call goes out with these arguments; what happens from now on may have had an effect.
-    pub(super) fn goes_out(&mut self, arguments: &Json) {
-        if let Some(told) = &mut self.0 {
-            told.so_far = Outcome::Unknown;
-            let written = &told.call.arguments;
-            told.sent = (!std::ptr::eq(arguments, written) && arguments != written).then(|| arguments.clone());
+    /// Records that the call is sent with these arguments. From now on it may have an effect.
+    pub(super) fn sent(&mut self, arguments: &Json) {
+        if let Some(recording) = &mut self.0 {
+            recording.outcome_if_dropped = Outcome::Unknown;
+            let written = &recording.call.arguments;
+            recording.sent = (!std::ptr::eq(arguments, written) && arguments != written).then(|| arguments.clone());
         }
     }
 
-    /// The tool has answered.
-    pub(super) fn came_back(&mut self) {
-        if let Some(told) = &mut self.0 {
-            told.so_far = Outcome::Answered;
+    /// Records that the tool has answered.
+    pub(super) fn answered(&mut self) {
+        if let Some(recording) = &mut self.0 {
+            recording.outcome_if_dropped = Outcome::Answered;
         }
     }
 
-    /// What hears of progress, if anybody listens.
+    /// Returns a callback that records progress, if the call is traced.
     pub(super) fn progress(&self) -> Option<impl FnMut(Progress) + Send + use<'a>> {
-        let (sink, call) = self.0.as_ref().map(|told| (told.sink, told.call))?;
+        let recording = self.0.as_ref()?;
+        let sink = recording.sink;
+        let call = recording.call;
         Some(move |Progress { progress, total, message }: Progress| {
             sink.record(TraceEvent::ToolProgress { id: call.id.clone(), progress, total, message });
         })
     }
 
-    pub(super) fn ends(mut self, result: &Result<ToolOutput, CallFailed>) {
-        let Some(told) = self.0.take() else { return };
+    pub(super) fn end(mut self, result: &Result<ToolOutput, CallFailed>) {
+        let Some(recording) = self.0.take() else { return };
         match result {
-            Ok(output) => told.finish(Some(output), None),
+            Ok(output) => recording.finish(Some(output), None),
             Err(CallFailed { reason, outcome, .. }) => {
-                told.finish(None, Some(TraceFailure { reason: reason.clone(), outcome: *outcome }));
+                recording.finish(None, Some(TraceFailure { reason: reason.clone(), outcome: *outcome }));
             }
         }
     }
 }
 
-impl Told<'_> {
+impl Recording<'_> {
     fn finish(self, output: Option<&ToolOutput>, failed: Option<TraceFailure>) {
         let millis = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.sink.record(TraceEvent::ToolFinished(Box::new(ToolTrace {
             id: self.call.id.clone(),
             name: self.call.name.clone(),
-            // Copies: tasks that count references to the same names all the time keep each other waiting.
+            // Copies: tasks that count references to the same names slow each other down.
             server: self.entry.and_then(|entry| Some(entry.server.as_ref()?.copied())),
             tool: self.entry.map(|entry| Arc::from(&*entry.tool.name)),
             sent: self.sent,
@@ -101,13 +109,13 @@ impl Told<'_> {
     }
 }
 
-/// Whoever waited has gone away.
-impl Drop for Story<'_> {
+/// The caller dropped the call.
+impl Drop for CallTrace<'_> {
     fn drop(&mut self) {
-        if let Some(told) = self.0.take() {
-            let outcome = told.so_far;
-            let reason = "nobody waits for the call any more".to_owned();
-            told.finish(None, Some(TraceFailure { reason, outcome }));
+        if let Some(recording) = self.0.take() {
+            let outcome = recording.outcome_if_dropped;
+            let reason = "the caller canceled the call".to_owned();
+            recording.finish(None, Some(TraceFailure { reason, outcome }));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Questions to a person, or to whoever answers for one: approval, forms, and a model's words for a server.
+//! Questions to the user, or to code that answers for the user: approvals, forms, and sampling requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,92 +6,94 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wharf_client::{BoxFuture, ClientCapabilities, Elicitation, ElicitationAnswer, Host, Notification, Refusal, Root};
 use wharf_protocol::{Json, ServerName};
 
-/// Whoever is asked.
+/// Answers questions for the user.
 pub trait UserPrompt: Send + Sync {
-    /// Asks, and waits for the answer.
+    /// Asks a question and waits for the answer.
     fn ask(&self, question: Question) -> BoxFuture<'_, UserAnswer>;
 
-    /// What servers are told that they may ask for.
+    /// The capabilities to declare to servers.
     fn abilities(&self) -> ClientCapabilities;
 }
 
-/// One question.
+/// One question to the user.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Its number; no other question of this process has it.
+    /// A number that is unique within this process.
     pub id: u64,
-    /// What is asked.
-    pub asked: QuestionKind,
+    /// The question itself.
+    pub kind: QuestionKind,
 }
 
-/// What is asked.
+/// The kinds of questions.
 #[derive(Clone, Debug)]
 pub enum QuestionKind {
-    /// Whether a tool may be called. Answered by [`UserAnswer::ApprovalAnswer`].
+    /// May the tool be called? Answered by [`UserAnswer::Approval`].
     Approve(ApprovalRequest),
-    /// A server wants something from a person. Answered by [`UserAnswer::Form`].
+    /// A server requests input from the user. Answered by [`UserAnswer::Form`].
     Elicit {
-        /// The server.
+        /// The server's name.
         server: ServerName,
-        /// What it wants.
+        /// The request.
         elicitation: Elicitation,
     },
-    /// A server wants a model's answer. Answered by [`UserAnswer::Sample`].
+    /// A server requests a completion of a model. Answered by [`UserAnswer::Sample`].
     Sample {
-        /// The server.
+        /// The server's name.
         server: ServerName,
-        /// What it asks, in the protocol's own shape.
+        /// The request, as the protocol defines it.
         request: Json,
     },
 }
 
-/// A call that waits for approval.
+/// A call that needs approval.
 #[derive(Clone, Debug)]
 pub struct ApprovalRequest {
-    /// The name the model called.
+    /// The name that the model called.
     pub name: Arc<str>,
-    /// The server, for a tool that lives on one.
+    /// The tool's server, if it has one.
     pub server: Option<ServerName>,
-    /// The tool's own name.
+    /// The tool's name on its server.
     pub tool: Arc<str>,
-    /// The arguments.
+    /// The arguments, without bound ones.
     pub arguments: Json,
-    /// Why it is asked.
+    /// The rule, hook or mode that requires approval.
     pub why: String,
 }
 
-/// An answer.
+/// An answer to a [`Question`].
 #[derive(Clone, Debug)]
 pub enum UserAnswer {
-    /// To [`QuestionKind::Approve`].
+    /// The answer to [`QuestionKind::Approve`].
     Approval(ApprovalAnswer),
-    /// To [`QuestionKind::Elicit`].
+    /// The answer to [`QuestionKind::Elicit`].
     Form(ElicitationAnswer),
-    /// To [`QuestionKind::Sample`].
+    /// The answer to [`QuestionKind::Sample`].
     Sample(Result<Json, Refusal>),
 }
 
-/// Whether a tool may be called.
+/// The answer to an approval request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApprovalAnswer {
-    /// Yes, this once.
+    /// Yes, for this call.
     Yes,
-    /// Yes, and this tool need not be asked about again in this run.
+    /// Yes, for all calls of this tool in this run.
     YesAlways,
-    /// No, and why not.
+    /// No, for this reason.
     No(String),
+    /// No user can be asked.
+    Unavailable,
 }
 
-static NEXT: AtomicU64 = AtomicU64::new(1);
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 impl Question {
-    pub(crate) fn new(asked: QuestionKind) -> Self {
-        Self { id: NEXT.fetch_add(1, Ordering::Relaxed), asked }
+    pub(crate) fn new(kind: QuestionKind) -> Self {
+        Self { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), kind }
     }
 }
 
 impl UserAnswer {
-    /// As an approval; an answer to another question is a no.
+    /// Converts to an approval; an answer of another kind is a no.
     pub fn into_approval(self) -> ApprovalAnswer {
         match self {
             Self::Approval(approval) => approval,
@@ -100,20 +102,17 @@ impl UserAnswer {
     }
 }
 
-/// Nobody: what would have to be asked about is not done.
+/// No user: approvals, forms and sampling requests are refused.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoUserPrompt;
 
 impl UserPrompt for NoUserPrompt {
     fn ask(&self, question: Question) -> BoxFuture<'_, UserAnswer> {
-        let answer = match question.asked {
-            QuestionKind::Approve(request) => UserAnswer::Approval(ApprovalAnswer::No(format!(
-                "it needs approval and nobody can be asked here; --allow {} allows it, unless a rule wants it asked about",
-                request.name
-            ))),
+        let answer = match question.kind {
+            QuestionKind::Approve(_) => UserAnswer::Approval(ApprovalAnswer::Unavailable),
             QuestionKind::Elicit { .. } => UserAnswer::Form(ElicitationAnswer::Decline),
             QuestionKind::Sample { .. } => {
-                UserAnswer::Sample(Err(Refusal("this host has no model to offer".to_owned())))
+                UserAnswer::Sample(Err(Refusal("this host does not support sampling".to_owned())))
             }
         };
         Box::pin(std::future::ready(answer))
@@ -124,25 +123,25 @@ impl UserPrompt for NoUserPrompt {
     }
 }
 
-/// A session's host that passes what its server asks on to an [`UserPrompt`], and what it tells to a function.
+/// A session's host that passes the server's requests to a [`UserPrompt`] and its notifications to a function.
 pub struct PromptingHost {
     server: ServerName,
-    asker: Arc<dyn UserPrompt>,
+    user_prompt: Arc<dyn UserPrompt>,
     roots: Vec<Root>,
     notice: Box<dyn Fn(Notification) + Send + Sync>,
 }
 
-/// The host of one server's session.
+/// Creates the host of one server's session.
 pub fn host(
     server: ServerName,
-    asker: Arc<dyn UserPrompt>,
+    user_prompt: Arc<dyn UserPrompt>,
     notice: impl Fn(Notification) + Send + Sync + 'static,
 ) -> PromptingHost {
-    PromptingHost { server, asker, roots: Vec::new(), notice: Box::new(notice) }
+    PromptingHost { server, user_prompt, roots: Vec::new(), notice: Box::new(notice) }
 }
 
 impl PromptingHost {
-    /// With folders that the server may work in.
+    /// Sets the directories that the server may work in.
     #[must_use]
     pub fn with_roots(mut self, roots: Vec<Root>) -> Self {
         self.roots = roots;
@@ -152,7 +151,7 @@ impl PromptingHost {
 
 impl Host for PromptingHost {
     fn abilities(&self) -> ClientCapabilities {
-        let mut abilities = self.asker.abilities();
+        let mut abilities = self.user_prompt.abilities();
         abilities.roots |= !self.roots.is_empty();
         abilities
     }
@@ -160,7 +159,7 @@ impl Host for PromptingHost {
     fn elicit(&self, elicitation: Elicitation) -> BoxFuture<'_, ElicitationAnswer> {
         Box::pin(async {
             let question = Question::new(QuestionKind::Elicit { server: self.server.clone(), elicitation });
-            match self.asker.ask(question).await {
+            match self.user_prompt.ask(question).await {
                 UserAnswer::Form(answer) => answer,
                 _ => ElicitationAnswer::Decline,
             }
@@ -170,7 +169,7 @@ impl Host for PromptingHost {
     fn sample(&self, request: Json) -> BoxFuture<'_, Result<Json, Refusal>> {
         Box::pin(async {
             let question = Question::new(QuestionKind::Sample { server: self.server.clone(), request });
-            match self.asker.ask(question).await {
+            match self.user_prompt.ask(question).await {
                 UserAnswer::Sample(answer) => answer,
                 _ => Err(Refusal("the answer was to another question".to_owned())),
             }

@@ -7,7 +7,7 @@ use wharf_client::BoxFuture;
 use wharf_fleet::dispatch::{AfterCall, BeforeCall, CallChanges, CallView, Condition, Dispatcher, Hook, Policy};
 use wharf_protocol::ToolOutput;
 
-use crate::dispatch_kit::{Fake, Heard, catalog, condition, notes, read};
+use crate::dispatch_kit::{Fake, Recorder, catalog, condition, notes, read};
 
 /// Says the same each time.
 pub(crate) struct Says {
@@ -46,13 +46,13 @@ impl Hook for Says {
 
 /// What the model reads with these hooks, and what was decided and changed.
 async fn with(hooks: Vec<Arc<Says>>, policy: serde_json::Value) -> (String, Vec<String>) {
-    let (fake, heard) = (Fake::echo(), Arc::new(Heard::default()));
+    let (fake, recorder) = (Fake::echo(), Arc::new(Recorder::default()));
     let catalog = catalog(vec![notes("wipe", json!({"destructiveHint": true}), fake.clone())]);
     let policy: Policy = serde_json::from_value(policy).unwrap();
-    let dispatcher = Dispatcher::new(policy).with_trace(heard.clone());
+    let dispatcher = Dispatcher::new(policy).with_trace(recorder.clone());
     let dispatcher = hooks.into_iter().fold(dispatcher, |dispatcher, hook| dispatcher.with_hook(hook));
     let told = read(&dispatcher, &catalog, "mcp__notes__wipe", json!({"what": "x"})).await;
-    (format!("{told}\n{}", heard.steps()), fake.calls())
+    (format!("{told}\n{}", recorder.steps()), fake.calls())
 }
 
 fn permissive() -> serde_json::Value {
@@ -92,14 +92,14 @@ async fn arguments_that_a_hook_wrote_are_checked_too() {
         with(vec![Says::new("change", "", BeforeCall::rewrite(json!({})), AfterCall::Keep)], permissive()).await;
     assert!(calls.is_empty());
     insta::assert_snapshot!(told, @r#"
-    error: `mcp__notes__wipe` was not called: the hook `change` wrote arguments that do not fit its schema: "what" is a required property.
+    error: `mcp__notes__wipe` was not called: the hook `change` wrote arguments that do not match its schema: "what" is a required property.
     {"step":"rewritten","by":"change"}
     {"step":"misfit","fault":"\"what\" is a required property"}
     "#);
 }
 
 #[tokio::test]
-async fn a_hook_can_keep_a_call_from_being_made() {
+async fn a_hook_can_block_a_call() {
     let (told, calls) =
         with(vec![Says::new("guard", "wipe", BeforeCall::block("not on a Friday"), AfterCall::Keep)], permissive())
             .await;
@@ -111,8 +111,8 @@ async fn a_hook_can_keep_a_call_from_being_made() {
 }
 
 #[tokio::test]
-async fn a_hook_can_add_to_an_output_replace_it_or_withhold_it() {
-    let note = BeforeCall::Proceed(CallChanges { arguments: None, words: Some("from before".into()) });
+async fn a_hook_can_annotate_replace_or_withhold_an_output() {
+    let note = BeforeCall::Proceed(CallChanges { arguments: None, context: Some("from before".into()) });
     let add = Says::new("add", "", note, AfterCall::Annotate("from after".into()));
     let replace = Says::new("replace", "", BeforeCall::proceed(), AfterCall::Replace(ToolOutput::said("other")));
     let block = Says::new("block", "", BeforeCall::proceed(), AfterCall::Block("it holds a secret".into()));
@@ -135,7 +135,7 @@ async fn a_hook_can_add_to_an_output_replace_it_or_withhold_it() {
     {"step":"annotated","by":"add","words":"from before"}
     "#);
     insta::assert_snapshot!(with(vec![block, fails], permissive()).await.0, @r#"
-    error: `mcp__notes__wipe` was called, and its output is withheld: it holds a secret
+    error: `mcp__notes__wipe` was called, but its output is withheld: it holds a secret
     {"step":"hook_failed","by":"fails","reason":"no disk"}
     {"step":"allowed","by":"permissive mode"}
     {"step":"blocked","by":"block","reason":"it holds a secret"}
@@ -144,7 +144,7 @@ async fn a_hook_can_add_to_an_output_replace_it_or_withhold_it() {
 }
 
 #[tokio::test]
-async fn a_hook_can_force_the_question_or_spare_it_but_never_undo_a_denial() {
+async fn a_hook_can_force_or_skip_the_approval_but_not_undo_a_denial() {
     let allow = || Says::new("allow", "", BeforeCall::Allow(CallChanges::default()), AfterCall::Keep);
     let ask = || Says::new("ask", "", BeforeCall::Ask("it looks odd".into(), CallChanges::default()), AfterCall::Keep);
     let told = [
@@ -157,13 +157,13 @@ async fn a_hook_can_force_the_question_or_spare_it_but_never_undo_a_denial() {
     insta::assert_snapshot!(told.join("\n"), @r#"
     {"what":"x"}
     {"step":"allowed","by":"allow"}
-    error: `mcp__notes__wipe` was not called: it needs approval and nobody can be asked here; --allow mcp__notes__wipe allows it, unless a rule wants it asked about
-    {"step":"asked","by":"it looks odd","approved":false,"words":"it needs approval and nobody can be asked here; --allow mcp__notes__wipe allows it, unless a rule wants it asked about"}
-    error: `mcp__notes__wipe` was not called: it needs approval and nobody can be asked here; --allow mcp__notes__wipe allows it, unless a rule wants it asked about
-    {"step":"asked","by":"it looks odd","approved":false,"words":"it needs approval and nobody can be asked here; --allow mcp__notes__wipe allows it, unless a rule wants it asked about"}
-    error: `mcp__notes__wipe` was not called: the policy forbids it (wipe). Do not try again.
+    error: `mcp__notes__wipe` was not called: it requires approval, and no user can be asked
+    {"step":"asked","by":"it looks odd","approved":false,"words":"it requires approval, and no user can be asked"}
+    error: `mcp__notes__wipe` was not called: it requires approval, and no user can be asked
+    {"step":"asked","by":"it looks odd","approved":false,"words":"it requires approval, and no user can be asked"}
+    error: `mcp__notes__wipe` was not called: denied by the policy (wipe). Do not try again.
     {"step":"denied","by":"wipe"}
-    error: `mcp__notes__wipe` was not called: the policy forbids it (wipe). Do not try again.
+    error: `mcp__notes__wipe` was not called: denied by the policy (wipe). Do not try again.
     {"step":"denied","by":"wipe"}
     "#);
 }

@@ -4,10 +4,11 @@ mod authenticate;
 mod changes;
 mod failing;
 mod gates;
-mod leaving;
 mod managed;
 mod many;
+mod on_demand;
 mod processes;
+mod resuming;
 mod signed;
 
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use wharf_client::{CallOptions, InProcess, Transport};
 use wharf_config::{OAuthSettings, RemoteConfig, Scope, Server, StdioConfig, TransportConfig};
-use wharf_fleet::{DisabledReason, Entry, Fleet, FleetError, FleetOptions, ServerSpec, ServerState};
+use wharf_fleet::{DisabledReason, Entry, ExecutionError, Fleet, FleetError, FleetOptions, ServerSpec, ServerState};
 use wharf_protocol::{Json, ServerName, ToolOutput};
 use wharf_testkit::{HttpScripted, Listening, Script, Scripted, Step, eventually, scripted_server};
 
@@ -90,8 +91,8 @@ pub(crate) fn entry(fleet: &Fleet, full: &str) -> Arc<Entry> {
 }
 
 /// Calls through what a catalog holds.
-pub(crate) async fn call(entry: &Entry, arguments: Value) -> Result<ToolOutput, wharf_client::CallError> {
-    entry.callee.call(&entry.tool, &Json::from(arguments), CallOptions::default()).await
+pub(crate) async fn call(entry: &Entry, arguments: Value) -> Result<ToolOutput, ExecutionError> {
+    entry.executor.call(&entry.tool, &Json::from(arguments), CallOptions::default()).await
 }
 
 /// Waits until a server is in a state.
@@ -103,10 +104,10 @@ pub(crate) async fn reaches(fleet: &Fleet, text: &str, state: ServerState) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn opening_returns_at_once_and_the_servers_come_one_by_one() {
+async fn opening_returns_at_once_and_servers_connect_independently() {
     let slow = Scripted::new(Script::good().once("initialize", [Step::Wait(900), Step::Normally]));
     let fleet = open([in_memory("slow", &slow), in_memory("quick", &Scripted::new(Script::good()))]);
-    assert_eq!(told(&fleet), "quick pending 0: waits for its turn\nslow pending 0: waits for its turn");
+    assert_eq!(told(&fleet), "quick pending 0: queued\nslow pending 0: queued");
     assert!(offered(&fleet).is_empty());
     eventually(reaches(&fleet, "quick", ServerState::Connected)).await;
     assert_eq!(told(&fleet), "quick connected 2\nslow pending 0: connecting");
@@ -120,7 +121,7 @@ async fn opening_returns_at_once_and_the_servers_come_one_by_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_catalog_does_not_change_under_whoever_holds_it() {
+async fn a_catalog_does_not_change() {
     let fleet = open([in_memory("one", &Scripted::new(Script::good()))]);
     fleet.settled(LONG).await;
     let before = fleet.catalog();
@@ -131,11 +132,11 @@ async fn a_catalog_does_not_change_under_whoever_holds_it() {
     assert_eq!(before.entries().len(), 2);
     assert_eq!(offered(&fleet), ["mcp__two__echo", "mcp__two__add"]);
     let gone = call(&before.entries()[0], json!({"text": "hello"})).await.unwrap_err().to_string();
-    assert_eq!(gone, "one: the server is disabled: it was switched off");
+    assert_eq!(gone, "one: the server is disabled: disabled by the host");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_switched_off_held_or_refused_is_never_spoken_to_and_says_why() {
+async fn disabled_held_and_refused_servers_are_never_contacted_and_have_a_reason() {
     let servers = [(); 5].map(|()| Scripted::new(Script::good()));
     let held = |text, server, hold| ServerSpec { server: in_memory(text, server), hold: Some(hold) };
     let mut off = in_memory("off", &servers[0]);
@@ -154,7 +155,7 @@ async fn what_is_switched_off_held_or_refused_is_never_spoken_to_and_says_why() 
     insta::assert_snapshot!(told(&fleet), @"
     forbidden failed 0: it is on the deny list
     locked disabled 0: switched off, and nobody approved it
-    off disabled 0: its configuration switches it off
+    off disabled 0: disabled in its configuration
     silenced disabled 0: `wharf disable` switched it off
     unasked pending 0: needs approval
     ");
@@ -168,7 +169,7 @@ async fn what_is_switched_off_held_or_refused_is_never_spoken_to_and_says_why() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn servers_come_and_go_while_running() {
+async fn servers_can_be_added_disabled_enabled_and_removed() {
     let server = Scripted::new(Script::good());
     let fleet = open([]);
     fleet.add(in_memory("one", &server)).unwrap();
@@ -176,7 +177,7 @@ async fn servers_come_and_go_while_running() {
     fleet.settled(LONG).await;
     assert_eq!(fleet.status(&name("one")).unwrap().scope, Scope::Dynamic);
     fleet.disable(&name("one")).await.unwrap();
-    assert_eq!(told(&fleet), "one disabled 0: it was switched off");
+    assert_eq!(told(&fleet), "one disabled 0: disabled by the host");
     fleet.enable(&name("one")).await.unwrap();
     eventually(reaches(&fleet, "one", ServerState::Connected)).await;
     assert_eq!(server.connections(), 2);
@@ -186,26 +187,26 @@ async fn servers_come_and_go_while_running() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_rules_hold_for_servers_that_are_added_while_running() {
-    let permits = Arc::new(|server: &Server| match server.name.as_str() {
+async fn the_server_filter_applies_to_added_servers() {
+    let server_filter = Arc::new(|server: &Server| match server.name.as_str() {
         "bad" => Err("it is on the deny list".to_owned()),
         _ => Ok(()),
     });
-    let fleet = Fleet::open([], FleetOptions { permits, ..FleetOptions::default() });
+    let fleet = Fleet::open([], FleetOptions { server_filter, ..FleetOptions::default() });
     let refused = fleet.add(in_memory("bad", &Scripted::new(Script::good()))).unwrap_err().to_string();
-    assert_eq!(refused, "the server `bad` may not be used: it is on the deny list");
+    assert_eq!(refused, "server `bad` is not permitted: it is on the deny list");
     assert!(fleet.statuses().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_was_added_goes_when_the_rules_do_not_permit_it_any_more() {
+async fn an_added_server_is_removed_when_the_rules_no_longer_permit_it() {
     let strict = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let rule = Arc::clone(&strict);
-    let permits = Arc::new(move |_: &Server| {
+    let server_filter = Arc::new(move |_: &Server| {
         let is_strict = rule.load(std::sync::atomic::Ordering::Relaxed);
         if is_strict { Err("nothing is allowed any more".to_owned()) } else { Ok(()) }
     });
-    let fleet = Fleet::open([], FleetOptions { permits, ..FleetOptions::default() });
+    let fleet = Fleet::open([], FleetOptions { server_filter, ..FleetOptions::default() });
     fleet.add(in_memory("added", &Scripted::new(Script::good()))).unwrap();
     fleet.apply([]).await;
     assert_eq!(fleet.statuses().len(), 1);
@@ -215,7 +216,7 @@ async fn a_server_that_was_added_goes_when_the_rules_do_not_permit_it_any_more()
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_needs_servers_is_told_which_are_missing() {
+async fn needed_returns_the_servers_that_are_missing() {
     let broken = || custom("broken", || async { Err(wharf_client::OpenError::Unusable("no such thing".into())) });
     let fleet = open([in_memory("good", &Scripted::new(Script::good())), broken()]);
     assert!(fleet.needed(false, LONG).await.is_ok(), "nobody said that it is needed");
@@ -267,7 +268,7 @@ async fn prompts_are_commands_and_resources_are_read_from_connected_servers_only
     assert!(fleet.commands().await.is_empty());
     fleet.resources().await;
     let refused = fleet.read(&name("notes"), "note://1").await.unwrap_err().to_string();
-    assert_eq!(refused, "the server `notes` is disabled: it was switched off");
-    assert_eq!(fleet.read(&name("other"), "x").await.unwrap_err().to_string(), "the server `other` is not configured");
+    assert_eq!(refused, "server `notes` is disabled: disabled by the host");
+    assert_eq!(fleet.read(&name("other"), "x").await.unwrap_err().to_string(), "server `other` is not configured");
     assert_eq!(server.log().lines().len(), before);
 }

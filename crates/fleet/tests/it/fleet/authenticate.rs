@@ -91,8 +91,8 @@ impl Scene {
         let sign_ins = move |url: &str, _: &_| {
             Some(Arc::new(OAuth::new(url, OAuthOptions::new(Arc::clone(&store))).unwrap()) as Arc<dyn TokenProvider>)
         };
-        let outfit = HostEnvironment { sign_ins: Some(Arc::new(sign_ins)), ..HostEnvironment::default() };
-        let fleet = Fleet::open([self.server("docs").into()], FleetOptions { outfit, ..options });
+        let host_environment = HostEnvironment { sign_ins: Some(Arc::new(sign_ins)), ..HostEnvironment::default() };
+        let fleet = Fleet::open([self.server("docs").into()], FleetOptions { host_environment, ..options });
         soon(fleet.settled(LONG)).await;
         assert_eq!(fleet.statuses()[0].state, ServerState::NeedsAuth, "{:?}", fleet.statuses());
         fleet
@@ -127,11 +127,13 @@ async fn authenticate(fleet: &Fleet, dispatcher: Dispatcher, server: &str) -> To
 }
 
 fn asking(asker: impl UserPrompt + 'static) -> Dispatcher {
-    Dispatcher::new(Policy::permissive()).with_asker(Arc::new(asker)).with_limits(Some(Duration::from_secs(1)), None)
+    Dispatcher::new(Policy::permissive())
+        .with_user_prompt(Arc::new(asker))
+        .with_limits(Some(Duration::from_secs(1)), None)
 }
 
 #[tokio::test]
-async fn a_model_has_a_person_sign_in_and_the_tools_are_there_in_the_next_turn() {
+async fn after_a_sign_in_the_tools_are_available_in_the_next_turn() {
     let mut scene = Scene::new().await;
     // Longer than a call may take.
     scene.thinks = Duration::from_secs(5);
@@ -153,11 +155,11 @@ async fn a_model_has_a_person_sign_in_and_the_tools_are_there_in_the_next_turn()
 }
 
 #[tokio::test]
-async fn nobody_is_brought_to_a_sign_in_without_being_asked() {
+async fn a_sign_in_needs_the_users_approval() {
     let scene = Scene::new().await;
     let fleet = scene.with_person().await;
     let said = authenticate(&fleet, asking(NoUserPrompt), "docs").await;
-    assert!(said.is_error && said.text().contains("nobody can be asked"), "{}", said.text());
+    assert!(said.is_error && said.text().contains("no user can be asked"), "{}", said.text());
     assert!(scene.provider.requests_to("/authorize").is_empty());
     // Who wants no such tool has none.
     let fleet = scene.open(FleetOptions::default()).await;
@@ -166,12 +168,12 @@ async fn nobody_is_brought_to_a_sign_in_without_being_asked() {
 }
 
 #[tokio::test]
-async fn a_sign_in_that_fails_is_told_to_the_model() {
+async fn a_failed_sign_in_is_reported_to_the_model() {
     let scene = Scene::new().await;
     let signs_in = |_| Box::pin(async { Err("the window was closed".to_owned()) }) as BoxFuture<'static, _>;
     let fleet = scene.open(FleetOptions { sign_in_prompt: Some(Arc::new(signs_in)), ..FleetOptions::default() }).await;
     let said = authenticate(&fleet, asking(Yes), "docs").await;
-    assert_eq!(said.text(), "Nobody has signed in to `docs`: the window was closed");
+    assert_eq!(said.text(), "The sign-in to `docs` failed: the window was closed");
     assert!(said.is_error);
     assert_eq!(offered(&fleet), ["authenticate"]);
     fleet.close().await;
@@ -179,7 +181,7 @@ async fn a_sign_in_that_fails_is_told_to_the_model() {
 
 /// As another process would.
 #[tokio::test]
-async fn a_sign_in_that_somebody_makes_elsewhere_is_noticed() {
+async fn a_sign_in_by_another_process_is_noticed() {
     let scene = Scene::new().await;
     let fleet = scene.open(FleetOptions::default()).await;
     let asked = scene.provider.requests_to("/mcp").len();

@@ -57,7 +57,7 @@ async fn history(fleet: &Fleet, text: &str, until: ServerState) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_pass_is_tried_again_and_is_pending_without_tools_meanwhile() {
+async fn a_transient_failure_is_retried_and_pending_without_tools_until_then() {
     let (server, opened) = shaky(2, Script::good());
     let fleet = open([server]);
     assert!(fleet.settled(LONG).await, "one attempt is an answer");
@@ -73,7 +73,7 @@ async fn what_may_pass_is_tried_again_and_is_pending_without_tools_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_never_comes_is_left_alone_for_longer_and_longer_but_not_for_ever() {
+async fn a_server_that_keeps_failing_is_retried_less_and_less_often() {
     let (server, opened) = shaky(8, Script::good());
     let fleet = open([server]);
     eventually(reaches(&fleet, "shaky", ServerState::Failed)).await;
@@ -84,7 +84,7 @@ async fn one_that_never_comes_is_left_alone_for_longer_and_longer_but_not_for_ev
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_want_to_wait_tries_at_once() {
+async fn retry_connects_at_once() {
     let (server, opened) = shaky(1, Script::good());
     let fleet = open([server]);
     fleet.settled(LONG).await;
@@ -96,7 +96,7 @@ async fn who_does_not_want_to_wait_tries_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_program_that_ends_anyway_does_not_try_again() {
+async fn without_reconnection_a_failure_is_final() {
     let (server, opened) = shaky(1, Script::good());
     let options = FleetOptions { reconnection: Reconnection::NONE, ..FleetOptions::default() };
     let fleet = Fleet::open([ServerSpec::from(server)], options);
@@ -107,7 +107,7 @@ async fn a_program_that_ends_anyway_does_not_try_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_can_mend_by_waiting_is_final_and_takes_nobody_down() {
+async fn a_permanent_failure_is_final_and_affects_no_other_server() {
     let refusing = Scripted::new(
         Script::good()
             .on("initialize", [Step::Error(-32000, "not you".into())])
@@ -122,7 +122,7 @@ async fn what_nobody_can_mend_by_waiting_is_final_and_takes_nobody_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_hangs_up_again_and_again_is_reconnected_less_and_less_often() {
+async fn a_server_that_keeps_disconnecting_recovers() {
     let script = Script::good().times(3, "tools/list", [Step::Normally, Step::HangUp]);
     let fleet = open([in_memory("shy", &Scripted::new(script))]);
     let seen = history(&fleet, "shy", ServerState::Failed);
@@ -133,7 +133,7 @@ async fn a_server_that_hangs_up_again_and_again_is_reconnected_less_and_less_oft
 }
 
 #[tokio::test]
-async fn a_server_that_wants_to_know_who_we_are_needs_auth_and_is_not_asked_again() {
+async fn a_server_that_requires_authorization_needs_auth_and_is_not_retried() {
     let refuse = Step::Http { status: 401, headers: Vec::new(), body: String::new() };
     let server = HttpScripted::new(Script::good().on("initialize", [refuse.clone()]).on("server/discover", [refuse]));
     let (secured, _listening) = over_http("secured", &server).await;
@@ -150,7 +150,7 @@ async fn a_server_that_wants_to_know_who_we_are_needs_auth_and_is_not_asked_agai
 }
 
 #[tokio::test]
-async fn a_server_behind_a_network_that_goes_away_is_noticed_by_a_call_and_comes_back() {
+async fn a_call_notices_a_lost_remote_server_and_the_fleet_reconnects() {
     let server = HttpScripted::new(Script::good());
     let (remote, listening) = over_http("remote", &server).await;
     let address = listening.address();

@@ -52,14 +52,14 @@ async fn most(local_gate: usize) -> (usize, u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn three_that_cost_a_process_are_connected_at_the_same_time_unless_told_otherwise() {
+async fn three_local_servers_connect_at_the_same_time_by_default() {
     assert_eq!(most(wharf_fleet::LOCAL_GATE).await, (3, 10));
     assert_eq!(most(1).await, (1, 30));
     assert_eq!(most(0).await, (1, 30), "none at all would be for ever");
 }
 
 #[tokio::test]
-async fn twenty_that_cost_a_connection_are_connected_at_the_same_time() {
+async fn twenty_remote_servers_connect_at_the_same_time() {
     // Each server answers its greeting late enough for all that may come to be there.
     let hold = [Step::Wait(1000), Step::Normally];
     let server = HttpScripted::new(Script::good().on("initialize", hold));
@@ -90,7 +90,7 @@ async fn twenty_that_cost_a_connection_are_connected_at_the_same_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn servers_that_do_not_list_their_tools_hold_up_nobody_and_are_told_in_time() {
+async fn servers_that_never_list_their_tools_time_out_and_delay_no_other() {
     let mute = || Scripted::new(Script::good().on("tools/list", [Step::Hang]));
     let mute = (0..6).map(|number| in_memory(&format!("a-mute-{number}"), &mute()));
     let fleet = super::open(mute.chain([in_memory("good", &Scripted::new(Script::good()))]));
@@ -107,7 +107,7 @@ async fn servers_that_do_not_list_their_tools_hold_up_nobody_and_are_told_in_tim
 }
 
 #[tokio::test]
-async fn slow_ones_of_one_kind_do_not_hold_up_the_other() {
+async fn slow_local_servers_do_not_delay_remote_ones() {
     let hanging = || Scripted::new(Script::good().on("initialize", [Step::Hang]).on("server/discover", [Step::Hang]));
     let (remote, _listening) = over_http("remote", &HttpScripted::new(Script::good())).await;
     let locals = (0..5).map(|number| in_memory(&format!("local-{number}"), &hanging()));

@@ -29,12 +29,12 @@ fn managed(text: &str, command: &str, args: &[&str], port: u16) -> Server {
 
 fn open(servers: Vec<Server>, logs: &std::path::Path) -> Fleet {
     let environment = Environment::default().with("PATH", "/usr/local/bin:/usr/bin:/bin");
-    let outfit = HostEnvironment { environment, logs: logs.to_owned(), ..HostEnvironment::default() };
-    Fleet::open(servers.into_iter().map(ServerSpec::from), FleetOptions { outfit, ..FleetOptions::default() })
+    let host_environment = HostEnvironment { environment, logs: logs.to_owned(), ..HostEnvironment::default() };
+    Fleet::open(servers.into_iter().map(ServerSpec::from), FleetOptions { host_environment, ..FleetOptions::default() })
 }
 
 #[tokio::test]
-async fn it_is_started_used_started_again_after_a_crash_and_stopped() {
+async fn a_managed_server_is_started_restarted_after_a_crash_and_stopped() {
     let (folder, port, root) = (tempfile::tempdir().unwrap(), free_port(), peers());
     let python = root.join(".peers/py1/bin/python");
     let script = root.join("peers/mcp1_server.py");
@@ -57,7 +57,7 @@ async fn it_is_started_used_started_again_after_a_crash_and_stopped() {
 }
 
 #[tokio::test]
-async fn one_that_ends_before_it_listens_says_how_and_where_its_output_is() {
+async fn a_managed_server_that_exits_early_reports_status_and_log() {
     let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
     let fleet = open(vec![managed("short", "sh", &["-c", "echo no licence; exit 7"], port)], folder.path());
     soon(fleet.settled(LONG)).await;
@@ -69,7 +69,7 @@ async fn one_that_ends_before_it_listens_says_how_and_where_its_output_is() {
 }
 
 #[tokio::test]
-async fn a_port_that_somebody_else_has_is_told_and_tried_again_later() {
+async fn an_occupied_port_is_reported_and_retried() {
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (folder, port) = (tempfile::tempdir().unwrap(), taken.local_addr().unwrap().port());
     let fleet = open(vec![managed("second", "sleep", &["60"], port)], folder.path());

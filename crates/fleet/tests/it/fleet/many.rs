@@ -56,7 +56,7 @@ async fn p99(fleet: &Fleet) -> Duration {
 
 /// By a paused clock: what is counted is waiting for others, not how fast this machine is.
 #[tokio::test(start_paused = true)]
-async fn a_tenth_of_them_being_bad_costs_the_others_nothing() {
+async fn bad_servers_do_not_slow_down_the_good_ones() {
     let (well, ill) = (fleet(false).await, fleet(true).await);
     let (baseline, faulty) = (p99(&well).await, p99(&ill).await);
     assert!(faulty <= baseline * 2 + Duration::from_millis(1), "{faulty:?} instead of {baseline:?}");

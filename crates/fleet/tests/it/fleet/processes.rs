@@ -13,7 +13,7 @@ fn children() -> Vec<u32> {
 }
 
 #[tokio::test]
-async fn a_child_that_dies_is_started_again_by_itself() {
+async fn a_child_that_dies_is_restarted() {
     let folder = tempfile::tempdir().unwrap();
     let fleet = open([child("mortal", &Script::good(), folder.path())]);
     soon(fleet.settled(LONG)).await;
@@ -29,7 +29,7 @@ async fn a_child_that_dies_is_started_again_by_itself() {
 }
 
 #[tokio::test]
-async fn a_changed_entry_replaces_its_process_and_nobody_else_notices() {
+async fn a_changed_entry_replaces_only_its_process() {
     let folder = tempfile::tempdir().unwrap();
     let (edited, other) =
         (child("edited", &Script::good(), folder.path()), child("other", &Script::good(), folder.path()));
@@ -58,7 +58,7 @@ async fn a_changed_entry_replaces_its_process_and_nobody_else_notices() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_edited_is_followed() {
+async fn changes_of_a_file_are_applied() {
     let folder = tempfile::tempdir().unwrap();
     let (one, two) = (child("one", &Script::good(), folder.path()), child("two", &Script::good(), folder.path()));
     let fleet = open([one.clone()]);
@@ -79,7 +79,7 @@ async fn a_file_that_is_edited_is_followed() {
 }
 
 #[tokio::test]
-async fn closing_under_load_ends_every_call_and_leaves_nothing() {
+async fn closing_under_load_ends_every_call_and_every_process() {
     let folder = tempfile::tempdir().unwrap();
     let script = Script::good().any_tool("hang").on_call("hang", [Step::Hang]);
     let servers: Vec<_> = (0..4).map(|number| child(&format!("s{number}"), &script, folder.path())).collect();
@@ -97,7 +97,7 @@ async fn closing_under_load_ends_every_call_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_fleet_that_is_dropped_kills_its_servers() {
+async fn dropping_a_fleet_kills_its_servers() {
     let folder = tempfile::tempdir().unwrap();
     let fleet = open([child("orphan", &Script::good(), folder.path())]);
     soon(fleet.settled(LONG)).await;

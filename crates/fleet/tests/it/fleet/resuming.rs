@@ -15,7 +15,7 @@ fn goodbyes(server: &HttpScripted) -> usize {
 }
 
 #[tokio::test]
-async fn another_fleet_goes_on_with_the_sessions_that_one_has_left() {
+async fn another_fleet_resumes_saved_sessions() {
     let (server, other) = (HttpScripted::new(Script::good()), HttpScripted::new(Script::good()));
     let (kept, _one) = over_http("kept", &server).await;
     let (fresh, _two) = over_http("fresh", &other).await;
