@@ -7,14 +7,13 @@ mod normalize;
 mod note;
 mod own_tool;
 mod server_tools;
-mod suggest;
 mod tool_filter;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use wharf_protocol::{ServerName, ToolDefinition};
+use wharf_protocol::{ServerName, ToolDefinition, nearest};
 
 pub use drift::{Drift, drift};
 pub use entry::{Entry, Metadata};
@@ -23,7 +22,6 @@ pub use normalize::{NormalizedSchema, normalize};
 pub use note::{CatalogNote, CatalogNoteKind};
 pub use own_tool::{InvalidOwnTool, OwnTool};
 pub use server_tools::{ServerTools, ServerToolsParts};
-pub(crate) use suggest::nearest;
 pub(crate) use tool_filter::MAX_DESCRIPTION_CHARS;
 use tool_filter::{ToolFilter, capped};
 use wharf_config::ToolChoice;

@@ -78,6 +78,6 @@ pub use wharf_protocol::{
     Block, BlockKind, CallFailed, Content, ContentKind, Hints, ImageFormat, ImageSource, InvalidName, Item, Json,
     Listed, Message, Prompt, Quarantined, Resource, ResourceBody, ResourceTemplate, ResultContent, ResultStatus,
     RetrySafety, Role, Secret, ServerName, Tool, ToolCall, ToolDefinition, ToolOutput, ToolRef, ToolResult, ToolSource,
-    ToolTrace, Tools, TraceEvent, TraceFailure, TraceSink, TraceStep, Usage, command_name, schema_accepts,
+    ToolTrace, Tools, TraceEvent, TraceFailure, TraceSink, TraceStep, Usage, command_name, nearest, schema_accepts,
     visible_name,
 };

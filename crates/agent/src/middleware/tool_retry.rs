@@ -5,7 +5,6 @@ use wharf_protocol::{BoxFuture, CallFailed, ToolCall, ToolOutput};
 use super::config::ToolRetrySettings;
 use super::{NextTool, ToolLayer};
 use crate::AgentEvent;
-use crate::chance::chance;
 
 /// A layer that retries failed calls by [`Outcome::retry_safety`](wharf_protocol::Outcome::retry_safety). A tool that
 /// returns an error has answered and is not called again.
@@ -25,7 +24,7 @@ impl ToolLayer for ToolRetry {
                     return Err(failed);
                 }
                 failures += 1;
-                let delay = self.0.backoff().pause(failures, chance());
+                let delay = self.0.backoff().delay(failures);
                 tracing::info!(attempt = failures, ?delay, tool = &*call.name, "retrying a tool call");
                 let what = call.name.to_string();
                 next.tell(AgentEvent::Retry { what, attempt: failures, reason: failed.reason, delay });

@@ -4,10 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use wharf_protocol::cut;
-
-use super::suggest::nearest;
 use wharf_config::{Pattern, ToolChoice, ToolNames};
+use wharf_protocol::{cut, nearest};
 
 /// The maximum length of descriptions and instructions in Unicode scalar values, with the mark of the cut.
 pub(crate) const MAX_DESCRIPTION_CHARS: usize = 2048;

@@ -16,11 +16,10 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use wharf_client::BoxFuture;
 use wharf_io::{Child, ChildSpec, Environment, Exit, GroupWatcher};
-use wharf_protocol::{Json, ServerName, ToolOutput};
+use wharf_protocol::{Json, ServerName, ToolOutput, nearest};
 
 use super::condition::Condition;
 use super::hooks::{AfterCall, BeforeCall, CallView, Hook};
-use crate::catalog::nearest;
 use response::HookResponse;
 
 /// The default timeout of a hook.
@@ -106,7 +105,7 @@ pub fn command_hooks(config: &Value, environment: &HookEnvironment) -> Result<Co
                 continue;
             }
             other => {
-                let meant = nearest(other, ["PreToolUse", "PostToolUse"].into_iter());
+                let meant = nearest(other, ["PreToolUse", "PostToolUse"]);
                 let meant = meant.map(|event| format!("; did you mean `{event}`?")).unwrap_or_default();
                 return Err(invalid(other, &format!("unknown event{meant}")));
             }

@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 use wharf_client::{Http, RemoteOptions};
-use wharf_io::HttpSettings;
+use wharf_io::{HttpSettings, percent};
 use wharf_protocol::{Secret, ServerName};
 
 use super::client::{ClientOptions, Endpoint, McpClient};
@@ -91,20 +90,7 @@ fn path(resource: &McpResource) -> Option<String> {
     let parts: Vec<&str> = folders.chain([resource.slug.as_str()]).collect();
     // A part like `..` would lead to another resource of the platform.
     let is_valid = parts.len() > 1 && parts.iter().all(|part| !matches!(part.trim(), "" | "." | ".."));
-    is_valid.then(|| parts.iter().map(|part| percent_encoded(part)).collect::<Vec<_>>().join("/"))
-}
-
-fn percent_encoded(part: &str) -> String {
-    let mut encoded = String::new();
-    for byte in part.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
-            encoded.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
+    is_valid.then(|| parts.iter().map(|part| percent::encode(part)).collect::<Vec<_>>().join("/"))
 }
 
 /// Returns a name for each server. Servers whose names would be equal get a digest of their folder and slug each, so that
@@ -151,12 +137,7 @@ fn digest(resource: &McpResource) -> String {
         hash.update(part.len().to_le_bytes());
         hash.update(part);
     }
-    let mut text = String::new();
-    for byte in hash.finalize().iter().take(4) {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    hash.finalize().iter().take(4).map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl fmt::Debug for Platform {
