@@ -105,13 +105,13 @@ async fn every_status_that_is_no_success_ends_its_call_at_once_and_is_shown() {
         ),
         (
             status(200, html),
-            "the server's answer is malformed: HTTP 200 of no type, which is no answer: \
+            "the server's response is malformed: HTTP 200 of no type, which is no answer: \
             <html><body>Bad gateway</body></html>",
             Outcome::Answered,
         ),
         (
             Step::Http { status: 200, headers: Vec::new(), body: "{\"jsonrpc\":\"2.0\",\"id\":1,".into() },
-            "the server's answer is malformed: EOF while parsing a value at line 1 column 24",
+            "the server's response is malformed: EOF while parsing a value at line 1 column 24",
             Outcome::Answered,
         ),
     ] {

@@ -450,7 +450,7 @@ async fn every_new_session_is_another_generation_and_a_call_can_be_held_to_one()
         (error.outcome(), error.to_string().as_str()),
         (
             Outcome::NotRun,
-            "remote: the server lost the session (code 32600: another session has taken its place); the call did not run"
+            "remote: a new session has replaced the one the call was meant for; the call did not run"
         )
     );
     assert_eq!(session.generation(), 0);
