@@ -173,7 +173,7 @@ impl Dispatcher {
             return (result, Some(CallFailure::NotOffered));
         };
         trace.set_entry(entry);
-        // An instrumented future is moved into its span, and this one is too large for that unless somebody records spans.
+        // Instrumenting moves the future, and this one is large: it is boxed, and only if spans are recorded.
         let finished = if span.is_disabled() {
             self.run_call(entry, call, &mut trace).await
         } else {

@@ -448,10 +448,7 @@ async fn every_new_session_is_another_generation_and_a_call_can_be_held_to_one()
     let error = eventually(session.call_with("add", &add(1), held(first))).await.unwrap_err();
     assert_eq!(
         (error.outcome(), error.to_string().as_str()),
-        (
-            Outcome::NotRun,
-            "remote: a new session has replaced the one the call was meant for; the call did not run"
-        )
+        (Outcome::NotRun, "remote: a new session has replaced the one the call was meant for; the call did not run")
     );
     assert_eq!(session.generation(), 0);
     eventually(session.connect()).await.unwrap();

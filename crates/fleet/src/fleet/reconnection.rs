@@ -143,7 +143,8 @@ mod tests {
         assert_eq!(bounds(0), (ServerState::Pending, Some(Duration::ZERO)));
         for (failures, least) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 16)] {
             let (state, pause) = bounds(failures);
-            let (pause, least) = (pause.expect("a pause").as_secs_f64(), f64::from(least));
+            let pause = pause.expect("a pause").as_secs_f64();
+            let least = f64::from(least);
             assert!(state == ServerState::Pending && (least..=least * 1.25).contains(&pause), "{failures}: {pause}");
         }
         let (state, pause) = bounds(6);

@@ -1,4 +1,4 @@
-//! What a model is offered, and what people are told about it.
+//! Catalogs: what a model sees, and the notes on it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -114,8 +114,8 @@ fn instructions_are_capped_too() {
         vec![Arc::new(ServerTools::new(parts(Some(&long)))), Arc::new(ServerTools::new(parts(None)))],
         Vec::new(),
     );
-    let told: Vec<usize> = catalog.instructions().map(|(_, words)| words.chars().count()).collect();
-    assert_eq!(told, [2048]);
+    let outputs: Vec<usize> = catalog.instructions().map(|(_, words)| words.chars().count()).collect();
+    assert_eq!(outputs, [2048]);
     assert_eq!(notes(&catalog), "s: instructions cut to 2048 characters");
 }
 
@@ -152,7 +152,8 @@ fn the_servers_schema_stays_byte_equal_and_is_shared_if_unchanged() {
     });
     let entry = &server_tools.entries()[1];
     assert_eq!(entry.tool.input_schema.as_str(), r#"{ "type":"object", "properties":{"b":{},"a":{"minimum":1e0}}}"#);
-    let (ours, theirs) = (entry.offered().input_schema, &entry.tool.raw);
+    let ours = entry.offered().input_schema;
+    let theirs = &entry.tool.raw;
     assert!(theirs.as_str().as_bytes().as_ptr_range().contains(&ours.as_str().as_ptr()), "the text was copied");
 }
 

@@ -1,4 +1,4 @@
-//! How a call goes, from the name a model wrote to what it reads.
+//! Calls, from the name that a model wrote to the output that it reads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn add(arguments: &Json) -> ToolOutput {
 }
 
 /// A tool that adds `b` to `a`: by a server in this process, by a function of the host,
-/// and by a server behind a true session.
+/// and by a server behind a real session.
 fn adders() -> Vec<Arc<Entry>> {
     let schema = json!({"type": "object", "required": ["a", "b"],
         "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}});
@@ -39,7 +39,8 @@ fn adders() -> Vec<Arc<Entry>> {
 #[tokio::test]
 async fn a_servers_tool_and_the_hosts_own_take_the_same_path() {
     for entry in adders() {
-        let (name, recorder) = (entry.name.to_string(), Arc::new(Recorder::default()));
+        let name = entry.name.to_string();
+        let recorder = Arc::new(Recorder::default());
         let catalog = catalog(vec![entry]);
         let policy: Policy = serde_json::from_value(json!({"deny": ["arg.a=13"], "ask": ["arg.a=14"]})).unwrap();
         let dispatcher = Dispatcher::new(policy).with_trace(recorder.clone());
@@ -50,13 +51,13 @@ async fn a_servers_tool_and_the_hosts_own_take_the_same_path() {
             json!({"a": 13, "b": 1}),
             json!({"a": 14, "b": 1}),
         ];
-        let mut told = Vec::new();
+        let mut outputs = Vec::new();
         for arguments in story {
-            told.push(read(&dispatcher, &catalog, &name, arguments).await.replace(&name, "NAME"));
-            told.push(recorder.steps().replace(&name, "NAME"));
+            outputs.push(read(&dispatcher, &catalog, &name, arguments).await.replace(&name, "NAME"));
+            outputs.push(recorder.steps().replace(&name, "NAME"));
         }
         insta::allow_duplicates! {
-            insta::assert_snapshot!(told.join("\n"), @r#"
+            insta::assert_snapshot!(outputs.join("\n"), @r#"
             3
             {"step":"allowed","by":"standard mode"}
             4
@@ -89,14 +90,16 @@ async fn an_unknown_name_is_answered_with_suggestions() {
 async fn invalid_arguments_are_answered_with_the_path_and_the_schema() {
     let fake = Fake::echo();
     let catalog = catalog(vec![notes("add", json!({}), fake.clone())]);
-    let told = read(&Dispatcher::default(), &catalog, "mcp__notes__add", json!({"what": "x", "tags": {"a": 1}})).await;
-    insta::assert_snapshot!(told, @r#"error: `mcp__notes__add` was not called: its arguments do not match its schema: at `/tags`: {"a":1} is not of type "array". Fix them and call it again. Its schema: {"type":"object","required":["what"],"properties":{"what":{"type":"string"},"tags":{"type":"array"}}}"#);
+    let outputs =
+        read(&Dispatcher::default(), &catalog, "mcp__notes__add", json!({"what": "x", "tags": {"a": 1}})).await;
+    insta::assert_snapshot!(outputs, @r#"error: `mcp__notes__add` was not called: its arguments do not match its schema: at `/tags`: {"a":1} is not of type "array". Fix them and call it again. Its schema: {"type":"object","required":["what"],"properties":{"what":{"type":"string"},"tags":{"type":"array"}}}"#);
     assert!(fake.calls().is_empty());
 }
 
 #[tokio::test]
 async fn a_list_written_as_a_string_is_repaired_and_traced() {
-    let (fake, recorder) = (Fake::echo(), Arc::new(Recorder::default()));
+    let fake = Fake::echo();
+    let recorder = Arc::new(Recorder::default());
     let catalog = catalog(vec![notes("add", json!({}), fake.clone())]);
     let dispatcher = Dispatcher::default().with_trace(recorder.clone());
     soon(dispatcher.call(&catalog, &call("mcp__notes__add", json!({"what": "x", "tags": "[1]"})))).await.unwrap();
@@ -110,7 +113,8 @@ async fn a_list_written_as_a_string_is_repaired_and_traced() {
 
 #[tokio::test]
 async fn bound_arguments_are_always_sent_and_never_shown() {
-    let (fake, recorder) = (Fake::echo(), Arc::new(Recorder::default()));
+    let fake = Fake::echo();
+    let recorder = Arc::new(Recorder::default());
     let tools = json!([{"name": "t", "inputSchema": {"type": "object", "required": ["key", "q"],
         "properties": {"key": {"type": "string"}, "q": {"type": "string"}}}}]);
     let bound = json!({"key": "s3cret"}).as_object().unwrap().clone();
@@ -136,17 +140,18 @@ async fn a_tool_that_has_changed_is_called_only_if_the_call_still_means_the_same
         ToolFreshness::Gone,
         ToolFreshness::Unknown,
     ];
-    let mut told = Vec::new();
+    let mut outputs = Vec::new();
     for freshness in states {
-        let (fake, recorder) = (Fake::with_freshness(freshness), Arc::new(Recorder::default()));
+        let fake = Fake::with_freshness(freshness);
+        let recorder = Arc::new(Recorder::default());
         let catalog = catalog(vec![notes("add", json!({}), fake.clone())]);
         let dispatcher = Dispatcher::default().with_trace(recorder.clone());
-        told.push(read(&dispatcher, &catalog, "mcp__notes__add", json!({"what": "x"})).await);
-        told.push(recorder.steps());
+        outputs.push(read(&dispatcher, &catalog, "mcp__notes__add", json!({"what": "x"})).await);
+        outputs.push(recorder.steps());
         let called = recorder.steps().contains("\"allowed\"");
         assert_eq!(fake.calls().len(), usize::from(called));
     }
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    insta::assert_snapshot!(outputs.join("\n"), @r#"
     error: `mcp__notes__add` was not called: it has changed on its server since it was offered: `who` is required now. Its schema now: {"type":"object","required":["what","who"],"properties":{"what":{"type":"string"},"tags":{"type":"array"},"who":{"type":"string"}}}
     {"step":"drifted","what":"`who` is required now","called":false}
     {"what":"x"}
@@ -178,14 +183,14 @@ async fn server_errors_are_outputs_for_the_model_and_missing_responses_are_error
         Box::new(|| CallErrorKind::Malformed("the result is a number".into())),
         Box::new(|| CallErrorKind::Busy),
     ];
-    let mut told = Vec::new();
+    let mut outputs = Vec::new();
     for kind in kinds {
         let catalog = catalog(vec![notes("add", json!({}), Fake::new(move |_| Err(kind())))]);
-        told.push(read(&Dispatcher::default(), &catalog, "mcp__notes__add", json!({"what": "x"})).await);
+        outputs.push(read(&Dispatcher::default(), &catalog, "mcp__notes__add", json!({"what": "x"})).await);
     }
-    let told = told.join("\n");
-    assert!(!told.contains("hunter2"), "the server's stderr is nobody's business");
-    insta::assert_snapshot!(told, @r#"
+    let outputs = outputs.join("\n");
+    assert!(!outputs.contains("hunter2"), "stderr must not reach the model");
+    insta::assert_snapshot!(outputs, @r#"
     error: `mcp__notes__add`: the server answered with error -32602: no such note
     {"id":7}
     error: The result of `mcp__notes__add` does not match its output schema: at `/n`: it is a text. The result:
@@ -255,13 +260,14 @@ async fn a_real_server_receives_the_tools_bare_name_and_its_progress_and_errors_
 async fn the_total_timeout_applies_to_the_hosts_own_tools() {
     let slow = OwnTool::new("slow", "", json!({})).run_by(|_| std::future::pending()).unwrap();
     let dispatcher = Dispatcher::default().with_limits(Some(Duration::from_secs(5)), None);
-    let told = wharf_testkit::eventually(dispatcher.call(&catalog(vec![slow]), &call("slow", json!({})))).await;
-    insta::assert_snapshot!(shown(told), @"failed: slow: host: no response within 5 s (total timeout); whether the call ran is unknown (unknown)");
+    let outputs = wharf_testkit::eventually(dispatcher.call(&catalog(vec![slow]), &call("slow", json!({})))).await;
+    insta::assert_snapshot!(shown(outputs), @"failed: slow: host: no response within 5 s (total timeout); whether the call ran is unknown (unknown)");
 }
 
 #[tokio::test]
 async fn arguments_are_sent_unchecked_if_the_schema_does_not_compile() {
-    let (fake, recorder) = (Fake::echo(), Arc::new(Recorder::default()));
+    let fake = Fake::echo();
+    let recorder = Arc::new(Recorder::default());
     let schema = json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "^(?!x)"}}});
     let server_tools =
         server_tools("s", Settings::default(), json!([{"name": "t", "inputSchema": schema}]), fake.clone());

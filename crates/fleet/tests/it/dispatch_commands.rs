@@ -10,20 +10,20 @@ use wharf_testkit::{soon, until};
 
 use crate::dispatch_kit::{Fake, Recorder, call, catalog, notes, read};
 
-fn surroundings() -> HookEnvironment {
+fn environment() -> HookEnvironment {
     let environment = Environment::default().with("PATH", "/usr/bin:/bin");
     HookEnvironment { environment, ..HookEnvironment::default() }
 }
 
 fn dispatcher(hooks: &Value) -> (Dispatcher, Arc<Recorder>) {
     let recorder = Arc::new(Recorder::default());
-    let hooks = command_hooks(hooks, &surroundings()).unwrap().hooks;
+    let hooks = command_hooks(hooks, &environment()).unwrap().hooks;
     let dispatcher = Dispatcher::new(Policy::permissive()).with_trace(recorder.clone());
     (hooks.into_iter().fold(dispatcher, Dispatcher::with_hook), recorder)
 }
 
-/// What the model reads if a shell runs this script at `event`, and the steps on the way but for the policy's.
-async fn told(event: &str, script: &str, more: Value) -> String {
+/// The output for the model if a shell runs this script at `event`, and the trace steps without the policy's.
+async fn summary(event: &str, script: &str, more: Value) -> String {
     let mut hook = json!({"type": "command", "command": format!("sh -c {}", shlex::try_quote(script).unwrap())});
     hook.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let (dispatcher, recorder) = dispatcher(&json!({event: [{"matcher": "mcp__notes__.*", "hooks": [hook]}]}));
@@ -41,11 +41,11 @@ async fn told(event: &str, script: &str, more: Value) -> String {
 }
 
 async fn before(script: &str) -> String {
-    told("PreToolUse", script, json!({})).await
+    summary("PreToolUse", script, json!({})).await
 }
 
 async fn after(script: &str) -> String {
-    told("PostToolUse", script, json!({})).await
+    summary("PostToolUse", script, json!({})).await
 }
 
 #[tokio::test]
@@ -108,7 +108,7 @@ async fn a_failing_command_blocks_the_call_unless_configured_to_proceed() {
         before(r#"echo '{"permissionDecision":"perhaps"}'"#).await,
         before("kill -9 $$").await,
         before("head -c 2000000 /dev/zero").await,
-        told("PreToolUse", "exit 1", json!({"onFailure": "proceed"})).await,
+        summary("PreToolUse", "exit 1", json!({"onFailure": "proceed"})).await,
         after("exit 1").await,
     ];
     insta::assert_snapshot!(failures.join("\n---\n"), @r#"
@@ -176,8 +176,8 @@ async fn a_command_that_times_out_is_killed_with_its_children() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pid");
     let script = format!("sleep 1000 & echo $! > {}; wait", file.display());
-    let told = told("PreToolUse", &script, json!({"timeout": 0.5})).await;
-    assert!(told.starts_with("error: `mcp__notes__add` was not called: the hook `HOOK` failed: it did not exit within 0.5 s and was killed"), "{told}");
+    let outputs = summary("PreToolUse", &script, json!({"timeout": 0.5})).await;
+    assert!(outputs.starts_with("error: `mcp__notes__add` was not called: the hook `HOOK` failed: it did not exit within 0.5 s and was killed"), "{outputs}");
     let pid: u32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
     until(async || !wharf_testkit::alive(pid)).await;
 }
@@ -195,7 +195,7 @@ async fn a_command_does_not_have_to_read_its_input() {
 
 #[test]
 fn an_invalid_configuration_names_the_path_and_the_error() {
-    let refusal = |config: Value| command_hooks(&config, &surroundings()).err().unwrap().to_string();
+    let refusal = |config: Value| command_hooks(&config, &environment()).err().unwrap().to_string();
     let hook = |hook: Value| json!({"PreToolUse": [{"matcher": "*", "hooks": [hook]}]});
     let all = [
         refusal(json!([])),
@@ -217,6 +217,6 @@ fn an_invalid_configuration_names_the_path_and_the_error() {
     PreToolUse[0].hooks[0]: invalid `timeout` -1: expected a positive number of seconds
     PreToolUse[0]: unknown variant `x`, expected `block` or `proceed`
     ");
-    let read = command_hooks(&json!({"SessionStart": []}), &surroundings()).unwrap();
+    let read = command_hooks(&json!({"SessionStart": []}), &environment()).unwrap();
     assert_eq!(read.notes, ["ignored hooks for the unsupported event `SessionStart`"]);
 }

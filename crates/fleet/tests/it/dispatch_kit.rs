@@ -102,7 +102,7 @@ impl TraceSink for Recorder {
 }
 
 impl Recorder {
-    /// One line for each event, as JSON, without how long it took.
+    /// One JSON line for each event, without its duration.
     pub(crate) fn lines(&self) -> String {
         let line = |event: &TraceEvent| {
             let mut event = serde_json::to_value(event).unwrap();
@@ -115,7 +115,7 @@ impl Recorder {
         self.0.lock().unwrap().iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    /// What was decided and changed on the way of the last call.
+    /// The trace steps of the last call.
     pub(crate) fn steps(&self) -> String {
         let events = self.0.lock().unwrap();
         let Some(TraceEvent::ToolFinished(trace)) = events.last() else { panic!("no call has ended") };
@@ -151,7 +151,7 @@ pub(crate) fn server_tools(
     }))
 }
 
-/// A tool of the server `notes` that takes a text `what`, a list `tags`, and has these hints.
+/// A tool of the server `notes` that accepts a string `what` and a list `tags`, and has these hints.
 pub(crate) fn notes(name: &str, annotations: impl Into<Json>, executor: Arc<dyn ToolExecutor>) -> Arc<Entry> {
     let tool = json!({"name": name, "annotations": annotations.into(), "inputSchema": {"type": "object", "required": ["what"],
         "properties": {"what": {"type": "string"}, "tags": {"type": "array"}}}});
@@ -170,7 +170,7 @@ pub(crate) fn call(name: &str, arguments: Value) -> ToolCall {
     ToolCall { id: "call-1".into(), name: name.into(), arguments: arguments.into() }
 }
 
-/// What the model reads, marked where it is an error.
+/// The output for the model, with a mark if it is an error.
 pub(crate) async fn read(dispatcher: &Dispatcher, catalog: &Catalog, name: &str, arguments: Value) -> String {
     shown(wharf_testkit::soon(dispatcher.call(catalog, &call(name, arguments))).await)
 }

@@ -129,7 +129,8 @@ async fn read_output_reads_the_rest_in_parts() {
             .await
             .contains("`read_output`: {\"id\": \"out-1\", \"offset\": 400}")
     );
-    let (mut offset, mut got) = (0, String::new());
+    let mut offset = 0;
+    let mut got = String::new();
     while offset < whole.chars().count() {
         let part =
             read(&dispatcher, &catalog, "read_output", json!({"id": "out-1", "offset": offset, "length": 1_000_000}))
@@ -147,11 +148,11 @@ async fn read_output_reads_the_rest_in_parts() {
         json!({"id": "../../etc/passwd"}),
         json!({"id": "out-1", "offset": -1}),
     ];
-    let mut told = Vec::new();
+    let mut outputs = Vec::new();
     for arguments in reads {
-        told.push(read(&dispatcher, &catalog, "read_output", arguments).await);
+        outputs.push(read(&dispatcher, &catalog, "read_output", arguments).await);
     }
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    insta::assert_snapshot!(outputs.join("\n"), @r#"
      é1 é
     [Characters 2 to 7 of 4890; continue with offset 7.]
 
@@ -173,8 +174,8 @@ async fn the_oldest_output_makes_room_and_dropping_the_store_removes_all() {
     for _ in 0..3 {
         read(&dispatcher, &catalog, NAME, json!({"what": "x"})).await;
     }
-    let told = read(&dispatcher, &catalog, "read_output", json!({"id": "out-1"})).await;
-    assert!(told.starts_with("error: the output `out-1` was removed"), "{told}");
+    let outputs = read(&dispatcher, &catalog, "read_output", json!({"id": "out-1"})).await;
+    assert!(outputs.starts_with("error: the output `out-1` was removed"), "{outputs}");
     assert!(read(&dispatcher, &catalog, "read_output", json!({"id": "out-3", "length": 1})).await.starts_with('x'));
     assert!(spill.store("x".repeat(300)).await.unwrap_err().contains("larger than"));
     let files = || walk(folder.path());

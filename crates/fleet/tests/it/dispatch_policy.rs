@@ -1,4 +1,4 @@
-//! Which calls are made, and who is asked.
+//! Policies, conditions and approvals.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use wharf_testkit::{Script, Scripted, Step, soon};
 
 use crate::dispatch_kit::{Fake, Recorder, catalog, condition, notes, read, server_tools};
 
-/// Answers each question with the next answer, and writes the questions down.
+/// Answers each question with the next answer, and records the questions.
 pub(crate) struct Person {
     answers: Mutex<Vec<ApprovalAnswer>>,
     asked: Mutex<Vec<String>>,
@@ -120,21 +120,21 @@ fn an_invalid_condition_names_the_position_and_the_error() {
     assert!(serde_json::from_str::<Condition>("\"hint:x\"").is_err());
 }
 
-/// What becomes of calls of a tool that reads, one that says nothing, and one that destroys.
+/// The decisions about calls of a read-only, an unhinted and a destructive tool.
 async fn verdicts(policy: Value) -> String {
     let policy: Policy = serde_json::from_value(policy).unwrap();
     let recorder = Arc::new(Recorder::default());
     let dispatcher = Dispatcher::new(policy).with_trace(recorder.clone());
     let hints =
         [("read", json!({"readOnlyHint": true})), ("some", json!({})), ("wipe", json!({"destructiveHint": true}))];
-    let mut told = Vec::new();
+    let mut outputs = Vec::new();
     for (name, annotations) in hints {
         let catalog = catalog(vec![entry(name, annotations)]);
         read(&dispatcher, &catalog, &format!("mcp__notes__{name}"), json!({"what": "x"})).await;
         let step: Value = serde_json::from_str(&recorder.steps()).unwrap();
-        told.push(format!("{name}: {} by {}", step["step"].as_str().unwrap(), step["by"].as_str().unwrap()));
+        outputs.push(format!("{name}: {} by {}", step["step"].as_str().unwrap(), step["by"].as_str().unwrap()));
     }
-    told.join("\n")
+    outputs.join("\n")
 }
 
 #[tokio::test]
@@ -185,12 +185,12 @@ async fn cached_decisions_apply_only_to_the_policy_that_made_them() {
     let refuses = async |dispatcher: &Dispatcher, tool: &str, what: &str| {
         read(dispatcher, &catalog, &format!("mcp__notes__{tool}"), json!({"what": what})).await.starts_with("error:")
     };
-    // Each in turn and more than once: they share the tools, and nothing else.
+    // In turns and repeatedly: the policies share the tools and nothing else.
     for _ in 0..3 {
         assert!(!refuses(&open, "send", "news").await && !refuses(&open, "send", "news").await);
         assert!(refuses(&closed, "send", "news").await && refuses(&closed, "send", "news").await);
         assert!(!refuses(&closed, "look", "news").await);
-        // What is decided by arguments is decided for each call.
+        // A decision that depends on arguments is made for each call.
         assert!(!refuses(&careful, "send", "news").await && refuses(&careful, "send", "secret").await);
         assert!(refuses(&careful, "send", "secret").await && !refuses(&careful, "send", "news").await);
     }
@@ -200,8 +200,8 @@ async fn cached_decisions_apply_only_to_the_policy_that_made_them() {
 async fn without_a_user_a_call_that_needs_approval_is_refused() {
     let fake = Fake::echo();
     let catalog = catalog(vec![notes("wipe", json!({"destructiveHint": true}), fake.clone())]);
-    let told = read(&Dispatcher::default(), &catalog, "mcp__notes__wipe", json!({"what": "x"})).await;
-    insta::assert_snapshot!(told, @"error: `mcp__notes__wipe` was not called: it requires approval, and no user can be asked");
+    let outputs = read(&Dispatcher::default(), &catalog, "mcp__notes__wipe", json!({"what": "x"})).await;
+    insta::assert_snapshot!(outputs, @"error: `mcp__notes__wipe` was not called: it requires approval, and no user can be asked");
     assert!(fake.calls().is_empty(), "nothing reaches the server");
 }
 
@@ -211,11 +211,11 @@ async fn the_user_is_asked_for_each_call_or_once_for_all() {
     let fake = Fake::echo();
     let catalog = catalog(vec![notes("wipe", json!({"destructiveHint": true}), fake.clone())]);
     let dispatcher = Dispatcher::default().with_user_prompt(person.clone());
-    let mut told = Vec::new();
+    let mut outputs = Vec::new();
     for number in 0..5 {
-        told.push(read(&dispatcher, &catalog, "mcp__notes__wipe", json!({"what": number.to_string()})).await);
+        outputs.push(read(&dispatcher, &catalog, "mcp__notes__wipe", json!({"what": number.to_string()})).await);
     }
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    insta::assert_snapshot!(outputs.join("\n"), @r#"
     error: `mcp__notes__wipe` was not called: not today
     {"what":"1"}
     {"what":"2"}
@@ -238,8 +238,8 @@ async fn a_changed_tool_needs_a_new_approval() {
         catalog(vec![notes("wipe", annotations, Fake::echo())])
     };
     read(&dispatcher, &wipe("a"), "mcp__notes__wipe", json!({"what": "x"})).await;
-    let told = read(&dispatcher, &wipe("b"), "mcp__notes__wipe", json!({"what": "x"})).await;
-    assert_eq!(told, "error: `mcp__notes__wipe` was not called: the user rejected the call.");
+    let outputs = read(&dispatcher, &wipe("b"), "mcp__notes__wipe", json!({"what": "x"})).await;
+    assert_eq!(outputs, "error: `mcp__notes__wipe` was not called: the user rejected the call.");
 }
 
 #[tokio::test]
@@ -255,8 +255,8 @@ async fn a_tool_that_requires_user_interaction_asks_each_time_unless_denied() {
     }
     assert_eq!(person.asked().len(), 2);
     let policy: Policy = serde_json::from_value(json!({"deny": ["pay"]})).unwrap();
-    let told = read(&Dispatcher::new(policy), &catalog, "mcp__bank__pay", json!({})).await;
-    assert!(told.starts_with("error: `mcp__bank__pay` was not called: denied by the policy"), "{told}");
+    let outputs = read(&Dispatcher::new(policy), &catalog, "mcp__bank__pay", json!({})).await;
+    assert!(outputs.starts_with("error: `mcp__bank__pay` was not called: denied by the policy"), "{outputs}");
 }
 
 #[tokio::test]
@@ -270,8 +270,8 @@ async fn requests_of_a_server_go_to_the_same_user_prompt() {
     let server = Scripted::new(script);
     let transport = InProcess::new(move |stream| server.clone().serve(stream));
     let name: wharf_protocol::ServerName = "true".parse().unwrap();
-    let told = Arc::new(Mutex::new(0));
-    let count = Arc::clone(&told);
+    let outputs = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&outputs);
     let host = host(name.clone(), person.clone(), move |_| *count.lock().unwrap() += 1);
     let session = Session::new(name, transport, host, SessionOptions::default());
     let answer = soon(session.call("ask", &json!({}).into())).await.unwrap();
@@ -291,7 +291,7 @@ fn a_condition_reports_unknown_servers() {
     assert_eq!(strangers("mcp__gti__* server:git"), "gti");
     assert_eq!(strangers("mcp__gti|mcp__git|server"), "gti");
     assert_eq!(strangers("server:mail|doc*"), "mail doc*");
-    // These may all fit something.
+    // Each of these may match a tool.
     for text in ["", "*", "mcp__*", "mcp__g*", "mcp__my_docs__x", "mcp__a__b__*", "search", "!mcp__gti__*", "server:*"]
     {
         assert_eq!(strangers(text), "", "{text}");

@@ -9,7 +9,7 @@ mod many;
 mod on_demand;
 mod processes;
 mod resuming;
-mod signed;
+mod token_provider;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use wharf_fleet::{DisabledReason, Entry, ExecutionError, Fleet, FleetError, Flee
 use wharf_protocol::{Json, ServerName, ToolOutput};
 use wharf_testkit::{HttpScripted, Listening, Script, Scripted, Step, eventually, scripted_server};
 
-/// Longer than anything here should take.
+/// Longer than any test should take.
 pub(crate) const LONG: Duration = Duration::from_secs(3600);
 
 pub(crate) fn name(text: &str) -> ServerName {
@@ -54,7 +54,7 @@ pub(crate) fn at(text: &str, url: &str) -> Server {
     Server::new(name(text), Scope::User, TransportConfig::Http(remote))
 }
 
-/// A server in a process of its own; `$` in the script's texts stands for the folder.
+/// A server in its own process; `$` in the script stands for the folder.
 pub(crate) fn child(text: &str, script: &Script, folder: &std::path::Path) -> Server {
     let file = folder.join(format!("{text}.script"));
     std::fs::write(&file, serde_json::to_string(script).unwrap().replace('$', folder.to_str().unwrap())).unwrap();
@@ -71,8 +71,8 @@ pub(crate) fn open(servers: impl IntoIterator<Item = Server>) -> Fleet {
     Fleet::open(servers.into_iter().map(ServerSpec::from), FleetOptions::default())
 }
 
-/// How every server is doing, a line each.
-pub(crate) fn told(fleet: &Fleet) -> String {
+/// The status of every server, one line each.
+pub(crate) fn summary(fleet: &Fleet) -> String {
     let line = |status: wharf_fleet::ServerStatus| {
         let reason = status.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
         format!("{} {} {}{reason}", status.name, status.state, status.tools)
@@ -90,7 +90,7 @@ pub(crate) fn entry(fleet: &Fleet, full: &str) -> Arc<Entry> {
     Arc::clone(catalog.entries().iter().find(|entry| *entry.name == *full).unwrap())
 }
 
-/// Calls through what a catalog holds.
+/// Calls the executor of a catalog entry.
 pub(crate) async fn call(entry: &Entry, arguments: Value) -> Result<ToolOutput, ExecutionError> {
     entry.executor.call(&entry.tool, &Json::from(arguments), CallOptions::default()).await
 }
@@ -107,16 +107,16 @@ pub(crate) async fn reaches(fleet: &Fleet, text: &str, state: ServerState) {
 async fn opening_returns_at_once_and_servers_connect_independently() {
     let slow = Scripted::new(Script::good().once("initialize", [Step::Wait(900), Step::Normally]));
     let fleet = open([in_memory("slow", &slow), in_memory("quick", &Scripted::new(Script::good()))]);
-    assert_eq!(told(&fleet), "quick pending 0: queued\nslow pending 0: queued");
+    assert_eq!(summary(&fleet), "quick pending 0: queued\nslow pending 0: queued");
     assert!(offered(&fleet).is_empty());
     eventually(reaches(&fleet, "quick", ServerState::Connected)).await;
-    assert_eq!(told(&fleet), "quick connected 2\nslow pending 0: connecting");
+    assert_eq!(summary(&fleet), "quick connected 2\nslow pending 0: connecting");
     assert_eq!(offered(&fleet), ["mcp__quick__echo", "mcp__quick__add"]);
     assert!(fleet.settled(LONG).await);
-    assert_eq!(told(&fleet), "quick connected 2\nslow connected 2");
+    assert_eq!(summary(&fleet), "quick connected 2\nslow connected 2");
     assert_eq!(call(&entry(&fleet, "mcp__slow__add"), json!({"a": 1, "b": 2})).await.unwrap().text(), "3");
     fleet.close().await;
-    assert_eq!((told(&fleet), offered(&fleet).len()), (String::new(), 0));
+    assert_eq!((summary(&fleet), offered(&fleet).len()), (String::new(), 0));
     assert_eq!(fleet.add(in_memory("late", &slow)), Err(FleetError::Closed));
 }
 
@@ -152,7 +152,7 @@ async fn disabled_held_and_refused_servers_are_never_contacted_and_have_a_reason
         FleetOptions::default(),
     );
     assert!(fleet.settled(LONG).await);
-    insta::assert_snapshot!(told(&fleet), @"
+    insta::assert_snapshot!(summary(&fleet), @"
     forbidden failed 0: it is on the deny list
     locked disabled 0: switched off, and nobody approved it
     off disabled 0: disabled in its configuration
@@ -177,12 +177,12 @@ async fn servers_can_be_added_disabled_enabled_and_removed() {
     fleet.settled(LONG).await;
     assert_eq!(fleet.status(&name("one")).unwrap().scope, Scope::Dynamic);
     fleet.disable(&name("one")).await.unwrap();
-    assert_eq!(told(&fleet), "one disabled 0: disabled by the host");
+    assert_eq!(summary(&fleet), "one disabled 0: disabled by the host");
     fleet.enable(&name("one")).await.unwrap();
     eventually(reaches(&fleet, "one", ServerState::Connected)).await;
     assert_eq!(server.connections(), 2);
     fleet.remove(&name("one")).await.unwrap();
-    assert_eq!((told(&fleet), offered(&fleet).len()), (String::new(), 0));
+    assert_eq!((summary(&fleet), offered(&fleet).len()), (String::new(), 0));
     assert_eq!(fleet.remove(&name("one")).await, Err(FleetError::Unknown(name("one"))));
 }
 
@@ -219,7 +219,7 @@ async fn an_added_server_is_removed_when_the_rules_no_longer_permit_it() {
 async fn needed_returns_the_servers_that_are_missing() {
     let broken = || custom("broken", || async { Err(wharf_client::OpenError::Unusable("no such thing".into())) });
     let fleet = open([in_memory("good", &Scripted::new(Script::good())), broken()]);
-    assert!(fleet.needed(false, LONG).await.is_ok(), "nobody said that it is needed");
+    assert!(fleet.needed(false, LONG).await.is_ok(), "no server is required");
     let missing = |statuses: Vec<wharf_fleet::ServerStatus>| {
         statuses.into_iter().map(|it| it.name.to_string()).collect::<Vec<_>>()
     };
@@ -231,10 +231,10 @@ async fn needed_returns_the_servers_that_are_missing() {
     let fleet = open([in_memory("good", &Scripted::new(Script::good())), required]);
     assert_eq!(missing(fleet.needed(false, LONG).await.unwrap_err()), ["broken"]);
     fleet.disable(&name("broken")).await.unwrap();
-    assert!(fleet.needed(true, LONG).await.is_ok(), "who is switched off is not missed");
+    assert!(fleet.needed(true, LONG).await.is_ok(), "a disabled server is not required");
 }
 
-/// What one server listed.
+/// The list of one server.
 fn of<'a, T>(server: &str, offers: &'a [wharf_fleet::ServerListing<T>]) -> &'a wharf_protocol::Listed<T> {
     offers.iter().find(|(name, _)| name.as_str() == server).unwrap().1.as_ref().unwrap()
 }

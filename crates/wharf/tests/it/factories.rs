@@ -305,7 +305,8 @@ async fn a_server_that_cannot_be_listed_ends_the_sessions_of_the_others() {
 
 /// A platform whose connections all lead to this server, in memory.
 fn in_memory(server: &HttpScripted) -> Platform {
-    let (server, tasks) = (server.clone(), Mutex::new(tokio::task::JoinSet::new()));
+    let server = server.clone();
+    let tasks = Mutex::new(tokio::task::JoinSet::new());
     let http = HttpSettings::default().dialing(move |_: DialTo| {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         tasks.lock().unwrap().spawn(server.clone().serve_connection(theirs));

@@ -21,7 +21,7 @@ fn listing(tools: &[&str]) -> Step {
     Step::Result(json!({ "tools": tools }))
 }
 
-/// A server whose second list is another one, and which says so when `change` is called.
+/// A server whose second list differs, and which reports that when `change` is called.
 fn changing(second: Step) -> Script {
     Script::good()
         .any_tool("change")
@@ -56,9 +56,10 @@ async fn a_call_right_after_a_change_waits_for_the_new_list() {
     let server = Scripted::new(changing(listing(&["change"])));
     let fleet = open([in_memory("s", &server)]);
     fleet.settled(LONG).await;
-    let (change, add) = (entry(&fleet, "mcp__s__change"), entry(&fleet, "mcp__s__add"));
+    let change = entry(&fleet, "mcp__s__change");
+    let add = entry(&fleet, "mcp__s__add");
     call(&change, json!({})).await.unwrap();
-    // The news came with the answer; whoever calls now must not go by the old list.
+    // The notification arrived with the response: a call must not use the old list now.
     assert!(add.executor.cached_freshness(&add.tool).is_none());
     assert!(matches!(eventually(add.executor.freshness(&add.tool)).await, ToolFreshness::Gone));
     assert!(matches!(change.executor.freshness(&change.tool).await, ToolFreshness::Same));
@@ -71,7 +72,8 @@ async fn a_burst_of_changes_causes_a_few_lists() {
     let server = Scripted::new(Script::good().any_tool("storm").on_call("storm", storm));
     let fleet = open([in_memory("s", &server)]);
     fleet.settled(LONG).await;
-    let (storm, began) = (entry(&fleet, "mcp__s__storm"), Instant::now());
+    let storm = entry(&fleet, "mcp__s__storm");
+    let began = Instant::now();
     for _ in 0..5 {
         call(&storm, json!({})).await.unwrap();
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -135,7 +137,8 @@ async fn many_callers_of_a_lost_session_cause_one_handshake_and_one_list() {
     let fleet = open([remote]);
     soon(fleet.settled(LONG)).await;
     let turn = Turn { catalog: fleet.catalog(), dispatcher: Arc::default() };
-    let (greetings, lists) = (server.log().count("initialize"), server.log().count("tools/list"));
+    let greetings = server.log().count("initialize");
+    let lists = server.log().count("tools/list");
     server.wipe();
     let call = |number: i64| {
         let arguments = Json::from(json!({"a": number, "b": 0}));
@@ -151,7 +154,7 @@ async fn many_callers_of_a_lost_session_cause_one_handshake_and_one_list() {
     soon(fleet.close()).await;
 }
 
-/// Says yes after the server has changed its mind about the tool.
+/// FixedHook yes after the server has changed its mind about the tool.
 struct Slow(Fleet);
 
 impl UserPrompt for Slow {
@@ -219,5 +222,5 @@ async fn a_server_without_tools_connects() {
         .on("tools/list", [Step::Error(-32601, "no such method".into())]);
     let fleet = open([in_memory("prompts", &Scripted::new(script))]);
     assert!(fleet.settled(LONG).await);
-    assert_eq!(super::told(&fleet), "prompts connected 0");
+    assert_eq!(super::summary(&fleet), "prompts connected 0");
 }

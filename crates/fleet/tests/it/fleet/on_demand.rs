@@ -10,7 +10,7 @@ use wharf_fleet::{
 use wharf_protocol::{Json, Listed, Tool, ToolCall, ToolSource as _, Tools as _};
 use wharf_testkit::{Script, Scripted, Step, eventually};
 
-use super::{LONG, in_memory, name, open, told};
+use super::{LONG, in_memory, name, open, outputs};
 
 fn on_demand(server: &Scripted) -> Fleet {
     let spec = ServerSpec { server: in_memory("s", server), hold: Some(DisabledReason::OnDemand) };
@@ -44,14 +44,14 @@ async fn a_server_on_demand_connects_with_the_first_call_and_again_after_a_disco
     let server = Scripted::new(Script::good());
     let fleet = on_demand(&server);
     assert!(fleet.settled(LONG).await);
-    assert_eq!((told(&fleet).as_str(), server.connections()), ("s pending 0: connects on first use", 0));
+    assert_eq!((summary(&fleet).as_str(), server.connections()), ("s pending 0: connects on first use", 0));
     let turn = turn(&fleet, numbers());
     assert_eq!(server.connections(), 0);
     assert_eq!(eventually(turn.call(&add(1))).await.unwrap().text(), "2");
-    assert_eq!((told(&fleet).as_str(), server.connections()), ("s connected 2", 1));
+    assert_eq!((summary(&fleet).as_str(), server.connections()), ("s connected 2", 1));
 
     fleet.disconnect(&name("s")).await.unwrap();
-    assert_eq!(told(&fleet), "s pending 0: connects on first use");
+    assert_eq!(summary(&fleet), "s pending 0: connects on first use");
     assert_eq!(eventually(turn.call(&add(2))).await.unwrap().text(), "3");
     assert_eq!(server.connections(), 2);
     fleet.close().await;

@@ -1,4 +1,4 @@
-//! Real processes: what dies is there again, what is edited is replaced, and nothing is left.
+//! Real processes: restarted after a crash, replaced after a change, and gone after closing.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn a_child_that_dies_is_restarted() {
     let before = children();
     assert_eq!(before.len(), 1);
     kill(before[0]);
-    // A new process is there only after the end of the old one has been noticed.
+    // A new process starts only after the end of the old one was noticed.
     until(async || children().iter().any(|child| !before.contains(child))).await;
     soon(reaches(&fleet, "mortal", ServerState::Connected)).await;
     assert_eq!(soon(call(&entry(&fleet, "mcp__mortal__add"), json!({"a": 1, "b": 1}))).await.unwrap().text(), "2");
@@ -60,7 +60,8 @@ async fn a_changed_entry_replaces_only_its_process() {
 #[tokio::test]
 async fn changes_of_a_file_are_applied() {
     let folder = tempfile::tempdir().unwrap();
-    let (one, two) = (child("one", &Script::good(), folder.path()), child("two", &Script::good(), folder.path()));
+    let one = child("one", &Script::good(), folder.path());
+    let two = child("two", &Script::good(), folder.path());
     let fleet = open([one.clone()]);
     let file = folder.path().join("which");
     let read = file.clone();
@@ -72,7 +73,7 @@ async fn changes_of_a_file_are_applied() {
     });
     std::fs::write(&file, "two").unwrap();
     soon(reaches(&fleet, "two", ServerState::Connected)).await;
-    assert_eq!(super::told(&fleet), "two connected 2");
+    assert_eq!(super::summary(&fleet), "two connected 2");
     assert_eq!(children().len(), 1);
     soon(fleet.close()).await;
     assert_eq!(children(), Vec::<u32>::new());

@@ -1,4 +1,4 @@
-//! Who signs in to which server.
+//! Token providers and the cache of authorization failures.
 
 use std::sync::{Arc, Mutex};
 
@@ -80,8 +80,7 @@ async fn an_authorization_header_overrides_the_token_provider() {
     fleet.close().await;
 }
 
-/// A server that wants to know who we are is left alone for a while by all who would show it the same, unless a person
-/// wants it to be asked.
+/// After a refusal, attempts with the same credentials are skipped for a while, unless the user requests one.
 #[tokio::test]
 async fn a_recent_authorization_failure_is_cached() {
     let refuse = Step::Http { status: 401, headers: Vec::new(), body: String::new() };
@@ -108,7 +107,7 @@ async fn a_recent_authorization_failure_is_cached() {
     let reason = status.reason.as_ref().unwrap().to_string();
     let words = ["(HTTP 401); cached from ", " s ago; without a sign-in the next attempt is in ", " min"];
     assert!(words.iter().all(|words| reason.contains(words)), "{reason}");
-    // Somebody wants to know.
+    // The user requests an attempt.
     second.retry(&plain.name).await.unwrap();
     wharf_testkit::until(async || server.requests().len() > asked).await;
     second.close().await;
