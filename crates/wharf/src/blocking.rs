@@ -125,12 +125,12 @@ mod tests {
     use super::*;
     use serde_json::json;
     use std::sync::Arc;
-    use wharf_client::{InProcess, NoHost, SessionOptions};
+    use wharf_client::{InProcess, NoHost, SessionOptions, Transport};
     use wharf_config::{Scope, TransportConfig};
     use wharf_protocol::ResultStatus;
     use wharf_testkit::{Script, Scripted};
 
-    fn transport() -> InProcess {
+    fn transport() -> impl Transport {
         let server = Scripted::new(Script::good());
         InProcess::new(move |stream| server.clone().serve(stream))
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use wharf_client::{BoxFuture, ClientCapabilities, Elicitation, ElicitationAnswer, Host, Notification, Refusal, Root};
+use wharf_client::{BoxFuture, ClientCapabilities, Elicitation, ElicitationAnswer, Host, Notification, Refusal};
 use wharf_protocol::{Json, ServerName};
 
 /// Answers questions for the user.
@@ -97,7 +97,7 @@ impl UserAnswer {
     pub fn into_approval(self) -> ApprovalAnswer {
         match self {
             Self::Approval(approval) => approval,
-            _ => ApprovalAnswer::No("the answer was to another question".to_owned()),
+            _ => ApprovalAnswer::No("the answer has another kind than the question".to_owned()),
         }
     }
 }
@@ -127,7 +127,6 @@ impl UserPrompt for NoUserPrompt {
 pub struct PromptingHost {
     server: ServerName,
     user_prompt: Arc<dyn UserPrompt>,
-    roots: Vec<Root>,
     notice: Box<dyn Fn(Notification) + Send + Sync>,
 }
 
@@ -137,23 +136,12 @@ pub fn host(
     user_prompt: Arc<dyn UserPrompt>,
     notice: impl Fn(Notification) + Send + Sync + 'static,
 ) -> PromptingHost {
-    PromptingHost { server, user_prompt, roots: Vec::new(), notice: Box::new(notice) }
-}
-
-impl PromptingHost {
-    /// Sets the directories that the server may work in.
-    #[must_use]
-    pub fn with_roots(mut self, roots: Vec<Root>) -> Self {
-        self.roots = roots;
-        self
-    }
+    PromptingHost { server, user_prompt, notice: Box::new(notice) }
 }
 
 impl Host for PromptingHost {
     fn abilities(&self) -> ClientCapabilities {
-        let mut abilities = self.user_prompt.abilities();
-        abilities.roots |= !self.roots.is_empty();
-        abilities
+        self.user_prompt.abilities()
     }
 
     fn elicit(&self, elicitation: Elicitation) -> BoxFuture<'_, ElicitationAnswer> {
@@ -171,13 +159,9 @@ impl Host for PromptingHost {
             let question = Question::new(QuestionKind::Sample { server: self.server.clone(), request });
             match self.user_prompt.ask(question).await {
                 UserAnswer::Sample(answer) => answer,
-                _ => Err(Refusal("the answer was to another question".to_owned())),
+                _ => Err(Refusal("the answer has another kind than the question".to_owned())),
             }
         })
-    }
-
-    fn roots(&self) -> BoxFuture<'_, Vec<Root>> {
-        Box::pin(std::future::ready(self.roots.clone()))
     }
 
     fn notice(&self, notice: Notification) {

@@ -1,6 +1,7 @@
 //! The tools of an agent: a slice of tools, and the source of an agent's turns.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -69,6 +70,12 @@ impl AgentTools {
     /// Ends the tools: later calls fail.
     pub(super) fn end(&self) {
         self.set.end();
+    }
+}
+
+impl fmt::Debug for AgentTools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.tools).finish()
     }
 }
 

@@ -9,7 +9,7 @@ use wharf_client::{BoxFuture, ClientCapabilities};
 use wharf_fleet::catalog::ToolFreshness;
 use wharf_fleet::dispatch::{ApprovalAnswer, Question, UserAnswer, UserPrompt};
 use wharf_fleet::{Dispatcher, Fleet, ServerState, Turn};
-use wharf_protocol::{Json, ToolCall, Tools as _};
+use wharf_protocol::{Json, Outcome, ToolCall, Tools as _};
 use wharf_testkit::{HttpScripted, Script, Scripted, Step, eventually, soon};
 
 use super::{LONG, call, entry, in_memory, name, offered, open, over_http, reaches};
@@ -223,4 +223,22 @@ async fn a_server_without_tools_connects() {
     let fleet = open([in_memory("prompts", &Scripted::new(script))]);
     assert!(fleet.settled(LONG).await);
     assert_eq!(super::summary(&fleet), "prompts connected 0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_may_have_run_is_retried_only_if_its_tool_is_idempotent() {
+    let cases = [(json!({"idempotentHint": true}), Ok("done".to_owned()), 2), (json!({}), Err(Outcome::Unknown), 1)];
+    for (annotations, expected, calls) in cases {
+        let put = json!({"name": "put", "annotations": annotations, "inputSchema": {"type": "object"}});
+        let script = Script::default().tool(put).once("tools/call", [Step::HangUp]);
+        let server = Scripted::new(script.on_call("put", [Step::Text("done".into())]));
+        let fleet = open([in_memory("s", &server)]);
+        fleet.settled(LONG).await;
+        let turn = Turn { catalog: fleet.catalog(), dispatcher: Arc::default() };
+        let put = ToolCall { id: "1".into(), name: "mcp__s__put".into(), arguments: Json::from(json!({})) };
+        let result = eventually(turn.call(&put)).await;
+        assert_eq!(result.map(|output| output.text()).map_err(|failed| failed.outcome), expected);
+        assert_eq!(server.log().count("tools/call"), calls);
+        fleet.close().await;
+    }
 }

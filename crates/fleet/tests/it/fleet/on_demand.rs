@@ -10,7 +10,7 @@ use wharf_fleet::{
 use wharf_protocol::{Json, Listed, Tool, ToolCall, ToolSource as _, Tools as _};
 use wharf_testkit::{Script, Scripted, Step, eventually};
 
-use super::{LONG, in_memory, name, open, outputs};
+use super::{LONG, in_memory, name, open, summary};
 
 fn on_demand(server: &Scripted) -> Fleet {
     let spec = ServerSpec { server: in_memory("s", server), hold: Some(DisabledReason::OnDemand) };
