@@ -54,7 +54,25 @@ pub(crate) fn is_anybody_there() -> bool {
 
 /// Whoever is there: a person if there is a terminal to ask at, and nobody otherwise.
 pub(crate) fn whoever_is_there() -> Arc<dyn UserPrompt> {
-    if is_anybody_there() { Arc::new(Terminal { turn: Semaphore::new(1) }) } else { Arc::new(NoUserPrompt) }
+    if is_anybody_there() { Arc::new(Terminal { turn: Semaphore::new(1) }) } else { Arc::new(NoTerminal) }
+}
+
+/// No terminal: approvals are refused with a hint, and everything else as without a user.
+struct NoTerminal;
+
+impl UserPrompt for NoTerminal {
+    fn ask(&self, question: Question) -> BoxFuture<'_, UserAnswer> {
+        let QuestionKind::Approve(request) = &question.kind else { return NoUserPrompt.ask(question) };
+        let reason = format!(
+            "it needs approval and nobody can be asked here; --allow {} allows it, unless a rule wants it asked about",
+            request.name
+        );
+        Box::pin(std::future::ready(UserAnswer::Approval(ApprovalAnswer::No(reason))))
+    }
+
+    fn abilities(&self) -> ClientCapabilities {
+        NoUserPrompt.abilities()
+    }
 }
 
 impl UserPrompt for Terminal {
@@ -62,7 +80,7 @@ impl UserPrompt for Terminal {
         Box::pin(async move {
             let _turn = self.turn.acquire().await;
             let _asking = Asking::begin();
-            match question.asked {
+            match question.kind {
                 QuestionKind::Approve(request) => UserAnswer::Approval(approve(&request).await),
                 QuestionKind::Elicit { server, elicitation } => UserAnswer::Form(fill_in(&server, &elicitation).await),
                 QuestionKind::Sample { .. } => {

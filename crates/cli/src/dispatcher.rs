@@ -54,7 +54,7 @@ pub(crate) fn policy(setup: &Setup) -> Result<Policy, Misuse> {
 /// A dispatcher with this policy, the hooks that are configured, and the limit for outputs that the environment sets.
 /// Whom it asks, and who hears of calls, is for the command to say.
 pub(crate) fn dispatcher(globals: &Globals, setup: &Setup, policy: Policy) -> Result<Dispatcher, Misuse> {
-    let mut dispatcher = Dispatcher::new(policy).with_most_tokens(most_tokens(globals));
+    let mut dispatcher = Dispatcher::new(policy).with_max_output_tokens(most_tokens(globals));
     let mut surroundings: Option<HookEnvironment> = None;
     for setting in said(&setup.loaded.hooks) {
         let surroundings = surroundings.get_or_insert_with(hook_surroundings);
@@ -102,8 +102,10 @@ fn strangers(setup: &Setup, setting: &RawSetting, policy: &Policy) -> Vec<Proble
         return Vec::new();
     }
     let names = setup.names();
-    let strange =
-        policy.rules.iter().flat_map(|rule| rule.when.strangers(&names).into_iter().map(move |name| (rule, name)));
+    let strange = policy
+        .rules
+        .iter()
+        .flat_map(|rule| rule.when.unknown_servers(&names).into_iter().map(move |name| (rule, name)));
     let told = |(rule, name): (&Rule, &str)| {
         let message = format!("the rule `{}` names the server `{name}`, which is not configured", rule.when);
         let problem = about(setting, "policy", Severity::Warning, message);
@@ -125,7 +127,7 @@ pub(crate) struct Approving;
 
 impl UserPrompt for Approving {
     fn ask(&self, question: Question) -> BoxFuture<'_, UserAnswer> {
-        match question.asked {
+        match question.kind {
             QuestionKind::Approve(_) => Box::pin(std::future::ready(UserAnswer::Approval(ApprovalAnswer::Yes))),
             QuestionKind::Elicit { .. } | QuestionKind::Sample { .. } => NoUserPrompt.ask(question),
         }

@@ -407,7 +407,7 @@ impl Setup {
 
     fn fleet_options(&self, how: How) -> FleetOptions {
         let watcher: Arc<dyn GroupWatcher> = Guard::start();
-        let outfit = HostEnvironment {
+        let host_environment = HostEnvironment {
             environment: surroundings::shared(),
             watcher: Some(watcher),
             network: Arc::new(|url, connect| network::settings(connect, url).map_err(|misuse| misuse.what)),
@@ -421,7 +421,7 @@ impl Setup {
         FleetOptions {
             local_gate: self.gates.local,
             remote_gate: self.gates.remote,
-            outfit,
+            host_environment,
             // What is said about the protocol is said of each server already.
             session: SessionOptions { protocol: ProtocolMode::Auto, ..self.session.clone() },
             reconnection: match how {
@@ -429,7 +429,7 @@ impl Setup {
                 How::Lasting => Reconnection::default(),
             },
             ignore_auth_failure_cache: how == How::Anew,
-            permits: Arc::new(move |server| rules.read().unwrap_or_else(PoisonError::into_inner).permits(server)),
+            server_filter: Arc::new(move |server| rules.read().unwrap_or_else(PoisonError::into_inner).permits(server)),
             ..FleetOptions::default()
         }
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with a server, sorted by what the caller can do about it.
+//! Errors of connections and calls, sorted by what the caller can do about them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,243 +6,241 @@ use std::time::Duration;
 
 use wharf_auth::AuthRequired;
 use wharf_io::{Exit, SpawnError};
-use wharf_protocol::{Json, Outcome, ServerName, ToolOutput};
+use wharf_protocol::{Hints, Json, Outcome, RetrySafety, ServerName, ToolOutput};
 
 use crate::{InvalidRemote, SchemaViolation};
 
-/// A connection that did not come about, or a call that did not get its answer, and all we know about why.
+/// A failed attempt to connect, with everything known about the cause.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{server}: {kind}{evidence}")]
 pub struct ConnectError {
-    /// The server.
+    /// The server's name.
     pub server: ServerName,
-    /// What happened.
+    /// The cause.
     pub kind: ConnectErrorKind,
-    /// What the server said before.
+    /// The server's output before the failure.
     pub evidence: Evidence,
 }
 
-/// Why a server cannot be connected.
+/// The cause of a failed connection.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ConnectErrorKind {
-    /// Its process could not be started: mend the configuration.
+    /// The server's process did not start: fix the configuration.
     #[error("{0}")]
     Spawn(Arc<SpawnError>),
-    /// Its transport could not be opened: try again later.
+    /// The transport could not be opened: retry later.
     #[error("{0}")]
     Transport(String),
-    /// Its transport cannot be used as it is configured, a certificate that is not trusted for one: mend that.
+    /// The transport cannot work as configured, for example with an untrusted certificate: fix the configuration.
     #[error("{0}")]
     Unusable(String),
-    /// It went away before it was ready: look at its last words.
+    /// The server ended before it was ready: read its last output.
     #[error("the server {0} before it was ready")]
     Ended(String),
-    /// It was not ready in time: give it more, or look at what it waits for.
+    /// The server was not ready in time: raise the timeout, or find out what it waits for.
     #[error("the server was not ready within {}", seconds(*.0))]
     Timeout(Duration),
-    /// It wants to know who we are: sign in, or send other headers.
+    /// The server requires authorization: sign in, or send other headers.
     #[error(transparent)]
     Auth(#[from] AuthRequired),
-    /// It, or something before it, answered with an HTTP status that is no success.
+    /// The server, or a proxy before it, returned an HTTP error status.
     #[error(transparent)]
     Http(#[from] HttpStatus),
-    /// It refused us: nothing a retry would change.
+    /// The server refused the session: a retry would not change that.
     #[error("the server refused the session: {0}")]
     Refused(String),
-    /// It has failed so often that it is left alone for a while.
-    #[error("the server has failed {failures} times in a row and is left alone for another {}; it last said: {last}", seconds(*.wait))]
+    /// The server failed so often that the next attempt has to wait.
+    #[error("the server failed {failures} times in a row; next attempt in {}; last error: {last}", seconds(*.wait))]
     Resting {
-        /// How often it failed.
+        /// The number of failures in a row.
         failures: u32,
-        /// How long it is left alone from now.
+        /// The time until the next attempt.
         wait: Duration,
         /// The last failure.
         last: Arc<ConnectErrorKind>,
     },
-    /// The session was closed meanwhile.
-    #[error("the session was closed meanwhile; nothing was sent")]
+    /// The session was closed before the request was sent.
+    #[error("the session was closed; nothing was sent")]
     Closed,
 }
 
 impl ConnectErrorKind {
-    /// Whether a remote server may well be there in a moment.
-    pub(crate) fn may_pass(&self) -> bool {
+    /// Whether a remote server is likely to accept a connection in a moment.
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Transport(_) | Self::Ended(_) => true,
-            Self::Http(status) => status.may_pass(),
+            Self::Http(status) => status.is_transient(),
             _ => false,
         }
     }
 }
 
-/// A call without an answer.
+/// A call without a response.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{server}: {kind}{}", self.quoted())]
 pub struct CallError {
-    /// The server.
+    /// The server's name.
     pub server: ServerName,
-    /// What happened.
+    /// The cause.
     pub kind: CallErrorKind,
-    /// What the server said before.
+    /// The server's output before the failure.
     pub evidence: Evidence,
 }
 
-/// Why a call has no answer.
+/// The cause of a failed call.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CallErrorKind {
-    /// There is no connection.
+    /// The server is not connected; nothing was sent.
     #[error("{0}")]
     Connect(ConnectErrorKind),
-    /// The arguments do not fit the tool's schema; nothing was sent.
-    #[error("the arguments of `{tool}` do not fit its schema: {fault}")]
+    /// The arguments do not match the tool's schema; nothing was sent.
+    #[error("the arguments of `{tool}` do not match its schema: {fault}")]
     Arguments {
-        /// The tool.
+        /// The tool's name.
         tool: String,
-        /// Where and why.
+        /// The path and the reason.
         fault: SchemaViolation,
     },
-    /// A header of this call cannot be sent; nothing was.
+    /// A header of this call is invalid; nothing was sent.
     #[error("{0}")]
     Headers(InvalidRemote),
-    /// The server answered with an error of the protocol.
+    /// The server returned a JSON-RPC error.
     #[error("the server answered with error {code}: {message}")]
     Server {
         /// The JSON-RPC code.
         code: i64,
-        /// The server's words.
+        /// The server's message.
         message: String,
-        /// What else it sent along.
+        /// The error's `data`.
         data: Option<Json>,
     },
-    /// The server, or something before it, answered with an HTTP status that is no success.
+    /// The server, or a proxy before it, returned an HTTP error status.
     #[error(transparent)]
     Http(#[from] HttpStatus),
-    /// The server no longer knows our session, and did not run the call. Either a new session was made, and lost again, or
-    /// the caller wants to know before there is one.
+    /// The server no longer knows the session and did not run the call. Either the new session was lost too, or the caller
+    /// chose [`OnLoss::Report`](crate::OnLoss::Report).
     #[error("the server lost the session (code {code}: {message}); the call did not run")]
     SessionLost {
-        /// The server's code; 32600 where it answered with a bare HTTP status.
+        /// The server's code; 32600 if it answered with a bare HTTP 404.
         code: i64,
-        /// Its words.
+        /// The server's message.
         message: String,
     },
-    /// The server answered with something that is no answer.
-    #[error("the server's answer is malformed: {0}")]
+    /// The session that the call was bound to by [`CallOptions::generation`](crate::CallOptions::generation) is gone;
+    /// nothing was sent.
+    #[error("a new session has replaced the one the call was meant for; the call did not run")]
+    SessionReplaced,
+    /// The server's response is not a valid response.
+    #[error("the server's response is malformed: {0}")]
     Malformed(String),
-    /// The structured result does not fit the tool's output schema.
-    #[error("the result of `{tool}` does not fit its output schema: {fault}")]
+    /// The structured result does not match the tool's output schema.
+    #[error("the result of `{tool}` does not match its output schema: {fault}")]
     Output {
-        /// The tool.
+        /// The tool's name.
         tool: String,
-        /// Where and why.
+        /// The path and the reason.
         fault: SchemaViolation,
-        /// The result, for a host that wants it all the same.
+        /// The result, for hosts that use it anyway.
         output: Box<ToolOutput>,
     },
-    /// The server needs something of the host to go on, and does not get it.
-    #[error("the server needs an answer to `{method}` to go on: {reason}")]
+    /// The server requested input that the host did not provide.
+    #[error("the server needs an answer to `{method}` to continue: {reason}")]
     Input {
-        /// What it asked for.
+        /// The method that the server requested.
         method: String,
-        /// Why it does not get it.
+        /// The reason for not answering it.
         reason: String,
     },
-    /// The server keeps needing something of the host, however often it gets it.
-    #[error("the server still needs something to go on after {0} rounds")]
+    /// The server kept requesting input, however often it got some.
+    #[error("the server still requests input after {0} rounds")]
     Rounds(u32),
-    /// The server gave up the task that it had made of the call.
-    #[error("the server cancelled the task it had made of the call{}", after_colon(.0))]
+    /// The server canceled the task that it had created for the call.
+    #[error("the server canceled the task of the call{}", after_colon(.0))]
     TaskCancelled(String),
-    /// The server does not offer this; nothing was sent.
-    #[error("the server does not offer {0}")]
+    /// The server does not support the feature; nothing was sent.
+    #[error("the server does not support {0}")]
     Unsupported(String),
-    /// The server sent something that named no request, and then nothing; the call may have been what it was about.
-    #[error("without naming a request the server sent {0}, and then no answer; whether the call ran is unknown")]
+    /// The server sent a message without a request id, and then nothing. The message may have been about this call.
+    #[error("the server sent {0} without a request id and then no response; whether the call ran is unknown")]
     Unanswered(String),
-    /// A deadline passed; the server was told that nobody waits any more.
-    #[error("no answer within {} ({deadline}); whether the call ran is unknown", seconds(*.after))]
+    /// A deadline passed; the call was canceled on the wire.
+    #[error("no response within {} ({deadline}); whether the call ran is unknown", seconds(*.after))]
     Timeout {
-        /// Which deadline.
+        /// The deadline that passed.
         deadline: Deadline,
-        /// How long that was.
+        /// Its duration.
         after: Duration,
     },
-    /// The connection ended after the request had been sent: it may have run or not.
+    /// The connection ended after the request was sent; the call may have run.
     #[error("the server {0} before it answered; whether the call ran is unknown")]
     Lost(String),
-    /// The session was closed while the call was under way.
-    #[error("the session was closed before the answer came; whether the call ran is unknown")]
+    /// The session was closed while the call was in flight.
+    #[error("the session was closed before the response arrived; whether the call ran is unknown")]
     Closed,
-    /// Too many calls are waiting on this one connection; nothing was sent.
-    #[error("too many calls are under way; the request was not sent")]
+    /// The connection has too many calls in flight; nothing was sent.
+    #[error("too many calls in flight; the request was not sent")]
     Busy,
 }
 
-/// An answer with an HTTP status that is no success.
+/// An HTTP response with an error status.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server answered with HTTP {status}{}", self.quoted())]
 pub struct HttpStatus {
-    /// The status.
+    /// The status code.
     pub status: u16,
-    /// How its content begins.
+    /// The beginning of the body.
     pub body: String,
-    /// When it wants to be asked again, from then on.
+    /// The delay of its `Retry-After` header.
     pub retry_after: Option<Duration>,
 }
 
-/// The code that a lost session has where the server gave none.
-const SESSION_TERMINATED: i64 = 32600;
-/// How much of a server's words an error shows.
-const QUOTED: usize = 200;
+/// The maximum length of a body in an error message, in characters.
+const MAX_QUOTED_CHARS: usize = 200;
 
 impl HttpStatus {
     fn quoted(&self) -> String {
-        let after = self.retry_after.map(|after| format!(", to be asked again after {}", seconds(after)));
-        let body: String = self.body.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(QUOTED).collect();
+        let after = self.retry_after.map(|after| format!(", retry after {}", seconds(after)));
+        let body = self.body.split_whitespace().collect::<Vec<_>>().join(" ");
+        let body: String = body.chars().take(MAX_QUOTED_CHARS).collect();
         let body = if body.is_empty() { body } else { format!(": {body}") };
         format!("{}{body}", after.unwrap_or_default())
     }
 
-    /// Whether the same may well work in a moment. A server that said when to come back means it.
-    fn may_pass(&self) -> bool {
+    /// Whether the same request is likely to succeed in a moment. A `Retry-After` is taken at its word.
+    fn is_transient(&self) -> bool {
         self.status >= 500 && self.retry_after.is_none()
     }
 
-    /// Whether the server refused before it did anything. What a server, or a proxy before it, says of its own trouble
+    /// Whether the server rejected the request before it did anything. A 5xx of the server, or of a proxy before it,
     /// leaves that open.
     pub fn refused(&self) -> bool {
         matches!(self.status, 300..=407 | 410..=499) || (self.status == 503 && self.retry_after.is_some())
     }
 }
 
-/// The deadlines a call can miss.
+/// The deadlines of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
-    /// The answer did not begin in time.
+    /// The response has to begin within this time.
     FirstByte,
-    /// No answer and no progress for too long.
+    /// A response or progress has to arrive within this time.
     Idle,
-    /// The whole call took too long.
+    /// The whole call has to complete within this time.
     Total,
 }
 
-/// What the server said before things went wrong.
+/// The output of a server before a failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
-    /// How its process ended, if it did.
+    /// The exit status of its process, if it exited.
     pub exit: Option<Exit>,
     /// The last lines of its stderr.
     pub stderr: Vec<String>,
-    /// The last line on its stdout that was no message.
+    /// The last line on its stdout that was not a message.
     pub noise: Option<String>,
 }
 
 impl CallErrorKind {
-    /// There is another session than the one that the caller meant.
-    pub(crate) fn replaced() -> Self {
-        Self::SessionLost { code: SESSION_TERMINATED, message: "another session has taken its place".to_owned() }
-    }
-
     /// Whether the call may have had an effect.
     pub(crate) fn outcome(&self) -> Outcome {
         match self {
@@ -250,6 +248,7 @@ impl CallErrorKind {
             | CallErrorKind::Arguments { .. }
             | CallErrorKind::Headers(_)
             | CallErrorKind::SessionLost { .. }
+            | CallErrorKind::SessionReplaced
             | CallErrorKind::Unsupported(_)
             | CallErrorKind::Busy => Outcome::NotRun,
             CallErrorKind::Http(status) if status.refused() => Outcome::NotRun,
@@ -267,10 +266,10 @@ impl CallErrorKind {
         }
     }
 
-    /// The same failure of a request that the server has begun to work on: that it met with this one does not undo that.
+    /// Converts the error of a request that the server had already started: the failure does not undo its effects.
     pub(crate) fn once_begun(self) -> Self {
         match self.outcome() {
-            Outcome::NotRun => Self::Lost(format!("had begun with it and then could not be asked ({self})")),
+            Outcome::NotRun => Self::Lost(format!("started the call and then could not be reached ({self})")),
             Outcome::Answered | Outcome::Unknown => self,
         }
     }
@@ -282,16 +281,39 @@ impl CallError {
         self.kind.outcome()
     }
 
-    /// Whether the same may well work in a moment, where asking twice does no harm.
-    pub(crate) fn may_pass(&self) -> bool {
+    /// Whether and why the call may be sent again, given the hints of its tool.
+    ///
+    /// Adds to [`Outcome::retry_safety`] which failures are transient: a request that was not sent, a lost session or
+    /// connection, and a gateway that lost the server behind it. Everything else would fail the same way again.
+    pub fn retry_safety(&self, hints: Option<Hints>) -> RetrySafety {
+        let is_transient = match &self.kind {
+            CallErrorKind::Http(status) => matches!(status.status, 502 | 504),
+            _ => self.needs_reconnect(),
+        };
+        if is_transient { self.outcome().retry_safety(hints) } else { RetrySafety::Never }
+    }
+
+    /// Whether the session or its connection is gone, so that a retry needs a new one.
+    pub fn needs_reconnect(&self) -> bool {
+        matches!(
+            self.kind,
+            CallErrorKind::SessionLost { .. }
+                | CallErrorKind::SessionReplaced
+                | CallErrorKind::Lost(_)
+                | CallErrorKind::Connect(ConnectErrorKind::Transport(_))
+        )
+    }
+
+    /// Whether a request that only reads is likely to succeed in a moment.
+    pub(crate) fn is_transient(&self) -> bool {
         match &self.kind {
             CallErrorKind::Lost(_) => true,
-            CallErrorKind::Http(status) => status.may_pass(),
+            CallErrorKind::Http(status) => status.is_transient(),
             _ => false,
         }
     }
 
-    /// The JSON-RPC code, if the server's answer had one or stands for one.
+    /// The JSON-RPC code of the server's error; for a lost session, the code that stands for it.
     pub fn code(&self) -> Option<i64> {
         match &self.kind {
             CallErrorKind::Server { code, .. } | CallErrorKind::SessionLost { code, .. } => Some(*code),
@@ -299,7 +321,7 @@ impl CallError {
         }
     }
 
-    /// The server's last words, where they may say why.
+    /// The server's last output, for failures that it may explain.
     fn quoted(&self) -> String {
         match &self.kind {
             CallErrorKind::Connect(_)
@@ -321,14 +343,14 @@ impl From<ConnectError> for CallError {
 impl fmt::Display for Deadline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::FirstByte => "the beginning of an answer",
-            Self::Idle => "neither an answer nor progress",
-            Self::Total => "the limit for the whole call",
+            Self::FirstByte => "first-byte timeout",
+            Self::Idle => "idle timeout",
+            Self::Total => "total timeout",
         })
     }
 }
 
-/// The last of the server's own words; the whole of them is in the fields.
+/// The last line of the output; the fields hold all of it.
 impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(line) = self.stderr.iter().rev().find(|line| !line.trim().is_empty()) {
@@ -340,8 +362,8 @@ impl fmt::Display for Evidence {
     }
 }
 
-fn after_colon(words: &str) -> String {
-    if words.is_empty() { String::new() } else { format!(": {words}") }
+fn after_colon(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(": {text}") }
 }
 
 fn seconds(duration: Duration) -> String {

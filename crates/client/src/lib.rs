@@ -36,4 +36,4 @@ pub use transport::{
     PeerHandle, RemoteOptions, Stdio, Transport, WebSocket, session_loss,
 };
 pub use wharf_auth::AuthRequired;
-pub use wharf_protocol::Outcome;
+pub use wharf_protocol::{Outcome, RetrySafety};

@@ -307,7 +307,7 @@ impl Session {
         let close_count = self.inner.start().close_count;
         loop {
             let error = match self.with_session(&work).await {
-                Err(error) if error.may_pass() => error,
+                Err(error) if error.is_transient() => error,
                 result => return result,
             };
             let Some(delay) = delays.next() else { return Err(error) };

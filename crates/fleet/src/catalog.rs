@@ -1,88 +1,65 @@
-//! What the servers offer at one moment. A catalog never changes; a turn keeps the one it began with.
+//! The tools of all servers at one moment. A catalog never changes; a turn uses one from beginning to end.
 
-mod choice;
 mod drift;
 mod entry;
-mod normalise;
-mod own;
-mod shelf;
+mod executor;
+mod normalize;
+mod note;
+mod own_tool;
+mod server_tools;
+mod tool_filter;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use wharf_client::{BoxFuture, CallError, CallOptions};
-use wharf_protocol::{Json, ServerName, Tool, ToolDefinition, ToolOutput, nearest};
+use wharf_protocol::{ServerName, ToolDefinition, nearest};
 
-pub(crate) use choice::LONGEST as LONGEST_DESCRIPTION;
-use choice::{Chooser, capped};
 pub use drift::{Drift, drift};
 pub use entry::{Entry, Metadata};
-pub use normalise::{NormalizedSchema, normalize};
-pub use own::{InvalidOwnTool, OwnTool};
-pub use shelf::{CatalogNote, ServerTools, ServerToolsParts};
+pub use executor::{ExecutionError, ToolExecutor, ToolFreshness};
+pub use normalize::{NormalizedSchema, normalize};
+pub use note::{CatalogNote, CatalogNoteKind};
+pub use own_tool::{InvalidOwnTool, OwnTool};
+pub use server_tools::{ServerTools, ServerToolsParts};
+pub(crate) use tool_filter::MAX_DESCRIPTION_CHARS;
+use tool_filter::{ToolFilter, capped};
 use wharf_config::ToolChoice;
 
-/// Whatever carries out the calls of a tool: a server's session, or code of the host. The dispatcher knows no other kind.
-pub trait ToolExecutor: Send + Sync {
-    /// Whether a tool is still what the catalog says, without asking anybody; `None` if that takes a moment.
-    fn glance(&self, tool: &Arc<Tool>) -> Option<ToolFreshness>;
-
-    /// The same, where it takes a moment.
-    fn look<'a>(&'a self, tool: &'a Arc<Tool>) -> BoxFuture<'a, ToolFreshness>;
-
-    /// Calls a tool by its own name, with arguments that have been checked.
-    fn call<'a>(
-        &'a self,
-        tool: &'a Arc<Tool>,
-        arguments: &'a Json,
-        options: CallOptions<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, CallError>>;
-}
-
-/// How a tool is doing since it came into the catalog.
-#[derive(Clone, Debug)]
-pub enum ToolFreshness {
-    /// It is the same.
-    Same,
-    /// It is described otherwise now.
-    Changed(Arc<Tool>),
-    /// It is gone.
-    Gone,
-    /// Its server cannot say at the moment; what was known of it is all there is.
-    Unknown,
-}
+/// The number of names suggested for an unknown one.
+const MAX_SUGGESTIONS: usize = 3;
 
 /// The tools of all connected servers, and the host's own.
 #[derive(Default)]
 pub struct Catalog {
     entries: Vec<Arc<Entry>>,
     by_name: HashMap<Arc<str>, usize>,
-    shelves: Vec<Arc<ServerTools>>,
-    /// What was done to the whole; what was done to one server's tools is on its shelf.
+    servers: Vec<Arc<ServerTools>>,
+    /// Notes on the whole catalog; those on one server's tools are in its [`ServerTools`].
     notes: Vec<CatalogNote>,
-    offered: OnceLock<Vec<ToolDefinition>>,
+    definitions: OnceLock<Vec<ToolDefinition>>,
 }
 
 impl Catalog {
-    /// A catalog of servers' tools and the host's own. Where two have one name, the first stays and a note tells.
-    pub fn new(shelves: Vec<Arc<ServerTools>>, own: Vec<Arc<Entry>>) -> Self {
+    /// Builds a catalog of the servers' tools and the host's own. Of two tools with one name the first stays, and a note
+    /// records the other.
+    pub fn new(servers: Vec<Arc<ServerTools>>, own: Vec<Arc<Entry>>) -> Self {
         let mut catalog = Self::default();
-        let of_servers = shelves.iter().flat_map(|shelf| shelf.entries().iter().cloned());
+        let of_servers = servers.iter().flat_map(|server| server.entries().iter().cloned());
         for entry in of_servers.chain(own) {
             catalog.add(entry);
         }
-        catalog.shelves = shelves;
+        catalog.servers = servers;
         catalog
     }
 
     fn add(&mut self, entry: Arc<Entry>) {
         if self.by_name.contains_key(&entry.name) {
-            let words = format!("it is left out: another tool is called `{}` too", entry.name);
             self.notes.push(CatalogNote {
                 server: entry.server.clone(),
                 tool: Some(entry.tool.name.to_string()),
-                words,
+                kind: CatalogNoteKind::LeftOut,
+                text: format!("another tool has the name `{}` too", entry.name),
             });
             return;
         }
@@ -95,80 +72,87 @@ impl Catalog {
         &self.entries
     }
 
-    /// The tool with this name, the whole of it. Names are never taken apart.
+    /// Returns the tool with this full name. Names are looked up, never parsed.
     pub fn get(&self, name: &str) -> Option<&Arc<Entry>> {
         self.by_name.get(name).map(|position| &self.entries[*position])
     }
 
-    /// What a model may choose from.
+    /// The tools as a model sees them.
     pub fn offered(&self) -> &[ToolDefinition] {
-        self.offered.get_or_init(|| self.entries.iter().map(|entry| entry.offered()).collect())
+        self.definitions.get_or_init(|| self.entries.iter().map(|entry| entry.offered()).collect())
     }
 
-    /// What servers say about themselves as a whole.
+    /// The instructions of each server that has any.
     pub fn instructions(&self) -> impl Iterator<Item = (&ServerName, &Arc<str>)> {
-        self.shelves.iter().filter_map(|shelf| Some((&shelf.server, shelf.instructions.as_ref()?)))
+        self.servers.iter().filter_map(|server| Some((&server.server, server.instructions.as_ref()?)))
     }
 
-    /// What was cut, overridden, changed and left out.
+    /// Everything that was cut, overridden, adjusted or left out.
     pub fn notes(&self) -> impl Iterator<Item = &CatalogNote> {
-        self.shelves.iter().flat_map(|shelf| shelf.notes()).chain(&self.notes)
+        self.servers.iter().flat_map(|server| server.notes()).chain(&self.notes)
     }
 
-    /// The servers' tools that a run chooses, described as it says. The host's own tools are its own choice already.
+    /// Returns a catalog with the servers' tools that `choice` selects, described as it says. The host's own tools stay.
     #[must_use]
     pub fn choose(&self, choice: &ToolChoice) -> Self {
-        let mut chooser = Chooser::new(choice);
-        let mut chosen = Self { shelves: self.shelves.clone(), notes: self.notes.clone(), ..Self::default() };
+        let mut filter = ToolFilter::new(choice);
+        let mut chosen = Self { servers: self.servers.clone(), notes: self.notes.clone(), ..Self::default() };
         for entry in &self.entries {
             let Some(server) = &entry.server else {
                 chosen.add(Arc::clone(entry));
                 continue;
             };
-            let named = entry.named();
-            if !chooser.takes(&named) {
+            let names = entry.named();
+            if !filter.selects(&names) {
                 continue;
             }
-            let Some(words) = chooser.description(&named) else {
+            let Some(description) = filter.description(&names) else {
                 chosen.add(Arc::clone(entry));
                 continue;
             };
-            let mut note = |words| chosen.notes.push(CatalogNote::new(server, Some(&entry.tool.name), words));
-            note("its description is overridden for this run".to_owned());
-            let words = capped(words).inspect(|_| note(shelf::cut_note())).unwrap_or_else(|| words.into());
-            chosen.add(Arc::new(entry.described(words)));
+            let mut note = |kind, text| chosen.notes.push(CatalogNote::new(server, Some(&entry.tool.name), kind, text));
+            note(CatalogNoteKind::Description, "description overridden for this run".to_owned());
+            let description = match capped(description) {
+                Some(cut) => {
+                    note(CatalogNoteKind::Description, note::description_cut());
+                    cut
+                }
+                None => description.into(),
+            };
+            chosen.add(Arc::new(entry.with_description(description)));
         }
         let names = self.entries.iter().map(|entry| &*entry.tool.name);
-        let unused = chooser.unused(&names).into_iter();
-        chosen.notes.extend(unused.map(|words| CatalogNote { server: None, tool: None, words }));
+        for text in filter.unused(&names) {
+            chosen.notes.push(CatalogNote { server: None, tool: None, kind: CatalogNoteKind::UnknownTool, text });
+        }
         chosen
     }
 
-    /// The tools that code of the host wants; what it is shown is what the model would be.
+    /// Returns a catalog with the tools that `predicate` accepts.
     #[must_use]
-    pub fn keep(&self, wanted: impl Fn(&Entry) -> bool) -> Self {
-        let mut kept = Self { shelves: self.shelves.clone(), notes: self.notes.clone(), ..Self::default() };
-        for entry in self.entries.iter().filter(|entry| wanted(entry)) {
-            kept.add(Arc::clone(entry));
+    pub fn filter(&self, predicate: impl Fn(&Entry) -> bool) -> Self {
+        let mut filtered = Self { servers: self.servers.clone(), notes: self.notes.clone(), ..Self::default() };
+        for entry in self.entries.iter().filter(|entry| predicate(entry)) {
+            filtered.add(Arc::clone(entry));
         }
-        kept
+        filtered
     }
 
-    /// The names that may have been meant by one that is none: those of tools with just this name of their own, or the
-    /// nearest one.
+    /// Returns the full names that an unknown name may stand for: the tools with this bare name, or else the most
+    /// similar ones.
     pub fn nearest(&self, name: &str) -> Vec<&str> {
-        const MOST: usize = 3;
-        let same = self.entries.iter().filter(|entry| *entry.tool.name == *name).map(|entry| &*entry.name);
-        let same: Vec<&str> = same.take(MOST).collect();
+        let with_bare_name = |bare: &str| -> Vec<&str> {
+            let same = self.entries.iter().filter(|entry| *entry.tool.name == *bare);
+            same.map(|entry| &*entry.name).take(MAX_SUGGESTIONS).collect()
+        };
+        let same = with_bare_name(name);
         if !same.is_empty() {
             return same;
         }
         if let Some(near) = nearest(name, self.entries.iter().map(|entry| &*entry.name)) {
             return vec![near];
         }
-        let near = nearest(name, self.entries.iter().map(|entry| &*entry.tool.name));
-        let is_near = |entry: &&Arc<Entry>| near == Some(&*entry.tool.name);
-        self.entries.iter().filter(is_near).map(|entry| &*entry.name).take(MOST).collect()
+        nearest(name, self.entries.iter().map(|entry| &*entry.tool.name)).map(with_bare_name).unwrap_or_default()
     }
 }
 

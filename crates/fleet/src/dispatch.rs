@@ -1,20 +1,21 @@
-//! How one call is carried out, from the model's words to what it reads: checked, permitted, called, cut and recorded.
+//! One tool call from the model's request to the output it reads: check, permit, execute, cap and trace.
 
-mod ask;
-mod cause;
+mod call_failure;
+mod call_trace;
 mod command_hook;
 mod condition;
 mod hooks;
-mod judge;
+mod messages;
 mod output;
 mod policy;
+mod policy_evaluator;
 mod read_output;
 mod spill;
-mod story;
-mod words;
+mod user_prompt;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,47 +23,51 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 use wharf_client::{BoxFuture, CallError, CallErrorKind, CallOptions, SchemaViolation};
 use wharf_protocol::{
-    CallFailed, Content, Json, ServerName, Tool, ToolCall, ToolDefinition, ToolOutput, Tools, TraceSink, TraceStep,
+    CallFailed, Content, Json, Outcome, ServerName, Tool, ToolCall, ToolDefinition, ToolOutput, Tools, TraceSink,
+    TraceStep,
 };
 
-use crate::catalog::{Catalog, Drift, Entry, ToolFreshness, drift};
-pub use ask::{
-    ApprovalAnswer, ApprovalRequest, NoUserPrompt, PromptingHost, Question, QuestionKind, UserAnswer, UserPrompt, host,
-};
-pub use cause::CallFailure;
+use crate::catalog::{Catalog, Drift, Entry, ExecutionError, ToolFreshness, drift};
+pub use call_failure::CallFailure;
 pub use command_hook::{CommandHooks, HookEnvironment, InvalidHooks, command_hooks};
 pub use condition::{Condition, InvalidCondition};
 pub use hooks::{AfterCall, BeforeCall, CallChanges, CallView, Hook};
 pub use output::DEFAULT_OUTPUT_TOKENS;
 pub use policy::{Decision, Policy, PolicyMode, Rule, RuleAction};
 pub use spill::{ReadError, Spill};
+pub use user_prompt::{
+    ApprovalAnswer, ApprovalRequest, NoUserPrompt, PromptingHost, Question, QuestionKind, UserAnswer, UserPrompt, host,
+};
 
-use judge::Judge;
-use story::Story;
+use call_trace::CallTrace;
+use policy_evaluator::PolicyEvaluator;
 
-/// How long a person may take to answer.
-const ANSWER_LIMIT: Duration = Duration::from_secs(60 * 60);
+/// How long the user may take to approve a call.
+const APPROVAL_TIMEOUT: Duration = Duration::from_secs(60 * 60);
+/// How often a call is executed again: once because its tool changed while the user was asked, and once because the
+/// session or the connection was lost.
+const MAX_RETRIES: u32 = 2;
 
-/// Carries out the calls of one run. Every tool goes the same way.
+/// Executes the calls of one run. Every tool, a server's or the host's, takes the same path.
 pub struct Dispatcher {
-    policy: Judge,
+    policy: PolicyEvaluator,
     hooks: Vec<Arc<dyn Hook>>,
-    asker: Arc<dyn UserPrompt>,
+    user_prompt: Arc<dyn UserPrompt>,
     spill: Option<Spill>,
     trace: Option<Arc<dyn TraceSink>>,
-    /// The longest output in tokens; `None` where outputs stay whole.
-    most_tokens: Option<usize>,
+    /// The output limit in tokens; `None` for unlimited outputs.
+    max_output_tokens: Option<usize>,
     total: Option<Duration>,
     idle: Option<Duration>,
-    /// Tools that need not be asked about again, as they were described when that was said.
+    /// The tools that the user always approves, with their definitions at that time.
     approved: Mutex<HashMap<Arc<str>, Json>>,
 }
 
-/// What one turn of an agent has: what it is offered, and who carries out its calls.
+/// The tools of one turn of an agent: a catalog, and the dispatcher of its calls.
 pub struct Turn {
-    /// What is offered.
+    /// The tools that the model sees.
     pub catalog: Arc<Catalog>,
-    /// Who carries out calls.
+    /// The dispatcher that executes them.
     pub dispatcher: Arc<Dispatcher>,
 }
 
@@ -76,38 +81,38 @@ impl Tools for Turn {
     }
 }
 
-/// What a tool answered; where its server did not answer properly, the words for the model and the cause.
+/// The output of a call; if the server did not answer properly, the text for the model and the cause.
 type Answered = (ToolOutput, Option<CallFailure>);
 
-/// Why a call goes no further.
+/// Why a call ends early.
 enum Stop {
-    /// The model is told this, because of that.
+    /// The model reads this text. The cause is for the user.
     Refused(String, CallFailure),
-    /// The host has to handle it.
-    Failed(CallFailed, Box<CallError>),
+    /// The host has to handle the error.
+    Failed(CallFailed, CallFailure),
 }
 
 impl Stop {
-    fn misfit(entry: &Entry, fault: SchemaViolation) -> Self {
-        Self::Refused(words::misfit(entry, &fault), CallFailure::Arguments(fault))
+    fn invalid_arguments(entry: &Entry, fault: SchemaViolation) -> Self {
+        Self::Refused(messages::invalid_arguments(entry, &fault), CallFailure::Arguments(fault))
     }
 
-    /// The model is told `words`; a person is told why, which is part of them.
-    fn refused(words: String, why: impl Into<String>) -> Self {
-        Self::Refused(words, CallFailure::Refused(why.into()))
+    /// The model reads `text`, and the user reads the reason, which is a part of it.
+    fn refused(text: String, reason: impl Into<String>) -> Self {
+        Self::Refused(text, CallFailure::Refused(reason.into()))
     }
 }
 
-/// The arguments of a call: those of the model where they fit, which hardly any call has to copy.
+/// The arguments of a call: the model's own if they are valid, so that few calls have to copy them.
 struct Arguments<'a> {
     sent: Cow<'a, Json>,
-    /// Without those that the configuration sets, if it sets any.
+    /// The arguments without bound ones, if any are bound.
     without_bound: Option<Json>,
 }
 
 impl Arguments<'_> {
-    /// What everybody but the tool sees.
-    fn seen(&self) -> &Json {
+    /// The arguments as everything but the tool sees them.
+    fn visible(&self) -> &Json {
         self.without_bound.as_ref().unwrap_or(&self.sent)
     }
 
@@ -116,30 +121,42 @@ impl Arguments<'_> {
     }
 }
 
-/// A call that is about to be made.
+/// A call whose arguments and tool are checked.
 #[derive(Clone, Copy)]
-struct Planned<'a> {
+struct CheckedCall<'a> {
     entry: &'a Arc<Entry>,
-    /// The tool as it is now.
+    /// The tool as its server describes it now.
     tool: &'a Arc<Tool>,
-    /// The arguments, without those that the configuration sets.
-    seen: &'a Json,
+    /// The arguments to send.
+    sent: &'a Json,
+    /// The arguments without bound ones.
+    visible: &'a Json,
 }
 
-/// What hooks wish about the question whether a call may be made.
-enum Wish {
-    Nothing,
+/// What the hooks decide about the permission of a call.
+enum HookPermission {
+    None,
+    /// Do not ask the user. Names the hook.
     Allow(String),
+    /// Ask the user, for this reason.
     Ask(String),
 }
 
+/// What is left of a call's retries and of its time.
+struct Retries {
+    left: u32,
+    deadline: Option<Instant>,
+    /// The last error of an attempt that may have run.
+    may_have_run: Option<Box<CallError>>,
+}
+
 impl Dispatcher {
-    /// Carries out one call. What the model can act on is an output; an error is for the host.
+    /// Executes one call. What the model can act on is an output; an error is for the host.
     pub async fn call(&self, catalog: &Catalog, call: &ToolCall) -> Result<ToolOutput, CallFailed> {
         self.call_explained(catalog, call).await.0
     }
 
-    /// The same, and where the tool gave no answer also the cause, for a person.
+    /// Executes one call. If the tool returned no output of its own, also returns the cause, for the user.
     pub async fn call_explained(
         &self,
         catalog: &Catalog,
@@ -148,328 +165,402 @@ impl Dispatcher {
         let entry = catalog.get(&call.name);
         let server = entry.and_then(|entry| entry.server.as_ref()).map(ServerName::as_str);
         let span = tracing::info_span!("call", server, tool = &*call.name, call = &*call.id);
-        let mut story = Story::begin(self.trace.as_deref(), call);
-        // What is instrumented is moved about, and that is too large for it where nobody listens.
-        let carried_out = if span.is_disabled() {
-            self.carry_out((catalog, entry), call, &mut story).await
+        let mut trace = CallTrace::begin(self.trace.as_deref(), call);
+        let Some(entry) = entry else {
+            trace.step(|| TraceStep::NotOffered);
+            let result = Ok(ToolOutput::error(messages::not_offered(catalog, &call.name)));
+            trace.end(&result);
+            return (result, Some(CallFailure::NotOffered));
+        };
+        trace.set_entry(entry);
+        // Instrumenting moves the future, and this one is large: it is boxed, and only if spans are recorded.
+        let finished = if span.is_disabled() {
+            self.run_call(entry, call, &mut trace).await
         } else {
-            Box::pin(self.carry_out((catalog, entry), call, &mut story).instrument(span)).await
+            Box::pin(self.run_call(entry, call, &mut trace).instrument(span)).await
         };
-        let (result, cause) = match carried_out {
+        let (result, cause) = match finished {
             Ok((output, cause)) => (Ok(output), cause),
-            Err(Stop::Refused(words, cause)) => (Ok(ToolOutput::error(words)), Some(cause)),
-            Err(Stop::Failed(failed, error)) => (Err(failed), Some(CallFailure::Error(error))),
+            Err(Stop::Refused(text, cause)) => (Ok(ToolOutput::error(text)), Some(cause)),
+            Err(Stop::Failed(failed, cause)) => (Err(failed), Some(cause)),
         };
-        story.ends(&result);
+        trace.end(&result);
         (result, cause)
     }
 
-    async fn carry_out<'a>(
-        &self,
-        (catalog, entry): (&'a Catalog, Option<&'a Arc<Entry>>),
-        call: &ToolCall,
-        story: &mut Story<'a>,
-    ) -> Result<Answered, Stop> {
-        let Some(entry) = entry else {
-            story.step(|| TraceStep::NotOffered);
-            return Err(Stop::Refused(words::not_offered(catalog, &call.name), CallFailure::NotOffered));
-        };
-        story.is_about(entry);
-        let mut arguments = fit(entry, &call.arguments, story).map_err(|fault| Stop::misfit(entry, fault))?;
-        let newer = as_it_is(entry, story).await?;
+    async fn run_call(&self, entry: &Arc<Entry>, call: &ToolCall, trace: &mut CallTrace<'_>) -> Result<Answered, Stop> {
+        let mut arguments =
+            admit(entry, &call.arguments, trace).map_err(|fault| Stop::invalid_arguments(entry, fault))?;
+        let newer = refresh_tool(entry, trace).await?;
         let tool = newer.as_ref().unwrap_or(&entry.tool);
 
-        let (mut wish, mut notes) = (Wish::Nothing, Vec::new());
+        let mut permission = HookPermission::None;
+        let mut annotations = Vec::new();
         for hook in &self.hooks {
-            if !hook.condition().holds(entry, arguments.seen()) {
+            if !hook.condition().matches(entry, arguments.visible()) {
                 continue;
             }
             let by = || hook.name().to_owned();
-            let changes = match hook.before(&CallView { id: &call.id, entry, arguments: arguments.seen() }).await {
+            let changes = match hook.before(&CallView { id: &call.id, entry, arguments: arguments.visible() }).await {
                 BeforeCall::Proceed(changes) => changes,
                 BeforeCall::Allow(changes) => {
-                    wish = wish.or_allow(hook.name());
+                    permission = permission.or_allow(hook.name());
                     changes
                 }
-                BeforeCall::Ask(why, changes) => {
-                    wish = Wish::Ask(why);
+                BeforeCall::Ask(reason, changes) => {
+                    permission = HookPermission::Ask(reason);
                     changes
                 }
                 BeforeCall::Block(reason) => {
-                    story.step(|| TraceStep::Blocked { by: by(), reason: reason.clone() });
-                    return Err(Stop::refused(words::blocked(entry, &reason), reason));
+                    trace.step(|| TraceStep::Blocked { by: by(), reason: reason.clone() });
+                    return Err(Stop::refused(messages::blocked(entry, &reason), reason));
                 }
                 BeforeCall::Failed(reason) => {
-                    story.step(|| TraceStep::HookFailed { by: by(), reason });
+                    trace.step(|| TraceStep::HookFailed { by: by(), reason });
                     continue;
                 }
             };
-            notes.extend(changes.words.map(|words| (hook.name(), words)));
+            annotations.extend(changes.context.map(|text| (hook.name(), text)));
             if let Some(rewritten) = changes.arguments {
-                story.step(|| TraceStep::Rewritten { by: by() });
-                let fitted = fit(entry, &rewritten, story).map(Arguments::into_owned);
-                arguments = fitted.map_err(|fault| {
-                    let why = format!("the hook `{}` wrote arguments that do not fit its schema: {fault}", hook.name());
-                    Stop::refused(words::rewritten_misfit(entry, hook.name(), &fault), why)
+                trace.step(|| TraceStep::Rewritten { by: by() });
+                let admitted = admit(entry, &rewritten, trace).map(Arguments::into_owned);
+                arguments = admitted.map_err(|fault| {
+                    let reason = messages::invalid_rewrite(hook.name(), &fault);
+                    Stop::refused(messages::not_called(entry, &format!("{reason}.")), reason)
                 })?;
             }
         }
 
-        self.permit(Planned { entry, tool, seen: arguments.seen() }, wish, story).await?;
-        story.goes_out(arguments.seen());
-        let (mut output, mut cause) = self.ask_callee((entry, tool), &arguments.sent, story).await?;
-        story.came_back();
-        if let Some(limit) = self.exceeded(entry, &output) {
-            output = Box::pin(self.capped(output, limit, story)).await;
+        let checked = CheckedCall { entry, tool, sent: &arguments.sent, visible: arguments.visible() };
+        self.permit(checked, permission, trace).await?;
+        trace.sent(arguments.visible());
+        let (mut output, mut cause) = self.execute(checked, trace).await?;
+        trace.answered();
+        if let Some(limit) = self.exceeded_limit(entry, &output) {
+            output = Box::pin(self.cap(output, limit, trace)).await;
         }
 
         for hook in &self.hooks {
-            if !hook.condition().holds(entry, arguments.seen()) {
+            if !hook.condition().matches(entry, arguments.visible()) {
                 continue;
             }
             let by = || hook.name().to_owned();
-            match hook.after(&CallView { id: &call.id, entry, arguments: arguments.seen() }, &output).await {
+            match hook.after(&CallView { id: &call.id, entry, arguments: arguments.visible() }, &output).await {
                 AfterCall::Keep => {}
-                AfterCall::Annotate(words) => output = annotated(output, hook.name(), words, story),
+                AfterCall::Annotate(text) => output = annotated(output, hook.name(), text, trace),
                 AfterCall::Replace(replaced) => {
                     cause = None;
-                    story.step(|| TraceStep::Replaced { by: by() });
+                    trace.step(|| TraceStep::Replaced { by: by() });
                     output = replaced;
-                    if let Some(limit) = self.exceeded(entry, &output) {
-                        output = Box::pin(self.capped(output, limit, story)).await;
+                    if let Some(limit) = self.exceeded_limit(entry, &output) {
+                        output = Box::pin(self.cap(output, limit, trace)).await;
                     }
                 }
                 AfterCall::Block(reason) => {
-                    output = ToolOutput::error(words::withheld(entry, &reason));
+                    output = ToolOutput::error(messages::withheld(entry, &reason));
                     cause = Some(CallFailure::Withheld(reason.clone()));
-                    story.step(|| TraceStep::Blocked { by: by(), reason });
+                    trace.step(|| TraceStep::Blocked { by: by(), reason });
                 }
-                AfterCall::Failed(reason) => story.step(|| TraceStep::HookFailed { by: by(), reason }),
+                AfterCall::Failed(reason) => trace.step(|| TraceStep::HookFailed { by: by(), reason }),
             }
         }
-        for (hook, words) in notes {
-            output = annotated(output, hook, words, story);
+        for (hook, text) in annotations {
+            output = annotated(output, hook, text, trace);
         }
         Ok((output, cause))
     }
 
-    /// Whether the call may be made, as far as that can be said without making it.
-    async fn permit(&self, planned: Planned<'_>, wish: Wish, story: &mut Story<'_>) -> Result<(), Stop> {
-        let Planned { entry, seen, .. } = planned;
-        let decision = self.policy.decide(entry, seen);
-        let forced = matches!(wish, Wish::Ask(_));
-        let (then, by) = match (decision.then, wish) {
-            (RuleAction::Allow | RuleAction::Ask, Wish::Ask(why)) => (RuleAction::Ask, Cow::Owned(why)),
-            (RuleAction::Ask, Wish::Allow(hook)) if !entry.needs_person => (RuleAction::Allow, Cow::Owned(hook)),
+    /// Decides whether the call is permitted: by the policy, the hooks, and if necessary the user.
+    async fn permit(
+        &self,
+        call: CheckedCall<'_>,
+        permission: HookPermission,
+        trace: &mut CallTrace<'_>,
+    ) -> Result<(), Stop> {
+        let entry = call.entry;
+        let decision = self.policy.decide(entry, call.visible);
+        let forced = matches!(permission, HookPermission::Ask(_));
+        let (then, by) = match (decision.then, permission) {
+            (RuleAction::Allow | RuleAction::Ask, HookPermission::Ask(why)) => (RuleAction::Ask, Cow::Owned(why)),
+            (RuleAction::Ask, HookPermission::Allow(hook)) if !entry.requires_user => {
+                (RuleAction::Allow, Cow::Owned(hook))
+            }
             (then, _) => (then, Cow::Borrowed(decision.by)),
         };
         match then {
-            RuleAction::Allow => story.step(|| TraceStep::Allowed { by: by.into_owned() }),
+            RuleAction::Allow => trace.step(|| TraceStep::Allowed { by: by.into_owned() }),
             RuleAction::Deny => {
-                let words = words::denied(entry, &by);
-                let why = format!("the policy forbids it ({by})");
-                story.step(|| TraceStep::Denied { by: by.into_owned() });
-                return Err(Stop::refused(words, why));
+                let text = messages::denied(entry, &by);
+                let reason = format!("denied by the policy ({by})");
+                trace.step(|| TraceStep::Denied { by: by.into_owned() });
+                return Err(Stop::refused(text, reason));
             }
-            RuleAction::Ask if !forced && self.is_approved(planned) => {
-                story.step(|| TraceStep::Allowed { by: "an earlier answer".to_owned() });
+            RuleAction::Ask if !forced && self.is_approved(call) => {
+                trace.step(|| TraceStep::Allowed { by: "an earlier answer".to_owned() });
             }
-            RuleAction::Ask => Box::pin(self.ask(planned, by.into_owned(), story)).await?,
+            RuleAction::Ask => Box::pin(self.ask_user(call, by.into_owned(), trace)).await?,
         }
         Ok(())
     }
 
-    async fn ask(&self, planned: Planned<'_>, why: String, story: &mut Story<'_>) -> Result<(), Stop> {
-        let Planned { entry, seen, .. } = planned;
+    async fn ask_user(&self, call: CheckedCall<'_>, why: String, trace: &mut CallTrace<'_>) -> Result<(), Stop> {
+        let entry = call.entry;
         let request = ApprovalRequest {
             name: Arc::clone(&entry.name),
             server: entry.server.clone(),
             tool: Arc::clone(&entry.tool.name),
-            arguments: seen.clone(),
+            arguments: call.visible.clone(),
             why: why.clone(),
         };
-        let answer = self.asker.ask(Question::new(QuestionKind::Approve(request)));
-        let approval = match tokio::time::timeout(ANSWER_LIMIT, answer).await {
+        let answer = self.user_prompt.ask(Question::new(QuestionKind::Approve(request)));
+        let approval = match tokio::time::timeout(APPROVAL_TIMEOUT, answer).await {
             Ok(answer) => answer.into_approval(),
-            Err(_) => ApprovalAnswer::No("nobody answered whether it may be called".to_owned()),
+            Err(_) => ApprovalAnswer::No("the approval request was not answered".to_owned()),
         };
         let words = match approval {
             ApprovalAnswer::Yes => None,
             ApprovalAnswer::YesAlways => {
-                self.approve(planned);
+                self.approve(call);
                 Some("always".to_owned())
             }
-            ApprovalAnswer::No(words) => {
-                let refusal = Stop::refused(words::refused(entry, &words), words.clone());
-                story.step(|| TraceStep::Asked { by: why, approved: false, words: Some(words) });
+            ApprovalAnswer::No(reason) => {
+                let refusal = Stop::refused(messages::rejected(entry, &reason), reason.clone());
+                trace.step(|| TraceStep::Asked { by: why, approved: false, words: Some(reason) });
                 return Err(refusal);
             }
+            ApprovalAnswer::Unavailable => {
+                let text = messages::not_called(entry, messages::APPROVAL_UNAVAILABLE);
+                let words = Some(messages::APPROVAL_UNAVAILABLE.to_owned());
+                trace.step(|| TraceStep::Asked { by: why, approved: false, words });
+                return Err(Stop::Refused(text, CallFailure::ApprovalUnavailable));
+            }
         };
-        story.step(|| TraceStep::Asked { by: why, approved: true, words });
+        trace.step(|| TraceStep::Asked { by: why, approved: true, words });
         Ok(())
     }
 
-    /// Calls the tool that was looked at before hooks and people took their time. Where it is another by now, or lives on
-    /// another session, the callee does not call it, and it is looked at once more.
-    async fn ask_callee(
-        &self,
-        (entry, tool): (&Entry, &Arc<Tool>),
-        arguments: &Json,
-        story: &mut Story<'_>,
-    ) -> Result<Answered, Stop> {
-        let total = entry.settings.timeout.or(self.total);
-        let ends = total.and_then(|total| Instant::now().checked_add(total));
-        let error = match self.call_once(entry, tool, arguments, (total, story)).await {
-            Ok(output) => return Ok((output, None)),
-            Err(error) => error,
-        };
-        // Hardly any call comes here, and none should be as large as those that do.
-        Box::pin(self.not_answered(entry, arguments, (ends, story), error)).await
-    }
-
-    /// What becomes of a call that failed with `error`.
-    async fn not_answered(
-        &self,
-        entry: &Entry,
-        arguments: &Json,
-        (ends, story): (Option<Instant>, &mut Story<'_>),
-        mut error: CallError,
-    ) -> Result<Answered, Stop> {
-        if matches!(error.kind, CallErrorKind::SessionLost { .. }) {
-            // It did not run. On the next session the tool may be another, or gone.
-            let newer = as_it_is(entry, story).await?;
-            let left = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
-            match self.call_once(entry, newer.as_ref().unwrap_or(&entry.tool), arguments, (left, story)).await {
+    /// Calls the tool that was checked before hooks and the user took their time. If it has changed since, or its session
+    /// is gone, the executor does not call it, and it is checked again.
+    async fn execute(&self, call: CheckedCall<'_>, trace: &mut CallTrace<'_>) -> Result<Answered, Stop> {
+        let entry = call.entry;
+        if !Arc::ptr_eq(call.tool, &entry.tool) {
+            trace_drift(entry, call.tool, trace);
+        }
+        let mut total = entry.settings.timeout.or(self.total).or_else(|| entry.executor.default_timeout());
+        let deadline = total.and_then(|total| Instant::now().checked_add(total));
+        let mut retries = Retries { left: MAX_RETRIES, deadline, may_have_run: None };
+        let mut newer: Option<Arc<Tool>> = None;
+        loop {
+            let tool = newer.as_ref().unwrap_or(call.tool);
+            let mut progress = trace.progress();
+            let options = CallOptions {
+                total,
+                idle: self.idle,
+                progress: progress.as_mut().map(|sink| sink as _),
+                admitted: true,
+                ..CallOptions::default()
+            };
+            let error = match entry.executor.call(tool, call.sent, options).await {
                 Ok(output) => return Ok((output, None)),
-                Err(another) => error = another,
+                Err(error) => error,
+            };
+            // Few calls fail. What only they need is boxed, which keeps the future of all others small.
+            match Box::pin(before_retry(entry, tool, &mut retries, error, trace)).await {
+                ControlFlow::Continue(changed) => newer = changed.or(newer),
+                ControlFlow::Break(result) => return result,
             }
-        }
-        match &error.kind {
-            CallErrorKind::Output { fault, .. } => story.step(|| TraceStep::OutputMisfit { fault: fault.to_string() }),
-            CallErrorKind::Arguments { fault, .. } => story.step(|| TraceStep::Misfit { fault: fault.to_string() }),
-            _ => {}
-        }
-        let cause = Box::new(error.clone());
-        match words::unanswered(entry, error) {
-            Ok(output) => Ok((output, Some(CallFailure::Error(cause)))),
-            Err(failed) => Err(Stop::Failed(failed, cause)),
+            total = retries.time_left();
         }
     }
 
-    async fn call_once(
-        &self,
-        entry: &Entry,
-        tool: &Arc<Tool>,
-        arguments: &Json,
-        (total, story): (Option<Duration>, &mut Story<'_>),
-    ) -> Result<ToolOutput, CallError> {
-        if !Arc::ptr_eq(tool, &entry.tool)
-            && let Drift::Harmless(what) = drift(&entry.tool, tool)
-        {
-            story.step(|| TraceStep::Drifted { what, called: true });
-        }
-        let mut progress = story.progress();
-        let options = CallOptions {
-            total,
-            idle: self.idle,
-            progress: progress.as_mut().map(|heard| heard as _),
-            admitted: true,
-            ..CallOptions::default()
-        };
-        entry.callee.call(tool, arguments, options).await
+    /// Returns the output limit in characters if the output may exceed it.
+    fn exceeded_limit(&self, entry: &Entry, output: &ToolOutput) -> Option<usize> {
+        let limit = output::limit(entry, self.max_output_tokens?);
+        (!output::is_within(output, limit)).then_some(limit)
     }
 
-    /// The limit that an output may exceed, if it may.
-    fn exceeded(&self, entry: &Entry, output: &ToolOutput) -> Option<usize> {
-        let limit = output::limit(entry, self.most_tokens?);
-        (!output::fits(output, limit)).then_some(limit)
-    }
-
-    async fn capped(&self, output: ToolOutput, limit: usize, story: &mut Story<'_>) -> ToolOutput {
+    async fn cap(&self, output: ToolOutput, limit: usize, trace: &mut CallTrace<'_>) -> ToolOutput {
         let (output, steps) = output::capped(output, limit, self.spill.as_ref()).await;
         for step in steps {
-            story.step(|| step);
+            trace.step(|| step);
         }
         output
     }
 
-    /// A tool that has changed since somebody approved of it is another tool.
-    fn is_approved(&self, Planned { entry, tool, .. }: Planned<'_>) -> bool {
+    /// Whether the user always approves this tool. A tool that has changed since is another tool.
+    fn is_approved(&self, call: CheckedCall<'_>) -> bool {
         let approved = self.approved.lock().unwrap_or_else(PoisonError::into_inner);
-        !entry.needs_person && approved.get(&entry.name).is_some_and(|as_it_was| *as_it_was == tool.raw)
+        let is_same = |definition: &Json| *definition == call.tool.raw;
+        !call.entry.requires_user && approved.get(&call.entry.name).is_some_and(is_same)
     }
 
-    fn approve(&self, Planned { entry, tool, .. }: Planned<'_>) {
+    fn approve(&self, call: CheckedCall<'_>) {
         let mut approved = self.approved.lock().unwrap_or_else(PoisonError::into_inner);
-        approved.insert(Arc::clone(&entry.name), tool.raw.clone());
+        approved.insert(Arc::clone(&call.entry.name), call.tool.raw.clone());
     }
 }
 
-/// Arguments that fit the tool, and what had to be done for that.
-fn fit<'a>(entry: &Entry, written: &'a Json, story: &mut Story<'_>) -> Result<Arguments<'a>, SchemaViolation> {
-    let fitted =
-        entry.fit(written).inspect_err(|fault| story.step(|| TraceStep::Misfit { fault: fault.to_string() }))?;
-    if fitted.repaired {
-        story.step(|| TraceStep::Repaired);
+impl Retries {
+    fn time_left(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
-    if let Some(reason) = fitted.unchecked {
-        story.step(|| TraceStep::Unchecked { reason });
+}
+
+/// Decides what follows a failed execution: the next attempt, with the tool's new definition if it has one, or the end.
+async fn before_retry(
+    entry: &Entry,
+    tool: &Arc<Tool>,
+    retries: &mut Retries,
+    error: ExecutionError,
+    trace: &mut CallTrace<'_>,
+) -> ControlFlow<Result<Answered, Stop>, Option<Arc<Tool>>> {
+    // On another session the tool may be another one. A call that did not run may use the new definition.
+    let (is_safe, may_use_new_definition) = match &error {
+        ExecutionError::ToolChanged => (true, true),
+        // The session itself has retried what does not need a new connection.
+        ExecutionError::Call(error) => (
+            error.needs_reconnect() && error.retry_safety(Some(tool.hints)).allows_retry(),
+            matches!(error.kind, CallErrorKind::SessionLost { .. } | CallErrorKind::SessionReplaced),
+        ),
+    };
+    if !is_safe || retries.left == 0 {
+        return ControlFlow::Break(failed(entry, retries, error, trace));
+    }
+    retries.left -= 1;
+    let limit = retries.time_left().unwrap_or(Duration::MAX);
+    let Ok(freshness) = tokio::time::timeout(limit, entry.executor.freshness(tool)).await else {
+        return ControlFlow::Break(failed(entry, retries, error, trace));
+    };
+    if !may_use_new_definition && !matches!(freshness, ToolFreshness::Same) {
+        return ControlFlow::Break(failed(entry, retries, error, trace));
+    }
+    match accept(entry, freshness, trace) {
+        Ok(newer) => {
+            if let Some(newer) = &newer {
+                trace_drift(entry, newer, trace);
+            }
+            if let ExecutionError::Call(error) = error
+                && error.outcome() == Outcome::Unknown
+            {
+                retries.may_have_run = Some(Box::new(error));
+            }
+            ControlFlow::Continue(newer)
+        }
+        Err(stop) => ControlFlow::Break(Err(stop)),
+    }
+}
+
+/// Returns the result of a call whose last attempt failed with `error`.
+fn failed(
+    entry: &Entry,
+    retries: &mut Retries,
+    error: ExecutionError,
+    trace: &mut CallTrace<'_>,
+) -> Result<Answered, Stop> {
+    let is_not_run = match &error {
+        ExecutionError::ToolChanged => true,
+        ExecutionError::Call(error) => error.outcome() == Outcome::NotRun,
+    };
+    // The last attempt did not run, but one before it may have.
+    let error = match (retries.may_have_run.take(), error) {
+        (Some(error), _) if is_not_run => *error,
+        (_, ExecutionError::Call(error)) => error,
+        (_, changed @ ExecutionError::ToolChanged) => {
+            let reason = changed.to_string();
+            let failed = CallFailed { name: entry.name.to_string(), reason: reason.clone(), outcome: Outcome::NotRun };
+            return Err(Stop::Failed(failed, CallFailure::Refused(reason)));
+        }
+    };
+    match &error.kind {
+        CallErrorKind::Output { fault, .. } => trace.step(|| TraceStep::OutputMisfit { fault: fault.to_string() }),
+        CallErrorKind::Arguments { fault, .. } => trace.step(|| TraceStep::Misfit { fault: fault.to_string() }),
+        _ => {}
+    }
+    let cause = CallFailure::Error(Box::new(error.clone()));
+    match messages::of_error(entry, error) {
+        Ok(output) => Ok((output, Some(cause))),
+        Err(failed) => Err(Stop::Failed(failed, cause)),
+    }
+}
+
+/// Checks and repairs arguments, and traces what was done.
+fn admit<'a>(entry: &Entry, written: &'a Json, trace: &mut CallTrace<'_>) -> Result<Arguments<'a>, SchemaViolation> {
+    let admitted =
+        entry.admit(written).inspect_err(|fault| trace.step(|| TraceStep::Misfit { fault: fault.to_string() }))?;
+    if admitted.repaired {
+        trace.step(|| TraceStep::Repaired);
+    }
+    if let Some(reason) = admitted.unchecked {
+        trace.step(|| TraceStep::Unchecked { reason });
     }
     if entry.bound().next().is_some() {
-        story.step(|| TraceStep::Bound { names: entry.bound().map(str::to_owned).collect() });
+        trace.step(|| TraceStep::Bound { names: entry.bound().map(str::to_owned).collect() });
     }
-    Ok(Arguments { without_bound: entry.seen(&fitted.arguments), sent: fitted.arguments })
+    let without_bound = entry.without_bound_arguments(&admitted.arguments);
+    Ok(Arguments { sent: admitted.arguments, without_bound })
 }
 
-/// What the tool has become, if it has, where a call that was made for what the model was told still means the same.
-async fn as_it_is(entry: &Entry, story: &mut Story<'_>) -> Result<Option<Arc<Tool>>, Stop> {
-    let standing = match entry.callee.glance(&entry.tool) {
-        Some(standing) => standing,
-        None => entry.callee.look(&entry.tool).await,
+/// Returns the tool's new definition if it has changed and a call made for the old one still means the same.
+async fn refresh_tool(entry: &Entry, trace: &mut CallTrace<'_>) -> Result<Option<Arc<Tool>>, Stop> {
+    let freshness = match entry.executor.cached_freshness(&entry.tool) {
+        Some(freshness) => freshness,
+        None => entry.executor.freshness(&entry.tool).await,
     };
-    match standing {
+    accept(entry, freshness, trace)
+}
+
+/// Returns the new definition of a tool if there is a harmless one, and refuses the call if the tool is gone or a call
+/// made for the old definition may mean something else.
+fn accept(entry: &Entry, freshness: ToolFreshness, trace: &mut CallTrace<'_>) -> Result<Option<Arc<Tool>>, Stop> {
+    match freshness {
         ToolFreshness::Same | ToolFreshness::Unknown => Ok(None),
         ToolFreshness::Gone => {
-            story.step(|| TraceStep::Drifted { what: "it is gone".to_owned(), called: false });
-            Err(Stop::refused(words::gone(entry), "its server does not offer it any more"))
+            trace.step(|| TraceStep::Drifted { what: "the tool was removed".to_owned(), called: false });
+            Err(Stop::refused(messages::removed(entry), "its server no longer offers it"))
         }
         ToolFreshness::Changed(new) => match drift(&entry.tool, &new) {
             Drift::Harmless(_) => Ok(Some(new)),
             Drift::Breaking(what) => {
-                let words = words::drifted(entry, &new, &what);
-                story.step(|| TraceStep::Drifted { what: what.clone(), called: false });
-                Err(Stop::refused(words, format!("it has changed on its server meanwhile: {what}")))
+                let text = messages::changed(entry, &new, &what);
+                trace.step(|| TraceStep::Drifted { what: what.clone(), called: false });
+                Err(Stop::refused(text, format!("it has changed on its server: {what}")))
             }
         },
     }
 }
 
-fn annotated(mut output: ToolOutput, hook: &str, words: String, story: &mut Story<'_>) -> ToolOutput {
-    output.content.push(Content::text(words.as_str()));
-    story.step(|| TraceStep::Annotated { by: hook.to_owned(), words });
+fn trace_drift(entry: &Entry, tool: &Tool, trace: &mut CallTrace<'_>) {
+    if let Drift::Harmless(what) = drift(&entry.tool, tool) {
+        trace.step(|| TraceStep::Drifted { what, called: true });
+    }
+}
+
+fn annotated(mut output: ToolOutput, hook: &str, text: String, trace: &mut CallTrace<'_>) -> ToolOutput {
+    output.content.push(Content::text(text.as_str()));
+    trace.step(|| TraceStep::Annotated { by: hook.to_owned(), words: text });
     output.rebuilt()
 }
 
-impl Wish {
-    /// One hook that wants a person asked outweighs all that do not.
+impl HookPermission {
+    /// One hook that asks the user outweighs all that allow the call.
     fn or_allow(self, hook: &str) -> Self {
         match self {
             Self::Ask(why) => Self::Ask(why),
-            Self::Nothing | Self::Allow(_) => Self::Allow(hook.to_owned()),
+            Self::None | Self::Allow(_) => Self::Allow(hook.to_owned()),
         }
     }
 }
 
-/// With the standard policy, nobody to ask, and nothing else.
+/// A dispatcher with the standard policy and nothing else: questions to the user are answered with no.
 impl Default for Dispatcher {
     fn default() -> Self {
         Self {
-            policy: Judge::new(Policy::default()),
+            policy: PolicyEvaluator::new(Policy::default()),
             hooks: Vec::new(),
-            asker: Arc::new(NoUserPrompt),
+            user_prompt: Arc::new(NoUserPrompt),
             spill: None,
             trace: None,
-            most_tokens: Some(DEFAULT_OUTPUT_TOKENS),
+            max_output_tokens: Some(DEFAULT_OUTPUT_TOKENS),
             total: None,
             idle: None,
             approved: Mutex::default(),
@@ -478,64 +569,65 @@ impl Default for Dispatcher {
 }
 
 impl Dispatcher {
-    /// A dispatcher with a policy.
+    /// Creates a dispatcher with a policy.
     pub fn new(policy: Policy) -> Self {
-        Self { policy: Judge::new(policy), ..Self::default() }
+        Self { policy: PolicyEvaluator::new(policy), ..Self::default() }
     }
 
-    /// With one more hook; hooks are run in the order they come.
+    /// Adds a hook. Hooks run in the order in which they are added.
     #[must_use]
     pub fn with_hook(mut self, hook: Arc<dyn Hook>) -> Self {
         self.hooks.push(hook);
         self
     }
 
-    /// With somebody to ask.
+    /// Sets who answers questions to the user.
     #[must_use]
-    pub fn with_asker(mut self, asker: Arc<dyn UserPrompt>) -> Self {
-        self.asker = asker;
+    pub fn with_user_prompt(mut self, user_prompt: Arc<dyn UserPrompt>) -> Self {
+        self.user_prompt = user_prompt;
         self
     }
 
-    /// With a store for outputs that are too long; [`Dispatcher::read_output`] reads in it.
+    /// Sets the store for outputs that exceed their limit; [`Dispatcher::read_output`] reads from it.
     #[must_use]
     pub fn with_spill(mut self, spill: Spill) -> Self {
         self.spill = Some(spill);
         self
     }
 
-    /// With somebody who hears what happens.
+    /// Sets the receiver of trace events.
     #[must_use]
     pub fn with_trace(mut self, trace: Arc<dyn TraceSink>) -> Self {
         self.trace = Some(trace);
         self
     }
 
-    /// With another limit for outputs, in tokens of about four characters. A server's own setting counts more, and what
-    /// a tool asks for counts most.
+    /// Sets the output limit, in tokens of about four characters. A server's own setting overrides it, and a limit that
+    /// the tool requests overrides both.
     #[must_use]
-    pub fn with_most_tokens(mut self, tokens: usize) -> Self {
-        self.most_tokens = Some(tokens);
+    pub fn with_max_output_tokens(mut self, tokens: usize) -> Self {
+        self.max_output_tokens = Some(tokens);
         self
     }
 
-    /// With outputs as long as they are, for a host that shows them to a person.
+    /// Removes the output limit, for a host that shows outputs to the user.
     #[must_use]
-    pub fn with_whole_outputs(mut self) -> Self {
-        self.most_tokens = None;
+    pub fn with_unlimited_outputs(mut self) -> Self {
+        self.max_output_tokens = None;
         self
     }
 
-    /// With a limit for whole calls, where their server has none of its own, and one for silence.
+    /// Sets the total timeout of calls whose server has none, and the idle timeout.
     #[must_use]
     pub fn with_limits(mut self, total: Option<Duration>, idle: Option<Duration>) -> Self {
-        (self.total, self.idle) = (total, idle);
+        self.total = total;
+        self.idle = idle;
         self
     }
 
-    /// The tool `read_output`, for the catalog, if long outputs are kept.
+    /// Returns the tool `read_output` for the catalog, if the dispatcher has a store for long outputs.
     pub fn read_output(&self) -> Option<Arc<Entry>> {
-        let most = self.most_tokens.map_or(usize::MAX, |tokens| tokens.saturating_mul(output::CHARACTERS_PER_TOKEN));
-        Some(read_output::read_output(self.spill.clone()?, most))
+        let limit = self.max_output_tokens.map_or(usize::MAX, |tokens| tokens.saturating_mul(output::CHARS_PER_TOKEN));
+        Some(read_output::read_output(self.spill.clone()?, limit))
     }
 }

@@ -35,5 +35,5 @@ pub use schema::schema_accepts;
 pub use secret::Secret;
 pub use tool::{Hints, Tool};
 pub use tool_result::{ImageFormat, ImageSource, ResultContent, ResultStatus, ToolResult};
-pub use tools::{BoxFuture, CallFailed, Outcome, ToolCall, ToolDefinition, ToolSource, Tools};
+pub use tools::{BoxFuture, CallFailed, Outcome, RetrySafety, ToolCall, ToolDefinition, ToolSource, Tools};
 pub use trace::{ToolTrace, TraceEvent, TraceFailure, TraceSink, TraceStep};

@@ -81,7 +81,36 @@ pub enum Outcome {
     Unknown,
 }
 
+/// Whether a failed call may be sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetrySafety {
+    /// Safe: the call did not run.
+    NotRun,
+    /// Safe: the call may have run, and its tool declares itself read-only or idempotent.
+    Idempotent,
+    /// Not to be sent again: it may have had an effect, the server answered, or it would fail the same way.
+    Never,
+}
+
+impl RetrySafety {
+    /// Whether the call may be sent again.
+    pub fn allows_retry(self) -> bool {
+        self != Self::Never
+    }
+}
+
 impl Outcome {
+    /// Returns whether a call with this outcome may be sent again, given the hints of its tool.
+    ///
+    /// Every retry of a tool call in Wharf goes by this rule: a call that may have run is never repeated blindly.
+    pub fn retry_safety(self, hints: Option<Hints>) -> RetrySafety {
+        match self {
+            Self::NotRun => RetrySafety::NotRun,
+            Self::Unknown if hints.is_some_and(Hints::safe_to_repeat) => RetrySafety::Idempotent,
+            Self::Unknown | Self::Answered => RetrySafety::Never,
+        }
+    }
+
     /// In a word or two.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -95,5 +124,26 @@ impl Outcome {
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_may_have_run_is_retried_only_if_its_tool_is_read_only_or_idempotent() {
+        let read_only = Hints { read_only: Some(true), ..Hints::default() };
+        let idempotent = Hints { idempotent: Some(true), ..Hints::default() };
+        for hints in [None, Some(Hints::default())] {
+            assert_eq!(Outcome::NotRun.retry_safety(hints), RetrySafety::NotRun);
+            assert_eq!(Outcome::Unknown.retry_safety(hints), RetrySafety::Never);
+            assert_eq!(Outcome::Answered.retry_safety(hints), RetrySafety::Never);
+        }
+        for hints in [Some(read_only), Some(idempotent)] {
+            assert_eq!(Outcome::NotRun.retry_safety(hints), RetrySafety::NotRun);
+            assert_eq!(Outcome::Unknown.retry_safety(hints), RetrySafety::Idempotent);
+            assert_eq!(Outcome::Answered.retry_safety(hints), RetrySafety::Never);
+        }
     }
 }

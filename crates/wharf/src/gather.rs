@@ -1,31 +1,28 @@
-//! Many sessions at once, for hosts that want the tools of a few servers and nothing more.
+//! The tools of several servers at once, for hosts that need nothing else of a fleet.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
-use wharf_client::{CallError, ConnectError, Session};
-use wharf_protocol::{ServerName, Tool};
+use wharf_client::{CallError, CallErrorKind, ConnectErrorKind, Session};
+use wharf_config::{Pattern, Server, ToolChoice};
+use wharf_fleet::{Catalog, Entry, Fleet, FleetOptions, Reconnection, ServerSpec, ServerState, ServerStatus};
+use wharf_protocol::ServerName;
 
-/// How long one server may take to describe its tools.
+/// How long one server may take to connect and to list its tools.
 pub const SERVER_LIMIT: Duration = Duration::from_secs(30);
-/// How long all of them may take together.
+/// How long all servers may take together.
 pub const OVERALL_LIMIT: Duration = Duration::from_secs(45);
 
-/// Sessions that are closed together, the last one opened first.
-#[derive(Clone, Default)]
-pub struct SessionStack(Vec<Session>);
-
-/// One tool, with the server it lives on and the session to call it through.
+/// One tool, with its server and the session to call it on.
 #[derive(Clone)]
 pub struct Gathered {
-    /// The server.
+    /// The server's name.
     pub server: ServerName,
-    /// Its session.
+    /// The server's session.
     pub session: Session,
-    /// The tool.
-    pub tool: Arc<Tool>,
+    /// The tool's catalog entry.
+    pub entry: Arc<Entry>,
 }
 
 /// Why tools could not be described.
@@ -35,17 +32,17 @@ pub enum DescribeError {
     #[error(transparent)]
     Server(#[from] Box<CallError>),
     /// A server took too long.
-    #[error("{server}: its tools were not listed within {} s", limit.as_secs())]
+    #[error("{server}: did not list its tools within {} s", limit.as_secs())]
     ServerTimeout {
-        /// The server.
+        /// The server's name.
         server: ServerName,
-        /// Its limit.
+        /// Its timeout.
         limit: Duration,
     },
-    /// All together took too long.
-    #[error("the tools of all servers were not listed within {} s; still waiting for {}", limit.as_secs(), names(waiting))]
+    /// All servers together took too long.
+    #[error("failed to list the tools of all servers within {} s; still waiting for {}", limit.as_secs(), names(waiting))]
     Timeout {
-        /// The limit.
+        /// The timeout.
         limit: Duration,
         /// The servers that had not answered.
         waiting: Vec<ServerName>,
@@ -56,91 +53,87 @@ fn names(servers: &[ServerName]) -> String {
     servers.iter().map(ServerName::as_str).collect::<Vec<_>>().join(", ")
 }
 
-impl SessionStack {
-    /// Connects a session and, once it is connected, takes over closing it.
-    pub async fn connect(&mut self, session: Session) -> Result<Session, ConnectError> {
-        session.connect().await?;
-        self.0.push(session.clone());
-        Ok(session)
-    }
+/// Connects all servers at the same time, each once. Returns the fleet, which closes them, and the servers that failed.
+pub async fn connect_all(servers: impl IntoIterator<Item = Server>) -> (Fleet, Vec<ServerStatus>) {
+    let fleet = open(servers);
+    fleet.settled(Duration::MAX).await;
+    let is_missing = |status: &ServerStatus| status.state != ServerState::Connected;
+    let missing = fleet.statuses().into_iter().filter(is_missing).collect();
+    (fleet, missing)
+}
 
-    /// Closes all sessions, the last one connected first.
-    pub async fn close(&mut self) {
-        while let Some(session) = self.0.pop() {
-            session.close().await;
+/// Returns the tools of all connected servers, in the order of the servers' names.
+pub fn all_tools(fleet: &Fleet) -> Vec<Gathered> {
+    let mut gathered = Vec::new();
+    for entry in fleet.catalog().entries() {
+        let Some(server) = &entry.server else { continue };
+        if let Some(session) = fleet.session(server) {
+            gathered.push(Gathered { server: server.clone(), session, entry: Arc::clone(entry) });
         }
     }
+    gathered
 }
 
-/// Connects all sessions at the same time. What did not work is told by name and takes nobody else down.
-pub async fn connect_all(
-    stack: &mut SessionStack,
-    sessions: impl IntoIterator<Item = Session>,
-) -> (BTreeMap<ServerName, Session>, Vec<ConnectError>) {
-    let connecting = sessions.into_iter().map(async |session| session.connect().await.map(|_| session));
-    let (mut connected, mut failed) = (BTreeMap::new(), Vec::new());
-    for result in join_all(connecting).await {
-        match result {
-            Ok(session) => {
-                stack.0.push(session.clone());
-                connected.insert(session.name().clone(), session);
-            }
-            Err(error) => failed.push(error),
-        }
-    }
-    (connected, failed)
-}
-
-/// The tools of all sessions, listed at the same time, in the order of the servers' names.
-pub async fn all_tools(sessions: &BTreeMap<ServerName, Session>) -> Result<Vec<Gathered>, CallError> {
-    let listing = sessions.iter().map(async |(server, session)| {
-        let listed = session.list_tools().await?;
-        let gathered = |tool| Gathered { server: server.clone(), session: session.clone(), tool };
-        Ok::<_, CallError>(listed.items.into_iter().map(gathered).collect::<Vec<_>>())
-    });
-    let mut all = Vec::new();
-    for tools in join_all(listing).await {
-        all.extend(tools?);
-    }
-    Ok(all)
-}
-
-/// Names and descriptions of the tools of `sessions`, only those in `filter` if there is one.
+/// Returns the full names and descriptions of the servers' tools, only those in `filter` if there is one. The filter
+/// matches bare and full names.
 ///
-/// Each server has [`SERVER_LIMIT`]; all together have `overall`. The sessions are closed afterwards.
+/// Each server has [`SERVER_LIMIT`]; all together have `overall`. The servers are closed afterwards.
 pub async fn tool_descriptions(
-    sessions: Vec<Session>,
+    servers: Vec<Server>,
     filter: Option<&BTreeSet<String>>,
     overall: Option<Duration>,
 ) -> Result<BTreeMap<String, String>, DescribeError> {
-    let waiting = Mutex::new(sessions.iter().map(|session| session.name().clone()).collect::<BTreeSet<_>>());
-    let listing = join_all(sessions.iter().map(async |session| {
-        let listed = tokio::time::timeout(SERVER_LIMIT, session.list_tools()).await;
-        waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(session.name());
-        let late = |_| DescribeError::ServerTimeout { server: session.name().clone(), limit: SERVER_LIMIT };
-        listed.map_err(late)?.map_err(|error| DescribeError::Server(Box::new(error)))
-    }));
-    let limit = overall.unwrap_or(Duration::MAX);
-    let listed = tokio::time::timeout(limit, listing).await;
-    let waiting = waiting.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect();
-    let timeout = DescribeError::Timeout { limit, waiting };
-    join_all(sessions.iter().map(Session::close)).await;
-    let mut described = BTreeMap::new();
-    for listed in listed.map_err(|_| timeout)? {
-        for tool in listed?.items {
-            if filter.is_none_or(|filter| filter.contains(&*tool.name)) {
-                described.insert(tool.name.to_string(), tool.description_or_default());
-            }
-        }
-    }
-    Ok(described)
+    let fleet = open(servers);
+    let limit = overall.map_or(SERVER_LIMIT, |overall| overall.min(SERVER_LIMIT));
+    fleet.settled(limit).await;
+    let result = describe(&fleet, filter, overall);
+    fleet.close().await;
+    result
 }
 
-/// Replaces the descriptions of the tools that `overrides` names; the others stay as they are.
-pub fn override_descriptions(tools: &mut [Arc<Tool>], overrides: &BTreeMap<String, String>) {
-    for tool in tools {
-        if let Some(description) = overrides.get(&*tool.name) {
-            Arc::make_mut(tool).description = Some(description.as_str().into());
-        }
+fn describe(
+    fleet: &Fleet,
+    filter: Option<&BTreeSet<String>>,
+    overall: Option<Duration>,
+) -> Result<BTreeMap<String, String>, DescribeError> {
+    let statuses = fleet.statuses();
+    let waiting: Vec<ServerName> =
+        statuses.iter().filter(|status| !status.settled).map(|status| status.name.clone()).collect();
+    if let Some(server) = waiting.first() {
+        return Err(match overall.filter(|overall| *overall < SERVER_LIMIT) {
+            Some(limit) => DescribeError::Timeout { limit, waiting },
+            None => DescribeError::ServerTimeout { server: server.clone(), limit: SERVER_LIMIT },
+        });
     }
+    if let Some(error) = statuses.iter().find_map(ServerStatus::error) {
+        return Err(match &error.kind {
+            CallErrorKind::Connect(ConnectErrorKind::Timeout(_)) => {
+                DescribeError::ServerTimeout { server: error.server.clone(), limit: SERVER_LIMIT }
+            }
+            _ => Box::new(error.clone()).into(),
+        });
+    }
+    let allowed = filter.map(|filter| filter.iter().map(|name| Pattern::new(name)).collect());
+    let catalog = fleet.catalog().choose(&ToolChoice { allowed, ..ToolChoice::default() });
+    let described = catalog.offered().iter().map(|tool| (tool.name.to_string(), tool.description.to_string()));
+    Ok(described.collect())
+}
+
+/// Replaces the descriptions of the tools that `overrides` names, by bare or full names. Others stay. Descriptions are cut
+/// to 2048 characters.
+pub fn override_descriptions(catalog: &mut Arc<Catalog>, overrides: &BTreeMap<String, String>) {
+    let choice = ToolChoice { descriptions: overrides.clone(), ..ToolChoice::default() };
+    *catalog = Arc::new(catalog.choose(&choice));
+}
+
+/// Opens a fleet whose servers all connect at the same time, each once.
+fn open(servers: impl IntoIterator<Item = Server>) -> Fleet {
+    let specs: Vec<ServerSpec> = servers.into_iter().map(ServerSpec::from).collect();
+    let options = FleetOptions {
+        local_gate: specs.len(),
+        remote_gate: specs.len(),
+        reconnection: Reconnection::NONE,
+        ..FleetOptions::default()
+    };
+    Fleet::open(specs, options)
 }

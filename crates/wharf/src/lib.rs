@@ -4,7 +4,7 @@
 //! use wharf::{Environment, Json, NoHost, Session, SessionOptions, Stdio};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! // Nothing starts yet. The server sees a short list of our variables, and what we add.
+//! // Nothing starts yet. The server sees an allow-list of environment variables, and what is added.
 //! let environment = Environment::allowed_from(std::env::vars_os());
 //! let transport = Stdio::new("uvx", ["mcp-server-time"], environment);
 //! let session = Session::new("time".parse()?, transport, NoHost, SessionOptions::default());
@@ -21,10 +21,10 @@
 //! # }
 //! ```
 //!
-//! Programs without a runtime use [`blocking`]; whoever writes servers uses [`server`]; [`factories`] makes the
-//! tools of an agent from its definition.
+//! Programs without a runtime use [`blocking`]. Authors of servers use [`server`]. [`factories`] creates the tools of an agent
+//! from its definition.
 
-/// What the guides for programs show compiles.
+/// The guides for programs, whose examples are compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/fleet.md")]
 struct FleetGuide;
@@ -39,7 +39,7 @@ pub mod blocking;
 pub mod factories;
 mod gather;
 
-/// Serving tools.
+/// Servers: tools over stdio, HTTP, SSE, WebSocket and in-process.
 pub mod server {
     pub use wharf_server::{
         Call, ListenOptions, RemoteServer, Reply, Router, ServeError, Toolbox, rmcp, serve_stdio, serve_stream,
@@ -52,14 +52,14 @@ pub use wharf_auth as auth;
 /// Configuration files: scopes, entries, approvals, rules and imports.
 pub use wharf_config as config;
 
-/// Many servers: configuration, states, catalogs and dispatch.
+/// Many servers: states, catalogs and dispatch.
 pub use wharf_fleet as fleet;
 
-/// One run of an agent: the loop, the models, the limits, and everything that happened.
+/// Agents: the loop, the models, the limits and the results.
 pub use wharf_agent as agent;
 
 pub use gather::{
-    DescribeError, Gathered, OVERALL_LIMIT, SERVER_LIMIT, SessionStack, all_tools, connect_all, override_descriptions,
+    DescribeError, Gathered, OVERALL_LIMIT, SERVER_LIMIT, all_tools, connect_all, override_descriptions,
     tool_descriptions,
 };
 pub use wharf_client::{
@@ -76,7 +76,8 @@ pub use wharf_io::{
 };
 pub use wharf_protocol::{
     Block, BlockKind, CallFailed, Content, ContentKind, Hints, ImageFormat, ImageSource, InvalidName, Item, Json,
-    Listed, Message, Prompt, Quarantined, Resource, ResourceBody, ResourceTemplate, ResultContent, ResultStatus, Role,
-    Secret, ServerName, Tool, ToolCall, ToolDefinition, ToolOutput, ToolRef, ToolResult, ToolSource, ToolTrace, Tools,
-    TraceEvent, TraceFailure, TraceSink, TraceStep, Usage, command_name, nearest, schema_accepts, visible_name,
+    Listed, Message, Prompt, Quarantined, Resource, ResourceBody, ResourceTemplate, ResultContent, ResultStatus,
+    RetrySafety, Role, Secret, ServerName, Tool, ToolCall, ToolDefinition, ToolOutput, ToolRef, ToolResult, ToolSource,
+    ToolTrace, Tools, TraceEvent, TraceFailure, TraceSink, TraceStep, Usage, command_name, nearest, schema_accepts,
+    visible_name,
 };

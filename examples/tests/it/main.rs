@@ -20,7 +20,7 @@ fn output(program: &str, arguments: &[&str]) -> String {
 #[test]
 fn one_server_lists_calls_and_refuses() {
     let printed = output(env!("CARGO_BIN_EXE_one-server"), &[env!("CARGO_BIN_EXE_own-server")]);
-    let expected = "add: Adds two numbers\n42\nexample: the arguments of `add` do not fit its schema: \
+    let expected = "add: Adds two numbers\n42\nexample: the arguments of `add` do not match its schema: \
         at `/x`: \"twenty\" is not of type \"number\"\n";
     assert_eq!(printed, expected);
 }

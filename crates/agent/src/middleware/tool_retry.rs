@@ -1,12 +1,13 @@
-//! Calls a tool again whose call cannot have had an effect, or one that does no harm.
+//! Retries tool calls that did not run, and those of read-only and idempotent tools that may have run.
 
-use wharf_protocol::{BoxFuture, CallFailed, Hints, Outcome, ToolCall, ToolOutput};
+use wharf_protocol::{BoxFuture, CallFailed, ToolCall, ToolOutput};
 
 use super::config::ToolRetrySettings;
 use super::{NextTool, ToolLayer};
 use crate::AgentEvent;
 
-/// Calls again. A tool that answers with an error has answered, and is not called again.
+/// A layer that retries failed calls by [`Outcome::retry_safety`](wharf_protocol::Outcome::retry_safety). A tool that
+/// returns an error has answered and is not called again.
 #[derive(Clone, Debug, Default)]
 pub struct ToolRetry(pub ToolRetrySettings);
 
@@ -16,26 +17,19 @@ impl ToolLayer for ToolRetry {
             let mut failures = 0;
             loop {
                 let failed = match next.call(call).await {
-                    Err(failed) if failures < self.0.max_retries && may_repeat(&failed, next.hints(&call.name)) => {
-                        failed
-                    }
+                    Err(failed) if failures < self.0.max_retries => failed,
                     result => return result,
                 };
+                if !failed.outcome.retry_safety(next.hints(&call.name)).allows_retry() {
+                    return Err(failed);
+                }
                 failures += 1;
                 let delay = self.0.backoff().delay(failures);
-                tracing::info!(attempt = failures, ?delay, tool = &*call.name, "a tool is called again");
-                let (what, reason) = (call.name.to_string(), failed.reason);
-                next.emit(AgentEvent::Retry { what, attempt: failures, reason, delay });
+                tracing::info!(attempt = failures, ?delay, tool = &*call.name, "retrying a tool call");
+                let what = call.name.to_string();
+                next.emit(AgentEvent::Retry { what, attempt: failures, reason: failed.reason, delay });
                 tokio::time::sleep(delay).await;
             }
         })
-    }
-}
-
-fn may_repeat(failed: &CallFailed, hints: Option<Hints>) -> bool {
-    match failed.outcome {
-        Outcome::NotRun => true,
-        Outcome::Unknown => hints.is_some_and(Hints::safe_to_repeat),
-        Outcome::Answered => false,
     }
 }

@@ -7,6 +7,7 @@ use std::io::Read as _;
 use std::sync::Arc;
 
 use serde::Serialize;
+use wharf::fleet::catalog::CatalogNoteKind;
 use wharf::fleet::dispatch::CallFailure;
 use wharf::fleet::{Catalog, Dispatcher, Entry, Fleet};
 use wharf::{CallError, CallErrorKind, Evidence, Json, Listed, Tool, ToolCall, ToolOutput, nearest};
@@ -27,8 +28,8 @@ pub(crate) async fn run(globals: &Globals, call: Call) -> Exit {
     let prepared = async {
         let which = Which::One(&call.server);
         let setup = Setup::load_for(globals, which).await?;
-        let dispatcher = dispatcher(globals, &setup, policy(&setup)?)?.with_asker(Arc::new(Approving));
-        let dispatcher = dispatcher.with_whole_outputs().with_trace(Arc::clone(&doing) as _);
+        let dispatcher = dispatcher(globals, &setup, policy(&setup)?)?.with_user_prompt(Arc::new(Approving));
+        let dispatcher = dispatcher.with_unlimited_outputs().with_trace(Arc::clone(&doing) as _);
         Ok::<_, Misuse>((setup.open(which, How::Once)?, dispatcher, from_stdin(&call)?))
     };
     let (fleet, dispatcher, given) = match prepared.await {
@@ -127,6 +128,10 @@ async fn failed(globals: &Globals, call: &Call, (entry, remote): (&Entry, bool),
         CallFailure::Refused(why) => {
             return subject(call).refused(globals, &format!("was not called: {why}"), "not run").await;
         }
+        CallFailure::ApprovalUnavailable => {
+            let what = "was not called: it needs approval, and no user can be asked";
+            return subject(call).refused(globals, what, "not run").await;
+        }
         CallFailure::Withheld(why) => {
             let what = format!("was called, and its output is withheld: {why}");
             return subject(call).refused(globals, &what, "answered").await;
@@ -144,15 +149,13 @@ async fn failed(globals: &Globals, call: &Call, (entry, remote): (&Entry, bool),
 
 /// How many names a hint lists.
 const NAMES: usize = 12;
-/// How the catalog begins to tell that a tool is not in it.
-pub(super) const LEFT_OUT: &str = "it is left out: ";
 
 fn no_such_tool(call: &Call, catalog: &Catalog, listed: &Listed<Tool>) -> Misuse {
     let Call { server, tool, .. } = call;
     let odd = listed.quarantined.iter().find(|odd| odd.name.as_ref() == Some(tool));
     let reason = odd.map(|odd| render::about(&odd.reason)).or_else(|| {
         let about = catalog.notes().filter(|note| note.tool.as_ref() == Some(tool));
-        about.filter_map(|note| note.words.strip_prefix(LEFT_OUT)).map(str::to_owned).next()
+        about.filter(|note| note.kind == CatalogNoteKind::LeftOut).map(|note| note.text.clone()).next()
     });
     if let Some(reason) = reason {
         return misuse(format!("{server}: the tool `{tool}` was left out: {reason}"), None);

@@ -143,7 +143,7 @@ pub(crate) async fn run(globals: &Globals, run: Run) -> Exit {
         let asker = whoever_is_there();
         let total = setup.session.deadlines.total;
         let dispatcher = dispatcher(globals, &setup, policy)?.with_spill(spill()?).with_limits(total, None);
-        let dispatcher = dispatcher.with_asker(Arc::clone(&asker)).with_trace(Arc::clone(&recorder) as _);
+        let dispatcher = dispatcher.with_user_prompt(Arc::clone(&asker)).with_trace(Arc::clone(&recorder) as _);
         let fleet = setup.open_or_empty(How::Lasting, &asker)?;
         // A model without servers just speaks: it is offered nothing at all.
         if let Some(read_output) = dispatcher.read_output().filter(|_| !fleet.statuses().is_empty()) {

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use wharf::fleet::catalog::CatalogNote;
+use wharf::fleet::catalog::{CatalogNote, CatalogNoteKind};
 use wharf::fleet::{Catalog, Entry, Fleet, Scope, ServerStatus, StateReason};
 use wharf::{Hints, Json, Listed, Quarantined, ServerName, Tool};
 
-use super::call::LEFT_OUT;
 use crate::args::{Globals, Tools};
 use crate::exit::Exit;
 use crate::setup::Which;
@@ -97,12 +96,12 @@ fn tell(name: &ServerName, listed: &Listed<Tool>, catalog: &Catalog, verbose: bo
     }
     for note in notes(name, catalog) {
         // What stands on the list itself has just been told.
-        if listed.notes.contains(&note.words) || is_quarantine(note, listed) {
+        if matches!(note.kind, CatalogNoteKind::List | CatalogNoteKind::Quarantined) {
             continue;
         }
-        match (&note.tool, note.words.strip_prefix(LEFT_OUT)) {
-            (Some(tool), Some(reason)) => {
-                render::warning(&format!("{name}: the tool `{tool}` was left out: {reason}"));
+        match (&note.tool, note.kind) {
+            (Some(tool), CatalogNoteKind::LeftOut) => {
+                render::warning(&format!("{name}: the tool `{tool}` was left out: {}", note.text));
             }
             _ if verbose => render::note(&note.to_string()),
             _ => {}
@@ -126,9 +125,8 @@ fn notes<'a>(name: &'a ServerName, catalog: &'a Catalog) -> impl Iterator<Item =
 }
 
 /// Whether a note is about a tool that could not even be read.
-fn is_quarantine(note: &CatalogNote, listed: &Listed<Tool>) -> bool {
-    let reason = note.words.strip_prefix(LEFT_OUT).and_then(|words| words.strip_prefix("it "));
-    reason.is_some_and(|reason| listed.quarantined.iter().any(|odd| odd.reason == reason))
+fn is_quarantine(note: &CatalogNote) -> bool {
+    note.kind == CatalogNoteKind::Quarantined
 }
 
 /// What `--json` shows.
@@ -172,11 +170,11 @@ impl<'a> ShownServer<'a> {
             let Entry { tool, name, description, .. } = &**entry;
             ShownOffer { tool: &tool.name, name, description }
         };
-        let quarantine = |note: &&CatalogNote| listed.is_some_and(|listed| is_quarantine(note, listed));
-        let told = notes(name, catalog).filter(|note| !quarantine(note)).map(|note| match &note.tool {
-            Some(tool) => format!("`{tool}`: {}", note.words),
-            None => note.words.clone(),
-        });
+        let told =
+            notes(name, catalog).filter(|note| listed.is_none() || !is_quarantine(note)).map(|note| match &note.tool {
+                Some(tool) => format!("`{tool}`: {}", note.summary()),
+                None => note.summary(),
+            });
         Self {
             name,
             scope: status.scope,

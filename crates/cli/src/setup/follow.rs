@@ -90,7 +90,7 @@ fn changes(before: &[ServerSpec], now: &[ServerSpec]) -> Vec<String> {
         ) => {
             format!(", and is not used: {words}")
         }
-        None => String::new(),
+        Some(DisabledReason::OnDemand) | None => String::new(),
     };
     let came_or_changed = now.iter().filter_map(|one| match find(before, one) {
         None => Some(format!("{} was added{}", one.server.name, held(one))),

@@ -98,7 +98,7 @@ fn a_result_that_breaks_its_promise_is_shown_all_the_same() {
     let server = Server::new(&Script::good().tool(tool).on_call("odd", [Step::Result(result)]));
     let ran = server.run(&["call", "s", "odd"]);
     assert_eq!((ran.code, ran.out.as_str()), (1, "three\n"));
-    assert!(ran.err.contains("does not fit its output schema: at `/n`"), "{}", ran.err);
+    assert!(ran.err.contains("does not match its output schema: at `/n`"), "{}", ran.err);
 }
 
 #[test]

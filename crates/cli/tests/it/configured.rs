@@ -214,10 +214,10 @@ fn a_limit_of_the_command_line_counts_more_than_a_configured_one() {
     let script = Script::good().any_tool("hang").on_call("hang", [Step::Hang]);
     let patient = Home::new().child("s", &script, json!({"timeout": 600_000}));
     let told = patient.run(&["call", "s", "hang", "--timeout", "0.5"]).err;
-    assert!(told.contains("no answer within 500 ms"), "{told}");
+    assert!(told.contains("no response within 500 ms"), "{told}");
     let hasty = Home::new().child("s", &script, json!({"timeout": 1000}));
     let told = hasty.run(&["call", "s", "hang"]).err;
-    assert!(told.contains("no answer within 1 s"), "{told}");
+    assert!(told.contains("no response within 1 s"), "{told}");
     let sleepy = Home::new().child("s", &Script::good().at_start([Step::Hang]), json!({"connectTimeout": 600_000}));
     let told = sleepy.run(&["tools", "--connect-timeout", "0.5"]).err;
     assert!(told.contains("not ready within 500 ms"), "{told}");

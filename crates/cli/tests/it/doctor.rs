@@ -127,7 +127,7 @@ fn tools_that_cannot_be_used_are_problems_and_those_that_could_be_better_are_adv
     odd (stdio)
       ✗ tool discovery   the tool `nothing` is left out: it has no `inputSchema`
                          fix: this is a fault of the server; tell its authors. Its other tools work
-      ✗ tool discovery   the tool `rows` is left out: its schema cannot be used: it is for "array", and arguments are an object
+      ✗ tool discovery   the tool `rows` is left out: its schema cannot be used: its type is "array", but arguments are an object
                          fix: this is a fault of the server; tell its authors. Its other tools work
       ! tool discovery   no description: add
                          fix: say what it does, or a model has only its name: in the server, or in its entry with "tools": {"descriptions": {…}}
@@ -258,7 +258,7 @@ fn a_tool_is_called_only_when_it_is_named_and_what_comes_of_it_is_told() {
     exit 0
       ✓ tool execution   `add` answered in N ms: 42
     exit 2
-      ✗ tool execution   the arguments of `add` do not fit its schema: at `/b`: "two" is not of type "integer"
+      ✗ tool execution   the arguments of `add` do not match its schema: at `/b`: "two" is not of type "integer"
                          fix: add takes a: integer, b: integer
     exit 2
       ✗ tool execution   there is no tool `ad`

@@ -34,9 +34,9 @@ fn what_a_rule_forbids_is_not_called_by_hand_either() {
     insta::assert_snapshot!(screen(&ran), @r#"
     exit 1
     --- stdout
-    {"version":1,"server":"s","tool":"wipe","error":{"message":"the tool `wipe` was not called: the policy forbids it (hint:destructive)","outcome":"not run","stderr":[]}}
+    {"version":1,"server":"s","tool":"wipe","error":{"message":"the tool `wipe` was not called: denied by the policy (hint:destructive)","outcome":"not run","stderr":[]}}
     --- stderr
-    error: s: the tool `wipe` was not called: the policy forbids it (hint:destructive)
+    error: s: the tool `wipe` was not called: denied by the policy (hint:destructive)
     "#);
     assert!(!wiped(&home));
     assert_eq!(home.run(&["call", "s", "add", "a=1", "b=2"]).out, "3\n");

@@ -31,7 +31,7 @@ pub(super) async fn connect(context: ConnectContext) -> Result<Live, ConnectErro
             Ok(negotiated) => return Ok(live(&context, negotiated)),
             Err(error) => error,
         };
-        if !context.transport.is_remote() || !error.kind.may_pass() {
+        if !context.transport.is_remote() || !error.kind.is_transient() {
             return Err(error);
         }
         match delays.next().map(jittered) {

@@ -1,4 +1,4 @@
-//! The life of a tool call: check, send, wait, read, check again.
+//! Tool calls: check the arguments, send, wait, read the result, check it, and retry what is safe to retry.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,48 +16,62 @@ use super::{Live, Session};
 use crate::era::HEADER_MISMATCH;
 use crate::remote::parse_headers;
 use crate::wire::NEVER;
-use crate::{CallError, CallErrorKind, ConnectErrorKind, Evidence, Outcome, Progress, SchemaViolation, TraceContext};
+use crate::{CallError, CallErrorKind, Evidence, Outcome, Progress, SchemaViolation, TraceContext};
 
-/// How long a result waits for the list that it is checked against; then it is passed on unchecked.
-const LIST_LIMIT: Duration = Duration::from_secs(30);
+/// How long a result waits for the tool list that it is checked against; after that it is returned unchecked.
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often a call is sent again because of a lost connection.
+const CONNECTION_RETRIES: u32 = 1;
 
-/// What is particular about one call.
+/// Options of one call.
 #[derive(Default)]
 pub struct CallOptions<'a> {
-    /// The limit for the whole call.
+    /// The total timeout of the call, retries included.
     pub total: Option<Duration>,
-    /// The limit for silence; progress starts it anew.
+    /// The idle timeout; progress restarts it.
     pub idle: Option<Duration>,
-    /// Headers for this call alone, over HTTP: a user's token, an id for tracing. Other transports have no place for them.
+    /// HTTP headers for this call only, for example a user's token or a trace id. Other transports ignore them.
     pub headers: Vec<(String, String)>,
-    /// Where the call belongs in a trace.
+    /// The parent of the call in a distributed trace.
     pub trace: Option<TraceContext>,
-    /// Hears of progress, in order, in the caller's own task, and never after the call has returned.
+    /// Receives progress in order, in the caller's task, and never after the call has returned.
     pub progress: Option<&'a mut (dyn FnMut(Progress) + Send)>,
-    /// The arguments have been checked, and mended, already.
+    /// Whether the caller has already checked and repaired the arguments.
     pub admitted: bool,
-    /// What to do where the session that the call was meant for is gone.
+    /// What to do if the session is gone.
     pub on_loss: OnLoss,
-    /// The [epoch](Session::epoch) whose tools the caller has seen. The call is made on no other: it fails as one
-    /// whose session was lost.
-    pub epoch: Option<u64>,
+    /// Binds the call to the [generation](Session::generation) whose tools the caller has seen. On any other session it
+    /// fails with [`CallErrorKind::SessionReplaced`].
+    pub generation: Option<u64>,
 }
 
-/// What becomes of a call that did not run because its session, or its connection, was gone.
+/// What to do with a call that did not run because its session or its connection was gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnLoss {
-    /// It is sent again on a new session.
+    /// Send it again on a new session.
     #[default]
     Recover,
-    /// It fails, and did not run. Whoever made it can look at the tools of the new session first.
+    /// Return the error, so that the caller can look at the tools of the new session first.
     Report,
 }
 
-/// A call that may have to be sent more than once.
+/// A call that may be sent more than once.
 struct Call<'a, 'o> {
     tool: &'a str,
     arguments: &'a Json,
     options: &'a mut CallOptions<'o>,
+    /// All attempts share the total timeout.
+    deadline: Option<Instant>,
+}
+
+/// What is left of a call's retries after its first failure.
+struct Retries {
+    /// Retries on a new session after the server lost the old one.
+    session: u32,
+    /// Retries after a lost connection.
+    connection: u32,
+    /// The last error of an attempt that may have run.
+    may_have_run: Option<CallError>,
 }
 
 #[derive(Serialize)]
@@ -67,167 +81,150 @@ struct CallParams<'a> {
 }
 
 impl Session {
-    /// Calls a tool. A tool that fails is an output; an error means there is no answer.
+    /// Calls a tool. A tool that fails returns an output; an error means that no response arrived.
     pub async fn call(&self, tool: &str, arguments: &Json) -> Result<ToolOutput, CallError> {
         self.call_with(tool, arguments, CallOptions::default()).await
     }
 
     /// Calls a tool with options. Dropping the future cancels the call on the wire.
     ///
-    /// A call that may have run is sent again, once, only if the tool says that doing it twice does no harm.
+    /// Retries go by [`CallError::retry_safety`]: a call that may have run is sent again, once, only if its tool declares
+    /// itself read-only or idempotent.
     pub async fn call_with(
         &self,
         tool: &str,
         arguments: &Json,
         mut options: CallOptions<'_>,
     ) -> Result<ToolOutput, CallError> {
-        self.call_with_options(tool, arguments, &mut options).await
-    }
-
-    /// The same for one who may have to call again, and keeps the options: their total is what is left of it.
-    pub async fn call_with_options(
-        &self,
-        tool: &str,
-        arguments: &Json,
-        options: &mut CallOptions<'_>,
-    ) -> Result<ToolOutput, CallError> {
-        let live = self.on(options.epoch).await?;
-        let ends = self.inner.limits(options).total.map(|total| Instant::now() + total.min(NEVER));
-        let mended = if options.admitted {
+        let mut live = self.connection(options.generation).await?;
+        let deadline = self.inner.limits(&options).total.map(|total| Instant::now() + total.min(NEVER));
+        let repaired = if options.admitted {
             None
         } else {
             admit(&live, tool, arguments).map_err(|kind| self.inner.call_error(&live, kind))?
         };
-        let mut call = Call { tool, arguments: mended.as_ref().unwrap_or(arguments), options };
-        let error = match self.call_once(&live, &mut call).await {
-            Ok(output) => return Ok(output),
-            Err(error) => error,
-        };
-        // Hardly any call comes here, and none should be as large as those that do.
-        Box::pin(self.call_again(live, &mut call, ends, error)).await
-    }
-
-    /// Sends a call that has failed with `error` again, as often as it may be.
-    async fn call_again(
-        &self,
-        mut live: Arc<Live>,
-        call: &mut Call<'_, '_>,
-        ends: Option<Instant>,
-        mut error: CallError,
-    ) -> Result<ToolOutput, CallError> {
-        let tool = call.tool;
-        // A lost session and a lost connection are different things, and each has its own allowance.
-        let (mut sessions, mut repetitions) = (self.inner.options.session_retries, 1_u32);
-        let mut unknown = None;
+        let arguments = repaired.as_ref().unwrap_or(arguments);
+        let mut call = Call { tool, arguments, options: &mut options, deadline };
+        let mut retries = None;
         loop {
-            let lost = self.inner.has_lost(&live, &error);
-            let again = if call.options.on_loss == OnLoss::Report && error.outcome() == Outcome::NotRun {
-                None
-            } else if lost {
-                sessions.checked_sub(1).inspect(|left| sessions = *left)
-            } else if may_repeat(&live, tool, &error) {
-                repetitions.checked_sub(1).inspect(|left| repetitions = *left)
-            } else {
-                None
-            };
-            // All attempts together have the time of one.
-            let left = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
-            if again.is_none() || left.is_some_and(|left| left.is_zero()) {
-                return Err(first_unknown(unknown, error));
-            }
-            tracing::debug!(server = %self.inner.name, tool, %error, "calling once more");
-            if error.outcome() == Outcome::Unknown {
-                unknown = Some(error);
-            }
-            live = match self.on(call.options.epoch).await {
-                Ok(live) => live,
-                Err(error) => return Err(first_unknown(unknown, error)),
-            };
-            call.options.total = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
-            error = match self.call_once(&live, call).await {
+            let error = match self.attempt(&live, &mut call).await {
                 Ok(output) => return Ok(output),
                 Err(error) => error,
             };
+            // Few calls fail. What only they need is boxed, which keeps the future of all others small.
+            live = Box::pin(self.before_retry(&live, &mut call, &mut retries, error)).await?;
         }
     }
 
-    /// The connection a call is made on: any, or only that of one epoch. Whoever wants that one does not want another
-    /// to be opened, least of all on a session that was closed meanwhile.
-    async fn on(&self, epoch: Option<u64>) -> Result<Arc<Live>, CallError> {
-        let fits = |live: &Arc<Live>| epoch.is_none_or(|epoch| live.epoch == epoch);
-        match self.inner.up().filter(fits) {
+    /// Returns the connection for the next attempt of a call that failed with `error`, or the error to return.
+    async fn before_retry(
+        &self,
+        live: &Live,
+        call: &mut Call<'_, '_>,
+        retries: &mut Option<Box<Retries>>,
+        error: CallError,
+    ) -> Result<Arc<Live>, CallError> {
+        let retries = retries.get_or_insert_with(|| {
+            let session = self.inner.options.session_retries;
+            Box::new(Retries { session, connection: CONNECTION_RETRIES, may_have_run: None })
+        });
+        let session_lost = self.inner.has_lost(live, &error);
+        let left = if session_lost { &mut retries.session } else { &mut retries.connection };
+        // On a connection that still works, a request that could not be sent would fail the same way.
+        let is_pointless = matches!(error.kind, CallErrorKind::Connect(_)) && live.wire.ending().is_none();
+        let is_reported = call.options.on_loss == OnLoss::Report && error.outcome() == Outcome::NotRun;
+        let may_retry = error.retry_safety(live.hints(call.tool)).allows_retry() && !is_pointless && !is_reported;
+        if !may_retry || *left == 0 || call.time_left().is_some_and(|left| left.is_zero()) {
+            return Err(retries.result(error));
+        }
+        *left -= 1;
+        tracing::debug!(server = %self.inner.name, tool = call.tool, %error, "retrying a call");
+        if error.outcome() == Outcome::Unknown {
+            retries.may_have_run = Some(error);
+        }
+        let live = self.connection(call.options.generation).await.map_err(|error| retries.result(error))?;
+        call.options.total = call.time_left();
+        Ok(live)
+    }
+
+    /// Returns the connection for a call: the current one, or only that of one generation. A call that is bound to a
+    /// generation never opens a connection, least of all on a session that was closed in the meantime.
+    async fn connection(&self, generation: Option<u64>) -> Result<Arc<Live>, CallError> {
+        let matches = |live: &Arc<Live>| generation.is_none_or(|generation| live.number == generation);
+        match self.inner.up().filter(matches) {
             Some(live) if !live.doubtful.load(Ordering::Relaxed) => Ok(live),
-            _ => Box::pin(self.found(epoch)).await,
+            _ => Box::pin(self.checked_connection(generation)).await,
         }
     }
 
-    async fn found(&self, epoch: Option<u64>) -> Result<Arc<Live>, CallError> {
-        let Some(epoch) = epoch else { return Ok(self.inner.ready().await?) };
-        let is_it = |live: &Arc<Live>| live.epoch == epoch;
-        if let Some(live) = self.inner.up().filter(is_it)
-            && (!live.doubtful.load(Ordering::Relaxed) || self.inner.is_alive(&live).await)
+    async fn checked_connection(&self, generation: Option<u64>) -> Result<Arc<Live>, CallError> {
+        let Some(generation) = generation else { return Ok(self.inner.ready().await?) };
+        if let Some(live) = self.inner.up()
+            && live.number == generation
+            && (!live.doubtful.load(Ordering::Relaxed) || self.inner.is_there(&live).await)
         {
             return Ok(live);
         }
-        let (server, kind) = (self.inner.name.clone(), CallErrorKind::replaced());
-        Err(CallError { server, kind, evidence: Evidence::default() })
+        let server = self.inner.name.clone();
+        Err(CallError { server, kind: CallErrorKind::SessionReplaced, evidence: Evidence::default() })
     }
 
-    /// Calls a tool for a model: whatever happens, there is a result that can be shown to it.
+    /// Calls a tool for a model. Failures become results that can be shown to it.
     pub async fn use_tool(&self, tool_use_id: &str, tool: &str, arguments: &Json) -> ToolResult {
         match self.call(tool, arguments).await {
             Ok(output) => ToolResult::from_output(tool_use_id, &output),
-            // Without the server's stderr, which may hold what no model should see.
+            // Without the server's stderr, which may contain what no model should see.
             Err(error) => ToolResult::error(tool_use_id, format!("{}: {}", error.server, error.kind)),
         }
     }
 
-    async fn call_once(&self, live: &Live, call: &mut Call<'_, '_>) -> Result<ToolOutput, CallError> {
+    /// Sends a call once, reads its result and checks it against the output schema.
+    async fn attempt(&self, live: &Live, call: &mut Call<'_, '_>) -> Result<ToolOutput, CallError> {
         let fail = |kind| self.inner.call_error(live, kind);
-        let result = self.send_call(live, call).await.map_err(fail)?;
-
-        let output = ToolOutput::from_json(&result)
+        let Call { tool, arguments, options, .. } = call;
+        let result = {
+            let params = CallParams { name: tool, arguments };
+            let limits = self.inner.limits(options);
+            let budget = Budget::new(live, limits);
+            let age = live.beliefs.tools.age();
+            let mut request = Request::new("tools/call", &params, limits).about(tool);
+            request.headers = with_own(&options.headers, live.headers_for(tool, arguments)).map_err(fail)?;
+            request.progress =
+                options.progress.as_mut().map_or(Welcome::Noted, |progress| Welcome::Heard(&mut **progress));
+            request.trace = options.trace.as_ref();
+            // Boxed, because callers often have to box this whole future: two small boxes are cheaper than a large one.
+            let result = Box::pin(self.complete(live, &mut request, &budget)).await;
+            let mismatch = matches!(&result, Err(CallErrorKind::Server { code: HEADER_MISMATCH, .. }));
+            if mismatch && live.speaker.is_modern() && !request.begun {
+                // The tool has changed since it was listed, and the call did not run: send it with the new headers.
+                let resent = async {
+                    let listing = self.headers_from_new_list(live, tool, arguments, age);
+                    let headers = budget.within(listing).await?.map_err(|error| error.kind)?;
+                    request.headers = with_own(&options.headers, headers)?;
+                    self.complete(live, &mut request, &budget).await
+                };
+                Box::pin(resent).await
+            } else {
+                result
+            }
+        };
+        let output = ToolOutput::from_json(&result.map_err(fail)?)
             .map_err(|reason| fail(CallErrorKind::Malformed(format!("the result {reason}"))))?;
         if !output.is_error
-            && let Err(fault) = self.check_output(live, call.tool, &output).await
+            && let Err(fault) = self.check_output(live, tool, &output).await
         {
-            let (tool, output) = (call.tool.to_owned(), Box::new(output));
-            return Err(fail(CallErrorKind::Output { tool, fault, output }));
+            let tool = (*tool).to_owned();
+            return Err(fail(CallErrorKind::Output { tool, fault, output: Box::new(output) }));
         }
         Ok(output)
     }
 
-    async fn send_call(&self, live: &Live, call: &mut Call<'_, '_>) -> Result<Json, CallErrorKind> {
-        let Call { tool, arguments, options } = call;
-        let (params, limits) = (CallParams { name: tool, arguments }, self.inner.limits(options));
-        let budget = Budget::new(live, limits);
-        let age = live.cache.tools.age();
-        let mut request = Request::new("tools/call", &params, limits).about(tool);
-        request.headers = with_own(&options.headers, live.headers_for(tool, arguments))?;
-        request.progress =
-            options.progress.as_mut().map_or(ProgressMode::KeepAlive, |progress| ProgressMode::Report(&mut **progress));
-        request.trace = options.trace.as_ref();
-        // In a box, as a caller often has to put this whole future into one: two small ones are cheaper than a large one.
-        let result = Box::pin(self.complete(live, &mut request, &budget)).await;
-        let mismatch = matches!(&result, Err(CallErrorKind::Server { code: HEADER_MISMATCH, .. }));
-        if !(mismatch && live.sender.is_modern() && !request.begun) {
-            return result;
-        }
-        // The tool has become another one since it was listed; the call did not run.
-        Box::pin(async {
-            let listing = self.headers_afresh(live, (tool, arguments), age);
-            let afresh = budget.within(listing).await?.map_err(|error| error.kind)?;
-            request.headers = with_own(&options.headers, afresh)?;
-            self.complete(live, &mut request, &budget).await
-        })
-        .await
-    }
-
-    /// The headers that a call needs by a list that is newer than what was known before: one is fetched for all who need it.
-    async fn headers_afresh(
+    /// Returns the headers of a call by a tool list newer than `age`. Concurrent calls share one list request.
+    async fn headers_from_new_list(
         &self,
         live: &Live,
-        (tool, arguments): (&str, &Json),
+        tool: &str,
+        arguments: &Json,
         age: u64,
     ) -> Result<HeaderMap, CallError> {
         let _turn = live.cache.tools.one_at_a_time().await;
@@ -241,15 +238,15 @@ impl Session {
             .unwrap_or_default())
     }
 
-    /// Checks a result against the tool's output schema. If there is structured content and the tools have not been
-    /// listed yet, they are now; a list that cannot be had leaves the result unchecked, not unusable.
+    /// Checks a result against the tool's output schema. Lists the tools first if there is structured content and they
+    /// have not been listed. If they cannot be listed, the result stays unchecked.
     async fn check_output(&self, live: &Live, tool: &str, output: &ToolOutput) -> Result<(), SchemaViolation> {
         let structured = output.structured.as_ref();
-        if structured.is_some() && live.cache.tools.get().is_none() {
-            // One caller asks for all of them, and asks only once where no list is to be had.
-            let _turn = live.cache.tools.one_at_a_time().await;
-            if live.cache.tools.get().is_none() && live.cache.tools.may_be_listed() {
-                let listed = tokio::time::timeout(LIST_LIMIT, Box::pin(self.list_tools_of(live))).await;
+        if structured.is_some() && live.beliefs.tools.get().is_none() {
+            // One caller lists for all, and a list that failed is not requested again.
+            let _turn = live.beliefs.tools.one_at_a_time().await;
+            if live.beliefs.tools.get().is_none() && live.beliefs.tools.may_be_listed() {
+                let listed = tokio::time::timeout(LIST_TIMEOUT, Box::pin(self.list_tools_of(live))).await;
                 if !matches!(listed, Ok(Ok(_))) {
                     tracing::warn!(server = %self.inner.name, tool, "results are not checked: the tools cannot be listed");
                     live.cache.tools.cannot_be_listed();
@@ -263,7 +260,23 @@ impl Session {
     }
 }
 
-/// The headers of a call: the caller's own, and those that the tool needs.
+impl Call<'_, '_> {
+    fn time_left(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+}
+
+impl Retries {
+    /// Returns the error of the whole call: that of an attempt that may have run, if the last one did not run.
+    fn result(&mut self, last: CallError) -> CallError {
+        match self.may_have_run.take() {
+            Some(error) if last.outcome() == Outcome::NotRun => error,
+            _ => last,
+        }
+    }
+}
+
+/// Joins the caller's headers and those that the tool needs.
 fn with_own(own: &[(String, String)], needed: HeaderMap) -> Result<Option<Arc<HeaderMap>>, CallErrorKind> {
     if own.is_empty() {
         return Ok(shared_headers(needed));
@@ -274,7 +287,7 @@ fn with_own(own: &[(String, String)], needed: HeaderMap) -> Result<Option<Arc<He
 }
 
 impl Live {
-    /// The headers that a call needs, as far as its tool is known.
+    /// Returns the headers that a call needs, as far as its tool is known.
     pub(super) fn headers_for(&self, tool: &str, arguments: &Json) -> HeaderMap {
         if !(self.sender.is_modern() && self.wire.supports_headers()) {
             return HeaderMap::new();
@@ -282,29 +295,14 @@ impl Live {
         let tools = self.cache.tools.get();
         tools.and_then(|tools| Some(tools.get(tool)?.headers(arguments))).unwrap_or_default()
     }
-}
 
-/// What is to be said when the last attempt did not run, but one before it may have.
-fn first_unknown(unknown: Option<CallError>, last: CallError) -> CallError {
-    unknown.filter(|_| last.outcome() == Outcome::NotRun).unwrap_or(last)
-}
-
-/// Whether a failed call may be sent once more.
-fn may_repeat(live: &Live, tool: &str, error: &CallError) -> bool {
-    let harmless = || {
-        let hints = live.cache.tools.get().and_then(|tools| Some(tools.get(tool)?.tool.hints));
-        hints.is_some_and(Hints::safe_to_repeat)
-    };
-    match &error.kind {
-        // It was never sent: the connection had ended before.
-        CallErrorKind::Connect(kind) => live.wire.ending().is_some() && !matches!(kind, ConnectErrorKind::Closed),
-        CallErrorKind::Lost(_) => harmless(),
-        CallErrorKind::Http(status) => matches!(status.status, 502 | 504) && harmless(),
-        _ => false,
+    fn hints(&self, tool: &str) -> Option<Hints> {
+        let tools = self.beliefs.tools.get()?;
+        Some(tools.get(tool)?.tool.hints)
     }
 }
 
-/// Checks arguments against what is known of the tool, without asking the server.
+/// Checks and repairs arguments by the cached schema of the tool, without a request.
 fn admit(live: &Live, tool: &str, arguments: &Json) -> Result<Option<Json>, CallErrorKind> {
     let fault = |fault| CallErrorKind::Arguments { tool: tool.to_owned(), fault };
     if !arguments.is_object() {

@@ -179,7 +179,7 @@ impl Session {
                 &error.kind,
                 CallErrorKind::Connect(ConnectErrorKind::Transport(_) | ConnectErrorKind::Http(_))
             );
-            let delay = if is_unreachable || error.may_pass() { delays.next() } else { None };
+            let delay = if is_unreachable || error.is_transient() { delays.next() } else { None };
             match delay {
                 Some(delay) => tokio::time::sleep(jittered(delay)).await,
                 None => return Err(error.kind),

@@ -16,7 +16,7 @@ async fn invalid_arguments_are_not_sent_and_the_error_names_the_path() {
     let error = eventually(session.call("add", &json(json!({"a": 1, "b": "x"})))).await.unwrap_err();
     assert_eq!(
         error.kind.to_string(),
-        r#"the arguments of `add` do not fit its schema: at `/b`: "x" is not of type "integer""#
+        r#"the arguments of `add` do not match its schema: at `/b`: "x" is not of type "integer""#
     );
     assert_eq!((error.outcome(), server.log().count("tools/call")), (Outcome::NotRun, 0));
     let error = eventually(session.call("add", &json(json!([1])))).await.unwrap_err();
@@ -141,7 +141,7 @@ async fn silence_times_out_a_call_after_thirty_minutes_and_cancels_it() {
     assert_eq!(began.elapsed().as_secs(), 30 * 60);
     assert_eq!(
         error.to_string(),
-        "scripted: no answer within 1800 s (neither an answer nor progress); whether the call ran is unknown"
+        "scripted: no response within 1800 s (idle timeout); whether the call ran is unknown"
     );
     assert_eq!(error.outcome(), Outcome::Unknown);
     settle().await;

@@ -73,7 +73,7 @@ async fn a_broken_answer_fails_its_call_immediately() {
     for (step, reason) in cases {
         let began = Instant::now();
         let (answer, _session) = call([step]).await;
-        assert!(answer.starts_with("scripted: the server's answer is malformed: "), "{answer}");
+        assert!(answer.starts_with("scripted: the server's response is malformed: "), "{answer}");
         assert!(answer.contains(reason), "{answer} should say: {reason}");
         assert_eq!(began.elapsed().as_millis(), 0, "{reason}");
     }
@@ -86,7 +86,7 @@ async fn invalid_utf8_fails_its_call_immediately() {
         b"{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"\xff\xfe\"}]}}\n";
     let began = Instant::now();
     let (answer, _session) = call([Step::Bytes(bytes.to_vec())]).await;
-    assert_eq!(answer, "scripted: the server's answer is malformed: it is not UTF-8 at byte 68");
+    assert_eq!(answer, "scripted: the server's response is malformed: it is not UTF-8 at byte 68");
     assert_eq!(began.elapsed().as_millis(), 0);
 }
 
@@ -111,12 +111,12 @@ async fn huge_numbers_and_deep_values_in_a_result_stay_unchanged() {
 async fn an_overlong_line_fails_its_call_and_the_next_line_is_read() {
     let before = r#"{"jsonrpc":"2.0","id":{id},"result":{"content":[{"type":"text","text":""#;
     let (answer, _session) = call([Step::Flood(before.into(), 40 * 1024 * 1024, "\"}]}}\n".into())]).await;
-    assert_eq!(answer, "scripted: the server's answer is malformed: it is longer than 32 MiB");
+    assert_eq!(answer, "scripted: the server's response is malformed: it is longer than 32 MiB");
     // The id is at the end.
     let after = "\"}]},\"id\":{id}}\n";
     let before = r#"{"jsonrpc":"2.0","result":{"content":[{"type":"text","text":""#;
     let (answer, _session) = call([Step::Flood(before.into(), 40 * 1024 * 1024, after.into())]).await;
-    assert_eq!(answer, "scripted: the server's answer is malformed: it is longer than 32 MiB");
+    assert_eq!(answer, "scripted: the server's response is malformed: it is longer than 32 MiB");
 }
 
 #[tokio::test(start_paused = true)]
@@ -141,7 +141,7 @@ async fn an_error_without_an_id_fails_the_call_if_nothing_follows() {
     ] {
         let began = Instant::now();
         let (answer, _session) = call([line(complaint), Step::Hang]).await;
-        let expected = "scripted: without naming a request the server sent error -32600: what?, and then no answer; \
+        let expected = "scripted: the server sent error -32600: what? without a request id and then no response; \
             whether the call ran is unknown";
         assert_eq!(answer, expected);
         assert_eq!(began.elapsed().as_secs(), 5);
@@ -309,7 +309,7 @@ async fn a_flood_of_progress_does_not_delay_the_total_deadline() {
     let error = eventually(session.call_with("evil", &none(), options)).await.unwrap_err();
     assert_eq!(
         (began.elapsed().as_secs(), error.kind.to_string().as_str()),
-        (5, "no answer within 5 s (the limit for the whole call); whether the call ran is unknown")
+        (5, "no response within 5 s (total timeout); whether the call ran is unknown")
     );
     assert!(received > 500, "{received}");
 }

@@ -105,13 +105,13 @@ async fn every_error_status_fails_its_call_immediately_and_is_reported() {
         ),
         (
             status(200, html),
-            "the server's answer is malformed: HTTP 200 with no content type is not an answer: \
+            "the server's response is malformed: HTTP 200 with no content type is not an answer: \
             <html><body>Bad gateway</body></html>",
             Outcome::Answered,
         ),
         (
             Step::Http { status: 200, headers: Vec::new(), body: "{\"jsonrpc\":\"2.0\",\"id\":1,".into() },
-            "the server's answer is malformed: EOF while parsing a value at line 1 column 24",
+            "the server's response is malformed: EOF while parsing a value at line 1 column 24",
             Outcome::Answered,
         ),
     ] {

@@ -56,10 +56,10 @@ async fn a_malformed_list_is_an_error_with_its_reason() {
         let (session, _server) = in_memory(Script::default().on("tools/list", [Step::Result(result)]));
         eventually(session.list_tools()).await.unwrap_err().kind.to_string()
     };
-    assert_eq!(refusal(json!({})).await, "the server's answer is malformed: the list has no `tools`");
-    let expected = "the server's answer is malformed: the list `tools` is an object, not an array";
+    assert_eq!(refusal(json!({})).await, "the server's response is malformed: the list has no `tools`");
+    let expected = "the server's response is malformed: the list `tools` is an object, not an array";
     assert_eq!(refusal(json!({"tools": {}})).await, expected);
-    assert_eq!(refusal(json!([])).await, "the server's answer is malformed: the list is an array, not an object");
+    assert_eq!(refusal(json!([])).await, "the server's response is malformed: the list is an array, not an object");
 }
 
 #[tokio::test(start_paused = true)]

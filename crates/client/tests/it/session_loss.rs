@@ -452,10 +452,7 @@ async fn every_new_session_has_another_epoch_and_a_call_can_require_one() {
     let error = eventually(session.call_with("add", &add(1), held(first))).await.unwrap_err();
     assert_eq!(
         (error.outcome(), error.to_string().as_str()),
-        (
-            Outcome::NotRun,
-            "remote: the server lost the session (code 32600: another session has taken its place); the call did not run"
-        )
+        (Outcome::NotRun, "remote: a new session has replaced the one the call was meant for; the call did not run")
     );
     assert_eq!(session.epoch(), 0);
     eventually(session.connect()).await.unwrap();

@@ -83,7 +83,7 @@ async fn closing_fails_calls_and_handshakes_in_flight() {
         })
     })
     .await;
-    let expected = "scripted: the session was closed before the answer came; whether the call ran is unknown";
+    let expected = "scripted: the session was closed before the response arrived; whether the call ran is unknown";
     assert_eq!(result_text(call), expected);
 
     let (session, _server) = in_memory(Script::good().on("initialize", [Step::Hang]));
@@ -94,7 +94,7 @@ async fn closing_fails_calls_and_handshakes_in_flight() {
         })
     })
     .await;
-    assert_eq!(ping.unwrap_err().to_string(), "scripted: the session was closed meanwhile; nothing was sent");
+    assert_eq!(ping.unwrap_err().to_string(), "scripted: the session was closed; nothing was sent");
     assert_eq!(state(&session), "closed");
 }
 

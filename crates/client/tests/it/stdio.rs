@@ -118,7 +118,7 @@ async fn a_three_hundred_megabyte_line_fails_its_call_in_bounded_memory() {
     soon(child.session.connect()).await.unwrap();
     let peak_before = peak_memory();
     let error = soon(child.session.call("huge", &none())).await.unwrap_err();
-    assert_eq!(error.to_string(), "child: the server's answer is malformed: it is longer than 32 MiB");
+    assert_eq!(error.to_string(), "child: the server's response is malformed: it is longer than 32 MiB");
     assert_eq!(result_text(soon(child.session.call("add", &json(json!({"a": 2, "b": 3})))).await), "5");
     let grown = peak_memory() - peak_before;
     assert!(grown < 80_000, "memory grew by {grown} KiB");
@@ -333,7 +333,7 @@ async fn closing_fails_calls_in_flight_before_waiting_for_a_stubborn_server() {
         began.elapsed()
     };
     let ((answer, failed_after), closed_after) = soon(async { tokio::join!(call, close) }).await;
-    assert!(answer.starts_with("child: the session was closed before the answer came"), "{answer}");
+    assert!(answer.starts_with("child: the session was closed before the response arrived"), "{answer}");
     assert!(failed_after + Duration::from_secs(3) < closed_after, "{failed_after:?} {closed_after:?}");
 }
 

@@ -1,41 +1,41 @@
-//! What has changed about a tool since a model was told of it, and whether a call made for the old one still means the
-//! same.
+//! Compares a tool with the definition that the model has seen: does a call made for the old definition still mean the
+//! same?
 
 use serde_json::{Map, Value};
 use wharf_protocol::Tool;
 
-use super::entry::wishes;
-use super::normalise::at_root;
+use super::entry::ToolMeta;
+use super::normalize::at_root;
 
-/// What has changed.
+/// How a tool has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Drift {
-    /// Nothing that matters to a call: words, or what may be left out. What it is, in words.
+    /// A call still means the same: only texts or optional parts have changed. Describes the changes.
     Harmless(String),
-    /// A call made for the old tool may fail or mean something else. What it is, in words.
+    /// A call made for the old definition may fail or mean something else. Describes the changes.
     Breaking(String),
 }
 
-/// How deep schemas are compared.
-const DEEPEST: usize = 16;
+/// The maximum depth to which schemas are compared.
+const MAX_DEPTH: usize = 16;
 
-/// Compares a tool with what it has become.
+/// Compares two definitions of a tool.
 pub fn drift(old: &Tool, new: &Tool) -> Drift {
     let mut changes = Changes::default();
     match (tree(old), tree(new)) {
-        (Some(old), Some(new)) => changes.object(&old, &new, "", DEEPEST),
-        (_, None) => changes.breaking.push("its schema cannot be used any more".to_owned()),
-        (None, Some(_)) => changes.harmless.push("its schema can be used now".to_owned()),
+        (Some(old), Some(new)) => changes.object(&old, &new, "", MAX_DEPTH),
+        (_, None) => changes.breaking.push("its schema has become unusable".to_owned()),
+        (None, Some(_)) => changes.harmless.push("its schema has become usable".to_owned()),
     }
     if old.description != new.description {
-        changes.harmless.push("its description is another one".to_owned());
+        changes.harmless.push("its description has changed".to_owned());
     }
     changes.hints(old, new);
     if !changes.breaking.is_empty() {
         return Drift::Breaking(changes.breaking.join("; "));
     }
     if changes.harmless.is_empty() {
-        changes.harmless.push("nothing that its arguments depend on".to_owned());
+        changes.harmless.push("nothing that affects its arguments".to_owned());
     }
     Drift::Harmless(changes.harmless.join("; "))
 }
@@ -51,34 +51,36 @@ struct Changes {
 }
 
 impl Changes {
-    /// What a tool says about itself decides whether somebody is asked; what was said before no longer counts.
+    /// Hints decide whether the user is asked, so a tool that became less safe needs a new decision.
     fn hints(&mut self, old: &Tool, new: &Tool) {
-        let (was, is) = (old.hints, new.hints);
+        let was = old.hints;
+        let is = new.hints;
         if is.destructive == Some(true) && was.destructive != Some(true) {
-            self.breaking.push("it says now that it may destroy something".to_owned());
+            self.breaking.push("it is destructive now".to_owned());
         }
         if was.read_only == Some(true) && is.read_only != Some(true) {
-            self.breaking.push("it no longer says that it only reads".to_owned());
+            self.breaking.push("it is no longer read-only".to_owned());
         }
-        if wishes(new).1 && !wishes(old).1 {
-            self.breaking.push("it wants a person to be asked now".to_owned());
+        if ToolMeta::of(new).requires_user && !ToolMeta::of(old).requires_user {
+            self.breaking.push("it requires the user's approval now".to_owned());
         }
         if was != is {
-            self.harmless.push("its hints are others".to_owned());
+            self.harmless.push("its hints have changed".to_owned());
         }
     }
 
     fn object(&mut self, old: &Map<String, Value>, new: &Map<String, Value>, path: &str, depth: usize) {
-        let (had, has) = (properties(old), properties(new));
+        let had = properties(old);
+        let has = properties(new);
         for (name, was) in had.into_iter().flatten() {
             match has.and_then(|has| has.get(name)) {
                 Some(is) => self.property(was, is, &format!("{path}{name}"), depth),
-                None => self.breaking.push(format!("`{path}{name}` is gone")),
+                None => self.breaking.push(format!("`{path}{name}` was removed")),
             }
         }
         for (name, _) in has.into_iter().flatten().filter(|(name, _)| had.is_none_or(|had| !had.contains_key(*name))) {
             if !requires(new, name) {
-                self.harmless.push(format!("`{path}{name}` may be given now"));
+                self.harmless.push(format!("`{path}{name}` is a new optional argument"));
             }
         }
         let required = new.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
@@ -88,11 +90,12 @@ impl Changes {
     }
 
     fn property(&mut self, was: &Value, is: &Value, path: &str, depth: usize) {
-        let (before, after) = (types(was), types(is));
+        let before = types(was);
+        let after = types(is);
         if before.iter().any(|one| !accepts(&after, one)) || (before.is_empty() && !after.is_empty()) {
-            self.breaking.push(format!("`{path}` was {} and is {}", told(&before), told(&after)));
+            self.breaking.push(format!("`{path}` changed from {} to {}", joined(&before), joined(&after)));
         } else if before != after {
-            self.harmless.push(format!("`{path}` may be {} now", told(&after)));
+            self.harmless.push(format!("`{path}` accepts {} now", joined(&after)));
         }
         if depth == 0 {
             return;
@@ -114,7 +117,7 @@ fn requires(schema: &Map<String, Value>, name: &str) -> bool {
     schema.get("required").and_then(Value::as_array).is_some_and(|required| required.iter().any(|one| one == name))
 }
 
-/// The types a schema names, directly or in its alternatives; none means any.
+/// Returns the types that a schema names, directly or in its alternatives; none means any.
 fn types(schema: &Value) -> Vec<&str> {
     let mut found: Vec<&str> = match schema.get("type") {
         Some(Value::String(one)) => vec![one],
@@ -133,8 +136,8 @@ fn accepts(types: &[&str], one: &str) -> bool {
     types.is_empty() || types.contains(&one) || (one == "integer" && types.contains(&"number"))
 }
 
-fn told(types: &[&str]) -> String {
-    if types.is_empty() { "anything".to_owned() } else { types.join(" or ") }
+fn joined(types: &[&str]) -> String {
+    if types.is_empty() { "any type".to_owned() } else { types.join(" or ") }
 }
 
 #[cfg(test)]
@@ -146,13 +149,13 @@ mod tests {
     fn compared(old: Value, new: Value) -> String {
         let tool = |schema| Tool::from_json(&Json::from(json!({"name": "t", "inputSchema": schema}))).unwrap();
         match drift(&tool(old), &tool(new)) {
-            Drift::Harmless(words) => format!("harmless: {words}"),
-            Drift::Breaking(words) => format!("breaking: {words}"),
+            Drift::Harmless(text) => format!("harmless: {text}"),
+            Drift::Breaking(text) => format!("breaking: {text}"),
         }
     }
 
     #[test]
-    fn what_is_required_gone_or_of_another_type_breaks_a_call_and_nothing_else_does() {
+    fn a_required_removed_or_retyped_argument_breaks_a_call_and_nothing_else_does() {
         let old = json!({"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}, "n": {"type": "integer"},
             "o": {"type": "object", "properties": {"x": {}}}, "l": {"type": "array", "items": {"type": "string"}}}});
         let with = |change: fn(&mut Value)| {
@@ -165,7 +168,7 @@ mod tests {
             with(|new| new["properties"]["b"] = json!({"type": "string"})),
             with(|new| new["required"] = json!([])),
             with(|new| new["properties"]["n"] = json!({"type": ["number", "null"]})),
-            with(|new| new["properties"]["a"]["description"] = json!("other words")),
+            with(|new| new["properties"]["a"]["description"] = json!("another description")),
             with(|new| new["required"] = json!(["a", "n"])),
             with(|new| { new["properties"]["b"] = json!({}); new["required"] = json!(["a", "b"]) }),
             with(|new| drop(new["properties"].as_object_mut().unwrap().remove("n"))),
@@ -174,26 +177,26 @@ mod tests {
             with(|new| new["properties"]["l"]["items"] = json!({"type": "integer"})),
             with(|new| *new = json!({"type": "string"})),
         ].join("\n"), @"
-        harmless: nothing that its arguments depend on
-        harmless: `b` may be given now
-        harmless: nothing that its arguments depend on
-        harmless: `n` may be null or number now
-        harmless: nothing that its arguments depend on
+        harmless: nothing that affects its arguments
+        harmless: `b` is a new optional argument
+        harmless: nothing that affects its arguments
+        harmless: `n` accepts null or number now
+        harmless: nothing that affects its arguments
         breaking: `n` is required now
         breaking: `b` is required now
-        breaking: `n` is gone
-        breaking: `a` was string and is integer
+        breaking: `n` was removed
+        breaking: `a` changed from string to integer
         breaking: `o.x` is required now
-        breaking: `l[]` was string and is integer
-        breaking: its schema cannot be used any more
+        breaking: `l[]` changed from string to integer
+        breaking: its schema has become unusable
         ");
     }
 
     #[test]
-    fn other_words_are_harmless() {
+    fn a_changed_description_is_harmless() {
         let tool = |description: &str| {
             Tool::from_json(&Json::from(json!({"name": "t", "inputSchema": {}, "description": description}))).unwrap()
         };
-        assert_eq!(drift(&tool("a"), &tool("b")), Drift::Harmless("its description is another one".to_owned()));
+        assert_eq!(drift(&tool("a"), &tool("b")), Drift::Harmless("its description has changed".to_owned()));
     }
 }

@@ -1,4 +1,4 @@
-//! One tool in a catalog: what the model is told of it, what is sent for it, and who carries it out.
+//! One tool in a catalog: its description for the model, its settings, and its executor.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,69 +10,99 @@ use serde_json::{Map, Value};
 use wharf_client::{Schema, SchemaViolation};
 use wharf_protocol::{Fields, Hints, Json, ServerName, Tool, ToolDefinition};
 
-use super::ToolExecutor;
-use super::shelf::without;
-use crate::Settings;
-use wharf_config::ToolNames;
+use super::executor::ToolExecutor;
+use wharf_config::{Settings, ToolNames};
 
-/// The most characters a tool may ask for its own outputs.
-const MOST_CHARACTERS: usize = 500_000;
+/// The longest output limit that a tool may request for itself, in characters.
+const MAX_REQUESTED_OUTPUT_CHARS: usize = 500_000;
 
 /// One tool in a catalog.
 pub struct Entry {
-    /// The name the model sees.
+    /// The name that the model sees.
     pub name: Arc<str>,
-    /// The server it lives on; the host's own tools have none.
+    /// The tool's server; `None` for the host's own tools.
     pub server: Option<ServerName>,
-    /// What the model is told about it: overridden where somebody said so, and capped.
+    /// The description for the model: overridden if configured, and capped.
     pub description: Arc<str>,
     /// The tool as its server describes it.
     pub tool: Arc<Tool>,
-    /// What it says about itself.
+    /// The tool's hints.
     pub hints: Hints,
-    /// Who carries it out.
-    pub callee: Arc<dyn ToolExecutor>,
-    /// What it takes, in a form that every model API accepts.
+    /// The executor of its calls.
+    pub executor: Arc<dyn ToolExecutor>,
+    /// The input schema, in a form that every model API accepts.
     pub input_schema: Json,
-    /// What is set for its server; the usual for the host's own tools.
+    /// The settings of its server; the defaults for the host's own tools.
     pub settings: Arc<Settings>,
-    /// The longest output it asks for, in characters.
-    pub most_characters: Option<usize>,
-    /// Whether it wants a person to be asked each time.
-    pub needs_person: bool,
+    /// The output limit that the tool requests, in characters.
+    pub max_output_chars: Option<usize>,
+    /// Whether the tool requires the user's approval for each call.
+    pub requires_user: bool,
     /// Arguments that are always sent and never shown.
-    pub(super) bound: Option<Arc<Map<String, Value>>>,
-    /// The tool's own schema, compiled when it is first called.
-    pub(super) checked_by: OnceLock<Result<Box<Schema>, String>>,
-    /// What a policy has decided about it, in that policy's own words.
+    bound: Option<Arc<Map<String, Value>>>,
+    /// The tool's own schema, compiled by the first call.
+    compiled_schema: OnceLock<Result<Box<Schema>, String>>,
+    /// The cached decision of a policy, encoded by its evaluator.
     pub(crate) decided: AtomicU64,
 }
 
-/// What lists of tools show besides names and descriptions.
+/// The input of [`Entry::new`].
+pub(super) struct EntryParts {
+    pub(super) name: Arc<str>,
+    pub(super) server: Option<ServerName>,
+    pub(super) description: Arc<str>,
+    pub(super) tool: Arc<Tool>,
+    pub(super) executor: Arc<dyn ToolExecutor>,
+    pub(super) input_schema: Json,
+    pub(super) settings: Arc<Settings>,
+    pub(super) max_output_chars: Option<usize>,
+    pub(super) requires_user: bool,
+    pub(super) bound: Option<Arc<Map<String, Value>>>,
+}
+
+/// Metadata for lists of tools.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Metadata {
-    /// Where it comes from: `mcp` for a server's tool, `own` for the host's.
+    /// The origin: `mcp` for a server's tool, `own` for the host's.
     pub tool_type: &'static str,
     /// A name for people.
     pub display_name: String,
-    /// Where it is kept: its server.
+    /// The tool's server.
     pub folder_path: Option<String>,
-    /// Its server's name and its own, as one would write them in an address.
+    /// The names of the server and the tool in the form of a URL path.
     pub slug: String,
 }
 
-/// Arguments that fit a tool.
-pub(crate) struct Fitted<'a> {
-    /// What is to be sent.
+/// Arguments that match a tool's schema.
+pub(crate) struct Admitted<'a> {
+    /// The arguments to send.
     pub(crate) arguments: Cow<'a, Json>,
-    /// Whether they had to be mended.
+    /// Whether they had to be repaired.
     pub(crate) repaired: bool,
     /// Why they could not be checked.
     pub(crate) unchecked: Option<String>,
 }
 
 impl Entry {
-    /// The tool as a model is shown it.
+    pub(super) fn new(parts: EntryParts) -> Self {
+        Self {
+            name: parts.name,
+            server: parts.server,
+            description: parts.description,
+            hints: parts.tool.hints,
+            tool: parts.tool,
+            executor: parts.executor,
+            input_schema: parts.input_schema,
+            settings: parts.settings,
+            max_output_chars: parts.max_output_chars,
+            requires_user: parts.requires_user,
+            bound: parts.bound,
+            compiled_schema: OnceLock::new(),
+            decided: AtomicU64::new(0),
+        }
+    }
+
+    /// The tool as a model sees it.
     pub fn offered(&self) -> ToolDefinition {
         ToolDefinition {
             name: Arc::clone(&self.name),
@@ -82,12 +112,12 @@ impl Entry {
         }
     }
 
-    /// The names that patterns are compared with.
+    /// The names that patterns are matched against.
     pub fn named(&self) -> ToolNames<'_> {
         ToolNames { visible: &self.name, server: self.server.as_ref(), tool: &self.tool.name }
     }
 
-    /// What lists of tools show.
+    /// The metadata for lists of tools.
     pub fn metadata(&self) -> Metadata {
         let annotated = || {
             let fields = Fields::of(self.tool.annotations.as_ref()?).ok()?;
@@ -104,55 +134,55 @@ impl Entry {
         }
     }
 
-    /// The names of the arguments that are set by the configuration.
+    /// The names of the arguments that the configuration sets.
     pub fn bound(&self) -> impl Iterator<Item = &str> {
         self.bound.iter().flat_map(|bound| bound.keys().map(String::as_str))
     }
 
-    /// Arguments with what is always sent, checked against the tool's own schema and mended where that is all it takes.
-    pub(crate) fn fit<'a>(&self, written: &'a Json) -> Result<Fitted<'a>, SchemaViolation> {
-        let (mut arguments, mut repaired) = match as_object(written) {
-            Some(object) => (Cow::Owned(object), true),
-            None => (Cow::Borrowed(written), false),
-        };
+    /// Adds the bound arguments, checks the result against the tool's own schema, and repairs what can be repaired.
+    pub(crate) fn admit<'a>(&self, written: &'a Json) -> Result<Admitted<'a>, SchemaViolation> {
+        let object = as_object(written);
+        let mut repaired = object.is_some();
+        let mut arguments = object.map_or(Cow::Borrowed(written), Cow::Owned);
         if let Some(bound) = &self.bound {
             arguments = Cow::Owned(with_bound(&arguments, bound));
         }
-        let schema = self.checked_by.get_or_init(|| Schema::compile(&self.tool.input_schema).map(Box::new));
+        let schema = self.compiled_schema.get_or_init(|| Schema::compile(&self.tool.input_schema).map(Box::new));
         let unchecked = match schema {
             Ok(schema) => {
-                if let Some(mended) = schema.admit(&arguments).map_err(|fault| self.without_bound(fault))? {
-                    (arguments, repaired) = (Cow::Owned(mended), true);
+                if let Some(fixed) = schema.admit(&arguments).map_err(|fault| self.without_bound_values(fault))? {
+                    arguments = Cow::Owned(fixed);
+                    repaired = true;
                 }
                 None
             }
             Err(_) if !arguments.is_object() || arguments.to_value().is_err() => {
-                let message = "the arguments are no object, or one that is nested too deep".to_owned();
+                let message = "the arguments are not an object, or nested too deeply".to_owned();
                 return Err(SchemaViolation { path: String::new(), message });
             }
-            // The server owns its schema and checks for itself.
+            // The server owns its schema and checks the arguments too.
             Err(reason) => Some(reason.clone()),
         };
-        Ok(Fitted { arguments, repaired, unchecked })
+        Ok(Admitted { arguments, repaired, unchecked })
     }
 
-    /// A schema of this tool as a model is shown it: without what the configuration sets.
+    /// Returns a schema of this tool as a model sees it: without bound arguments.
     pub(crate) fn without_bound_properties(&self, schema: &Json) -> Json {
-        let shown = self.bound.as_deref().and_then(|bound| without(schema, bound));
+        let shown = self.bound.as_deref().and_then(|bound| without_bound(schema, bound));
         shown.unwrap_or_else(|| schema.clone())
     }
 
-    /// A fault quotes what it is about, and that may be what the configuration sets.
-    fn without_bound(&self, fault: SchemaViolation) -> SchemaViolation {
+    /// Removes values from a violation, because it may quote a bound argument.
+    fn without_bound_values(&self, fault: SchemaViolation) -> SchemaViolation {
         if self.bound.is_none() {
             return fault;
         }
-        let message = "what is given there, or what is missing, does not fit".to_owned();
+        let message = "a value does not match, or is missing".to_owned();
         SchemaViolation { message, ..fault }
     }
 
-    /// Arguments as everybody but the tool sees them: without what the configuration sets. `None` where it sets nothing.
-    pub(crate) fn seen(&self, arguments: &Json) -> Option<Json> {
+    /// Returns the arguments without bound ones, as everything but the tool sees them; `None` if none are bound.
+    pub(crate) fn without_bound_arguments(&self, arguments: &Json) -> Option<Json> {
         let bound = self.bound.as_ref()?;
         match arguments.to_value() {
             Ok(Value::Object(mut fields)) => {
@@ -163,23 +193,20 @@ impl Entry {
         }
     }
 
-    /// The same tool with other words for the model.
-    pub(super) fn described(&self, description: Arc<str>) -> Self {
-        Self {
+    /// Returns the same tool with another description.
+    pub(super) fn with_description(&self, description: Arc<str>) -> Self {
+        Self::new(EntryParts {
             name: Arc::clone(&self.name),
             server: self.server.clone(),
             description,
             tool: Arc::clone(&self.tool),
-            hints: self.hints,
-            callee: Arc::clone(&self.callee),
+            executor: Arc::clone(&self.executor),
             input_schema: self.input_schema.clone(),
             settings: Arc::clone(&self.settings),
-            most_characters: self.most_characters,
-            needs_person: self.needs_person,
+            max_output_chars: self.max_output_chars,
+            requires_user: self.requires_user,
             bound: self.bound.clone(),
-            checked_by: OnceLock::new(),
-            decided: AtomicU64::new(0),
-        }
+        })
     }
 }
 
@@ -189,22 +216,35 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// What a tool says in `_meta` that hosts act on: how long its outputs may be, and whether a person has to be asked.
-pub(crate) fn wishes(tool: &Tool) -> (Option<usize>, bool) {
-    // Most tools have none, and reading each of thousands to find that out takes time.
-    if !tool.raw.as_str().contains("\"_meta\"") {
-        return (None, false);
-    }
-    let Some(meta) = Fields::of(&tool.raw).ok().and_then(|fields| fields.json("_meta")) else { return (None, false) };
-    let Ok(meta) = Fields::of(&meta) else { return (None, false) };
-    let characters =
-        meta.raw("anthropic/maxResultSizeChars").and_then(|raw| serde_json::from_str::<u64>(raw.get()).ok());
-    let characters = characters.map(|most| usize::try_from(most).unwrap_or(MOST_CHARACTERS).min(MOST_CHARACTERS));
-    let person = meta.flag("anthropic/requiresUserInteraction").ok().flatten() == Some(true);
-    (characters.filter(|most| *most > 0), person)
+/// The fields of a tool's `_meta` that hosts act on.
+#[derive(Clone, Copy, Default)]
+pub(super) struct ToolMeta {
+    pub(super) max_output_chars: Option<usize>,
+    pub(super) requires_user: bool,
 }
 
-/// Models that want to say "no arguments" write `null` or nothing, and some write the whole object as a text.
+impl ToolMeta {
+    pub(super) fn of(tool: &Tool) -> Self {
+        // Most tools have no `_meta`, and parsing each of thousands to find that out takes time.
+        if !tool.raw.as_str().contains("\"_meta\"") {
+            return Self::default();
+        }
+        let meta = Fields::of(&tool.raw).ok().and_then(|fields| fields.json("_meta"));
+        let Some(meta) = meta else { return Self::default() };
+        let Ok(meta) = Fields::of(&meta) else { return Self::default() };
+        let chars =
+            meta.raw("anthropic/maxResultSizeChars").and_then(|raw| serde_json::from_str::<u64>(raw.get()).ok());
+        let chars = chars.filter(|chars| *chars > 0);
+        Self {
+            max_output_chars: chars.map(|chars| {
+                usize::try_from(chars).unwrap_or(MAX_REQUESTED_OUTPUT_CHARS).min(MAX_REQUESTED_OUTPUT_CHARS)
+            }),
+            requires_user: meta.flag("anthropic/requiresUserInteraction").ok().flatten() == Some(true),
+        }
+    }
+}
+
+/// Models that mean "no arguments" write `null` or nothing, and some write the whole object as a string.
 fn as_object(written: &Json) -> Option<Json> {
     if written.is_null() {
         return Some(Json::from(Value::Object(Map::new())));
@@ -225,13 +265,28 @@ fn with_bound(arguments: &Json, bound: &Map<String, Value>) -> Json {
             fields.extend(bound.iter().map(|(name, value)| (name.clone(), value.clone())));
             Json::from(Value::Object(fields))
         }
-        // The schema says what is wrong with it.
+        // The schema check reports what is wrong.
         _ => arguments.clone(),
     }
 }
 
+/// Returns a schema without the arguments that the configuration sets.
+pub(super) fn without_bound(schema: &Json, bound: &Map<String, Value>) -> Option<Json> {
+    let Ok(Value::Object(mut schema)) = schema.to_value() else { return None };
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        properties.retain(|name, _| !bound.contains_key(name));
+    }
+    if let Some(Value::Array(required)) = schema.get_mut("required") {
+        required.retain(|name| name.as_str().is_none_or(|name| !bound.contains_key(name)));
+        if required.is_empty() {
+            schema.shift_remove("required");
+        }
+    }
+    Some(Json::from(Value::Object(schema)))
+}
+
 fn slug(name: &str) -> String {
-    let kept =
+    let replace =
         |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c.to_ascii_lowercase() } else { '-' };
-    name.chars().map(kept).collect()
+    name.chars().map(replace).collect()
 }

@@ -1,10 +1,10 @@
-//! Hooks that are commands, configured and spoken to as other hosts do it.
+//! Hooks that are commands, in the format of other hosts.
 //!
-//! The command gets the call as JSON on its stdin and says on its stdout, as JSON too, what it thinks of it. Status 2
-//! blocks, with stderr as the reason; status 0 and nothing on stdout lets the call go on. Anything else is a failure:
-//! before a call that blocks it, unless the hook is told to `proceed`, and after a call it is recorded.
+//! The command reads the call as JSON on its stdin and writes its response, JSON too, to its stdout. Status 2 blocks the
+//! call, with stderr as the reason. Status 0 with an empty stdout lets the call proceed. Anything else is a failure: before
+//! a call it blocks the call, unless the hook is set to `proceed`; after a call it is only traced.
 
-mod verdict;
+mod response;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -20,19 +20,19 @@ use wharf_protocol::{Json, ServerName, ToolOutput, nearest};
 
 use super::condition::Condition;
 use super::hooks::{AfterCall, BeforeCall, CallView, Hook};
-use verdict::Verdict;
+use response::HookResponse;
 
-/// How long a hook may take where it does not say otherwise.
-const USUAL_LIMIT: Duration = Duration::from_secs(60);
-/// The most a hook may say.
-const MOST_SAID: u64 = 1024 * 1024;
-/// The most of its stderr that becomes a reason, in characters.
-const LONGEST_REASON: usize = 2000;
-/// The status that blocks.
-const BLOCKS: i32 = 2;
+/// The default timeout of a hook.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+/// The maximum size of a hook's response.
+const MAX_RESPONSE_BYTES: u64 = 1024 * 1024;
+/// The maximum length of a reason from stderr, in characters.
+const MAX_REASON_CHARS: usize = 2000;
+/// The exit status that blocks a call.
+const BLOCKING_STATUS: i32 = 2;
 
-/// Events of other hosts that have nothing to do with calls.
-const ELSEWHERE: [&str; 8] = [
+/// Events of other hosts that are not about calls.
+const OTHER_EVENTS: [&str; 8] = [
     "SessionStart",
     "SessionEnd",
     "UserPromptSubmit",
@@ -43,28 +43,28 @@ const ELSEWHERE: [&str; 8] = [
     "PreCompact",
 ];
 
-/// What commands run in.
+/// The environment of hook commands.
 #[derive(Clone, Default)]
 pub struct HookEnvironment {
-    /// The variables they see.
+    /// Their environment variables.
     pub environment: Environment,
-    /// The folder they run in; that of the host if absent.
+    /// Their working directory; the host's if absent.
     pub cwd: Option<PathBuf>,
-    /// Who hears of their process groups.
+    /// Receives their process groups.
     pub watcher: Option<Arc<dyn GroupWatcher>>,
 }
 
-/// A configuration of hooks that cannot be used.
+/// An invalid hook configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {reason}")]
 pub struct InvalidHooks {
-    /// Where, for example `PreToolUse[0].hooks[1]`.
+    /// The path, for example `PreToolUse[0].hooks[1]`.
     pub place: String,
-    /// What is wrong there.
+    /// The error.
     pub reason: String,
 }
 
-/// When a hook is run.
+/// When a hook runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     PreToolUse,
@@ -77,46 +77,46 @@ struct CommandHook {
     event: Event,
     condition: Condition,
     command: Vec<String>,
-    limit: Duration,
-    goes_on: bool,
-    surroundings: HookEnvironment,
+    timeout: Duration,
+    on_failure: OnFailure,
+    environment: HookEnvironment,
 }
 
-/// Hooks that were configured.
+/// The configured hooks.
 pub struct CommandHooks {
     /// The hooks, in order.
     pub hooks: Vec<Arc<dyn Hook>>,
-    /// What was passed over.
+    /// What was ignored.
     pub notes: Vec<String>,
 }
 
-/// Reads hooks in the shape other hosts have them: `{"PreToolUse":[{"matcher":"…","hooks":[{"type":"command","command":
-/// "…"}]}],"PostToolUse":[…]}`. Events of other hosts that are not about calls are passed over with a note; one that nobody
-/// has may be a misspelt one, and is an error.
-pub fn command_hooks(config: &Value, surroundings: &HookEnvironment) -> Result<CommandHooks, InvalidHooks> {
-    let Value::Object(events) = config else { return Err(invalid("hooks", &"they are no object of events")) };
+/// Reads hooks in the format of other hosts: `{"PreToolUse":[{"matcher":"…","hooks":[{"type":"command","command":
+/// "…"}]}],"PostToolUse":[…]}`. Events of other hosts that are not about calls are ignored with a note. An unknown event may
+/// be misspelled and is an error.
+pub fn command_hooks(config: &Value, environment: &HookEnvironment) -> Result<CommandHooks, InvalidHooks> {
+    let Value::Object(events) = config else { return Err(invalid("hooks", &"expected an object of events")) };
     let mut all = CommandHooks { hooks: Vec::new(), notes: Vec::new() };
     for (name, groups) in events {
         let event = match name.as_str() {
             "PreToolUse" => Event::PreToolUse,
             "PostToolUse" => Event::PostToolUse,
-            other if ELSEWHERE.contains(&other) => {
-                all.notes.push(format!("hooks for `{other}` are passed over: there is no such event here"));
+            other if OTHER_EVENTS.contains(&other) => {
+                all.notes.push(format!("ignored hooks for the unsupported event `{other}`"));
                 continue;
             }
             other => {
                 let meant = nearest(other, ["PreToolUse", "PostToolUse"]);
                 let meant = meant.map(|event| format!("; did you mean `{event}`?")).unwrap_or_default();
-                return Err(invalid(other, &format!("there is no such event{meant}")));
+                return Err(invalid(other, &format!("unknown event{meant}")));
             }
         };
-        let Value::Array(groups) = groups else { return Err(invalid(name, &"it is no list of matchers")) };
+        let Value::Array(groups) = groups else { return Err(invalid(name, &"expected a list of matchers")) };
         for (number, group) in groups.iter().enumerate() {
             let place = format!("{name}[{number}]");
             let group = Group::deserialize(group).map_err(|error| invalid(&place, &error))?;
-            for (number, written) in group.hooks.into_iter().enumerate() {
+            for (number, raw) in group.hooks.into_iter().enumerate() {
                 let place = format!("{place}.hooks[{number}]");
-                let hook = written.read(event, &group.matcher, surroundings);
+                let hook = raw.read(event, &group.matcher, environment);
                 all.hooks.push(Arc::new(hook.map_err(|reason| invalid(&place, &reason))?));
             }
         }
@@ -128,9 +128,9 @@ fn invalid(place: &str, reason: &impl ToString) -> InvalidHooks {
     InvalidHooks { place: place.to_owned(), reason: reason.to_string() }
 }
 
-/// What a command is told.
+/// The input of a hook command.
 #[derive(Serialize)]
-struct Told<'a> {
+struct HookInput<'a> {
     hook_event_name: &'static str,
     tool_name: &'a str,
     tool_input: &'a Json,
@@ -146,12 +146,12 @@ struct Told<'a> {
 struct Group {
     #[serde(default)]
     matcher: Condition,
-    hooks: Vec<Written>,
+    hooks: Vec<RawHook>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", expecting = "an object with `type` and `command`")]
-struct Written {
+struct RawHook {
     r#type: String,
     #[serde(default)]
     command: String,
@@ -169,32 +169,39 @@ enum OnFailure {
     Proceed,
 }
 
-impl Written {
-    fn read(self, event: Event, matcher: &Condition, surroundings: &HookEnvironment) -> Result<CommandHook, String> {
+impl RawHook {
+    fn read(self, event: Event, matcher: &Condition, environment: &HookEnvironment) -> Result<CommandHook, String> {
         if self.r#type != "command" {
-            return Err(format!("there are no hooks of the type `{}`, only `command`", self.r#type));
+            return Err(format!("unknown hook type `{}`: expected `command`", self.r#type));
         }
-        let command = shlex::split(&self.command).ok_or("a quotation mark in `command` is never closed")?;
+        let command = shlex::split(&self.command).ok_or("unclosed quotation mark in `command`")?;
         if command.is_empty() {
             return Err("`command` is empty".to_owned());
         }
-        let limit = match self.timeout {
-            None => USUAL_LIMIT,
+        let timeout = match self.timeout {
+            None => DEFAULT_TIMEOUT,
             Some(seconds) => Duration::try_from_secs_f64(seconds)
                 .ok()
-                .filter(|limit| !limit.is_zero())
-                .ok_or_else(|| format!("`timeout` is {seconds}, and seconds are counted from 0 up"))?,
+                .filter(|timeout| !timeout.is_zero())
+                .ok_or_else(|| format!("invalid `timeout` {seconds}: expected a positive number of seconds"))?,
         };
         Ok(CommandHook {
             name: self.command,
             event,
             condition: matcher.clone(),
             command,
-            limit,
-            goes_on: self.on_failure == OnFailure::Proceed,
-            surroundings: surroundings.clone(),
+            timeout,
+            on_failure: self.on_failure,
+            environment: environment.clone(),
         })
     }
+}
+
+struct FinishedCommand {
+    exit: Exit,
+    stdout: Vec<u8>,
+    /// The last lines.
+    stderr: Vec<String>,
 }
 
 impl Hook for CommandHook {
@@ -211,10 +218,10 @@ impl Hook for CommandHook {
             if self.event != Event::PreToolUse {
                 return BeforeCall::proceed();
             }
-            match self.run(call, None).await.and_then(Verdict::before) {
+            match self.run(call, None).await.and_then(HookResponse::before) {
                 Ok(before) => before,
-                Err(reason) if self.goes_on => BeforeCall::Failed(reason),
-                Err(reason) => BeforeCall::Block(format!("the hook `{}` failed: it {reason}", self.name)),
+                Err(reason) if self.on_failure == OnFailure::Proceed => BeforeCall::Failed(reason),
+                Err(reason) => BeforeCall::Block(format!("the hook `{}` failed: {reason}", self.name)),
             }
         })
     }
@@ -224,7 +231,7 @@ impl Hook for CommandHook {
             if self.event != Event::PostToolUse {
                 return AfterCall::Keep;
             }
-            match self.run(call, Some(output)).await.and_then(|verdict| verdict.after(output)) {
+            match self.run(call, Some(output)).await.and_then(|response| response.after(output)) {
                 Ok(after) => after,
                 Err(reason) => AfterCall::Failed(reason),
             }
@@ -233,22 +240,22 @@ impl Hook for CommandHook {
 }
 
 impl CommandHook {
-    async fn run(&self, call: &CallView<'_>, output: Option<&ToolOutput>) -> Result<Verdict, String> {
-        let told = self.told(call, output)?;
-        let (exit, said, stderr) = match tokio::time::timeout(self.limit, self.talk(told.as_bytes())).await {
-            Ok(heard) => heard?,
+    async fn run(&self, call: &CallView<'_>, output: Option<&ToolOutput>) -> Result<HookResponse, String> {
+        let input = self.input(call, output)?;
+        let finished = match tokio::time::timeout(self.timeout, self.run_command(input.as_bytes())).await {
+            Ok(finished) => finished?,
             // Dropping the child has killed its group.
-            Err(_) => return Err(format!("did not end within {} s and was killed", self.limit.as_secs_f64())),
+            Err(_) => return Err(format!("it did not exit within {} s and was killed", self.timeout.as_secs_f64())),
         };
-        match exit {
-            Exit::Status(0) => Verdict::read(&said),
-            Exit::Status(BLOCKS) => Ok(Verdict::blocked(reason(&stderr))),
-            exit => Err(format!("{exit}: {}", reason(&stderr))),
+        match finished.exit {
+            Exit::Status(0) => HookResponse::parse(&finished.stdout),
+            Exit::Status(BLOCKING_STATUS) => Ok(HookResponse::blocked(reason(&finished.stderr))),
+            exit => Err(format!("it {exit}: {}", reason(&finished.stderr))),
         }
     }
 
-    fn told(&self, call: &CallView<'_>, output: Option<&ToolOutput>) -> Result<String, String> {
-        let told = Told {
+    fn input(&self, call: &CallView<'_>, output: Option<&ToolOutput>) -> Result<String, String> {
+        let input = HookInput {
             hook_event_name: match self.event {
                 Event::PreToolUse => "PreToolUse",
                 Event::PostToolUse => "PostToolUse",
@@ -260,43 +267,45 @@ impl CommandHook {
             tool_use_id: call.id,
             tool_response: output.map(|output| &output.raw),
         };
-        serde_json::to_string(&told).map_err(|error| format!("cannot be told of the call: {error}"))
+        serde_json::to_string(&input).map_err(|error| format!("the call cannot be serialized: {error}"))
     }
 
-    /// Runs the command: how it ended, what it said, and the last of its stderr.
-    async fn talk(&self, told: &[u8]) -> Result<(Exit, Vec<u8>, Vec<String>), String> {
-        let HookEnvironment { environment, cwd, watcher } = self.surroundings.clone();
-        let mut words = self.command.iter().map(OsString::from);
-        let command = words.next().unwrap_or_default();
-        let spec = ChildSpec { command, args: words.collect(), environment, cwd, watcher };
-        let (child, pipes) = Child::spawn(&spec).await.map_err(|error| format!("cannot be run: {error}"))?;
-        let (mut stdin, stdout) = (pipes.stdin, pipes.stdout);
-        let tell = async move {
-            // A hook that does not read what it is told is none the worse for it.
-            let _ = stdin.write_all(told).await;
+    /// Runs the command with this input.
+    async fn run_command(&self, input: &[u8]) -> Result<FinishedCommand, String> {
+        let HookEnvironment { environment, cwd, watcher } = self.environment.clone();
+        let mut arguments = self.command.iter().map(OsString::from);
+        let command = arguments.next().unwrap_or_default();
+        let spec = ChildSpec { command, args: arguments.collect(), environment, cwd, watcher };
+        let (child, pipes) = Child::spawn(&spec).await.map_err(|error| format!("it cannot be started: {error}"))?;
+        let mut stdin = pipes.stdin;
+        let write = async move {
+            // A hook does not have to read its input.
+            let _ = stdin.write_all(input).await;
             Ok(())
         };
-        let hear = async move {
-            let mut said = Vec::new();
-            let read = stdout.take(MOST_SAID + 1).read_to_end(&mut said).await;
-            read.map_err(|error| format!("cannot be heard: {error}"))?;
-            if said.len() as u64 > MOST_SAID { Err(format!("said more than {MOST_SAID} bytes")) } else { Ok(said) }
+        let read = async move {
+            let mut stdout = Vec::new();
+            let read = pipes.stdout.take(MAX_RESPONSE_BYTES + 1).read_to_end(&mut stdout).await;
+            read.map_err(|error| format!("its stdout cannot be read: {error}"))?;
+            if stdout.len() as u64 > MAX_RESPONSE_BYTES {
+                return Err(format!("it wrote more than {MAX_RESPONSE_BYTES} bytes"));
+            }
+            Ok(stdout)
         };
-        // The end of the leader sweeps its group, so nobody is left to keep the pipes open. Who says too much waits to be
-        // heard, and is ended instead.
-        let ended = async { Ok(child.exited().await) };
-        let ((), exit, said) = tokio::try_join!(tell, ended, hear)?;
-        let stderr = child.stderr().lines();
-        Ok((exit, said, stderr))
+        // When the leader exits, its whole group is killed, so no process is left to hold the pipes open. A hook that writes
+        // too much would block on its pipe, and is killed instead.
+        let exited = async { Ok(child.exited().await) };
+        let ((), exit, stdout) = tokio::try_join!(write, exited, read)?;
+        Ok(FinishedCommand { exit, stdout, stderr: child.stderr().lines() })
     }
 }
 
-/// The last of a hook's stderr as one text.
+/// Joins the last lines of a hook's stderr.
 fn reason(stderr: &[String]) -> String {
     let all = stderr.join("\n");
     let all = all.trim();
     if all.is_empty() {
-        return "it gave no reason".to_owned();
+        return "no reason given".to_owned();
     }
-    all.chars().take(LONGEST_REASON).collect()
+    all.chars().take(MAX_REASON_CHARS).collect()
 }

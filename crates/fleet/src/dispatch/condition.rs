@@ -1,18 +1,18 @@
-//! The one syntax that says which calls something is about: policies and hooks use it, for every tool.
+//! Conditions: the syntax by which policies and hooks select calls.
 //!
-//! Terms stand side by side and all of them must hold:
+//! A condition is a list of terms, and all of them must match:
 //!
-//! | term | holds for |
+//! | term | matches |
 //! |---|---|
-//! | `mcp__github__delete_*`, `search` | tools with this full name, or name of their own; `*` is any text |
+//! | `mcp__github__delete_*`, `search` | tools with this full or bare name; `*` is any text |
 //! | `mcp__github` | every tool of that server |
-//! | `"/mcp__git(hub|lab)__.*/"` | tools whose whole name, or name of their own, fits a regular expression |
+//! | `"/mcp__git(hub|lab)__.*/"` | tools whose full or bare name matches a regular expression |
 //! | `server:git*` | tools of servers with this name |
-//! | `hint:destructive` | tools that say so; also `read-only`, `idempotent`, `open-world`, and `unknown` for those that say neither whether they destroy nor whether they only read |
-//! | `arg.path=/etc/*` | calls with this argument; `arg.options.force=true` looks inside objects |
+//! | `hint:destructive` | tools with this hint; also `read-only`, `idempotent`, `open-world`, and `unknown` for tools with neither `destructive` nor `read-only` |
+//! | `arg.path=/etc/*` | calls with this argument; `arg.options.force=true` selects inside objects |
 //!
-//! `|` stands between alternatives in a term, `!` before a term turns it around, and `"…"` holds blanks and bars
-//! together. No term at all holds for every call.
+//! `|` separates alternatives in a term, `!` before a term negates it, and `"…"` quotes blanks and bars. An empty condition
+//! matches every call.
 
 use std::cell::OnceCell;
 use std::fmt;
@@ -25,31 +25,31 @@ use wharf_protocol::{Hints, Json, nearest};
 use crate::catalog::Entry;
 use wharf_config::Pattern;
 
-/// Which calls something is about.
+/// A selection of calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Condition {
-    written: String,
+    text: String,
     terms: Vec<Term>,
 }
 
-/// A text that is no condition.
+/// A syntax error in a condition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no condition: at character {position}, {reason}")]
+#[error("invalid condition `{text}`: at character {position}: {reason}")]
 pub struct InvalidCondition {
-    /// The text.
+    /// The condition.
     pub text: String,
-    /// Where it goes wrong, in characters counted from 1.
+    /// The position of the error, in characters counted from 1.
     pub position: usize,
-    /// What is wrong there.
+    /// The error.
     pub reason: String,
 }
 
-/// What a condition looks at. The arguments are read when the first condition asks for them.
+/// The call that a condition is matched against. The arguments are parsed when a term first needs them.
 pub(crate) struct Facts<'a> {
     pub(crate) entry: &'a Entry,
     pub(crate) arguments: &'a Json,
-    pub(crate) read: OnceCell<Value>,
+    pub(crate) parsed: OnceCell<Value>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,53 +84,53 @@ const HINTS: [(&str, Hint); 5] = [
 ];
 
 impl Condition {
-    /// As it was written.
+    /// The text of the condition.
     pub fn as_str(&self) -> &str {
-        &self.written
+        &self.text
     }
 
-    /// Whether it holds for a call.
-    pub fn holds(&self, entry: &Entry, arguments: &Json) -> bool {
-        self.holds_for(&Facts::new(entry, arguments))
+    /// Whether the condition matches a call.
+    pub fn matches(&self, entry: &Entry, arguments: &Json) -> bool {
+        self.matches_facts(&Facts::new(entry, arguments))
     }
 
-    /// Whether it holds for some calls of a tool and not for others.
-    pub(super) fn looks_at_arguments(&self) -> bool {
+    /// Whether the condition can match some calls of a tool and not others.
+    pub(super) fn depends_on_arguments(&self) -> bool {
         self.terms.iter().any(|term| matches!(term.test, Test::Argument(..)))
     }
 
-    /// The servers it names, as they are written, of which there is none among these.
-    pub fn strangers(&self, servers: &[&str]) -> Vec<&str> {
-        let mut strangers = Vec::new();
+    /// Returns the server names of the condition that match none of `servers`.
+    pub fn unknown_servers(&self, servers: &[&str]) -> Vec<&str> {
+        let mut unknown = Vec::new();
         for Term { test, .. } in self.terms.iter().filter(|term| !term.negated) {
             match test {
                 Test::Server(patterns) => {
-                    let is_strange = |pattern: &&Pattern| !servers.iter().any(|server| pattern.fits(server));
-                    strangers.extend(patterns.iter().filter(is_strange).map(Pattern::as_str));
+                    let is_unknown = |pattern: &&Pattern| !servers.iter().any(|server| pattern.fits(server));
+                    unknown.extend(patterns.iter().filter(is_unknown).map(Pattern::as_str));
                 }
                 Test::Name(patterns) => {
-                    let is_strange = |pattern: &&Pattern| !servers.iter().any(|server| pattern.is_of(server));
-                    strangers.extend(patterns.iter().filter(is_strange).filter_map(Pattern::server));
+                    let is_unknown = |pattern: &&Pattern| !servers.iter().any(|server| pattern.is_of(server));
+                    unknown.extend(patterns.iter().filter(is_unknown).filter_map(Pattern::server));
                 }
                 Test::Hint(_) | Test::Argument(..) => {}
             }
         }
-        strangers
+        unknown
     }
 
-    pub(crate) fn holds_for(&self, facts: &Facts<'_>) -> bool {
-        self.terms.iter().all(|term| term.test.holds(facts) != term.negated)
+    pub(crate) fn matches_facts(&self, facts: &Facts<'_>) -> bool {
+        self.terms.iter().all(|term| term.test.matches(facts) != term.negated)
     }
 }
 
 impl<'a> Facts<'a> {
     pub(crate) fn new(entry: &'a Entry, arguments: &'a Json) -> Self {
-        Self { entry, arguments, read: OnceCell::new() }
+        Self { entry, arguments, parsed: OnceCell::new() }
     }
 
-    /// An argument as text, by its name or by the path to it.
+    /// Returns an argument as text, by its name or its path.
     fn argument(&self, path: &str) -> Option<String> {
-        let arguments = self.read.get_or_init(|| self.arguments.to_value().unwrap_or_default());
+        let arguments = self.parsed.get_or_init(|| self.arguments.to_value().unwrap_or_default());
         let found =
             arguments.get(path).or_else(|| path.split('.').try_fold(arguments, |inside, name| inside.get(name)));
         found.map(|found| found.as_str().map_or_else(|| found.to_string(), str::to_owned))
@@ -138,18 +138,18 @@ impl<'a> Facts<'a> {
 }
 
 impl Test {
-    fn holds(&self, facts: &Facts<'_>) -> bool {
+    fn matches(&self, facts: &Facts<'_>) -> bool {
         let entry = facts.entry;
         match self {
             Self::Name(patterns) => {
-                let named = entry.named();
-                patterns.iter().any(|pattern| pattern.fits_tool(&named))
+                let names = entry.named();
+                patterns.iter().any(|pattern| pattern.fits_tool(&names))
             }
             Self::Server(patterns) => {
                 let server = entry.server.as_ref();
                 server.is_some_and(|server| patterns.iter().any(|pattern| pattern.fits(server.as_str())))
             }
-            Self::Hint(hints) => hints.iter().any(|hint| hint.holds(entry.hints)),
+            Self::Hint(hints) => hints.iter().any(|hint| hint.matches(entry.hints)),
             Self::Argument(name, patterns) => {
                 let found = facts.argument(name);
                 found.is_some_and(|found| patterns.iter().any(|pattern| pattern.fits(&found)))
@@ -159,7 +159,7 @@ impl Test {
 }
 
 impl Hint {
-    fn holds(self, hints: Hints) -> bool {
+    fn matches(self, hints: Hints) -> bool {
         match self {
             Self::Destructive => hints.destructive == Some(true),
             Self::ReadOnly => hints.read_only == Some(true),
@@ -181,7 +181,7 @@ impl FromStr for Condition {
                 terms.push(reader.term()?);
             }
         }
-        Ok(Self { written: text.to_owned(), terms })
+        Ok(Self { text: text.to_owned(), terms })
     }
 }
 
@@ -195,17 +195,17 @@ impl TryFrom<String> for Condition {
 
 impl From<Condition> for String {
     fn from(condition: Condition) -> Self {
-        condition.written
+        condition.text
     }
 }
 
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.terms.is_empty() { "*" } else { &self.written })
+        f.write_str(if self.terms.is_empty() { "*" } else { &self.text })
     }
 }
 
-/// An alternative, and the place it begins at.
+/// The position and the text of an alternative.
 type Piece = (usize, String);
 
 struct Reader<'a> {
@@ -222,13 +222,13 @@ impl Reader<'_> {
         }
         let (head, first) = self.alternatives()?;
         if first.iter().any(|(_, piece)| piece.is_empty()) {
-            return Err(self.fault(start, "an alternative is empty"));
+            return Err(self.fault(start, "empty alternative"));
         }
         let test = match head.as_deref() {
             None => Test::Name(self.patterns(&first)?),
             Some("server:") => Test::Server(self.patterns(&first)?),
             Some("hint:") => Test::Hint(self.hints(&first)?),
-            // A path may begin and end with a slash and be no expression.
+            // A path may begin and end with a slash without being a regular expression.
             Some(argument) => {
                 Test::Argument(argument.to_owned(), first.iter().map(|(_, piece)| Pattern::new(piece)).collect())
             }
@@ -236,15 +236,20 @@ impl Reader<'_> {
         Ok(Term { negated, test })
     }
 
-    /// What a term is about, `None` for names, and its alternatives.
+    /// Reads the subject of a term, `None` for names, and its alternatives.
     fn alternatives(&mut self) -> Result<(Option<String>, Vec<Piece>), InvalidCondition> {
-        let (mut head, mut pieces) = (None, vec![(self.position(), String::new())]);
-        let (mut quoted, mut literal) = (None, false);
+        let mut head = None;
+        let mut pieces = vec![(self.position(), String::new())];
+        let mut quoted = None;
+        let mut literal = false;
         while let Some((at, c)) = self.chars.next_if(|(_, c)| quoted.is_some() || !c.is_whitespace()) {
             let only = pieces.len() == 1;
-            let (_, piece) = pieces.last_mut().expect("there is always one");
+            let (_, piece) = pieces.last_mut().expect("at least one piece");
             match c {
-                '"' => (quoted, literal) = (quoted.is_none().then_some(at), true),
+                '"' => {
+                    quoted = quoted.is_none().then_some(at);
+                    literal = true;
+                }
                 '|' if quoted.is_none() => pieces.push((at + 1, String::new())),
                 ':' if quoted.is_none() && head.is_none() && only && matches!(&**piece, "server" | "hint") => {
                     head = Some(format!("{piece}:"));
@@ -253,7 +258,7 @@ impl Reader<'_> {
                 '=' if quoted.is_none() && head.is_none() && only && piece.starts_with("arg.") => {
                     let name = piece["arg.".len()..].to_owned();
                     if name.is_empty() {
-                        return Err(self.fault(at, "`arg.` needs the name of an argument"));
+                        return Err(self.fault(at, "missing argument name after `arg.`"));
                     }
                     head = Some(name);
                     pieces = vec![(at + 1, String::new())];
@@ -262,17 +267,17 @@ impl Reader<'_> {
             }
         }
         if let Some(at) = quoted {
-            return Err(self.fault(at, "a quotation mark is never closed"));
+            return Err(self.fault(at, "unclosed quotation mark"));
         }
         let (at, piece) = &pieces[0];
         if head.is_none() && !literal {
             if piece.starts_with("arg.") {
-                return Err(self.fault(*at, "an argument needs `=` and a pattern: `arg.NAME=PATTERN`"));
+                return Err(self.fault(*at, "missing `=PATTERN`: expected `arg.NAME=PATTERN`"));
             }
             if let Some((word, _)) = piece.split_once(':') {
                 let near = nearest(word, ["server", "hint"]);
                 let near = near.map(|near| format!("; did you mean `{near}:`?")).unwrap_or_default();
-                return Err(self.fault(*at, &format!("there is no `{word}:`{near}")));
+                return Err(self.fault(*at, &format!("unknown prefix `{word}:`{near}")));
             }
         }
         Ok((head, pieces))
@@ -282,7 +287,7 @@ impl Reader<'_> {
         let pattern = |(at, piece): &Piece| {
             Pattern::read(piece).map_err(|error| {
                 let cut = piece.len() == 1 || !piece.ends_with('/');
-                let hint = if cut { "; quotation marks hold blanks and bars together" } else { "" };
+                let hint = if cut { "; quote blanks and bars with quotation marks" } else { "" };
                 self.fault(*at, &format!("{error}{hint}"))
             })
         };
@@ -294,7 +299,7 @@ impl Reader<'_> {
             let found = HINTS.iter().find(|(name, _)| name == piece).map(|(_, hint)| *hint);
             found.ok_or_else(|| {
                 let known = HINTS.map(|(name, _)| name).join(", ");
-                self.fault(*at, &format!("there is no hint `{piece}`; there are {known}"))
+                self.fault(*at, &format!("unknown hint `{piece}`: expected {known}"))
             })
         };
         pieces.iter().map(hint).collect()

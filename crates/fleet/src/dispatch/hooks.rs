@@ -1,4 +1,4 @@
-//! Hooks: code that sees every call before it is made and every output before the model does.
+//! Hooks: code that sees calls before they are made and outputs before the model does.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,26 +9,26 @@ use wharf_protocol::{Json, ServerName, ToolOutput};
 use super::condition::Condition;
 use crate::catalog::Entry;
 
-/// Sees calls. Both methods do nothing by themselves, so a hook writes only the one it needs.
+/// Code that runs before or after calls. Both methods do nothing by default.
 pub trait Hook: Send + Sync {
-    /// What it is called in traces.
+    /// Its name in traces.
     fn name(&self) -> &str;
 
-    /// Which calls it sees.
+    /// The calls that it runs for.
     fn condition(&self) -> &Condition;
 
-    /// Before the call is made.
+    /// Runs before the call is made.
     fn before<'a>(&'a self, _call: &'a CallView<'a>) -> BoxFuture<'a, BeforeCall> {
         Box::pin(NothingBefore)
     }
 
-    /// After the tool has answered, and before the model sees the answer.
+    /// Runs after the tool has answered, before the model sees the output.
     fn after<'a>(&'a self, _call: &'a CallView<'a>, _output: &'a ToolOutput) -> BoxFuture<'a, AfterCall> {
         Box::pin(NothingAfter)
     }
 }
 
-/// What a hook does that has nothing to do. A box of it takes no memory, and so no time: every call comes by here.
+/// The default of [`Hook::before`]. Boxing a type without size allocates nothing, and every call passes here.
 struct NothingBefore;
 
 impl Future for NothingBefore {
@@ -39,7 +39,7 @@ impl Future for NothingBefore {
     }
 }
 
-/// The same, after a call.
+/// The default of [`Hook::after`].
 struct NothingAfter;
 
 impl Future for NothingAfter {
@@ -55,75 +55,75 @@ impl Future for NothingAfter {
 pub struct CallView<'a> {
     /// The model's id for the call.
     pub id: &'a str,
-    /// The tool.
+    /// The tool's catalog entry.
     pub entry: &'a Entry,
-    /// The arguments, without those that the configuration sets.
+    /// The arguments, without bound ones.
     pub arguments: &'a Json,
 }
 
 impl<'a> CallView<'a> {
-    /// The name the model called.
+    /// The name that the model called.
     pub fn name(&self) -> &'a str {
         &self.entry.name
     }
 
-    /// The server, for a tool that lives on one.
+    /// The tool's server, if it has one.
     pub fn server(&self) -> Option<&'a ServerName> {
         self.entry.server.as_ref()
     }
 }
 
-/// What a hook says before a call.
+/// The decision of a hook before a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BeforeCall {
-    /// Go on.
+    /// Proceed.
     Proceed(CallChanges),
-    /// Go on, and ask nobody. A rule that denies still counts.
+    /// Proceed without asking the user. A rule that denies the call still applies.
     Allow(CallChanges),
-    /// Go on only if a person says yes, and why.
+    /// Proceed only if the user approves. Contains the reason.
     Ask(String, CallChanges),
-    /// Do not make the call, and why.
+    /// Do not make the call. Contains the reason.
     Block(String),
-    /// The hook could not do its work, and why; the call goes on without it.
+    /// The hook failed, and the call proceeds without it. Contains the reason.
     Failed(String),
 }
 
-/// What a hook changes of a call that goes on.
+/// Changes by a hook to a call that proceeds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallChanges {
-    /// Other arguments.
+    /// New arguments.
     pub arguments: Option<Json>,
-    /// Words for the model, to be read with the output.
-    pub words: Option<String>,
+    /// Text for the model, appended to the output.
+    pub context: Option<String>,
 }
 
-/// What a hook says after a call.
+/// The decision of a hook after a call.
 #[derive(Clone, Debug)]
 pub enum AfterCall {
-    /// The output is fine.
+    /// Keep the output.
     Keep,
-    /// These words are added to it.
+    /// Append this text to the output.
     Annotate(String),
-    /// The model sees this instead.
+    /// Replace the output by this one.
     Replace(ToolOutput),
-    /// The model sees an error with this reason instead.
+    /// Replace the output by an error with this reason.
     Block(String),
-    /// The hook could not do its work, and why; the output stays as it is.
+    /// The hook failed, and the output stays unchanged. Contains the reason.
     Failed(String),
 }
 
 impl BeforeCall {
-    /// Go on with the call as it is.
+    /// Proceeds with the call unchanged.
     pub fn proceed() -> Self {
         Self::Proceed(CallChanges::default())
     }
 
-    /// Go on with other arguments; they are checked against the tool's schema again.
+    /// Proceeds with new arguments, which are checked against the tool's schema again.
     pub fn rewrite(arguments: impl Into<Json>) -> Self {
-        Self::Proceed(CallChanges { arguments: Some(arguments.into()), words: None })
+        Self::Proceed(CallChanges { arguments: Some(arguments.into()), context: None })
     }
 
-    /// Do not make the call.
+    /// Blocks the call.
     pub fn block(reason: impl Into<String>) -> Self {
         Self::Block(reason.into())
     }

@@ -1,111 +1,111 @@
-//! Which calls may be made: allowed, forbidden, or to be asked about.
+//! Policies: which calls are allowed, denied, or need the user's approval.
 
 use serde::{Deserialize, Serialize};
 
 use super::condition::{Condition, Facts};
 use crate::catalog::Entry;
 
-/// Rules, and what holds where none of them says anything.
+/// Rules, and a mode for calls that no rule matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(from = "Written")]
+#[serde(from = "RawPolicy")]
 pub struct Policy {
-    /// What holds where no rule fits.
+    /// Decides about calls that no rule matches.
     pub mode: PolicyMode,
-    /// The rules. Of those that fit, one that denies wins, then one that asks, then one that allows.
+    /// The rules. Of those that match, one that denies wins, then one that asks, then one that allows.
     pub rules: Vec<Rule>,
 }
 
-/// One rule.
+/// One rule of a policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object with `when` and `then`")]
 pub struct Rule {
-    /// Which calls it is about.
+    /// The calls that it matches.
     pub when: Condition,
-    /// What it says of them.
+    /// The action for them.
     pub then: RuleAction,
-    /// What it is called; its condition where it has no name.
+    /// Its name; its condition serves as one if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
-/// What a rule says.
+/// The action of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RuleAction {
-    /// The call is made.
+    /// Make the call.
     Allow,
-    /// A person is asked.
+    /// Ask the user.
     Ask,
-    /// The call is not made.
+    /// Do not make the call.
     Deny,
 }
 
-/// What holds where no rule fits.
+/// The decision about calls that no rule matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PolicyMode {
-    /// Everything may be called.
+    /// Allow everything.
     Permissive,
-    /// Tools that say they are destructive are asked about.
+    /// Ask about tools that declare themselves destructive.
     #[default]
     Standard,
-    /// All tools are asked about that do not say they only read.
+    /// Ask about all tools that do not declare themselves read-only.
     Cautious,
 }
 
-/// What is to be done with a call, and which rule says so.
+/// The decision about a call, and the rule behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision<'a> {
-    /// What is to be done.
+    /// The action.
     pub then: RuleAction,
-    /// The rule's name, or that of the mode.
+    /// The name of the rule or of the mode.
     pub by: &'a str,
 }
 
 impl Policy {
-    /// Everything may be called: for hosts whose user has just asked for the call.
+    /// Returns a policy that allows everything, for hosts whose user has just requested the call.
     pub fn permissive() -> Self {
         Self { mode: PolicyMode::Permissive, rules: Vec::new() }
     }
 
-    /// The same with one more rule.
+    /// Adds a rule.
     #[must_use]
     pub fn with(mut self, then: RuleAction, when: Condition) -> Self {
         self.rules.push(Rule { when, then, name: None });
         self
     }
 
-    /// The place of the rule that decides about a call; `None` if none does, and the mode counts.
-    pub(super) fn deciding(&self, facts: &Facts<'_>) -> Option<usize> {
+    /// Returns the index of the rule that decides about a call; `None` if the mode decides.
+    pub(super) fn deciding_rule(&self, facts: &Facts<'_>) -> Option<usize> {
         let mut deciding: Option<(usize, &Rule)> = None;
-        for (place, rule) in self.rules.iter().enumerate() {
-            // Of equal rules the first is named.
-            if deciding.is_none_or(|(_, deciding)| rule.then > deciding.then) && rule.when.holds_for(facts) {
-                deciding = Some((place, rule));
+        for (index, rule) in self.rules.iter().enumerate() {
+            // Of rules with the same action, the first decides.
+            if deciding.is_none_or(|(_, deciding)| rule.then > deciding.then) && rule.when.matches_facts(facts) {
+                deciding = Some((index, rule));
             }
         }
-        deciding.map(|(place, _)| place)
+        deciding.map(|(index, _)| index)
     }
 
-    /// What the rule at a place, or the mode, says about a tool.
-    pub(super) fn decision(&self, place: Option<usize>, entry: &Entry) -> Decision<'_> {
-        let decided = place.and_then(|place| self.rules.get(place));
-        let decided = decided.map(|rule| Decision { then: rule.then, by: rule.called() });
-        let person = Decision { then: RuleAction::Ask, by: "the tool wants a person to be asked" };
+    /// Returns the decision of the rule at an index, or of the mode.
+    pub(super) fn decision(&self, rule: Option<usize>, entry: &Entry) -> Decision<'_> {
+        let rule = rule.and_then(|index| self.rules.get(index));
+        let decided = rule.map(|rule| Decision { then: rule.then, by: rule.name() });
+        let ask_user = Decision { then: RuleAction::Ask, by: "the tool requires the user's approval" };
         match decided.unwrap_or_else(|| self.mode.decide(entry)) {
-            Decision { then: RuleAction::Allow, .. } if entry.needs_person => person,
+            Decision { then: RuleAction::Allow, .. } if entry.requires_user => ask_user,
             decision => decision,
         }
     }
 
-    /// Whether what it decides about a tool may differ from call to call.
-    pub(super) fn looks_at_arguments(&self) -> bool {
-        self.rules.iter().any(|rule| rule.when.looks_at_arguments())
+    /// Whether the decision about a tool can differ from call to call.
+    pub(super) fn depends_on_arguments(&self) -> bool {
+        self.rules.iter().any(|rule| rule.when.depends_on_arguments())
     }
 }
 
 impl Rule {
-    fn called(&self) -> &str {
+    fn name(&self) -> &str {
         self.name.as_deref().unwrap_or_else(|| self.when.as_str())
     }
 }
@@ -115,23 +115,23 @@ impl PolicyMode {
         let hints = entry.hints;
         match self {
             Self::Standard if hints.destructive == Some(true) => {
-                Decision { then: RuleAction::Ask, by: "standard mode: the tool says that it may destroy something" }
+                Decision { then: RuleAction::Ask, by: "standard mode: the tool is destructive" }
             }
             Self::Cautious if hints.read_only != Some(true) => {
-                Decision { then: RuleAction::Ask, by: "cautious mode: the tool does not say that it only reads" }
+                Decision { then: RuleAction::Ask, by: "cautious mode: the tool is not read-only" }
             }
             Self::Permissive => Decision { then: RuleAction::Allow, by: "permissive mode" },
             Self::Standard => Decision { then: RuleAction::Allow, by: "standard mode" },
-            Self::Cautious => Decision { then: RuleAction::Allow, by: "cautious mode: the tool only reads" },
+            Self::Cautious => Decision { then: RuleAction::Allow, by: "cautious mode: the tool is read-only" },
         }
     }
 }
 
-/// As people write it: rules one by one, or conditions by what they mean.
+/// A policy in a file: a list of rules, or lists of conditions by action.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "an object with `mode`, `allow`, `ask`, `deny` and `rules`")]
 #[derive(Default)]
-struct Written {
+struct RawPolicy {
     mode: PolicyMode,
     rules: Vec<Rule>,
     allow: Vec<Condition>,
@@ -139,11 +139,10 @@ struct Written {
     deny: Vec<Condition>,
 }
 
-impl From<Written> for Policy {
-    fn from(written: Written) -> Self {
-        let mut policy = Self { mode: written.mode, rules: written.rules };
-        let lists =
-            [(RuleAction::Allow, written.allow), (RuleAction::Ask, written.ask), (RuleAction::Deny, written.deny)];
+impl From<RawPolicy> for Policy {
+    fn from(raw: RawPolicy) -> Self {
+        let mut policy = Self { mode: raw.mode, rules: raw.rules };
+        let lists = [(RuleAction::Allow, raw.allow), (RuleAction::Ask, raw.ask), (RuleAction::Deny, raw.deny)];
         for (then, conditions) in lists {
             policy.rules.extend(conditions.into_iter().map(|when| Rule { when, then, name: None }));
         }

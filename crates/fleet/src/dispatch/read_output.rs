@@ -1,4 +1,4 @@
-//! The tool `read_output`: reads on in outputs that were too long to be shown. It is a tool like any other.
+//! The tool `read_output`: reads stored outputs that were too long to be shown. It is a tool like any other.
 
 use std::sync::Arc;
 
@@ -9,44 +9,44 @@ use wharf_protocol::{Hints, ToolOutput};
 use super::spill::Spill;
 use crate::catalog::{Entry, OwnTool};
 
-/// What is said besides the text itself, in characters at most.
-const ASIDE: usize = 160;
+/// The maximum length of the note after the text, in characters.
+const MAX_NOTE_CHARS: usize = 160;
 
 #[derive(Deserialize)]
-struct Wanted {
+struct ReadArguments {
     id: String,
     #[serde(default)]
     offset: usize,
     length: Option<usize>,
 }
 
-/// The tool, for outputs in `spill`; it answers with `most` characters at most, so that it is never cut itself.
-pub(super) fn read_output(spill: Spill, most: usize) -> Arc<Entry> {
-    let most = most.saturating_sub(ASIDE).max(1);
+/// Creates the tool for the outputs in `spill`. Its own outputs have at most `limit` characters, so they are never cut.
+pub(super) fn read_output(spill: Spill, limit: usize) -> Arc<Entry> {
+    let max_length = limit.saturating_sub(MAX_NOTE_CHARS).max(1);
     let schema = json!({"type": "object", "required": ["id"], "additionalProperties": false, "properties": {
-        "id": {"type": "string", "description": "The id of the output, as the cut output named it."},
+        "id": {"type": "string", "description": "The id that the cut output names."},
         "offset": {"type": "integer", "minimum": 0, "description": "The first character to read, counted from 0."},
         "length": {"type": "integer", "minimum": 1,
-            "description": format!("How many characters to read; {most} at most, which is also the default.")}}});
+            "description": format!("The number of characters to read; default and maximum: {max_length}.")}}});
     let description = "Reads a part of an output that was too long to be shown whole.";
     let hints =
         Hints { read_only: Some(true), destructive: Some(false), idempotent: Some(true), open_world: Some(false) };
     let mut tool = OwnTool::new("read_output", description, schema).with_hints(hints);
-    tool.most_characters = Some(most + ASIDE);
+    tool.max_output_chars = Some(max_length + MAX_NOTE_CHARS);
     let run = move |arguments: wharf_protocol::Json| {
         let spill = spill.clone();
         async move {
-            let Wanted { id, offset, length } = arguments.decode().map_err(|error| error.to_string())?;
-            let length = length.unwrap_or(most).min(most);
+            let ReadArguments { id, offset, length } = arguments.decode().map_err(|error| error.to_string())?;
+            let length = length.unwrap_or(max_length).min(max_length);
             let range = spill.read(&id, offset, length).await.map_err(|error| error.to_string())?;
             let end = range.from + range.text.chars().count();
             let after =
-                if end < range.of { format!("; read on with offset {end}") } else { "; that is the end".to_owned() };
+                if end < range.of { format!("; continue with offset {end}") } else { "; end of output".to_owned() };
             Ok(ToolOutput::said(format!(
                 "{}\n[Characters {} to {end} of {}{after}.]",
                 range.text, range.from, range.of
             )))
         }
     };
-    tool.run_by(run).expect("its name and its schema are valid")
+    tool.run_by(run).expect("a valid name and schema")
 }

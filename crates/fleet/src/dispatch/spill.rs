@@ -1,4 +1,4 @@
-//! Where outputs are kept that are too long for a model, so that it can read on in them.
+//! Stores outputs that are too long for a model, so that it can read them in parts.
 
 use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
@@ -7,117 +7,125 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tempfile::{NamedTempFile, TempDir};
 
-/// How much is kept in all where nobody says otherwise, in bytes.
-const USUAL_ROOM: u64 = 256 * 1024 * 1024;
+/// The default capacity, in bytes.
+const DEFAULT_CAPACITY: u64 = 256 * 1024 * 1024;
 
-/// A store of long texts, in files that only this user can read. Dropping it removes them.
+/// A store of long texts in files that only the current user can read. Dropping it removes them.
 #[derive(Clone, Debug)]
 pub struct Spill(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     folder: TempDir,
-    room: u64,
-    kept: Mutex<Kept>,
+    capacity: u64,
+    stored: Mutex<Stored>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
-    files: VecDeque<(u64, u64, Arc<NamedTempFile>)>,
+struct Stored {
+    files: VecDeque<StoredFile>,
     bytes: u64,
-    last: u64,
+    last_number: u64,
 }
 
-/// Why a text cannot be read.
+#[derive(Debug)]
+struct StoredFile {
+    number: u64,
+    bytes: u64,
+    file: Arc<NamedTempFile>,
+}
+
+/// Why a stored output cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// There never was one with this id.
-    #[error("there is no output `{0}`")]
+    /// The id is unknown.
+    #[error("unknown output `{0}`")]
     Unknown(String),
-    /// It had to make room for newer ones.
-    #[error("the output `{0}` is no longer kept: newer ones took its room; call the tool again")]
+    /// The output was removed to make room for newer ones.
+    #[error("the output `{0}` was removed to make room for newer ones; call the tool again")]
     Dropped(String),
     /// The file cannot be read.
-    #[error("the output `{id}` cannot be read: {reason}")]
+    #[error("cannot read the output `{id}`: {reason}")]
     Broken {
-        /// The output.
+        /// The id of the output.
         id: String,
-        /// Why.
+        /// The error of the file system.
         reason: String,
     },
 }
 
-/// A part of a text, in characters.
+/// A part of a stored text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) text: String,
-    /// Where it begins.
+    /// The first character.
     pub(super) from: usize,
-    /// How many characters the whole text has.
+    /// The length of the whole text in characters.
     pub(super) of: usize,
 }
 
 impl Spill {
-    /// A store in a new folder inside of `folder`.
+    /// Creates a store in a new directory inside `folder`.
     pub fn new(folder: &Path) -> io::Result<Self> {
-        Self::with_room(folder, USUAL_ROOM)
+        Self::with_capacity(folder, DEFAULT_CAPACITY)
     }
 
-    /// A store that keeps so many bytes at most; the oldest texts make room for new ones.
-    pub fn with_room(folder: &Path, room: u64) -> io::Result<Self> {
+    /// Creates a store with a capacity in bytes. The oldest texts make room for new ones.
+    pub fn with_capacity(folder: &Path, capacity: u64) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("outputs-").tempdir_in(folder)?;
-        Ok(Self(Arc::new(Inner { folder, room, kept: Mutex::default() })))
+        Ok(Self(Arc::new(Inner { folder, capacity, stored: Mutex::default() })))
     }
 
-    /// Keeps a text and says under which id; an error says why it is not kept.
-    pub async fn keep(&self, text: String) -> Result<String, String> {
+    /// Stores a text and returns its id, or the reason why it is not stored.
+    pub async fn store(&self, text: String) -> Result<String, String> {
         let inner = Arc::clone(&self.0);
-        let kept = tokio::task::spawn_blocking(move || inner.keep(&text)).await;
-        kept.unwrap_or_else(|error| Err(error.to_string()))
+        let stored = tokio::task::spawn_blocking(move || inner.store(&text)).await;
+        stored.unwrap_or_else(|error| Err(error.to_string()))
     }
 
     pub(super) async fn read(&self, id: &str, from: usize, length: usize) -> Result<Range, ReadError> {
-        let (inner, own) = (Arc::clone(&self.0), id.to_owned());
-        let read = tokio::task::spawn_blocking(move || inner.read(&own, from, length)).await;
+        let inner = Arc::clone(&self.0);
+        let owned_id = id.to_owned();
+        let read = tokio::task::spawn_blocking(move || inner.read(&owned_id, from, length)).await;
         read.unwrap_or_else(|error| Err(ReadError::Broken { id: id.to_owned(), reason: error.to_string() }))
     }
 }
 
 impl Inner {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn stored(&self) -> MutexGuard<'_, Stored> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn keep(&self, text: &str) -> Result<String, String> {
-        let size = text.len() as u64;
-        if size > self.room {
-            return Err(format!("it is larger than the {} bytes there is room for", self.room));
+    fn store(&self, text: &str) -> Result<String, String> {
+        let bytes = text.len() as u64;
+        if bytes > self.capacity {
+            return Err(format!("larger than the capacity of {} bytes", self.capacity));
         }
         let written = NamedTempFile::new_in(self.folder.path()).and_then(|mut file| {
             file.write_all(text.as_bytes())?;
             Ok(file)
         });
         let file = Arc::new(written.map_err(|error| error.to_string())?);
-        let mut kept = self.kept();
-        while kept.bytes + size > self.room {
-            let Some((_, freed, _)) = kept.files.pop_front() else { break };
-            kept.bytes -= freed;
+        let mut stored = self.stored();
+        while stored.bytes + bytes > self.capacity {
+            let Some(oldest) = stored.files.pop_front() else { break };
+            stored.bytes -= oldest.bytes;
         }
-        kept.last += 1;
-        kept.bytes += size;
-        let number = kept.last;
-        kept.files.push_back((number, size, file));
+        stored.last_number += 1;
+        stored.bytes += bytes;
+        let number = stored.last_number;
+        stored.files.push_back(StoredFile { number, bytes, file });
         Ok(format!("out-{number}"))
     }
 
     fn read(&self, id: &str, from: usize, length: usize) -> Result<Range, ReadError> {
         let number = id.strip_prefix("out-").and_then(|number| number.parse::<u64>().ok());
         let file = {
-            let kept = self.kept();
-            let known = number.filter(|number| (1..=kept.last).contains(number));
+            let stored = self.stored();
+            let known = number.filter(|number| (1..=stored.last_number).contains(number));
             let Some(number) = known else { return Err(ReadError::Unknown(id.to_owned())) };
-            let found = kept.files.iter().find(|(kept, ..)| *kept == number);
-            Arc::clone(&found.ok_or_else(|| ReadError::Dropped(id.to_owned()))?.2)
+            let found = stored.files.iter().find(|file| file.number == number);
+            Arc::clone(&found.ok_or_else(|| ReadError::Dropped(id.to_owned()))?.file)
         };
         let broken = |error: io::Error| ReadError::Broken { id: id.to_owned(), reason: error.to_string() };
         let mut text = String::new();

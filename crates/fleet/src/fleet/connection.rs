@@ -1,7 +1,7 @@
-//! One server's life in the fleet: a task that owns its state and is the only one to change it.
+//! The connection task of one server, the only one that changes its state.
 //!
-//! It waits for its turn at the gate, connects, lists, and then watches: for changed tools, for a session that was
-//! begun anew, for an end. What fails is tried again or left alone, by the kind of the failure.
+//! It waits for a free place at its gate, connects, lists the tools, and then watches: for changed tools, for a new session,
+//! for a disconnect. The kind of a failure decides whether and when it connects again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,55 +18,56 @@ use wharf_client::{
 use wharf_io::{ManageError, Managed};
 use wharf_protocol::{Fields, Listed, Tool};
 
-use super::member::{Member, Order};
-use super::outfit::HostEnvironment;
+use super::executor::set_tools;
+use super::host_environment::HostEnvironment;
 use super::reconnection::{Reconnection, STABLE};
-use super::{ServerState, StateReason};
+use super::server_handle::{ConnectionCommand, ServerHandle};
+use super::status::{ServerState, StateReason};
 use crate::catalog::ServerTools;
 use wharf_config::TransportConfig;
 
-/// How many sessions in a row may end while they are being listed.
-const SESSIONS: usize = 3;
-/// How long is waited after the first word of changed tools, because there are often many such words.
-const COALESCE: Duration = Duration::from_millis(50);
-/// A server that keeps saying so is asked no more often than this.
-const BETWEEN_LISTS: Duration = Duration::from_secs(1);
-/// The first pause after a list that could not be fetched; it doubles up to the longest.
-const LIST_PAUSE: Duration = Duration::from_secs(5);
-/// How often is looked whether somebody has signed in to a server that wants it. It costs a look at a file.
-const SIGN_IN_LOOK: Duration = Duration::from_secs(1);
-const LONGEST_LIST_PAUSE: Duration = Duration::from_secs(60);
+/// How many sessions in a row may end while their tools are being listed.
+const MAX_LIST_SESSIONS: usize = 3;
+/// The delay after a notification of changed tools, because such notifications often arrive in bursts.
+const COALESCE_DELAY: Duration = Duration::from_millis(50);
+/// The minimum interval between lists of a server that keeps reporting changes.
+const MIN_LIST_INTERVAL: Duration = Duration::from_secs(1);
+/// The delay after the first list that failed; it doubles up to the maximum.
+const FIRST_LIST_DELAY: Duration = Duration::from_secs(5);
+const MAX_LIST_DELAY: Duration = Duration::from_secs(60);
+/// How often a server that needs a sign-in is checked for a new token. The check reads a file.
+const SIGN_IN_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) struct Connection {
-    pub(super) member: Arc<Member>,
-    /// What is offered of the server's tools while it is connected.
-    pub(super) shelf: Arc<ArcSwapOption<ServerTools>>,
-    pub(super) orders: mpsc::Receiver<Order>,
+    pub(super) server: Arc<ServerHandle>,
+    /// The catalog entries of the server's tools while it is connected.
+    pub(super) tools: Arc<ArcSwapOption<ServerTools>>,
+    pub(super) commands: mpsc::Receiver<ConnectionCommand>,
     pub(super) gate: Arc<Semaphore>,
-    pub(super) outfit: Arc<HostEnvironment>,
+    pub(super) host_environment: Arc<HostEnvironment>,
     pub(super) reconnection: Reconnection,
     /// Failures in a row.
     pub(super) failures: u32,
     /// The process of a managed server.
     pub(super) managed: Option<Managed>,
-    /// Somebody wants the next attempt to be made, whatever is remembered.
-    pub(super) wanted: bool,
+    /// Whether the next attempt ignores cached authorization failures.
+    pub(super) ignore_auth_failure_cache: bool,
 }
 
-/// Who a server is, and its tools.
-type Greeted = (Arc<ServerInfo>, Listed<Tool>);
+/// The result of a handshake and of the tool list after it.
+type Handshake = (Arc<ServerInfo>, Listed<Tool>);
 
-/// What the connection does next.
+/// The stages of a connection.
 pub(super) enum Stage {
-    /// Nothing, until it is told to.
+    /// Do nothing until a command arrives.
     Rest,
-    /// Connect, when it is its turn.
+    /// Connect when the gate has a free place.
     Connect,
-    /// Watch over a connection.
+    /// Watch a connection.
     Watch(Ready),
-    /// Wait, and then try again.
+    /// Wait, and then connect.
     Wait(Instant),
-    /// The end.
+    /// End the task.
     Over,
 }
 
@@ -75,36 +76,37 @@ pub(super) struct Ready {
     since: Instant,
     info: Arc<ServerInfo>,
     sessions: watch::Receiver<SessionStatus>,
-    listing: Option<Listing>,
-    /// No list is asked for before this, however often the server says that there is another.
-    not_before: Instant,
-    /// When a list that could not be had is asked for once more.
-    again: Option<Instant>,
-    /// The pause after the next list that cannot be fetched.
-    pause: Duration,
+    pending_list: Option<PendingList>,
+    /// The earliest time of the next list, however often the server reports changes.
+    next_list: Instant,
+    /// When to retry a list that failed.
+    list_retry: Option<Instant>,
+    /// The delay after the next list that fails.
+    list_delay: Duration,
 }
 
-/// A list that is being fetched.
-struct Listing {
-    fetched: BoxFuture<'static, Result<Greeted, CallError>>,
-    /// How often the bell had rung before.
-    rings: u64,
-    /// Whether it is to tell if the server is there at all.
-    checking: bool,
+/// A list request in flight.
+struct PendingList {
+    response: BoxFuture<'static, Result<Handshake, CallError>>,
+    /// The invalidations before the request.
+    invalidations: u64,
+    /// Whether the request checks that the server is reachable.
+    is_check: bool,
 }
 
-impl Listing {
-    fn begin(member: &Arc<Member>, checking: bool) -> Self {
-        let (session, rings) = (member.session.clone(), member.bell.rings());
-        let limit = member.connect;
-        let fetched = async move {
-            if checking {
-                // What the server lets us keep says nothing about whether it is there.
+impl PendingList {
+    fn start(server: &Arc<ServerHandle>, is_check: bool) -> Self {
+        let session = server.session.clone();
+        let invalidations = server.invalidation.count();
+        let limit = server.connect_timeout;
+        let response = async move {
+            if is_check {
+                // A cached list says nothing about whether the server is reachable.
                 session.clear_cache();
             }
-            fetch(&session, limit).await
+            list(&session, limit).await
         };
-        Self { fetched: Box::pin(fetched), rings, checking }
+        Self { response: Box::pin(response), invalidations, is_check }
     }
 }
 
@@ -123,20 +125,20 @@ impl Connection {
     }
 
     async fn rest(&mut self) -> Stage {
-        let wants_somebody = self.member.state() == ServerState::NeedsAuth;
-        let authority = self.member.authority.clone().filter(|_| wants_somebody);
+        let needs_auth = self.server.state() == ServerState::NeedsAuth;
+        let token_provider = if needs_auth { self.server.token_provider.clone() } else { None };
         loop {
-            let order = tokio::select! {
-                order = self.orders.recv() => order,
-                () = somebody_signs_in(authority.as_deref()) => Some(Order::Retry),
+            let command = tokio::select! {
+                command = self.commands.recv() => command,
+                () = new_token(token_provider.as_deref()) => Some(ConnectionCommand::Retry),
             };
-            match order {
-                Some(Order::Enable | Order::Retry) => {
-                    self.wanted = true;
+            match command {
+                Some(ConnectionCommand::Enable | ConnectionCommand::Retry) => {
+                    self.ignore_auth_failure_cache = true;
                     return Stage::Connect;
                 }
-                Some(Order::Check) => {}
-                Some(order) => return self.let_go(order).await,
+                Some(ConnectionCommand::Check) => {}
+                Some(command) => return self.disconnect(command).await,
                 None => return Stage::Over,
             }
         }
@@ -145,100 +147,102 @@ impl Connection {
     async fn wait(&mut self, until: Instant) -> Stage {
         tokio::select! {
             () = tokio::time::sleep_until(until) => Stage::Connect,
-            order = self.orders.recv() => match order {
-                Some(Order::Enable | Order::Retry) => Stage::Connect,
-                Some(Order::Check) => Stage::Wait(until),
-                Some(order) => self.let_go(order).await,
+            command = self.commands.recv() => match command {
+                Some(ConnectionCommand::Enable | ConnectionCommand::Retry) => Stage::Connect,
+                Some(ConnectionCommand::Check) => Stage::Wait(until),
+                Some(command) => self.disconnect(command).await,
                 None => Stage::Over,
             },
         }
     }
 
     async fn connect(&mut self) -> Stage {
-        self.member.publish(|status| {
+        self.server.publish(|status| {
             status.state = ServerState::Pending;
             status.reason = Some(StateReason::Queued);
             status.next_try = None;
         });
-        let (gate, member) = (Arc::clone(&self.gate), Arc::clone(&self.member));
-        let (outfit, managed) = (Arc::clone(&self.outfit), self.managed.take());
-        let wanted = std::mem::take(&mut self.wanted);
+        let gate = Arc::clone(&self.gate);
+        let server = Arc::clone(&self.server);
+        let host_environment = Arc::clone(&self.host_environment);
+        let managed = self.managed.take();
+        let ignore_cache = std::mem::take(&mut self.ignore_auth_failure_cache);
         let mut connecting = Box::pin(async move {
-            let turn = gate.acquire().await;
-            member.publish(|status| status.reason = Some(StateReason::Connecting));
-            let refusable = refusable(&member, &outfit).await;
-            if let (false, Some((refusals, refusal))) = (wanted, &refusable)
-                && let Some(remembered) = refusals.recall(refusal).await
+            let permit = gate.acquire().await;
+            server.publish(|status| status.reason = Some(StateReason::Connecting));
+            let auth_failures = auth_failure_cache(&server, &host_environment).await;
+            if let Some((cache, key)) = &auth_failures
+                && !ignore_cache
+                && let Some(cached) = cache.recall(key).await
             {
-                return (managed, Err(refused(&member, remembered)));
+                return (managed, Err(cached_auth_error(&server, cached)));
             }
-            tracing::debug!(target: "wharf::step", step = "connect", server = member.server.name.as_str());
-            let (managed, started) = start(&member, &outfit, managed).await;
-            // It is there; what is left costs the others nothing, and may take its time.
-            drop(turn);
-            let greeted = match started {
-                Ok(()) => greet(&member).await,
+            tracing::debug!(target: "wharf::step", step = "connect", server = server.server.name.as_str());
+            let (managed, started) = start(&server, &host_environment, managed).await;
+            // The server runs. The rest costs other servers nothing and may take its time.
+            drop(permit);
+            let handshake = match started {
+                Ok(()) => first_list(&server).await,
                 Err(error) => Err(error),
             };
-            if let Some((refusals, refusal)) = refusable {
-                match &greeted {
+            if let Some((cache, key)) = auth_failures {
+                match &handshake {
                     Err(CallError { kind: CallErrorKind::Connect(ConnectErrorKind::Auth(required)), .. }) => {
-                        refusals.note(&refusal, required.status).await;
+                        cache.note(&key, required.status).await;
                     }
-                    Ok(_) if wanted => refusals.forget(&refusal.endpoint).await,
+                    Ok(_) if ignore_cache => cache.forget(&key.endpoint).await,
                     _ => {}
                 }
             }
-            (managed, greeted)
+            (managed, handshake)
         });
         loop {
-            let order = tokio::select! {
+            let command = tokio::select! {
                 (managed, result) = &mut connecting => {
                     self.managed = managed;
                     return self.connected(result).await;
                 }
-                order = self.orders.recv() => order,
+                command = self.commands.recv() => command,
             };
-            match order {
-                Some(Order::Enable | Order::Retry | Order::Check) => {}
-                Some(order) => {
+            match command {
+                Some(ConnectionCommand::Enable | ConnectionCommand::Retry | ConnectionCommand::Check) => {}
+                Some(command) => {
                     drop(connecting);
-                    return self.let_go(order).await;
+                    return self.disconnect(command).await;
                 }
                 None => return Stage::Over,
             }
         }
     }
 
-    async fn connected(&mut self, result: Result<Greeted, CallError>) -> Stage {
+    async fn connected(&mut self, result: Result<Handshake, CallError>) -> Stage {
         let (info, listed) = match result {
-            Ok(connected) => connected,
+            Ok(handshake) => handshake,
             Err(error) => {
                 self.failures = self.failures.saturating_add(1);
                 return self.failed(error).await;
             }
         };
-        let mut sessions = self.member.session.status();
+        let mut sessions = self.server.session.status();
         sessions.mark_unchanged();
-        self.show(&info, listed);
+        self.publish_tools(&info, listed);
         let now = Instant::now();
         Stage::Watch(Ready {
             since: now,
             info,
             sessions,
-            listing: None,
-            not_before: now,
-            again: None,
-            pause: LIST_PAUSE,
+            pending_list: None,
+            next_list: now,
+            list_retry: None,
+            list_delay: FIRST_LIST_DELAY,
         })
     }
 
-    /// Publishes a list.
-    fn show(&self, info: &Arc<ServerInfo>, listed: Listed<Tool>) {
-        let stocked = self.member.learn(info, listed);
-        let tools = stocked.entries().len();
-        self.shelf.store(Some(Arc::new(stocked)));
-        self.member.publish(|status| {
+    fn publish_tools(&self, info: &Arc<ServerInfo>, listed: Listed<Tool>) {
+        let server_tools = set_tools(&self.server, info, listed);
+        let tools = server_tools.entries().len();
+        self.tools.store(Some(Arc::new(server_tools)));
+        self.server.publish(|status| {
             status.state = ServerState::Connected;
             status.reason = None;
             status.failures = 0;
@@ -250,29 +254,29 @@ impl Connection {
         });
     }
 
-    /// Watches over a connection until something happens to it.
+    /// Watches a connection until something happens to it.
     async fn watch(&mut self, mut ready: Ready) -> Stage {
-        // The session may have been begun anew between its greeting and here.
-        if let Some(next) = self.heard(&mut ready).await {
+        // The session may have been replaced since its handshake.
+        if let Some(next) = self.check_session(&mut ready).await {
             return next;
         }
-        let idle = ready.listing.is_none();
+        let idle = ready.pending_list.is_none();
         tokio::select! {
-            order = self.orders.recv() => match order {
-                Some(Order::Enable | Order::Retry) => {}
-                Some(Order::Check) => {
-                    // Many may say so, and one list is an answer to all of them.
-                    match &mut ready.listing {
-                        Some(listing) => listing.checking = true,
-                        None if self.member.is_outdated() => {
-                            ready.listing = Some(Listing::begin(&self.member, true));
+            command = self.commands.recv() => match command {
+                Some(ConnectionCommand::Enable | ConnectionCommand::Retry) => {}
+                Some(ConnectionCommand::Check) => {
+                    // Many calls may request it, and one list answers all of them.
+                    match &mut ready.pending_list {
+                        Some(pending) => pending.is_check = true,
+                        None if self.server.is_list_invalid() => {
+                            ready.pending_list = Some(PendingList::start(&self.server, true));
                         }
                         None => {}
                     }
                 }
-                Some(order) => {
+                Some(command) => {
                     drop(ready);
-                    return self.let_go(order).await;
+                    return self.disconnect(command).await;
                 }
                 None => return Stage::Over,
             },
@@ -282,30 +286,30 @@ impl Connection {
                 let reason = format!("the process of the server {exit}");
                 return self.lost(ready.since, self.error(ConnectErrorKind::Transport(reason))).await;
             }
-            () = changed_tools(&self.member, ready.not_before), if idle => {
-                ready.not_before = Instant::now() + BETWEEN_LISTS;
-                ready.listing = Some(Listing::begin(&self.member, false));
+            () = changed_tools(&self.server, ready.next_list), if idle => {
+                ready.next_list = Instant::now() + MIN_LIST_INTERVAL;
+                ready.pending_list = Some(PendingList::start(&self.server, false));
             }
-            Some(()) = OptionFuture::from(ready.again.map(tokio::time::sleep_until)), if idle => {
-                ready.listing = Some(Listing::begin(&self.member, false));
+            Some(()) = OptionFuture::from(ready.list_retry.map(tokio::time::sleep_until)), if idle => {
+                ready.pending_list = Some(PendingList::start(&self.server, false));
             }
-            Some(fetched) = OptionFuture::from(ready.listing.as_mut().map(|listing| listing.fetched.as_mut())) => {
-                return self.listed(ready, fetched).await;
+            Some(response) = OptionFuture::from(ready.pending_list.as_mut().map(|list| list.response.as_mut())) => {
+                return self.listed(ready, response).await;
             }
         }
         Stage::Watch(ready)
     }
 
-    /// Looks at how the session is doing; what is returned is what to do about it.
-    async fn heard(&mut self, ready: &mut Ready) -> Option<Stage> {
+    /// Checks the status of the session, and returns the next stage if it is gone.
+    async fn check_session(&mut self, ready: &mut Ready) -> Option<Stage> {
         let now = ready.sessions.borrow_and_update().clone();
         match now {
-            // A list that is being fetched will be of the session there is.
-            SessionStatus::Connected(info) if ready.listing.is_none() && !Arc::ptr_eq(&info, &ready.info) => {
-                // What was listed was listed on another session; nothing of it may be used unseen.
+            // A pending list will be that of the current session.
+            SessionStatus::Connected(info) if ready.pending_list.is_none() && !Arc::ptr_eq(&info, &ready.info) => {
+                // The current list is that of another session, and must be refreshed before it is used.
                 ready.info = info;
-                self.member.bell.ring();
-                ready.not_before = Instant::now();
+                self.server.invalidation.invalidate();
+                ready.next_list = Instant::now();
                 None
             }
             SessionStatus::Failed(error) => Some(self.lost(ready.since, error.into()).await),
@@ -317,30 +321,32 @@ impl Connection {
         }
     }
 
-    async fn listed(&mut self, mut ready: Ready, fetched: Result<Greeted, CallError>) -> Stage {
-        let (rings, checking) = ready.listing.take().map_or((0, false), |listing| (listing.rings, listing.checking));
-        ready.again = None;
-        match fetched {
+    async fn listed(&mut self, mut ready: Ready, response: Result<Handshake, CallError>) -> Stage {
+        let pending = ready.pending_list.take();
+        let invalidations = pending.as_ref().map_or(0, |pending| pending.invalidations);
+        let is_check = pending.is_some_and(|pending| pending.is_check);
+        ready.list_retry = None;
+        match response {
             Ok((info, listed)) => {
                 ready.info = info;
-                ready.pause = LIST_PAUSE;
-                self.member.bell.answer(rings);
-                self.show(&ready.info, listed);
+                ready.list_delay = FIRST_LIST_DELAY;
+                self.server.invalidation.cover(invalidations);
+                self.publish_tools(&ready.info, listed);
             }
-            Err(error) if checking && is_unreachable(&error) => return self.lost(ready.since, error).await,
+            Err(error) if is_check && is_unreachable(&error) => return self.lost(ready.since, error).await,
             Err(error) => {
-                // What was known is still the best there is.
-                tracing::warn!(server = %self.member.server.name, %error, "the tools could not be listed anew");
-                ready.again = Some(Instant::now() + ready.pause);
-                ready.pause = (ready.pause * 2).min(LONGEST_LIST_PAUSE);
-                self.member.bell.answer(rings);
-                self.member.publish(|status| status.stale = Some(Arc::new(error)));
+                // The old list is still the best one.
+                tracing::warn!(server = %self.server.server.name, %error, "failed to refresh the tool list");
+                ready.list_retry = Some(Instant::now() + ready.list_delay);
+                ready.list_delay = (ready.list_delay * 2).min(MAX_LIST_DELAY);
+                self.server.invalidation.cover(invalidations);
+                self.server.publish(|status| status.stale = Some(Arc::new(error)));
             }
         }
         Stage::Watch(ready)
     }
 
-    /// A connection has ended by itself.
+    /// Handles the end of a connection that was not requested.
     async fn lost(&mut self, since: Instant, error: CallError) -> Stage {
         self.failures = if since.elapsed() >= STABLE { 0 } else { self.failures.saturating_add(1) };
         self.failed(error).await
@@ -349,12 +355,12 @@ impl Connection {
     async fn failed(&mut self, error: CallError) -> Stage {
         let (state, pause) = self.reconnection.after(self.failures, &error);
         let failures = self.failures;
-        tracing::debug!(server = %self.member.server.name, %error, %state, failures, ?pause, "a server failed");
-        // A connection that came halfway is kept: the next attempt goes on from there.
-        self.forget();
-        self.member.bell.answer(self.member.bell.rings());
+        tracing::debug!(server = %self.server.server.name, %error, %state, failures, ?pause, "a server failed");
+        // A partial connection stays: the next attempt continues from there.
+        self.clear_tools();
+        self.server.invalidation.cover(self.server.invalidation.count());
         let next = pause.map(|pause| Instant::now() + pause);
-        self.member.publish(|status| {
+        self.server.publish(|status| {
             status.state = state;
             status.reason = Some(StateReason::Error(Arc::new(error)));
             status.failures = failures;
@@ -371,18 +377,20 @@ impl Connection {
         Stage::Rest
     }
 
-    /// Obeys an order to end the connection.
-    async fn let_go(&mut self, order: Order) -> Stage {
-        self.forget();
+    /// Executes a command that ends the connection.
+    async fn disconnect(&mut self, command: ConnectionCommand) -> Stage {
+        self.clear_tools();
         self.failures = 0;
-        let (words, done, next) = match order {
-            Order::Disable(words, done) => (words, done, Stage::Rest),
-            Order::Stop(done) => ("it was removed".to_owned(), done, Stage::Over),
-            Order::Enable | Order::Retry | Order::Check => return Stage::Connect,
+        let disabled = |text| (ServerState::Disabled, StateReason::SwitchedOff(text));
+        let ((state, reason), done, next) = match command {
+            ConnectionCommand::Disable(text, done) => (disabled(text), done, Stage::Rest),
+            ConnectionCommand::Stop(done) => (disabled("removed".to_owned()), done, Stage::Over),
+            ConnectionCommand::Disconnect(done) => ((ServerState::Pending, StateReason::OnDemand), done, Stage::Rest),
+            ConnectionCommand::Enable | ConnectionCommand::Retry | ConnectionCommand::Check => return Stage::Connect,
         };
-        self.member.publish(|status| {
-            status.state = ServerState::Disabled;
-            status.reason = Some(StateReason::SwitchedOff(words));
+        self.server.publish(|status| {
+            status.state = state;
+            status.reason = Some(reason);
             status.failures = 0;
             status.next_try = None;
             status.tools = 0;
@@ -391,87 +399,91 @@ impl Connection {
             status.settled = true;
         });
         self.close().await;
-        // Whoever asked may have gone away.
+        // The caller may have stopped waiting.
         let _ = done.send(());
         next
     }
 
-    /// Nothing of what was listed is offered any more.
-    fn forget(&self) {
-        self.shelf.store(None);
-        self.member.unlearn();
+    fn clear_tools(&self) {
+        self.tools.store(None);
+        self.server.clear_tools();
     }
 
     async fn close(&mut self) {
-        self.member.session.close().await;
+        self.server.session.close().await;
         if let Some(managed) = self.managed.take() {
             managed.stop().await;
         }
     }
 
     fn error(&self, kind: ConnectErrorKind) -> CallError {
-        let server = self.member.server.name.clone();
+        let server = self.server.server.name.clone();
         CallError { server, kind: CallErrorKind::Connect(kind), evidence: Evidence::default() }
     }
 }
 
-/// Completes when somebody has signed in, here or in another process; never where nobody does.
-async fn somebody_signs_in(authority: Option<&dyn TokenProvider>) {
-    let Some(authority) = authority else { return std::future::pending().await };
+/// Waits for a new token, by a sign-in here or in another process; forever without a provider.
+async fn new_token(token_provider: Option<&dyn TokenProvider>) {
+    let Some(token_provider) = token_provider else { return std::future::pending().await };
     loop {
-        tokio::time::sleep(SIGN_IN_LOOK).await;
-        if authority.has_newer_token().await {
+        tokio::time::sleep(SIGN_IN_POLL_INTERVAL).await;
+        if token_provider.has_newer_token().await {
             return;
         }
     }
 }
 
-/// Where refusals are remembered, and what would be refused now.
-async fn refusable(member: &Member, outfit: &HostEnvironment) -> Option<(Arc<AuthFailureCache>, AuthFailure)> {
-    let refusals = outfit.refusals.clone()?;
-    let refusal = HostEnvironment::refusable(&member.server, member.authority.as_deref());
-    let refusal = tokio::time::timeout(member.connect, refusal).await.ok()??;
-    Some((refusals, refusal))
+/// Returns the cache of authorization failures, and the key of the next attempt.
+async fn auth_failure_cache(
+    server: &ServerHandle,
+    host_environment: &HostEnvironment,
+) -> Option<(Arc<AuthFailureCache>, AuthFailure)> {
+    let cache = host_environment.refusals.clone()?;
+    let key = HostEnvironment::auth_failure_key(&server.server, server.token_provider.as_deref());
+    let key = tokio::time::timeout(server.connect_timeout, key).await.ok()??;
+    Some((cache, key))
 }
 
-/// What is said of a server that is not asked, because it has just refused us.
-fn refused(member: &Member, CachedAuthFailure { status, ago, left }: CachedAuthFailure) -> CallError {
+/// Returns the error of an attempt that is skipped because of a recent authorization failure.
+fn cached_auth_error(server: &ServerHandle, CachedAuthFailure { status, ago, left }: CachedAuthFailure) -> CallError {
     let ago = match ago.as_secs() {
         seconds @ ..60 => format!("{seconds} s"),
         seconds => format!("{} min", seconds / 60),
     };
     let left = left.as_secs().div_ceil(60);
-    let reason = format!("it said so {ago} ago, and was not asked again; without a sign-in it is asked in {left} min");
+    let reason = format!("cached from {ago} ago; without a sign-in the next attempt is in {left} min");
     let kind = ConnectErrorKind::Auth(AuthRequired { status, challenge: None, reason: Some(reason.into()) });
-    let (server, kind) = (member.server.name.clone(), CallErrorKind::Connect(kind));
-    CallError { server, kind, evidence: Evidence::default() }
+    let server = server.server.name.clone();
+    CallError { server, kind: CallErrorKind::Connect(kind), evidence: Evidence::default() }
 }
 
-/// Starts what has to be started, and greets. The process of a managed server is handed back whatever happens.
+/// Starts the process of a managed server if necessary, and connects. Returns the process in any case.
 async fn start(
-    member: &Member,
-    outfit: &HostEnvironment,
+    server: &ServerHandle,
+    host_environment: &HostEnvironment,
     managed: Option<Managed>,
 ) -> (Option<Managed>, Result<(), CallError>) {
-    let managed = match (managed, &member.server.reach) {
-        // One that has died meanwhile is no use to anybody.
+    let managed = match (managed, &server.server.reach) {
+        // A process that has exited is of no use.
         (Some(running), _) if running.exited().now_or_never().is_none() => Some(running),
         (_, TransportConfig::Managed(manage)) => {
-            match Managed::start(outfit.managed(member.server.name.as_str(), manage)).await {
+            let spec = host_environment.managed_spec(server.server.name.as_str(), manage);
+            match Managed::start(spec).await {
                 Ok(managed) => Some(managed),
                 Err(error) => {
-                    let (server, kind) = (member.server.name.clone(), CallErrorKind::Connect(not_started(error)));
+                    let kind = CallErrorKind::Connect(start_error(error));
+                    let server = server.server.name.clone();
                     return (None, Err(CallError { server, kind, evidence: Evidence::default() }));
                 }
             }
         }
         _ => None,
     };
-    let connected = member.session.connect().await;
+    let connected = server.session.connect().await;
     (managed, connected.map(drop).map_err(CallError::from))
 }
 
-fn not_started(error: ManageError) -> ConnectErrorKind {
+fn start_error(error: ManageError) -> ConnectErrorKind {
     match error {
         ManageError::Spawn { source, .. } => ConnectErrorKind::Spawn(Arc::new(source)),
         ManageError::Log { .. } => ConnectErrorKind::Unusable(error.to_string()),
@@ -481,39 +493,38 @@ fn not_started(error: ManageError) -> ConnectErrorKind {
     }
 }
 
-async fn greet(member: &Member) -> Result<Greeted, CallError> {
-    // What was said before the list is in the list.
-    let rings = member.bell.rings();
-    let greeted = fetch(&member.session, member.connect).await?;
-    member.bell.answer(rings);
-    Ok(greeted)
+async fn first_list(server: &ServerHandle) -> Result<Handshake, CallError> {
+    // The list includes all changes that were reported before it.
+    let invalidations = server.invalidation.count();
+    let handshake = list(&server.session, server.connect_timeout).await?;
+    server.invalidation.cover(invalidations);
+    Ok(handshake)
 }
 
-/// Connects if need be, and lists. The list is of the very session it is told with: one that was begun anew meanwhile is
-/// listed anew.
-async fn fetch(session: &Session, limit: Duration) -> Result<Greeted, CallError> {
+/// Connects if necessary, and lists the tools. The list belongs to the returned session: if the session is replaced in
+/// the meantime, the new one is listed.
+async fn list(session: &Session, limit: Duration) -> Result<Handshake, CallError> {
     let fail = |kind| {
-        let (server, kind) = (session.name().clone(), CallErrorKind::Connect(kind));
-        CallError { server, kind, evidence: session.evidence() }
+        let kind = CallErrorKind::Connect(kind);
+        CallError { server: session.name().clone(), kind, evidence: session.evidence() }
     };
-    let fetching = tokio::time::timeout(limit, fetch_at_leisure(session));
-    match fetching.await {
-        Ok(Ok(Some(greeted))) => Ok(greeted),
+    match tokio::time::timeout(limit, list_without_limit(session)).await {
+        Ok(Ok(Some(handshake))) => Ok(handshake),
         Ok(Ok(None)) => {
-            Err(fail(ConnectErrorKind::Ended("hung up again and again after it was asked for its tools".to_owned())))
+            Err(fail(ConnectErrorKind::Ended("closed the connection during each `tools/list` request".to_owned())))
         }
         Ok(Err(error)) => Err(error),
         Err(_) => Err(fail(ConnectErrorKind::Timeout(limit))),
     }
 }
 
-/// The same without an end; `None` if no session lives long enough.
-async fn fetch_at_leisure(session: &Session) -> Result<Option<Greeted>, CallError> {
-    for _ in 0..SESSIONS {
+/// Lists without a timeout. Returns `None` if no session lives long enough.
+async fn list_without_limit(session: &Session) -> Result<Option<Handshake>, CallError> {
+    for _ in 0..MAX_LIST_SESSIONS {
         let info = session.connect().await?;
         tracing::debug!(target: "wharf::step", step = "discover", server = session.name().as_str());
         let listed = match session.list_tools().await {
-            // Not every server has tools, and not every one of those has an answer to that.
+            // A server without tools may not implement the method.
             Err(CallError { kind: CallErrorKind::Server { .. }, .. }) if !offers_tools(&info) => Listed::default(),
             listed => listed?,
         };
@@ -524,10 +535,10 @@ async fn fetch_at_leisure(session: &Session) -> Result<Option<Greeted>, CallErro
     Ok(None)
 }
 
-/// Completes when the tools have changed, and it is time to look.
-async fn changed_tools(member: &Member, not_before: Instant) {
-    member.bell.rung().await;
-    tokio::time::sleep_until(not_before.max(Instant::now() + COALESCE)).await;
+/// Waits until the tools have changed and the next list is due.
+async fn changed_tools(server: &ServerHandle, not_before: Instant) {
+    server.invalidation.wait().await;
+    tokio::time::sleep_until(not_before.max(Instant::now() + COALESCE_DELAY)).await;
 }
 
 fn offers_tools(info: &ServerInfo) -> bool {

@@ -1,25 +1,25 @@
-//! When a server that failed is tried again. Deciding only; the connection waits.
+//! Decides when a server that failed is connected again. The connection task does the waiting.
 
 use std::time::Duration;
 
 use wharf_client::{CallError, CallErrorKind, ConnectErrorKind};
 use wharf_io::{Backoff, Jitter, SpawnError, jittered};
 
-use super::ServerState;
+use super::status::ServerState;
 
-/// A connection that lived this long was a good one: the failures before it are forgotten.
+/// A connection that lived this long resets the count of failures.
 pub(super) const STABLE: Duration = Duration::from_secs(30);
 
-/// How stubborn a fleet is.
+/// When servers that failed are connected again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reconnection {
-    /// How often in a row a server is tried again before it counts as failed.
+    /// The number of retries in a row before a server counts as failed.
     pub attempts: u32,
-    /// The first pause; it doubles from there.
+    /// The first delay; it doubles with each retry.
     pub first: Duration,
-    /// The longest pause.
+    /// The maximum delay.
     pub longest: Duration,
-    /// How long a server that counts as failed is left alone before it is tried once more; `None` means for good.
+    /// The delay before the next attempt of a server that counts as failed; `None` means never.
     pub rest: Option<Duration>,
 }
 
@@ -35,69 +35,69 @@ impl Default for Reconnection {
 }
 
 impl Reconnection {
-    /// For programs that want one answer and end: nothing is tried again.
+    /// No retries, for programs that run once.
     pub const NONE: Self = Self { attempts: 0, first: Duration::ZERO, longest: Duration::ZERO, rest: None };
 
-    /// What becomes of a server that has failed so often in a row, the last time like this.
+    /// Returns the state after a number of failures in a row, and the delay of the next attempt.
     pub(super) fn after(&self, failures: u32, error: &CallError) -> (ServerState, Option<Duration>) {
-        match Failing::of(error) {
-            Failing::ByAuth => (ServerState::NeedsAuth, None),
-            Failing::ForGood => (ServerState::Failed, None),
-            Failing::ForNow { not_before } if self.attempts > 0 && failures <= self.attempts => {
+        match FailureClass::of(error) {
+            FailureClass::Auth => (ServerState::NeedsAuth, None),
+            FailureClass::Permanent => (ServerState::Failed, None),
+            FailureClass::Transient { not_before } if self.attempts > 0 && failures <= self.attempts => {
                 let backoff = Backoff { initial: self.first, factor: 2.0, max: self.longest, jitter: Jitter::LONGER };
-                // The first pause of all is none: most servers that die once are there again at once.
+                // The first retry has no delay: most servers that die once are back at once.
                 let pause = if failures == 0 { Duration::ZERO } else { backoff.delay(failures) };
                 (ServerState::Pending, Some(pause.max(not_before)))
             }
-            Failing::ForNow { not_before } => {
+            FailureClass::Transient { not_before } => {
                 (ServerState::Failed, self.rest.map(|rest| jittered(rest).max(not_before)))
             }
         }
     }
 }
 
-/// What a failure means for the next attempt.
-enum Failing {
-    /// Somebody has to sign in.
-    ByAuth,
-    /// Somebody has to change something.
-    ForGood,
-    /// It may well work later.
-    ForNow { not_before: Duration },
+/// The classes of failures, by what the next attempt needs.
+enum FailureClass {
+    /// A sign-in.
+    Auth,
+    /// A changed configuration.
+    Permanent,
+    /// Time.
+    Transient { not_before: Duration },
 }
 
-impl Failing {
+impl FailureClass {
     fn of(error: &CallError) -> Self {
-        let now = Self::ForNow { not_before: Duration::ZERO };
+        let transient = Self::Transient { not_before: Duration::ZERO };
         match &error.kind {
-            CallErrorKind::Connect(kind) => Self::of_connecting(kind),
+            CallErrorKind::Connect(kind) => Self::of_connect_error(kind),
             CallErrorKind::Http(status) => Self::of_status(status.status, status.retry_after),
-            CallErrorKind::Unsupported(_) | CallErrorKind::Malformed(_) => Self::ForGood,
-            _ => now,
+            CallErrorKind::Unsupported(_) | CallErrorKind::Malformed(_) => Self::Permanent,
+            _ => transient,
         }
     }
 
-    fn of_connecting(kind: &ConnectErrorKind) -> Self {
+    fn of_connect_error(kind: &ConnectErrorKind) -> Self {
         match kind {
-            ConnectErrorKind::Auth(_) => Self::ByAuth,
+            ConnectErrorKind::Auth(_) => Self::Auth,
             ConnectErrorKind::Http(status) => Self::of_status(status.status, status.retry_after),
             ConnectErrorKind::Spawn(error) => match **error {
-                SpawnError::Exhausted(_) => Self::ForNow { not_before: Duration::ZERO },
-                _ => Self::ForGood,
+                SpawnError::Exhausted(_) => Self::Transient { not_before: Duration::ZERO },
+                _ => Self::Permanent,
             },
-            ConnectErrorKind::Unusable(_) | ConnectErrorKind::Refused(_) => Self::ForGood,
-            ConnectErrorKind::Resting { wait, .. } => Self::ForNow { not_before: *wait },
+            ConnectErrorKind::Unusable(_) | ConnectErrorKind::Refused(_) => Self::Permanent,
+            ConnectErrorKind::Resting { wait, .. } => Self::Transient { not_before: *wait },
             ConnectErrorKind::Transport(_)
             | ConnectErrorKind::Ended(_)
             | ConnectErrorKind::Timeout(_)
-            | ConnectErrorKind::Closed => Self::ForNow { not_before: Duration::ZERO },
+            | ConnectErrorKind::Closed => Self::Transient { not_before: Duration::ZERO },
         }
     }
 
     fn of_status(status: u16, retry_after: Option<Duration>) -> Self {
         match status {
-            408 | 429 | 500.. => Self::ForNow { not_before: retry_after.unwrap_or_default() },
-            _ => Self::ForGood,
+            408 | 429 | 500.. => Self::Transient { not_before: retry_after.unwrap_or_default() },
+            _ => Self::Permanent,
         }
     }
 }
@@ -113,9 +113,9 @@ mod tests {
         CallError { server, kind: CallErrorKind::Connect(kind), evidence: Evidence::default() }
     }
 
-    fn verdict(failures: u32, kind: ConnectErrorKind) -> String {
+    fn decision(failures: u32, kind: ConnectErrorKind) -> String {
         let (state, pause) = Reconnection::default().after(failures, &error(kind));
-        // The pause without its jitter, which adds up to a quarter.
+        // The delay without its jitter, which adds up to a quarter.
         let pause = pause.map(|pause| (1..=400).rev().find(|n| pause >= Duration::from_secs(*n)).unwrap_or(0));
         format!("{state} {pause:?}")
     }
@@ -126,24 +126,25 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_has_to_mend_is_not_tried_again() {
+    fn a_permanent_failure_is_not_retried() {
         let not_found = ConnectErrorKind::Spawn(Arc::new(SpawnError::NotFound("npx".into())));
-        assert_eq!(verdict(1, not_found), "failed None");
-        assert_eq!(verdict(1, ConnectErrorKind::Refused("no".into())), "failed None");
-        assert_eq!(verdict(1, http(404, None)), "failed None");
-        assert_eq!(verdict(1, http(403, None)), "failed None");
+        assert_eq!(decision(1, not_found), "failed None");
+        assert_eq!(decision(1, ConnectErrorKind::Refused("no".into())), "failed None");
+        assert_eq!(decision(1, http(404, None)), "failed None");
+        assert_eq!(decision(1, http(403, None)), "failed None");
         let auth = ConnectErrorKind::Auth(AuthRequired { status: 401, challenge: None, reason: None });
-        assert_eq!(verdict(1, auth), "needs-auth None");
+        assert_eq!(decision(1, auth), "needs-auth None");
     }
 
     #[test]
-    fn what_may_pass_is_tried_less_and_less_often_and_then_left_alone() {
+    fn a_transient_failure_is_retried_with_growing_delays_and_then_counts_as_failed() {
         let refused = || ConnectErrorKind::Transport("connection refused".into());
         let bounds = |failures| Reconnection::default().after(failures, &error(refused()));
         assert_eq!(bounds(0), (ServerState::Pending, Some(Duration::ZERO)));
         for (failures, least) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 16)] {
             let (state, pause) = bounds(failures);
-            let (pause, least) = (pause.expect("a pause").as_secs_f64(), f64::from(least));
+            let pause = pause.expect("a pause").as_secs_f64();
+            let least = f64::from(least);
             assert!(state == ServerState::Pending && (least..=least * 1.25).contains(&pause), "{failures}: {pause}");
         }
         let (state, pause) = bounds(6);
@@ -151,15 +152,19 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_says_when_is_believed() {
-        assert_eq!(verdict(1, http(503, Some(90))), "pending Some(90)");
-        assert_eq!(verdict(6, http(429, Some(400))), "failed Some(400)");
+    fn retry_after_sets_the_minimum_delay() {
+        assert_eq!(decision(1, http(503, Some(90))), "pending Some(90)");
+        assert_eq!(decision(6, http(429, Some(400))), "failed Some(400)");
     }
 
     #[test]
-    fn a_program_that_wants_one_answer_gets_it() {
+    fn without_reconnection_every_failure_is_final() {
         let refused = error(ConnectErrorKind::Transport("connection refused".into()));
         assert_eq!(Reconnection::NONE.after(1, &refused), (ServerState::Failed, None));
-        assert_eq!(Reconnection::NONE.after(0, &refused), (ServerState::Failed, None), "however long it had lived");
+        assert_eq!(
+            Reconnection::NONE.after(0, &refused),
+            (ServerState::Failed, None),
+            "however long the connection lived"
+        );
     }
 }

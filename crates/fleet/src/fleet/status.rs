@@ -1,4 +1,4 @@
-//! How a server is doing, in one of five states, with the reason and since when.
+//! The status of a server: one of five states, with its reason and its time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,72 +10,74 @@ use wharf_protocol::ServerName;
 
 use wharf_config::Scope;
 
-/// The states. Only a connected server has tools.
+/// The states of a server. Only a connected server has tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServerState {
-    /// Its tools are there.
+    /// Connected, with its tools listed.
     Connected,
-    /// It cannot be used, and nobody knows when it can.
+    /// Not usable, and not about to be.
     Failed,
-    /// It wants to know who we are.
+    /// Requires a sign-in.
     NeedsAuth,
-    /// It is not there yet, or not there again.
+    /// Not connected yet, or not connected again.
     Pending,
-    /// It is not wanted.
+    /// Disabled by the configuration, the user or the host.
     Disabled,
 }
 
 /// Why a server is in its state.
 #[derive(Clone, Debug)]
 pub enum StateReason {
-    /// Others are being connected before it.
+    /// It waits for a free place among the connecting servers.
     Queued,
-    /// It is being connected.
+    /// It is connecting.
     Connecting,
-    /// It must not be started before somebody has said so; the words tell how.
+    /// It connects when it is first used.
+    OnDemand,
+    /// It needs approval first. The text explains it to the user.
     Held(String),
-    /// Somebody switched it off; the words tell who.
+    /// It is disabled. The text explains it to the user.
     SwitchedOff(String),
-    /// It may not be used; the words tell why.
+    /// The rules do not permit it. The text explains it to the user.
     Refused(String),
-    /// It failed.
+    /// The last attempt failed.
     Error(Arc<CallError>),
 }
 
-/// One server's state, and all that is known about it.
+/// The state of one server, and everything known about it.
 #[derive(Clone, Debug)]
 pub struct ServerStatus {
-    /// The server.
+    /// The server's name.
     pub name: ServerName,
-    /// Who configured it.
+    /// The scope that configures it.
     pub scope: Scope,
-    /// How it is reached: `stdio`, `http`, `sse`, `ws` or `sdk`.
+    /// Its transport: `stdio`, `http`, `sse`, `ws` or `sdk`.
     pub transport: &'static str,
-    /// Whether nothing may be done without it.
+    /// Whether the configuration requires it.
     pub required: bool,
-    /// Its state.
+    /// The current state.
     pub state: ServerState,
-    /// Why; a connected server needs no reason.
+    /// The reason of the state; `None` for a connected server.
     pub reason: Option<StateReason>,
-    /// Since when it is in this state.
+    /// When the state began.
     pub since: Instant,
-    /// How often it has failed in a row.
+    /// The number of failures in a row.
     pub failures: u32,
-    /// When it is tried again by itself, if it is.
+    /// The time of the next automatic attempt, if one is scheduled.
     pub next_try: Option<Instant>,
-    /// How many tools it has that can be used.
+    /// The number of usable tools.
     pub tools: usize,
-    /// Who it says it is; `None` unless it is connected.
+    /// The server's handshake; `None` unless it is connected.
     pub info: Option<Arc<ServerInfo>>,
-    /// Why its list of tools is an older one, if it is.
+    /// Why its tool list could not be refreshed, if the list is outdated.
     pub stale: Option<Arc<CallError>>,
-    /// Whether it has been tried to the end at least once, or is not going to be tried.
+    /// Whether at least one attempt has finished, or none is planned.
     pub settled: bool,
 }
 
 impl ServerState {
-    /// In a word, as it is written everywhere.
+    /// The name of the state in files and outputs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Connected => "connected",
@@ -94,7 +96,7 @@ impl fmt::Display for ServerState {
 }
 
 impl ServerStatus {
-    /// The error behind the state, if there is one.
+    /// The error that caused the state, if any.
     pub fn error(&self) -> Option<&CallError> {
         match &self.reason {
             Some(StateReason::Error(error)) => Some(error),
@@ -103,13 +105,14 @@ impl ServerStatus {
     }
 }
 
-/// Without the server's name, which stands beside it.
+/// Displays the reason without the server's name.
 impl fmt::Display for StateReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Queued => f.write_str("waits for its turn"),
+            Self::Queued => f.write_str("queued"),
             Self::Connecting => f.write_str("connecting"),
-            Self::Held(words) | Self::SwitchedOff(words) | Self::Refused(words) => f.write_str(words),
+            Self::OnDemand => f.write_str("connects on first use"),
+            Self::Held(text) | Self::SwitchedOff(text) | Self::Refused(text) => f.write_str(text),
             Self::Error(error) => write!(f, "{}", error.kind),
         }
     }

@@ -1,4 +1,4 @@
-//! How a call goes, from the name a model wrote to what it reads.
+//! Calls, from the name that a model wrote to the output that it reads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use wharf_fleet::{Policy, Settings};
 use wharf_protocol::{Json, ToolOutput, Tools as _};
 use wharf_testkit::{Script, Scripted, Step, soon};
 
-use crate::dispatch_kit::{Fake, Heard, InSession, call, catalog, notes, read, shelf, shown, tool};
+use crate::dispatch_kit::{Fake, InSession, Recorder, call, catalog, notes, read, server_tools, shown, tool};
 
 fn add(arguments: &Json) -> ToolOutput {
     let sum = arguments.to_value().unwrap();
@@ -20,29 +20,30 @@ fn add(arguments: &Json) -> ToolOutput {
 }
 
 /// A tool that adds `b` to `a`: by a server in this process, by a function of the host,
-/// and by a server behind a true session.
+/// and by a server behind a real session.
 fn adders() -> Vec<Arc<Entry>> {
     let schema = json!({"type": "object", "required": ["a", "b"],
         "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}});
     let listed = json!([{"name": "add", "inputSchema": schema}]);
     let fake = Fake::new(|arguments| Ok(add(arguments)));
-    let of_server = Arc::clone(&shelf("fake", Settings::default(), listed.clone(), fake).entries()[0]);
+    let of_server = Arc::clone(&server_tools("fake", Settings::default(), listed.clone(), fake).entries()[0]);
     let own = OwnTool::new("add", "adds", schema).run_by(|arguments: Json| async move { Ok(add(&arguments)) }).unwrap();
     let server = Scripted::new(Script::good());
     let transport = InProcess::new(move |stream| server.clone().serve(stream));
     let session = Session::new("true".parse().unwrap(), transport, NoHost, SessionOptions::default());
     let of_session = Arc::new(InSession(session));
-    let of_session = Arc::clone(&shelf("true", Settings::default(), listed, of_session).entries()[0]);
+    let of_session = Arc::clone(&server_tools("true", Settings::default(), listed, of_session).entries()[0]);
     vec![of_server, own, of_session]
 }
 
 #[tokio::test]
-async fn a_servers_tool_and_the_hosts_own_go_the_same_way() {
+async fn a_servers_tool_and_the_hosts_own_take_the_same_path() {
     for entry in adders() {
-        let (name, heard) = (entry.name.to_string(), Arc::new(Heard::default()));
+        let name = entry.name.to_string();
+        let recorder = Arc::new(Recorder::default());
         let catalog = catalog(vec![entry]);
         let policy: Policy = serde_json::from_value(json!({"deny": ["arg.a=13"], "ask": ["arg.a=14"]})).unwrap();
-        let dispatcher = Dispatcher::new(policy).with_trace(heard.clone());
+        let dispatcher = Dispatcher::new(policy).with_trace(recorder.clone());
         let story = [
             json!({"a": 1, "b": 2}),
             json!("{\"a\":1,\"b\":3}"),
@@ -50,58 +51,60 @@ async fn a_servers_tool_and_the_hosts_own_go_the_same_way() {
             json!({"a": 13, "b": 1}),
             json!({"a": 14, "b": 1}),
         ];
-        let mut told = Vec::new();
+        let mut outputs = Vec::new();
         for arguments in story {
-            told.push(read(&dispatcher, &catalog, &name, arguments).await.replace(&name, "NAME"));
-            told.push(heard.steps().replace(&name, "NAME"));
+            outputs.push(read(&dispatcher, &catalog, &name, arguments).await.replace(&name, "NAME"));
+            outputs.push(recorder.steps().replace(&name, "NAME"));
         }
         insta::allow_duplicates! {
-            insta::assert_snapshot!(told.join("\n"), @r#"
+            insta::assert_snapshot!(outputs.join("\n"), @r#"
             3
             {"step":"allowed","by":"standard mode"}
             4
             {"step":"repaired"}
             {"step":"allowed","by":"standard mode"}
-            error: `NAME` was not called: its arguments do not fit its schema: "b" is a required property. Mend them and call it again. It takes: {"type":"object","required":["a","b"],"properties":{"a":{"type":"integer"},"b":{"type":"integer"}}}
+            error: `NAME` was not called: its arguments do not match its schema: "b" is a required property. Fix them and call it again. Its schema: {"type":"object","required":["a","b"],"properties":{"a":{"type":"integer"},"b":{"type":"integer"}}}
             {"step":"misfit","fault":"\"b\" is a required property"}
-            error: `NAME` was not called: the policy forbids it (arg.a=13). Do not try again.
+            error: `NAME` was not called: denied by the policy (arg.a=13). Do not try again.
             {"step":"denied","by":"arg.a=13"}
-            error: `NAME` was not called: it needs approval and nobody can be asked here; --allow NAME allows it, unless a rule wants it asked about
-            {"step":"asked","by":"arg.a=14","approved":false,"words":"it needs approval and nobody can be asked here; --allow NAME allows it, unless a rule wants it asked about"}
+            error: `NAME` was not called: it requires approval, and no user can be asked
+            {"step":"asked","by":"arg.a=14","approved":false,"words":"it requires approval, and no user can be asked"}
             "#);
         }
     }
 }
 
 #[tokio::test]
-async fn a_name_that_is_not_offered_is_answered_with_what_may_have_been_meant() {
+async fn an_unknown_name_is_answered_with_suggestions() {
     let catalog = catalog(vec![notes("search", json!({}), Fake::echo())]);
     let dispatcher = Dispatcher::default();
     let unknown = async |name: &str| read(&dispatcher, &catalog, name, json!({})).await;
     insta::assert_snapshot!([unknown("search").await, unknown("mcp__notes__serch").await, unknown("weather").await].join("\n"), @"
-    error: There is no tool `search`. Did you mean `mcp__notes__search`?
-    error: There is no tool `mcp__notes__serch`. Did you mean `mcp__notes__search`?
-    error: There is no tool `weather`. Use only tools that are offered, by their whole names.
+    error: Unknown tool `search`. Did you mean `mcp__notes__search`?
+    error: Unknown tool `mcp__notes__serch`. Did you mean `mcp__notes__search`?
+    error: Unknown tool `weather`. Use only the offered tools, by their full names.
     ");
 }
 
 #[tokio::test]
-async fn arguments_that_do_not_fit_are_answered_with_the_place_and_the_schema() {
+async fn invalid_arguments_are_answered_with_the_path_and_the_schema() {
     let fake = Fake::echo();
     let catalog = catalog(vec![notes("add", json!({}), fake.clone())]);
-    let told = read(&Dispatcher::default(), &catalog, "mcp__notes__add", json!({"what": "x", "tags": {"a": 1}})).await;
-    insta::assert_snapshot!(told, @r#"error: `mcp__notes__add` was not called: its arguments do not fit its schema: at `/tags`: {"a":1} is not of type "array". Mend them and call it again. It takes: {"type":"object","required":["what"],"properties":{"what":{"type":"string"},"tags":{"type":"array"}}}"#);
+    let outputs =
+        read(&Dispatcher::default(), &catalog, "mcp__notes__add", json!({"what": "x", "tags": {"a": 1}})).await;
+    insta::assert_snapshot!(outputs, @r#"error: `mcp__notes__add` was not called: its arguments do not match its schema: at `/tags`: {"a":1} is not of type "array". Fix them and call it again. Its schema: {"type":"object","required":["what"],"properties":{"what":{"type":"string"},"tags":{"type":"array"}}}"#);
     assert!(fake.calls().is_empty());
 }
 
 #[tokio::test]
-async fn a_list_written_as_a_text_is_mended_and_the_trace_tells() {
-    let (fake, heard) = (Fake::echo(), Arc::new(Heard::default()));
+async fn a_list_written_as_a_string_is_repaired_and_traced() {
+    let fake = Fake::echo();
+    let recorder = Arc::new(Recorder::default());
     let catalog = catalog(vec![notes("add", json!({}), fake.clone())]);
-    let dispatcher = Dispatcher::default().with_trace(heard.clone());
+    let dispatcher = Dispatcher::default().with_trace(recorder.clone());
     soon(dispatcher.call(&catalog, &call("mcp__notes__add", json!({"what": "x", "tags": "[1]"})))).await.unwrap();
     assert_eq!(fake.calls(), [r#"add {"what":"x","tags":[1]}"#]);
-    insta::assert_snapshot!(heard.lines(), @r#"
+    insta::assert_snapshot!(recorder.lines(), @r#"
     {"event":"tool_started","id":"call-1","name":"mcp__notes__add","arguments":{"what":"x","tags":"[1]"}}
     {"event":"tool_progress","id":"call-1","progress":1.0,"total":2.0,"message":"half"}
     {"event":"tool_finished","id":"call-1","name":"mcp__notes__add","server":"notes","tool":"add","sent":{"what":"x","tags":[1]},"steps":[{"step":"repaired"},{"step":"allowed","by":"standard mode"}],"output":{"content":[{"type":"text","text":"{\"what\":\"x\",\"tags\":[1]}"}]},"is_error":false}
@@ -109,18 +112,19 @@ async fn a_list_written_as_a_text_is_mended_and_the_trace_tells() {
 }
 
 #[tokio::test]
-async fn bound_arguments_are_sent_whatever_the_model_writes_and_shown_to_nobody() {
-    let (fake, heard) = (Fake::echo(), Arc::new(Heard::default()));
+async fn bound_arguments_are_always_sent_and_never_shown() {
+    let fake = Fake::echo();
+    let recorder = Arc::new(Recorder::default());
     let tools = json!([{"name": "t", "inputSchema": {"type": "object", "required": ["key", "q"],
         "properties": {"key": {"type": "string"}, "q": {"type": "string"}}}}]);
     let bound = json!({"key": "s3cret"}).as_object().unwrap().clone();
     let settings = Settings { bindings: BTreeMap::from([("t".to_owned(), bound)]), ..Settings::default() };
-    let catalog = Catalog::new(vec![shelf("s", settings, tools, fake.clone())], Vec::new());
-    let dispatcher = Dispatcher::default().with_trace(heard.clone());
+    let catalog = Catalog::new(vec![server_tools("s", settings, tools, fake.clone())], Vec::new());
+    let dispatcher = Dispatcher::default().with_trace(recorder.clone());
     soon(dispatcher.call(&catalog, &call("mcp__s__t", json!({"q": "x", "key": "mine"})))).await.unwrap();
     assert_eq!(fake.calls(), [r#"t {"q":"x","key":"s3cret"}"#]);
-    assert_eq!(heard.steps().lines().next().unwrap(), r#"{"step":"bound","names":["key"]}"#);
-    assert!(heard.lines().contains(r#""sent":{"q":"x"}"#), "{}", heard.lines());
+    assert_eq!(recorder.steps().lines().next().unwrap(), r#"{"step":"bound","names":["key"]}"#);
+    assert!(recorder.lines().contains(r#""sent":{"q":"x"}"#), "{}", recorder.lines());
 }
 
 #[tokio::test]
@@ -130,37 +134,38 @@ async fn a_tool_that_has_changed_is_called_only_if_the_call_still_means_the_same
         json!({"type": "object", "required": required, "properties":
         {"what": {"type": "string"}, "tags": {"type": "array"}, "who": {"type": "string"}}})
     };
-    let standings = [
+    let states = [
         now(object(json!(["what", "who"]))),
         now(object(json!(["what"]))),
         ToolFreshness::Gone,
         ToolFreshness::Unknown,
     ];
-    let mut told = Vec::new();
-    for standing in standings {
-        let (fake, heard) = (Fake::standing(standing), Arc::new(Heard::default()));
+    let mut outputs = Vec::new();
+    for freshness in states {
+        let fake = Fake::with_freshness(freshness);
+        let recorder = Arc::new(Recorder::default());
         let catalog = catalog(vec![notes("add", json!({}), fake.clone())]);
-        let dispatcher = Dispatcher::default().with_trace(heard.clone());
-        told.push(read(&dispatcher, &catalog, "mcp__notes__add", json!({"what": "x"})).await);
-        told.push(heard.steps());
-        let called = heard.steps().contains("\"allowed\"");
+        let dispatcher = Dispatcher::default().with_trace(recorder.clone());
+        outputs.push(read(&dispatcher, &catalog, "mcp__notes__add", json!({"what": "x"})).await);
+        outputs.push(recorder.steps());
+        let called = recorder.steps().contains("\"allowed\"");
         assert_eq!(fake.calls().len(), usize::from(called));
     }
-    insta::assert_snapshot!(told.join("\n"), @r#"
-    error: `mcp__notes__add` was not called: it has changed on its server since it was offered: `who` is required now. It takes now: {"type":"object","required":["what","who"],"properties":{"what":{"type":"string"},"tags":{"type":"array"},"who":{"type":"string"}}}
+    insta::assert_snapshot!(outputs.join("\n"), @r#"
+    error: `mcp__notes__add` was not called: it has changed on its server since it was offered: `who` is required now. Its schema now: {"type":"object","required":["what","who"],"properties":{"what":{"type":"string"},"tags":{"type":"array"},"who":{"type":"string"}}}
     {"step":"drifted","what":"`who` is required now","called":false}
     {"what":"x"}
     {"step":"allowed","by":"standard mode"}
-    {"step":"drifted","what":"`who` may be given now","called":true}
-    error: `mcp__notes__add` was not called: its server does not offer it any more. Do not call it again.
-    {"step":"drifted","what":"it is gone","called":false}
+    {"step":"drifted","what":"`who` is a new optional argument","called":true}
+    error: `mcp__notes__add` was not called: its server no longer offers it. Do not call it again.
+    {"step":"drifted","what":"the tool was removed","called":false}
     {"what":"x"}
     {"step":"allowed","by":"standard mode"}
     "#);
 }
 
 #[tokio::test]
-async fn what_a_server_answers_is_for_the_model_and_what_did_not_come_is_for_the_host() {
+async fn server_errors_are_outputs_for_the_model_and_missing_responses_are_errors_for_the_host() {
     let fault = || SchemaViolation { path: "/n".to_owned(), message: "it is a text".to_owned() };
     let output = || {
         Box::new(ToolOutput::from_json(&Json::from(json!({"content": [], "structuredContent": {"n": "x"}}))).unwrap())
@@ -178,33 +183,33 @@ async fn what_a_server_answers_is_for_the_model_and_what_did_not_come_is_for_the
         Box::new(|| CallErrorKind::Malformed("the result is a number".into())),
         Box::new(|| CallErrorKind::Busy),
     ];
-    let mut told = Vec::new();
+    let mut outputs = Vec::new();
     for kind in kinds {
         let catalog = catalog(vec![notes("add", json!({}), Fake::new(move |_| Err(kind())))]);
-        told.push(read(&Dispatcher::default(), &catalog, "mcp__notes__add", json!({"what": "x"})).await);
+        outputs.push(read(&Dispatcher::default(), &catalog, "mcp__notes__add", json!({"what": "x"})).await);
     }
-    let told = told.join("\n");
-    assert!(!told.contains("hunter2"), "the server's stderr is nobody's business");
-    insta::assert_snapshot!(told, @r#"
+    let outputs = outputs.join("\n");
+    assert!(!outputs.contains("hunter2"), "stderr must not reach the model");
+    insta::assert_snapshot!(outputs, @r#"
     error: `mcp__notes__add`: the server answered with error -32602: no such note
     {"id":7}
-    error: `mcp__notes__add` answered with what does not fit its own output schema: at `/n`: it is a text. It said:
+    error: The result of `mcp__notes__add` does not match its output schema: at `/n`: it is a text. The result:
     {"n":"x"}
-    error: `mcp__notes__add` was not called: its arguments do not fit its schema: at `/n`: it is a text. Mend them and call it again. It takes: {"type":"object","required":["what"],"properties":{"what":{"type":"string"},"tags":{"type":"array"}}}
+    error: `mcp__notes__add` was not called: its arguments do not match its schema: at `/n`: it is a text. Fix them and call it again. Its schema: {"type":"object","required":["what"],"properties":{"what":{"type":"string"},"tags":{"type":"array"}}}
     failed: mcp__notes__add: fake: the server hung up before it answered; whether the call ran is unknown (unknown)
-    failed: mcp__notes__add: fake: no answer within 3 s (the limit for the whole call); whether the call ran is unknown (unknown)
-    failed: mcp__notes__add: fake: the server's answer is malformed: the result is a number (answered)
-    failed: mcp__notes__add: fake: too many calls are under way; the request was not sent (not run)
+    failed: mcp__notes__add: fake: no response within 3 s (total timeout); whether the call ran is unknown (unknown)
+    failed: mcp__notes__add: fake: the server's response is malformed: the result is a number (answered)
+    failed: mcp__notes__add: fake: too many calls in flight; the request was not sent (not run)
     "#);
 }
 
 #[tokio::test]
-async fn a_call_is_told_of_from_its_beginning_to_its_end() {
-    let heard = Arc::new(Heard::default());
+async fn a_call_is_traced_from_start_to_end() {
+    let recorder = Arc::new(Recorder::default());
     let catalog = catalog(vec![notes("add", json!({}), Fake::echo())]);
-    let dispatcher = Dispatcher::default().with_trace(heard.clone());
+    let dispatcher = Dispatcher::default().with_trace(recorder.clone());
     read(&dispatcher, &catalog, "mcp__notes__add", json!({"what": "x"})).await;
-    insta::assert_snapshot!(heard.lines(), @r#"
+    insta::assert_snapshot!(recorder.lines(), @r#"
     {"event":"tool_started","id":"call-1","name":"mcp__notes__add","arguments":{"what":"x"}}
     {"event":"tool_progress","id":"call-1","progress":1.0,"total":2.0,"message":"half"}
     {"event":"tool_finished","id":"call-1","name":"mcp__notes__add","server":"notes","tool":"add","steps":[{"step":"allowed","by":"standard mode"}],"output":{"content":[{"type":"text","text":"{\"what\":\"x\"}"}]},"is_error":false}
@@ -212,23 +217,20 @@ async fn a_call_is_told_of_from_its_beginning_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_call_that_nobody_waits_for_any_more_has_an_end_too() {
-    let heard = Arc::new(Heard::default());
+async fn a_dropped_call_is_traced_as_canceled() {
+    let recorder = Arc::new(Recorder::default());
     let catalog = catalog(vec![notes("add", json!({}), Fake::echo())]);
-    let dispatcher = Dispatcher::default().with_trace(heard.clone());
+    let dispatcher = Dispatcher::default().with_trace(recorder.clone());
     let call = call("mcp__notes__add", json!({"what": "x"}));
     let mut waiting = Box::pin(dispatcher.call(&catalog, &call));
     assert!(futures_util::poll!(&mut waiting).is_pending());
     drop(waiting);
-    let last = heard.lines();
-    assert!(
-        last.ends_with(r#""failed":{"reason":"nobody waits for the call any more","outcome":"unknown"}}"#),
-        "{last}"
-    );
+    let last = recorder.lines();
+    assert!(last.ends_with(r#""failed":{"reason":"the caller canceled the call","outcome":"unknown"}}"#), "{last}");
 }
 
 #[tokio::test]
-async fn a_true_server_gets_the_tools_own_name_and_its_progress_and_errors_come_through() {
+async fn a_real_server_receives_the_tools_bare_name_and_its_progress_and_errors_arrive() {
     let script = Script::good().any_tool("slow tool").any_tool("broken");
     let script = script.on_call("slow tool", [Step::Progress(1.0, 2.0, "half".into()), Step::Text("done".into())]);
     let script = script.on_call("broken", [Step::Error(-32602, "no such thing".into())]);
@@ -237,17 +239,17 @@ async fn a_true_server_gets_the_tools_own_name_and_its_progress_and_errors_come_
     let transport = InProcess::new(move |stream| server.clone().serve(stream));
     let session = Session::new("true".parse().unwrap(), transport, NoHost, SessionOptions::default());
     let tools = json!([{"name": "slow tool", "inputSchema": {}}, {"name": "broken", "inputSchema": {}}]);
-    let shelf = shelf("true", Settings::default(), tools, Arc::new(InSession(session)));
-    let heard = Arc::new(Heard::default());
+    let server_tools = server_tools("true", Settings::default(), tools, Arc::new(InSession(session)));
+    let recorder = Arc::new(Recorder::default());
     let turn = Turn {
-        catalog: Arc::new(Catalog::new(vec![shelf], Vec::new())),
-        dispatcher: Arc::new(Dispatcher::default().with_trace(heard.clone())),
+        catalog: Arc::new(Catalog::new(vec![server_tools], Vec::new())),
+        dispatcher: Arc::new(Dispatcher::default().with_trace(recorder.clone())),
     };
     let names: Vec<String> = turn.offered().iter().map(|tool| tool.name.to_string()).collect();
     assert_eq!(shown(soon(turn.call(&call(&names[0], json!({})))).await), "done");
     assert_eq!(log.last_params("tools/call").unwrap()["name"], "slow tool");
     assert!(
-        heard
+        recorder
             .lines()
             .contains(r#"{"event":"tool_progress","id":"call-1","progress":1.0,"total":2.0,"message":"half"}"#)
     );
@@ -255,20 +257,22 @@ async fn a_true_server_gets_the_tools_own_name_and_its_progress_and_errors_come_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_of_the_hosts_own_has_the_limit_that_is_set_for_calls() {
+async fn the_total_timeout_applies_to_the_hosts_own_tools() {
     let slow = OwnTool::new("slow", "", json!({})).run_by(|_| std::future::pending()).unwrap();
     let dispatcher = Dispatcher::default().with_limits(Some(Duration::from_secs(5)), None);
-    let told = wharf_testkit::eventually(dispatcher.call(&catalog(vec![slow]), &call("slow", json!({})))).await;
-    insta::assert_snapshot!(shown(told), @"failed: slow: host: no answer within 5 s (the limit for the whole call); whether the call ran is unknown (unknown)");
+    let outputs = wharf_testkit::eventually(dispatcher.call(&catalog(vec![slow]), &call("slow", json!({})))).await;
+    insta::assert_snapshot!(shown(outputs), @"failed: slow: host: no response within 5 s (total timeout); whether the call ran is unknown (unknown)");
 }
 
 #[tokio::test]
-async fn a_schema_that_cannot_be_compiled_leaves_the_checking_to_the_server() {
-    let (fake, heard) = (Fake::echo(), Arc::new(Heard::default()));
+async fn arguments_are_sent_unchecked_if_the_schema_does_not_compile() {
+    let fake = Fake::echo();
+    let recorder = Arc::new(Recorder::default());
     let schema = json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "^(?!x)"}}});
-    let shelf = shelf("s", Settings::default(), json!([{"name": "t", "inputSchema": schema}]), fake.clone());
-    let catalog = Catalog::new(vec![shelf], Vec::new());
-    let dispatcher = Dispatcher::default().with_trace(heard.clone());
+    let server_tools =
+        server_tools("s", Settings::default(), json!([{"name": "t", "inputSchema": schema}]), fake.clone());
+    let catalog = Catalog::new(vec![server_tools], Vec::new());
+    let dispatcher = Dispatcher::default().with_trace(recorder.clone());
     read(&dispatcher, &catalog, "mcp__s__t", json!({"a": "x"})).await;
-    assert!(heard.steps().contains("unchecked") && fake.calls().len() == 1, "{}", heard.steps());
+    assert!(recorder.steps().contains("unchecked") && fake.calls().len() == 1, "{}", recorder.steps());
 }

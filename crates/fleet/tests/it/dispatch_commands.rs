@@ -8,29 +8,29 @@ use wharf_fleet::dispatch::{Dispatcher, HookEnvironment, Policy, command_hooks};
 use wharf_io::Environment;
 use wharf_testkit::{soon, until};
 
-use crate::dispatch_kit::{Fake, Heard, call, catalog, notes, read};
+use crate::dispatch_kit::{Fake, Recorder, call, catalog, notes, read};
 
-fn surroundings() -> HookEnvironment {
+fn environment() -> HookEnvironment {
     let environment = Environment::default().with("PATH", "/usr/bin:/bin");
     HookEnvironment { environment, ..HookEnvironment::default() }
 }
 
-fn dispatcher(hooks: &Value) -> (Dispatcher, Arc<Heard>) {
-    let heard = Arc::new(Heard::default());
-    let hooks = command_hooks(hooks, &surroundings()).unwrap().hooks;
-    let dispatcher = Dispatcher::new(Policy::permissive()).with_trace(heard.clone());
-    (hooks.into_iter().fold(dispatcher, Dispatcher::with_hook), heard)
+fn dispatcher(hooks: &Value) -> (Dispatcher, Arc<Recorder>) {
+    let recorder = Arc::new(Recorder::default());
+    let hooks = command_hooks(hooks, &environment()).unwrap().hooks;
+    let dispatcher = Dispatcher::new(Policy::permissive()).with_trace(recorder.clone());
+    (hooks.into_iter().fold(dispatcher, Dispatcher::with_hook), recorder)
 }
 
-/// What the model reads if a shell runs this script at `event`, and the steps on the way but for the policy's.
-async fn told(event: &str, script: &str, more: Value) -> String {
+/// The output for the model if a shell runs this script at `event`, and the trace steps without the policy's.
+async fn summary(event: &str, script: &str, more: Value) -> String {
     let mut hook = json!({"type": "command", "command": format!("sh -c {}", shlex::try_quote(script).unwrap())});
     hook.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    let (dispatcher, heard) = dispatcher(&json!({event: [{"matcher": "mcp__notes__.*", "hooks": [hook]}]}));
+    let (dispatcher, recorder) = dispatcher(&json!({event: [{"matcher": "mcp__notes__.*", "hooks": [hook]}]}));
     let catalog = catalog(vec![notes("add", json!({}), Fake::echo())]);
     let said = read(&dispatcher, &catalog, "mcp__notes__add", json!({"what": "x"})).await;
     let name = hook["command"].as_str().unwrap();
-    let steps = heard.steps();
+    let steps = recorder.steps();
     let steps = steps.lines().filter(|step| !step.contains("\"allowed\"")).map(|step| {
         let mut step: Value = serde_json::from_str(step).unwrap();
         step["by"] = "HOOK".into();
@@ -41,27 +41,27 @@ async fn told(event: &str, script: &str, more: Value) -> String {
 }
 
 async fn before(script: &str) -> String {
-    told("PreToolUse", script, json!({})).await
+    summary("PreToolUse", script, json!({})).await
 }
 
 async fn after(script: &str) -> String {
-    told("PostToolUse", script, json!({})).await
+    summary("PostToolUse", script, json!({})).await
 }
 
 #[tokio::test]
-async fn a_command_is_told_everything_about_the_call() {
+async fn a_command_receives_the_whole_call() {
     insta::assert_snapshot!(before("cat >&2; exit 2").await, @r#"
     error: `mcp__notes__add` was not called: {"hook_event_name":"PreToolUse","tool_name":"mcp__notes__add","tool_input":{"what":"x"},"server":"notes","tool":"add","tool_use_id":"call-1"}
     {"step":"blocked","by":"HOOK","reason":"{\"hook_event_name\":\"PreToolUse\",\"tool_name\":\"mcp__notes__add\",\"tool_input\":{\"what\":\"x\"},\"server\":\"notes\",\"tool\":\"add\",\"tool_use_id\":\"call-1\"}"}
     "#);
     insta::assert_snapshot!(after("cat >&2; exit 2").await, @r#"
-    error: `mcp__notes__add` was called, and its output is withheld: {"hook_event_name":"PostToolUse","tool_name":"mcp__notes__add","tool_input":{"what":"x"},"server":"notes","tool":"add","tool_use_id":"call-1","tool_response":{"content":[{"type":"text","text":"{\"what\":\"x\"}"}]}}
+    error: `mcp__notes__add` was called, but its output is withheld: {"hook_event_name":"PostToolUse","tool_name":"mcp__notes__add","tool_input":{"what":"x"},"server":"notes","tool":"add","tool_use_id":"call-1","tool_response":{"content":[{"type":"text","text":"{\"what\":\"x\"}"}]}}
     {"step":"blocked","by":"HOOK","reason":"{\"hook_event_name\":\"PostToolUse\",\"tool_name\":\"mcp__notes__add\",\"tool_input\":{\"what\":\"x\"},\"server\":\"notes\",\"tool\":\"add\",\"tool_use_id\":\"call-1\",\"tool_response\":{\"content\":[{\"type\":\"text\",\"text\":\"{\\\"what\\\":\\\"x\\\"}\"}]}}"}
     "#);
 }
 
 #[tokio::test]
-async fn a_command_says_before_the_call_what_is_to_be_done() {
+async fn a_command_decides_before_the_call() {
     let verdicts = [
         before("exit 0").await,
         before(r#"echo '{"continue":true,"suppressOutput":true}'"#).await,
@@ -86,8 +86,8 @@ async fn a_command_says_before_the_call_what_is_to_be_done() {
     error: `mcp__notes__add` was not called: nope
     {"step":"blocked","by":"HOOK","reason":"nope"}
     ---
-    error: `mcp__notes__add` was not called: it needs approval and nobody can be asked here; --allow mcp__notes__add allows it, unless a rule wants it asked about
-    {"step":"asked","by":"HOOK","approved":false,"words":"it needs approval and nobody can be asked here; --allow mcp__notes__add allows it, unless a rule wants it asked about"}
+    error: `mcp__notes__add` was not called: it requires approval, and no user can be asked
+    {"step":"asked","by":"HOOK","approved":false,"words":"it requires approval, and no user can be asked"}
     ---
     {"what":"y"}
     as you like
@@ -100,7 +100,7 @@ async fn a_command_says_before_the_call_what_is_to_be_done() {
 }
 
 #[tokio::test]
-async fn a_command_that_fails_keeps_the_call_from_being_made_unless_told_otherwise() {
+async fn a_failing_command_blocks_the_call_unless_configured_to_proceed() {
     let failures = [
         before("echo broken >&2; exit 1").await,
         before("echo fine").await,
@@ -108,42 +108,42 @@ async fn a_command_that_fails_keeps_the_call_from_being_made_unless_told_otherwi
         before(r#"echo '{"permissionDecision":"perhaps"}'"#).await,
         before("kill -9 $$").await,
         before("head -c 2000000 /dev/zero").await,
-        told("PreToolUse", "exit 1", json!({"onFailure": "proceed"})).await,
+        summary("PreToolUse", "exit 1", json!({"onFailure": "proceed"})).await,
         after("exit 1").await,
     ];
     insta::assert_snapshot!(failures.join("\n---\n"), @r#"
     error: `mcp__notes__add` was not called: the hook `HOOK` failed: it exited with status 1: broken
     {"step":"blocked","by":"HOOK","reason":"the hook `HOOK` failed: it exited with status 1: broken"}
     ---
-    error: `mcp__notes__add` was not called: the hook `HOOK` failed: it said something that is no JSON object
-    {"step":"blocked","by":"HOOK","reason":"the hook `HOOK` failed: it said something that is no JSON object"}
+    error: `mcp__notes__add` was not called: the hook `HOOK` failed: its response is not a JSON object
+    {"step":"blocked","by":"HOOK","reason":"the hook `HOOK` failed: its response is not a JSON object"}
     ---
-    error: `mcp__notes__add` was not called: the hook `HOOK` failed: it said something that is no JSON object
-    {"step":"blocked","by":"HOOK","reason":"the hook `sh -c \"echo '[1]'\"` failed: it said something that is no JSON object"}
+    error: `mcp__notes__add` was not called: the hook `HOOK` failed: its response is not a JSON object
+    {"step":"blocked","by":"HOOK","reason":"the hook `sh -c \"echo '[1]'\"` failed: its response is not a JSON object"}
     ---
-    error: `mcp__notes__add` was not called: the hook `HOOK` failed: it decided `perhaps`, which means nothing; it can allow, deny, ask or block
-    {"step":"blocked","by":"HOOK","reason":"the hook `sh -c \"echo '{\\\"permissionDecision\\\":\\\"perhaps\\\"}'\"` failed: it decided `perhaps`, which means nothing; it can allow, deny, ask or block"}
+    error: `mcp__notes__add` was not called: the hook `HOOK` failed: unknown decision `perhaps`: expected allow, deny, ask or block
+    {"step":"blocked","by":"HOOK","reason":"the hook `sh -c \"echo '{\\\"permissionDecision\\\":\\\"perhaps\\\"}'\"` failed: unknown decision `perhaps`: expected allow, deny, ask or block"}
     ---
-    error: `mcp__notes__add` was not called: the hook `HOOK` failed: it was killed by signal 9 (SIGKILL, often the system being out of memory): it gave no reason
-    {"step":"blocked","by":"HOOK","reason":"the hook `HOOK` failed: it was killed by signal 9 (SIGKILL, often the system being out of memory): it gave no reason"}
+    error: `mcp__notes__add` was not called: the hook `HOOK` failed: it was killed by signal 9 (SIGKILL, often the system being out of memory): no reason given
+    {"step":"blocked","by":"HOOK","reason":"the hook `HOOK` failed: it was killed by signal 9 (SIGKILL, often the system being out of memory): no reason given"}
     ---
-    error: `mcp__notes__add` was not called: the hook `HOOK` failed: it said more than 1048576 bytes
-    {"step":"blocked","by":"HOOK","reason":"the hook `HOOK` failed: it said more than 1048576 bytes"}
-    ---
-    {"what":"x"}
-    {"step":"hook_failed","by":"HOOK","reason":"exited with status 1: it gave no reason"}
+    error: `mcp__notes__add` was not called: the hook `HOOK` failed: it wrote more than 1048576 bytes
+    {"step":"blocked","by":"HOOK","reason":"the hook `HOOK` failed: it wrote more than 1048576 bytes"}
     ---
     {"what":"x"}
-    {"step":"hook_failed","by":"HOOK","reason":"exited with status 1: it gave no reason"}
+    {"step":"hook_failed","by":"HOOK","reason":"it exited with status 1: no reason given"}
+    ---
+    {"what":"x"}
+    {"step":"hook_failed","by":"HOOK","reason":"it exited with status 1: no reason given"}
     "#);
     let (dispatcher, _) =
         dispatcher(&json!({"PreToolUse": [{"hooks": [{"type": "command", "command": "no-such-command-here"}]}]}));
     let catalog = catalog(vec![notes("add", json!({}), Fake::echo())]);
-    insta::assert_snapshot!(read(&dispatcher, &catalog, "mcp__notes__add", json!({"what": "x"})).await, @"error: `mcp__notes__add` was not called: the hook `no-such-command-here` failed: it cannot be run: the command `no-such-command-here` was not found");
+    insta::assert_snapshot!(read(&dispatcher, &catalog, "mcp__notes__add", json!({"what": "x"})).await, @"error: `mcp__notes__add` was not called: the hook `no-such-command-here` failed: it cannot be started: the command `no-such-command-here` was not found");
 }
 
 #[tokio::test]
-async fn a_command_says_after_the_call_what_the_model_sees() {
+async fn a_command_changes_the_output_after_the_call() {
     let verdicts = [
         after("exit 0").await,
         after(r#"echo '{"hookSpecificOutput":{"additionalContext":"mind the gap"}}'"#).await,
@@ -166,24 +166,24 @@ async fn a_command_says_after_the_call_what_the_model_sees() {
     error: whole
     {"step":"replaced","by":"HOOK"}
     ---
-    error: `mcp__notes__add` was called, and its output is withheld: it holds a secret
+    error: `mcp__notes__add` was called, but its output is withheld: it holds a secret
     {"step":"blocked","by":"HOOK","reason":"it holds a secret"}
     "#);
 }
 
 #[tokio::test]
-async fn a_command_that_takes_too_long_is_killed_with_all_it_started() {
+async fn a_command_that_times_out_is_killed_with_its_children() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pid");
     let script = format!("sleep 1000 & echo $! > {}; wait", file.display());
-    let told = told("PreToolUse", &script, json!({"timeout": 0.5})).await;
-    assert!(told.starts_with("error: `mcp__notes__add` was not called: the hook `HOOK` failed: it did not end within 0.5 s and was killed"), "{told}");
+    let outputs = summary("PreToolUse", &script, json!({"timeout": 0.5})).await;
+    assert!(outputs.starts_with("error: `mcp__notes__add` was not called: the hook `HOOK` failed: it did not exit within 0.5 s and was killed"), "{outputs}");
     let pid: u32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
     until(async || !wharf_testkit::alive(pid)).await;
 }
 
 #[tokio::test]
-async fn a_command_that_does_not_read_a_long_call_still_answers() {
+async fn a_command_does_not_have_to_read_its_input() {
     let (dispatcher, _) =
         dispatcher(&json!({"PreToolUse": [{"matcher": "*", "hooks": [{"type": "command", "command": "true"}]}]}));
     let catalog = catalog(vec![notes("add", json!({}), Fake::echo())]);
@@ -194,8 +194,8 @@ async fn a_command_that_does_not_read_a_long_call_still_answers() {
 }
 
 #[test]
-fn a_configuration_that_cannot_be_used_says_where_and_why() {
-    let refusal = |config: Value| command_hooks(&config, &surroundings()).err().unwrap().to_string();
+fn an_invalid_configuration_names_the_path_and_the_error() {
+    let refusal = |config: Value| command_hooks(&config, &environment()).err().unwrap().to_string();
     let hook = |hook: Value| json!({"PreToolUse": [{"matcher": "*", "hooks": [hook]}]});
     let all = [
         refusal(json!([])),
@@ -208,15 +208,15 @@ fn a_configuration_that_cannot_be_used_says_where_and_why() {
         refusal(hook(json!({"type": "command", "command": "a", "onFailure": "x"}))),
     ];
     insta::assert_snapshot!(all.join("\n"), @"
-    hooks: they are no object of events
-    PreToolUse: it is no list of matchers
-    PreToolUse[0]: `hint:odd` is no condition: at character 6, there is no hint `odd`; there are destructive, read-only, idempotent, open-world, unknown
-    PreToolUse[0].hooks[0]: there are no hooks of the type `prompt`, only `command`
+    hooks: expected an object of events
+    PreToolUse: expected a list of matchers
+    PreToolUse[0]: invalid condition `hint:odd`: at character 6: unknown hint `odd`: expected destructive, read-only, idempotent, open-world, unknown
+    PreToolUse[0].hooks[0]: unknown hook type `prompt`: expected `command`
     PreToolUse[0].hooks[0]: `command` is empty
-    PreToolUse[0].hooks[0]: a quotation mark in `command` is never closed
-    PreToolUse[0].hooks[0]: `timeout` is -1, and seconds are counted from 0 up
+    PreToolUse[0].hooks[0]: unclosed quotation mark in `command`
+    PreToolUse[0].hooks[0]: invalid `timeout` -1: expected a positive number of seconds
     PreToolUse[0]: unknown variant `x`, expected `block` or `proceed`
     ");
-    let read = command_hooks(&json!({"SessionStart": []}), &surroundings()).unwrap();
-    assert_eq!(read.notes, ["hooks for `SessionStart` are passed over: there is no such event here"]);
+    let read = command_hooks(&json!({"SessionStart": []}), &environment()).unwrap();
+    assert_eq!(read.notes, ["ignored hooks for the unsupported event `SessionStart`"]);
 }

@@ -7,10 +7,10 @@ use wharf_client::BoxFuture;
 use wharf_fleet::dispatch::{AfterCall, BeforeCall, CallChanges, CallView, Condition, Dispatcher, Hook, Policy};
 use wharf_protocol::ToolOutput;
 
-use crate::dispatch_kit::{Fake, Heard, catalog, condition, notes, read};
+use crate::dispatch_kit::{Fake, Recorder, catalog, condition, notes, read};
 
-/// Says the same each time.
-pub(crate) struct Says {
+/// Returns the same decisions each time.
+pub(crate) struct FixedHook {
     name: &'static str,
     condition: Condition,
     before: BeforeCall,
@@ -18,13 +18,13 @@ pub(crate) struct Says {
     saw: Mutex<Vec<String>>,
 }
 
-impl Says {
+impl FixedHook {
     fn new(name: &'static str, when: &str, before: BeforeCall, after: AfterCall) -> Arc<Self> {
         Arc::new(Self { name, condition: condition(when), before, after, saw: Mutex::default() })
     }
 }
 
-impl Hook for Says {
+impl Hook for FixedHook {
     fn name(&self) -> &str {
         self.name
     }
@@ -44,15 +44,16 @@ impl Hook for Says {
     }
 }
 
-/// What the model reads with these hooks, and what was decided and changed.
-async fn with(hooks: Vec<Arc<Says>>, policy: serde_json::Value) -> (String, Vec<String>) {
-    let (fake, heard) = (Fake::echo(), Arc::new(Heard::default()));
+/// The output for the model with these hooks, and the steps of the trace.
+async fn with(hooks: Vec<Arc<FixedHook>>, policy: serde_json::Value) -> (String, Vec<String>) {
+    let fake = Fake::echo();
+    let recorder = Arc::new(Recorder::default());
     let catalog = catalog(vec![notes("wipe", json!({"destructiveHint": true}), fake.clone())]);
     let policy: Policy = serde_json::from_value(policy).unwrap();
-    let dispatcher = Dispatcher::new(policy).with_trace(heard.clone());
+    let dispatcher = Dispatcher::new(policy).with_trace(recorder.clone());
     let dispatcher = hooks.into_iter().fold(dispatcher, |dispatcher, hook| dispatcher.with_hook(hook));
-    let told = read(&dispatcher, &catalog, "mcp__notes__wipe", json!({"what": "x"})).await;
-    (format!("{told}\n{}", heard.steps()), fake.calls())
+    let outputs = read(&dispatcher, &catalog, "mcp__notes__wipe", json!({"what": "x"})).await;
+    (format!("{outputs}\n{}", recorder.steps()), fake.calls())
 }
 
 fn permissive() -> serde_json::Value {
@@ -61,8 +62,8 @@ fn permissive() -> serde_json::Value {
 
 #[tokio::test]
 async fn a_hook_sees_the_full_name_the_arguments_and_the_output() {
-    let hook = Says::new("watch", "mcp__notes__*", BeforeCall::proceed(), AfterCall::Keep);
-    let other = Says::new("other", "server:mail", BeforeCall::block("never"), AfterCall::Keep);
+    let hook = FixedHook::new("watch", "mcp__notes__*", BeforeCall::proceed(), AfterCall::Keep);
+    let other = FixedHook::new("other", "server:mail", BeforeCall::block("never"), AfterCall::Keep);
     with(vec![hook.clone(), other], permissive()).await;
     let saw = hook.saw.lock().unwrap().join("\n");
     insta::assert_snapshot!(saw, @r#"
@@ -73,12 +74,13 @@ async fn a_hook_sees_the_full_name_the_arguments_and_the_output() {
 
 #[tokio::test]
 async fn a_hook_can_change_arguments_and_the_next_one_sees_what_it_wrote() {
-    let change = Says::new("change", "", BeforeCall::rewrite(json!({"what": "y", "tags": "[1]"})), AfterCall::Keep);
-    let watch = Says::new("watch", "arg.what=y", BeforeCall::proceed(), AfterCall::Keep);
-    let (told, calls) = with(vec![change, watch.clone()], permissive()).await;
+    let change =
+        FixedHook::new("change", "", BeforeCall::rewrite(json!({"what": "y", "tags": "[1]"})), AfterCall::Keep);
+    let watch = FixedHook::new("watch", "arg.what=y", BeforeCall::proceed(), AfterCall::Keep);
+    let (outputs, calls) = with(vec![change, watch.clone()], permissive()).await;
     assert_eq!(calls, [r#"wipe {"what":"y","tags":[1]}"#]);
     assert_eq!(watch.saw.lock().unwrap()[0], r#"before mcp__notes__wipe {"what":"y","tags":[1]}"#);
-    insta::assert_snapshot!(told, @r#"
+    insta::assert_snapshot!(outputs, @r#"
     {"what":"y","tags":[1]}
     {"step":"rewritten","by":"change"}
     {"step":"repaired"}
@@ -88,35 +90,37 @@ async fn a_hook_can_change_arguments_and_the_next_one_sees_what_it_wrote() {
 
 #[tokio::test]
 async fn arguments_that_a_hook_wrote_are_checked_too() {
-    let (told, calls) =
-        with(vec![Says::new("change", "", BeforeCall::rewrite(json!({})), AfterCall::Keep)], permissive()).await;
+    let (outputs, calls) =
+        with(vec![FixedHook::new("change", "", BeforeCall::rewrite(json!({})), AfterCall::Keep)], permissive()).await;
     assert!(calls.is_empty());
-    insta::assert_snapshot!(told, @r#"
-    error: `mcp__notes__wipe` was not called: the hook `change` wrote arguments that do not fit its schema: "what" is a required property.
+    insta::assert_snapshot!(outputs, @r#"
+    error: `mcp__notes__wipe` was not called: the hook `change` wrote arguments that do not match its schema: "what" is a required property.
     {"step":"rewritten","by":"change"}
     {"step":"misfit","fault":"\"what\" is a required property"}
     "#);
 }
 
 #[tokio::test]
-async fn a_hook_can_keep_a_call_from_being_made() {
-    let (told, calls) =
-        with(vec![Says::new("guard", "wipe", BeforeCall::block("not on a Friday"), AfterCall::Keep)], permissive())
-            .await;
+async fn a_hook_can_block_a_call() {
+    let (outputs, calls) = with(
+        vec![FixedHook::new("guard", "wipe", BeforeCall::block("not on a Friday"), AfterCall::Keep)],
+        permissive(),
+    )
+    .await;
     assert!(calls.is_empty());
-    insta::assert_snapshot!(told, @r#"
+    insta::assert_snapshot!(outputs, @r#"
     error: `mcp__notes__wipe` was not called: not on a Friday
     {"step":"blocked","by":"guard","reason":"not on a Friday"}
     "#);
 }
 
 #[tokio::test]
-async fn a_hook_can_add_to_an_output_replace_it_or_withhold_it() {
-    let note = BeforeCall::Proceed(CallChanges { arguments: None, words: Some("from before".into()) });
-    let add = Says::new("add", "", note, AfterCall::Annotate("from after".into()));
-    let replace = Says::new("replace", "", BeforeCall::proceed(), AfterCall::Replace(ToolOutput::said("other")));
-    let block = Says::new("block", "", BeforeCall::proceed(), AfterCall::Block("it holds a secret".into()));
-    let fails = Says::new("fails", "", BeforeCall::Failed("no disk".into()), AfterCall::Failed("no disk".into()));
+async fn a_hook_can_annotate_replace_or_withhold_an_output() {
+    let note = BeforeCall::Proceed(CallChanges { arguments: None, context: Some("from before".into()) });
+    let add = FixedHook::new("add", "", note, AfterCall::Annotate("from after".into()));
+    let replace = FixedHook::new("replace", "", BeforeCall::proceed(), AfterCall::Replace(ToolOutput::said("other")));
+    let block = FixedHook::new("block", "", BeforeCall::proceed(), AfterCall::Block("it holds a secret".into()));
+    let fails = FixedHook::new("fails", "", BeforeCall::Failed("no disk".into()), AfterCall::Failed("no disk".into()));
     insta::assert_snapshot!(with(vec![add.clone()], permissive()).await.0, @r#"
     {"what":"x"}
     from after
@@ -135,7 +139,7 @@ async fn a_hook_can_add_to_an_output_replace_it_or_withhold_it() {
     {"step":"annotated","by":"add","words":"from before"}
     "#);
     insta::assert_snapshot!(with(vec![block, fails], permissive()).await.0, @r#"
-    error: `mcp__notes__wipe` was called, and its output is withheld: it holds a secret
+    error: `mcp__notes__wipe` was called, but its output is withheld: it holds a secret
     {"step":"hook_failed","by":"fails","reason":"no disk"}
     {"step":"allowed","by":"permissive mode"}
     {"step":"blocked","by":"block","reason":"it holds a secret"}
@@ -144,26 +148,27 @@ async fn a_hook_can_add_to_an_output_replace_it_or_withhold_it() {
 }
 
 #[tokio::test]
-async fn a_hook_can_force_the_question_or_spare_it_but_never_undo_a_denial() {
-    let allow = || Says::new("allow", "", BeforeCall::Allow(CallChanges::default()), AfterCall::Keep);
-    let ask = || Says::new("ask", "", BeforeCall::Ask("it looks odd".into(), CallChanges::default()), AfterCall::Keep);
-    let told = [
+async fn a_hook_can_force_or_skip_the_approval_but_not_undo_a_denial() {
+    let allow = || FixedHook::new("allow", "", BeforeCall::Allow(CallChanges::default()), AfterCall::Keep);
+    let ask =
+        || FixedHook::new("ask", "", BeforeCall::Ask("it looks odd".into(), CallChanges::default()), AfterCall::Keep);
+    let outputs = [
         with(vec![allow()], json!({})).await.0,
         with(vec![ask()], permissive()).await.0,
         with(vec![ask(), allow()], permissive()).await.0,
         with(vec![allow()], json!({"deny": ["wipe"]})).await.0,
         with(vec![ask()], json!({"deny": ["wipe"]})).await.0,
     ];
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    insta::assert_snapshot!(outputs.join("\n"), @r#"
     {"what":"x"}
     {"step":"allowed","by":"allow"}
-    error: `mcp__notes__wipe` was not called: it needs approval and nobody can be asked here; --allow mcp__notes__wipe allows it, unless a rule wants it asked about
-    {"step":"asked","by":"it looks odd","approved":false,"words":"it needs approval and nobody can be asked here; --allow mcp__notes__wipe allows it, unless a rule wants it asked about"}
-    error: `mcp__notes__wipe` was not called: it needs approval and nobody can be asked here; --allow mcp__notes__wipe allows it, unless a rule wants it asked about
-    {"step":"asked","by":"it looks odd","approved":false,"words":"it needs approval and nobody can be asked here; --allow mcp__notes__wipe allows it, unless a rule wants it asked about"}
-    error: `mcp__notes__wipe` was not called: the policy forbids it (wipe). Do not try again.
+    error: `mcp__notes__wipe` was not called: it requires approval, and no user can be asked
+    {"step":"asked","by":"it looks odd","approved":false,"words":"it requires approval, and no user can be asked"}
+    error: `mcp__notes__wipe` was not called: it requires approval, and no user can be asked
+    {"step":"asked","by":"it looks odd","approved":false,"words":"it requires approval, and no user can be asked"}
+    error: `mcp__notes__wipe` was not called: denied by the policy (wipe). Do not try again.
     {"step":"denied","by":"wipe"}
-    error: `mcp__notes__wipe` was not called: the policy forbids it (wipe). Do not try again.
+    error: `mcp__notes__wipe` was not called: denied by the policy (wipe). Do not try again.
     {"step":"denied","by":"wipe"}
     "#);
 }

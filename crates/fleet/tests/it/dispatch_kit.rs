@@ -1,20 +1,22 @@
-//! What the tests of catalogs and dispatch share: tools without servers, and ears.
+//! Shared by the tests of catalogs and dispatch: tools without servers, and a trace recorder.
 
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use wharf_client::{BoxFuture, CallError, CallErrorKind, CallOptions, Evidence, Progress, Session};
-use wharf_fleet::catalog::{Catalog, Entry, ServerTools, ServerToolsParts, ToolExecutor, ToolFreshness};
+use wharf_fleet::catalog::{
+    Catalog, Entry, ExecutionError, ServerTools, ServerToolsParts, ToolExecutor, ToolFreshness,
+};
 use wharf_fleet::dispatch::{Condition, Dispatcher};
 use wharf_fleet::{Scope, Settings};
 use wharf_protocol::{CallFailed, Item as _, Json, Listed, Tool, ToolCall, ToolOutput, TraceEvent, TraceSink};
 
 type Answers = dyn Fn(&Json) -> Result<ToolOutput, CallErrorKind> + Send + Sync;
 
-/// Carries out calls by a function, and remembers them.
+/// Executes calls by a function and records them.
 pub(crate) struct Fake {
     answers: Box<Answers>,
-    standing: ToolFreshness,
+    freshness: ToolFreshness,
     pub(crate) calls: Mutex<Vec<String>>,
 }
 
@@ -22,16 +24,16 @@ impl Fake {
     pub(crate) fn new(
         answers: impl Fn(&Json) -> Result<ToolOutput, CallErrorKind> + Send + Sync + 'static,
     ) -> Arc<Self> {
-        Arc::new(Self { answers: Box::new(answers), standing: ToolFreshness::Same, calls: Mutex::default() })
+        Arc::new(Self { answers: Box::new(answers), freshness: ToolFreshness::Same, calls: Mutex::default() })
     }
 
     pub(crate) fn echo() -> Arc<Self> {
         Self::new(|arguments| Ok(ToolOutput::said(arguments.to_string())))
     }
 
-    pub(crate) fn standing(standing: ToolFreshness) -> Arc<Self> {
+    pub(crate) fn with_freshness(freshness: ToolFreshness) -> Arc<Self> {
         let answers = |arguments: &Json| Ok(ToolOutput::said(arguments.to_string()));
-        Arc::new(Self { answers: Box::new(answers), standing, calls: Mutex::default() })
+        Arc::new(Self { answers: Box::new(answers), freshness, calls: Mutex::default() })
     }
 
     pub(crate) fn calls(&self) -> Vec<String> {
@@ -40,12 +42,12 @@ impl Fake {
 }
 
 impl ToolExecutor for Fake {
-    fn glance(&self, _: &Arc<Tool>) -> Option<ToolFreshness> {
-        matches!(self.standing, ToolFreshness::Same).then_some(ToolFreshness::Same)
+    fn cached_freshness(&self, _: &Arc<Tool>) -> Option<ToolFreshness> {
+        matches!(self.freshness, ToolFreshness::Same).then_some(ToolFreshness::Same)
     }
 
-    fn look<'a>(&'a self, _: &'a Arc<Tool>) -> BoxFuture<'a, ToolFreshness> {
-        Box::pin(async { self.standing.clone() })
+    fn freshness<'a>(&'a self, _: &'a Arc<Tool>) -> BoxFuture<'a, ToolFreshness> {
+        Box::pin(async { self.freshness.clone() })
     }
 
     fn call<'a>(
@@ -53,29 +55,29 @@ impl ToolExecutor for Fake {
         tool: &'a Arc<Tool>,
         arguments: &'a Json,
         options: CallOptions<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, CallError>> {
+    ) -> BoxFuture<'a, Result<ToolOutput, ExecutionError>> {
         Box::pin(async move {
             self.calls.lock().unwrap().push(format!("{} {arguments}", tool.name));
-            if let Some(heard) = options.progress {
-                heard(Progress { progress: 1.0, total: Some(2.0), message: Some("half".to_owned()) });
+            if let Some(recorder) = options.progress {
+                recorder(Progress { progress: 1.0, total: Some(2.0), message: Some("half".to_owned()) });
             }
             tokio::task::yield_now().await;
             let evidence = Evidence { stderr: vec!["password=hunter2".to_owned()], ..Evidence::default() };
             let server = "fake".parse().unwrap();
-            (self.answers)(arguments).map_err(|kind| CallError { server, kind, evidence })
+            (self.answers)(arguments).map_err(|kind| CallError { server, kind, evidence }.into())
         })
     }
 }
 
-/// Carries out calls in a session.
+/// Executes calls in a session.
 pub(crate) struct InSession(pub(crate) Session);
 
 impl ToolExecutor for InSession {
-    fn glance(&self, _: &Arc<Tool>) -> Option<ToolFreshness> {
+    fn cached_freshness(&self, _: &Arc<Tool>) -> Option<ToolFreshness> {
         Some(ToolFreshness::Same)
     }
 
-    fn look<'a>(&'a self, _: &'a Arc<Tool>) -> BoxFuture<'a, ToolFreshness> {
+    fn freshness<'a>(&'a self, _: &'a Arc<Tool>) -> BoxFuture<'a, ToolFreshness> {
         Box::pin(async { ToolFreshness::Same })
     }
 
@@ -84,23 +86,23 @@ impl ToolExecutor for InSession {
         tool: &'a Arc<Tool>,
         arguments: &'a Json,
         options: CallOptions<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, CallError>> {
-        Box::pin(self.0.call_with(&tool.name, arguments, options))
+    ) -> BoxFuture<'a, Result<ToolOutput, ExecutionError>> {
+        Box::pin(async move { Ok(self.0.call_with(&tool.name, arguments, options).await?) })
     }
 }
 
-/// Hears everything.
+/// Records all trace events.
 #[derive(Default)]
-pub(crate) struct Heard(Mutex<Vec<TraceEvent>>);
+pub(crate) struct Recorder(Mutex<Vec<TraceEvent>>);
 
-impl TraceSink for Heard {
+impl TraceSink for Recorder {
     fn record(&self, event: TraceEvent) {
         self.0.lock().unwrap().push(event);
     }
 }
 
-impl Heard {
-    /// One line for each event, as JSON, without how long it took.
+impl Recorder {
+    /// One JSON line for each event, without its duration.
     pub(crate) fn lines(&self) -> String {
         let line = |event: &TraceEvent| {
             let mut event = serde_json::to_value(event).unwrap();
@@ -113,7 +115,7 @@ impl Heard {
         self.0.lock().unwrap().iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    /// What was decided and changed on the way of the last call.
+    /// The trace steps of the last call.
     pub(crate) fn steps(&self) -> String {
         let events = self.0.lock().unwrap();
         let Some(TraceEvent::ToolFinished(trace)) = events.last() else { panic!("no call has ended") };
@@ -132,11 +134,11 @@ pub(crate) fn tool(tool: Value) -> Arc<Tool> {
     Arc::new(Tool::from_json(&Json::from(tool)).unwrap())
 }
 
-pub(crate) fn shelf(
+pub(crate) fn server_tools(
     server: &str,
     settings: Settings,
     tools: impl Into<Json>,
-    callee: Arc<dyn ToolExecutor>,
+    executor: Arc<dyn ToolExecutor>,
 ) -> Arc<ServerTools> {
     Arc::new(ServerTools::new(ServerToolsParts {
         server: server.parse().unwrap(),
@@ -145,15 +147,15 @@ pub(crate) fn shelf(
         settings: Arc::new(settings),
         instructions: None,
         tools: &listed(&tools.into().to_value().unwrap()),
-        callee,
+        executor,
     }))
 }
 
-/// A tool of the server `notes` that takes a text `what`, a list `tags`, and has these hints.
-pub(crate) fn notes(name: &str, annotations: impl Into<Json>, callee: Arc<dyn ToolExecutor>) -> Arc<Entry> {
+/// A tool of the server `notes` that accepts a string `what` and a list `tags`, and has these hints.
+pub(crate) fn notes(name: &str, annotations: impl Into<Json>, executor: Arc<dyn ToolExecutor>) -> Arc<Entry> {
     let tool = json!({"name": name, "annotations": annotations.into(), "inputSchema": {"type": "object", "required": ["what"],
         "properties": {"what": {"type": "string"}, "tags": {"type": "array"}}}});
-    Arc::clone(&shelf("notes", Settings::default(), json!([tool]), callee).entries()[0])
+    Arc::clone(&server_tools("notes", Settings::default(), json!([tool]), executor).entries()[0])
 }
 
 pub(crate) fn catalog(entries: Vec<Arc<Entry>>) -> Catalog {
@@ -168,7 +170,7 @@ pub(crate) fn call(name: &str, arguments: Value) -> ToolCall {
     ToolCall { id: "call-1".into(), name: name.into(), arguments: arguments.into() }
 }
 
-/// What the model reads, marked where it is an error.
+/// The output for the model, with a mark if it is an error.
 pub(crate) async fn read(dispatcher: &Dispatcher, catalog: &Catalog, name: &str, arguments: Value) -> String {
     shown(wharf_testkit::soon(dispatcher.call(catalog, &call(name, arguments))).await)
 }

@@ -8,7 +8,7 @@ use wharf_fleet::{Catalog, Settings};
 use wharf_protocol::{ContentKind, Json, ToolOutput};
 use wharf_testkit::soon;
 
-use crate::dispatch_kit::{Fake, Heard, call, catalog, notes, read, shelf};
+use crate::dispatch_kit::{Fake, Recorder, call, catalog, notes, read, server_tools};
 
 const NAME: &str = "mcp__notes__add";
 
@@ -29,11 +29,11 @@ async fn output(dispatcher: &Dispatcher, result: Value) -> ToolOutput {
 fn short() -> (Dispatcher, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let spill = Spill::new(folder.path()).unwrap();
-    (Dispatcher::default().with_most_tokens(10).with_spill(spill), folder)
+    (Dispatcher::default().with_max_output_tokens(10).with_spill(spill), folder)
 }
 
 #[tokio::test]
-async fn an_output_that_is_short_enough_is_shared_and_not_touched() {
+async fn an_output_within_the_limit_is_passed_on_without_a_copy() {
     let sent = ToolOutput::from_json(&Json::from(text("short"))).unwrap();
     let ours = sent.clone();
     let catalog = catalog(vec![notes("add", json!({}), Fake::new(move |_| Ok(ours.clone())))]);
@@ -44,27 +44,31 @@ async fn an_output_that_is_short_enough_is_shared_and_not_touched() {
 }
 
 #[tokio::test]
-async fn a_long_output_is_cut_at_a_character_and_says_how_to_go_on() {
+async fn a_long_output_is_cut_at_a_character_and_says_how_to_read_the_rest() {
     let (dispatcher, _folder) = short();
-    let heard = Arc::new(Heard::default());
-    let dispatcher = dispatcher.with_trace(heard.clone());
+    let recorder = Arc::new(Recorder::default());
+    let dispatcher = dispatcher.with_trace(recorder.clone());
     insta::assert_snapshot!(output(&dispatcher, text(&"日é".repeat(50))).await.text(), @r#"
     日é日é日é日é日é日é日é日é日é日é日é日é日é日é日é日é日é日é日é日é
-    [The text of this output has 100 characters; only the first 40 are shown. Read on with the tool `read_output`: {"id": "out-1", "offset": 40}.]
+    [The text of this output has 100 characters; only the first 40 are shown. Read the rest with the tool `read_output`: {"id": "out-1", "offset": 40}.]
     "#);
-    assert!(heard.steps().contains(r#"{"step":"cut","from":100,"to":40,"kept_as":"out-1"}"#), "{}", heard.steps());
+    assert!(
+        recorder.steps().contains(r#"{"step":"cut","from":100,"to":40,"kept_as":"out-1"}"#),
+        "{}",
+        recorder.steps()
+    );
 }
 
 #[tokio::test]
-async fn without_a_store_the_rest_is_lost_and_the_model_is_told_so() {
-    insta::assert_snapshot!(output(&Dispatcher::default().with_most_tokens(2), text("0123456789")).await.text(), @"
+async fn without_a_store_the_rest_is_dropped_and_the_output_says_so() {
+    insta::assert_snapshot!(output(&Dispatcher::default().with_max_output_tokens(2), text("0123456789")).await.text(), @"
     01234567
-    [The text of this output has 10 characters; only the first 8 are shown. The rest cannot be read (nothing is kept here); ask for less, if the tool can give less.]
+    [The text of this output has 10 characters; only the first 8 are shown. The rest is not available (outputs are not stored). Request less if the tool allows it.]
     ");
 }
 
 #[tokio::test]
-async fn images_and_what_is_no_text_survive_and_every_resource_keeps_its_name() {
+async fn content_other_than_text_survives_and_resources_keep_their_uri() {
     let (dispatcher, _folder) = short();
     let blocks = json!({"isError": true, "_meta": {"k": 1}, "content": [
         {"type": "text", "text": "a".repeat(30)},
@@ -80,7 +84,7 @@ async fn images_and_what_is_no_text_survive_and_every_resource_keeps_its_name() 
     bbbbbbbbbb
 
     [link to https://example.com/z]
-    [The text of this output has 120 characters; only the first 40 are shown. Read on with the tool `read_output`: {"id": "out-1", "offset": 41}.]
+    [The text of this output has 120 characters; only the first 40 are shown. Read the rest with the tool `read_output`: {"id": "out-1", "offset": 41}.]
     "#);
     assert!(output.is_error && output.meta.is_some());
     assert!(
@@ -94,7 +98,7 @@ async fn images_and_what_is_no_text_survive_and_every_resource_keeps_its_name() 
 }
 
 #[tokio::test]
-async fn structured_content_that_is_too_long_is_left_out_and_kept() {
+async fn structured_content_over_the_limit_is_left_out_and_stored() {
     let (dispatcher, _folder) = short();
     let long: Vec<u32> = (0..30).collect();
     let both =
@@ -102,21 +106,21 @@ async fn structured_content_that_is_too_long_is_left_out_and_kept() {
     assert!(both.structured.is_none());
     insta::assert_snapshot!(both.text(), @r#"
     thirty
-    [The structured content of this output has 81 characters and is left out. Read on with the tool `read_output`: {"id": "out-1", "offset": 0}.]
+    [The structured content of this output has 81 characters and is left out. Read the rest with the tool `read_output`: {"id": "out-1", "offset": 0}.]
     "#);
     let alone = output(&dispatcher, json!({"structuredContent": long})).await;
     insta::assert_snapshot!(alone.text(), @r#"
     [0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,1
-    [The structured content of this output has 81 characters and is left out but for its beginning. Read on with the tool `read_output`: {"id": "out-2", "offset": 40}.]
+    [The structured content of this output has 81 characters and is left out except for its beginning. Read the rest with the tool `read_output`: {"id": "out-2", "offset": 40}.]
     "#);
     let short = output(&dispatcher, json!({"structuredContent": {"n": 1}})).await;
     assert_eq!(short.structured.unwrap().as_str(), r#"{"n":1}"#);
 }
 
 #[tokio::test]
-async fn what_was_cut_is_read_on_by_a_tool_like_any_other() {
+async fn read_output_reads_the_rest_in_parts() {
     let folder = tempfile::tempdir().unwrap();
-    let dispatcher = Dispatcher::default().with_most_tokens(100).with_spill(Spill::new(folder.path()).unwrap());
+    let dispatcher = Dispatcher::default().with_max_output_tokens(100).with_spill(Spill::new(folder.path()).unwrap());
     let whole: String = (0..1000).map(|number| format!("é{number} ")).collect::<Vec<_>>().concat();
     let entries = vec![dispatcher.read_output().unwrap(), notes("add", json!({}), answering(text(&whole)))];
     let catalog = catalog(entries);
@@ -125,7 +129,8 @@ async fn what_was_cut_is_read_on_by_a_tool_like_any_other() {
             .await
             .contains("`read_output`: {\"id\": \"out-1\", \"offset\": 400}")
     );
-    let (mut offset, mut got) = (0, String::new());
+    let mut offset = 0;
+    let mut got = String::new();
     while offset < whole.chars().count() {
         let part =
             read(&dispatcher, &catalog, "read_output", json!({"id": "out-1", "offset": offset, "length": 1_000_000}))
@@ -143,36 +148,36 @@ async fn what_was_cut_is_read_on_by_a_tool_like_any_other() {
         json!({"id": "../../etc/passwd"}),
         json!({"id": "out-1", "offset": -1}),
     ];
-    let mut told = Vec::new();
+    let mut outputs = Vec::new();
     for arguments in reads {
-        told.push(read(&dispatcher, &catalog, "read_output", arguments).await);
+        outputs.push(read(&dispatcher, &catalog, "read_output", arguments).await);
     }
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    insta::assert_snapshot!(outputs.join("\n"), @r#"
      é1 é
-    [Characters 2 to 7 of 4890; read on with offset 7.]
+    [Characters 2 to 7 of 4890; continue with offset 7.]
 
-    [Characters 4890 to 4890 of 4890; that is the end.]
-    error: there is no output `out-2`
-    error: there is no output `../../etc/passwd`
-    error: `read_output` was not called: its arguments do not fit its schema: at `/offset`: -1 is less than the minimum of 0. Mend them and call it again. It takes: {"type":"object","required":["id"],"additionalProperties":false,"properties":{"id":{"type":"string","description":"The id of the output, as the cut output named it."},"offset":{"type":"integer","minimum":0,"description":"The first character to read, counted from 0."},"length":{"type":"integer","minimum":1,"description":"How many characters to read; 240 at most, which is also the default."}}}
+    [Characters 4890 to 4890 of 4890; end of output.]
+    error: unknown output `out-2`
+    error: unknown output `../../etc/passwd`
+    error: `read_output` was not called: its arguments do not match its schema: at `/offset`: -1 is less than the minimum of 0. Fix them and call it again. Its schema: {"type":"object","required":["id"],"additionalProperties":false,"properties":{"id":{"type":"string","description":"The id that the cut output names."},"offset":{"type":"integer","minimum":0,"description":"The first character to read, counted from 0."},"length":{"type":"integer","minimum":1,"description":"The number of characters to read; default and maximum: 240."}}}
     "#);
 }
 
 #[tokio::test]
-async fn the_oldest_output_makes_room_and_says_so_and_all_are_gone_in_the_end() {
+async fn the_oldest_output_makes_room_and_dropping_the_store_removes_all() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
-    let spill = Spill::with_room(folder.path(), 250).unwrap();
-    let dispatcher = Dispatcher::default().with_most_tokens(10).with_spill(spill.clone());
+    let spill = Spill::with_capacity(folder.path(), 250).unwrap();
+    let dispatcher = Dispatcher::default().with_max_output_tokens(10).with_spill(spill.clone());
     let catalog =
         catalog(vec![dispatcher.read_output().unwrap(), notes("add", json!({}), answering(text(&"x".repeat(100))))]);
     for _ in 0..3 {
         read(&dispatcher, &catalog, NAME, json!({"what": "x"})).await;
     }
-    let told = read(&dispatcher, &catalog, "read_output", json!({"id": "out-1"})).await;
-    assert!(told.starts_with("error: the output `out-1` is no longer kept"), "{told}");
+    let outputs = read(&dispatcher, &catalog, "read_output", json!({"id": "out-1"})).await;
+    assert!(outputs.starts_with("error: the output `out-1` was removed"), "{outputs}");
     assert!(read(&dispatcher, &catalog, "read_output", json!({"id": "out-3", "length": 1})).await.starts_with('x'));
-    assert!(spill.keep("x".repeat(300)).await.unwrap_err().contains("larger than"));
+    assert!(spill.store("x".repeat(300)).await.unwrap_err().contains("larger than"));
     let files = || walk(folder.path());
     assert_eq!(files().len(), 2);
     assert!(files().iter().all(|file| file.metadata().unwrap().permissions().mode() & 0o777 == 0o600));
@@ -186,12 +191,12 @@ fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
 }
 
 #[tokio::test]
-async fn a_server_can_have_a_limit_of_its_own_and_a_tool_can_ask_for_one() {
+async fn servers_and_tools_can_have_their_own_output_limits() {
     let settings = Settings { max_output_tokens: Some(5), ..Settings::default() };
     let tools = json!([{"name": "a", "inputSchema": {}}, {"name": "b", "inputSchema": {}, "_meta": {"anthropic/maxResultSizeChars": 50}},
         {"name": "c", "inputSchema": {}, "_meta": {"anthropic/maxResultSizeChars": 9_000_000}}]);
-    let shelf = shelf("s", settings, tools, answering(text(&"x".repeat(600_000))));
-    let catalog = Catalog::new(vec![shelf], Vec::new());
+    let server_tools = server_tools("s", settings, tools, answering(text(&"x".repeat(600_000))));
+    let catalog = Catalog::new(vec![server_tools], Vec::new());
     let dispatcher = Dispatcher::default();
     let mut lengths = Vec::new();
     for name in ["a", "b", "c"] {

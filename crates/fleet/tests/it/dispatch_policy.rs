@@ -1,4 +1,4 @@
-//! Which calls are made, and who is asked.
+//! Policies, conditions and approvals.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,9 +10,9 @@ use wharf_fleet::dispatch::{
 use wharf_fleet::{Entry, Settings};
 use wharf_testkit::{Script, Scripted, Step, soon};
 
-use crate::dispatch_kit::{Fake, Heard, catalog, condition, notes, read, shelf};
+use crate::dispatch_kit::{Fake, Recorder, catalog, condition, notes, read, server_tools};
 
-/// Answers each question with the next answer, and writes the questions down.
+/// Answers each question with the next answer, and records the questions.
 pub(crate) struct Person {
     answers: Mutex<Vec<ApprovalAnswer>>,
     asked: Mutex<Vec<String>>,
@@ -30,7 +30,7 @@ impl Person {
 
 impl UserPrompt for Person {
     fn ask(&self, question: Question) -> BoxFuture<'_, UserAnswer> {
-        let (words, answer) = match question.asked {
+        let (words, answer) = match question.kind {
             QuestionKind::Approve(request) => {
                 let answer = UserAnswer::Approval(self.answers.lock().unwrap().remove(0));
                 (format!("{} {} because {}", request.name, request.arguments, request.why), answer)
@@ -58,11 +58,11 @@ fn entry(name: &str, annotations: Value) -> Arc<Entry> {
 }
 
 fn holds(text: &str, entry: &Entry, arguments: Value) -> bool {
-    condition(text).holds(entry, &arguments.into())
+    condition(text).matches(entry, &arguments.into())
 }
 
 #[test]
-fn all_terms_of_a_condition_must_hold() {
+fn all_terms_of_a_condition_must_match() {
     let entry = entry("delete_note", json!({"destructiveHint": true}));
     for text in [
         "",
@@ -101,44 +101,44 @@ fn all_terms_of_a_condition_must_hold() {
 }
 
 #[test]
-fn a_text_that_is_no_condition_says_where_and_why() {
+fn an_invalid_condition_names_the_position_and_the_error() {
     let refusal = |text: &str| text.parse::<Condition>().unwrap_err().to_string();
     let all =
         ["hint:dangerous", "a sever:x", "a arg.path", "arg.=x", "a \"b", "a||b", "server:", "x /a|b/", "\"/a(|b/\""]
             .map(refusal);
     insta::assert_snapshot!(all.join("\n"), @r#"
-    `hint:dangerous` is no condition: at character 6, there is no hint `dangerous`; there are destructive, read-only, idempotent, open-world, unknown
-    `a sever:x` is no condition: at character 3, there is no `sever:`; did you mean `server:`?
-    `a arg.path` is no condition: at character 3, an argument needs `=` and a pattern: `arg.NAME=PATTERN`
-    `arg.=x` is no condition: at character 5, `arg.` needs the name of an argument
-    `a "b` is no condition: at character 3, a quotation mark is never closed
-    `a||b` is no condition: at character 1, an alternative is empty
-    `server:` is no condition: at character 1, an alternative is empty
-    `x /a|b/` is no condition: at character 3, `/a` is no regular expression: an expression stands between two slashes; quotation marks hold blanks and bars together
-    `"/a(|b/"` is no condition: at character 1, `/a(|b/` is no regular expression: unclosed group
+    invalid condition `hint:dangerous`: at character 6: unknown hint `dangerous`: expected destructive, read-only, idempotent, open-world, unknown
+    invalid condition `a sever:x`: at character 3: unknown prefix `sever:`; did you mean `server:`?
+    invalid condition `a arg.path`: at character 3: missing `=PATTERN`: expected `arg.NAME=PATTERN`
+    invalid condition `arg.=x`: at character 5: missing argument name after `arg.`
+    invalid condition `a "b`: at character 3: unclosed quotation mark
+    invalid condition `a||b`: at character 1: empty alternative
+    invalid condition `server:`: at character 1: empty alternative
+    invalid condition `x /a|b/`: at character 3: `/a` is no regular expression: an expression stands between two slashes; quote blanks and bars with quotation marks
+    invalid condition `"/a(|b/"`: at character 1: `/a(|b/` is no regular expression: unclosed group
     "#);
     assert!(serde_json::from_str::<Condition>("\"hint:x\"").is_err());
 }
 
-/// What becomes of calls of a tool that reads, one that says nothing, and one that destroys.
+/// The decisions about calls of a read-only, an unhinted and a destructive tool.
 async fn verdicts(policy: Value) -> String {
     let policy: Policy = serde_json::from_value(policy).unwrap();
-    let heard = Arc::new(Heard::default());
-    let dispatcher = Dispatcher::new(policy).with_trace(heard.clone());
+    let recorder = Arc::new(Recorder::default());
+    let dispatcher = Dispatcher::new(policy).with_trace(recorder.clone());
     let hints =
         [("read", json!({"readOnlyHint": true})), ("some", json!({})), ("wipe", json!({"destructiveHint": true}))];
-    let mut told = Vec::new();
+    let mut outputs = Vec::new();
     for (name, annotations) in hints {
         let catalog = catalog(vec![entry(name, annotations)]);
         read(&dispatcher, &catalog, &format!("mcp__notes__{name}"), json!({"what": "x"})).await;
-        let step: Value = serde_json::from_str(&heard.steps()).unwrap();
-        told.push(format!("{name}: {} by {}", step["step"].as_str().unwrap(), step["by"].as_str().unwrap()));
+        let step: Value = serde_json::from_str(&recorder.steps()).unwrap();
+        outputs.push(format!("{name}: {} by {}", step["step"].as_str().unwrap(), step["by"].as_str().unwrap()));
     }
-    told.join("\n")
+    outputs.join("\n")
 }
 
 #[tokio::test]
-async fn the_mode_decides_by_hints_where_no_rule_fits() {
+async fn the_mode_decides_by_hints_if_no_rule_matches() {
     insta::assert_snapshot!(verdicts(json!({"mode": "permissive"})).await, @"
     read: allowed by permissive mode
     some: allowed by permissive mode
@@ -147,12 +147,12 @@ async fn the_mode_decides_by_hints_where_no_rule_fits() {
     insta::assert_snapshot!(verdicts(json!({})).await, @"
     read: allowed by standard mode
     some: allowed by standard mode
-    wipe: asked by standard mode: the tool says that it may destroy something
+    wipe: asked by standard mode: the tool is destructive
     ");
     insta::assert_snapshot!(verdicts(json!({"mode": "cautious"})).await, @"
-    read: allowed by cautious mode: the tool only reads
-    some: asked by cautious mode: the tool does not say that it only reads
-    wipe: asked by cautious mode: the tool does not say that it only reads
+    read: allowed by cautious mode: the tool is read-only
+    some: asked by cautious mode: the tool is not read-only
+    wipe: asked by cautious mode: the tool is not read-only
     ");
 }
 
@@ -175,7 +175,7 @@ async fn a_rule_that_denies_wins_over_one_that_asks_and_that_over_one_that_allow
 }
 
 #[tokio::test]
-async fn what_is_decided_about_a_tool_holds_for_the_policy_that_decided_it_and_for_no_other() {
+async fn cached_decisions_apply_only_to_the_policy_that_made_them() {
     let fake = Fake::echo();
     let catalog = catalog(vec![notes("send", json!({}), fake.clone()), notes("look", json!({}), fake.clone())]);
     let dispatcher = |policy: Value| Dispatcher::new(serde_json::from_value(policy).unwrap());
@@ -185,37 +185,37 @@ async fn what_is_decided_about_a_tool_holds_for_the_policy_that_decided_it_and_f
     let refuses = async |dispatcher: &Dispatcher, tool: &str, what: &str| {
         read(dispatcher, &catalog, &format!("mcp__notes__{tool}"), json!({"what": what})).await.starts_with("error:")
     };
-    // Each in turn and more than once: they share the tools, and nothing else.
+    // In turns and repeatedly: the policies share the tools and nothing else.
     for _ in 0..3 {
         assert!(!refuses(&open, "send", "news").await && !refuses(&open, "send", "news").await);
         assert!(refuses(&closed, "send", "news").await && refuses(&closed, "send", "news").await);
         assert!(!refuses(&closed, "look", "news").await);
-        // What is decided by arguments is decided for each call.
+        // A decision that depends on arguments is made for each call.
         assert!(!refuses(&careful, "send", "news").await && refuses(&careful, "send", "secret").await);
         assert!(refuses(&careful, "send", "secret").await && !refuses(&careful, "send", "news").await);
     }
 }
 
 #[tokio::test]
-async fn where_nobody_can_be_asked_the_answer_is_no_and_says_what_to_do() {
+async fn without_a_user_a_call_that_needs_approval_is_refused() {
     let fake = Fake::echo();
     let catalog = catalog(vec![notes("wipe", json!({"destructiveHint": true}), fake.clone())]);
-    let told = read(&Dispatcher::default(), &catalog, "mcp__notes__wipe", json!({"what": "x"})).await;
-    insta::assert_snapshot!(told, @"error: `mcp__notes__wipe` was not called: it needs approval and nobody can be asked here; --allow mcp__notes__wipe allows it, unless a rule wants it asked about");
+    let outputs = read(&Dispatcher::default(), &catalog, "mcp__notes__wipe", json!({"what": "x"})).await;
+    insta::assert_snapshot!(outputs, @"error: `mcp__notes__wipe` was not called: it requires approval, and no user can be asked");
     assert!(fake.calls().is_empty(), "nothing reaches the server");
 }
 
 #[tokio::test]
-async fn a_person_is_asked_once_for_each_call_or_once_for_all() {
+async fn the_user_is_asked_for_each_call_or_once_for_all() {
     let person = Person::new([ApprovalAnswer::No("not today".into()), ApprovalAnswer::Yes, ApprovalAnswer::YesAlways]);
     let fake = Fake::echo();
     let catalog = catalog(vec![notes("wipe", json!({"destructiveHint": true}), fake.clone())]);
-    let dispatcher = Dispatcher::default().with_asker(person.clone());
-    let mut told = Vec::new();
+    let dispatcher = Dispatcher::default().with_user_prompt(person.clone());
+    let mut outputs = Vec::new();
     for number in 0..5 {
-        told.push(read(&dispatcher, &catalog, "mcp__notes__wipe", json!({"what": number.to_string()})).await);
+        outputs.push(read(&dispatcher, &catalog, "mcp__notes__wipe", json!({"what": number.to_string()})).await);
     }
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    insta::assert_snapshot!(outputs.join("\n"), @r#"
     error: `mcp__notes__wipe` was not called: not today
     {"what":"1"}
     {"what":"2"}
@@ -223,44 +223,44 @@ async fn a_person_is_asked_once_for_each_call_or_once_for_all() {
     {"what":"4"}
     "#);
     insta::assert_snapshot!(person.asked().join("\n"), @r#"
-    mcp__notes__wipe {"what":"0"} because standard mode: the tool says that it may destroy something
-    mcp__notes__wipe {"what":"1"} because standard mode: the tool says that it may destroy something
-    mcp__notes__wipe {"what":"2"} because standard mode: the tool says that it may destroy something
+    mcp__notes__wipe {"what":"0"} because standard mode: the tool is destructive
+    mcp__notes__wipe {"what":"1"} because standard mode: the tool is destructive
+    mcp__notes__wipe {"what":"2"} because standard mode: the tool is destructive
     "#);
 }
 
 #[tokio::test]
-async fn a_tool_that_has_become_another_one_is_asked_about_again() {
+async fn a_changed_tool_needs_a_new_approval() {
     let person = Person::new([ApprovalAnswer::YesAlways, ApprovalAnswer::No(String::new())]);
-    let dispatcher = Dispatcher::default().with_asker(person.clone());
+    let dispatcher = Dispatcher::default().with_user_prompt(person.clone());
     let wipe = |more: &str| {
         let annotations = json!({"destructiveHint": true, "x": more});
         catalog(vec![notes("wipe", annotations, Fake::echo())])
     };
     read(&dispatcher, &wipe("a"), "mcp__notes__wipe", json!({"what": "x"})).await;
-    let told = read(&dispatcher, &wipe("b"), "mcp__notes__wipe", json!({"what": "x"})).await;
-    assert_eq!(told, "error: `mcp__notes__wipe` was not called: the person who was asked said no.");
+    let outputs = read(&dispatcher, &wipe("b"), "mcp__notes__wipe", json!({"what": "x"})).await;
+    assert_eq!(outputs, "error: `mcp__notes__wipe` was not called: the user rejected the call.");
 }
 
 #[tokio::test]
-async fn a_tool_that_wants_a_person_gets_one_each_time_unless_it_is_denied() {
+async fn a_tool_that_requires_user_interaction_asks_each_time_unless_denied() {
     let tools = json!([{"name": "pay", "inputSchema": {}, "_meta": {"anthropic/requiresUserInteraction": true}}]);
-    let shelf = shelf("bank", Settings::default(), tools, Fake::echo());
-    let catalog = wharf_fleet::Catalog::new(vec![shelf], Vec::new());
+    let server_tools = server_tools("bank", Settings::default(), tools, Fake::echo());
+    let catalog = wharf_fleet::Catalog::new(vec![server_tools], Vec::new());
     let person = Person::new([ApprovalAnswer::YesAlways, ApprovalAnswer::Yes]);
     let policy: Policy = serde_json::from_value(json!({"mode": "permissive", "allow": ["*"]})).unwrap();
-    let dispatcher = Dispatcher::new(policy).with_asker(person.clone());
+    let dispatcher = Dispatcher::new(policy).with_user_prompt(person.clone());
     for _ in 0..2 {
         assert_eq!(read(&dispatcher, &catalog, "mcp__bank__pay", json!({})).await, "{}");
     }
     assert_eq!(person.asked().len(), 2);
     let policy: Policy = serde_json::from_value(json!({"deny": ["pay"]})).unwrap();
-    let told = read(&Dispatcher::new(policy), &catalog, "mcp__bank__pay", json!({})).await;
-    assert!(told.starts_with("error: `mcp__bank__pay` was not called: the policy forbids it"), "{told}");
+    let outputs = read(&Dispatcher::new(policy), &catalog, "mcp__bank__pay", json!({})).await;
+    assert!(outputs.starts_with("error: `mcp__bank__pay` was not called: denied by the policy"), "{outputs}");
 }
 
 #[tokio::test]
-async fn what_a_server_asks_goes_to_the_same_person() {
+async fn requests_of_a_server_go_to_the_same_user_prompt() {
     let person = Person::new([]);
     let form = json!({"message": "how many?", "requestedSchema": {"type": "object", "properties": {"n": {"type": "integer"}}}});
     let script = Script::good().any_tool("ask").any_tool("think");
@@ -270,8 +270,8 @@ async fn what_a_server_asks_goes_to_the_same_person() {
     let server = Scripted::new(script);
     let transport = InProcess::new(move |stream| server.clone().serve(stream));
     let name: wharf_protocol::ServerName = "true".parse().unwrap();
-    let told = Arc::new(Mutex::new(0));
-    let count = Arc::clone(&told);
+    let outputs = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&outputs);
     let host = host(name.clone(), person.clone(), move |_| *count.lock().unwrap() += 1);
     let session = Session::new(name, transport, host, SessionOptions::default());
     let answer = soon(session.call("ask", &json!({}).into())).await.unwrap();
@@ -283,15 +283,15 @@ async fn what_a_server_asks_goes_to_the_same_person() {
 }
 
 #[test]
-fn a_condition_tells_which_servers_it_names_that_are_not_there() {
+fn a_condition_reports_unknown_servers() {
     let strangers = |text: &str| {
         let condition: Condition = text.parse().unwrap();
-        condition.strangers(&["git", "my.docs", "a__b"]).join(" ")
+        condition.unknown_servers(&["git", "my.docs", "a__b"]).join(" ")
     };
     assert_eq!(strangers("mcp__gti__* server:git"), "gti");
     assert_eq!(strangers("mcp__gti|mcp__git|server"), "gti");
     assert_eq!(strangers("server:mail|doc*"), "mail doc*");
-    // These may all fit something.
+    // Each of these may match a tool.
     for text in ["", "*", "mcp__*", "mcp__g*", "mcp__my_docs__x", "mcp__a__b__*", "search", "!mcp__gti__*", "server:*"]
     {
         assert_eq!(strangers(text), "", "{text}");

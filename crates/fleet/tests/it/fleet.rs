@@ -4,11 +4,12 @@ mod authenticate;
 mod changes;
 mod failing;
 mod gates;
-mod leaving;
 mod managed;
 mod many;
+mod on_demand;
 mod processes;
-mod signed;
+mod resuming;
+mod token_provider;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +17,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use wharf_client::{CallOptions, InProcess, Transport};
 use wharf_config::{OAuthSettings, RemoteConfig, Scope, Server, StdioConfig, TransportConfig};
-use wharf_fleet::{DisabledReason, Entry, Fleet, FleetError, FleetOptions, ServerSpec, ServerState};
+use wharf_fleet::{DisabledReason, Entry, ExecutionError, Fleet, FleetError, FleetOptions, ServerSpec, ServerState};
 use wharf_protocol::{Json, ServerName, ToolOutput};
 use wharf_testkit::{HttpScripted, Listening, Script, Scripted, Step, eventually, scripted_server};
 
-/// Longer than anything here should take.
+/// Longer than any test should take.
 pub(crate) const LONG: Duration = Duration::from_secs(3600);
 
 pub(crate) fn name(text: &str) -> ServerName {
@@ -53,7 +54,7 @@ pub(crate) fn at(text: &str, url: &str) -> Server {
     Server::new(name(text), Scope::User, TransportConfig::Http(remote))
 }
 
-/// A server in a process of its own; `$` in the script's texts stands for the folder.
+/// A server in its own process; `$` in the script stands for the folder.
 pub(crate) fn child(text: &str, script: &Script, folder: &std::path::Path) -> Server {
     let file = folder.join(format!("{text}.script"));
     std::fs::write(&file, serde_json::to_string(script).unwrap().replace('$', folder.to_str().unwrap())).unwrap();
@@ -70,8 +71,8 @@ pub(crate) fn open(servers: impl IntoIterator<Item = Server>) -> Fleet {
     Fleet::open(servers.into_iter().map(ServerSpec::from), FleetOptions::default())
 }
 
-/// How every server is doing, a line each.
-pub(crate) fn told(fleet: &Fleet) -> String {
+/// The status of every server, one line each.
+pub(crate) fn summary(fleet: &Fleet) -> String {
     let line = |status: wharf_fleet::ServerStatus| {
         let reason = status.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
         format!("{} {} {}{reason}", status.name, status.state, status.tools)
@@ -89,9 +90,9 @@ pub(crate) fn entry(fleet: &Fleet, full: &str) -> Arc<Entry> {
     Arc::clone(catalog.entries().iter().find(|entry| *entry.name == *full).unwrap())
 }
 
-/// Calls through what a catalog holds.
-pub(crate) async fn call(entry: &Entry, arguments: Value) -> Result<ToolOutput, wharf_client::CallError> {
-    entry.callee.call(&entry.tool, &Json::from(arguments), CallOptions::default()).await
+/// Calls the executor of a catalog entry.
+pub(crate) async fn call(entry: &Entry, arguments: Value) -> Result<ToolOutput, ExecutionError> {
+    entry.executor.call(&entry.tool, &Json::from(arguments), CallOptions::default()).await
 }
 
 /// Waits until a server is in a state.
@@ -103,24 +104,24 @@ pub(crate) async fn reaches(fleet: &Fleet, text: &str, state: ServerState) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn opening_returns_at_once_and_the_servers_come_one_by_one() {
+async fn opening_returns_at_once_and_servers_connect_independently() {
     let slow = Scripted::new(Script::good().once("initialize", [Step::Wait(900), Step::Normally]));
     let fleet = open([in_memory("slow", &slow), in_memory("quick", &Scripted::new(Script::good()))]);
-    assert_eq!(told(&fleet), "quick pending 0: waits for its turn\nslow pending 0: waits for its turn");
+    assert_eq!(summary(&fleet), "quick pending 0: queued\nslow pending 0: queued");
     assert!(offered(&fleet).is_empty());
     eventually(reaches(&fleet, "quick", ServerState::Connected)).await;
-    assert_eq!(told(&fleet), "quick connected 2\nslow pending 0: connecting");
+    assert_eq!(summary(&fleet), "quick connected 2\nslow pending 0: connecting");
     assert_eq!(offered(&fleet), ["mcp__quick__echo", "mcp__quick__add"]);
     assert!(fleet.settled(LONG).await);
-    assert_eq!(told(&fleet), "quick connected 2\nslow connected 2");
+    assert_eq!(summary(&fleet), "quick connected 2\nslow connected 2");
     assert_eq!(call(&entry(&fleet, "mcp__slow__add"), json!({"a": 1, "b": 2})).await.unwrap().text(), "3");
     fleet.close().await;
-    assert_eq!((told(&fleet), offered(&fleet).len()), (String::new(), 0));
+    assert_eq!((summary(&fleet), offered(&fleet).len()), (String::new(), 0));
     assert_eq!(fleet.add(in_memory("late", &slow)), Err(FleetError::Closed));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_catalog_does_not_change_under_whoever_holds_it() {
+async fn a_catalog_does_not_change() {
     let fleet = open([in_memory("one", &Scripted::new(Script::good()))]);
     fleet.settled(LONG).await;
     let before = fleet.catalog();
@@ -131,11 +132,11 @@ async fn a_catalog_does_not_change_under_whoever_holds_it() {
     assert_eq!(before.entries().len(), 2);
     assert_eq!(offered(&fleet), ["mcp__two__echo", "mcp__two__add"]);
     let gone = call(&before.entries()[0], json!({"text": "hello"})).await.unwrap_err().to_string();
-    assert_eq!(gone, "one: the server is disabled: it was switched off");
+    assert_eq!(gone, "one: the server is disabled: disabled by the host");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_switched_off_held_or_refused_is_never_spoken_to_and_says_why() {
+async fn disabled_held_and_refused_servers_are_never_contacted_and_have_a_reason() {
     let servers = [(); 5].map(|()| Scripted::new(Script::good()));
     let held = |text, server, hold| ServerSpec { server: in_memory(text, server), hold: Some(hold) };
     let mut off = in_memory("off", &servers[0]);
@@ -151,10 +152,10 @@ async fn what_is_switched_off_held_or_refused_is_never_spoken_to_and_says_why() 
         FleetOptions::default(),
     );
     assert!(fleet.settled(LONG).await);
-    insta::assert_snapshot!(told(&fleet), @"
+    insta::assert_snapshot!(summary(&fleet), @"
     forbidden failed 0: it is on the deny list
     locked disabled 0: switched off, and nobody approved it
-    off disabled 0: its configuration switches it off
+    off disabled 0: disabled in its configuration
     silenced disabled 0: `wharf disable` switched it off
     unasked pending 0: needs approval
     ");
@@ -168,7 +169,7 @@ async fn what_is_switched_off_held_or_refused_is_never_spoken_to_and_says_why() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn servers_come_and_go_while_running() {
+async fn servers_can_be_added_disabled_enabled_and_removed() {
     let server = Scripted::new(Script::good());
     let fleet = open([]);
     fleet.add(in_memory("one", &server)).unwrap();
@@ -176,36 +177,36 @@ async fn servers_come_and_go_while_running() {
     fleet.settled(LONG).await;
     assert_eq!(fleet.status(&name("one")).unwrap().scope, Scope::Dynamic);
     fleet.disable(&name("one")).await.unwrap();
-    assert_eq!(told(&fleet), "one disabled 0: it was switched off");
+    assert_eq!(summary(&fleet), "one disabled 0: disabled by the host");
     fleet.enable(&name("one")).await.unwrap();
     eventually(reaches(&fleet, "one", ServerState::Connected)).await;
     assert_eq!(server.connections(), 2);
     fleet.remove(&name("one")).await.unwrap();
-    assert_eq!((told(&fleet), offered(&fleet).len()), (String::new(), 0));
+    assert_eq!((summary(&fleet), offered(&fleet).len()), (String::new(), 0));
     assert_eq!(fleet.remove(&name("one")).await, Err(FleetError::Unknown(name("one"))));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_rules_hold_for_servers_that_are_added_while_running() {
-    let permits = Arc::new(|server: &Server| match server.name.as_str() {
+async fn the_server_filter_applies_to_added_servers() {
+    let server_filter = Arc::new(|server: &Server| match server.name.as_str() {
         "bad" => Err("it is on the deny list".to_owned()),
         _ => Ok(()),
     });
-    let fleet = Fleet::open([], FleetOptions { permits, ..FleetOptions::default() });
+    let fleet = Fleet::open([], FleetOptions { server_filter, ..FleetOptions::default() });
     let refused = fleet.add(in_memory("bad", &Scripted::new(Script::good()))).unwrap_err().to_string();
-    assert_eq!(refused, "the server `bad` may not be used: it is on the deny list");
+    assert_eq!(refused, "server `bad` is not permitted: it is on the deny list");
     assert!(fleet.statuses().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_was_added_goes_when_the_rules_do_not_permit_it_any_more() {
+async fn an_added_server_is_removed_when_the_rules_no_longer_permit_it() {
     let strict = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let rule = Arc::clone(&strict);
-    let permits = Arc::new(move |_: &Server| {
+    let server_filter = Arc::new(move |_: &Server| {
         let is_strict = rule.load(std::sync::atomic::Ordering::Relaxed);
         if is_strict { Err("nothing is allowed any more".to_owned()) } else { Ok(()) }
     });
-    let fleet = Fleet::open([], FleetOptions { permits, ..FleetOptions::default() });
+    let fleet = Fleet::open([], FleetOptions { server_filter, ..FleetOptions::default() });
     fleet.add(in_memory("added", &Scripted::new(Script::good()))).unwrap();
     fleet.apply([]).await;
     assert_eq!(fleet.statuses().len(), 1);
@@ -215,10 +216,10 @@ async fn a_server_that_was_added_goes_when_the_rules_do_not_permit_it_any_more()
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_needs_servers_is_told_which_are_missing() {
+async fn needed_returns_the_servers_that_are_missing() {
     let broken = || custom("broken", || async { Err(wharf_client::OpenError::Unusable("no such thing".into())) });
     let fleet = open([in_memory("good", &Scripted::new(Script::good())), broken()]);
-    assert!(fleet.needed(false, LONG).await.is_ok(), "nobody said that it is needed");
+    assert!(fleet.needed(false, LONG).await.is_ok(), "no server is required");
     let missing = |statuses: Vec<wharf_fleet::ServerStatus>| {
         statuses.into_iter().map(|it| it.name.to_string()).collect::<Vec<_>>()
     };
@@ -230,10 +231,10 @@ async fn whoever_needs_servers_is_told_which_are_missing() {
     let fleet = open([in_memory("good", &Scripted::new(Script::good())), required]);
     assert_eq!(missing(fleet.needed(false, LONG).await.unwrap_err()), ["broken"]);
     fleet.disable(&name("broken")).await.unwrap();
-    assert!(fleet.needed(true, LONG).await.is_ok(), "who is switched off is not missed");
+    assert!(fleet.needed(true, LONG).await.is_ok(), "a disabled server is not required");
 }
 
-/// What one server listed.
+/// The list of one server.
 fn of<'a, T>(server: &str, offers: &'a [wharf_fleet::ServerListing<T>]) -> &'a wharf_protocol::Listed<T> {
     offers.iter().find(|(name, _)| name.as_str() == server).unwrap().1.as_ref().unwrap()
 }
@@ -267,7 +268,7 @@ async fn prompts_are_commands_and_resources_are_read_from_connected_servers_only
     assert!(fleet.commands().await.is_empty());
     fleet.resources().await;
     let refused = fleet.read(&name("notes"), "note://1").await.unwrap_err().to_string();
-    assert_eq!(refused, "the server `notes` is disabled: it was switched off");
-    assert_eq!(fleet.read(&name("other"), "x").await.unwrap_err().to_string(), "the server `other` is not configured");
+    assert_eq!(refused, "server `notes` is disabled: disabled by the host");
+    assert_eq!(fleet.read(&name("other"), "x").await.unwrap_err().to_string(), "server `other` is not configured");
     assert_eq!(server.log().lines().len(), before);
 }

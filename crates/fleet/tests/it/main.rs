@@ -1,6 +1,6 @@
-//! What a fleet does, seen from outside: servers in memory with a paused clock, real children, real sockets, files.
+//! The behavior of a fleet from outside: servers in memory with a paused clock, real children, real sockets, files.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should stop")]
 
 mod catalog;
 mod dispatch;

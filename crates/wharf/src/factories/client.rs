@@ -1,35 +1,49 @@
-//! A client for one server behind Streamable HTTP: a session, and whether it may still be used.
+//! A client of one MCP server: one server of a fleet.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use wharf_client::{Deadlines, Http, InvalidRemote, NoHost, RemoteOptions, Session, SessionOptions};
+use wharf_client::{
+    CallError, CallErrorKind, ConnectErrorKind, Evidence, Http, InvalidRemote, RemoteOptions, Session, SessionOptions,
+};
+use wharf_config::{OAuthSettings, RemoteConfig, Scope, Server, TransportConfig};
+use wharf_fleet::{DisabledReason, Fleet, FleetOptions, HostEnvironment, ServerSpec, ServerState};
 use wharf_io::HttpSettings;
-use wharf_protocol::{Json, Listed, ServerName, Tool, ToolOutput};
+use wharf_protocol::{Json, Listed, Secret, ServerName, Tool, ToolOutput};
 
-use super::ToolError;
+use super::LIST_TIMEOUT;
+use super::error::ToolError;
+use super::lazy_fleet::LazyFleet;
 
-/// One MCP server. Nothing happens until it is called; after [`McpClient::close`] it can be called again.
+/// A client of one MCP server over Streamable HTTP. It connects with the first call, and after [`McpClient::close`] with the
+/// next one.
 ///
-/// Cloning gives another handle to the same client. Whoever makes one closes it: dropping the last handle of a client
-/// that is connected cuts the server off without a word, and is warned of.
+/// Cloning returns another handle to the same client. The creator closes it: dropping the last handle of a connected client
+/// cuts the connection off and logs a warning.
 #[derive(Clone)]
 pub struct McpClient {
     inner: Arc<Inner>,
 }
 
-/// How a client behaves. It cannot be changed once the client is made.
+/// The options of a client, fixed at its creation.
 #[derive(Clone)]
 pub struct ClientOptions {
-    /// Headers for every request. Their values are not shown anywhere.
+    /// Headers of every request. `Debug` hides their values.
     pub headers: Vec<(String, String)>,
-    /// The limit for a whole call.
+    /// The total timeout of a call.
     pub timeout: Duration,
     /// How often a call is sent again because the server has lost the session.
     pub max_retries: u32,
-    /// How connections are made: proxies, trust.
+    /// Network settings: proxies, certificates.
     pub http: HttpSettings,
+}
+
+/// The name and URL of a server.
+pub(super) struct Endpoint {
+    pub(super) name: ServerName,
+    pub(super) url: String,
+    pub(super) headers: Vec<(String, String)>,
 }
 
 struct Inner {
@@ -37,8 +51,7 @@ struct Inner {
     url: String,
     timeout: Duration,
     max_retries: u32,
-    /// `None` once the scope that it was made for has ended.
-    session: Mutex<Option<Session>>,
+    fleet: Arc<LazyFleet>,
 }
 
 impl Default for ClientOptions {
@@ -48,32 +61,48 @@ impl Default for ClientOptions {
 }
 
 impl McpClient {
-    /// A client for the server at `url`.
+    /// Creates a client of the server at `url`.
     pub fn new(name: ServerName, url: &str, options: ClientOptions) -> Result<Self, InvalidRemote> {
-        let ClientOptions { headers, timeout, max_retries, http } = options;
-        let transport = Http::new(url, RemoteOptions { http, headers, ..RemoteOptions::default() })?;
-        let deadlines = Deadlines { total: Some(timeout), ..Deadlines::default() };
-        let options = SessionOptions { deadlines, session_retries: max_retries, ..SessionOptions::default() };
-        let session = Mutex::new(Some(Session::new(name.clone(), transport, NoHost, options)));
-        Ok(Self { inner: Arc::new(Inner { name, url: url.to_owned(), timeout, max_retries, session }) })
+        let endpoint = Endpoint { name, url: url.to_owned(), headers: options.headers.clone() };
+        let check = RemoteOptions { headers: endpoint.headers.clone(), ..RemoteOptions::default() };
+        Http::new(url, check)?;
+        let fleet = LazyFleet::new(vec![endpoint.spec(&options)], fleet_options(&options));
+        Ok(Self::of_fleet(endpoint, &options, fleet))
     }
 
-    /// Calls a tool by the name that the server gave it.
+    /// Creates the clients of several servers in one fleet.
+    pub(super) fn of_all(endpoints: Vec<Endpoint>, options: &ClientOptions) -> Vec<Self> {
+        let specs = endpoints.iter().map(|endpoint| endpoint.spec(options)).collect();
+        let fleet = LazyFleet::new(specs, fleet_options(options));
+        endpoints.into_iter().map(|endpoint| Self::of_fleet(endpoint, options, Arc::clone(&fleet))).collect()
+    }
+
+    fn of_fleet(endpoint: Endpoint, options: &ClientOptions, fleet: Arc<LazyFleet>) -> Self {
+        let Endpoint { name, url, .. } = endpoint;
+        let ClientOptions { timeout, max_retries, .. } = *options;
+        Self { inner: Arc::new(Inner { name, url, timeout, max_retries, fleet }) }
+    }
+
+    /// Calls a tool by its name on the server, in the client's session. [`AgentTool::call`](super::AgentTool::call) goes
+    /// through the dispatcher, with its checks and policy.
     pub async fn call_tool(&self, name: &str, arguments: &Json) -> Result<ToolOutput, ToolError> {
-        let session = self.session().ok_or_else(|| self.ended(name))?;
-        session.call(name, arguments).await.map_err(|error| ToolError::Call(Box::new(error)))
+        let (fleet, session) = self.connected(name).await?;
+        let result = session.call(name, arguments).await;
+        drop(fleet);
+        result.map_err(|error| ToolError::Call(Box::new(error)))
     }
 
-    /// The tools that the server has now.
-    pub async fn list_tools(&self) -> Result<Listed<Tool>, ToolError> {
-        let session = self.session().ok_or_else(|| self.ended("tools/list"))?;
-        session.list_tools().await.map_err(|error| ToolError::Call(Box::new(error)))
+    /// Returns the tools that the server offers now.
+    pub async fn list_tools(&self) -> Result<Arc<Listed<Tool>>, ToolError> {
+        let (fleet, _) = self.connected("tools/list").await?;
+        fleet.listed(&self.inner.name).ok_or_else(|| self.unavailable(&fleet))
     }
 
-    /// Ends the session in good order. The next call begins another.
+    /// Ends the session gracefully. The next call starts another.
     pub async fn close(&self) {
-        if let Some(session) = self.session() {
-            session.close().await;
+        if let Some(fleet) = self.inner.fleet.get() {
+            // The server is unknown only after the fleet is closed.
+            let _ = fleet.disconnect(&self.inner.name).await;
         }
     }
 
@@ -82,12 +111,12 @@ impl McpClient {
         &self.inner.name
     }
 
-    /// Where the server is.
+    /// The server's URL.
     pub fn url(&self) -> &str {
         &self.inner.url
     }
 
-    /// The limit for a whole call.
+    /// The total timeout of a call.
     pub fn timeout(&self) -> Duration {
         self.inner.timeout
     }
@@ -97,44 +126,94 @@ impl McpClient {
         self.inner.max_retries
     }
 
-    /// The id under which the server keeps the session; none before the first call and after closing.
+    /// The id of the session on the server; `None` before the first call and after closing.
     pub fn session_id(&self) -> Option<String> {
-        self.session()?.session_id()
+        self.inner.fleet.get()?.session(&self.inner.name)?.session_id()
     }
 
-    /// Whether there is a connection whose handshake is done.
+    /// Whether the client is connected.
     pub fn is_client_initialized(&self) -> bool {
-        self.session().is_some_and(|session| session.is_connected())
+        self.inner.is_connected()
     }
 
-    /// Lets nobody call any more. What is under way goes on.
+    /// Opens the fleet; an error if its scope has ended.
+    pub(super) fn open_fleet(&self, tool: &str) -> Result<Fleet, ToolError> {
+        let ended = || ToolError::Ended { server: self.inner.name.clone(), tool: tool.to_owned() };
+        self.inner.fleet.open().ok_or_else(ended)
+    }
+
+    /// Ends the client for all its handles.
     pub(super) fn end(&self) {
-        let session = self.inner.session.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(session) = session {
-            warn_if_connected(&session);
+        self.inner.warn_if_connected();
+        self.inner.fleet.end();
+    }
+
+    async fn connected(&self, tool: &str) -> Result<(Fleet, Session), ToolError> {
+        let fleet = self.open_fleet(tool)?;
+        // A server that cannot be connected has a status that says why.
+        let _ = fleet.connect(&self.inner.name).await;
+        match fleet.session(&self.inner.name) {
+            Some(session) => Ok((fleet, session)),
+            None => Err(self.unavailable(&fleet)),
         }
     }
 
-    fn session(&self) -> Option<Session> {
-        self.inner.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn unavailable(&self, fleet: &Fleet) -> ToolError {
+        let name = &self.inner.name;
+        let status = fleet.status(name);
+        if let Some(error) = status.as_ref().and_then(|status| status.error()) {
+            return ToolError::Call(Box::new(error.clone()));
+        }
+        let reason = status.map_or_else(|| "removed".to_owned(), |status| status.state.to_string());
+        let kind = CallErrorKind::Connect(ConnectErrorKind::Transport(format!("the server is {reason}")));
+        ToolError::Call(Box::new(CallError { server: name.clone(), kind, evidence: Evidence::default() }))
+    }
+}
+
+impl Endpoint {
+    fn spec(&self, options: &ClientOptions) -> ServerSpec {
+        let headers = self.headers.iter().map(|(name, value)| (name.clone(), Secret::new(value.as_str())));
+        let remote = RemoteConfig {
+            url: self.url.clone(),
+            headers: headers.collect(),
+            headers_helper: None,
+            oauth: OAuthSettings::default(),
+        };
+        let mut server = Server::new(self.name.clone(), Scope::Dynamic, TransportConfig::Http(remote));
+        server.settings.timeout = Some(options.timeout);
+        server.settings.connect_timeout = Some(LIST_TIMEOUT);
+        ServerSpec { server, hold: Some(DisabledReason::OnDemand) }
+    }
+}
+
+fn fleet_options(options: &ClientOptions) -> FleetOptions {
+    let http = options.http.clone();
+    FleetOptions {
+        host_environment: HostEnvironment {
+            network: Arc::new(move |_, connect| Ok(HttpSettings { connect, ..http.clone() })),
+            ..HostEnvironment::default()
+        },
+        session: SessionOptions { session_retries: options.max_retries, ..SessionOptions::default() },
+        ..FleetOptions::default()
+    }
+}
+
+impl Inner {
+    fn is_connected(&self) -> bool {
+        let status = self.fleet.get().and_then(|fleet| fleet.status(&self.name));
+        status.is_some_and(|status| status.state == ServerState::Connected)
     }
 
-    fn ended(&self, tool: &str) -> ToolError {
-        ToolError::Ended { server: self.inner.name.clone(), tool: tool.to_owned() }
+    fn warn_if_connected(&self) {
+        if self.is_connected() {
+            tracing::warn!(server = %self.name, "an MCP client was dropped without being closed");
+        }
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if let Some(session) = self.session.get_mut().unwrap_or_else(PoisonError::into_inner) {
-            warn_if_connected(session);
-        }
-    }
-}
-
-fn warn_if_connected(session: &Session) {
-    if session.is_connected() {
-        tracing::warn!(server = %session.name(), "an MCP client was dropped without being closed");
+        self.warn_if_connected();
     }
 }
 

@@ -1,4 +1,4 @@
-//! The definition of an agent, as far as it is about MCP servers.
+//! The MCP servers in the definition of an agent.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::FactoryError;
 
-/// An agent. Of its resources only those are read that are MCP servers.
+/// The definition of an agent. Resources other than MCP servers are ignored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgentDefinition {
-    /// Its MCP servers.
+    /// The MCP servers.
     pub resources: Vec<McpResource>,
 }
 
@@ -19,30 +19,30 @@ pub struct AgentDefinition {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct McpResource {
-    /// What it is called.
+    /// The name for people.
     pub name: String,
-    /// What it is for.
+    /// The description for people.
     #[serde(default)]
     pub description: String,
-    /// What the platform knows it by.
+    /// The slug on the platform.
     #[serde(default)]
     pub slug: String,
-    /// The folder of the platform that it is in.
+    /// The folder on the platform.
     #[serde(default)]
     pub folder_path: String,
-    /// Where it is, if not on the platform.
+    /// The URL of a server that is not on the platform.
     #[serde(default)]
     pub server_url: Option<String>,
-    /// Whether it is used; it is if this is not said.
+    /// Whether it is used; `true` if absent.
     #[serde(default)]
     pub is_enabled: Option<bool>,
-    /// Its tools, as they were when the agent was made.
+    /// Its tools when the agent was defined.
     #[serde(default)]
     pub available_tools: Vec<McpToolDefinition>,
-    /// Where its tools are found.
+    /// Where its tools come from.
     #[serde(default)]
     pub dynamic_tools: Discovery,
-    /// Arguments that are decided already: by tool, and then by argument.
+    /// Bound arguments, by tool and argument.
     #[serde(default)]
     pub argument_properties: BTreeMap<String, BTreeMap<String, ArgumentProperties>>,
 }
@@ -51,54 +51,54 @@ pub struct McpResource {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct McpToolDefinition {
-    /// The name that the server gave it.
+    /// The name on the server.
     pub name: String,
-    /// What it does.
+    /// The description for the model.
     #[serde(default)]
     pub description: String,
     /// The schema of its arguments.
-    #[serde(default = "anything")]
+    #[serde(default = "any_object")]
     pub input_schema: Value,
     /// The schema of its structured results.
     #[serde(default)]
     pub output_schema: Option<Value>,
-    /// Arguments that are decided already, by their names.
+    /// Bound arguments, by name.
     #[serde(default)]
     pub argument_properties: BTreeMap<String, ArgumentProperties>,
 }
 
-/// How an argument is decided without the model.
+/// A bound argument.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ArgumentProperties {
-    /// How; only `static` is.
+    /// The kind of binding; only `static` is supported.
     pub variant: String,
-    /// What it always is.
+    /// The value of a static argument.
     #[serde(default)]
     pub value: Value,
 }
 
-/// Where the tools of a server are found.
+/// Where the tools of a server come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Discovery {
-    /// In the definition.
+    /// From the definition.
     #[default]
     #[serde(alias = "none")]
     Cached,
-    /// On the server: all it has.
+    /// From the server: all of them.
     All,
-    /// On the server: those that the definition names.
+    /// From the server: those that the definition names.
     #[serde(alias = "schema")]
     Curated,
 }
 
-fn anything() -> Value {
+fn any_object() -> Value {
     json!({"type": "object"})
 }
 
 impl McpResource {
-    /// Whether it is used.
+    /// Whether the server is used.
     pub fn is_enabled(&self) -> bool {
         self.is_enabled != Some(false)
     }
@@ -118,16 +118,16 @@ impl TryFrom<Value> for AgentDefinition {
 
     fn try_from(mut agent: Value) -> Result<Self, FactoryError> {
         let wrong = |reason: &str| FactoryError::Definition(reason.to_owned());
-        let resources = match agent.as_object_mut().ok_or_else(|| wrong("it is no object"))?.remove("resources") {
+        let resources = match agent.as_object_mut().ok_or_else(|| wrong("expected an object"))?.remove("resources") {
             None | Some(Value::Null) => Vec::new(),
             Some(Value::Array(resources)) => resources,
-            Some(_) => return Err(wrong("`resources` is no list")),
+            Some(_) => return Err(wrong("`resources` is not a list")),
         };
         let is_mcp = |resource: &Value| {
             resource.get("$resourceType").and_then(Value::as_str).is_some_and(|kind| kind.eq_ignore_ascii_case("mcp"))
         };
         let read = |resource: Value| {
-            let name = resource.get("name").and_then(Value::as_str).unwrap_or("without a name").to_owned();
+            let name = resource.get("name").and_then(Value::as_str).unwrap_or("unnamed").to_owned();
             serde_json::from_value(resource)
                 .map_err(|error| FactoryError::Definition(format!("the MCP server `{name}`: {error}")))
         };

@@ -1,165 +1,102 @@
-//! One tool as an agent has it: a name the model can say, a schema, and a way to call it.
+//! One tool of an agent.
 
-use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde_json::{Map, Value};
-use wharf_client::CallError;
-use wharf_protocol::{Json, ServerName, ToolOutput};
+use wharf_fleet::Entry;
+use wharf_fleet::dispatch::CallFailure;
+use wharf_protocol::{Json, ToolCall, ToolOutput};
 
-use super::definition::{ArgumentProperties, Discovery, McpResource, McpToolDefinition};
-use super::names::sanitised;
-use super::{FactoryError, McpClient};
+use super::client::McpClient;
+use super::definition::McpResource;
+use super::error::ToolError;
+use super::toolset::Toolset;
 
-/// A tool of an agent.
-#[derive(Clone, Debug)]
+/// A tool of an agent: an entry of a catalog, called through a dispatcher.
+#[derive(Clone)]
 pub struct AgentTool {
-    /// What the model calls it. No two tools that were made together share one.
+    /// The name that the model calls, unique among the tools of an agent.
     pub name: String,
-    /// What it does.
+    /// The description, at most 2048 characters.
     pub description: String,
     /// The schema of the arguments that the model decides.
     pub input_schema: Json,
-    /// The schema of its structured results.
+    /// The schema of structured results.
     pub output_schema: Option<Json>,
-    /// What it is beside that.
+    /// Metadata for people and logs.
     pub metadata: ToolMetadata,
-    /// Arguments that are decided already.
-    bound: Map<String, Value>,
     client: McpClient,
+    set: Arc<Toolset>,
 }
 
-/// What a tool is, for people and for logs.
+/// Metadata of a tool, for people and logs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ToolMetadata {
     /// The kind of tool: `mcp`.
     pub tool_type: &'static str,
-    /// The name that the server gave it.
+    /// The tool's name on its server.
     pub display_name: String,
-    /// The folder that the server is in.
+    /// The folder of the server on the platform.
     pub folder_path: String,
-    /// What the platform knows the server by.
+    /// The server's slug on the platform.
     pub slug: String,
 }
 
-/// Why a tool has no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum ToolError {
-    /// The scope that its session lived in has ended: call tools before that, or make them anew.
-    #[error(
-        "`{tool}` of {server} was called after its session had ended; call it while the `LiveTools` it came from are \
-         there, or make the tools anew with `create_mcp_tools`"
-    )]
-    Ended {
-        /// The server.
-        server: ServerName,
-        /// The tool.
-        tool: String,
-    },
-    /// The arguments are no object; nothing was sent.
-    #[error("the arguments of `{0}` are no object")]
-    Arguments(String),
-    /// The call failed.
-    #[error(transparent)]
-    Call(Box<CallError>),
+impl ToolMetadata {
+    pub(super) fn new(entry: &Entry, resource: &McpResource) -> Self {
+        Self {
+            tool_type: "mcp",
+            display_name: entry.tool.name.to_string(),
+            folder_path: resource.folder_path.clone(),
+            slug: resource.slug.clone(),
+        }
+    }
 }
 
 impl AgentTool {
-    /// Calls the tool by the name that its server gave it, with what was decided already added to the arguments.
-    pub async fn call(&self, arguments: &Json) -> Result<ToolOutput, ToolError> {
-        let name = &self.metadata.display_name;
-        if self.bound.is_empty() {
-            return self.client.call_tool(name, arguments).await;
+    pub(super) fn new(entry: &Entry, metadata: ToolMetadata, client: McpClient, set: Arc<Toolset>) -> Self {
+        Self {
+            name: entry.name.to_string(),
+            description: entry.description.to_string(),
+            input_schema: entry.input_schema.clone(),
+            output_schema: entry.tool.output_schema.clone(),
+            metadata,
+            client,
+            set,
         }
-        let Ok(Value::Object(mut all)) = arguments.to_value() else { return Err(ToolError::Arguments(name.clone())) };
-        all.extend(self.bound.clone());
-        self.client.call_tool(name, &Value::Object(all).into()).await
     }
 
-    /// The client that it is called through.
+    /// Returns the tool in another set.
+    pub(super) fn in_set(&self, set: Arc<Toolset>) -> Self {
+        Self { set, ..self.clone() }
+    }
+
+    /// Calls the tool through the dispatcher, with bound arguments added. An error that the server returned is an output.
+    pub async fn call(&self, arguments: &Json) -> Result<ToolOutput, ToolError> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        let tool = || self.metadata.display_name.clone();
+        let Some(turn) = self.set.turn() else {
+            return Err(ToolError::Ended { server: self.client.name().clone(), tool: tool() });
+        };
+        let id = format!("call-{}", NEXT_ID.fetch_add(1, Ordering::Relaxed));
+        let call = ToolCall { id: id.into(), name: self.name.as_str().into(), arguments: arguments.clone() };
+        let (result, cause) = turn.dispatcher.call_explained(&turn.catalog, &call).await;
+        match (result, cause) {
+            (_, Some(CallFailure::Arguments(fault))) => Err(ToolError::Arguments { tool: tool(), fault }),
+            (_, Some(CallFailure::Refused(reason))) => Err(ToolError::Refused { tool: tool(), reason }),
+            (Err(_), Some(CallFailure::Error(error))) => Err(ToolError::Call(error)),
+            (result, _) => result.map_err(ToolError::Failed),
+        }
+    }
+
+    /// The client of the tool's server.
     pub fn client(&self) -> &McpClient {
         &self.client
     }
 }
 
-/// The tools of a server, from where its definition says they are.
-pub(super) async fn of(config: &McpResource, client: &McpClient) -> Result<Vec<AgentTool>, FactoryError> {
-    match config.dynamic_tools {
-        Discovery::Cached => Ok(config.available_tools.iter().map(|tool| made(tool, config, client)).collect()),
-        Discovery::All | Discovery::Curated => listed(config, client).await,
-    }
-}
-
-/// The tools that a server has now: all of them, or those that its definition names.
-pub(super) async fn listed(config: &McpResource, client: &McpClient) -> Result<Vec<AgentTool>, FactoryError> {
-    let listed = client.list_tools().await.map_err(|error| match error {
-        ToolError::Call(error) => FactoryError::List(error),
-        other => FactoryError::Definition(other.to_string()),
-    })?;
-    let known: HashMap<&str, &McpToolDefinition> =
-        config.available_tools.iter().map(|tool| (tool.name.as_str(), tool)).collect();
-    let mut tools = Vec::new();
-    for tool in &listed.items {
-        let defined = known.get(&*tool.name);
-        if defined.is_none() && config.dynamic_tools != Discovery::All {
-            continue;
-        }
-        let definition = McpToolDefinition {
-            name: tool.name.to_string(),
-            description: tool.description_or_default(),
-            input_schema: tool.input_schema.to_value().unwrap_or(Value::Bool(true)),
-            output_schema: tool.output_schema.as_ref().and_then(|schema| schema.to_value().ok()),
-            argument_properties: defined.map(|tool| tool.argument_properties.clone()).unwrap_or_default(),
-        };
-        tools.push(made(&definition, config, client));
-    }
-    for missing in known.keys().filter(|name| !listed.items.iter().any(|tool| *tool.name == ***name)) {
-        tracing::warn!(server = %client.name(), tool = missing, "a tool of the definition is not on the server");
-    }
-    Ok(tools)
-}
-
-fn made(tool: &McpToolDefinition, config: &McpResource, client: &McpClient) -> AgentTool {
-    let of_resource = config.argument_properties.get(&tool.name).into_iter().flatten();
-    let mut bound = Map::new();
-    // What the tool itself says comes last, and wins.
-    for (argument, properties) in of_resource.chain(&tool.argument_properties) {
-        let ArgumentProperties { variant, value } = properties;
-        if variant == "static" {
-            bound.insert(argument_name(argument).to_owned(), value.clone());
-        } else {
-            tracing::warn!(tool = tool.name, argument, variant, "an argument is left to the model");
-        }
-    }
-    let mut schema = tool.input_schema.clone();
-    hide(&mut schema, &bound);
-    AgentTool {
-        name: sanitised(&tool.name),
-        description: tool.description.clone(),
-        input_schema: schema.into(),
-        output_schema: tool.output_schema.clone().map(Json::from),
-        metadata: ToolMetadata {
-            tool_type: "mcp",
-            display_name: tool.name.clone(),
-            folder_path: config.folder_path.clone(),
-            slug: config.slug.clone(),
-        },
-        bound,
-        client: client.clone(),
-    }
-}
-
-/// The name of an argument that may be written as a path: `$['host']`, `$.host`, `host`.
-fn argument_name(path: &str) -> &str {
-    let bracketed = path.strip_prefix("$['").and_then(|rest| rest.strip_suffix("']"));
-    bracketed.or_else(|| path.strip_prefix("$.")).unwrap_or(path)
-}
-
-/// Takes arguments that are decided already out of a schema: the model has no say in them.
-fn hide(schema: &mut Value, bound: &Map<String, Value>) {
-    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
-        properties.retain(|name, _| !bound.contains_key(name));
-    }
-    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
-        required.retain(|name| !name.as_str().is_some_and(|name| bound.contains_key(name)));
+impl std::fmt::Debug for AgentTool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AgentTool").field("name", &self.name).field("metadata", &self.metadata).finish_non_exhaustive()
     }
 }

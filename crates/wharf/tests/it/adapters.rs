@@ -127,8 +127,8 @@ fn open() -> Fleet {
         server("time", at("py2/bin/python"), &["-m", "mcp_server_time", "--local-timezone", "UTC"].map(str::to_owned)),
     ];
     let environment = Environment::default().with("PATH", "/usr/local/bin:/usr/bin:/bin").with("HOME", "/nonexistent");
-    let outfit = HostEnvironment { environment, ..HostEnvironment::default() };
-    Fleet::open(servers, FleetOptions { outfit, ..FleetOptions::default() })
+    let host_environment = HostEnvironment { environment, ..HostEnvironment::default() };
+    Fleet::open(servers, FleetOptions { host_environment, ..FleetOptions::default() })
 }
 
 /// Runs the whole conversation with a model, and returns the result and the requests to the provider.

@@ -1,22 +1,34 @@
-//! Tools made from the definition of an agent.
+//! Tools created from the definition of an agent.
 
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use wharf::agent::middleware::{NextTool, ToolLayer};
+use wharf::agent::{Agent, Limits, Run, Scripted as ScriptedModel};
 use wharf::factories::{
-    AgentDefinition, AgentTool, ClientOptions, FactoryError, McpClient, McpResource, Platform, ToolError,
+    AgentDefinition, AgentTool, AgentTools, ClientOptions, FactoryError, McpClient, McpResource, Platform, ToolError,
     create_mcp_tools, create_mcp_tools_from_agent, create_mcp_tools_from_metadata_for_mcp_server,
 };
-use wharf::{DialTo, Dialed, HttpSettings, Json};
+use wharf::fleet::{Dispatcher, Policy};
+use wharf::{
+    BoxFuture, CallFailed, DialTo, Dialed, HttpSettings, Json, Message, Role, ToolCall, ToolOutput, ToolSource as _,
+};
 use wharf_testkit::{HttpScripted, Script, Step, eventually, soon};
+
+/// The schema of the tools in definitions.
+fn schema() -> Value {
+    json!({"type": "object", "required": ["q"], "properties": {"q": {"type": "string"}}})
+}
+
+/// A script with a tool as definitions describe it.
+fn offering(name: &str) -> Script {
+    Script::default().tool(json!({"name": name, "inputSchema": schema()})).on_call(name, [Step::Text("found".into())])
+}
 
 /// A server with these tools, in the folder `Shared`.
 fn server(slug: &str, tools: &[&str]) -> Value {
-    let tool = |name: &&str| {
-        json!({"name": name, "description": format!("Does {name}"), "inputSchema":
-            {"type": "object", "required": ["q"], "properties": {"q": {"type": "string"}}}})
-    };
+    let tool = |name: &&str| json!({"name": name, "description": format!("Does {name}"), "inputSchema": schema()});
     json!({"$resourceType": "mcp", "name": format!("The {slug}"), "description": "", "slug": slug,
         "folderPath": "Shared", "isEnabled": true, "availableTools": tools.iter().map(tool).collect::<Vec<_>>()})
 }
@@ -29,13 +41,13 @@ fn resource(value: Value) -> McpResource {
     agent(&[value]).resources.remove(0)
 }
 
-/// A platform where nobody is.
+/// A platform without a server.
 fn nowhere() -> Platform {
     Platform::new("http://127.0.0.1:9/org/tenant/", "t0ken".to_owned())
 }
 
-/// What the one server of an agent has.
-async fn tools(value: Value) -> Vec<AgentTool> {
+/// The tools of one server.
+async fn tools(value: Value) -> AgentTools {
     let client = McpClient::new("any".parse().unwrap(), "http://127.0.0.1:9/mcp", ClientOptions::default()).unwrap();
     create_mcp_tools_from_metadata_for_mcp_server(&resource(value), &client).await.unwrap()
 }
@@ -52,35 +64,35 @@ mod metadata {
     use super::*;
 
     async fn one() -> AgentTool {
-        tools(server("docs", &["find it"])).await.remove(0)
+        tools(server("docs", &["find it"])).await[0].clone()
     }
 
     #[tokio::test]
-    async fn every_tool_says_that_it_is_of_mcp() {
+    async fn the_tool_type_is_mcp() {
         assert_eq!(one().await.metadata.tool_type, "mcp");
     }
 
     #[tokio::test]
-    async fn the_name_for_people_is_what_the_server_calls_it() {
+    async fn the_display_name_is_the_name_on_the_server() {
         assert_eq!(one().await.metadata.display_name, "find it");
     }
 
     #[tokio::test]
-    async fn the_folder_is_told() {
+    async fn the_folder_path_is_that_of_the_server() {
         assert_eq!(one().await.metadata.folder_path, "Shared");
     }
 
     #[tokio::test]
-    async fn the_slug_is_told() {
+    async fn the_slug_is_that_of_the_server() {
         assert_eq!(one().await.metadata.slug, "docs");
     }
 
     #[tokio::test]
-    async fn all_tools_of_a_server_have_all_of_it() {
+    async fn all_tools_of_a_server_have_metadata() {
         let tools = tools(server("docs", &["a", "b", "c"])).await;
-        let told: Vec<_> = tools.iter().map(|tool| &tool.metadata).collect();
-        assert!(told.iter().all(|it| (it.tool_type, &*it.folder_path, &*it.slug) == ("mcp", "Shared", "docs")));
-        assert_eq!(told.iter().map(|it| &*it.display_name).collect::<Vec<_>>(), ["a", "b", "c"]);
+        let metadata: Vec<_> = tools.iter().map(|tool| &tool.metadata).collect();
+        assert!(metadata.iter().all(|it| (it.tool_type, &*it.folder_path, &*it.slug) == ("mcp", "Shared", "docs")));
+        assert_eq!(metadata.iter().map(|it| &*it.display_name).collect::<Vec<_>>(), ["a", "b", "c"]);
     }
 }
 
@@ -89,12 +101,13 @@ mod creation {
 
     #[tokio::test]
     async fn a_server_has_several_tools() {
-        assert_eq!(names(&tools(server("docs", &["search", "read"])).await), ["search", "read"]);
+        let tools = tools(server("docs", &["search", "read"])).await;
+        assert_eq!(names(&tools), ["mcp__any__search", "mcp__any__read"]);
     }
 
     #[tokio::test]
-    async fn descriptions_and_schemas_are_taken_over() {
-        let tool = tools(server("docs", &["search"])).await.remove(0);
+    async fn descriptions_and_schemas_are_copied() {
+        let tool = tools(server("docs", &["search"])).await[0].clone();
         assert_eq!(tool.description, "Does search");
         let schema = r#"{"type":"object","required":["q"],"properties":{"q":{"type":"string"}}}"#;
         assert_eq!((tool.input_schema.as_str(), tool.output_schema), (schema, None));
@@ -112,10 +125,10 @@ mod from_agent {
     use super::*;
 
     #[tokio::test]
-    async fn every_server_gets_a_client_of_its_own() {
+    async fn every_server_has_its_own_client() {
         let agent = agent(&[server("docs", &["search", "read"]), server("time", &["now"])]);
         let (tools, clients) = create_mcp_tools_from_agent(&agent, &nowhere()).await.unwrap();
-        assert_eq!(names(&tools), ["search", "read", "now"]);
+        assert_eq!(names(&tools), ["mcp__docs__search", "mcp__docs__read", "mcp__time__now"]);
         let urls: Vec<&str> = clients.iter().map(McpClient::url).collect();
         let base = "http://127.0.0.1:9/org/tenant/agenthub_/mcp/Shared";
         assert_eq!(urls, [format!("{base}/docs"), format!("{base}/time")]);
@@ -124,25 +137,25 @@ mod from_agent {
     }
 
     #[tokio::test]
-    async fn making_them_connects_to_nobody() {
-        // Nobody is there, and nothing is wrong with that.
+    async fn creating_them_connects_to_no_server() {
+        // The server does not exist, and nothing fails.
         let (_, clients) = create_mcp_tools_from_agent(&agent(&[server("docs", &["a"])]), &nowhere()).await.unwrap();
         assert!(!clients[0].is_client_initialized());
         assert_eq!(clients[0].session_id(), None);
     }
 
     #[tokio::test]
-    async fn disabled_servers_are_passed_over() {
+    async fn disabled_servers_are_skipped() {
         let mut off = server("docs", &["search"]);
         off["isEnabled"] = json!(false);
         let mut unsaid = server("time", &["now"]);
         unsaid.as_object_mut().unwrap().remove("isEnabled");
         let (tools, clients) = create_mcp_tools_from_agent(&agent(&[off, unsaid]), &nowhere()).await.unwrap();
-        assert_eq!((names(&tools), clients.len()), (vec!["now"], 1));
+        assert_eq!((names(&tools), clients.len()), (vec!["mcp__time__now"], 1));
     }
 
     #[tokio::test]
-    async fn an_agent_without_servers_has_neither_tools_nor_clients_and_needs_no_platform() {
+    async fn an_agent_without_servers_has_no_tools_and_no_clients_and_needs_no_platform() {
         let others = [json!({"$resourceType": "context", "name": "x"}), json!({"$resourceType": "tool"})];
         for agent in [agent(&[]), agent(&others), "{}".parse().unwrap()] {
             let platform = Platform::from_variables(|_| None);
@@ -152,7 +165,7 @@ mod from_agent {
     }
 
     #[tokio::test]
-    async fn a_missing_variable_is_named_when_it_is_needed() {
+    async fn a_missing_variable_is_named() {
         let agent = agent(&[server("docs", &["a"])]);
         for (set, missing) in [("", "UIPATH_URL"), ("UIPATH_URL", "UIPATH_ACCESS_TOKEN")] {
             let platform = Platform::from_variables(move |name| (name == set).then(|| "http://127.0.0.1:9".to_owned()));
@@ -163,7 +176,7 @@ mod from_agent {
     }
 
     #[tokio::test]
-    async fn a_server_without_an_address_is_an_error_that_says_so() {
+    async fn a_server_without_a_url_is_an_error() {
         for (folder, slug) in [("", "docs"), ("Shared", ""), ("Shared/..", "docs"), ("Shared", "..")] {
             let mut server = server(slug, &["a"]);
             (server["folderPath"], server["name"]) = (json!(folder), json!("Docs"));
@@ -180,11 +193,8 @@ mod invocation {
     use super::*;
 
     #[tokio::test]
-    async fn a_call_goes_through_the_real_protocol_by_the_servers_own_name_and_survives_a_lost_session() {
-        let script = Script::default()
-            .tool(json!({"name": "find it", "inputSchema": {"type": "object"}}))
-            .on_call("find it", [Step::Text("found".into())]);
-        let scripted = HttpScripted::new(script);
+    async fn a_call_uses_the_real_protocol_and_the_bare_name_and_survives_a_lost_session() {
+        let scripted = HttpScripted::new(offering("find it"));
         let listening = scripted.listen().await;
         let base = listening.url().trim_end_matches("/mcp").to_owned();
         let platform = Platform::new(base, "t0ken".to_owned());
@@ -193,7 +203,7 @@ mod invocation {
         let (tools, clients) = create_mcp_tools_from_agent(&agent(&[server]), &platform).await.unwrap();
         assert_eq!(scripted.requests().len(), 0);
 
-        assert_eq!(names(&tools), ["find_it"]);
+        assert!(tools[0].name.starts_with("mcp__my-docs__find_it_"), "{}", tools[0].name);
         assert_eq!(soon(tools[0].call(&question())).await.unwrap().text(), "found");
         let call = scripted.log().last_params("tools/call").unwrap();
         assert_eq!((&call["name"], &call["arguments"]), (&json!("find it"), &json!({"q": "why"})));
@@ -205,7 +215,7 @@ mod invocation {
         scripted.wipe();
         assert_eq!(soon(tools[0].call(&question())).await.unwrap().text(), "found");
 
-        // Closed, it says so, and can be used again.
+        // After closing it is not initialized, and the next call connects it again.
         soon(clients[0].close()).await;
         assert!(!clients[0].is_client_initialized() && clients[0].session_id().is_none());
         assert_eq!(soon(tools[0].call(&question())).await.unwrap().text(), "found");
@@ -217,31 +227,26 @@ mod name_sanitization {
     use super::*;
 
     #[tokio::test]
-    async fn white_space_becomes_one_underscore() {
-        let tools = tools(server("docs", &["find  all \t things", " edge "])).await;
-        assert_eq!(names(&tools), ["find_all_things", "edge"]);
+    async fn characters_that_models_do_not_accept_are_replaced_and_the_name_gets_a_digest() {
+        let tools = tools(server("docs", &["find  all \t things", "get-it_2"])).await;
+        insta::assert_snapshot!(names(&tools).join("\n"), @"");
     }
 
     #[tokio::test]
-    async fn other_characters_are_left_out_and_no_two_tools_share_a_name() {
+    async fn no_two_tools_share_a_name() {
         let long = "x".repeat(90);
         let listed = server("docs", &["a.b/c!", "abc", "get-it_2", "日本", "語", &long, "twice", "twice"]);
-        let given = |tools: &[AgentTool]| names(tools).join("\n");
-        let ours = tools(listed.clone()).await;
-        insta::assert_snapshot!(given(&ours), @"
-        abc_698e5150
-        abc
-        get-it_2
-        tool_008c85a1
-        tool_85e350d0
-        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-        twice_8af60c50
-        twice_030f4737
-        ");
-        assert!(ours.iter().all(|tool| tool.name.len() <= 64));
+        let tools = tools(listed.clone()).await;
+        // A tool that is defined twice is one tool.
+        assert_eq!(tools.len(), 7);
+        let unique: std::collections::BTreeSet<&str> = names(&tools).into_iter().collect();
+        assert_eq!(unique.len(), 7);
+        assert!(unique.iter().all(|name| name.len() <= 64), "{unique:?}");
 
-        // The same tool of two servers is two tools, whatever order they come in.
-        let (one, other) = (server("one", &["search"]), server("other", &["search"]));
+        // The same tool of two servers is two tools, in any order, even if the servers have the same slug.
+        let one = server("one", &["search"]);
+        let mut other = server("one", &["search"]);
+        other["folderPath"] = json!("Other");
         let both = async |servers: [Value; 2]| {
             let (tools, _) = create_mcp_tools_from_agent(&agent(&servers), &nowhere()).await.unwrap();
             let mut names: Vec<String> = tools.iter().map(|tool| tool.name.clone()).collect();
@@ -250,7 +255,7 @@ mod name_sanitization {
         };
         let forth = both([one.clone(), other.clone()]).await;
         assert_eq!(forth, both([other, one]).await);
-        assert!(forth[0] != forth[1] && forth.iter().all(|name| name.starts_with("search_")), "{forth:?}");
+        assert!(forth[0] != forth[1] && forth.iter().all(|name| name.starts_with("mcp__one-")), "{forth:?}");
     }
 }
 
@@ -264,12 +269,12 @@ async fn live(script: Script, tools: &[&str]) -> (HttpScripted, wharf_testkit::L
 }
 
 #[tokio::test]
-async fn live_tools_are_what_the_server_has_now_and_end_with_their_scope() {
+async fn live_tools_are_those_of_the_server_and_end_with_their_scope() {
     let (scripted, _listening, mut definition) = live(Script::good(), &["echo", "gone"]).await;
     let platform = Platform::from_variables(|_| None);
     let live = soon(create_mcp_tools(&[resource(definition.clone())], &platform)).await.unwrap();
-    assert_eq!(names(live.tools()), ["echo"]);
-    // Our token is for the platform, and for nobody else.
+    assert_eq!(names(live.tools()), ["mcp__live__echo"]);
+    // The token is sent to the platform only.
     assert!(scripted.requests().iter().all(|seen| !seen.headers.contains_key("authorization")));
     let tool = live.tools()[0].clone();
     assert!(tool.client().is_client_initialized());
@@ -277,18 +282,18 @@ async fn live_tools_are_what_the_server_has_now_and_end_with_their_scope() {
     assert!(!tool.client().is_client_initialized());
     let error = soon(tool.call(&question())).await.unwrap_err();
     assert!(matches!(error, ToolError::Ended { .. }), "{error}");
-    insta::assert_snapshot!(error, @"`echo` of live was called after its session had ended; call it while the `LiveTools` it came from are there, or make the tools anew with `create_mcp_tools`");
+    insta::assert_snapshot!(error, @"`echo` of live was called after its session had ended; call it before the `LiveTools` is dropped, or create the tools again with `create_mcp_tools`");
 
     definition["dynamicTools"] = json!("all");
     let live = soon(create_mcp_tools(&[resource(definition)], &platform)).await.unwrap();
-    assert_eq!(names(live.tools()), ["echo", "add"]);
+    assert_eq!(names(live.tools()), ["mcp__live__echo", "mcp__live__add"]);
     let tool = live.tools()[1].clone();
     drop(live);
     assert!(matches!(soon(tool.call(&question())).await, Err(ToolError::Ended { .. })));
 }
 
 #[tokio::test]
-async fn one_server_that_cannot_be_listed_ends_the_sessions_of_the_others() {
+async fn a_server_that_cannot_be_listed_ends_the_sessions_of_the_others() {
     let (good, _one, first) = live(Script::good(), &["echo"]).await;
     let broken = Script::good().on("tools/list", [Step::Error(-32603, "broken".into())]);
     let (_bad, _other, second) = live(broken, &["echo"]).await;
@@ -300,7 +305,8 @@ async fn one_server_that_cannot_be_listed_ends_the_sessions_of_the_others() {
 
 /// A platform whose connections all lead to this server, in memory.
 fn in_memory(server: &HttpScripted) -> Platform {
-    let (server, tasks) = (server.clone(), Mutex::new(tokio::task::JoinSet::new()));
+    let server = server.clone();
+    let tasks = Mutex::new(tokio::task::JoinSet::new());
     let http = HttpSettings::default().dialing(move |_: DialTo| {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         tasks.lock().unwrap().spawn(server.clone().serve_connection(theirs));
@@ -310,7 +316,7 @@ fn in_memory(server: &HttpScripted) -> Platform {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_lists_its_tools_is_given_up_after_a_minute() {
+async fn a_server_that_never_lists_its_tools_times_out_after_a_minute() {
     let platform = in_memory(&HttpScripted::new(Script::good().on("tools/list", [Step::Hang])));
     let began = Instant::now();
     let error = eventually(create_mcp_tools(&[resource(server("docs", &["echo"]))], &platform)).await.err().unwrap();
@@ -319,7 +325,7 @@ async fn a_server_that_never_lists_its_tools_is_given_up_after_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn five_servers_are_listed_at_a_time() {
+async fn five_servers_list_their_tools_at_the_same_time() {
     let slow = Script::good().on("tools/list", [Step::Wait(1_000), Step::Normally]);
     let platform = in_memory(&HttpScripted::new(slow));
     let configs: Vec<McpResource> = (0..7).map(|n| resource(server(&format!("s{n}"), &["echo"]))).collect();
@@ -330,23 +336,25 @@ async fn five_servers_are_listed_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_to_be_asked_is_asked_when_the_tools_are_made() {
+async fn dynamic_tools_are_listed_at_creation() {
     let script = Script::good().tool(json!({"name": "extra", "inputSchema": {"type": "object"}}));
-    for (mode, expected) in [("curated", vec!["add"]), ("schema", vec!["add"]), ("all", vec!["echo", "add", "extra"])] {
+    for (mode, expected) in [("curated", &["add"][..]), ("schema", &["add"]), ("all", &["echo", "add", "extra"])] {
         let (_scripted, _listening, mut definition) = live(script.clone(), &["add"]).await;
         definition["dynamicTools"] = json!(mode);
         let (tools, clients) = soon(create_mcp_tools_from_agent(&agent(&[definition]), &nowhere())).await.unwrap();
+        let expected: Vec<String> = expected.iter().map(|name| format!("mcp__live__{name}")).collect();
         assert_eq!(names(&tools), expected, "{mode}");
         soon(clients[0].close()).await;
     }
 }
 
 #[tokio::test]
-async fn arguments_that_are_decided_already_are_hidden_from_the_model_and_sent() {
-    let script = Script::default().on_call("search", [Step::Text("done".into())]);
-    let (scripted, _listening, mut definition) = live(script, &["search"]).await;
+async fn bound_arguments_are_hidden_from_the_model_and_sent() {
     let schema = json!({"type": "object", "required": ["q", "site"],
         "properties": {"q": {"type": "string"}, "site": {"type": "string"}, "depth": {"type": "integer"}}});
+    let script = Script::default().tool(json!({"name": "search", "inputSchema": schema.clone()}));
+    let script = script.on_call("search", [Step::Text("done".into())]);
+    let (scripted, _listening, mut definition) = live(script, &["search"]).await;
     definition["availableTools"][0]["inputSchema"] = schema;
     definition["availableTools"][0]["argumentProperties"] =
         json!({"$['site']": {"variant": "static", "value": "docs", "isSensitive": false}});
@@ -355,15 +363,15 @@ async fn arguments_that_are_decided_already_are_hidden_from_the_model_and_sent()
     let (tools, clients) = create_mcp_tools_from_agent(&agent(&[definition]), &nowhere()).await.unwrap();
     let shown = r#"{"type":"object","required":["q"],"properties":{"q":{"type":"string"}}}"#;
     assert_eq!(tools[0].input_schema.as_str(), shown);
-    let asked = json!({"q": "why", "site": "elsewhere"}).into();
-    assert_eq!(soon(tools[0].call(&asked)).await.unwrap().text(), "done");
+    let arguments = json!({"q": "why", "site": "elsewhere"}).into();
+    assert_eq!(soon(tools[0].call(&arguments)).await.unwrap().text(), "done");
     let sent = scripted.log().last_params("tools/call").unwrap()["arguments"].clone();
     assert_eq!(sent, json!({"q": "why", "site": "docs", "depth": 3}));
-    assert!(matches!(tools[0].call(&json!([1]).into()).await, Err(ToolError::Arguments(_))));
+    assert!(matches!(tools[0].call(&json!([1]).into()).await, Err(ToolError::Arguments { .. })));
     soon(clients[0].close()).await;
 }
 
-/// Hears warnings.
+/// Records warnings.
 #[derive(Clone, Default)]
 struct Warnings(Arc<Mutex<Vec<String>>>);
 
@@ -398,14 +406,14 @@ impl tracing::Subscriber for Warnings {
 }
 
 #[tokio::test]
-async fn dropping_a_client_that_was_not_closed_is_warned_of() {
-    let (_scripted, _listening, definition) = live(Script::good(), &["echo"]).await;
+async fn dropping_a_client_that_was_not_closed_logs_a_warning() {
+    let (_scripted, _listening, definition) = live(offering("find"), &["find"]).await;
     let warnings = Warnings::default();
-    let _heard = tracing::subscriber::set_default(warnings.clone());
+    let _guard = tracing::subscriber::set_default(warnings.clone());
     let agent = agent(&[definition]);
     let made = async || {
         let (tools, clients) = create_mcp_tools_from_agent(&agent, &nowhere()).await.unwrap();
-        soon(tools[0].call(&json!({"text": "x"}).into())).await.unwrap();
+        soon(tools[0].call(&question())).await.unwrap();
         (tools, clients)
     };
     let (tools, clients) = made().await;
@@ -417,11 +425,74 @@ async fn dropping_a_client_that_was_not_closed_is_warned_of() {
 }
 
 #[test]
-fn nothing_that_is_printed_holds_the_token() {
+fn debug_output_does_not_contain_the_token() {
     let platform = Platform::new("https://example.com", "t0ken".to_owned());
     let headers = vec![("Authorization".to_owned(), "Bearer t0ken".to_owned())];
     let options = ClientOptions { headers, ..ClientOptions::default() };
     let client = McpClient::new("any".parse().unwrap(), "https://example.com/mcp", options.clone()).unwrap();
     let printed = format!("{platform:?} {options:?} {client:?}");
     assert!(!printed.contains("t0ken"), "{printed}");
+}
+
+#[tokio::test]
+async fn a_tool_that_has_changed_on_the_server_is_not_called() {
+    let changed = json!({"type": "object", "required": ["query"], "properties": {"query": {"type": "string"}}});
+    let script = Script::default().tool(json!({"name": "find", "inputSchema": changed}));
+    let (scripted, _listening, definition) = live(script, &["find", "gone"]).await;
+    let (tools, clients) = create_mcp_tools_from_agent(&agent(&[definition]), &nowhere()).await.unwrap();
+    let reason = |error: ToolError| match error {
+        ToolError::Refused { reason, .. } => reason,
+        other => panic!("{other}"),
+    };
+    let changed = reason(soon(tools[0].call(&question())).await.unwrap_err());
+    assert_eq!(changed, "it has changed on its server: `q` was removed; `query` is required now");
+    assert_eq!(reason(soon(tools[1].call(&question())).await.unwrap_err()), "its server no longer offers it");
+    assert_eq!(scripted.log().count("tools/call"), 0);
+    soon(clients[0].close()).await;
+}
+
+#[tokio::test]
+async fn the_dispatcher_of_the_tools_applies_its_policy() {
+    let (scripted, _listening, mut definition) = live(offering("find"), &["find"]).await;
+    definition["availableTools"][0]["description"] = json!("x".repeat(3000));
+    let (tools, clients) = create_mcp_tools_from_agent(&agent(&[definition]), &nowhere()).await.unwrap();
+    assert_eq!(tools[0].description.chars().count(), 2048);
+    let policy: Policy = serde_json::from_value(json!({"deny": ["mcp__live__find"]})).unwrap();
+    let tools = tools.with_dispatcher(Arc::new(Dispatcher::new(policy)));
+    let error = soon(tools[0].call(&question())).await.unwrap_err();
+    assert!(
+        matches!(&error, ToolError::Refused { reason, .. } if reason.starts_with("denied by the policy")),
+        "{error}"
+    );
+    assert_eq!(scripted.log().count("tools/call"), 0);
+    soon(clients[0].close()).await;
+}
+
+/// Counts the calls that pass.
+#[derive(Default)]
+struct Counter(Mutex<Vec<String>>);
+
+impl ToolLayer for Counter {
+    fn handle<'a>(&'a self, call: &'a ToolCall, next: NextTool<'a>) -> BoxFuture<'a, Result<ToolOutput, CallFailed>> {
+        self.0.lock().unwrap().push(call.name.to_string());
+        next.call(call)
+    }
+}
+
+#[tokio::test]
+async fn an_agent_runs_with_the_tools_and_its_own_tool_layer() {
+    let (scripted, _listening, definition) = live(offering("find"), &["find"]).await;
+    let (tools, clients) = create_mcp_tools_from_agent(&agent(&[definition]), &nowhere()).await.unwrap();
+    assert_eq!(tools.turn().offered().len(), 1);
+    let turns = "- tools: [{name: mcp__live__find, arguments: {q: why}}]\n- text: It is found.\n";
+    let model = ScriptedModel::parse("turns", turns).unwrap();
+    let counter = Arc::new(Counter::default());
+    let agent = Agent::new(Arc::new(model), Arc::new(tools)).with_tool_layer(Arc::clone(&counter) as _);
+    let mut run = Run::new("r", vec![Message::text(Role::User, "Where?")], Limits::default());
+    let result = soon(agent.run(&mut run, std::future::pending())).await.unwrap();
+    assert_eq!(result.final_response.as_deref(), Some("It is found."));
+    assert_eq!(json!(result.trace_messages)[1]["content"], "found");
+    assert_eq!(*counter.0.lock().unwrap(), ["mcp__live__find"]);
+    assert_eq!(scripted.log().count("tools/call"), 1);
+    soon(clients[0].close()).await;
 }

@@ -39,7 +39,7 @@ pub(super) fn tools(looked: &Looked<'_>) -> Vec<Finding> {
     findings.extend(cut(name, &offered));
     findings.extend(odd(name, &offered));
     let notes = catalog.notes().filter(|note| note.server.as_ref() == Some(&status.name) && note.tool.is_none());
-    findings.extend(notes.map(|note| Class::Discovery.advice(name, "list", note.words.as_str())));
+    findings.extend(notes.map(|note| Class::Discovery.advice(name, "list", note.summary())));
     findings
 }
 

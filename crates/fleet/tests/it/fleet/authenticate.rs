@@ -1,4 +1,4 @@
-//! Servers that a person signs in to while the fleet is at work: by a tool that the model calls, or elsewhere.
+//! Sign-ins while the fleet runs: by the tool that the model calls, or by another process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use wharf_testkit::{soon, until};
 
 use super::{LONG, at};
 
-/// Somebody who goes where they are sent, after a while by a clock that stands still otherwise.
+/// A user who follows the sign-in URL after a while of virtual time.
 #[derive(Clone)]
 struct Person {
     thinks: Duration,
@@ -50,7 +50,7 @@ impl AuthorizationFlow for Person {
     }
 }
 
-/// Somebody who says yes.
+/// A user who approves everything.
 struct Yes;
 
 impl UserPrompt for Yes {
@@ -63,7 +63,7 @@ impl UserPrompt for Yes {
     }
 }
 
-/// A server that wants a sign-in, and where sign-ins are kept.
+/// A server that needs a sign-in, and the credential store.
 struct Scene {
     provider: Provider,
     store: Arc<dyn Store>,
@@ -85,20 +85,20 @@ impl Scene {
         at(text, &self.provider.url())
     }
 
-    /// A fleet whose connections bother nobody.
+    /// A fleet whose connections never prompt the user.
     async fn open(&self, options: FleetOptions) -> Fleet {
         let store = Arc::clone(&self.store);
         let sign_ins = move |url: &str, _: &_| {
             Some(Arc::new(OAuth::new(url, OAuthOptions::new(Arc::clone(&store))).unwrap()) as Arc<dyn TokenProvider>)
         };
-        let outfit = HostEnvironment { sign_ins: Some(Arc::new(sign_ins)), ..HostEnvironment::default() };
-        let fleet = Fleet::open([self.server("docs").into()], FleetOptions { outfit, ..options });
+        let host_environment = HostEnvironment { sign_ins: Some(Arc::new(sign_ins)), ..HostEnvironment::default() };
+        let fleet = Fleet::open([self.server("docs").into()], FleetOptions { host_environment, ..options });
         soon(fleet.settled(LONG)).await;
         assert_eq!(fleet.statuses()[0].state, ServerState::NeedsAuth, "{:?}", fleet.statuses());
         fleet
     }
 
-    /// The same with somebody who signs in when the model asks for it.
+    /// A fleet whose user signs in when the model requests it.
     async fn with_person(&self) -> Fleet {
         let person = self.person();
         let signs_in = move |SignInRequest { server, challenge }: SignInRequest| {
@@ -118,7 +118,7 @@ fn offered(fleet: &Fleet) -> Vec<String> {
     fleet.catalog().entries().iter().map(|entry| entry.name.to_string()).collect()
 }
 
-/// What the tool says in one turn.
+/// The output of the tool in one turn.
 async fn authenticate(fleet: &Fleet, dispatcher: Dispatcher, server: &str) -> ToolOutput {
     let turn = Turn { catalog: fleet.catalog(), dispatcher: Arc::new(dispatcher) };
     let arguments: Json = json!({"server": server}).into();
@@ -127,13 +127,15 @@ async fn authenticate(fleet: &Fleet, dispatcher: Dispatcher, server: &str) -> To
 }
 
 fn asking(asker: impl UserPrompt + 'static) -> Dispatcher {
-    Dispatcher::new(Policy::permissive()).with_asker(Arc::new(asker)).with_limits(Some(Duration::from_secs(1)), None)
+    Dispatcher::new(Policy::permissive())
+        .with_user_prompt(Arc::new(asker))
+        .with_limits(Some(Duration::from_secs(1)), None)
 }
 
 #[tokio::test]
-async fn a_model_has_a_person_sign_in_and_the_tools_are_there_in_the_next_turn() {
+async fn after_a_sign_in_the_tools_are_available_in_the_next_turn() {
     let mut scene = Scene::new().await;
-    // Longer than a call may take.
+    // Longer than the total timeout of a call.
     scene.thinks = Duration::from_secs(5);
     let fleet = scene.with_person().await;
     assert_eq!(offered(&fleet), ["authenticate"]);
@@ -153,40 +155,40 @@ async fn a_model_has_a_person_sign_in_and_the_tools_are_there_in_the_next_turn()
 }
 
 #[tokio::test]
-async fn nobody_is_brought_to_a_sign_in_without_being_asked() {
+async fn a_sign_in_needs_the_users_approval() {
     let scene = Scene::new().await;
     let fleet = scene.with_person().await;
     let said = authenticate(&fleet, asking(NoUserPrompt), "docs").await;
-    assert!(said.is_error && said.text().contains("nobody can be asked"), "{}", said.text());
+    assert!(said.is_error && said.text().contains("no user can be asked"), "{}", said.text());
     assert!(scene.provider.requests_to("/authorize").is_empty());
-    // Who wants no such tool has none.
+    // Without a sign-in prompt the tool does not exist.
     let fleet = scene.open(FleetOptions::default()).await;
     assert_eq!(offered(&fleet), Vec::<String>::new());
     fleet.close().await;
 }
 
 #[tokio::test]
-async fn a_sign_in_that_fails_is_told_to_the_model() {
+async fn a_failed_sign_in_is_reported_to_the_model() {
     let scene = Scene::new().await;
     let signs_in = |_| Box::pin(async { Err("the window was closed".to_owned()) }) as BoxFuture<'static, _>;
     let fleet = scene.open(FleetOptions { sign_in_prompt: Some(Arc::new(signs_in)), ..FleetOptions::default() }).await;
     let said = authenticate(&fleet, asking(Yes), "docs").await;
-    assert_eq!(said.text(), "Nobody has signed in to `docs`: the window was closed");
+    assert_eq!(said.text(), "The sign-in to `docs` failed: the window was closed");
     assert!(said.is_error);
     assert_eq!(offered(&fleet), ["authenticate"]);
     fleet.close().await;
 }
 
-/// As another process would.
+/// As by another process.
 #[tokio::test]
-async fn a_sign_in_that_somebody_makes_elsewhere_is_noticed() {
+async fn a_sign_in_by_another_process_is_noticed() {
     let scene = Scene::new().await;
     let fleet = scene.open(FleetOptions::default()).await;
     let asked = scene.provider.requests_to("/mcp").len();
     soon(OAuth::new(&scene.provider.url(), scene.person()).unwrap().sign_in(None)).await.unwrap();
     until(async || fleet.statuses()[0].state == ServerState::Connected).await;
     assert_eq!(offered(&fleet), ["mcp__docs__look"]);
-    // What is not there is not asked for again and again.
+    // The server was contacted again.
     assert!(scene.provider.requests_to("/mcp").len() > asked);
     fleet.close().await;
 }

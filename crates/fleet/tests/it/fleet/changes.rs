@@ -9,7 +9,7 @@ use wharf_client::{BoxFuture, ClientCapabilities};
 use wharf_fleet::catalog::ToolFreshness;
 use wharf_fleet::dispatch::{ApprovalAnswer, Question, UserAnswer, UserPrompt};
 use wharf_fleet::{Dispatcher, Fleet, ServerState, Turn};
-use wharf_protocol::{Json, ToolCall, Tools as _};
+use wharf_protocol::{Json, Outcome, ToolCall, Tools as _};
 use wharf_testkit::{HttpScripted, Script, Scripted, Step, eventually, soon};
 
 use super::{LONG, call, entry, in_memory, name, offered, open, over_http, reaches};
@@ -21,7 +21,7 @@ fn listing(tools: &[&str]) -> Step {
     Step::Result(json!({ "tools": tools }))
 }
 
-/// A server whose second list is another one, and which says so when `change` is called.
+/// A server whose second list differs, and which reports that when `change` is called.
 fn changing(second: Step) -> Script {
     Script::good()
         .any_tool("change")
@@ -38,40 +38,42 @@ async fn until_offered(fleet: &Fleet, expected: &[&str]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changed_tools_are_there_without_a_restart_and_a_call_to_a_vanished_one_is_told() {
+async fn changed_tools_are_listed_without_a_restart_and_a_removed_one_is_gone() {
     let server = Scripted::new(changing(listing(&["new"])));
     let fleet = open([in_memory("s", &server)]);
     fleet.settled(LONG).await;
     let old = entry(&fleet, "mcp__s__add");
-    assert!(matches!(old.callee.glance(&old.tool), Some(ToolFreshness::Same)));
+    assert!(matches!(old.executor.cached_freshness(&old.tool), Some(ToolFreshness::Same)));
     call(&entry(&fleet, "mcp__s__change"), json!({})).await.unwrap();
     eventually(until_offered(&fleet, &["mcp__s__new"])).await;
-    assert!(matches!(old.callee.look(&old.tool).await, ToolFreshness::Gone));
+    assert!(matches!(old.executor.freshness(&old.tool).await, ToolFreshness::Gone));
     assert_eq!(server.log().count("tools/list"), 2);
     assert_eq!(server.connections(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_right_after_the_news_waits_for_the_new_list() {
+async fn a_call_right_after_a_change_waits_for_the_new_list() {
     let server = Scripted::new(changing(listing(&["change"])));
     let fleet = open([in_memory("s", &server)]);
     fleet.settled(LONG).await;
-    let (change, add) = (entry(&fleet, "mcp__s__change"), entry(&fleet, "mcp__s__add"));
+    let change = entry(&fleet, "mcp__s__change");
+    let add = entry(&fleet, "mcp__s__add");
     call(&change, json!({})).await.unwrap();
-    // The news came with the answer; whoever calls now must not go by the old list.
-    assert!(add.callee.glance(&add.tool).is_none());
-    assert!(matches!(eventually(add.callee.look(&add.tool)).await, ToolFreshness::Gone));
-    assert!(matches!(change.callee.look(&change.tool).await, ToolFreshness::Same));
+    // The notification arrived with the response: a call must not use the old list now.
+    assert!(add.executor.cached_freshness(&add.tool).is_none());
+    assert!(matches!(eventually(add.executor.freshness(&add.tool)).await, ToolFreshness::Gone));
+    assert!(matches!(change.executor.freshness(&change.tool).await, ToolFreshness::Same));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_storm_of_changes_is_a_few_lists() {
+async fn a_burst_of_changes_causes_a_few_lists() {
     let storm: Vec<Step> =
         (0..1000).map(|_| Step::Notify(CHANGED.into(), json!({}))).chain([Step::Text("done".into())]).collect();
     let server = Scripted::new(Script::good().any_tool("storm").on_call("storm", storm));
     let fleet = open([in_memory("s", &server)]);
     fleet.settled(LONG).await;
-    let (storm, began) = (entry(&fleet, "mcp__s__storm"), Instant::now());
+    let storm = entry(&fleet, "mcp__s__storm");
+    let began = Instant::now();
     for _ in 0..5 {
         call(&storm, json!({})).await.unwrap();
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -82,7 +84,7 @@ async fn a_storm_of_changes_is_a_few_lists() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_old_list_is_kept_if_the_new_one_cannot_be_had_and_is_tried_again() {
+async fn the_old_list_stays_if_the_new_one_fails_and_is_retried() {
     let broken = Step::Error(-32603, "the database is down".into());
     let script = Script::good()
         .any_tool("change")
@@ -109,7 +111,7 @@ async fn the_old_list_is_kept_if_the_new_one_cannot_be_had_and_is_tried_again() 
 }
 
 #[tokio::test]
-async fn a_session_that_is_begun_anew_is_listed_anew_before_anything_is_called_on_it() {
+async fn a_new_session_is_listed_before_a_tool_is_called_on_it() {
     let script = Script::good().once("tools/list", [Step::Normally]).on("tools/list", [listing(&["other"])]);
     let server = HttpScripted::new(script);
     let (remote, _listening) = over_http("remote", &server).await;
@@ -121,7 +123,7 @@ async fn a_session_that_is_begun_anew_is_listed_anew_before_anything_is_called_o
         ToolCall { id: "1".into(), name: "mcp__remote__add".into(), arguments: Json::from(json!({"a": 1, "b": 1})) };
     let output = soon(turn.call(&add)).await.unwrap();
     assert!(output.is_error);
-    insta::assert_snapshot!(output.text(), @"`mcp__remote__add` was not called: its server does not offer it any more. Do not call it again.");
+    insta::assert_snapshot!(output.text(), @"`mcp__remote__add` was not called: its server no longer offers it. Do not call it again.");
     assert_eq!(server.log().count("tools/call"), 1, "the new session was never asked for a tool it does not have");
     soon(until_offered(&fleet, &["mcp__remote__other"])).await;
     soon(reaches(&fleet, "remote", ServerState::Connected)).await;
@@ -129,13 +131,14 @@ async fn a_session_that_is_begun_anew_is_listed_anew_before_anything_is_called_o
 }
 
 #[tokio::test]
-async fn many_callers_of_a_lost_session_cost_one_greeting_and_one_list_and_each_is_answered_once() {
+async fn many_callers_of_a_lost_session_cause_one_handshake_and_one_list() {
     let server = HttpScripted::new(Script::good());
     let (remote, _listening) = over_http("remote", &server).await;
     let fleet = open([remote]);
     soon(fleet.settled(LONG)).await;
     let turn = Turn { catalog: fleet.catalog(), dispatcher: Arc::default() };
-    let (greetings, lists) = (server.log().count("initialize"), server.log().count("tools/list"));
+    let greetings = server.log().count("initialize");
+    let lists = server.log().count("tools/list");
     server.wipe();
     let call = |number: i64| {
         let arguments = Json::from(json!({"a": number, "b": 0}));
@@ -151,7 +154,7 @@ async fn many_callers_of_a_lost_session_cost_one_greeting_and_one_list_and_each_
     soon(fleet.close()).await;
 }
 
-/// Says yes after the server has changed its mind about the tool.
+/// FixedHook yes after the server has changed its mind about the tool.
 struct Slow(Fleet);
 
 impl UserPrompt for Slow {
@@ -169,7 +172,7 @@ impl UserPrompt for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_changes_while_a_person_decides_is_not_called_as_what_it_has_become() {
+async fn a_tool_that_changes_while_the_user_decides_is_not_called() {
     let wipe = |required: Value| {
         json!({"name": "wipe", "annotations": {"destructiveHint": true},
             "inputSchema": {"type": "object", "properties": {"disk": {"type": "string"}}, "required": required}})
@@ -178,7 +181,7 @@ async fn a_tool_that_changes_while_a_person_decides_is_not_called_as_what_it_has
     let server = Scripted::new(script);
     let fleet = open([in_memory("s", &server)]);
     fleet.settled(LONG).await;
-    let dispatcher = Dispatcher::default().with_asker(Arc::new(Slow(fleet.clone())));
+    let dispatcher = Dispatcher::default().with_user_prompt(Arc::new(Slow(fleet.clone())));
     let turn = Turn { catalog: fleet.catalog(), dispatcher: Arc::new(dispatcher) };
     let wipe = ToolCall { id: "1".into(), name: "mcp__s__wipe".into(), arguments: Json::from(json!({})) };
     let output = eventually(turn.call(&wipe)).await.unwrap();
@@ -187,7 +190,7 @@ async fn a_tool_that_changes_while_a_person_decides_is_not_called_as_what_it_has
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_stops_saying_so_holds_up_a_call_for_one_list_only() {
+async fn a_server_that_keeps_reporting_changes_delays_a_call_for_one_list_only() {
     let restless = [Step::Normally, Step::Notify(CHANGED.into(), json!({}))];
     let server = Scripted::new(
         Script::good()
@@ -213,11 +216,29 @@ async fn a_server_that_never_stops_saying_so_holds_up_a_call_for_one_list_only()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_without_tools_is_connected_all_the_same() {
+async fn a_server_without_tools_connects() {
     let script = Script { tools: Vec::new(), ..Script::good() }
         .on("initialize", [Step::Result(json!({"protocolVersion": "2025-06-18", "capabilities": {"prompts": {}}, "serverInfo": {"name": "p", "version": "1"}}))])
         .on("tools/list", [Step::Error(-32601, "no such method".into())]);
     let fleet = open([in_memory("prompts", &Scripted::new(script))]);
     assert!(fleet.settled(LONG).await);
-    assert_eq!(super::told(&fleet), "prompts connected 0");
+    assert_eq!(super::summary(&fleet), "prompts connected 0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_may_have_run_is_retried_only_if_its_tool_is_idempotent() {
+    let cases = [(json!({"idempotentHint": true}), Ok("done".to_owned()), 2), (json!({}), Err(Outcome::Unknown), 1)];
+    for (annotations, expected, calls) in cases {
+        let put = json!({"name": "put", "annotations": annotations, "inputSchema": {"type": "object"}});
+        let script = Script::default().tool(put).once("tools/call", [Step::HangUp]);
+        let server = Scripted::new(script.on_call("put", [Step::Text("done".into())]));
+        let fleet = open([in_memory("s", &server)]);
+        fleet.settled(LONG).await;
+        let turn = Turn { catalog: fleet.catalog(), dispatcher: Arc::default() };
+        let put = ToolCall { id: "1".into(), name: "mcp__s__put".into(), arguments: Json::from(json!({})) };
+        let result = eventually(turn.call(&put)).await;
+        assert_eq!(result.map(|output| output.text()).map_err(|failed| failed.outcome), expected);
+        assert_eq!(server.log().count("tools/call"), calls);
+        fleet.close().await;
+    }
 }

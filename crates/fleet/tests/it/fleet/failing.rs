@@ -1,4 +1,4 @@
-//! Servers that fail: who is tried again, when, and what is to be seen of it meanwhile.
+//! Servers that fail: retries, their delays, and the status until then.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,9 +9,9 @@ use wharf_client::{BoxFuture, InProcess, Link, OpenError, Transport};
 use wharf_fleet::{Fleet, FleetOptions, Reconnection, ServerSpec, ServerState};
 use wharf_testkit::{HttpScripted, Script, Scripted, Step, eventually, soon, until};
 
-use super::{LONG, call, custom, entry, in_memory, name, offered, open, over_http, reaches, told};
+use super::{LONG, call, custom, entry, in_memory, name, offered, open, summary, over_http, reaches};
 
-/// A transport that cannot be opened so many times.
+/// A transport that fails to open a number of times.
 struct Shaky {
     failures: AtomicUsize,
     opened: Arc<AtomicUsize>,
@@ -32,18 +32,21 @@ impl Transport for Shaky {
 }
 
 fn shaky(failures: usize, script: Script) -> (wharf_fleet::Server, Arc<AtomicUsize>) {
-    let (server, opened) = (Scripted::new(script), Arc::<AtomicUsize>::default());
+    let server = Scripted::new(script);
+    let opened = Arc::<AtomicUsize>::default();
     let inner = Box::new(InProcess::new(move |stream| server.clone().serve(stream)));
     let transport = Shaky { failures: failures.into(), opened: Arc::clone(&opened), inner };
     (custom("shaky", transport), opened)
 }
 
-/// What becomes of a server over time: seconds since the beginning, state and reason.
+/// The history of a server: seconds since the start, state and reason.
 async fn history(fleet: &Fleet, text: &str, until: ServerState) -> String {
-    let (began, mut changes, mut seen) = (Instant::now(), fleet.changes(), Vec::<String>::new());
+    let began = Instant::now();
+    let mut changes = fleet.changes();
+    let mut seen = Vec::<String>::new();
     loop {
         let status = fleet.status(&name(text)).unwrap();
-        let waits = if status.next_try.is_some() { ", to be tried again" } else { "" };
+        let waits = if status.next_try.is_some() { ", retry scheduled" } else { "" };
         let reason = status.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
         let line = format!("{}{reason}{waits}", status.state);
         if seen.last().is_none_or(|last| last.split_once(' ').unwrap().1 != line) {
@@ -57,23 +60,23 @@ async fn history(fleet: &Fleet, text: &str, until: ServerState) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_pass_is_tried_again_and_is_pending_without_tools_meanwhile() {
+async fn a_transient_failure_is_retried_and_pending_without_tools_until_then() {
     let (server, opened) = shaky(2, Script::good());
     let fleet = open([server]);
     assert!(fleet.settled(LONG).await, "one attempt is an answer");
-    assert_eq!(told(&fleet), "shaky pending 0: connection refused");
+    assert_eq!(summary(&fleet), "shaky pending 0: connection refused");
     assert!(offered(&fleet).is_empty());
     let status = fleet.status(&name("shaky")).unwrap();
     assert!(status.next_try.unwrap() > Instant::now() && status.failures == 1);
     eventually(reaches(&fleet, "shaky", ServerState::Connected)).await;
-    assert_eq!((told(&fleet).as_str(), opened.load(Ordering::SeqCst)), ("shaky connected 2", 3));
+    assert_eq!((summary(&fleet).as_str(), opened.load(Ordering::SeqCst)), ("shaky connected 2", 3));
     let since = fleet.status(&name("shaky")).unwrap().since;
     tokio::time::advance(std::time::Duration::from_secs(60)).await;
     assert_eq!(fleet.status(&name("shaky")).unwrap().since, since);
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_never_comes_is_left_alone_for_longer_and_longer_but_not_for_ever() {
+async fn a_server_that_keeps_failing_is_retried_less_and_less_often() {
     let (server, opened) = shaky(8, Script::good());
     let fleet = open([server]);
     eventually(reaches(&fleet, "shaky", ServerState::Failed)).await;
@@ -84,7 +87,7 @@ async fn one_that_never_comes_is_left_alone_for_longer_and_longer_but_not_for_ev
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_want_to_wait_tries_at_once() {
+async fn retry_connects_at_once() {
     let (server, opened) = shaky(1, Script::good());
     let fleet = open([server]);
     fleet.settled(LONG).await;
@@ -96,18 +99,18 @@ async fn who_does_not_want_to_wait_tries_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_program_that_ends_anyway_does_not_try_again() {
+async fn without_reconnection_a_failure_is_final() {
     let (server, opened) = shaky(1, Script::good());
     let options = FleetOptions { reconnection: Reconnection::NONE, ..FleetOptions::default() };
     let fleet = Fleet::open([ServerSpec::from(server)], options);
     fleet.settled(LONG).await;
-    assert_eq!(told(&fleet), "shaky failed 0: connection refused");
+    assert_eq!(summary(&fleet), "shaky failed 0: connection refused");
     tokio::time::advance(LONG).await;
     assert_eq!(opened.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_can_mend_by_waiting_is_final_and_takes_nobody_down() {
+async fn a_permanent_failure_is_final_and_affects_no_other_server() {
     let refusing = Scripted::new(
         Script::good()
             .on("initialize", [Step::Error(-32000, "not you".into())])
@@ -122,35 +125,35 @@ async fn what_nobody_can_mend_by_waiting_is_final_and_takes_nobody_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_hangs_up_again_and_again_is_reconnected_less_and_less_often() {
+async fn a_server_that_keeps_disconnecting_recovers() {
     let script = Script::good().times(3, "tools/list", [Step::Normally, Step::HangUp]);
     let fleet = open([in_memory("shy", &Scripted::new(script))]);
     let seen = history(&fleet, "shy", ServerState::Failed);
-    // It lives after three times, so it never counts as failed.
+    // It works after three failures, so it never counts as failed.
     let ended = tokio::time::timeout(std::time::Duration::from_secs(60), seen).await;
     assert!(ended.is_err());
-    assert_eq!(told(&fleet), "shy connected 2");
+    assert_eq!(summary(&fleet), "shy connected 2");
 }
 
 #[tokio::test]
-async fn a_server_that_wants_to_know_who_we_are_needs_auth_and_is_not_asked_again() {
+async fn a_server_that_requires_authorization_needs_auth_and_is_not_retried() {
     let refuse = Step::Http { status: 401, headers: Vec::new(), body: String::new() };
     let server = HttpScripted::new(Script::good().on("initialize", [refuse.clone()]).on("server/discover", [refuse]));
     let (secured, _listening) = over_http("secured", &server).await;
     let fleet = open([secured]);
     assert!(soon(fleet.settled(LONG)).await);
-    assert_eq!(told(&fleet), "secured needs-auth 0: the server wants authorization (HTTP 401)");
+    assert_eq!(summary(&fleet), "secured needs-auth 0: the server wants authorization (HTTP 401)");
     assert_eq!(fleet.status(&name("secured")).unwrap().next_try, None);
     assert!(offered(&fleet).is_empty());
     let asked = server.requests().len();
-    // Once somebody has signed in, it is tried when they say so.
+    // After a sign-in, the user requests an attempt.
     fleet.retry(&name("secured")).await.unwrap();
     until(async || server.requests().len() > asked).await;
     soon(fleet.close()).await;
 }
 
 #[tokio::test]
-async fn a_server_behind_a_network_that_goes_away_is_noticed_by_a_call_and_comes_back() {
+async fn a_call_notices_a_lost_remote_server_and_the_fleet_reconnects() {
     let server = HttpScripted::new(Script::good());
     let (remote, listening) = over_http("remote", &server).await;
     let address = listening.address();

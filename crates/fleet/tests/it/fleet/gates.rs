@@ -1,4 +1,4 @@
-//! How many are connected at the same time.
+//! How many servers connect at the same time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,56 +11,57 @@ use wharf_testkit::{HttpScripted, Script, Scripted, Step, soon};
 
 use super::{LONG, at, custom, in_memory, over_http};
 
-/// Counts how many servers are being opened, and how many were at most.
+/// Counts how many transports are opening, now and at most.
 #[derive(Default)]
-struct Doors {
+struct OpenCount {
     open: AtomicUsize,
     most: AtomicUsize,
 }
 
 /// A transport that takes a while to open.
 struct Slow {
-    doors: Arc<Doors>,
+    count: Arc<OpenCount>,
     inner: Box<dyn Transport>,
 }
 
 impl Transport for Slow {
     fn open(&self) -> BoxFuture<'_, Result<Link, OpenError>> {
         Box::pin(async {
-            let now = self.doors.open.fetch_add(1, Ordering::SeqCst) + 1;
-            self.doors.most.fetch_max(now, Ordering::SeqCst);
+            let now = self.count.open.fetch_add(1, Ordering::SeqCst) + 1;
+            self.count.most.fetch_max(now, Ordering::SeqCst);
             tokio::time::sleep(Duration::from_secs(1)).await;
-            self.doors.open.fetch_sub(1, Ordering::SeqCst);
+            self.count.open.fetch_sub(1, Ordering::SeqCst);
             self.inner.open().await
         })
     }
 }
 
-fn slow(number: usize, doors: &Arc<Doors>) -> wharf_fleet::Server {
+fn slow(number: usize, count: &Arc<OpenCount>) -> wharf_fleet::Server {
     let server = Scripted::new(Script::good());
     let inner = Box::new(InProcess::new(move |stream| server.clone().serve(stream)));
-    custom(&format!("local-{number}"), Slow { doors: Arc::clone(doors), inner })
+    custom(&format!("local-{number}"), Slow { count: Arc::clone(count), inner })
 }
 
 async fn most(local_gate: usize) -> (usize, u64) {
-    let (doors, began) = (Arc::<Doors>::default(), Instant::now());
-    let servers = (0..30).map(|number| ServerSpec::from(slow(number, &doors)));
+    let count = Arc::<OpenCount>::default();
+    let began = Instant::now();
+    let servers = (0..30).map(|number| ServerSpec::from(slow(number, &count)));
     let fleet = Fleet::open(servers, FleetOptions { local_gate, ..FleetOptions::default() });
     assert!(fleet.settled(LONG).await);
     assert!(fleet.statuses().iter().all(|status| status.state == ServerState::Connected));
-    (doors.most.load(Ordering::SeqCst), began.elapsed().as_secs())
+    (count.most.load(Ordering::SeqCst), began.elapsed().as_secs())
 }
 
 #[tokio::test(start_paused = true)]
-async fn three_that_cost_a_process_are_connected_at_the_same_time_unless_told_otherwise() {
+async fn three_local_servers_connect_at_the_same_time_by_default() {
     assert_eq!(most(wharf_fleet::LOCAL_GATE).await, (3, 10));
     assert_eq!(most(1).await, (1, 30));
-    assert_eq!(most(0).await, (1, 30), "none at all would be for ever");
+    assert_eq!(most(0).await, (1, 30), "a gate of 0 admits one");
 }
 
 #[tokio::test]
-async fn twenty_that_cost_a_connection_are_connected_at_the_same_time() {
-    // Each server answers its greeting late enough for all that may come to be there.
+async fn twenty_remote_servers_connect_at_the_same_time() {
+    // Each server answers its handshake late enough for all permitted ones to start.
     let hold = [Step::Wait(1000), Step::Normally];
     let server = HttpScripted::new(Script::good().on("initialize", hold));
     let listening = server.listen().await;
@@ -78,7 +79,7 @@ async fn twenty_that_cost_a_connection_are_connected_at_the_same_time() {
     let connected = |state: ServerState| fleet.statuses().iter().filter(|status| status.state == state).count();
     soon(async {
         while connected(ServerState::Connected) < 30 {
-            // Whose greeting has been sent and is not answered.
+            // The handshakes in flight.
             let begun = server.log().count("initialize");
             most = most.max(begun.saturating_sub(server.log().count("notifications/initialized")));
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -90,7 +91,7 @@ async fn twenty_that_cost_a_connection_are_connected_at_the_same_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn servers_that_do_not_list_their_tools_hold_up_nobody_and_are_told_in_time() {
+async fn servers_that_never_list_their_tools_time_out_and_delay_no_other() {
     let mute = || Scripted::new(Script::good().on("tools/list", [Step::Hang]));
     let mute = (0..6).map(|number| in_memory(&format!("a-mute-{number}"), &mute()));
     let fleet = super::open(mute.chain([in_memory("good", &Scripted::new(Script::good()))]));
@@ -100,14 +101,14 @@ async fn servers_that_do_not_list_their_tools_hold_up_nobody_and_are_told_in_tim
     assert!(fleet.settled(LONG).await);
     assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
     assert!(
-        super::told(&fleet).contains("a-mute-0 pending 0: the server was not ready within 30 s"),
+        super::summary(&fleet).contains("a-mute-0 pending 0: the server was not ready within 30 s"),
         "{}",
-        super::told(&fleet)
+        super::summary(&fleet)
     );
 }
 
 #[tokio::test]
-async fn slow_ones_of_one_kind_do_not_hold_up_the_other() {
+async fn slow_local_servers_do_not_delay_remote_ones() {
     let hanging = || Scripted::new(Script::good().on("initialize", [Step::Hang]).on("server/discover", [Step::Hang]));
     let (remote, _listening) = over_http("remote", &HttpScripted::new(Script::good())).await;
     let locals = (0..5).map(|number| in_memory(&format!("local-{number}"), &hanging()));

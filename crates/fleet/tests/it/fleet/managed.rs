@@ -1,4 +1,4 @@
-//! Local servers behind HTTP that the fleet starts and stops itself.
+//! Managed servers: local HTTP servers that the fleet starts and stops.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use wharf_fleet::{Fleet, FleetOptions, HostEnvironment, ServerSpec, ServerState}
 use wharf_io::Environment;
 use wharf_testkit::{children_of, free_port, kill, peers, soon, until};
 
-use super::{LONG, call, entry, name, reaches, told};
+use super::{LONG, call, entry, name, summary, reaches};
 
 fn managed(text: &str, command: &str, args: &[&str], port: u16) -> Server {
     let args = args.iter().map(|arg| (*arg).to_owned()).collect();
@@ -29,26 +29,28 @@ fn managed(text: &str, command: &str, args: &[&str], port: u16) -> Server {
 
 fn open(servers: Vec<Server>, logs: &std::path::Path) -> Fleet {
     let environment = Environment::default().with("PATH", "/usr/local/bin:/usr/bin:/bin");
-    let outfit = HostEnvironment { environment, logs: logs.to_owned(), ..HostEnvironment::default() };
-    Fleet::open(servers.into_iter().map(ServerSpec::from), FleetOptions { outfit, ..FleetOptions::default() })
+    let host_environment = HostEnvironment { environment, logs: logs.to_owned(), ..HostEnvironment::default() };
+    Fleet::open(servers.into_iter().map(ServerSpec::from), FleetOptions { host_environment, ..FleetOptions::default() })
 }
 
 #[tokio::test]
-async fn it_is_started_used_started_again_after_a_crash_and_stopped() {
-    let (folder, port, root) = (tempfile::tempdir().unwrap(), free_port(), peers());
+async fn a_managed_server_is_started_restarted_after_a_crash_and_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let root = peers();
     let python = root.join(".peers/py1/bin/python");
     let script = root.join("peers/mcp1_server.py");
     let args = [script.to_str().unwrap(), "http", &port.to_string()];
     let fleet = open(vec![managed("local", python.to_str().unwrap(), &args, port)], folder.path());
     soon(fleet.settled(LONG)).await;
-    assert!(told(&fleet).starts_with("local connected"), "{}", told(&fleet));
+    assert!(summary(&fleet).starts_with("local connected"), "{}", summary(&fleet));
     assert_eq!(soon(call(&entry(&fleet, "mcp__local__add"), json!({"a": 20, "b": 22}))).await.unwrap().text(), "42");
     assert!(folder.path().join("local.log").exists());
 
     let before = children_of(std::process::id());
     assert_eq!(before.len(), 1);
     kill(before[0]);
-    // A new process is there only after the end of the old one has been noticed.
+    // A new process starts only after the end of the old one was noticed.
     until(async || children_of(std::process::id()).iter().any(|child| !before.contains(child))).await;
     soon(reaches(&fleet, "local", ServerState::Connected)).await;
     assert_eq!(soon(call(&entry(&fleet, "mcp__local__add"), json!({"a": 1, "b": 2}))).await.unwrap().text(), "3");
@@ -57,11 +59,12 @@ async fn it_is_started_used_started_again_after_a_crash_and_stopped() {
 }
 
 #[tokio::test]
-async fn one_that_ends_before_it_listens_says_how_and_where_its_output_is() {
-    let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
+async fn a_managed_server_that_exits_early_reports_status_and_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
     let fleet = open(vec![managed("short", "sh", &["-c", "echo no licence; exit 7"], port)], folder.path());
     soon(fleet.settled(LONG)).await;
-    let said = told(&fleet);
+    let said = summary(&fleet);
     assert!(said.contains("exited with status 7 before it listened") && said.contains("short.log"), "{said}");
     let log = std::fs::read_to_string(folder.path().join("short.log")).unwrap();
     assert_eq!(log, "no licence\n");
@@ -69,15 +72,16 @@ async fn one_that_ends_before_it_listens_says_how_and_where_its_output_is() {
 }
 
 #[tokio::test]
-async fn a_port_that_somebody_else_has_is_told_and_tried_again_later() {
+async fn an_occupied_port_is_reported_and_retried() {
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (folder, port) = (tempfile::tempdir().unwrap(), taken.local_addr().unwrap().port());
+    let folder = tempfile::tempdir().unwrap();
+    let port = taken.local_addr().unwrap().port();
     let fleet = open(vec![managed("second", "sleep", &["60"], port)], folder.path());
     soon(fleet.settled(LONG)).await;
     assert!(
-        told(&fleet).starts_with("second pending") && told(&fleet).contains("somebody listens"),
+        summary(&fleet).starts_with("second pending") && summary(&fleet).contains("somebody listens"),
         "{}",
-        told(&fleet)
+        summary(&fleet)
     );
     assert!(fleet.status(&name("second")).unwrap().next_try.is_some());
     assert!(children_of(std::process::id()).is_empty());

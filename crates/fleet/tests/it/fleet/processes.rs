@@ -1,4 +1,4 @@
-//! Real processes: what dies is there again, what is edited is replaced, and nothing is left.
+//! Real processes: restarted after a crash, replaced after a change, and gone after closing.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ fn children() -> Vec<u32> {
 }
 
 #[tokio::test]
-async fn a_child_that_dies_is_started_again_by_itself() {
+async fn a_child_that_dies_is_restarted() {
     let folder = tempfile::tempdir().unwrap();
     let fleet = open([child("mortal", &Script::good(), folder.path())]);
     soon(fleet.settled(LONG)).await;
     let before = children();
     assert_eq!(before.len(), 1);
     kill(before[0]);
-    // A new process is there only after the end of the old one has been noticed.
+    // A new process starts only after the end of the old one was noticed.
     until(async || children().iter().any(|child| !before.contains(child))).await;
     soon(reaches(&fleet, "mortal", ServerState::Connected)).await;
     assert_eq!(soon(call(&entry(&fleet, "mcp__mortal__add"), json!({"a": 1, "b": 1}))).await.unwrap().text(), "2");
@@ -29,7 +29,7 @@ async fn a_child_that_dies_is_started_again_by_itself() {
 }
 
 #[tokio::test]
-async fn a_changed_entry_replaces_its_process_and_nobody_else_notices() {
+async fn a_changed_entry_replaces_only_its_process() {
     let folder = tempfile::tempdir().unwrap();
     let (edited, other) =
         (child("edited", &Script::good(), folder.path()), child("other", &Script::good(), folder.path()));
@@ -58,9 +58,10 @@ async fn a_changed_entry_replaces_its_process_and_nobody_else_notices() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_edited_is_followed() {
+async fn changes_of_a_file_are_applied() {
     let folder = tempfile::tempdir().unwrap();
-    let (one, two) = (child("one", &Script::good(), folder.path()), child("two", &Script::good(), folder.path()));
+    let one = child("one", &Script::good(), folder.path());
+    let two = child("two", &Script::good(), folder.path());
     let fleet = open([one.clone()]);
     let file = folder.path().join("which");
     let read = file.clone();
@@ -72,14 +73,14 @@ async fn a_file_that_is_edited_is_followed() {
     });
     std::fs::write(&file, "two").unwrap();
     soon(reaches(&fleet, "two", ServerState::Connected)).await;
-    assert_eq!(super::told(&fleet), "two connected 2");
+    assert_eq!(super::summary(&fleet), "two connected 2");
     assert_eq!(children().len(), 1);
     soon(fleet.close()).await;
     assert_eq!(children(), Vec::<u32>::new());
 }
 
 #[tokio::test]
-async fn closing_under_load_ends_every_call_and_leaves_nothing() {
+async fn closing_under_load_ends_every_call_and_every_process() {
     let folder = tempfile::tempdir().unwrap();
     let script = Script::good().any_tool("hang").on_call("hang", [Step::Hang]);
     let servers: Vec<_> = (0..4).map(|number| child(&format!("s{number}"), &script, folder.path())).collect();
@@ -97,7 +98,7 @@ async fn closing_under_load_ends_every_call_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_fleet_that_is_dropped_kills_its_servers() {
+async fn dropping_a_fleet_kills_its_servers() {
     let folder = tempfile::tempdir().unwrap();
     let fleet = open([child("orphan", &Script::good(), folder.path())]);
     soon(fleet.settled(LONG)).await;

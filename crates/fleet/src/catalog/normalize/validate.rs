@@ -1,13 +1,14 @@
-//! Whether a schema can be used at all, as far as that is seen without compiling it: thousands of tools are listed, few
-//! of them are ever called.
+//! Checks whether a schema is usable, without compiling it: servers list thousands of tools, and few are ever called.
 
 use std::collections::HashSet;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-/// The types there are.
+use super::resolve::lookup;
+
+/// The valid types.
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
-/// Keys with one schema in them.
+/// Keywords that hold one schema.
 const ONE: [&str; 10] = [
     "additionalItems",
     "additionalProperties",
@@ -20,36 +21,28 @@ const ONE: [&str; 10] = [
     "unevaluatedItems",
     "unevaluatedProperties",
 ];
-/// Keys with a list of schemas in them.
+/// Keywords that hold a list of schemas.
 const SEVERAL: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
-/// Keys with named schemas in them.
+/// Keywords that hold named schemas.
 const NAMED: [&str; 5] = ["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"];
 
-/// Says why a schema cannot be used, with the place.
+/// Returns the first fault with its path, if the schema is unusable.
 pub(super) fn check(schema: &Value) -> Result<(), String> {
     let mut walk = Walk { references: Vec::new(), anchors: HashSet::new() };
     walk.schema(schema, "")?;
     let Value::Object(document) = schema else { return Ok(()) };
     for (at, reference) in walk.references {
         let known = match reference.strip_prefix('#') {
-            None => return Err(format!("{}it refers to `{reference}`, and nothing is fetched", place(&at))),
+            None => return Err(format!("{}external `$ref` to `{reference}` is not supported", place(&at))),
             Some("") => true,
             Some(pointer) if pointer.starts_with('/') => pointer.contains('%') || lookup(document, reference).is_some(),
             Some(anchor) => walk.anchors.contains(anchor),
         };
         if !known {
-            return Err(format!("{}`$ref` to `{reference}` leads nowhere", place(&at)));
+            return Err(format!("{}`$ref` to `{reference}` has no target", place(&at)));
         }
     }
     Ok(())
-}
-
-/// What a reference inside the document leads to.
-pub(super) fn lookup<'a>(document: &'a Map<String, Value>, reference: &str) -> Option<&'a Value> {
-    let path = reference.strip_prefix("#/")?;
-    let (first, rest) = path.split_once('/').map_or((path, None), |(first, rest)| (first, Some(rest)));
-    let found = document.get(&first.replace("~1", "/").replace("~0", "~"))?;
-    rest.map_or(Some(found), |rest| found.pointer(&format!("/{rest}")))
 }
 
 struct Walk<'a> {
@@ -63,7 +56,7 @@ impl<'a> Walk<'a> {
         let fields = match schema {
             Value::Bool(_) => return Ok(()),
             Value::Object(fields) => fields,
-            _ => return fault("there is no schema"),
+            _ => return fault("not a schema"),
         };
         for (key, value) in fields {
             let inside = || format!("{at}/{key}");
@@ -71,17 +64,17 @@ impl<'a> Walk<'a> {
                 ("type", Value::String(one)) if TYPES.contains(&one.as_str()) => {}
                 ("type", Value::Array(several))
                     if several.iter().all(|one| one.as_str().is_some_and(|one| TYPES.contains(&one))) => {}
-                ("type", other) => return fault(&format!("there is no type {other}")),
+                ("type", other) => return fault(&format!("invalid type {other}")),
                 ("required", Value::Array(names)) if names.iter().all(Value::is_string) => {}
-                // Draft 3 had a flag here, and some servers still have; it says nothing that can be relied on.
+                // Draft 3 had a flag here, and some servers still send it. It is ignored.
                 ("required", Value::Bool(_)) if !at.is_empty() => {}
-                ("required", _) => return fault("`required` is no list of names"),
+                ("required", _) => return fault("`required` is not a list of names"),
                 ("enum", Value::Array(_)) => {}
-                ("enum", _) => return fault("`enum` is no list"),
+                ("enum", _) => return fault("`enum` is not a list"),
                 ("$ref" | "$dynamicRef", Value::String(reference)) => {
                     self.references.push((at.to_owned(), reference));
                 }
-                ("$ref" | "$dynamicRef", _) => return fault("`$ref` is no text"),
+                ("$ref" | "$dynamicRef", _) => return fault("`$ref` is not a string"),
                 ("$anchor" | "$dynamicAnchor", Value::String(anchor)) => drop(self.anchors.insert(anchor)),
                 ("items", Value::Array(several)) => self.several(several, &inside())?,
                 ("items", one) => self.schema(one, &inside())?,
@@ -92,8 +85,8 @@ impl<'a> Walk<'a> {
                         self.schema(one, &format!("{at}/{key}/{name}"))?;
                     }
                 }
-                (key, _) if SEVERAL.contains(&key) => return fault(&format!("`{key}` is no list of schemas")),
-                (key, _) if NAMED.contains(&key) => return fault(&format!("`{key}` does not name schemas")),
+                (key, _) if SEVERAL.contains(&key) => return fault(&format!("`{key}` is not a list of schemas")),
+                (key, _) if NAMED.contains(&key) => return fault(&format!("`{key}` is not an object of schemas")),
                 _ => {}
             }
         }

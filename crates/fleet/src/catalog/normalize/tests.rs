@@ -3,71 +3,71 @@ use wharf_client::Schema;
 
 fn shown(schema: Value) -> String {
     match normalize(&Json::from(schema)) {
-        NormalizedSchema::Same => "as it is".to_owned(),
+        NormalizedSchema::Same => "unchanged".to_owned(),
         NormalizedSchema::Changed(schema, notes) => format!("{schema}\n{}", notes.join("\n")),
         NormalizedSchema::Unusable(reason) => format!("unusable: {reason}"),
     }
 }
 
 #[test]
-fn what_every_api_takes_stays_as_it_is() {
+fn a_schema_that_every_api_accepts_stays_unchanged() {
     for schema in [
         json!({"type": "object", "properties": {}}),
         json!({"type": "object", "properties": {"a": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}),
         json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/tree"}},
             "$defs": {"tree": {"type": "object", "properties": {"left": {"$ref": "#/$defs/tree"}}}}}),
     ] {
-        assert_eq!(shown(schema), "as it is");
+        assert_eq!(shown(schema), "unchanged");
     }
 }
 
 #[test]
-fn a_root_that_says_too_little_is_completed() {
+fn an_incomplete_root_is_completed() {
     assert!(shown(json!(true)).starts_with(r#"{"type":"object","properties":{}}"#));
     assert!(shown(json!({})).starts_with(r#"{"type":"object","properties":{}}"#));
     insta::assert_snapshot!(shown(json!({"type": "object"})), @r#"
     {"type":"object","properties":{}}
-    `properties` was added
+    added `properties`
     "#);
     insta::assert_snapshot!(shown(json!({"type": ["object", "null"], "properties": {"a": {}}})), @r#"
     {"type":"object","properties":{"a":{}}}
-    its type was ["object","null"]
+    changed the type from ["object","null"]
     "#);
 }
 
 #[test]
-fn alternatives_become_one_object_that_tells_of_them() {
+fn alternatives_become_one_object_that_describes_them() {
     insta::assert_snapshot!(shown(json!({"description": "Finds things.", "oneOf": [
         {"type": "object", "properties": {"id": {"type": "integer"}, "deep": {"type": "boolean"}}, "required": ["id", "deep"]},
         {"type": "object", "properties": {"id": {"type": "string"}, "deep": {"type": "boolean"}}, "required": ["deep"]},
         {"type": "null"}]})), @r#"
     {"description":"Finds things.\nGive the arguments of one of these: `id`, `deep`; or `deep`.","properties":{"id":{"anyOf":[{"type":"integer"},{"type":"string"}]},"deep":{"type":"boolean"}},"required":["deep"],"type":"object"}
-    `oneOf` at its root was merged
+    merged `oneOf` at the root
     "#);
     insta::assert_snapshot!(shown(json!({"properties": {"kind": {"type": "string"}}, "required": ["kind"], "anyOf": [
         {"$ref": "#/$defs/a"}, {"title": "by b", "required": ["b"], "properties": {"b": {}, "kind": {"const": "b"}}}],
         "$defs": {"a": {"required": ["a"], "properties": {"a": {"type": "string"}}}}})), @r#"
     {"required":["kind"],"$defs":{"a":{"required":["a"],"properties":{"a":{"type":"string"}}}},"description":"Give the arguments of one of these: `a`; or by b (`b`).","properties":{"kind":{"anyOf":[{"type":"string"},{"const":"b"}]},"a":{"type":"string"},"b":{}},"type":"object"}
-    `anyOf` at its root was merged
+    merged `anyOf` at the root
     "#);
     insta::assert_snapshot!(shown(json!({"allOf": [{"required": ["a"], "properties": {"a": {"type": "string"}}},
         {"required": ["b"], "properties": {"b": {}, "a": {"minLength": 1}}}]})), @r#"
     {"required":["a","b"],"type":"object","properties":{"a":{"allOf":[{"type":"string"},{"minLength":1}]},"b":{}}}
-    `allOf` at its root was merged
+    merged `allOf` at the root
     "#);
 }
 
 #[test]
-fn a_root_that_refers_to_a_definition_becomes_it() {
+fn a_root_reference_is_replaced_by_its_target() {
     insta::assert_snapshot!(shown(json!({"$ref": "#/$defs/in",
         "$defs": {"in": {"type": "object", "properties": {"a": {"$ref": "#/$defs/in"}}}}})), @r##"
     {"$defs":{"in":{"type":"object","properties":{"a":{"$ref":"#/$defs/in"}}}},"type":"object","properties":{"a":{"$ref":"#/$defs/in"}}}
-    its root referred to `#/$defs/in`, which was put in its place
+    resolved `$ref` to `#/$defs/in` at the root
     "##);
 }
 
 #[test]
-fn what_cannot_be_shown_says_why() {
+fn an_unusable_schema_has_a_reason() {
     let all = [
         json!(false),
         json!({"type": "string"}),
@@ -87,31 +87,31 @@ fn what_cannot_be_shown_says_why() {
         json!({"type": "object", "required": "a"}),
     ];
     insta::assert_snapshot!(all.map(shown).join("\n"), @r#"
-    unusable: it takes nothing at all
-    unusable: it is for "string", and arguments are an object
-    unusable: it is for ["array","null"], and arguments are an object
-    unusable: at `/properties/a`: it refers to `http://127.0.0.1:9/schema.json`, and nothing is fetched
-    unusable: at `/properties/a/items`: it refers to `file:///etc/passwd`, and nothing is fetched
-    unusable: `$ref` to `#/$defs/none` leads nowhere
-    unusable: `$ref` to `#` leads nowhere
-    unusable: its root refers to itself
+    unusable: it accepts nothing
+    unusable: its type is "string", but arguments are an object
+    unusable: its type is ["array","null"], but arguments are an object
+    unusable: at `/properties/a`: external `$ref` to `http://127.0.0.1:9/schema.json` is not supported
+    unusable: at `/properties/a/items`: external `$ref` to `file:///etc/passwd` is not supported
+    unusable: `$ref` to `#/$defs/none` has no target
+    unusable: `$ref` to `#` has no target
+    unusable: the root refers to itself
     unusable: none of the alternatives in `anyOf` is an object
-    unusable: its alternatives lead to themselves
+    unusable: its alternatives refer to themselves
     unusable: it has more than 100 alternatives
-    unusable: at `/properties/a`: there is no type "text"
-    unusable: `properties` does not name schemas
-    unusable: at `/properties/a`: there is no schema
-    unusable: `required` is no list of names
+    unusable: at `/properties/a`: invalid type "text"
+    unusable: `properties` is not an object of schemas
+    unusable: at `/properties/a`: not a schema
+    unusable: `required` is not a list of names
     "#);
     let deep = format!("{}{{}}{}", r#"{"not":"#.repeat(10_000), "}".repeat(10_000));
     assert_eq!(
         normalize(&Json::parse(deep).unwrap()),
-        NormalizedSchema::Unusable("it nests deeper than 128 levels".to_owned())
+        NormalizedSchema::Unusable("nested deeper than 128 levels".to_owned())
     );
 }
 
 #[test]
-fn what_is_shown_can_be_compiled_and_takes_what_the_alternatives_take() {
+fn a_merged_schema_compiles_and_accepts_what_the_alternatives_accept() {
     let schema = json!({"oneOf": [
         {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false},
         {"type": "object", "properties": {"b": {"type": "integer"}}, "required": ["b"], "additionalProperties": false}]});

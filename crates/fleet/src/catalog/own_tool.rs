@@ -1,79 +1,84 @@
-//! The host's own tools: entries like any other, carried out by code of the host.
+//! The host's own tools: entries like any other, executed by code of the host.
 
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use wharf_client::{BoxFuture, CallError, CallErrorKind, CallOptions, Deadline, Evidence};
 use wharf_protocol::{Hints, Json, Tool, ToolOutput};
 
-use super::choice::capped;
-use super::entry::Entry;
-use super::normalise::{NormalizedSchema, normalize};
-use super::{ToolExecutor, ToolFreshness};
+use super::entry::{Entry, EntryParts};
+use super::executor::{ExecutionError, ToolExecutor, ToolFreshness};
+use super::normalize::{NormalizedSchema, normalize};
+use super::tool_filter::capped;
 use wharf_protocol::naming::{PREFIX, is_plain_name};
 
-/// A tool of the host's own, as it is described.
+/// The definition of one of the host's own tools.
 #[derive(Clone, Debug)]
 pub struct OwnTool {
-    /// Its name: 1 to 64 of letters, digits, `_` and `-`, and no `mcp__` in front, which is for servers' tools.
+    /// Its name: 1 to 64 letters, digits, `_` and `-`, without the prefix `mcp__` of servers' tools.
     pub name: String,
-    /// What it does, for the model.
+    /// The description for the model.
     pub description: String,
-    /// What it takes.
+    /// The schema of its arguments.
     pub input_schema: Json,
-    /// What it says about itself.
+    /// Its hints.
     pub hints: Hints,
-    /// The longest output it asks for, in characters; as for all other tools if absent.
-    pub most_characters: Option<usize>,
-    /// Whether a person is asked before every call, whatever the rules allow.
-    pub needs_person: bool,
+    /// Its own output limit in characters; the dispatcher's limit if absent.
+    pub max_output_chars: Option<usize>,
+    /// Whether the user has to approve each call, whatever the rules allow.
+    pub requires_user: bool,
 }
 
-/// Why a tool cannot be one of the host's own.
+/// Why a definition cannot be one of the host's own tools.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidOwnTool {
-    /// The name would be taken for that of a server's tool.
-    #[error("`{0}` begins with `mcp__`, which only tools of servers do")]
+    /// The name looks like that of a server's tool.
+    #[error("invalid tool name `{0}`: the prefix `mcp__` is reserved for servers' tools")]
     Reserved(String),
-    /// Model APIs do not take the name.
-    #[error("`{0}` cannot name a tool; use 1 to 64 letters, digits, `_` and `-`")]
+    /// Model APIs do not accept the name.
+    #[error("invalid tool name `{0}`: expected 1 to 64 letters, digits, `_` and `-`")]
     Name(String),
-    /// Model APIs do not take the schema.
-    #[error("the schema of `{name}` cannot be used: {reason}")]
+    /// Model APIs do not accept the schema.
+    #[error("unusable schema of `{name}`: {reason}")]
     Schema {
-        /// The tool.
+        /// The tool's name.
         name: String,
-        /// Why.
+        /// What is wrong with the schema.
         reason: String,
     },
 }
 
 impl OwnTool {
-    /// A tool that takes what `input_schema` says.
+    /// Creates a definition with default hints and limits.
     pub fn new(name: impl Into<String>, description: impl Into<String>, input_schema: impl Into<Json>) -> Self {
-        let (name, description, input_schema) = (name.into(), description.into(), input_schema.into());
-        Self { name, description, input_schema, hints: Hints::default(), most_characters: None, needs_person: false }
+        Self {
+            name: name.into(),
+            description: description.into(),
+            input_schema: input_schema.into(),
+            hints: Hints::default(),
+            max_output_chars: None,
+            requires_user: false,
+        }
     }
 
-    /// What it says about itself.
+    /// Sets the hints.
     #[must_use]
     pub fn with_hints(mut self, hints: Hints) -> Self {
         self.hints = hints;
         self
     }
 
-    /// The tool, carried out by a function; what it fails with is an output the model reads.
+    /// Makes a tool that a function executes. An error of the function is an output that the model reads.
     pub fn run_by<F, R>(self, run: F) -> Result<Arc<Entry>, InvalidOwnTool>
     where
         F: Fn(Json) -> R + Send + Sync + 'static,
         R: Future<Output = Result<ToolOutput, String>> + Send + 'static,
     {
-        self.carried_out_by(Arc::new(Function(run)))
+        self.with_executor(Arc::new(Function(run)))
     }
 
-    /// The tool, carried out by any callee.
-    pub fn carried_out_by(self, callee: Arc<dyn ToolExecutor>) -> Result<Arc<Entry>, InvalidOwnTool> {
+    /// Makes a tool with any executor.
+    pub fn with_executor(self, executor: Arc<dyn ToolExecutor>) -> Result<Arc<Entry>, InvalidOwnTool> {
         if self.name.starts_with(PREFIX) {
             return Err(InvalidOwnTool::Reserved(self.name));
         }
@@ -100,21 +105,18 @@ impl OwnTool {
             notes: Vec::new(),
             raw: raw.into(),
         };
-        Ok(Arc::new(Entry {
+        Ok(Arc::new(Entry::new(EntryParts {
             name,
             server: None,
             description,
-            hints: self.hints,
             tool: Arc::new(tool),
-            callee,
+            executor,
             input_schema,
             settings: Arc::default(),
-            most_characters: self.most_characters,
-            needs_person: self.needs_person,
+            max_output_chars: self.max_output_chars,
+            requires_user: self.requires_user,
             bound: None,
-            checked_by: OnceLock::new(),
-            decided: AtomicU64::new(0),
-        }))
+        })))
     }
 }
 
@@ -125,11 +127,11 @@ where
     F: Fn(Json) -> R + Send + Sync,
     R: Future<Output = Result<ToolOutput, String>> + Send,
 {
-    fn glance(&self, _tool: &Arc<Tool>) -> Option<ToolFreshness> {
+    fn cached_freshness(&self, _tool: &Arc<Tool>) -> Option<ToolFreshness> {
         Some(ToolFreshness::Same)
     }
 
-    fn look<'a>(&'a self, _tool: &'a Arc<Tool>) -> BoxFuture<'a, ToolFreshness> {
+    fn freshness<'a>(&'a self, _tool: &'a Arc<Tool>) -> BoxFuture<'a, ToolFreshness> {
         Box::pin(std::future::ready(ToolFreshness::Same))
     }
 
@@ -138,14 +140,14 @@ where
         _tool: &'a Arc<Tool>,
         arguments: &'a Json,
         options: CallOptions<'a>,
-    ) -> BoxFuture<'a, Result<ToolOutput, CallError>> {
+    ) -> BoxFuture<'a, Result<ToolOutput, ExecutionError>> {
         Box::pin(async move {
             let run = (self.0)(arguments.clone());
             let result = match options.total {
                 None => run.await,
                 Some(total) => match tokio::time::timeout(total, run).await {
                     Ok(result) => result,
-                    Err(_) => return Err(too_late(total)),
+                    Err(_) => return Err(timed_out(total).into()),
                 },
             };
             Ok(result.unwrap_or_else(ToolOutput::error))
@@ -153,8 +155,8 @@ where
     }
 }
 
-fn too_late(after: Duration) -> CallError {
-    let server = "host".parse().expect("the name is a valid one");
+fn timed_out(after: Duration) -> CallError {
+    let server = "host".parse().expect("a valid name");
     let kind = CallErrorKind::Timeout { deadline: Deadline::Total, after };
     CallError { server, kind, evidence: Evidence::default() }
 }

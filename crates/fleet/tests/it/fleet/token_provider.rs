@@ -1,4 +1,4 @@
-//! Who signs in to which server.
+//! Token providers and the cache of authorization failures.
 
 use std::sync::{Arc, Mutex};
 
@@ -30,7 +30,7 @@ impl TokenProvider for Token {
 }
 
 #[tokio::test]
-async fn every_transport_to_a_url_is_signed_in_to() {
+async fn every_remote_transport_uses_the_token_provider() {
     let server = HttpScripted::new(Script::good());
     let listening = server.listen().await;
     let remote =
@@ -41,9 +41,9 @@ async fn every_transport_to_a_url_is_signed_in_to() {
         ("ws", TransportConfig::WebSocket(remote(listening.ws_url()))),
     ];
     let servers = reaches.map(|(text, reach)| ServerSpec::from(Server::new(name(text), Scope::User, reach)));
-    let outfit =
+    let host_environment =
         HostEnvironment { sign_ins: Some(Arc::new(|_, _| Some(Arc::new(Token)))), ..HostEnvironment::default() };
-    let fleet = Fleet::open(servers, FleetOptions { outfit, ..FleetOptions::default() });
+    let fleet = Fleet::open(servers, FleetOptions { host_environment, ..FleetOptions::default() });
     soon(fleet.settled(std::time::Duration::from_secs(10))).await;
     assert!(fleet.statuses().iter().all(|status| status.state == ServerState::Connected), "{:?}", fleet.statuses());
     assert!(server.requests().iter().all(|seen| seen.headers["authorization"] == "Bearer t0k3n"));
@@ -51,7 +51,7 @@ async fn every_transport_to_a_url_is_signed_in_to() {
 }
 
 #[tokio::test]
-async fn a_server_at_a_url_is_signed_in_to_unless_it_has_a_header_for_that() {
+async fn an_authorization_header_overrides_the_token_provider() {
     let servers = [HttpScripted::new(Script::good()), HttpScripted::new(Script::good())];
     let (mut plain, _one) = over_http("plain", &servers[0]).await;
     let (mut fixed, _two) = over_http("fixed", &servers[1]).await;
@@ -70,8 +70,9 @@ async fn a_server_at_a_url_is_signed_in_to_unless_it_has_a_header_for_that() {
         asks.lock().unwrap().push(oauth.client_id.clone());
         Some(Arc::new(Token) as Arc<dyn TokenProvider>)
     };
-    let outfit = HostEnvironment { sign_ins: Some(Arc::new(sign_ins)), ..HostEnvironment::default() };
-    let fleet = Fleet::open([plain, fixed].map(ServerSpec::from), FleetOptions { outfit, ..FleetOptions::default() });
+    let host_environment = HostEnvironment { sign_ins: Some(Arc::new(sign_ins)), ..HostEnvironment::default() };
+    let fleet =
+        Fleet::open([plain, fixed].map(ServerSpec::from), FleetOptions { host_environment, ..FleetOptions::default() });
     soon(fleet.settled(std::time::Duration::from_secs(10))).await;
     let sent = |server: &HttpScripted| server.requests()[0].headers["authorization"].to_str().unwrap().to_owned();
     assert_eq!(servers.each_ref().map(sent), ["Bearer t0k3n", "Bearer mine"]);
@@ -79,18 +80,17 @@ async fn a_server_at_a_url_is_signed_in_to_unless_it_has_a_header_for_that() {
     fleet.close().await;
 }
 
-/// A server that wants to know who we are is left alone for a while by all who would show it the same, unless a person
-/// wants it to be asked.
+/// After a refusal, attempts with the same credentials are skipped for a while, unless the user requests one.
 #[tokio::test]
-async fn a_server_that_refused_us_is_not_asked_again_so_soon() {
+async fn a_recent_authorization_failure_is_cached() {
     let refuse = Step::Http { status: 401, headers: Vec::new(), body: String::new() };
     let server = HttpScripted::new(Script::good().on("initialize", [refuse.clone()]).on("server/discover", [refuse]));
     let (plain, _listening) = over_http("plain", &server).await;
     let folder = tempfile::tempdir().unwrap();
     let open = |server: &Server, file: &str| {
         let refusals = Some(Arc::new(AuthFailureCache::with_file(folder.path().join(file))));
-        let outfit = HostEnvironment { refusals, ..HostEnvironment::default() };
-        Fleet::open([server.clone().into()], FleetOptions { outfit, ..FleetOptions::default() })
+        let host_environment = HostEnvironment { refusals, ..HostEnvironment::default() };
+        Fleet::open([server.clone().into()], FleetOptions { host_environment, ..FleetOptions::default() })
     };
     let state = async |fleet: &Fleet| {
         soon(fleet.settled(std::time::Duration::from_secs(10))).await;
@@ -105,10 +105,9 @@ async fn a_server_that_refused_us_is_not_asked_again_so_soon() {
     assert_eq!((state(&second).await, server.requests().len()), (ServerState::NeedsAuth, asked));
     let status = &second.statuses()[0];
     let reason = status.reason.as_ref().unwrap().to_string();
-    let words =
-        ["(HTTP 401); it said so ", " s ago, and was not asked again; without a sign-in it is asked in ", " min"];
+    let words = ["(HTTP 401); cached from ", " s ago; without a sign-in the next attempt is in ", " min"];
     assert!(words.iter().all(|words| reason.contains(words)), "{reason}");
-    // Somebody wants to know.
+    // The user requests an attempt.
     second.retry(&plain.name).await.unwrap();
     wharf_testkit::until(async || server.requests().len() > asked).await;
     second.close().await;

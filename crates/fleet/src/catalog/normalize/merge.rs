@@ -1,40 +1,40 @@
-//! Alternatives at a schema's root, merged into the one object that model APIs take.
+//! Merges the alternatives at a schema's root into the one object that model APIs accept.
 
 use serde_json::{Map, Value, json};
 
-use super::resolved;
+use super::resolve::{MAX_HOPS, resolved};
 
 type Schema = Map<String, Value>;
 
-/// How many parts are merged at most: a few definitions that lead to each other make as many as they like.
-const MOST_PARTS: usize = 100;
+/// The maximum number of merged parts: a few definitions that refer to each other can multiply without limit.
+const MAX_PARTS: usize = 100;
 
 /// Merges `allOf`, `anyOf` and `oneOf` at the root into it.
-pub(super) fn alternatives(root: &mut Schema, notes: &mut Vec<String>) -> Result<(), String> {
+pub(super) fn alternatives(root: &mut Schema, changes: &mut Vec<String>) -> Result<(), String> {
     if ["allOf", "anyOf", "oneOf"].iter().any(|key| root.contains_key(*key)) {
         let document = root.clone();
-        Merging { document: &document, notes, parts: 0 }.merge(root, 0)?;
+        Merge { document: &document, changes, parts: 0 }.merge(root, 0)?;
     }
     Ok(())
 }
 
-struct Merging<'a> {
+struct Merge<'a> {
     document: &'a Schema,
-    notes: &'a mut Vec<String>,
+    changes: &'a mut Vec<String>,
     parts: usize,
 }
 
-impl Merging<'_> {
+impl Merge<'_> {
     fn merge(&mut self, schema: &mut Schema, depth: usize) -> Result<(), String> {
-        // Definitions can lead back to where they came from.
-        if depth > super::MOST_HOPS {
-            return Err("its alternatives lead to themselves".to_owned());
+        // Definitions can refer back to themselves.
+        if depth > MAX_HOPS {
+            return Err("its alternatives refer to themselves".to_owned());
         }
         if let Some(Value::Array(parts)) = schema.shift_remove("allOf") {
             for part in self.objects(&parts, depth)? {
                 all_of(schema, part);
             }
-            self.merged("allOf", depth);
+            self.record("allOf", depth);
         }
         for key in ["anyOf", "oneOf"] {
             let Some(Value::Array(parts)) = schema.shift_remove(key) else { continue };
@@ -43,27 +43,27 @@ impl Merging<'_> {
                 return Err(format!("none of the alternatives in `{key}` is an object"));
             }
             if !objects.is_empty() {
-                tell(schema, &objects);
+                describe(schema, &objects);
                 one_of(schema, objects);
             }
-            self.merged(key, depth);
+            self.record(key, depth);
         }
         Ok(())
     }
 
-    fn merged(&mut self, key: &str, depth: usize) {
+    fn record(&mut self, key: &str, depth: usize) {
         if depth == 0 {
-            self.notes.push(format!("`{key}` at its root was merged"));
+            self.changes.push(format!("merged `{key}` at the root"));
         }
     }
 
-    /// The parts that are objects, each without alternatives of its own.
+    /// Returns the parts that are objects, each with its own alternatives merged.
     fn objects(&mut self, parts: &[Value], depth: usize) -> Result<Vec<Schema>, String> {
         let mut found = Vec::new();
         for part in parts {
             self.parts += 1;
-            if self.parts > MOST_PARTS {
-                return Err(format!("it has more than {MOST_PARTS} alternatives"));
+            if self.parts > MAX_PARTS {
+                return Err(format!("it has more than {MAX_PARTS} alternatives"));
             }
             let mut part = match part {
                 Value::Bool(true) => Schema::new(),
@@ -86,7 +86,7 @@ impl Merging<'_> {
     }
 }
 
-/// Everything of a part holds besides what holds already.
+/// Adds the constraints of a part to those of the schema.
 fn all_of(schema: &mut Schema, mut part: Schema) {
     let mut properties = take_properties(schema);
     for (name, more) in take_properties(&mut part) {
@@ -106,8 +106,8 @@ fn all_of(schema: &mut Schema, mut part: Schema) {
     }
 }
 
-/// Any one of the parts holds besides what holds already: all their properties may be there, and only what all of them
-/// require has to be.
+/// Adds alternative parts to the schema: the properties of all of them are allowed, and only those that every part
+/// requires are required.
 fn one_of(schema: &mut Schema, mut parts: Vec<Schema>) {
     let base = take_properties(schema);
     let all: Vec<Schema> = parts.iter_mut().map(take_properties).collect();
@@ -116,16 +116,16 @@ fn one_of(schema: &mut Schema, mut parts: Vec<Schema>) {
         if properties.contains_key(name) {
             continue;
         }
-        let mut ways: Vec<&Value> = Vec::new();
-        for way in all.iter().filter_map(|part| part.get(name).or_else(|| base.get(name))) {
-            if !ways.contains(&way) {
-                ways.push(way);
+        let mut variants: Vec<&Value> = Vec::new();
+        for variant in all.iter().filter_map(|part| part.get(name).or_else(|| base.get(name))) {
+            if !variants.contains(&variant) {
+                variants.push(variant);
             }
         }
-        let shown = match ways[..] {
+        let shown = match variants[..] {
             [] => base.get(name).cloned().unwrap_or(Value::Bool(true)),
             [one] => one.clone(),
-            _ => json!({"anyOf": ways}),
+            _ => json!({"anyOf": variants}),
         };
         properties.insert(name.clone(), shown);
     }
@@ -141,21 +141,21 @@ fn one_of(schema: &mut Schema, mut parts: Vec<Schema>) {
     schema.insert("type".to_owned(), json!("object"));
 }
 
-/// Says in the description what the merged schema no longer says by itself.
-fn tell(schema: &mut Schema, parts: &[Schema]) {
-    let ways: Vec<String> = parts.iter().filter_map(way).collect();
-    if ways.len() < 2 {
+/// Describes the alternatives in the description, because the merged schema no longer expresses them.
+fn describe(schema: &mut Schema, parts: &[Schema]) {
+    let summaries: Vec<String> = parts.iter().filter_map(summary).collect();
+    if summaries.len() < 2 {
         return;
     }
-    let words = format!("Give the arguments of one of these: {}.", ways.join("; or "));
-    let told = match schema.get("description").and_then(Value::as_str) {
-        Some(description) if !description.trim().is_empty() => format!("{}\n{words}", description.trim_end()),
-        _ => words,
+    let text = format!("Give the arguments of one of these: {}.", summaries.join("; or "));
+    let description = match schema.get("description").and_then(Value::as_str) {
+        Some(description) if !description.trim().is_empty() => format!("{}\n{text}", description.trim_end()),
+        _ => text,
     };
-    schema.insert("description".to_owned(), Value::String(told));
+    schema.insert("description".to_owned(), Value::String(description));
 }
 
-fn way(part: &Schema) -> Option<String> {
+fn summary(part: &Schema) -> Option<String> {
     let required = names(part);
     let properties = part.get("properties").and_then(Value::as_object);
     let listed = match (required.is_empty(), properties) {

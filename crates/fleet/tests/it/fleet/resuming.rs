@@ -1,4 +1,4 @@
-//! A fleet that leaves its sessions with the servers, for another to go on with.
+//! Saved sessions that another fleet resumes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +9,15 @@ use wharf_testkit::{HttpScripted, Script, Scripted, soon};
 
 use super::{call, entry, in_memory, open, over_http};
 
-/// How often the server was told that its session is over.
+/// How many sessions the server was asked to end.
 fn goodbyes(server: &HttpScripted) -> usize {
     server.requests().iter().filter(|seen| seen.method == "DELETE").count()
 }
 
 #[tokio::test]
-async fn another_fleet_goes_on_with_the_sessions_that_one_has_left() {
-    let (server, other) = (HttpScripted::new(Script::good()), HttpScripted::new(Script::good()));
+async fn another_fleet_resumes_saved_sessions() {
+    let server = HttpScripted::new(Script::good());
+    let other = HttpScripted::new(Script::good());
     let (kept, _one) = over_http("kept", &server).await;
     let (fresh, _two) = over_http("fresh", &other).await;
     let fleet = open([kept.clone(), in_memory("local", &Scripted::new(Script::good()))]);

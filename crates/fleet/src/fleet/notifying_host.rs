@@ -1,18 +1,18 @@
-//! The fleet's ear at a session: what concerns the fleet is noted, and everything goes on to the host.
+//! A session's host that notices changes of the tool list, and passes everything on to the real host.
 
 use std::sync::Arc;
 
 use wharf_client::{BoxFuture, ClientCapabilities, Elicitation, ElicitationAnswer, Host, Notification, Refusal, Root};
 use wharf_protocol::Json;
 
-use super::member::Bell;
+use super::list_invalidation::ListInvalidation;
 
-pub(super) struct Clerk {
+pub(super) struct NotifyingHost {
     pub(super) host: Arc<dyn Host>,
-    pub(super) bell: Arc<Bell>,
+    pub(super) invalidation: Arc<ListInvalidation>,
 }
 
-impl Host for Clerk {
+impl Host for NotifyingHost {
     fn capabilities(&self) -> ClientCapabilities {
         self.host.capabilities()
     }
@@ -30,9 +30,9 @@ impl Host for Clerk {
     }
 
     fn notify(&self, notice: Notification) {
-        // Among what was dropped may have been that the tools have changed.
+        // The dropped notifications may include one about changed tools.
         if matches!(notice, Notification::ToolsChanged | Notification::Lagged(_)) {
-            self.bell.ring();
+            self.invalidation.invalidate();
         }
         self.host.notify(notice);
     }

@@ -1,4 +1,4 @@
-//! What a server is reached with: the environment, the network and the folders of the host.
+//! What the host provides to servers: environment, network and directories.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,28 +11,28 @@ use wharf_protocol::Secret;
 
 use wharf_config::{ManagedConfig, OAuthSettings, RemoteConfig, Server, StdioConfig, TransportConfig};
 
-/// Tells how connections to an address are made, within a time.
+/// Returns the HTTP settings for a URL and a connect timeout.
 pub type NetworkSettings = Arc<dyn Fn(&str, Duration) -> Result<HttpSettings, String> + Send + Sync>;
 
-/// Tells who signs in to the server at an address, with what its entry says about that; `None` if nobody does.
+/// Returns the token provider for a URL and the OAuth settings of its entry; `None` if it needs none.
 pub type TokenProviders = Arc<dyn Fn(&str, &OAuthSettings) -> Option<Arc<dyn TokenProvider>> + Send + Sync>;
 
-/// Everything servers get from the host.
+/// What the host provides to servers.
 #[derive(Clone)]
 pub struct HostEnvironment {
-    /// What the processes see besides what is configured for them.
+    /// The environment variables of processes, besides the configured ones.
     pub environment: Environment,
-    /// Who hears of their groups.
+    /// Receives the process groups.
     pub watcher: Option<Arc<dyn GroupWatcher>>,
-    /// How connections are made.
+    /// The network settings.
     pub network: NetworkSettings,
-    /// Who signs in to servers at an address; nobody if absent.
+    /// The token providers of remote servers; none if absent.
     pub sign_ins: Option<TokenProviders>,
-    /// Who was refused where a short while ago, and is not to try again so soon; nobody remembers if absent.
+    /// The cache of recent authorization failures, which delays the next attempt; no cache if absent.
     pub refusals: Option<Arc<AuthFailureCache>>,
-    /// Where processes run that are not told where.
+    /// The working directory of processes without a configured one.
     pub directory: Option<PathBuf>,
-    /// Where the output of managed servers goes that is not told where.
+    /// The directory for the logs of managed servers without a configured one.
     pub logs: PathBuf,
 }
 
@@ -51,14 +51,14 @@ impl Default for HostEnvironment {
 }
 
 impl HostEnvironment {
-    /// The way to a server. One that cannot be used as it is configured says so when it is opened.
+    /// Creates the transport of a server. An invalid configuration becomes an error when the transport is opened.
     pub(super) fn transport(
         &self,
         server: &Server,
         connect: Duration,
-        authority: Option<Arc<dyn TokenProvider>>,
+        token_provider: Option<Arc<dyn TokenProvider>>,
     ) -> Arc<dyn Transport> {
-        match self.try_transport(&server.reach, connect, authority) {
+        match self.try_transport(&server.reach, connect, token_provider) {
             Ok(transport) => transport,
             Err(reason) => Arc::new(move || {
                 let reason = reason.clone();
@@ -71,10 +71,10 @@ impl HostEnvironment {
         &self,
         reach: &TransportConfig,
         connect: Duration,
-        authority: Option<Arc<dyn TokenProvider>>,
+        token_provider: Option<Arc<dyn TokenProvider>>,
     ) -> Result<Arc<dyn Transport>, String> {
         let options = |remote: &RemoteConfig| {
-            Ok::<_, String>(RemoteOptions { token_provider: authority, ..self.remote(remote, connect)? })
+            Ok::<_, String>(RemoteOptions { token_provider, ..self.remote_options(remote, connect)? })
         };
         Ok(match reach {
             TransportConfig::Stdio(launch) => Arc::new(self.stdio(launch)),
@@ -91,7 +91,10 @@ impl HostEnvironment {
                 let oauth = OAuthSettings::default();
                 let headers = manage.headers.clone();
                 let remote = RemoteConfig { url: url(manage), headers, headers_helper: None, oauth };
-                Arc::new(Http::new(&remote.url, self.remote(&remote, connect)?).map_err(|error| error.to_string())?)
+                Arc::new(
+                    Http::new(&remote.url, self.remote_options(&remote, connect)?)
+                        .map_err(|error| error.to_string())?,
+                )
             }
             TransportConfig::Custom(_, transport) => Arc::clone(transport),
         })
@@ -113,7 +116,7 @@ impl HostEnvironment {
         launch.env.iter().fold(self.environment.clone(), add)
     }
 
-    fn remote(&self, remote: &RemoteConfig, connect: Duration) -> Result<RemoteOptions, String> {
+    fn remote_options(&self, remote: &RemoteConfig, connect: Duration) -> Result<RemoteOptions, String> {
         let headers = remote.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned()));
         let helper = remote.headers_helper.as_ref().and_then(|helper| {
             let (command, args) = helper.words.split_first()?;
@@ -129,23 +132,26 @@ impl HostEnvironment {
         })
     }
 
-    /// Who signs in to a server, unless what is sent to it is settled already. Nobody does to what runs as a process of
-    /// ours.
-    pub(super) fn authority(&self, server: &Server) -> Option<Arc<dyn TokenProvider>> {
+    /// Returns the token provider of a remote server, unless its configuration already determines its authorization.
+    pub(super) fn token_provider(&self, server: &Server) -> Option<Arc<dyn TokenProvider>> {
         let (TransportConfig::Http(remote) | TransportConfig::Sse(remote) | TransportConfig::WebSocket(remote)) =
             &server.reach
         else {
             return None;
         };
-        let settled = remote.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
-        if settled || remote.headers_helper.is_some() {
+        let is_configured = remote.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+        if is_configured || remote.headers_helper.is_some() {
             return None;
         }
         self.sign_ins.as_ref().and_then(|sign_ins| sign_ins(&remote.url, &remote.oauth))
     }
 
-    /// What a server would refuse if it refused us now. Where a helper signs us in, nobody knows before.
-    pub(super) async fn refusable(server: &Server, authority: Option<&dyn TokenProvider>) -> Option<AuthFailure> {
+    /// Returns the cache key of an authorization failure of the next attempt. With a header command it is unknown in
+    /// advance.
+    pub(super) async fn auth_failure_key(
+        server: &Server,
+        token_provider: Option<&dyn TokenProvider>,
+    ) -> Option<AuthFailure> {
         let (TransportConfig::Http(remote) | TransportConfig::Sse(remote) | TransportConfig::WebSocket(remote)) =
             &server.reach
         else {
@@ -154,17 +160,17 @@ impl HostEnvironment {
         if remote.headers_helper.is_some() {
             return None;
         }
-        let token = match authority {
-            Some(authority) => authority.token().await.ok()?.0,
+        let token = match token_provider {
+            Some(provider) => provider.token().await.ok()?.0,
             None => None,
         };
-        let shown = remote.headers.iter().map(|(name, value)| format!("{name}: {}", value.expose()));
-        let shown: Vec<_> = shown.chain(token.map(|token| token.expose().to_owned())).collect();
-        Some(AuthFailure { endpoint: remote.url.clone(), shown: shown.join("\n") })
+        let credentials = remote.headers.iter().map(|(name, value)| format!("{name}: {}", value.expose()));
+        let credentials: Vec<_> = credentials.chain(token.map(|token| token.expose().to_owned())).collect();
+        Some(AuthFailure { endpoint: remote.url.clone(), shown: credentials.join("\n") })
     }
 
-    /// What to start for a server that is managed.
-    pub(super) fn managed(&self, name: &str, manage: &ManagedConfig) -> ManagedSpec {
+    /// Returns the process of a managed server.
+    pub(super) fn managed_spec(&self, name: &str, manage: &ManagedConfig) -> ManagedSpec {
         let launch = &manage.launch;
         let child = ChildSpec {
             command: launch.command.clone().into(),

@@ -1,0 +1,189 @@
+//! The tools of one server, prepared for models once for each list that the server sends.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use wharf_protocol::{Json, Listed, ServerName, Tool, ToolRef};
+
+use super::entry::{Entry, EntryParts, ToolMeta, without_bound};
+use super::executor::ToolExecutor;
+use super::normalize::{NormalizedSchema, normalize};
+use super::note::{CatalogNote, CatalogNoteKind, description_cut};
+use super::tool_filter::{MAX_DESCRIPTION_CHARS, ToolFilter, capped};
+use wharf_config::{Pattern, Scope, Settings, ToolNames};
+use wharf_protocol::visible_name;
+
+/// The input of [`ServerTools::new`].
+pub struct ServerToolsParts<'a> {
+    /// The server's name.
+    pub server: ServerName,
+    /// The scope that configures it.
+    pub scope: Scope,
+    /// Its transport: `stdio`, `http`, `sse`, `ws` or `sdk`.
+    pub transport: &'static str,
+    /// Its settings.
+    pub settings: Arc<Settings>,
+    /// Its instructions.
+    pub instructions: Option<&'a str>,
+    /// Its tool list.
+    pub tools: &'a Listed<Tool>,
+    /// The executor of its tools.
+    pub executor: Arc<dyn ToolExecutor>,
+}
+
+/// The tools of one server.
+#[derive(Debug)]
+pub struct ServerTools {
+    /// The server's name.
+    pub server: ServerName,
+    /// The scope that configures it.
+    pub scope: Scope,
+    /// Its transport: `stdio`, `http`, `sse`, `ws` or `sdk`.
+    pub transport: &'static str,
+    /// Its instructions, capped.
+    pub instructions: Option<Arc<str>>,
+    entries: Vec<Arc<Entry>>,
+    notes: Vec<CatalogNote>,
+}
+
+/// Collects notes on one server.
+struct Notes {
+    server: ServerName,
+    notes: Vec<CatalogNote>,
+}
+
+impl ServerTools {
+    /// Filters, describes, caps and normalizes the tools of one list.
+    pub fn new(parts: ServerToolsParts<'_>) -> Self {
+        let ServerToolsParts { server, scope, transport, settings, instructions, tools, executor } = parts;
+        let mut notes = Notes { server: server.clone(), notes: Vec::new() };
+        let instructions = notes.capped_instructions(instructions);
+        for item in &tools.quarantined {
+            let name = item.name.clone().unwrap_or_else(|| format!("number {}", item.position + 1));
+            notes.add(Some(&name), CatalogNoteKind::Quarantined, item.reason.clone());
+        }
+        for text in &tools.notes {
+            notes.add(None, CatalogNoteKind::List, text.clone());
+        }
+        let mut filter = ToolFilter::new(&settings.tools);
+        let mut chosen = Vec::with_capacity(tools.items.len());
+        for tool in &tools.items {
+            let name = visible_name(&ToolRef { server: server.clone(), tool: Arc::clone(&tool.name) });
+            if filter.selects(&ToolNames { visible: &name, server: Some(&server), tool: &tool.name }) {
+                chosen.push((tool, name));
+            }
+        }
+        let listed = tools.items.len();
+        tracing::debug!(target: "wharf::step", step = "filter", server = server.as_str(), listed, chosen = chosen.len());
+        tracing::debug!(target: "wharf::step", step = "transform", server = server.as_str(), tools = chosen.len());
+        let mut entries = Vec::with_capacity(chosen.len());
+        for (tool, name) in chosen {
+            let names = ToolNames { visible: &name, server: Some(&server), tool: &tool.name };
+            let overriding = filter.description(&names);
+            let bound = bindings(&settings, &names);
+            let Some(input_schema) = notes.input_schema(tool, bound.as_deref()) else { continue };
+            let description = notes.description(tool, overriding);
+            for irregular in &tool.notes {
+                notes.add(Some(&tool.name), CatalogNoteKind::Tool, irregular.clone());
+            }
+            let ToolMeta { max_output_chars, requires_user } = ToolMeta::of(tool);
+            entries.push(Arc::new(Entry::new(EntryParts {
+                name,
+                server: Some(server.clone()),
+                description,
+                tool: Arc::clone(tool),
+                executor: Arc::clone(&executor),
+                input_schema,
+                settings: Arc::clone(&settings),
+                max_output_chars,
+                requires_user,
+                bound,
+            })));
+        }
+        for text in filter.unused(&tools.items.iter().map(|tool| &*tool.name)) {
+            notes.add(None, CatalogNoteKind::UnknownTool, text);
+        }
+        for name in settings.bindings.keys().filter(|name| !tools.items.iter().any(|tool| names(name, &server, tool))) {
+            notes.add(
+                None,
+                CatalogNoteKind::UnknownTool,
+                format!("bound arguments for `{name}`, which matches no tool"),
+            );
+        }
+        Self { server, scope, transport, instructions, entries, notes: notes.notes }
+    }
+
+    /// The tools, in the server's order.
+    pub fn entries(&self) -> &[Arc<Entry>] {
+        &self.entries
+    }
+
+    /// What was changed or left out.
+    pub fn notes(&self) -> &[CatalogNote] {
+        &self.notes
+    }
+}
+
+impl Notes {
+    fn add(&mut self, tool: Option<&str>, kind: CatalogNoteKind, text: String) {
+        self.notes.push(CatalogNote::new(&self.server, tool, kind, text));
+    }
+
+    fn capped_instructions(&mut self, instructions: Option<&str>) -> Option<Arc<str>> {
+        let text = instructions.filter(|text| !text.trim().is_empty())?;
+        let Some(cut) = capped(text) else { return Some(text.into()) };
+        let note = format!("instructions cut to {MAX_DESCRIPTION_CHARS} characters");
+        self.add(None, CatalogNoteKind::Description, note);
+        Some(cut)
+    }
+
+    /// Returns the description for the model, shared with the tool if it is unchanged.
+    fn description(&mut self, tool: &Tool, overriding: Option<&str>) -> Arc<str> {
+        if overriding.is_some() {
+            self.add(Some(&tool.name), CatalogNoteKind::Description, "description overridden".to_owned());
+        }
+        let text: Arc<str> = match (overriding, &tool.description) {
+            (Some(text), _) => text.into(),
+            (None, Some(text)) if !text.trim().is_empty() => Arc::clone(text),
+            (None, _) => tool.description_or_default().into(),
+        };
+        let Some(cut) = capped(&text) else { return text };
+        self.add(Some(&tool.name), CatalogNoteKind::Description, description_cut());
+        cut
+    }
+
+    /// Returns the schema for the model, shared with the tool if it is unchanged; `None` if models cannot use it.
+    fn input_schema(&mut self, tool: &Tool, bound: Option<&Map<String, Value>>) -> Option<Json> {
+        let schema = match normalize(&tool.input_schema) {
+            NormalizedSchema::Same => tool.input_schema.clone(),
+            NormalizedSchema::Changed(schema, changes) => {
+                let text = format!("schema adjusted for models: {}", changes.join("; "));
+                self.add(Some(&tool.name), CatalogNoteKind::Schema, text);
+                schema
+            }
+            NormalizedSchema::Unusable(reason) => {
+                self.add(Some(&tool.name), CatalogNoteKind::LeftOut, format!("unusable schema: {reason}"));
+                return None;
+            }
+        };
+        Some(match bound {
+            Some(bound) => without_bound(&schema, bound).unwrap_or(schema),
+            None => schema,
+        })
+    }
+}
+
+/// Whether a name of the configuration names a tool.
+fn names(name: &str, server: &ServerName, tool: &Tool) -> bool {
+    let visible = visible_name(&ToolRef { server: server.clone(), tool: Arc::clone(&tool.name) });
+    Pattern::new(name).fits_tool(&ToolNames { visible: &visible, server: Some(server), tool: &tool.name })
+}
+
+/// Returns the arguments that are always sent with a tool.
+fn bindings(settings: &Settings, names: &ToolNames<'_>) -> Option<Arc<Map<String, Value>>> {
+    let mut all: Option<Map<String, Value>> = None;
+    for (_, bound) in settings.bindings.iter().filter(|(name, _)| Pattern::new(name).fits_tool(names)) {
+        all.get_or_insert_default().extend(bound.clone());
+    }
+    all.filter(|all| !all.is_empty()).map(Arc::new)
+}

@@ -1,0 +1,20 @@
+//! The cause of a call without an output of its tool, for hosts that show it to the user rather than a model.
+
+use wharf_client::{CallError, SchemaViolation};
+
+/// Why a tool returned no output. May contain what no model should see, such as the last lines of a server's stderr.
+#[derive(Clone, Debug)]
+pub enum CallFailure {
+    /// The catalog has no such tool.
+    NotOffered,
+    /// The arguments do not match the tool's schema; nothing was sent.
+    Arguments(SchemaViolation),
+    /// The call was not made because of a rule, a hook, the user or a changed tool. Contains the reason.
+    Refused(String),
+    /// The call requires approval, and no user can be asked.
+    ApprovalUnavailable,
+    /// The call was made, and a hook withholds its output. Contains the reason.
+    Withheld(String),
+    /// The server returned an error, an invalid response or none.
+    Error(Box<CallError>),
+}

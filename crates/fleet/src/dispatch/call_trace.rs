@@ -1,0 +1,121 @@
+//! The trace of one call, from its start to its end, even if the caller stops waiting for it.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use wharf_client::Progress;
+use wharf_protocol::{
+    CallFailed, Json, Outcome, ToolCall, ToolOutput, ToolTrace, TraceEvent, TraceFailure, TraceSink, TraceStep,
+};
+
+use crate::catalog::Entry;
+
+/// Records one call. Without a sink it does nothing and allocates nothing.
+pub(super) struct CallTrace<'a>(Option<Recording<'a>>);
+
+struct Recording<'a> {
+    sink: &'a dyn TraceSink,
+    call: &'a ToolCall,
+    began: Instant,
+    entry: Option<&'a Entry>,
+    sent: Option<Json>,
+    steps: Vec<TraceStep>,
+    /// The outcome of the call if it was dropped now.
+    outcome_if_dropped: Outcome,
+}
+
+impl<'a> CallTrace<'a> {
+    pub(super) fn begin(sink: Option<&'a dyn TraceSink>, call: &'a ToolCall) -> Self {
+        let Some(sink) = sink else { return Self(None) };
+        let ToolCall { id, name, arguments } = call.clone();
+        sink.record(TraceEvent::ToolStarted { id, name, arguments });
+        Self(Some(Recording {
+            sink,
+            call,
+            began: Instant::now(),
+            entry: None,
+            sent: None,
+            // Most calls have one step: who allowed them.
+            steps: Vec::with_capacity(1),
+            outcome_if_dropped: Outcome::NotRun,
+        }))
+    }
+
+    pub(super) fn set_entry(&mut self, entry: &'a Entry) {
+        if let Some(recording) = &mut self.0 {
+            recording.entry = Some(entry);
+        }
+    }
+
+    pub(super) fn step(&mut self, step: impl FnOnce() -> TraceStep) {
+        if let Some(recording) = &mut self.0 {
+            recording.steps.push(step());
+        }
+    }
+
+    /// Records that the call is sent with these arguments. From now on it may have an effect.
+    pub(super) fn sent(&mut self, arguments: &Json) {
+        if let Some(recording) = &mut self.0 {
+            recording.outcome_if_dropped = Outcome::Unknown;
+            let written = &recording.call.arguments;
+            recording.sent = (!std::ptr::eq(arguments, written) && arguments != written).then(|| arguments.clone());
+        }
+    }
+
+    /// Records that the tool has answered.
+    pub(super) fn answered(&mut self) {
+        if let Some(recording) = &mut self.0 {
+            recording.outcome_if_dropped = Outcome::Answered;
+        }
+    }
+
+    /// Returns a callback that records progress, if the call is traced.
+    pub(super) fn progress(&self) -> Option<impl FnMut(Progress) + Send + use<'a>> {
+        let recording = self.0.as_ref()?;
+        let sink = recording.sink;
+        let call = recording.call;
+        Some(move |Progress { progress, total, message }: Progress| {
+            sink.record(TraceEvent::ToolProgress { id: call.id.clone(), progress, total, message });
+        })
+    }
+
+    pub(super) fn end(mut self, result: &Result<ToolOutput, CallFailed>) {
+        let Some(recording) = self.0.take() else { return };
+        match result {
+            Ok(output) => recording.finish(Some(output), None),
+            Err(CallFailed { reason, outcome, .. }) => {
+                recording.finish(None, Some(TraceFailure { reason: reason.clone(), outcome: *outcome }));
+            }
+        }
+    }
+}
+
+impl Recording<'_> {
+    fn finish(self, output: Option<&ToolOutput>, failed: Option<TraceFailure>) {
+        let millis = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.sink.record(TraceEvent::ToolFinished(Box::new(ToolTrace {
+            id: self.call.id.clone(),
+            name: self.call.name.clone(),
+            // Copies: tasks that count references to the same names slow each other down.
+            server: self.entry.and_then(|entry| Some(entry.server.as_ref()?.copied())),
+            tool: self.entry.map(|entry| Arc::from(&*entry.tool.name)),
+            sent: self.sent,
+            steps: self.steps,
+            output: output.map(|output| output.raw.clone()),
+            is_error: output.is_none_or(|output| output.is_error),
+            failed,
+            millis,
+        })));
+    }
+}
+
+/// The caller dropped the call.
+impl Drop for CallTrace<'_> {
+    fn drop(&mut self) {
+        if let Some(recording) = self.0.take() {
+            let outcome = recording.outcome_if_dropped;
+            let reason = "the caller canceled the call".to_owned();
+            recording.finish(None, Some(TraceFailure { reason, outcome }));
+        }
+    }
+}
