@@ -70,8 +70,8 @@ impl UserPrompt for NoTerminal {
         Box::pin(std::future::ready(UserAnswer::Approval(ApprovalAnswer::No(reason))))
     }
 
-    fn abilities(&self) -> ClientCapabilities {
-        NoUserPrompt.abilities()
+    fn capabilities(&self) -> ClientCapabilities {
+        NoUserPrompt.capabilities()
     }
 }
 
@@ -90,7 +90,7 @@ impl UserPrompt for Terminal {
         })
     }
 
-    fn abilities(&self) -> ClientCapabilities {
+    fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities { elicitation: true, ..ClientCapabilities::default() }
     }
 }

@@ -133,8 +133,8 @@ impl UserPrompt for Approving {
         }
     }
 
-    fn abilities(&self) -> ClientCapabilities {
-        NoUserPrompt.abilities()
+    fn capabilities(&self) -> ClientCapabilities {
+        NoUserPrompt.capabilities()
     }
 }
 

@@ -40,9 +40,9 @@ pub struct CallOptions<'a> {
     pub admitted: bool,
     /// What to do if the session is gone.
     pub on_loss: OnLoss,
-    /// Binds the call to the [generation](Session::generation) whose tools the caller has seen. On any other session it
+    /// Binds the call to the [epoch](Session::epoch) whose tools the caller has seen. On any other session it
     /// fails with [`CallErrorKind::SessionReplaced`].
-    pub generation: Option<u64>,
+    pub epoch: Option<u64>,
 }
 
 /// What to do with a call that did not run because its session or its connection was gone.
@@ -96,7 +96,7 @@ impl Session {
         arguments: &Json,
         mut options: CallOptions<'_>,
     ) -> Result<ToolOutput, CallError> {
-        let mut live = self.connection(options.generation).await?;
+        let mut live = self.connection(options.epoch).await?;
         let deadline = self.inner.limits(&options).total.map(|total| Instant::now() + total.min(NEVER));
         let repaired = if options.admitted {
             None
@@ -142,26 +142,26 @@ impl Session {
         if error.outcome() == Outcome::Unknown {
             retries.may_have_run = Some(error);
         }
-        let live = self.connection(call.options.generation).await.map_err(|error| retries.result(error))?;
+        let live = self.connection(call.options.epoch).await.map_err(|error| retries.result(error))?;
         call.options.total = call.time_left();
         Ok(live)
     }
 
-    /// Returns the connection for a call: the current one, or only that of one generation. A call that is bound to a
-    /// generation never opens a connection, least of all on a session that was closed in the meantime.
-    async fn connection(&self, generation: Option<u64>) -> Result<Arc<Live>, CallError> {
-        let matches = |live: &Arc<Live>| generation.is_none_or(|generation| live.number == generation);
+    /// Returns the connection for a call: the current one, or only that of one epoch. A call that is bound to a
+    /// epoch never opens a connection, least of all on a session that was closed in the meantime.
+    async fn connection(&self, epoch: Option<u64>) -> Result<Arc<Live>, CallError> {
+        let matches = |live: &Arc<Live>| epoch.is_none_or(|epoch| live.epoch == epoch);
         match self.inner.up().filter(matches) {
             Some(live) if !live.doubtful.load(Ordering::Relaxed) => Ok(live),
-            _ => Box::pin(self.checked_connection(generation)).await,
+            _ => Box::pin(self.checked_connection(epoch)).await,
         }
     }
 
-    async fn checked_connection(&self, generation: Option<u64>) -> Result<Arc<Live>, CallError> {
-        let Some(generation) = generation else { return Ok(self.inner.ready().await?) };
+    async fn checked_connection(&self, epoch: Option<u64>) -> Result<Arc<Live>, CallError> {
+        let Some(epoch) = epoch else { return Ok(self.inner.ready().await?) };
         if let Some(live) = self.inner.up()
-            && live.number == generation
-            && (!live.doubtful.load(Ordering::Relaxed) || self.inner.is_there(&live).await)
+            && live.epoch == epoch
+            && (!live.doubtful.load(Ordering::Relaxed) || self.inner.is_alive(&live).await)
         {
             return Ok(live);
         }
@@ -186,16 +186,18 @@ impl Session {
             let params = CallParams { name: tool, arguments };
             let limits = self.inner.limits(options);
             let budget = Budget::new(live, limits);
-            let age = live.beliefs.tools.age();
+            let age = live.cache.tools.age();
             let mut request = Request::new("tools/call", &params, limits).about(tool);
             request.headers = with_own(&options.headers, live.headers_for(tool, arguments)).map_err(fail)?;
-            request.progress =
-                options.progress.as_mut().map_or(Welcome::Noted, |progress| Welcome::Heard(&mut **progress));
+            request.progress = options
+                .progress
+                .as_mut()
+                .map_or(ProgressMode::KeepAlive, |progress| ProgressMode::Report(&mut **progress));
             request.trace = options.trace.as_ref();
             // Boxed, because callers often have to box this whole future: two small boxes are cheaper than a large one.
             let result = Box::pin(self.complete(live, &mut request, &budget)).await;
             let mismatch = matches!(&result, Err(CallErrorKind::Server { code: HEADER_MISMATCH, .. }));
-            if mismatch && live.speaker.is_modern() && !request.begun {
+            if mismatch && live.sender.is_modern() && !request.begun {
                 // The tool has changed since it was listed, and the call did not run: send it with the new headers.
                 let resent = async {
                     let listing = self.headers_from_new_list(live, tool, arguments, age);
@@ -242,10 +244,10 @@ impl Session {
     /// have not been listed. If they cannot be listed, the result stays unchecked.
     async fn check_output(&self, live: &Live, tool: &str, output: &ToolOutput) -> Result<(), SchemaViolation> {
         let structured = output.structured.as_ref();
-        if structured.is_some() && live.beliefs.tools.get().is_none() {
+        if structured.is_some() && live.cache.tools.get().is_none() {
             // One caller lists for all, and a list that failed is not requested again.
-            let _turn = live.beliefs.tools.one_at_a_time().await;
-            if live.beliefs.tools.get().is_none() && live.beliefs.tools.may_be_listed() {
+            let _turn = live.cache.tools.one_at_a_time().await;
+            if live.cache.tools.get().is_none() && live.cache.tools.may_be_listed() {
                 let listed = tokio::time::timeout(LIST_TIMEOUT, Box::pin(self.list_tools_of(live))).await;
                 if !matches!(listed, Ok(Ok(_))) {
                     tracing::warn!(server = %self.inner.name, tool, "results are not checked: the tools cannot be listed");
@@ -297,7 +299,7 @@ impl Live {
     }
 
     fn hints(&self, tool: &str) -> Option<Hints> {
-        let tools = self.beliefs.tools.get()?;
+        let tools = self.cache.tools.get()?;
         Some(tools.get(tool)?.tool.hints)
     }
 }

@@ -48,7 +48,7 @@ impl UserPrompt for Person {
         Box::pin(async { answer })
     }
 
-    fn abilities(&self) -> ClientCapabilities {
+    fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities { elicitation: true, sampling: true, roots: false }
     }
 }

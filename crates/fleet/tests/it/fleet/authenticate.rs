@@ -58,7 +58,7 @@ impl UserPrompt for Yes {
         Box::pin(std::future::ready(UserAnswer::Approval(ApprovalAnswer::Yes)))
     }
 
-    fn abilities(&self) -> ClientCapabilities {
+    fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities::default()
     }
 }

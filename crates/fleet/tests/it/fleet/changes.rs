@@ -166,7 +166,7 @@ impl UserPrompt for Slow {
         })
     }
 
-    fn abilities(&self) -> ClientCapabilities {
+    fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities::default()
     }
 }
