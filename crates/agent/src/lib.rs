@@ -5,7 +5,6 @@
 //! [`Tools`](wharf_protocol::Tools): a connection is nothing this crate has ever heard of.
 
 pub mod cassette;
-mod chance;
 mod driver;
 mod error;
 mod event;

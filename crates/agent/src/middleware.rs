@@ -30,8 +30,8 @@ use crate::{AgentEvent, EventSink, Model, ModelError, ModelRequest, ModelRespons
 
 pub use caching::Caching;
 pub use config::{
-    Backoff, LoopGuardSettings, Middleware, ModelRetrySettings, OnModelFailure, OnToolFailure, OnUnsupported,
-    PromptCaching, Summarization, ToolRetrySettings,
+    LoopGuardSettings, Middleware, ModelRetrySettings, OnModelFailure, OnToolFailure, OnUnsupported, PromptCaching,
+    Summarization, ToolRetrySettings,
 };
 pub use permit::ConcurrencyLimit;
 pub use repetition::LoopGuard;

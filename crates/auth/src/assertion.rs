@@ -7,8 +7,9 @@ use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, RSA_PKCS1_S
 use serde_json::json;
 use wharf_protocol::Secret;
 
+use super::OAuthError;
 use super::chance::{encoded, random};
-use super::{OAuthError, now};
+use wharf_io::unix_now;
 
 /// How long what is signed is good, in seconds.
 const LIFE: u64 = 300;
@@ -53,7 +54,7 @@ impl SigningKey {
         if let Some(id) = &self.id {
             head["kid"] = json!(id);
         }
-        let now = now();
+        let now = unix_now();
         let claims = json!({
             "iss": client,
             "sub": client,

@@ -8,7 +8,7 @@ mod tests;
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::Ipv6Addr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -17,6 +17,8 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use wharf_io::Environment;
+use wharf_io::address::is_loopback_host;
+use wharf_io::percent::is_well_formed;
 
 /// What opens a page in the browser a person prefers. Elsewhere than on macOS `open` is something else.
 const OPENERS: &[&str] = if cfg!(target_os = "macos") { &["open"] } else { &["xdg-open", "sensible-browser"] };
@@ -107,7 +109,7 @@ pub fn check(url: &str) -> Result<(), UnsafeUrl> {
         return Err(UnsafeUrl::UserName);
     }
     let host = host(authority).ok_or(UnsafeUrl::Host)?;
-    if encrypted || is_this_machine(host) { Ok(()) } else { Err(UnsafeUrl::PlainHttp) }
+    if encrypted || is_loopback_host(host) { Ok(()) } else { Err(UnsafeUrl::PlainHttp) }
 }
 
 /// Opens an address in a browser: with `opener` and its arguments if there is one, else with what this system has.
@@ -131,13 +133,9 @@ pub async fn open(url: &str, opener: Option<&[String]>, environment: &Environmen
 /// The first character that may not stand there as it is.
 fn first_unsafe(part: &str, also_safe: &str) -> Option<char> {
     let safe = |character: char| character.is_ascii_alphanumeric() || "-._~:/?#@&=+,%".contains(character);
-    let stray = |(at, _): &(usize, &str)| {
-        let digits = part.as_bytes().get(at + 1..at + 3);
-        // `%PATH%` is a variable in some places.
-        !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
-    };
     let unsafe_one = part.chars().find(|character| !safe(*character) && !also_safe.contains(*character));
-    unsafe_one.or_else(|| part.match_indices('%').find(stray).map(|_| '%'))
+    // `%PATH%` is a variable in some places.
+    unsafe_one.or_else(|| (!is_well_formed(part)).then_some('%'))
 }
 
 /// The host alone, if it and the port are well-formed.
@@ -157,11 +155,6 @@ fn host(authority: &str) -> Option<&str> {
         None => !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte)),
     };
     (host_is_valid && port_is_valid).then_some(host)
-}
-
-fn is_this_machine(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 async fn try_one(

@@ -36,9 +36,3 @@ pub use store::{
     Account, FileStore, MemoryStore, RegisteredClient, RenewalGuard, SignIn, Store, StoreError, Vault, VaultStore,
 };
 pub use visit::{AuthorizationFlow, AuthorizationUi};
-
-/// The date, in seconds since 1970: tokens end at one.
-#[expect(clippy::disallowed_methods, reason = "a date can only be compared with the date")]
-fn now() -> u64 {
-    std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}

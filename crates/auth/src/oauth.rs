@@ -11,9 +11,10 @@ use http::Uri;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use wharf_io::{HttpClient, HttpSettings};
+use wharf_io::{HttpClient, HttpSettings, unix_now};
 use wharf_protocol::Secret;
 
+use super::OAuthError;
 use super::assertion::SigningKey;
 use super::authority::TokenProvider;
 use super::challenge::Challenge;
@@ -23,7 +24,6 @@ use super::reach::{Nearness, guarded, nearness};
 use super::store::{Account, RegisteredClient, SignIn, Store};
 use super::token::Posts;
 use super::visit::AuthorizationUi;
-use super::{OAuthError, now};
 use crate::AuthRequired;
 
 /// A token is renewed so long before it ends.
@@ -177,7 +177,7 @@ impl TokenProvider for OAuth {
             }
             let current = inner.snapshot();
             let Some(sign_in) = &current.sign_in else { return Ok((None, current.number)) };
-            let left = sign_in.expires_at.map(|at| at.saturating_sub(now()));
+            let left = sign_in.expires_at.map(|at| at.saturating_sub(unix_now()));
             let renewable = sign_in.refresh.is_some() || !inner.options.grant.needs_person();
             if left.is_none_or(|left| left > EARLY.as_secs()) || !renewable {
                 return Ok((Some(sign_in.access.clone()), current.number));

@@ -1,6 +1,6 @@
 //! The part of a URL behind the question mark, and the form bodies that are written the same way.
 
-use std::fmt::Write as _;
+use wharf_io::percent::{self, encode};
 
 /// The names and values in a URL's query, decoded, in their order.
 pub(super) fn query(url: &str) -> Vec<(String, String)> {
@@ -13,48 +13,15 @@ pub(super) fn query(url: &str) -> Vec<(String, String)> {
     query.split('&').filter(|pair| !pair.is_empty()).map(pair).collect()
 }
 
-/// A text as it may stand anywhere in a URL: all but letters, digits and `-._~` is escaped.
-pub(super) fn encode(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            // Writing to a text cannot fail.
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
-}
-
 /// Pairs as the body of a form, or as a query.
 pub(super) fn form(pairs: &[(&str, &str)]) -> String {
     let pair = |(name, value): &(&str, &str)| format!("{}={}", encode(name), encode(value));
     pairs.iter().map(pair).collect::<Vec<_>>().join("&")
 }
 
-/// Undoes the escapes. What is no escape stays as it is, because others let it pass too.
+/// Decodes a name or a value, in which `+` is a space.
 fn decode(text: &str) -> String {
-    let (mut rest, mut decoded) = (text.as_bytes(), Vec::with_capacity(text.len()));
-    while let [first, behind @ ..] = rest {
-        rest = behind;
-        decoded.push(match (first, behind) {
-            (b'+', _) => b' ',
-            (b'%', [high, low, behind @ ..]) => match (digit(*high), digit(*low)) {
-                (Some(high), Some(low)) => {
-                    rest = behind;
-                    high << 4 | low
-                }
-                _ => b'%',
-            },
-            _ => *first,
-        });
-    }
-    String::from_utf8(decoded).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
-}
-
-fn digit(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+    percent::decode(&text.replace('+', " "))
 }
 
 #[cfg(test)]
@@ -86,8 +53,6 @@ mod tests {
 
     #[test]
     fn all_but_the_unreserved_is_escaped() {
-        assert_eq!(encode("aZ09-._~"), "aZ09-._~");
-        assert_eq!(encode("a b+c/é\n&="), "a%20b%2Bc%2F%C3%A9%0A%26%3D");
         assert_eq!(form(&[("scope", "a b"), ("k&", "=")]), "scope=a%20b&k%26=%3D");
     }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use http::Uri;
+use wharf_io::address::{self, HTTP_SCHEMES, InvalidAddress};
 use wharf_io::{DialTarget, HttpSettings, Proxies, Resolve};
 
 /// How far away an address is.
@@ -115,19 +116,25 @@ pub(super) async fn nearness(settings: &HttpSettings, host: &str) -> io::Result<
 
 /// Why an address that a server names is not used.
 pub(super) fn refusal(url: &str, nearest: Nearness) -> Option<String> {
-    let Ok(uri) = url.parse::<Uri>() else { return Some("it cannot be read".to_owned()) };
-    let Some(host) = uri.host().filter(|host| !host.is_empty()) else { return Some("it names no host".to_owned()) };
-    let near = Nearness::written(host);
-    if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-        return Some("it has a user in it".to_owned());
+    let uri = match address::parse(url, HTTP_SCHEMES) {
+        Ok(uri) => uri,
+        Err(invalid) => return Some(reason(&invalid).to_owned()),
+    };
+    let near = Nearness::written(uri.host().unwrap_or_default());
+    if uri.scheme_str() != Some("https") && near != Some(Nearness::Here) {
+        return Some("it is not https".to_owned());
     }
-    match uri.scheme_str() {
-        Some("https") => {}
-        Some("http") if near == Some(Nearness::Here) => {}
-        Some("http") => return Some("it is not https".to_owned()),
-        _ => return Some("it is no address of the web".to_owned()),
+    (near > Some(nearest)).then(|| "it leads into a private network".to_owned())
+}
+
+fn reason(invalid: &InvalidAddress) -> &'static str {
+    match invalid {
+        InvalidAddress::NoScheme | InvalidAddress::Scheme(_) => "it is no address of the web",
+        InvalidAddress::Credentials => "it has a user in it",
+        InvalidAddress::NoHost => "it names no host",
+        InvalidAddress::Port => "its port is none",
+        InvalidAddress::Malformed | InvalidAddress::NumericHost | InvalidAddress::DotSegment => "it cannot be read",
     }
-    near.filter(|near| *near > nearest).map(|_| "it leads into a private network".to_owned())
 }
 
 #[derive(Clone)]

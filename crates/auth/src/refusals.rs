@@ -12,9 +12,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::now;
-use super::store::{lock, on_disk, replace};
-use wharf_io::digest;
+use super::store::{REPLACE_OPTIONS, lock, on_disk};
+use wharf_io::{digest, replace_file, unix_now};
 
 /// How long a refusal counts, if nobody says otherwise.
 pub const AUTH_FAILURE_TTL: Duration = Duration::from_secs(15 * 60);
@@ -108,14 +107,14 @@ impl AuthFailureCache {
         };
         let Refused { at, status, .. } = known?;
         // A clock that was set back does not make a refusal last for ever.
-        let ago = Duration::from_secs(now().checked_sub(at)?);
+        let ago = Duration::from_secs(unix_now().checked_sub(at)?);
         let left = self.life.checked_sub(ago).filter(|left| !left.is_zero())?;
         Some(CachedAuthFailure { status, ago, left })
     }
 
     /// It was refused now, with this status.
     pub async fn note(&self, refusal: &AuthFailure, status: u16) {
-        let refused = Refused { whose: self.whose(&refusal.endpoint), at: now(), status };
+        let refused = Refused { whose: self.whose(&refusal.endpoint), at: unix_now(), status };
         let key = self.key(refusal);
         self.change(move |refusals| drop(refusals.insert(key, refused))).await;
     }
@@ -141,7 +140,7 @@ impl AuthFailureCache {
         let life = self.life.as_secs();
         let change = move |refusals: &mut BTreeMap<String, Refused>| {
             change(refusals);
-            refusals.retain(|_, refused| now().saturating_sub(refused.at) < life);
+            refusals.retain(|_, refused| unix_now().saturating_sub(refused.at) < life);
             while refusals.len() > MOST {
                 let oldest = refusals.iter().min_by_key(|(_, refused)| refused.at).map(|(key, _)| key.clone());
                 refusals.remove(&oldest.unwrap_or_default());
@@ -159,7 +158,8 @@ impl AuthFailureCache {
                 change(&mut written.refusals);
                 written.version = VERSION;
                 let text = serde_json::to_vec(&written).unwrap_or_default();
-                replace(&own, &text).map_err(|error| super::StoreError::disk("write", &own, error))
+                let replaced = replace_file(&own, &text, REPLACE_OPTIONS);
+                replaced.map(drop).map_err(|error| super::StoreError::disk("write", &own, error))
             })
             .await
         };

@@ -7,7 +7,8 @@ use wharf_protocol::Secret;
 use super::discovery::{Found, Issuer};
 use super::store::RegisteredClient;
 use super::token::Posts;
-use super::{OAuthError, OAuthOptions, now};
+use super::{OAuthError, OAuthOptions};
+use wharf_io::unix_now;
 
 /// The ways to prove who we are that we know, the best first.
 const METHODS: [&str; 3] = ["none", "client_secret_basic", "client_secret_post"];
@@ -47,7 +48,7 @@ impl RegisteredClient {
     }
 
     fn is_expired(&self) -> bool {
-        self.secret_expires_at.is_some_and(|at| at <= now())
+        self.secret_expires_at.is_some_and(|at| at <= unix_now())
     }
 }
 

@@ -20,7 +20,7 @@ use wharf_protocol::Secret;
 
 pub use error::StoreError;
 pub use file::FileStore;
-pub(super) use file::replace;
+pub(super) use file::REPLACE_OPTIONS;
 pub(super) use lock::{lock, on_disk};
 pub use memory::MemoryStore;
 pub use vault::{Vault, VaultStore};

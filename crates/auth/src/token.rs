@@ -13,9 +13,10 @@ use super::OAuthError;
 use super::assertion::SigningKey;
 use super::challenge::words;
 use super::discovery::{LIMIT, MOST_READ};
-use super::query::{encode, form};
+use super::query::form;
 use super::reach::{Nearness, refusal};
 use super::store::RegisteredClient;
+use wharf_io::percent::encode;
 
 const CLIENT_ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 /// The parameters that nobody else may see.

@@ -11,13 +11,12 @@ use wharf::fleet::dispatch::{
     UserAnswer, UserPrompt, command_hooks,
 };
 use wharf::fleet::{Dispatcher, Scope};
-use wharf::{BoxFuture, ClientCapabilities, GroupWatcher};
+use wharf::{BoxFuture, ClientCapabilities, GroupWatcher, nearest};
 
 use crate::args::Globals;
 use crate::guard::Guard;
 use crate::servers::Misuse;
 use crate::setup::Setup;
-use crate::suggest::nearest;
 use crate::surroundings::{self, variable};
 use crate::{render, servers};
 

@@ -26,7 +26,6 @@ mod render;
 mod servers;
 mod setup;
 mod sign_ins;
-mod suggest;
 mod surroundings;
 mod usage;
 mod visit;

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use wharf::config::{OAuthSettings, RemoteConfig, StdioConfig, check_url};
 use wharf::fleet::{Scope, Server, TransportConfig};
-use wharf::{InvalidProtocolMode, ProtocolMode, Secret, ServerName};
+use wharf::{InvalidProtocolMode, ProtocolMode, Secret, ServerName, nearest};
 
 use crate::args::Globals;
-use crate::suggest::nearest;
 use crate::surroundings;
 
 /// What is wrong with what was asked for, and what to do about it.

@@ -2,19 +2,19 @@
 //!
 //! Deciding only; the session waits.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use wharf_io::{Backoff, Jitter, jittered};
 
-/// The pause after the second failure in a row; it doubles from there.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// The pauses from the second failure in a row on.
+const PAUSES: Backoff =
+    Backoff { initial: Duration::from_millis(250), factor: 2.0, max: Duration::from_secs(30), jitter: Jitter::NONE };
 /// From this many failures in a row on the server is left alone instead of being waited for.
 const PATIENCE: u32 = 6;
-/// How long it is left alone at first; this doubles too.
-const FIRST_REST: Duration = Duration::from_secs(30);
-/// The longest it is left alone.
-const LONGEST_REST: Duration = Duration::from_secs(300);
+/// How long it is left alone.
+const RESTS: Backoff =
+    Backoff { initial: Duration::from_secs(30), factor: 2.0, max: Duration::from_secs(300), jitter: Jitter::NONE };
 /// A connection that lived this long was a good one: the failures before it are forgotten.
 const STABLE: Duration = Duration::from_secs(30);
 
@@ -52,11 +52,10 @@ impl Restarts {
 
     /// How long to wait after so many failures in a row.
     fn pause(&self) -> Duration {
-        let doubled = |first: Duration, times: u32| first.saturating_mul(2_u32.saturating_pow(times));
         match self.failures {
             0 | 1 => Duration::ZERO,
-            few if few < PATIENCE => doubled(FIRST_PAUSE, few - 2),
-            many => doubled(FIRST_REST, many - PATIENCE).min(LONGEST_REST),
+            few if few < PATIENCE => PAUSES.delay(few - 1),
+            many => RESTS.delay(many - (PATIENCE - 1)),
         }
     }
 
@@ -64,12 +63,6 @@ impl Restarts {
     pub(crate) fn forget(&mut self) {
         *self = Self::default();
     }
-}
-
-/// Up to a quarter more, so that many clients of one machine do not come back in step.
-pub(crate) fn jittered(pause: Duration) -> Duration {
-    let dice = RandomState::new().hash_one(0_u8) % 1000;
-    pause + pause.mul_f64(f64::from(u32::try_from(dice).unwrap_or(0)) / 4000.0)
 }
 
 #[cfg(test)]
@@ -113,14 +106,6 @@ mod tests {
     fn a_connection_that_lived_long_makes_the_failures_before_it_forgotten() {
         let expected = ["after 0 ms", "after 250 ms", "after 500 ms", "after 0 ms", "after 250 ms"];
         assert_eq!(pauses(&[0, 0, 0, 31, 0]), expected);
-    }
-
-    #[test]
-    fn a_pause_grows_by_up_to_a_quarter_and_not_always_by_the_same() {
-        let pause = Duration::from_secs(100);
-        let drawn: Vec<Duration> = (0..50).map(|_| jittered(pause)).collect();
-        assert!(drawn.iter().all(|drawn| (pause..=pause * 5 / 4).contains(drawn)));
-        assert!(drawn.iter().any(|one| *one != drawn[0]));
     }
 
     #[test]

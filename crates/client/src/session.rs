@@ -44,7 +44,7 @@ pub use options::{Deadlines, SessionOptions};
 pub use saved::SavedSession;
 
 use crate::health::Counters;
-use crate::restarts::{Decision, Restarts, jittered};
+use crate::restarts::{Decision, Restarts};
 use crate::transport::{Transport, session_loss};
 use crate::wire::{Ending, Limits, Wire};
 use crate::{CallError, CallErrorKind, ConnectError, ConnectErrorKind, Evidence, Health, Host};
@@ -52,6 +52,7 @@ use attempt::Parts;
 use beliefs::Beliefs;
 use discover::{Discovered, discover};
 use manner::{Request, Speaker, Wishes};
+use wharf_io::jittered;
 
 /// Counts the sessions of this process.
 static SESSIONS: AtomicU64 = AtomicU64::new(1);

@@ -1,9 +1,9 @@
 //! URLs of servers: whether one can be reached at all, and when two of them are the same.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
 use http::Uri;
 use http::uri::{Authority, Scheme};
+use wharf_io::address::{self, HTTP_SCHEMES, InvalidAddress, WEBSOCKET_SCHEMES};
+use wharf_io::percent;
 
 /// Why a text is no address of a server, and how to mend it.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,58 +52,37 @@ pub fn check_url(url: &str) -> Result<(), (&'static str, Option<&'static str>)> 
 
 /// Whether a server can be reached at an address.
 pub(crate) fn check(url: &str, family: Family) -> Result<(), Unusable> {
-    let unusable = |why, hint| Err(Unusable { why, hint });
-    let (scheme, rest) = match url.split_once("://") {
-        Some((scheme, rest)) => (scheme.to_ascii_lowercase(), rest),
-        None => return unusable("is no URL: it has no scheme", Some("begin it with `https://`")),
+    let schemes = match family {
+        Family::Http => HTTP_SCHEMES,
+        Family::WebSocket => WEBSOCKET_SCHEMES,
     };
-    match (family, scheme.as_str()) {
-        (Family::Http, "http" | "https") | (Family::WebSocket, "ws" | "wss") => {}
-        (Family::Http, "ws" | "wss") => return unusable("is the URL of a web socket", Some("set `type` to `ws`")),
-        (Family::WebSocket, "http") => return unusable("is no URL of a web socket", Some("begin it with `ws://`")),
-        (Family::WebSocket, "https") => return unusable("is no URL of a web socket", Some("begin it with `wss://`")),
-        _ => return unusable("has a scheme that no server is reached by", Some("begin it with `https://`")),
-    }
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    if authority.contains('@') {
-        return unusable("has a name or password in it", Some("send it as a header, `Authorization` as a rule"));
-    }
-    if authority.is_empty() || authority.starts_with(':') {
-        return unusable("is no URL: it has no host", None);
-    }
-    let Ok(uri) = url.parse::<Uri>() else {
-        return unusable("is no valid URL", Some("write blanks and other special characters as `%20` and so on"));
-    };
-    // A port that is none is kept by the parser and fails only when somebody connects.
-    let after_host = authority.rsplit_once(']').map_or(authority, |(_, after)| after);
-    if after_host.contains(':') && uri.port_u16().is_none() {
-        return unusable("has a port that is none", Some("ports are 1 to 65535"));
-    }
-    if is_number_in_disguise(uri.host().unwrap_or_default()) {
-        return unusable("has a host that is a number in disguise", Some("write all four parts of it: 127.0.0.1"));
-    }
-    if dotted(uri.path()) {
-        return unusable("has `.` or `..` as a part of its path", Some("write the path that is meant"));
-    }
-    Ok(())
+    let checked = address::parse(url, schemes).and_then(|uri| address::check_unambiguous(&uri));
+    checked.map_err(|invalid| unusable(&invalid, family))
 }
 
-/// Whether a path says "here" or "one up", plainly or encoded: rules would see another path than the server.
-fn dotted(path: &str) -> bool {
-    path.split('/').any(|part| {
-        let part = part.to_ascii_lowercase().replace("%2e", ".");
-        part == "." || part == ".."
-    })
-}
-
-/// Whether a host would be taken for an IPv4 address although it is not written as one: `127.1`, `2130706433`, `0x7f.1`.
-/// Rules would see a name.
-fn is_number_in_disguise(host: &str) -> bool {
-    let host = host.trim_end_matches('.');
-    let last = host.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
-    let is_decimal = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
-    let is_hex = last.strip_prefix("0x").is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    (is_decimal || is_hex) && host.parse::<Ipv4Addr>().is_err()
+fn unusable(invalid: &InvalidAddress, family: Family) -> Unusable {
+    let (why, hint) = match invalid {
+        InvalidAddress::NoScheme => ("is no URL: it has no scheme", Some("begin it with `https://`")),
+        InvalidAddress::Scheme(scheme) => match (family, scheme.as_str()) {
+            (Family::Http, "ws" | "wss") => ("is the URL of a web socket", Some("set `type` to `ws`")),
+            (Family::WebSocket, "http") => ("is no URL of a web socket", Some("begin it with `ws://`")),
+            (Family::WebSocket, "https") => ("is no URL of a web socket", Some("begin it with `wss://`")),
+            _ => ("has a scheme that no server is reached by", Some("begin it with `https://`")),
+        },
+        InvalidAddress::Credentials => {
+            ("has a name or password in it", Some("send it as a header, `Authorization` as a rule"))
+        }
+        InvalidAddress::NoHost => ("is no URL: it has no host", None),
+        InvalidAddress::Malformed => {
+            ("is no valid URL", Some("write blanks and other special characters as `%20` and so on"))
+        }
+        InvalidAddress::Port => ("has a port that is none", Some("ports are 1 to 65535")),
+        InvalidAddress::NumericHost => {
+            ("has a host that is a number in disguise", Some("write all four parts of it: 127.0.0.1"))
+        }
+        InvalidAddress::DotSegment => ("has `.` or `..` as a part of its path", Some("write the path that is meant")),
+    };
+    Unusable { why, hint }
 }
 
 /// An address taken apart; `None` if it is none.
@@ -117,47 +96,23 @@ pub(crate) fn parts(url: &str) -> Option<Parts> {
 
 /// The host with its port if that is not the usual one, and with it in any case.
 fn hosts(scheme: &str, authority: &Authority) -> (String, String) {
-    let host = normal_host(authority.host());
-    let usual = match scheme {
-        "http" | "ws" => 80,
-        "https" | "wss" => 443,
-        _ => 0,
-    };
+    let host = address::normalize_host(authority.host());
+    let usual = address::default_port(scheme).unwrap_or(0);
     let port = authority.port_u16().unwrap_or(usual);
     let with_port = format!("{host}:{port}");
     (if port == usual { host } else { with_port.clone() }, with_port)
 }
 
-/// One text for all ways to write a host: no case, no dot at the end, and numbers as they are usually written.
-pub(crate) fn normal_host(host: &str) -> String {
-    let host = host.trim_end_matches('.').to_ascii_lowercase();
-    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-    match inner.map(|inner| inner.parse::<Ipv6Addr>().map(|address| address.to_canonical())) {
-        Some(Ok(IpAddr::V4(address))) => address.to_string(),
-        Some(Ok(IpAddr::V6(address))) => format!("[{address}]"),
-        _ => host,
-    }
-}
-
 /// A path with characters written out that need no `%`, one slash for several, and none at the end.
 pub(crate) fn plain_path(path: &str) -> String {
-    let bytes = path.as_bytes();
-    let (mut plain, mut at) = (Vec::with_capacity(bytes.len()), 0);
-    while at < bytes.len() {
-        let digits = path.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
-        let decoded = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        if let Some(byte) = decoded.filter(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(byte)) {
-            plain.push(byte);
-            at += 3;
-            continue;
+    let decoded = percent::decode_unreserved(path);
+    let mut plain = String::with_capacity(decoded.len());
+    for character in decoded.chars() {
+        if character != '/' || !plain.ends_with('/') {
+            plain.push(character);
         }
-        if bytes[at] != b'/' || plain.last() != Some(&b'/') {
-            plain.push(bytes[at]);
-        }
-        at += 1;
     }
-    // Only whole characters were replaced, and by ASCII.
-    String::from_utf8_lossy(&plain).trim_end_matches('/').to_owned()
+    plain.trim_end_matches('/').to_owned()
 }
 
 /// Without the slash at the end, also where a query follows.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::header::ACCEPT;
 use http::uri::Scheme;
 use http::{Request, Uri};
+use wharf_io::address::{self, HTTP_SCHEMES, InvalidAddress, is_loopback_host};
 use wharf_io::{HttpClient, HttpSettings};
 
 use super::load::CloudText;
@@ -13,16 +14,18 @@ use super::load::CloudText;
 const LIMIT: Duration = Duration::from_secs(10);
 /// The longest configuration a provider may send.
 const LONGEST: usize = 1024 * 1024;
+const NOT_HTTPS: &str = "its address has to begin with https://";
 
 /// Fetches a provider's configuration; if that fails, says why. Only an address with `https` will do, or one on this
 /// machine: whoever answers decides what is run here.
 pub async fn fetch(url: &str, settings: HttpSettings) -> Result<CloudText, String> {
-    let uri: Uri = url.parse().map_err(|_| "its address is no URL".to_owned())?;
-    if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-        return Err("its address has a name or password in it".to_owned());
-    }
-    if uri.scheme() != Some(&Scheme::HTTPS) && !(uri.scheme() == Some(&Scheme::HTTP) && is_loopback(&uri)) {
-        return Err("its address has to begin with https://".to_owned());
+    let uri = address::parse(url, HTTP_SCHEMES).map_err(|invalid| match invalid {
+        InvalidAddress::Credentials => "its address has a name or password in it".to_owned(),
+        InvalidAddress::NoScheme | InvalidAddress::Scheme(_) => NOT_HTTPS.to_owned(),
+        _ => "its address is no URL".to_owned(),
+    })?;
+    if uri.scheme() != Some(&Scheme::HTTPS) && !is_loopback_host(uri.host().unwrap_or_default()) {
+        return Err(NOT_HTTPS.to_owned());
     }
     match tokio::time::timeout(LIMIT, ask(uri, settings)).await {
         Ok(answer) => {
@@ -44,11 +47,6 @@ async fn ask(uri: Uri, settings: HttpSettings) -> Result<String, String> {
     }
     let content = response.body_mut().read_all(LONGEST).await.map_err(|error| error.to_string())?;
     String::from_utf8(content).map_err(|_| "what it sent is not text".to_owned())
-}
-
-fn is_loopback(uri: &Uri) -> bool {
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]

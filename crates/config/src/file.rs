@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::entry::keys::{brief, nearest};
+use super::entry::keys::brief;
 use super::entry::{self, Context, Entry};
 use super::expand::Variables;
 use super::load::RawSetting;
@@ -12,6 +12,7 @@ use super::project::ProjectFile;
 use super::rules::{self, Exclusive, List};
 use super::server::{Scope, SourceLocation};
 use super::text::{self, At, Document, Kind};
+use wharf_protocol::nearest;
 
 const SERVERS: &str = "mcpServers";
 const ALLOWED: &str = "allowedMcpServers";
@@ -256,7 +257,7 @@ impl Reader<'_> {
 
     fn unknown(&mut self, key: &str, at: &At<'_>) {
         let known: Vec<&'static str> = [SERVERS].into_iter().chain(RULES).chain(HANDED_ON).chain(SWITCHES).collect();
-        let near = nearest(key, &known);
+        let near = nearest(key, known);
         let problem = at.warning(format!("`{}` is no key of a configuration", brief(key)));
         let is_entry = ["command", "url"].iter().any(|key| at.field(key).is_some());
         let problem = match near {

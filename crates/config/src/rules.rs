@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use super::address::{self, Parts};
 use super::server::{Scope, Server, StdioConfig, TransportConfig};
 use super::text::At;
+use wharf_io::address::{default_port, normalize_host};
 
 /// Everything that says which servers may be used.
 #[derive(Clone, Debug, Default)]
@@ -202,13 +203,11 @@ impl UrlPattern {
             Some((name, port)) => (name, format!(":{port}")),
             None => (host.as_str(), String::new()),
         };
-        let mut host = format!("{}{port}", address::normal_host(name));
-        let usual = match scheme.as_deref() {
-            Some("https" | "wss") => ":443",
-            Some("http" | "ws") => ":80",
-            _ => "",
-        };
-        if !usual.is_empty() && host.ends_with(usual) {
+        let mut host = format!("{}{port}", normalize_host(name));
+        let usual = scheme.as_deref().and_then(default_port).map(|port| format!(":{port}"));
+        if let Some(usual) = usual
+            && host.ends_with(&usual)
+        {
             host.truncate(host.len() - usual.len());
         }
         Self { scheme, host, path }

@@ -6,14 +6,13 @@ mod entry;
 mod normalise;
 mod own;
 mod shelf;
-mod suggest;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use wharf_client::{BoxFuture, CallError, CallOptions};
-use wharf_protocol::{Json, ServerName, Tool, ToolDefinition, ToolOutput};
+use wharf_protocol::{Json, ServerName, Tool, ToolDefinition, ToolOutput, nearest};
 
 pub(crate) use choice::LONGEST as LONGEST_DESCRIPTION;
 use choice::{Chooser, capped};
@@ -22,7 +21,6 @@ pub use entry::{Entry, Metadata};
 pub use normalise::{NormalizedSchema, normalize};
 pub use own::{InvalidOwnTool, OwnTool};
 pub use shelf::{CatalogNote, ServerTools, ServerToolsParts};
-pub(crate) use suggest::nearest;
 use wharf_config::ToolChoice;
 
 /// Whatever carries out the calls of a tool: a server's session, or code of the host. The dispatcher knows no other kind.

@@ -25,6 +25,7 @@ pub use dial::{Dial, DialTo, Dialed, Resolve};
 pub use events::{SseError, SseEvent, SseReader};
 pub use settings::{DialTarget, HttpSettings, InvalidSettings, Proxies};
 
+use crate::address::{default_port, explicit_port};
 use dial::Route;
 use pool::{Pool, Sender};
 
@@ -177,41 +178,34 @@ struct Origin {
 
 impl Origin {
     fn of(uri: &Uri) -> Result<Self, HttpError> {
-        let secure = match uri.scheme_str() {
-            Some("http" | "ws") => false,
-            Some("https" | "wss") => true,
+        let scheme = uri.scheme_str().unwrap_or_default();
+        let secure = match scheme {
+            "http" | "ws" => false,
+            "https" | "wss" => true,
             _ => return Err(HttpError::Unreachable(format!("`{uri}` is neither http nor https"))),
         };
         let host = uri.host().filter(|host| !host.is_empty());
         let host = host.ok_or_else(|| HttpError::Unreachable(format!("`{uri}` names no host")))?;
         let host = host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
-        let port = port(uri).ok_or_else(|| HttpError::Unreachable(format!("`{uri}` has a port that is none")))?;
-        Ok(Self { secure, host, port: port.unwrap_or(if secure { 443 } else { 80 }) })
+        let port = explicit_port(uri).ok().and_then(|port| port.or_else(|| default_port(scheme)));
+        let port = port.ok_or_else(|| HttpError::Unreachable(format!("`{uri}` has a port that is none")))?;
+        Ok(Self { secure, host, port })
+    }
+
+    fn scheme(&self) -> &'static str {
+        if self.secure { "https" } else { "http" }
     }
 
     /// As it stands in a `Host` header: without the port everybody expects.
     fn authority(&self) -> String {
-        let expected = if self.secure { 443 } else { 80 };
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        if self.port == expected { host } else { format!("{host}:{}", self.port) }
+        if default_port(self.scheme()) == Some(self.port) { host } else { format!("{host}:{}", self.port) }
     }
 }
 
 impl std::fmt::Display for Origin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}://{}", if self.secure { "https" } else { "http" }, self.authority())
-    }
-}
-
-/// The port that an address names, if it names one; `None` if what stands there is no port. The library that reads
-/// addresses passes over what it cannot read, and secrets would go to whoever listens at the usual port.
-pub fn port(uri: &Uri) -> Option<Option<u16>> {
-    let authority = uri.authority()?.as_str();
-    let behind_user = authority.rsplit_once('@').map_or(authority, |(_, rest)| rest);
-    match behind_user.rsplit_once(':') {
-        // The colons of an IPv6 address stand in brackets.
-        Some((_, port)) if !port.ends_with(']') => port.parse().ok().map(Some),
-        _ => Some(None),
+        write!(f, "{}://{}", self.scheme(), self.authority())
     }
 }
 
@@ -283,18 +277,6 @@ impl Route {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_port_that_is_none_is_not_passed_over() {
-        let port = |text: &str| port(&text.parse().unwrap());
-        assert_eq!(port("http://a.test/x:1"), Some(None));
-        assert_eq!(port("http://a.test:80"), Some(Some(80)));
-        assert_eq!(port("http://[::1]/"), Some(None));
-        assert_eq!(port("http://[::1]:8080/"), Some(Some(8080)));
-        for wrong in ["http://a.test:99999/", "http://a.test:8o/", "http://user:s3/cret@a.test", "http://a.test:/"] {
-            assert_eq!(port(wrong), None, "{wrong}");
-        }
-    }
 
     #[test]
     fn a_reference_is_followed_within_its_origin_and_nowhere_else() {

@@ -78,5 +78,5 @@ pub use wharf_protocol::{
     Block, BlockKind, CallFailed, Content, ContentKind, Hints, ImageFormat, ImageSource, InvalidName, Item, Json,
     Listed, Message, Prompt, Quarantined, Resource, ResourceBody, ResourceTemplate, ResultContent, ResultStatus, Role,
     Secret, ServerName, Tool, ToolCall, ToolDefinition, ToolOutput, ToolRef, ToolResult, ToolSource, ToolTrace, Tools,
-    TraceEvent, TraceFailure, TraceSink, TraceStep, Usage, command_name, schema_accepts, visible_name,
+    TraceEvent, TraceFailure, TraceSink, TraceStep, Usage, command_name, nearest, schema_accepts, visible_name,
 };

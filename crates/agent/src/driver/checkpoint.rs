@@ -1,14 +1,15 @@
 //! Where runs are written down, so that they go on after the process that drove them is gone.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Mutex;
+use wharf_io::{Durability, FileMode, MissingFolder, ReplaceOptions, replace_file};
 use wharf_protocol::{BoxFuture, Message};
 
 use crate::{InvalidRun, Run};
@@ -129,14 +130,13 @@ fn digest(message: Option<&Message>) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(text)
 }
 
-/// Only we may read it: it holds whatever was said.
+/// Only the owner may read the file: it holds the whole conversation.
 fn replace(path: &Path, text: &str) -> io::Result<File> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let new = path.with_file_name(name);
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_data()?;
-    std::fs::rename(&new, path)?;
-    Ok(file)
+    let options = ReplaceOptions {
+        mode: FileMode::Private,
+        durability: Durability::Contents,
+        folder: MissingFolder::Fail,
+        follow_symlinks: false,
+    };
+    replace_file(path, text.as_bytes(), options)
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use wharf_io::{Backoff, Jitter};
 
 use crate::{Cache, Limits};
 
@@ -132,47 +133,22 @@ pub enum OnUnsupported {
 #[serde(transparent)]
 pub struct LoopGuardSettings(pub Option<u32>);
 
-/// Growing pauses.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Backoff {
-    /// The first.
-    pub first: Duration,
-    /// How much longer every one is than the one before.
-    pub factor: f64,
-    /// The longest.
-    pub longest: Duration,
-    /// Whether they differ by chance.
-    pub jitter: bool,
-}
-
-impl Backoff {
-    /// The pause after so many failures, the first being 1. `chance` is between 0 and 1.
-    pub fn pause(&self, failures: u32, chance: f64) -> Duration {
-        let exponent = i32::try_from(failures.saturating_sub(1)).unwrap_or(i32::MAX);
-        let grown = self.first.as_secs_f64() * self.factor.max(0.0).powi(exponent);
-        let capped = grown.min(self.longest.as_secs_f64());
-        let spread = if self.jitter { 0.75 + chance / 2.0 } else { 1.0 };
-        Duration::try_from_secs_f64(capped * spread).unwrap_or(self.longest)
-    }
-}
-
 impl ModelRetrySettings {
-    /// Its pauses.
-    pub fn backoff(&self) -> Backoff {
+    pub(super) fn backoff(&self) -> Backoff {
         backoff(self.initial_delay, self.backoff_factor, self.max_delay, self.jitter)
     }
 }
 
 impl ToolRetrySettings {
-    /// Its pauses.
-    pub fn backoff(&self) -> Backoff {
+    pub(super) fn backoff(&self) -> Backoff {
         backoff(self.initial_delay, self.backoff_factor, self.max_delay, self.jitter)
     }
 }
 
-fn backoff(first: f64, factor: f64, longest: f64, jitter: bool) -> Backoff {
+fn backoff(initial: f64, factor: f64, max: f64, jitter: bool) -> Backoff {
     let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
-    Backoff { first: seconds(first), factor, longest: seconds(longest), jitter }
+    let jitter = if jitter { Jitter::AROUND } else { Jitter::NONE };
+    Backoff { initial: seconds(initial), factor, max: seconds(max), jitter }
 }
 
 impl Default for ModelRetrySettings {
@@ -295,11 +271,12 @@ mod tests {
     #[test]
     fn pauses_double_up_to_the_longest_and_differ_by_a_quarter() {
         let backoff = ModelRetrySettings::default().backoff();
-        let pauses: Vec<u128> = (1..=5).map(|failures| backoff.pause(failures, 0.5).as_millis()).collect();
+        let pauses: Vec<u128> = (1..=5).map(|failures| backoff.delay_at(failures, 0.5).as_millis()).collect();
         assert_eq!(pauses, [2000, 4000, 8000, 10_000, 10_000]);
-        assert_eq!([0.0, 1.0].map(|chance| backoff.pause(1, chance).as_millis()), [1500, 2500]);
-        assert_eq!(Backoff { jitter: false, ..backoff }.pause(1, 0.0).as_millis(), 2000);
+        assert_eq!([0.0, 1.0].map(|fraction| backoff.delay_at(1, fraction).as_millis()), [1500, 2500]);
+        let steady = ModelRetrySettings { jitter: false, ..ModelRetrySettings::default() };
+        assert_eq!(steady.backoff().delay_at(1, 0.0).as_millis(), 2000);
         // However often it failed, and whatever was written.
-        assert_eq!(backoff.pause(u32::MAX, 0.5).as_millis(), 10_000);
+        assert_eq!(backoff.delay_at(u32::MAX, 0.5).as_millis(), 10_000);
     }
 }

@@ -4,7 +4,6 @@ use wharf_protocol::BoxFuture;
 
 use super::config::ModelRetrySettings;
 use super::{ModelLayer, NextModel};
-use crate::chance::chance;
 use crate::{AgentEvent, ModelError, ModelRequest, ModelResponse};
 
 /// The longest a provider is left alone because it says so. One that wants more will not answer soon.
@@ -28,7 +27,7 @@ impl ModelLayer for ModelRetry {
                     result => return result,
                 };
                 failures += 1;
-                let pause = self.0.backoff().pause(failures, chance());
+                let pause = self.0.backoff().delay(failures);
                 let delay = match error.retry_after {
                     Some(wish) if wish > LONGEST_WISH => return Err(error),
                     Some(wish) => wish.max(pause),

@@ -5,7 +5,6 @@ use wharf_protocol::{BoxFuture, CallFailed, Hints, Outcome, ToolCall, ToolOutput
 use super::config::ToolRetrySettings;
 use super::{NextTool, ToolLayer};
 use crate::AgentEvent;
-use crate::chance::chance;
 
 /// Calls again. A tool that answers with an error has answered, and is not called again.
 #[derive(Clone, Debug, Default)]
@@ -23,7 +22,7 @@ impl ToolLayer for ToolRetry {
                     result => return result,
                 };
                 failures += 1;
-                let delay = self.0.backoff().pause(failures, chance());
+                let delay = self.0.backoff().delay(failures);
                 tracing::info!(attempt = failures, ?delay, tool = &*call.name, "a tool is called again");
                 let (what, reason) = (call.name.to_string(), failed.reason);
                 next.tell(AgentEvent::Retry { what, attempt: failures, reason, delay });

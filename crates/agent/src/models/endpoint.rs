@@ -10,6 +10,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use wharf_io::HttpClient;
+use wharf_io::address::{self, HTTP_SCHEMES, InvalidAddress};
 use wharf_protocol::Secret;
 
 use crate::{ModelError, ModelErrorKind};
@@ -73,14 +74,10 @@ impl Endpoint {
     /// # Errors
     /// If it is no address, or has a password in it.
     pub fn new(base_url: &str, key: Option<Secret>, http: HttpClient) -> Result<Self, InvalidEndpoint> {
-        let base: Uri = base_url.trim().parse().map_err(|_| InvalidEndpoint::Address)?;
-        let known = matches!(base.scheme_str(), Some("http" | "https"));
-        if !known || base.host().is_none_or(str::is_empty) || wharf_io::port(&base).is_none() {
-            return Err(InvalidEndpoint::Address);
-        }
-        if base.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-            return Err(InvalidEndpoint::Credentials);
-        }
+        let base = address::parse(base_url.trim(), HTTP_SCHEMES).map_err(|invalid| match invalid {
+            InvalidAddress::Credentials => InvalidEndpoint::Credentials,
+            _ => InvalidEndpoint::Address,
+        })?;
         let key = key.filter(|key| !key.expose().trim().is_empty());
         let secrets = key.iter().cloned().collect();
         Ok(Self { base, key, headers: HeaderMap::new(), secrets, http, waits: ProviderTimeouts::default() })

@@ -1,10 +1,11 @@
 //! How a sign-in is renewed, by one at a time, and kept: also where the disk is full, and where others renew it too.
 
 use super::{ENDED, Inner};
+use crate::OAuthError;
 use crate::challenge::Challenge;
 use crate::store::SignIn;
 use crate::token::Tokens;
-use crate::{OAuthError, now};
+use wharf_io::unix_now;
 
 impl Inner {
     /// Whether somebody else has signed in meanwhile, maybe in another process. It is adopted.
@@ -56,7 +57,7 @@ impl Inner {
         if let Some(newer) = current.sign_in.clone().filter(|_| current.unkept.as_ref() == Some(&kept)) {
             kept = newer;
         } else if current.sign_in.as_ref().is_none_or(|known| known.access != kept.access) {
-            let ended = kept.expires_at.is_some_and(|at| at <= now());
+            let ended = kept.expires_at.is_some_and(|at| at <= unix_now());
             self.adopt(Some(kept.clone()));
             if !ended {
                 return Ok(());
@@ -105,7 +106,7 @@ fn renewed_by(kept: SignIn, tokens: Tokens) -> SignIn {
         access: tokens.access,
         // One that is not replaced stays good.
         refresh: tokens.refresh.or(kept.refresh),
-        expires_at: tokens.expires_in.map(|seconds| now().saturating_add(seconds)),
+        expires_at: tokens.expires_in.map(|seconds| unix_now().saturating_add(seconds)),
         scopes: tokens.scopes.unwrap_or(kept.scopes),
         ..kept
     }

@@ -11,7 +11,8 @@ use crate::grant::Wanted;
 use crate::query::{form, query};
 use crate::store::{RegisteredClient, SignIn};
 use crate::token::Tokens;
-use crate::{OAuthError, browser, chance, now, registration};
+use crate::{OAuthError, browser, chance, registration};
+use wharf_io::unix_now;
 
 /// How long a person may take. Nobody else can sign in meanwhile.
 const PATIENCE: Duration = Duration::from_secs(60 * 60);
@@ -132,7 +133,7 @@ impl Inner {
             client,
             access: tokens.access,
             refresh: tokens.refresh,
-            expires_at: tokens.expires_in.map(|seconds| now().saturating_add(seconds)),
+            expires_at: tokens.expires_in.map(|seconds| unix_now().saturating_add(seconds)),
             scopes: tokens.scopes.unwrap_or_else(|| scopes.clone()),
             asked: scopes,
             resource: Some(resource),

@@ -1,10 +1,9 @@
 //! Sign-ins in a file, which any number of processes share.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -12,7 +11,7 @@ use futures_util::future::BoxFuture;
 use super::contents::{Contents, Flaw};
 use super::lock::{lock, on_disk};
 use super::{Account, RegisteredClient, RenewalGuard, SignIn, Store, StoreError};
-use wharf_io::digest;
+use wharf_io::{Durability, FileMode, MissingFolder, ReplaceOptions, digest, replace_file};
 
 /// The file, and what is locked by whoever changes it: the file itself is another one after each change.
 const FILE: &str = "credentials.json";
@@ -23,8 +22,13 @@ pub(super) const LARGEST: u64 = 4 * 1024 * 1024;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long others may take to renew a sign-in: they wait for its issuer.
 const PATIENCE_FOR_A_TURN: Duration = Duration::from_secs(60);
-/// Counts the files that were begun.
-static BEGUN: AtomicU64 = AtomicU64::new(0);
+/// How the files of this folder are written. Locking creates the folder.
+pub(crate) const REPLACE_OPTIONS: ReplaceOptions = ReplaceOptions {
+    mode: FileMode::Private,
+    durability: Durability::ContentsAndName,
+    folder: MissingFolder::Fail,
+    follow_symlinks: false,
+};
 
 /// Sign-ins in the file `credentials.json` of a folder, which only its owner can read.
 ///
@@ -152,36 +156,5 @@ fn write(file: &Path, contents: &Contents) -> Result<(), StoreError> {
     if text.len() as u64 > LARGEST {
         return Err(StoreError::Full { file: file.to_owned(), largest: LARGEST });
     }
-    replace(file, &text).map_err(failed)
-}
-
-/// Whoever reads the file meanwhile sees all of the old or all of the new, and so does whoever comes after a crash.
-pub(crate) fn replace(file: &Path, text: &[u8]) -> io::Result<()> {
-    let folder = file.parent().unwrap_or(Path::new("."));
-    let (own, mut begun) = begin(file)?;
-    begun
-        .write_all(text)
-        .and_then(|()| begun.sync_all())
-        .and_then(|()| std::fs::rename(&own, file))
-        .inspect_err(|_| drop(std::fs::remove_file(&own)))?;
-    // What is kept is kept by now. Some file systems cannot do this, and there it is not needed.
-    if let Err(error) = File::open(folder).and_then(|folder| folder.sync_all()) {
-        tracing::debug!(%error, "the folder of the sign-ins cannot be flushed to the disk");
-    }
-    Ok(())
-}
-
-/// A new file beside the others. It is closed to others from its first moment.
-fn begin(file: &Path) -> io::Result<(PathBuf, File)> {
-    let folder = file.parent().unwrap_or(Path::new("."));
-    let name = file.file_name().unwrap_or_default().display();
-    loop {
-        let number = BEGUN.fetch_add(1, Ordering::Relaxed);
-        let own = folder.join(format!(".{}.{number}.{name}", std::process::id()));
-        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&own) {
-            // Left behind by a process that died, and had the id that is ours now: in a container all have.
-            Err(taken) if taken.kind() == io::ErrorKind::AlreadyExists => {}
-            begun => return Ok((own, begun?)),
-        }
-    }
+    replace_file(file, &text, REPLACE_OPTIONS).map(drop).map_err(failed)
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use wharf::fleet::dispatch::CallFailure;
 use wharf::fleet::{Catalog, Dispatcher, Entry, Fleet};
-use wharf::{CallError, CallErrorKind, Evidence, Json, Listed, Tool, ToolCall, ToolOutput};
+use wharf::{CallError, CallErrorKind, Evidence, Json, Listed, Tool, ToolCall, ToolOutput, nearest};
 
 use crate::args::{Call, Globals};
 use crate::dispatcher::{Approving, dispatcher, policy};
@@ -18,7 +18,6 @@ use crate::failure::{Failure, Subject};
 use crate::interrupt::guarded;
 use crate::servers::{Misuse, misuse};
 use crate::setup::{How, LONGEST, Setup, Which};
-use crate::suggest::nearest;
 use crate::visit::{misused, only};
 use crate::{arguments, render, usage};
 use doing::Doing;

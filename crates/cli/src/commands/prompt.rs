@@ -4,7 +4,7 @@ use clap_complete::ArgValueCandidates;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use wharf::fleet::{Fleet, ListingError};
-use wharf::{CallError, Content, ContentKind, Json, Listed, Prompt as Offered, ResourceBody};
+use wharf::{CallError, Content, ContentKind, Json, Listed, Prompt as Offered, ResourceBody, nearest};
 
 use super::prompts;
 use crate::args::Globals;
@@ -15,7 +15,6 @@ use crate::failure::{Failure, Subject};
 use crate::render::{self, Transient};
 use crate::servers::{Misuse, misuse};
 use crate::setup::Which;
-use crate::suggest::nearest;
 use crate::visit::{misused, only, visit};
 
 #[derive(Debug, clap::Args)]

@@ -6,12 +6,11 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use wharf_io::digest;
+use wharf_io::{Durability, FileMode, MissingFolder, ReplaceOptions, digest, replace_file, unix_now};
 
 /// How long a server is believed to be of the old era without being asked again, in seconds: servers are renewed.
 const BELIEVED: u64 = 7 * 24 * 60 * 60;
@@ -21,8 +20,6 @@ const MOST: usize = 1000;
 const LARGEST: u64 = 1024 * 1024;
 /// How long writing the file is waited for.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Counts the files that were written.
-static WRITTEN: AtomicU64 = AtomicU64::new(0);
 /// The format of the file.
 const VERSION: u32 = 1;
 
@@ -71,13 +68,13 @@ impl EraCache {
 
     pub(crate) fn recall(&self, identity: Option<&str>) -> Option<Verdict> {
         let known = *self.known().get(&digest(identity?))?;
-        let fresh = known.spoke == Verdict::Modern || now().saturating_sub(known.at) < BELIEVED;
+        let fresh = known.spoke == Verdict::Modern || unix_now().saturating_sub(known.at) < BELIEVED;
         fresh.then_some(known.spoke)
     }
 
     pub(crate) async fn learn(&self, identity: Option<&str>, spoke: Verdict) {
         let Some(identity) = identity.map(digest) else { return };
-        let known = Known { spoke, at: now() };
+        let known = Known { spoke, at: unix_now() };
         let before = self.known().insert(identity.clone(), known);
         if before.is_none_or(|before| before.spoke != spoke || known.at.saturating_sub(before.at) >= BELIEVED) {
             self.write(move |servers| {
@@ -133,20 +130,14 @@ fn read(file: &Path) -> BTreeMap<String, Known> {
     written.filter(|written| written.version == VERSION).map(|written| written.servers).unwrap_or_default()
 }
 
-/// Whoever reads the file meanwhile sees all of the old or all of the new.
 fn replace(file: &Path, written: &Written) -> io::Result<()> {
-    let folder = file.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder)?;
-    let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
-    let name = file.file_name().unwrap_or_default().display();
-    let own = folder.join(format!(".{}.{number}.{name}", std::process::id()));
-    std::fs::write(&own, serde_json::to_vec(written)?)?;
-    std::fs::rename(&own, file).inspect_err(|_| drop(std::fs::remove_file(&own)))
-}
-
-#[expect(clippy::disallowed_methods, reason = "a file outlives every clock that does not jump")]
-fn now() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    let options = ReplaceOptions {
+        mode: FileMode::Default,
+        durability: Durability::Unsynced,
+        folder: MissingFolder::Create,
+        follow_symlinks: false,
+    };
+    replace_file(file, &serde_json::to_vec(written)?, options).map(drop)
 }
 
 #[cfg(test)]
@@ -187,14 +178,14 @@ mod tests {
             let memory = EraCache::with_file(&file);
             (memory.recall(Some("old")), memory.recall(Some("new")))
         };
-        assert_eq!(written(now() - BELIEVED - 5), (None, Some(Verdict::Modern)));
-        assert_eq!(written(now() - BELIEVED + 60), (Some(Verdict::Legacy), Some(Verdict::Modern)));
+        assert_eq!(written(unix_now() - BELIEVED - 5), (None, Some(Verdict::Modern)));
+        assert_eq!(written(unix_now() - BELIEVED + 60), (Some(Verdict::Legacy), Some(Verdict::Modern)));
         std::fs::write(&file, "{").unwrap();
         let memory = EraCache::with_file(&file);
         memory.learn(Some("old"), Verdict::Legacy).await;
         assert_eq!(EraCache::with_file(&file).recall(Some("old")), Some(Verdict::Legacy));
         // What was asked again and found to be the same is believed for another week.
-        assert_eq!(written(now() - BELIEVED - 5).0, None);
+        assert_eq!(written(unix_now() - BELIEVED - 5).0, None);
         EraCache::with_file(&file).learn(Some("old"), Verdict::Legacy).await;
         assert_eq!(EraCache::with_file(&file).recall(Some("old")), Some(Verdict::Legacy));
     }

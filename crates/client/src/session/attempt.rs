@@ -16,10 +16,10 @@ use super::manner::{Manner, Speaker, Wishes};
 use super::negotiate::Negotiation;
 use super::{Inner, Live, Phase, SavedSession, ServerInfo, SessionOptions, SessionStatus};
 use crate::health::Counters;
-use crate::restarts::jittered;
 use crate::transport::{OpenError, Transport};
 use crate::wire::{Setup, Wire};
 use crate::{ConnectError, ConnectErrorKind, Evidence, Host};
+use wharf_io::jittered;
 
 /// The pauses between the tries of one attempt.
 const PAUSES: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(1)];

@@ -3,14 +3,13 @@
 
 use std::any::Any;
 use std::collections::HashMap;
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 use wharf_protocol::{Fields, Json};
 
-use wharf_io::digest;
+use wharf_io::{Jitter, digest};
 
 /// The longest anything is kept.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -18,6 +17,8 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 const MOST: usize = 64 * 1024 * 1024;
 /// What is larger is not kept at all.
 const LARGEST: usize = 8 * 1024 * 1024;
+/// Shortens lifetimes by up to a tenth, so that results that were fetched together do not all expire together.
+const LIFETIME_JITTER: Jitter = Jitter { min: 0.9, max: 1.0 };
 
 /// Results that servers allow to be kept. Every session has one of its own unless several are given the same: then what a
 /// server calls public is shared between sessions with it, and what it calls private never leaves its audience.
@@ -106,7 +107,7 @@ impl ResultCache {
             let Some(first) = kept.iter().min_by_key(|(_, kept)| kept.until).map(|(key, _)| key.clone()) else { break };
             full -= kept.remove(&first).map_or(0, |kept| kept.size);
         }
-        kept.insert(key, Kept { value, until: now + shortened(terms.lives), size: terms.size });
+        kept.insert(key, Kept { value, until: now + LIFETIME_JITTER.apply_random(terms.lives), size: terms.size });
     }
 }
 
@@ -114,12 +115,6 @@ impl Shelves {
     fn age(&self, endpoint: &str) -> u64 {
         self.forgotten.get(endpoint).copied().unwrap_or_default()
     }
-}
-
-/// Up to a tenth less, so that those who asked together do not all ask again together.
-fn shortened(lives: Duration) -> Duration {
-    let dice = RandomState::new().hash_one(0_u8) % 1000;
-    lives.mul_f64(1.0 - f64::from(u32::try_from(dice).unwrap_or(0)) / 10_000.0)
 }
 
 /// One server's part of a cache.
@@ -232,7 +227,7 @@ mod tests {
         put(&shelf, "", 3, terms(u64::MAX, "public"));
         tokio::time::advance(LONGEST).await;
         assert_eq!(seen(&shelf, ""), None);
-        let lives: Vec<Duration> = (0..50).map(|_| shortened(Duration::from_secs(100))).collect();
+        let lives: Vec<Duration> = (0..50).map(|_| LIFETIME_JITTER.apply_random(Duration::from_secs(100))).collect();
         assert!(lives.iter().all(|one| (Duration::from_secs(90)..=Duration::from_secs(100)).contains(one)));
         assert!(lives.iter().any(|one| *one != lives[0]));
     }

@@ -14,9 +14,9 @@ use wharf_protocol::{Fields, Json};
 use super::manner::{Object, Request, Speaker, Welcome};
 use super::rounds::{Budget, Needed};
 use super::{Inner, Live, Session};
-use crate::restarts::jittered;
 use crate::wire::Limits;
 use crate::{CallErrorKind, ConnectErrorKind, Deadline, Progress};
+use wharf_io::jittered;
 
 /// How often a task is asked after if its server does not say.
 const USUAL_POLL: Duration = Duration::from_secs(1);

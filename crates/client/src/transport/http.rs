@@ -19,7 +19,8 @@ use std::sync::{Arc, OnceLock};
 
 use ::http::{HeaderName, HeaderValue, Uri};
 use futures_util::future::BoxFuture;
-use wharf_io::{HttpClient, HttpSettings, InvalidSettings, port};
+use wharf_io::address::{self, HTTP_SCHEMES, InvalidAddress, WEBSOCKET_SCHEMES};
+use wharf_io::{HttpClient, HttpSettings, InvalidSettings};
 
 use super::{Link, OpenError, Transport};
 use exchange::Exchange;
@@ -95,7 +96,7 @@ pub enum InvalidRemote {
 impl Http {
     /// The server at `url`, which is `http` or `https`.
     pub fn new(url: &str, options: RemoteOptions) -> Result<Self, InvalidRemote> {
-        Ok(Self { remote: Remote::new(url, ["http", "https"], options)? })
+        Ok(Self { remote: Remote::new(url, HTTP_SCHEMES, options)? })
     }
 
     /// How many HTTP clients have been made for this server: none before its first use, then one, whatever happens.
@@ -153,30 +154,14 @@ pub(in crate::transport) struct Reached {
 impl Remote {
     pub(in crate::transport) fn new(
         url: &str,
-        schemes: [&str; 2],
+        schemes: &[&str],
         options: RemoteOptions,
     ) -> Result<Self, InvalidRemote> {
         let invalid = |reason| InvalidRemote::Url { url: shown(url), reason };
         if url.trim() != url || url.chars().any(char::is_control) {
             return Err(invalid("it has space or unprintable characters in it"));
         }
-        let parsed: Uri = url.parse().map_err(|_| invalid("it cannot be read"))?;
-        if !parsed.scheme_str().is_some_and(|scheme| schemes.contains(&scheme)) {
-            return Err(invalid(if schemes[0] == "ws" {
-                "it does not begin with ws:// or wss://"
-            } else {
-                "it does not begin with http:// or https://"
-            }));
-        }
-        if parsed.host().is_none_or(str::is_empty) {
-            return Err(invalid("it names no host"));
-        }
-        if parsed.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-            return Err(invalid("it has a user in it; send an Authorization header instead"));
-        }
-        if port(&parsed).is_none() {
-            return Err(invalid("its port is none"));
-        }
+        let parsed = address::parse(url, schemes).map_err(|wrong| invalid(reason(&wrong, schemes)))?;
         options.http.check()?;
         let headers = Headers::new(&options.headers, options.helper, options.authority)?;
         Ok(Self { url: parsed, settings: options.http, headers, client: Arc::default(), made: Arc::default() })
@@ -199,6 +184,19 @@ impl Remote {
         });
         let client = made.clone().map_err(|error| OpenError::Unusable(error.to_string()))?;
         Ok(Reached { url: self.url.clone(), client, headers: self.headers.clone() })
+    }
+}
+
+fn reason(invalid: &InvalidAddress, schemes: &[&str]) -> &'static str {
+    match invalid {
+        InvalidAddress::NoScheme | InvalidAddress::Scheme(_) if schemes == WEBSOCKET_SCHEMES => {
+            "it does not begin with ws:// or wss://"
+        }
+        InvalidAddress::NoScheme | InvalidAddress::Scheme(_) => "it does not begin with http:// or https://",
+        InvalidAddress::Credentials => "it has a user in it; send an Authorization header instead",
+        InvalidAddress::NoHost => "it names no host",
+        InvalidAddress::Port => "its port is none",
+        InvalidAddress::Malformed | InvalidAddress::NumericHost | InvalidAddress::DotSegment => "it cannot be read",
     }
 }
 

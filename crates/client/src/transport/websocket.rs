@@ -19,6 +19,7 @@ use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+use wharf_io::address::WEBSOCKET_SCHEMES;
 use wharf_io::{Dialed, HttpError};
 
 use super::http::{Remote, Tried, challenge};
@@ -43,7 +44,7 @@ pub struct WebSocket {
 impl WebSocket {
     /// The server at `url`, which is `ws` or `wss`.
     pub fn new(url: &str, options: RemoteOptions) -> Result<Self, InvalidRemote> {
-        Ok(Self { remote: Remote::new(url, ["ws", "wss"], options)? })
+        Ok(Self { remote: Remote::new(url, WEBSOCKET_SCHEMES, options)? })
     }
 }
 

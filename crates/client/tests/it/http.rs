@@ -350,7 +350,7 @@ fn an_address_that_is_none_is_refused_before_anything_is_sent() {
     `ftp://h/` is no address of a server: it does not begin with http:// or https://
     `http://h:99999/` is no address of a server: its port is none
     `http://h:8o/` is no address of a server: its port is none
-    `http:///x` is no address of a server: it cannot be read
+    `http:///x` is no address of a server: it names no host
     `http://…@h/` is no address of a server: it has a user in it; send an Authorization header instead
     `http://h /` is no address of a server: it cannot be read
     `/mcp` is no address of a server: it does not begin with http:// or https://

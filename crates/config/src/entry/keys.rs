@@ -1,10 +1,12 @@
 //! The keys of an entry: ours, those of other hosts, and those that nobody defines.
 
+use wharf_protocol::nearest;
+
 use super::super::problem::Severity;
 use super::super::server::Scope;
 use super::Reading;
 
-/// Longer words are no slip of the finger, and are not shown in full.
+/// Longer words are not shown in full.
 const LONGEST_WORD: usize = 64;
 
 /// The keys that mean something here.
@@ -107,7 +109,7 @@ pub(super) fn check(reading: &mut Reading<'_>) {
             at.problem(*severity, *text)
         } else {
             let problem = at.warning(format!("`{}` is no key of a server", brief(key)));
-            match meant(key, &OURS) {
+            match meant(key) {
                 Some(ours) => problem.with_hint(format!("did you mean `{ours}`?")),
                 None => problem,
             }
@@ -117,9 +119,9 @@ pub(super) fn check(reading: &mut Reading<'_>) {
 }
 
 /// The key that was probably meant.
-fn meant(key: &str, ours: &[&'static str]) -> Option<&'static str> {
+fn meant(key: &str) -> Option<&'static str> {
     let known = MEANT.iter().find(|(theirs, _)| theirs.eq_ignore_ascii_case(key)).map(|(_, ours)| *ours);
-    known.or_else(|| nearest(key, ours))
+    known.or_else(|| nearest(key, OURS))
 }
 
 /// As much of a word as a message has room for.
@@ -128,17 +130,4 @@ pub(crate) fn brief(word: &str) -> String {
         Some((end, _)) => format!("{}…", &word[..end]),
         None => word.to_owned(),
     }
-}
-
-/// The nearest of some words, if one is near enough to be a slip of the finger.
-pub(crate) fn nearest(word: &str, known: &[&'static str]) -> Option<&'static str> {
-    // Comparing takes time in proportion to the length, and nobody meant one of ours by so long a word.
-    if word.len() > LONGEST_WORD {
-        return None;
-    }
-    let plain = |word: &str| word.to_ascii_lowercase().replace(['_', '-'], "");
-    let wanted = plain(word);
-    let near = |candidate: &&'static str| (strsim::damerau_levenshtein(&wanted, &plain(candidate)), *candidate);
-    let (distance, nearest) = known.iter().map(near).min()?;
-    (distance <= 1 + wanted.chars().count() / 5 && distance < nearest.len()).then_some(nearest)
 }

@@ -12,7 +12,7 @@ use super::super::server::TransportConfig;
 use super::super::text::At;
 use super::super::written::RawEntry;
 use super::Reading;
-use super::keys::nearest;
+use wharf_protocol::nearest;
 
 /// The transports, as entries call them.
 const TYPES: [&str; 4] = ["stdio", "http", "sse", "ws"];
@@ -102,7 +102,7 @@ fn kind(reading: &mut Reading<'_>) -> Result<Option<Kind>, Reported> {
         }
         _ => {
             let problem = at.error(format!("`{word}` is no transport; there are stdio, http, sse and ws"));
-            reading.problems.push(match nearest(word, &TYPES) {
+            reading.problems.push(match nearest(word, TYPES) {
                 Some(known) => problem.with_hint(format!("did you mean `{known}`?")),
                 None => problem,
             });

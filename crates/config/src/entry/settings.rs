@@ -9,8 +9,8 @@ use wharf_client::ProtocolMode;
 use super::super::server::{Settings, ToolChoice};
 use super::super::text::{At, Kind};
 use super::Reading;
-use super::keys::nearest;
 use crate::pattern::Pattern;
+use wharf_protocol::nearest;
 
 /// Below this a time in milliseconds was meant in seconds.
 const SHORTEST: u64 = 1000;
@@ -89,7 +89,7 @@ fn protocol(reading: &mut Reading<'_>) -> ProtocolMode {
         Ok(protocol) => protocol,
         Err(error) => {
             let problem = at.error(error.to_string());
-            reading.problems.push(match nearest(name, &ProtocolMode::NAMES) {
+            reading.problems.push(match nearest(name, ProtocolMode::NAMES) {
                 Some(known) => problem.with_hint(format!("did you mean `{known}`?")),
                 None => problem,
             });
@@ -135,7 +135,7 @@ fn from_object<'a>(reading: &mut Reading<'a>, at: &At<'a>, choice: &mut ToolChoi
             // A rule about tools that is not understood must not be passed over: it may be the one that forbids.
             _ => {
                 let problem = value.error(format!("`{key}` is none of `allow`, `deny` and `descriptions`"));
-                reading.problems.push(match nearest(key, &KEYS) {
+                reading.problems.push(match nearest(key, KEYS) {
                     Some(known) => problem.with_hint(format!("did you mean `{known}`?")),
                     None => problem,
                 });

@@ -4,11 +4,9 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use wharf_protocol::cut;
-
-use super::nearest;
 use wharf_config::ToolChoice;
 use wharf_config::{Pattern, ToolNames};
+use wharf_protocol::{cut, nearest};
 
 /// The longest description or instructions, in Unicode scalar values, with the mark of a cut.
 pub(crate) const LONGEST: usize = 2048;

@@ -16,11 +16,10 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use wharf_client::BoxFuture;
 use wharf_io::{Child, ChildSpec, Environment, Exit, GroupWatcher};
-use wharf_protocol::{Json, ServerName, ToolOutput};
+use wharf_protocol::{Json, ServerName, ToolOutput, nearest};
 
 use super::condition::Condition;
 use super::hooks::{AfterCall, BeforeCall, CallView, Hook};
-use crate::catalog::nearest;
 use verdict::Verdict;
 
 /// How long a hook may take where it does not say otherwise.
@@ -106,7 +105,7 @@ pub fn command_hooks(config: &Value, surroundings: &HookEnvironment) -> Result<C
                 continue;
             }
             other => {
-                let meant = nearest(other, ["PreToolUse", "PostToolUse"].into_iter());
+                let meant = nearest(other, ["PreToolUse", "PostToolUse"]);
                 let meant = meant.map(|event| format!("; did you mean `{event}`?")).unwrap_or_default();
                 return Err(invalid(other, &format!("there is no such event{meant}")));
             }

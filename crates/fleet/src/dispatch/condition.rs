@@ -20,9 +20,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use wharf_protocol::{Hints, Json};
+use wharf_protocol::{Hints, Json, nearest};
 
-use crate::catalog::{Entry, nearest};
+use crate::catalog::Entry;
 use wharf_config::Pattern;
 
 /// Which calls something is about.
@@ -270,7 +270,7 @@ impl Reader<'_> {
                 return Err(self.fault(*at, "an argument needs `=` and a pattern: `arg.NAME=PATTERN`"));
             }
             if let Some((word, _)) = piece.split_once(':') {
-                let near = nearest(word, ["server", "hint"].into_iter());
+                let near = nearest(word, ["server", "hint"]);
                 let near = near.map(|near| format!("; did you mean `{near}:`?")).unwrap_or_default();
                 return Err(self.fault(*at, &format!("there is no `{word}:`{near}")));
             }

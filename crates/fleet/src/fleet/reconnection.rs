@@ -1,10 +1,9 @@
 //! When a server that failed is tried again. Deciding only; the connection waits.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 use wharf_client::{CallError, CallErrorKind, ConnectErrorKind};
-use wharf_io::SpawnError;
+use wharf_io::{Backoff, Jitter, SpawnError, jittered};
 
 use super::ServerState;
 
@@ -45,12 +44,14 @@ impl Reconnection {
             Failing::ByAuth => (ServerState::NeedsAuth, None),
             Failing::ForGood => (ServerState::Failed, None),
             Failing::ForNow { not_before } if self.attempts > 0 && failures <= self.attempts => {
-                let doubled = self.first.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1)));
+                let backoff = Backoff { initial: self.first, factor: 2.0, max: self.longest, jitter: Jitter::LONGER };
                 // The first pause of all is none: most servers that die once are there again at once.
-                let pause = if failures == 0 { Duration::ZERO } else { doubled.min(self.longest) };
-                (ServerState::Pending, Some(spread(pause).max(not_before)))
+                let pause = if failures == 0 { Duration::ZERO } else { backoff.delay(failures) };
+                (ServerState::Pending, Some(pause.max(not_before)))
             }
-            Failing::ForNow { not_before } => (ServerState::Failed, self.rest.map(|rest| spread(rest).max(not_before))),
+            Failing::ForNow { not_before } => {
+                (ServerState::Failed, self.rest.map(|rest| jittered(rest).max(not_before)))
+            }
         }
     }
 }
@@ -99,12 +100,6 @@ impl Failing {
             _ => Self::ForGood,
         }
     }
-}
-
-/// Up to a quarter more, so that the servers of one host do not come back in step.
-fn spread(pause: Duration) -> Duration {
-    let dice = RandomState::new().hash_one(0_u8) % 1000;
-    pause + pause.mul_f64(f64::from(u32::try_from(dice).unwrap_or(0)) / 4000.0)
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use tower_service::Service;
 use super::settings::{DialTarget, HttpSettings};
 use super::tls::Tls;
 use super::{HttpError, InvalidSettings, Origin};
+use crate::address::is_loopback_host;
 
 /// A far end that has vanished without a word is noticed by the system after about a minute.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
@@ -163,9 +164,7 @@ impl Route {
 
     fn proxy(&self, origin: &Origin) -> Option<Intercept> {
         // What runs on this machine is not behind a proxy, whatever the variables say.
-        let loopback =
-            origin.host == "localhost" || origin.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-        if loopback || !matches!(self.way, DialTarget::Tcp(_)) {
+        if is_loopback_host(&origin.host) || !matches!(self.way, DialTarget::Tcp(_)) {
             return None;
         }
         self.proxies.intercept(&uri(origin.secure, origin)?)

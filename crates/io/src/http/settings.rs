@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::dial::{Dial, Resolve};
+use crate::address::explicit_port;
 
 /// How a client connects.
 #[derive(Clone, Debug)]
@@ -64,7 +65,7 @@ impl Proxies {
             let whole = if written.contains("://") { written.to_owned() } else { format!("http://{written}") };
             let usable = whole.parse::<http::Uri>().is_ok_and(|uri| {
                 let scheme = matches!(uri.scheme_str(), Some("http" | "https" | "socks5" | "socks5h"));
-                scheme && uri.host().is_some_and(|host| !host.is_empty()) && super::port(&uri).is_some()
+                scheme && uri.host().is_some_and(|host| !host.is_empty()) && explicit_port(&uri).is_ok()
             });
             if !usable {
                 return Err(InvalidSettings::Proxy(name));

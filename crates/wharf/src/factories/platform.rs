@@ -1,10 +1,9 @@
 //! Where servers are that a definition names without an address.
 
 use std::fmt;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
-use wharf_io::HttpSettings;
+use wharf_io::{HttpSettings, percent};
 use wharf_protocol::{Secret, ServerName};
 
 use super::{ClientOptions, FactoryError, McpClient, McpResource};
@@ -73,20 +72,7 @@ fn path(resource: &McpResource) -> Option<String> {
     let parts: Vec<&str> = folders.chain([resource.slug.as_str()]).collect();
     // A part that climbs would lead to something else of the platform's.
     let usable = parts.len() > 1 && parts.iter().all(|part| !matches!(part.trim(), "" | "." | ".."));
-    usable.then(|| parts.iter().map(|part| encoded(part)).collect::<Vec<_>>().join("/"))
-}
-
-fn encoded(part: &str) -> String {
-    let mut encoded = String::new();
-    for byte in part.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
-            encoded.push(char::from(byte));
-        } else {
-            // Writing to a text cannot fail.
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
+    usable.then(|| parts.iter().map(|part| percent::encode(part)).collect::<Vec<_>>().join("/"))
 }
 
 /// A name that servers may have here.

@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 use wharf::fleet::ServerState;
-use wharf::{CallErrorKind, Health, Session, Tool};
+use wharf::{CallErrorKind, Health, Session, Tool, nearest};
 
 use super::Looked;
 use super::finding::{Class, Finding};
 use super::reached::{last_lines, told};
 use crate::exit::Exit;
-use crate::suggest::nearest;
 use crate::{arguments, render, usage};
 
 /// How often a server is asked whether it is there.

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::restarts::jittered;
+use wharf_io::{Backoff, Jitter, jittered};
 
 /// The shortest pause, whatever the server asks for.
 const SHORTEST: Duration = Duration::from_millis(500);
@@ -49,8 +49,8 @@ impl Governor {
     }
 
     fn pause(&self, wish: Option<Duration>) -> Duration {
-        let first = wish.unwrap_or(FIRST).clamp(SHORTEST, Self::LONGEST);
-        first.saturating_mul(2_u32.saturating_pow(self.ends.saturating_sub(1))).min(Self::LONGEST)
+        let initial = wish.unwrap_or(FIRST).clamp(SHORTEST, Self::LONGEST);
+        Backoff { initial, factor: 2.0, max: Self::LONGEST, jitter: Jitter::NONE }.delay(self.ends)
     }
 }
 

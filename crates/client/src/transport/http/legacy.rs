@@ -21,6 +21,7 @@ use crate::transport::bytes::text;
 use crate::transport::{
     Frame, Link, MAX_MESSAGE_BYTES, OpenError, Outward, PeerHandle, PostError, Posted, Posts, Reply, Transport,
 };
+use wharf_io::address::HTTP_SCHEMES;
 
 /// A server that speaks HTTP with server-sent events, as before 2025.
 #[derive(Clone)]
@@ -31,7 +32,7 @@ pub struct HttpSse {
 impl HttpSse {
     /// The server whose stream of events is at `url`, which is `http` or `https`.
     pub fn new(url: &str, options: RemoteOptions) -> Result<Self, InvalidRemote> {
-        Ok(Self { remote: Remote::new(url, ["http", "https"], options)? })
+        Ok(Self { remote: Remote::new(url, HTTP_SCHEMES, options)? })
     }
 
     pub(super) fn at(remote: Remote) -> Self {

@@ -6,13 +6,12 @@ use std::time::{Duration, SystemTime};
 
 use http::header::{LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, Response};
-use wharf_io::Body;
 
 use super::loss::{TERMINATED, names_lost_session, session_loss};
-use crate::restarts::jittered;
 use crate::transport::PostError;
 use crate::wire::{Message, RpcError, read_shared};
 use crate::{AuthRequired, HttpStatus};
+use wharf_io::{Body, jittered};
 
 /// How much of a refusal is read.
 const MOST_READ: usize = 64 * 1024;

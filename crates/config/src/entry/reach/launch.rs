@@ -5,16 +5,14 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use wharf_protocol::Secret;
-
 use super::super::super::danger;
 use super::super::super::problem::Severity;
 use super::super::super::server::{ManagedConfig, Scope, StdioConfig};
 use super::super::super::text::At;
-use super::super::keys::nearest;
 use super::super::settings::{milliseconds, whole};
 use super::super::{Care, Reading};
 use super::remote;
+use wharf_protocol::{Secret, nearest};
 
 /// What a server that is managed listens on if nothing is said.
 const PORT: u16 = 8000;
@@ -177,7 +175,7 @@ pub(super) fn managed<'a>(reading: &mut Reading<'a>, command_at: &At<'a>, at: &A
     reading.object(at);
     for (key, value) in at.fields().filter(|(key, _)| !KEYS.contains(key)) {
         let problem = value.warning(format!("`{key}` is no key of `manage`"));
-        reading.problems.push(match nearest(key, &KEYS) {
+        reading.problems.push(match nearest(key, KEYS) {
             Some(known) => problem.with_hint(format!("did you mean `{known}`?")),
             None => problem,
         });

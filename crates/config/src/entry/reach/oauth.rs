@@ -1,14 +1,13 @@
 //! What is known beforehand about signing in: the `oauth` object of an entry.
 
-use wharf_protocol::Secret;
-
 use super::super::super::address::{Family, Unusable, check};
 use super::super::super::server::OAuthSettings;
 use super::super::super::text::At;
-use super::super::keys::{brief, nearest};
+use super::super::keys::brief;
 use super::super::settings::whole;
 use super::super::{Care, Reading};
 use super::launch;
+use wharf_protocol::{Secret, nearest};
 
 const KEYS: [&str; 5] = ["clientId", "clientSecret", "callbackPort", "scopes", "authServerMetadataUrl"];
 
@@ -18,7 +17,7 @@ pub(super) fn read(reading: &mut Reading<'_>) -> OAuthSettings {
     // Other hosts have more in it, none of which says who we are.
     for (key, field) in at.fields().filter(|(key, _)| !KEYS.contains(key)) {
         let note = field.note(format!("is passed over: `{}` is no key of `oauth`", brief(key)));
-        reading.problems.push(match nearest(key, &KEYS) {
+        reading.problems.push(match nearest(key, KEYS) {
             Some(ours) => note.with_hint(format!("did you mean `{ours}`?")),
             None => note,
         });

@@ -1,0 +1,316 @@
+//! Replacing files as a whole: a reader sees all of the old contents or all of the new ones, also after a crash.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// How a file is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplaceOptions {
+    /// The permissions of the new file.
+    pub mode: FileMode,
+    /// What reaches the disk before the call returns.
+    pub durability: Durability,
+    /// What happens if the folder does not exist.
+    pub folder: MissingFolder,
+    /// Whether a symbolic link stays and its target is replaced. Otherwise the link itself is replaced.
+    pub follow_symlinks: bool,
+}
+
+/// The permissions of a file that is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileMode {
+    /// Only the owner can read and write it, from the moment it is created.
+    Private,
+    /// What the umask of the process allows.
+    Default,
+    /// Those of the file that is replaced, or the default if there is none.
+    Preserve,
+}
+
+/// What reaches the disk before a replacement returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Nothing in particular: the operating system writes when it likes. After a power failure the file may be empty.
+    Unsynced,
+    /// The contents, before the file gets its name. After a power failure there is the old file or the new one.
+    Contents,
+    /// The contents and the name. A folder that cannot be synchronized is logged: some file systems do not support that,
+    /// and do not need it.
+    ContentsAndName,
+    /// The contents and the name. A folder that cannot be synchronized is an error.
+    ContentsAndNameStrict,
+}
+
+/// What happens if the folder of a file does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MissingFolder {
+    /// The replacement fails.
+    Fail,
+    /// The folder and its parents are created.
+    Create,
+    /// The folder and its parents are created, and only the owner can open them.
+    CreatePrivate,
+}
+
+/// A file that has been written beside the one that it will replace. Dropping it removes it.
+#[derive(Debug)]
+pub struct StagedFile {
+    temporary: TemporaryPath,
+    file: File,
+    target: PathBuf,
+    durability: Durability,
+}
+
+/// Replaces the contents of a file, or creates it. Returns the new file, open for writing at its end.
+pub fn replace_file(path: &Path, contents: &[u8], options: ReplaceOptions) -> io::Result<File> {
+    StagedFile::write(path, contents, options)?.commit()
+}
+
+impl StagedFile {
+    /// Writes the new contents to a temporary file in the same folder. The file at `path` is not touched yet.
+    pub fn write(path: &Path, contents: &[u8], options: ReplaceOptions) -> io::Result<Self> {
+        let target = if options.follow_symlinks { resolve(path)? } else { path.to_owned() };
+        let folder = folder_of(&target)?;
+        create_folder(folder, options.folder)?;
+        let preserved = match options.mode {
+            FileMode::Preserve => fs::metadata(&target).ok().map(|old| old.permissions().mode() & 0o777),
+            FileMode::Private | FileMode::Default => None,
+        };
+        let created_with = match options.mode {
+            FileMode::Private => 0o600,
+            FileMode::Default | FileMode::Preserve => preserved.unwrap_or(0o666),
+        };
+        let (temporary, mut file) = create_temporary(folder, created_with)?;
+        file.write_all(contents)?;
+        if let Some(mode) = preserved {
+            // The umask may have removed some of the permissions.
+            file.set_permissions(Permissions::from_mode(mode))?;
+        }
+        if options.durability != Durability::Unsynced {
+            file.sync_all()?;
+        }
+        Ok(Self { temporary, file, target, durability: options.durability })
+    }
+
+    /// The file that will be replaced, with symbolic links resolved if they are followed.
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// Replaces the file. Returns the new one, open for writing at its end.
+    pub fn commit(self) -> io::Result<File> {
+        let Self { mut temporary, file, target, durability } = self;
+        fs::rename(&temporary.path, &target)?;
+        temporary.is_renamed = true;
+        let sync_folder = || File::open(folder_of(&target)?)?.sync_all();
+        match durability {
+            Durability::Unsynced | Durability::Contents => {}
+            Durability::ContentsAndName => {
+                if let Err(error) = sync_folder() {
+                    tracing::debug!(%error, file = %target.display(), "cannot synchronize the folder of a replaced file");
+                }
+            }
+            Durability::ContentsAndNameStrict => sync_folder()?,
+        }
+        Ok(file)
+    }
+}
+
+/// The path of a temporary file, which is removed on drop unless it has been renamed.
+#[derive(Debug)]
+struct TemporaryPath {
+    path: PathBuf,
+    is_renamed: bool,
+}
+
+impl Drop for TemporaryPath {
+    fn drop(&mut self) {
+        if !self.is_renamed {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Returns where a file is, with symbolic links resolved.
+fn resolve(path: &Path) -> io::Result<PathBuf> {
+    match path.canonicalize() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match path.symlink_metadata() {
+            Ok(_) => Err(io::Error::other("the target of the symbolic link does not exist")),
+            Err(_) => std::path::absolute(path),
+        },
+        resolved => resolved,
+    }
+}
+
+fn folder_of(file: &Path) -> io::Result<&Path> {
+    match file.parent() {
+        Some(folder) if folder.as_os_str().is_empty() => Ok(Path::new(".")),
+        Some(folder) => Ok(folder),
+        None => Err(io::Error::other("the path does not name a file in a folder")),
+    }
+}
+
+fn create_folder(folder: &Path, missing: MissingFolder) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    match missing {
+        MissingFolder::Fail => return Ok(()),
+        MissingFolder::Create => {}
+        MissingFolder::CreatePrivate => drop(builder.mode(0o700)),
+    }
+    builder.create(folder)
+}
+
+/// Creates a new file with a random name. Its permissions hold from the first moment, and no existing file is opened.
+fn create_temporary(folder: &Path, mode: u32) -> io::Result<(TemporaryPath, File)> {
+    loop {
+        let path = folder.join(format!(".wharf-{:016x}", fastrand::u64(..)));
+        match OpenOptions::new().write(true).create_new(true).mode(mode).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            created => return Ok((TemporaryPath { path, is_renamed: false }, created?)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    const OPTIONS: ReplaceOptions = ReplaceOptions {
+        mode: FileMode::Default,
+        durability: Durability::Unsynced,
+        folder: MissingFolder::Fail,
+        follow_symlinks: false,
+    };
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn a_file_is_created_and_replaced_and_nothing_else_remains() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        let durabilities = [
+            Durability::Unsynced,
+            Durability::Contents,
+            Durability::ContentsAndName,
+            Durability::ContentsAndNameStrict,
+        ];
+        for durability in durabilities {
+            let contents = format!("{durability:?}");
+            replace_file(&file, contents.as_bytes(), ReplaceOptions { durability, ..OPTIONS }).unwrap();
+            assert_eq!(fs::read_to_string(&file).unwrap(), contents);
+            assert_eq!(names(folder.path()), ["file"]);
+        }
+    }
+
+    #[test]
+    fn the_returned_file_is_the_new_one_and_can_be_appended_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let mut file = replace_file(&path, b"one", OPTIONS).unwrap();
+        file.write_all(b" two").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "one two");
+    }
+
+    #[test]
+    fn an_open_reader_keeps_the_old_contents() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "old").unwrap();
+        let reader = File::open(&file).unwrap();
+        replace_file(&file, b"new", OPTIONS).unwrap();
+        assert_eq!(io::read_to_string(reader).unwrap(), "old");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+    }
+
+    #[test]
+    fn a_private_file_is_closed_to_others_before_it_replaces_an_open_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
+        let options = ReplaceOptions { mode: FileMode::Private, ..OPTIONS };
+        let staged = StagedFile::write(&file, b"new", options).unwrap();
+        assert_eq!(mode(&staged.temporary.path), 0o600);
+        staged.commit().unwrap();
+        assert_eq!(mode(&file), 0o600);
+    }
+
+    #[test]
+    fn preserved_permissions_ignore_the_umask_and_a_new_file_follows_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let plain = folder.path().join("plain");
+        fs::write(&plain, "").unwrap();
+        let file = folder.path().join("file");
+        let options = ReplaceOptions { mode: FileMode::Preserve, ..OPTIONS };
+        replace_file(&file, b"", options).unwrap();
+        assert_eq!(mode(&file), mode(&plain));
+        for old in [0o666, 0o640, 0o600] {
+            fs::set_permissions(&file, Permissions::from_mode(old)).unwrap();
+            replace_file(&file, b"", options).unwrap();
+            assert_eq!(mode(&file), old);
+        }
+        replace_file(&file, b"", OPTIONS).unwrap();
+        assert_eq!(mode(&file), mode(&plain));
+    }
+
+    #[test]
+    fn a_missing_folder_is_created_on_request_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("a/b/file");
+        let error = replace_file(&missing, b"", OPTIONS).unwrap_err();
+        assert_eq!((error.kind(), error.raw_os_error().is_some()), (io::ErrorKind::NotFound, true));
+        let private = ReplaceOptions { folder: MissingFolder::CreatePrivate, ..OPTIONS };
+        replace_file(&missing, b"", private).unwrap();
+        assert_eq!(["a", "a/b"].map(|made| mode(&folder.path().join(made))), [0o700; 2]);
+        let open = ReplaceOptions { folder: MissingFolder::Create, ..OPTIONS };
+        replace_file(&folder.path().join("c/file"), b"", open).unwrap();
+        fs::create_dir(folder.path().join("d")).unwrap();
+        assert_eq!(mode(&folder.path().join("c")), mode(&folder.path().join("d")));
+    }
+
+    #[test]
+    fn a_symbolic_link_is_followed_on_request_and_replaced_otherwise() {
+        let folder = tempfile::tempdir().unwrap();
+        let elsewhere = folder.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        let target = elsewhere.join("target");
+        fs::write(&target, "old").unwrap();
+        let link = folder.path().join("link");
+        symlink(&target, &link).unwrap();
+        let followed = ReplaceOptions { follow_symlinks: true, ..OPTIONS };
+        let staged = StagedFile::write(&link, b"new", followed).unwrap();
+        assert_eq!(staged.target(), target.canonicalize().unwrap());
+        staged.commit().unwrap();
+        assert!(link.symlink_metadata().unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&target).unwrap(), "new");
+        replace_file(&link, b"own", OPTIONS).unwrap();
+        assert!(link.symlink_metadata().unwrap().is_file());
+        assert_eq!(fs::read_to_string(&target).unwrap(), "new");
+        let dangling = folder.path().join("dangling");
+        symlink("nowhere", &dangling).unwrap();
+        let error = replace_file(&dangling, b"", followed).unwrap_err();
+        assert_eq!(error.to_string(), "the target of the symbolic link does not exist");
+    }
+
+    #[test]
+    fn the_temporary_file_is_removed_after_a_failure() {
+        let folder = tempfile::tempdir().unwrap();
+        let occupied = folder.path().join("occupied");
+        fs::create_dir(&occupied).unwrap();
+        assert!(replace_file(&occupied, b"", OPTIONS).is_err());
+        drop(StagedFile::write(&folder.path().join("file"), b"", OPTIONS).unwrap());
+        assert_eq!(names(folder.path()), ["occupied"]);
+    }
+}
