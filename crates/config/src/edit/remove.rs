@@ -1,5 +1,5 @@
-//! Taking one item out of an object or a list, together with its comma and its line, and nothing else: a comment that
-//! stands beside it may be about something else, and nobody's words are thrown away.
+//! Removes one item from an object or a list, with its comma and its line and nothing else. Comments stay: one beside the
+//! item may be about something else.
 
 use std::ops::Range;
 
@@ -7,25 +7,25 @@ use jsonc_parser::ast::{Object, Value};
 use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, parse_to_ast};
 
-use super::super::text;
+use crate::jsonc::parse_options;
 
-/// The text without a key of the object that some keys lead to; `None` if it is not there.
+/// Removes a key from the object at `path`; returns `None` if the key does not exist.
 pub(super) fn key(text: &str, path: &[&str], name: &str) -> Option<String> {
-    let parsed = parse_to_ast(text, &CollectOptions::default(), &text::options()).ok()?;
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &parse_options()).ok()?;
     let object = object(parsed.value.as_ref()?, path)?;
     let index = object.properties.iter().position(|property| property.name.as_str() == name)?;
     let items: Vec<_> = object.properties.iter().map(span).collect();
-    Some(cut(text, &items, index))
+    Some(remove(text, &items, index))
 }
 
-/// The text without an item of the list that a key of the whole leads to; `None` if it is not there.
-pub(super) fn item(text: &str, list: &str, wanted: &str) -> Option<String> {
-    let parsed = parse_to_ast(text, &CollectOptions::default(), &text::options()).ok()?;
+/// Removes a string from a top-level list; returns `None` if the list does not contain it.
+pub(super) fn item(text: &str, list: &str, value: &str) -> Option<String> {
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &parse_options()).ok()?;
     let list = parsed.value.as_ref()?.as_object()?.get_array(list)?;
-    let is_wanted = |item: &Value<'_>| item.as_string_lit().is_some_and(|literal| literal.value == wanted);
-    let index = list.elements.iter().position(is_wanted)?;
+    let is_value = |item: &Value<'_>| item.as_string_lit().is_some_and(|literal| literal.value == value);
+    let index = list.elements.iter().position(is_value)?;
     let items: Vec<_> = list.elements.iter().map(span).collect();
-    Some(cut(text, &items, index))
+    Some(remove(text, &items, index))
 }
 
 fn object<'a>(value: &'a Value<'a>, path: &[&str]) -> Option<&'a Object<'a>> {
@@ -40,19 +40,19 @@ fn span(item: &impl Ranged) -> Range<usize> {
     item.start()..item.end()
 }
 
-fn cut(text: &str, items: &[Range<usize>], index: usize) -> String {
+fn remove(text: &str, items: &[Range<usize>], index: usize) -> String {
     let item = items[index].clone();
     let own_comma = comma_after(text, item.end);
     let comma_before = index.checked_sub(1).and_then(|previous| comma_after(text, items[previous].end));
-    let (gone, also) = match (own_comma, comma_before) {
+    let (removed, other_comma) = match (own_comma, comma_before) {
         (Some(comma), _) if text[item.end..comma].trim().is_empty() => (with_line(text, item.start..comma + 1), None),
         (Some(comma), _) => (with_line(text, item), Some(comma)),
-        // The last one takes the comma before it along, and the blanks between.
+        // The last item is removed with the comma before it and the space between.
         (None, Some(comma)) if text[comma + 1..item.start].trim().is_empty() => (comma..item.end, None),
         (None, comma) => (with_line(text, item), comma),
     };
-    // From the end to the beginning, so that places stay what they are.
-    let mut ranges: Vec<_> = also.map(|comma| comma..comma + 1).into_iter().chain([gone]).collect();
+    // From the end to the beginning, so that offsets stay valid.
+    let mut ranges: Vec<_> = other_comma.map(|comma| comma..comma + 1).into_iter().chain([removed]).collect();
     ranges.sort_unstable_by_key(|range| std::cmp::Reverse(range.start));
     let mut left = text.to_owned();
     for range in ranges {
@@ -61,20 +61,20 @@ fn cut(text: &str, items: &[Range<usize>], index: usize) -> String {
     left
 }
 
-/// The whole line, if there is nothing else on it; else the blanks behind.
-fn with_line(text: &str, gone: Range<usize>) -> Range<usize> {
-    let line = text[..gone.start].rfind('\n').map_or(0, |newline| newline + 1);
-    let rest = &text[gone.end..];
-    let blanks = rest.len() - rest.trim_start_matches([' ', '\t']).len();
+/// Extends a range to the whole line if nothing else is on it, otherwise by the spaces after it.
+fn with_line(text: &str, removed: Range<usize>) -> Range<usize> {
+    let line = text[..removed.start].rfind('\n').map_or(0, |newline| newline + 1);
+    let rest = &text[removed.end..];
+    let spaces = rest.len() - rest.trim_start_matches([' ', '\t']).len();
     let line_end = rest.find('\n').filter(|newline| rest[..*newline].trim().is_empty());
     match line_end {
-        Some(newline) if text[line..gone.start].trim().is_empty() => line..gone.end + newline + 1,
-        Some(_) => gone,
-        None => gone.start..gone.end + blanks,
+        Some(newline) if text[line..removed.start].trim().is_empty() => line..removed.end + newline + 1,
+        Some(_) => removed,
+        None => removed.start..removed.end + spaces,
     }
 }
 
-/// Where the comma behind an item is, past blanks and comments.
+/// Returns the offset of the comma after an item, past spaces and comments.
 fn comma_after(text: &str, from: usize) -> Option<usize> {
     let mut at = from;
     loop {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_goes_with_its_comma_and_its_line() {
+    fn a_key_is_removed_with_its_comma_and_its_line() {
         check("{\n  \"a\": 1,\n  \"b\": 2\n}", "a", "{\n  \"b\": 2\n}");
         check("{\n  \"a\": 1,\n  \"b\": 2\n}", "b", "{\n  \"a\": 1\n}");
         check("{\n  \"a\": 1,\n  \"b\": 2,\n}", "b", "{\n  \"a\": 1,\n}");
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_stay_wherever_they_stand() {
+    fn comments_stay() {
         check("{\n  // one\n  \"a\": 1, // two\n  \"b\": 2\n}", "a", "{\n  // one\n  // two\n  \"b\": 2\n}");
         check("{\"a\": 1 /* x, */, \"b\": 2}", "a", "{/* x, */ \"b\": 2}");
         check("{\"a\": 1, /* y */ \"b\": 2}", "b", "{\"a\": 1 /* y */ }");
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_compared_as_they_read() {
+    fn names_are_compared_after_unescaping() {
         check(r#"{"\u0061": 1}"#, "a", "{}");
         assert_eq!(key("{}", &[], "a"), None);
         assert_eq!(key("{\"x\": []}", &["x"], "a"), None);

@@ -1,27 +1,27 @@
 use proptest::prelude::*;
 
-use super::super::entry::Context;
-use super::super::expand::Variables;
-use super::super::file;
 use super::*;
+use crate::entry::{EntryContext, ReadPurpose};
+use crate::expand::Variables;
+use crate::file;
 
-/// What is decided, whatever order it is told in.
-fn decide(contents: &[(Scope, Content)]) -> Vec<String> {
+/// Lists the resolved servers.
+fn resolve(contents: &[(Scope, FileContent)]) -> Vec<String> {
     let rules = Rules::default();
     let approvals = Approvals::nothing();
     let root = Some(Path::new("/project"));
-    let deciding = Deciding { order: &Scope::ALL, contents, root, approvals: &approvals, rules: &rules };
-    let decided = deciding.decide(&[]);
-    let servers = decided
+    let resolver = Resolver { order: &Scope::ALL, contents, root, approvals: &approvals, rules: &rules };
+    let resolution = resolver.resolve(&[]);
+    let servers = resolution
         .servers
         .iter()
         .map(|found| format!("{} {} {:?}", found.server.scope, found.server.name, found.standing));
-    let broken = decided.broken.iter().map(|found| format!("{} {} broken", found.scope, found.name));
-    servers.chain(broken).collect()
+    let invalid = resolution.invalid.iter().map(|found| format!("{} {} invalid", found.scope, found.name));
+    servers.chain(invalid).collect()
 }
 
-/// A file of a scope, with names, addresses and switches that clash with those of other scopes.
-fn content(scope: Scope) -> impl Strategy<Value = (Scope, Content)> {
+/// Generates a file of a scope, with names, URLs and lists that clash with those of other scopes.
+fn content(scope: Scope) -> impl Strategy<Value = (Scope, FileContent)> {
     let entry = prop_oneof![
         (0..3u8).prop_map(|host| format!(r#"{{"url": "https://h{host}.example"}}"#)),
         (0..2u8).prop_map(|arg| format!(r#"{{"command": "x", "args": ["{arg}"], "enabled": {}}}"#, arg == 0)),
@@ -38,20 +38,18 @@ fn content(scope: Scope) -> impl Strategy<Value = (Scope, Content)> {
             list(on)
         );
         let variables = Variables::none();
-        (
-            scope,
-            file::parse(Path::new("f"), &text, Context { scope, variables: &variables, base: None, to_keep: false }),
-        )
+        let context = EntryContext { scope, variables: &variables, base_dir: None, purpose: ReadPurpose::Run };
+        (scope, file::parse(Path::new("f"), &text, context))
     })
 }
 
 proptest! {
     #[test]
-    fn the_order_in_which_scopes_are_told_makes_no_difference(
+    fn the_order_of_files_makes_no_difference(
         contents in Scope::ALL.map(content),
         order in Just(vec![0usize, 1, 2, 3, 4, 5]).prop_shuffle(),
     ) {
         let shuffled: Vec<_> = order.iter().map(|index| contents[*index].clone()).collect();
-        prop_assert_eq!(decide(&contents), decide(&shuffled));
+        prop_assert_eq!(resolve(&contents), resolve(&shuffled));
     }
 }

@@ -1,4 +1,5 @@
-//! An entry as it was written, before variables: what a person approves, and what is compared with it later.
+//! An entry as written, before variables are expanded: what a person approves, and what later versions are compared
+//! with.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -7,40 +8,40 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::problem::visible;
+use crate::hidden_chars::visible;
 
-/// What an entry says about how its server is run and what its tools may do, in one canonical form.
+/// The part of an entry that says how the server runs and what its tools may do, in canonical form.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RawEntry(Map<String, Value>);
 
-/// Without values, which may be secrets.
+/// Omits values, which may be secrets.
 impl fmt::Debug for RawEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Written({:?})", self.0.keys().collect::<Vec<_>>())
+        write!(f, "RawEntry({:?})", self.0.keys().collect::<Vec<_>>())
     }
 }
 
-/// One difference between what was approved and what is written now, in full: whoever approves has to see it.
+/// One difference between the approved and the current entry, in full: the person who approves must see it.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct EntryChange {
-    /// What differs, such as `args[1]`.
+    /// The path of the value, such as `args[1]`.
     pub what: String,
-    /// What was approved; `None` if it was not there.
+    /// The approved value; `None` if the key was absent.
     pub approved: Option<String>,
-    /// What is written now; `None` if it is gone.
+    /// The current value; `None` if the key is absent.
     pub now: Option<String>,
 }
 
-/// Without values, which may be secrets.
+/// Omits values, which may be secrets.
 impl fmt::Debug for EntryChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Change({})", self.what)
+        write!(f, "EntryChange({})", self.what)
     }
 }
 
 impl RawEntry {
-    /// Keys in order, so that how an entry is laid out makes no difference.
+    /// Sorts the keys, so that the layout of an entry makes no difference.
     pub(crate) fn new(fields: impl IntoIterator<Item = (String, Value)>) -> Self {
         let sorted: BTreeMap<String, Value> = fields.into_iter().map(|(key, value)| (key, sorted(value))).collect();
         Self(sorted.into_iter().collect())
@@ -54,7 +55,7 @@ impl RawEntry {
         self.0.get(key)
     }
 
-    /// The SHA-256 of it, in hexadecimal.
+    /// Returns the SHA-256 of the canonical form, in hexadecimal.
     pub fn hash(&self) -> String {
         let mut hasher = Sha256::new();
         hasher.update(Value::Object(self.0.clone()).to_string());
@@ -64,22 +65,23 @@ impl RawEntry {
         })
     }
 
-    /// What differs from what was approved.
+    /// Returns the differences from the approved entry.
     pub fn changes_since(&self, approved: &Self) -> Vec<EntryChange> {
-        let (before, after) = (approved.leaves(), self.leaves());
+        let before = approved.leaves();
+        let after = self.leaves();
         let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
         names.sort_unstable();
         names.dedup();
         let differs = |name: &&&String| before.get(**name) != after.get(**name);
         let change = |name: &String| EntryChange {
             what: visible(name),
-            approved: before.get(name).map(shown),
-            now: after.get(name).map(shown),
+            approved: before.get(name).map(display),
+            now: after.get(name).map(display),
         };
         names.iter().filter(differs).map(|name| change(name)).collect()
     }
 
-    /// Every text, number and so on in it, by its path.
+    /// Returns all values that are not objects or lists, by path. Empty objects and lists are included.
     pub(crate) fn leaves(&self) -> BTreeMap<String, Value> {
         let mut leaves = BTreeMap::new();
         for (key, value) in &self.0 {
@@ -103,7 +105,7 @@ fn collect(path: &str, value: &Value, leaves: &mut BTreeMap<String, Value>) {
     }
 }
 
-fn shown(value: &Value) -> String {
+fn display(value: &Value) -> String {
     match value {
         Value::String(text) => visible(text),
         other => visible(&other.to_string()),
