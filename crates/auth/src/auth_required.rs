@@ -1,22 +1,22 @@
 //! A response that requires authorization.
 
-/// An answer that asks who we are: 401, or 403 with a challenge.
+/// A response with status 401, or 403 with a challenge.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the server wants authorization (HTTP {status}){}", self.quoted())]
+#[error("authorization required (HTTP {status}){}", self.details())]
 pub struct AuthRequired {
-    /// The status.
+    /// The HTTP status: 401 or 403.
     pub status: u16,
-    /// What it asks for in `WWW-Authenticate`; many servers say nothing.
+    /// The value of `WWW-Authenticate`. Many servers send none.
     pub challenge: Option<Box<str>>,
-    /// Why we could not sign in, where that was tried.
+    /// Why signing in failed, if it was attempted.
     pub reason: Option<Box<str>>,
 }
 
 impl AuthRequired {
-    fn quoted(&self) -> String {
+    fn details(&self) -> String {
         match (&self.reason, &self.challenge) {
-            (Some(reason), _) => format!("; {reason}"),
-            (None, Some(challenge)) => format!("; it asks for: {challenge}"),
+            (Some(reason), _) => format!(": {reason}"),
+            (None, Some(challenge)) => format!(": challenge `{challenge}`"),
             (None, None) => String::new(),
         }
     }

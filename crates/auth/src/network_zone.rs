@@ -1,6 +1,8 @@
-//! Which addresses a sign-in may lead to. What a server says about who lets us in is not to be trusted: it could make us
-//! ask machines that only we can reach. So addresses that are not everybody's are refused, unless the server itself is at
-//! one of that kind, and they are looked at when a connection is made, whatever the name was.
+//! Which URLs of a server's metadata are allowed.
+//!
+//! Metadata is untrusted: it could send requests to machines that only this one can reach (SSRF). So addresses outside of
+//! the public internet are refused, unless the server itself is in the same zone. Names are checked by the address that
+//! they resolve to when a connection is made.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,18 +13,18 @@ use http::Uri;
 use wharf_io::address::{self, HTTP_SCHEMES, InvalidAddress};
 use wharf_io::{DialTarget, HttpSettings, Proxies, Resolve};
 
-/// How far away an address is.
+/// The network zone of an address. Later variants are nearer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Nearness {
-    /// Anybody's.
+pub(super) enum NetworkZone {
+    /// The public internet.
     Public,
-    /// In a network that is not everybody's.
+    /// A private network.
     Private,
     /// This machine.
-    Here,
+    Loopback,
 }
 
-impl Nearness {
+impl NetworkZone {
     pub(super) fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(address) => of_v4(address),
@@ -30,19 +32,19 @@ impl Nearness {
         }
     }
 
-    /// That of a host as it is written, if it can be told without asking anybody.
-    pub(super) fn written(host: &str) -> Option<Self> {
+    /// Returns the zone of an IP address or `localhost`; `None` for other names, which must be resolved first.
+    pub(super) fn of_literal(host: &str) -> Option<Self> {
         let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_ascii_lowercase();
         if host == "localhost" || host.ends_with(".localhost") {
-            return Some(Self::Here);
+            return Some(Self::Loopback);
         }
         host.parse().ok().map(Self::of)
     }
 }
 
-fn of_v4(address: Ipv4Addr) -> Nearness {
+fn of_v4(address: Ipv4Addr) -> NetworkZone {
     let [a, b, c, _] = address.octets();
-    let private = address.is_private()
+    let is_private = address.is_private()
         || address.is_link_local()
         || address.is_broadcast()
         || address.is_documentation()
@@ -53,107 +55,108 @@ fn of_v4(address: Ipv4Addr) -> Nearness {
         || (a == 198 && (18..20).contains(&b))
         || (a == 192 && b == 0 && c == 0);
     match address {
-        _ if address.is_loopback() || address.is_unspecified() => Nearness::Here,
-        _ if private => Nearness::Private,
-        _ => Nearness::Public,
+        _ if address.is_loopback() || address.is_unspecified() => NetworkZone::Loopback,
+        _ if is_private => NetworkZone::Private,
+        _ => NetworkZone::Public,
     }
 }
 
-fn of_v6(address: Ipv6Addr) -> Nearness {
+fn of_v6(address: Ipv6Addr) -> NetworkZone {
     if address.is_loopback() || address.is_unspecified() {
-        return Nearness::Here;
+        return NetworkZone::Loopback;
     }
-    let within = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
+    let embedded = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match address.segments() {
-        // IPv4 in other clothes: mapped, compatible, translated, 6to4, Teredo.
+        // Embedded IPv4 addresses: mapped, compatible, translated, 6to4, Teredo.
         [0, 0, 0, 0, 0, 0xffff | 0, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
-            of_v4(within(high, low))
+            of_v4(embedded(high, low))
         }
-        [0x2001, 0 | 0xdb8, ..] | [0x64, 0xff9b, 1, ..] => Nearness::Private,
-        // Only these are everybody's.
-        [first, ..] if first & 0xe000 == 0x2000 => Nearness::Public,
-        _ => Nearness::Private,
+        [0x2001, 0 | 0xdb8, ..] | [0x64, 0xff9b, 1, ..] => NetworkZone::Private,
+        // Only these are global unicast addresses.
+        [first, ..] if first & 0xe000 == 0x2000 => NetworkZone::Public,
+        _ => NetworkZone::Private,
     }
 }
 
-/// The settings with which what a server names is looked at: only what is no nearer than the server itself can be reached.
-pub(super) fn guarded(settings: &HttpSettings, nearest: Nearness) -> HttpSettings {
-    let mut guarded = settings.clone();
+/// Returns HTTP settings that reach only addresses up to `nearest`, the zone of the server itself.
+pub(super) fn restrict(settings: &HttpSettings, nearest: NetworkZone) -> HttpSettings {
+    let mut restricted = settings.clone();
     if let DialTarget::Tcp(names) = &settings.way {
-        let proxies = proxies(&settings.proxies);
-        guarded.way = DialTarget::Tcp(Some(Arc::new(Guarded { names: names.clone(), nearest, proxies })));
+        let proxies = proxy_hosts(&settings.proxies);
+        restricted.way = DialTarget::Tcp(Some(Arc::new(RestrictedResolver { names: names.clone(), nearest, proxies })));
     }
-    guarded
+    restricted
 }
 
-/// The hosts of proxies. Whoever set us up chose them, so they may be anywhere.
-fn proxies(proxies: &Proxies) -> Vec<String> {
+/// Returns the hosts of proxies. The user configured them, so they may be in any zone.
+fn proxy_hosts(proxies: &Proxies) -> Vec<String> {
     let host = |proxy: &String| {
         let address = proxy.trim();
-        let whole = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
-        whole.parse::<Uri>().ok()?.host().map(str::to_ascii_lowercase)
+        let url = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
+        url.parse::<Uri>().ok()?.host().map(str::to_ascii_lowercase)
     };
     [&proxies.http, &proxies.https, &proxies.all].into_iter().flatten().filter_map(host).collect()
 }
 
-/// How near a server is, by its address or by what its name stands for now.
-pub(super) async fn nearness(settings: &HttpSettings, host: &str) -> io::Result<Nearness> {
-    if let Some(written) = Nearness::written(host) {
-        return Ok(written);
+/// Returns the zone of a server's host, after resolving its name.
+pub(super) async fn zone_of(settings: &HttpSettings, host: &str) -> io::Result<NetworkZone> {
+    if let Some(zone) = NetworkZone::of_literal(host) {
+        return Ok(zone);
     }
     let names = match &settings.way {
         DialTarget::Tcp(names) => names.clone(),
-        // Whoever makes streams of its own knows what is at the other end.
-        DialTarget::Unix(_) | DialTarget::Dial(_) => return Ok(Nearness::Here),
+        // A host that provides its own streams decides what is at the other end.
+        DialTarget::Unix(_) | DialTarget::Dial(_) => return Ok(NetworkZone::Loopback),
     };
     let found = match resolve(names, host.to_owned()).await {
-        // Behind a proxy it is the proxy that knows names.
-        Err(_) if !proxies(&settings.proxies).is_empty() => Vec::new(),
+        // Behind a proxy, the proxy resolves names.
+        Err(_) if !proxy_hosts(&settings.proxies).is_empty() => Vec::new(),
         found => found?,
     };
-    Ok(found.into_iter().map(Nearness::of).min().unwrap_or(Nearness::Public))
+    Ok(found.into_iter().map(NetworkZone::of).min().unwrap_or(NetworkZone::Public))
 }
 
-/// Why an address that a server names is not used.
-pub(super) fn refusal(url: &str, nearest: Nearness) -> Option<String> {
+/// Returns why a URL of a server's metadata is not allowed, or `None` if it is.
+pub(super) fn refusal(url: &str, nearest: NetworkZone) -> Option<String> {
     let uri = match address::parse(url, HTTP_SCHEMES) {
         Ok(uri) => uri,
         Err(invalid) => return Some(reason(&invalid).to_owned()),
     };
-    let near = Nearness::written(uri.host().unwrap_or_default());
-    if uri.scheme_str() != Some("https") && near != Some(Nearness::Here) {
-        return Some("it is not https".to_owned());
+    let zone = NetworkZone::of_literal(uri.host().unwrap_or_default());
+    if uri.scheme_str() != Some("https") && zone != Some(NetworkZone::Loopback) {
+        return Some("not https".to_owned());
     }
-    (near > Some(nearest)).then(|| "it leads into a private network".to_owned())
+    (zone > Some(nearest)).then(|| "private network".to_owned())
 }
 
 fn reason(invalid: &InvalidAddress) -> &'static str {
     match invalid {
-        InvalidAddress::NoScheme | InvalidAddress::Scheme(_) => "it is no address of the web",
-        InvalidAddress::Credentials => "it has a user in it",
-        InvalidAddress::NoHost => "it names no host",
-        InvalidAddress::Port => "its port is none",
-        InvalidAddress::Malformed | InvalidAddress::NumericHost | InvalidAddress::DotSegment => "it cannot be read",
+        InvalidAddress::NoScheme | InvalidAddress::Scheme(_) => "not an http or https URL",
+        InvalidAddress::Credentials => "contains a user name",
+        InvalidAddress::NoHost => "no host",
+        InvalidAddress::Port => "invalid port",
+        InvalidAddress::Malformed | InvalidAddress::NumericHost | InvalidAddress::DotSegment => "invalid URL",
     }
 }
 
 #[derive(Clone)]
-struct Guarded {
+struct RestrictedResolver {
     names: Option<Arc<dyn Resolve>>,
-    nearest: Nearness,
+    nearest: NetworkZone,
     proxies: Vec<String>,
 }
 
-impl Resolve for Guarded {
+impl Resolve for RestrictedResolver {
     fn resolve(&self, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
-        let (guarded, name) = (self.clone(), name.to_owned());
+        let resolver = self.clone();
+        let name = name.to_owned();
         Box::pin(async move {
-            let found = resolve(guarded.names, name.clone()).await?;
-            let is_proxy = guarded.proxies.contains(&name.to_ascii_lowercase());
-            let may = |address: &IpAddr| is_proxy || Nearness::of(*address) <= guarded.nearest;
-            let allowed: Vec<_> = found.into_iter().filter(may).collect();
+            let found = resolve(resolver.names, name.clone()).await?;
+            let is_proxy = resolver.proxies.contains(&name.to_ascii_lowercase());
+            let is_allowed = |address: &IpAddr| is_proxy || NetworkZone::of(*address) <= resolver.nearest;
+            let allowed: Vec<_> = found.into_iter().filter(is_allowed).collect();
             if allowed.is_empty() {
-                return Err(io::Error::other(format!("`{name}` leads into a private network, which is refused")));
+                return Err(io::Error::other(format!("`{name}` resolves to a private network, which is not allowed")));
             }
             Ok(allowed)
         })
@@ -172,47 +175,47 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_as_near_as_it_is_however_it_is_written() {
+    fn every_notation_of_an_address_has_the_right_zone() {
         let table = [
-            ("127.0.0.1", Nearness::Here),
-            ("127.9.9.9", Nearness::Here),
-            ("0.0.0.0", Nearness::Here),
-            ("::1", Nearness::Here),
-            ("::", Nearness::Here),
-            ("::ffff:127.0.0.1", Nearness::Here),
-            ("::127.0.0.1", Nearness::Here),
-            ("64:ff9b::7f00:1", Nearness::Here),
-            ("2002:7f00:1::", Nearness::Here),
-            ("10.1.2.3", Nearness::Private),
-            ("172.31.0.1", Nearness::Private),
-            ("192.168.0.1", Nearness::Private),
-            ("169.254.169.254", Nearness::Private),
-            ("::ffff:169.254.169.254", Nearness::Private),
-            ("100.64.0.1", Nearness::Private),
-            ("198.18.0.1", Nearness::Private),
-            ("224.0.0.1", Nearness::Private),
-            ("255.255.255.255", Nearness::Private),
-            ("fe80::1", Nearness::Private),
-            ("fd00::1", Nearness::Private),
-            ("fec0::1", Nearness::Private),
-            ("ff02::1", Nearness::Private),
-            ("2001:db8::1", Nearness::Private),
-            ("1.1.1.1", Nearness::Public),
-            ("172.32.0.1", Nearness::Public),
-            ("2606:4700::1111", Nearness::Public),
-            ("2002:101:101::", Nearness::Public),
+            ("127.0.0.1", NetworkZone::Loopback),
+            ("127.9.9.9", NetworkZone::Loopback),
+            ("0.0.0.0", NetworkZone::Loopback),
+            ("::1", NetworkZone::Loopback),
+            ("::", NetworkZone::Loopback),
+            ("::ffff:127.0.0.1", NetworkZone::Loopback),
+            ("::127.0.0.1", NetworkZone::Loopback),
+            ("64:ff9b::7f00:1", NetworkZone::Loopback),
+            ("2002:7f00:1::", NetworkZone::Loopback),
+            ("10.1.2.3", NetworkZone::Private),
+            ("172.31.0.1", NetworkZone::Private),
+            ("192.168.0.1", NetworkZone::Private),
+            ("169.254.169.254", NetworkZone::Private),
+            ("::ffff:169.254.169.254", NetworkZone::Private),
+            ("100.64.0.1", NetworkZone::Private),
+            ("198.18.0.1", NetworkZone::Private),
+            ("224.0.0.1", NetworkZone::Private),
+            ("255.255.255.255", NetworkZone::Private),
+            ("fe80::1", NetworkZone::Private),
+            ("fd00::1", NetworkZone::Private),
+            ("fec0::1", NetworkZone::Private),
+            ("ff02::1", NetworkZone::Private),
+            ("2001:db8::1", NetworkZone::Private),
+            ("1.1.1.1", NetworkZone::Public),
+            ("172.32.0.1", NetworkZone::Public),
+            ("2606:4700::1111", NetworkZone::Public),
+            ("2002:101:101::", NetworkZone::Public),
         ];
-        for (address, near) in table {
-            assert_eq!(Nearness::written(address), Some(near), "{address}");
+        for (address, zone) in table {
+            assert_eq!(NetworkZone::of_literal(address), Some(zone), "{address}");
         }
-        assert_eq!(Nearness::written("LOCALHOST."), Some(Nearness::Here));
-        assert_eq!(Nearness::written("[::1]"), Some(Nearness::Here));
-        assert_eq!(Nearness::written("example.com"), None);
+        assert_eq!(NetworkZone::of_literal("LOCALHOST."), Some(NetworkZone::Loopback));
+        assert_eq!(NetworkZone::of_literal("[::1]"), Some(NetworkZone::Loopback));
+        assert_eq!(NetworkZone::of_literal("example.com"), None);
     }
 
     #[test]
-    fn what_a_server_names_is_refused_where_it_is_nearer_than_the_server() {
-        let public = |url: &str| refusal(url, Nearness::Public);
+    fn urls_nearer_than_the_server_are_refused() {
+        let public = |url: &str| refusal(url, NetworkZone::Public);
         assert_eq!(public("https://example.com/x"), None);
         for url in [
             "https://127.0.0.1/x",
@@ -228,16 +231,16 @@ mod tests {
         ] {
             assert!(public(url).is_some(), "{url}");
         }
-        assert_eq!(refusal("https://10.0.0.1/x", Nearness::Private), None);
-        assert!(refusal("http://10.0.0.1/x", Nearness::Private).is_some());
-        assert!(refusal("https://127.0.0.1/x", Nearness::Private).is_some());
-        assert_eq!(refusal("http://127.0.0.1:8080/x", Nearness::Here), None);
+        assert_eq!(refusal("https://10.0.0.1/x", NetworkZone::Private), None);
+        assert!(refusal("http://10.0.0.1/x", NetworkZone::Private).is_some());
+        assert!(refusal("https://127.0.0.1/x", NetworkZone::Private).is_some());
+        assert_eq!(refusal("http://127.0.0.1:8080/x", NetworkZone::Loopback), None);
     }
 
-    /// Whatever is asked for, this one says it is here.
-    struct Liar(IpAddr);
+    /// Resolves every name to one address.
+    struct FixedResolver(IpAddr);
 
-    impl Resolve for Liar {
+    impl Resolve for FixedResolver {
         fn resolve(&self, _name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
             let address = self.0;
             Box::pin(async move { Ok(vec![address]) })
@@ -245,46 +248,46 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_that_stands_for_a_private_address_is_refused_when_it_is_dialled() {
-        let liar: Arc<dyn Resolve> = Arc::new(Liar([127, 0, 0, 1].into()));
-        let settings = HttpSettings { way: DialTarget::Tcp(Some(liar)), ..HttpSettings::default() };
-        let client = wharf_io::HttpClient::new(guarded(&settings, Nearness::Public)).unwrap();
-        // 127.1 is no address to us, and one to the system.
+    async fn a_name_that_resolves_to_a_private_address_is_refused_on_connect() {
+        let resolver: Arc<dyn Resolve> = Arc::new(FixedResolver([127, 0, 0, 1].into()));
+        let settings = HttpSettings { way: DialTarget::Tcp(Some(resolver)), ..HttpSettings::default() };
+        let client = wharf_io::HttpClient::new(restrict(&settings, NetworkZone::Public)).unwrap();
+        // 127.1 is a name here, and an address to the system.
         for url in ["https://innocent.example/", "https://2130706433/", "https://127.1/", "https://0x7f000001/"] {
             let mut request = http::Request::new(bytes::Bytes::new());
             *request.uri_mut() = url.parse().unwrap();
             let error = client.send(request).await.unwrap_err().to_string();
             assert!(error.contains("private network"), "{url}: {error}");
         }
-        assert_eq!(nearness(&settings, "innocent.example").await.unwrap(), Nearness::Here);
+        assert_eq!(zone_of(&settings, "innocent.example").await.unwrap(), NetworkZone::Loopback);
     }
 
     #[tokio::test]
-    async fn a_proxy_may_be_in_a_private_network_and_only_the_proxy() {
-        let liar: Arc<dyn Resolve> = Arc::new(Liar([10, 0, 0, 1].into()));
+    async fn only_a_proxy_may_be_in_a_private_network() {
+        let resolver: Arc<dyn Resolve> = Arc::new(FixedResolver([10, 0, 0, 1].into()));
         let proxies = Proxies { https: Some("Proxy.corp:3128".to_owned()), ..Proxies::default() };
-        let settings = HttpSettings { way: DialTarget::Tcp(Some(liar)), proxies, ..HttpSettings::default() };
-        let DialTarget::Tcp(Some(names)) = guarded(&settings, Nearness::Public).way else {
-            panic!("names are looked up")
+        let settings = HttpSettings { way: DialTarget::Tcp(Some(resolver)), proxies, ..HttpSettings::default() };
+        let DialTarget::Tcp(Some(names)) = restrict(&settings, NetworkZone::Public).way else {
+            panic!("names are resolved")
         };
         assert_eq!(names.resolve("proxy.corp").await.unwrap(), [IpAddr::from([10, 0, 0, 1])]);
         assert!(names.resolve("other.corp").await.is_err());
     }
 
-    /// Knows nobody.
-    struct Ignorant;
+    /// Resolves nothing.
+    struct FailingResolver;
 
-    impl Resolve for Ignorant {
+    impl Resolve for FailingResolver {
         fn resolve(&self, _name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
             Box::pin(async { Err(io::ErrorKind::NotFound.into()) })
         }
     }
 
     #[tokio::test]
-    async fn a_server_whose_name_stands_for_nothing_now_is_not_taken_for_one_that_is_far_away() {
-        let settings = HttpSettings::default().resolving(Ignorant);
-        assert!(nearness(&settings, "server.corp").await.is_err());
+    async fn an_unresolvable_server_is_not_treated_as_public() {
+        let settings = HttpSettings::default().resolving(FailingResolver);
+        assert!(zone_of(&settings, "server.corp").await.is_err());
         let proxies = Proxies { all: Some("socks5://proxy.corp".to_owned()), ..Proxies::default() };
-        assert_eq!(nearness(&HttpSettings { proxies, ..settings }, "server.corp").await.unwrap(), Nearness::Public);
+        assert_eq!(zone_of(&HttpSettings { proxies, ..settings }, "server.corp").await.unwrap(), NetworkZone::Public);
     }
 }

@@ -1,24 +1,25 @@
-//! Who a transport asks for the token of its next request, and tells when it was refused.
+//! The interface between a transport and the source of its tokens.
 
 use futures_util::future::BoxFuture;
 use wharf_protocol::Secret;
 
-use super::OAuthError;
-use crate::AuthRequired;
+use crate::auth_required::AuthRequired;
+use crate::error::OAuthError;
 
-/// Gives tokens to one server's requests.
+/// Provides access tokens for the requests to one server.
 pub trait TokenProvider: Send + Sync + 'static {
-    /// The token for the next request, if there is one, and its number.
+    /// Returns the token for the next request, if there is one, and its number.
     fn token(&self) -> BoxFuture<'_, Result<(Option<Secret>, u64), OAuthError>>;
 
-    /// The server did not take a request with the token of that number. Whether there is another one now.
+    /// Reports that the server rejected a request with the token of this number. Returns whether a new token is
+    /// available, so that the request can be sent again.
     fn refused<'a>(&'a self, number: u64, required: &'a AuthRequired) -> BoxFuture<'a, Result<bool, OAuthError>>;
 
-    /// The number of the token that the next request would have.
+    /// Returns the number of the current token. It changes with every new token.
     fn number(&self) -> u64;
 
-    /// Whether somebody else has signed in since, maybe in another process: the next token is theirs. Nobody is asked
-    /// for that, and nothing is sent.
+    /// Returns whether the store has a newer token, for example because another process signed in. Sends no request and
+    /// does not prompt the user.
     fn has_newer_token(&self) -> BoxFuture<'_, bool> {
         Box::pin(std::future::ready(false))
     }

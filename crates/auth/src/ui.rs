@@ -1,19 +1,20 @@
-//! How a person is brought to the page on which they sign in, and back.
+//! How the user gets to the authorization page and back.
 
 use futures_util::future::BoxFuture;
 
-/// Brings people to pages.
+/// Opens authorization pages for the user.
 pub trait AuthorizationUi: Send + Sync + 'static {
-    /// Gets ready for one visit: from now on there is an address to come back to, if possible the one that was used before.
+    /// Starts an authorization: from now on the redirect URI is reachable. `before` is the one that was registered
+    /// earlier; using it again avoids a new registration.
     fn begin<'a>(&'a self, before: Option<&'a str>) -> BoxFuture<'a, Result<Box<dyn AuthorizationFlow>, String>>;
 }
 
-/// One visit.
+/// One authorization of a user.
 pub trait AuthorizationFlow: Send {
-    /// Where the page has to send the person back to.
+    /// Returns the redirect URI.
     fn redirect_uri(&self) -> &str;
 
-    /// Shows the page at `url`, and waits until the person comes back with this state. What is returned is the whole
-    /// address they came to.
+    /// Opens the authorization page at `url`, and waits for the redirect with this `state`. Returns the complete URL of
+    /// the redirect.
     fn go(self: Box<Self>, url: String, state: String) -> BoxFuture<'static, Result<String, String>>;
 }

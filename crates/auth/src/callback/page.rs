@@ -1,41 +1,38 @@
-//! The pages that a browser is shown. They hold nothing that could be loaded, run or kept.
+//! The pages that the browser displays. They load nothing, run nothing and are not cached.
 
 use std::borrow::Cow;
 use std::io;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
-/// How much of somebody else's words is shown.
-const MOST_WORDS: usize = 100;
+/// Maximum length of an error text.
+const MAX_ERROR_CHARS: usize = 100;
 
-/// One page, and how it is sent.
+/// A response with a short page.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct Page {
     status: &'static str,
-    /// What the page says, as HTML.
+    /// The text of the page, as HTML.
     text: Cow<'static, str>,
 }
 
-impl Answer {
+impl Page {
     pub(super) const SIGNED_IN: Self = Self::fixed("200 OK", "You are signed in. You can close this page.");
-    pub(super) const OTHER_STATE: Self = Self::fixed(
-        "400 Bad Request",
-        "This sign-in did not work: it is not the one that was started last. Please start it again.",
-    );
-    pub(super) const NOT_HTTP: Self = Self::fixed("400 Bad Request", "This is not a request that a browser sends.");
-    pub(super) const OTHER_HOST: Self = Self::fixed("403 Forbidden", "This page does not go by that name.");
-    pub(super) const NOTHING_HERE: Self = Self::fixed("404 Not Found", "There is nothing here.");
-    pub(super) const OTHER_METHOD: Self = Self::fixed("405 Method Not Allowed", "This page can only be fetched.");
-    pub(super) const TOO_LONG: Self =
-        Self::fixed("431 Request Header Fields Too Large", "This request is longer than any sign-in.");
+    pub(super) const OTHER_STATE: Self =
+        Self::fixed("400 Bad Request", "Sign-in failed: this is not the latest sign-in. Please start it again.");
+    pub(super) const NOT_HTTP: Self = Self::fixed("400 Bad Request", "Not a valid request.");
+    pub(super) const OTHER_HOST: Self = Self::fixed("403 Forbidden", "Unknown host name.");
+    pub(super) const NOTHING_HERE: Self = Self::fixed("404 Not Found", "Not found.");
+    pub(super) const OTHER_METHOD: Self = Self::fixed("405 Method Not Allowed", "Only GET is supported.");
+    pub(super) const TOO_LONG: Self = Self::fixed("431 Request Header Fields Too Large", "The request is too long.");
 
     const fn fixed(status: &'static str, text: &'static str) -> Self {
         Self { status, text: Cow::Borrowed(text) }
     }
 
-    /// A sign-in that came back without success. The reason is what somebody else wrote.
+    /// Returns the page for a failed sign-in. The reason is untrusted text.
     pub(super) fn failed(reason: &str) -> Self {
-        let text = format!("This sign-in did not work: {}. You can close this page.", plain(reason));
+        let text = format!("Sign-in failed: {}. You can close this page.", escape(reason));
         Self { status: "200 OK", text: text.into() }
     }
 
@@ -46,7 +43,7 @@ impl Answer {
 
     fn render(&self) -> String {
         let Self { status, text } = self;
-        let page = format!(
+        let html = format!(
             "<!doctype html>\n\
              <html lang=\"en\"><meta charset=\"utf-8\"><title>Sign-in</title>\n\
              <p>{text}</p></html>\n"
@@ -63,17 +60,16 @@ impl Answer {
              Referrer-Policy: no-referrer\r\n\
              X-Content-Type-Options: nosniff\r\n\
              \r\n\
-             {page}",
-            page.len()
+             {html}",
+            html.len()
         )
     }
 }
 
-/// Words that a page can show without acting on them: what is neither a letter, a digit nor plain punctuation becomes a
-/// question mark.
-fn plain(text: &str) -> String {
-    let shown = |letter: char| if letter.is_ascii_alphanumeric() || " _-.,:/".contains(letter) { letter } else { '?' };
-    text.chars().take(MOST_WORDS).map(shown).collect()
+/// Replaces everything but letters, digits and plain punctuation by question marks, so that no text is interpreted as HTML.
+fn escape(text: &str) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() || " _-.,:/".contains(c) { c } else { '?' };
+    text.chars().take(MAX_ERROR_CHARS).map(safe).collect()
 }
 
 #[cfg(test)]
@@ -81,11 +77,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_can_neither_load_nor_run_nor_be_kept() {
-        insta::assert_snapshot!(Answer::failed("access_denied").render().replace('\r', ""), @r#"
+    fn a_page_loads_nothing_and_is_not_cached() {
+        insta::assert_snapshot!(Page::failed("access_denied").render().replace('\r', ""), @r#"
         HTTP/1.1 200 OK
         Content-Type: text/html; charset=utf-8
-        Content-Length: 158
+        Content-Length: 146
         Connection: close
         Cache-Control: no-store
         Content-Security-Policy: default-src 'none'
@@ -94,20 +90,20 @@ mod tests {
 
         <!doctype html>
         <html lang="en"><meta charset="utf-8"><title>Sign-in</title>
-        <p>This sign-in did not work: access_denied. You can close this page.</p></html>
+        <p>Sign-in failed: access_denied. You can close this page.</p></html>
         "#);
     }
 
     #[test]
-    fn the_words_of_others_are_never_html() {
-        let page = Answer::failed("<script>alert(\"1\")</script>&amp;\r\n'é").render();
-        assert!(page.contains("did not work: ?script?alert??1???/script??amp?????."), "{page}");
-        assert!(Answer::failed(&"x".repeat(9999)).render().len() < 1000);
+    fn error_texts_are_never_html() {
+        let page = Page::failed("<script>alert(\"1\")</script>&amp;\r\n'é").render();
+        assert!(page.contains("failed: ?script?alert??1???/script??amp?????."), "{page}");
+        assert!(Page::failed(&"x".repeat(9999)).render().len() < 1000);
     }
 
     #[test]
-    fn a_method_that_is_not_allowed_is_told_which_is() {
-        assert!(Answer::OTHER_METHOD.render().contains("\r\nAllow: GET\r\n"));
-        assert!(!Answer::NOTHING_HERE.render().contains("Allow"));
+    fn a_405_response_lists_the_allowed_method() {
+        assert!(Page::OTHER_METHOD.render().contains("\r\nAllow: GET\r\n"));
+        assert!(!Page::NOTHING_HERE.render().contains("Allow"));
     }
 }

@@ -1,70 +1,80 @@
-//! How a sign-in comes about: with a person on a page, or with nobody.
+//! Obtains tokens: with a user on the authorization page, or without a user.
 
 use std::time::Duration;
 
+use wharf_io::unix_now;
 use wharf_protocol::Secret;
 
-use super::Inner;
-use crate::challenge::{Challenge, words};
-use crate::discovery::{Found, Issuer};
-use crate::grant::Wanted;
+use super::state::Shared;
+use crate::challenge::{Challenge, unique_words};
+use crate::discovery::{IssuerMetadata, Metadata};
+use crate::error::OAuthError;
+use crate::grant::TokenRequest;
 use crate::query::{form, query};
+use crate::random::{pkce_challenge, random_text};
 use crate::store::{RegisteredClient, SignIn};
 use crate::token::Tokens;
-use crate::{OAuthError, browser, chance, registration};
-use wharf_io::unix_now;
+use crate::{browser, registration};
 
-/// How long a person may take. Nobody else can sign in meanwhile.
-const PATIENCE: Duration = Duration::from_secs(60 * 60);
+/// Maximum time for the user. Other authorizations wait meanwhile.
+const USER_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
-/// What a person came back with, and what it goes with.
-pub(super) struct Permit {
-    issuer: Issuer,
-    client: RegisteredClient,
-    scopes: Vec<String>,
-    resource: String,
+/// An authorization code, and what is needed to exchange it.
+pub(super) struct PendingExchange {
+    authorized: Authorized,
     redirect_uri: String,
     verifier: Secret,
     code: Secret,
 }
 
-impl Inner {
-    /// Has a person sign in, and come back with what can be exchanged for tokens.
-    pub(super) async fn visit(&self, challenge: &Challenge) -> Result<Permit, OAuthError> {
-        let Some(visitor) = &self.options.visitor else {
-            return Err(OAuthError::Nobody("there is nobody to ask".to_owned()));
+/// What was authorized: by which issuer, for which client, and with which scopes.
+struct Authorized {
+    issuer: IssuerMetadata,
+    client: RegisteredClient,
+    scopes: Vec<String>,
+    resource: String,
+}
+
+impl Shared {
+    /// Opens the authorization page and waits for the code.
+    pub(super) async fn authorize_user(&self, challenge: &Challenge) -> Result<PendingExchange, OAuthError> {
+        let Some(ui) = &self.options.visitor else {
+            return Err(OAuthError::Nobody("no user interface is available".to_owned()));
         };
-        let (http, nearest) = self.reach().await?;
-        let found = self.explorer(&http, nearest).find(challenge).await?;
-        let issuer = &found.issuer;
+        let (http, nearest) = self.metadata_client().await?;
+        let metadata = self.discovery(&http, nearest).find(challenge).await?;
+        let issuer = &metadata.issuer;
         let Some(page) = &issuer.authorization_endpoint else {
             return Err(OAuthError::NoPage(issuer.name.clone()));
         };
-        self.keep_secret_from(&issuer.name)?;
+        self.check_secret_issuer(&issuer.name)?;
         let known = self.options.store.client(&issuer.name, &self.options.profile).await?;
         let before = known.as_ref().and_then(|known| known.redirect_uri.as_deref());
-        let visit = in_time(visitor.begin(before)).await?;
-        let redirect_uri = visit.redirect_uri().to_owned();
-        let posts = self.posts(&http, nearest, &issuer.name);
-        let client = registration::client(&posts, &found, &self.options, &redirect_uri).await?;
+        let flow = with_timeout(ui.begin(before)).await?;
+        let redirect_uri = flow.redirect_uri().to_owned();
+        let token_client = self.token_client(&http, nearest, &issuer.name);
+        let client = registration::client(&token_client, issuer, &self.options, &redirect_uri).await?;
 
-        let (scopes, resource) = (self.scopes(challenge, &found), self.resource(&found));
-        let (state, verifier) = (chance::random()?, chance::random()?);
-        let (proof, wanted) = (chance::challenge(&verifier), scopes.join(" "));
+        let scopes = self.scopes(challenge, &metadata);
+        let scope = scopes.join(" ");
+        let resource = self.resource(&metadata);
+        let state = random_text()?;
+        let verifier = random_text()?;
+        let code_challenge = pkce_challenge(&verifier);
         let mut parameters = vec![
             ("response_type", "code"),
             ("client_id", &client.id),
             ("redirect_uri", &redirect_uri),
             ("state", state.expose()),
-            ("code_challenge", &proof),
+            ("code_challenge", &code_challenge),
             ("code_challenge_method", "S256"),
             ("resource", &resource),
         ];
         if !scopes.is_empty() {
-            parameters.push(("scope", &wanted));
+            parameters.push(("scope", &scope));
         }
         if scopes.iter().any(|scope| scope == "offline_access") {
-            // Without it, OpenID providers pass the wish over.
+            // Without it, OpenID providers ignore `offline_access`.
             parameters.push(("prompt", "consent"));
         }
         let url = format!("{page}{}{}", if page.contains('?') { '&' } else { '?' }, form(&parameters));
@@ -73,61 +83,59 @@ impl Inner {
             url: page.clone(),
             reason: error.to_string(),
         })?;
-        let back = in_time(visit.go(url, state.expose().to_owned())).await?;
-        let code = code(&back, &state, &found)?;
-        Ok(Permit { issuer: found.issuer, client, scopes, resource, redirect_uri, verifier, code })
+        let redirect = with_timeout(flow.go(url, state.expose().to_owned())).await?;
+        let code = read_code(&redirect, &state, issuer)?;
+        let authorized = Authorized { issuer: metadata.issuer, client, scopes, resource };
+        Ok(PendingExchange { authorized, redirect_uri, verifier, code })
     }
 
-    /// Exchanges what a person came back with for tokens.
-    pub(super) async fn redeem(&self, permit: Permit) -> Result<(), OAuthError> {
-        let Permit { issuer, client, scopes, resource, redirect_uri, verifier, code } = permit;
-        let (http, nearest) = self.reach().await?;
-        let posts = self.posts(&http, nearest, &issuer.name);
+    /// Exchanges the code for tokens.
+    pub(super) async fn redeem(&self, pending: PendingExchange) -> Result<(), OAuthError> {
+        let PendingExchange { authorized, redirect_uri, verifier, code } = pending;
+        let Authorized { issuer, client, resource, .. } = &authorized;
+        let (http, nearest) = self.metadata_client().await?;
+        let token_client = self.token_client(&http, nearest, &issuer.name);
         let parameters = [
             ("grant_type", "authorization_code"),
             ("code", code.expose()),
             ("redirect_uri", &redirect_uri),
             ("code_verifier", verifier.expose()),
-            ("resource", &resource),
+            ("resource", resource),
         ];
-        // Whoever renews the sign-in before this one must be done with it.
-        let _turn_of_all = self.options.store.turn(&self.account).await?;
-        let tokens = posts.tokens(&issuer.token_endpoint, &client, &parameters).await;
+        // A refresh of the previous credentials must be complete.
+        let _guard = self.options.store.turn(&self.account).await?;
+        let tokens = token_client.tokens(&issuer.token_endpoint, client, &parameters).await;
         if let Err(OAuthError::Denied { error, .. }) = &tokens {
             self.forget_client_after(error, &issuer.name).await?;
         }
-        self.received(tokens?, (issuer, client), scopes, resource).await
+        self.store(tokens?, authorized).await
     }
 
-    /// Gets a token as who we are, or by somebody's word for us.
-    pub(super) async fn by_itself(&self, challenge: &Challenge) -> Result<(), OAuthError> {
-        let (http, nearest) = self.reach().await?;
-        let found = self.explorer(&http, nearest).find(challenge).await?;
-        let issuer = &found.issuer;
-        self.keep_secret_from(&issuer.name)?;
-        let posts = self.posts(&http, nearest, &issuer.name);
-        let client = registration::client(&posts, &found, &self.options, "").await?;
-        let (scopes, resource) = (self.scopes(challenge, &found), self.resource(&found));
-        let wanted = Wanted {
+    /// Obtains tokens without a user.
+    pub(super) async fn authorize_client(&self, challenge: &Challenge) -> Result<(), OAuthError> {
+        let (http, nearest) = self.metadata_client().await?;
+        let metadata = self.discovery(&http, nearest).find(challenge).await?;
+        let issuer = &metadata.issuer;
+        self.check_secret_issuer(&issuer.name)?;
+        let token_client = self.token_client(&http, nearest, &issuer.name);
+        let client = registration::client(&token_client, issuer, &self.options, "").await?;
+        let scopes = self.scopes(challenge, &metadata);
+        let resource = self.resource(&metadata);
+        let request = TokenRequest {
             endpoint: &issuer.token_endpoint,
             issuer: &issuer.name,
             client: &client,
             resource: &resource,
             scope: &scopes.join(" "),
         };
-        let _turn_of_all = self.options.store.turn(&self.account).await?;
-        let tokens = self.options.grant.tokens(&posts, &wanted).await?;
-        self.received(tokens, (found.issuer, client), scopes, resource).await
+        let _guard = self.options.store.turn(&self.account).await?;
+        let tokens = self.options.grant.tokens(&token_client, &request).await?;
+        self.store(tokens, Authorized { issuer: metadata.issuer, client, scopes, resource }).await
     }
 
-    /// Keeps tokens that have come, and uses them from now on.
-    async fn received(
-        &self,
-        tokens: Tokens,
-        (issuer, client): (Issuer, RegisteredClient),
-        scopes: Vec<String>,
-        resource: String,
-    ) -> Result<(), OAuthError> {
+    /// Stores new tokens, and uses them from now on.
+    async fn store(&self, tokens: Tokens, authorized: Authorized) -> Result<(), OAuthError> {
+        let Authorized { issuer, client, scopes, resource } = authorized;
         let sign_in = SignIn {
             issuer: issuer.name,
             client,
@@ -145,66 +153,70 @@ impl Inner {
         Ok(())
     }
 
-    /// A server that names another authorization server than before might be after the secret that the one before knows.
-    fn keep_secret_from(&self, issuer: &str) -> Result<(), OAuthError> {
-        let before = self.snapshot().sign_in.map(|sign_in| sign_in.issuer).filter(|before| before != issuer);
-        let secret = self.options.client.as_ref().is_some_and(|client| client.secret.is_some());
-        let Some(before) = before.filter(|_| secret) else { return Ok(()) };
-        let reason = format!("the client's secret belongs to {before}; sign out first if it is the same there");
-        let (server, url) = (self.account.endpoint.clone(), issuer.to_owned());
-        Err(OAuthError::Refused { server, url, reason })
+    /// Refuses to send the client secret to another issuer than before: a server could name its own authorization server
+    /// to obtain it.
+    fn check_secret_issuer(&self, issuer: &str) -> Result<(), OAuthError> {
+        let has_secret = self.options.client.as_ref().is_some_and(|client| client.secret.is_some());
+        match self.snapshot().sign_in {
+            Some(SignIn { issuer: before, .. }) if has_secret && before != issuer => Err(OAuthError::Refused {
+                server: self.account.endpoint.clone(),
+                url: issuer.to_owned(),
+                reason: format!("the client secret belongs to {before}; sign out first if it is valid there too"),
+            }),
+            _ => Ok(()),
+        }
     }
 
-    /// What the token is for: the server as it calls itself.
-    fn resource(&self, found: &Found) -> String {
-        let named = found.resource.as_ref().and_then(|resource| resource.name.clone());
+    /// Returns the resource indicator (RFC 8707): the identifier of the server.
+    fn resource(&self, metadata: &Metadata) -> String {
+        let named = metadata.resource.as_ref().and_then(|resource| resource.name.clone());
         named.unwrap_or_else(|| self.account.endpoint.clone())
     }
 
-    /// What the token is to be good for: what was asked for before, what the server wants now, and being there when nobody
-    /// is, where that is on offer.
-    fn scopes(&self, challenge: &Challenge, found: &Found) -> Vec<String> {
+    /// Returns the scopes to request: those requested before, those that the server requires now, and `offline_access` if
+    /// it is supported.
+    fn scopes(&self, challenge: &Challenge, metadata: &Metadata) -> Vec<String> {
         let current = self.snapshot();
-        let before = current.sign_in.filter(|sign_in| sign_in.issuer == found.issuer.name);
+        let before = current.sign_in.filter(|sign_in| sign_in.issuer == metadata.issuer.name);
         let mut scopes = before.map(|sign_in| sign_in.asked).unwrap_or_default();
-        let offered = || found.resource.as_ref().and_then(|resource| resource.scopes_supported.clone());
-        let wanted = self.options.scopes.clone().or_else(|| challenge.scopes.clone());
-        scopes.extend(wanted.or_else(offered).unwrap_or_default());
-        let returns = self.options.grant.needs_person();
-        if returns && found.issuer.scopes_supported.iter().any(|scope| scope == "offline_access") {
+        let supported = || metadata.resource.as_ref().and_then(|resource| resource.scopes_supported.clone());
+        let required = self.options.scopes.clone().or_else(|| challenge.scopes.clone());
+        scopes.extend(required.or_else(supported).unwrap_or_default());
+        let needs_user = self.options.grant.needs_user();
+        if needs_user && metadata.issuer.scopes_supported.iter().any(|scope| scope == "offline_access") {
             scopes.push("offline_access".to_owned());
         }
-        words(&scopes.join(" "))
+        unique_words(&scopes.join(" "))
     }
 }
 
-/// The code that a person came back with.
-fn code(back: &str, state: &Secret, found: &Found) -> Result<Secret, OAuthError> {
-    let given = query(back);
+/// Returns the authorization code of a redirect, after checking that the redirect belongs to this authorization.
+fn read_code(redirect: &str, state: &Secret, issuer: &IssuerMetadata) -> Result<Secret, OAuthError> {
+    let given = query(redirect);
     let get = |name: &str| given.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
     if get("state") != Some(state.expose()) {
-        return Err(OAuthError::Forged("it came back for another sign-in (its state is not ours)"));
+        return Err(OAuthError::Forged("`state` does not match"));
     }
     match get("iss") {
-        Some(iss) if iss != found.issuer.name => {
-            return Err(OAuthError::Forged("another authorization server answered than the one that was asked"));
+        Some(iss) if iss != issuer.name => {
+            return Err(OAuthError::Forged("`iss` does not match the authorization server"));
         }
-        None if found.issuer.says_iss => {
-            return Err(OAuthError::Forged("it does not say which authorization server answered"));
+        None if issuer.returns_iss => {
+            return Err(OAuthError::Forged("`iss` is missing"));
         }
         _ => {}
     }
     if let Some(error) = get("error") {
-        let (url, error) = (found.issuer.name.clone(), error.to_owned());
-        return Err(OAuthError::Denied { url, error, description: get("error_description").map(str::to_owned) });
+        let description = get("error_description").map(str::to_owned);
+        return Err(OAuthError::Denied { url: issuer.name.clone(), error: error.to_owned(), description });
     }
-    get("code").map(Secret::new).ok_or(OAuthError::Forged("it came back without a code"))
+    get("code").map(Secret::new).ok_or(OAuthError::Forged("`code` is missing"))
 }
 
-/// What a person does, if they do it at all.
-async fn in_time<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, OAuthError> {
-    let late = || Err("they did not come back".to_owned());
-    tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(|_| late()).map_err(OAuthError::Nobody)
+/// Waits for the user, for a limited time.
+async fn with_timeout<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, OAuthError> {
+    let timed_out = || Err("the user did not return in time".to_owned());
+    tokio::time::timeout(USER_TIMEOUT, work).await.unwrap_or_else(|_| timed_out()).map_err(OAuthError::Nobody)
 }
 
 #[cfg(test)]
@@ -212,9 +224,9 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_person_who_never_comes_back_is_not_waited_for_without_end() {
-        let never = in_time(std::future::pending::<Result<(), String>>());
-        let waited = tokio::time::timeout(2 * PATIENCE, never).await;
+    async fn waiting_for_the_user_times_out() {
+        let never = with_timeout(std::future::pending::<Result<(), String>>());
+        let waited = tokio::time::timeout(2 * USER_TIMEOUT, never).await;
         assert!(matches!(waited, Ok(Err(OAuthError::Nobody(_)))), "{waited:?}");
     }
 }
