@@ -88,7 +88,7 @@ pub(in crate::transport) enum NoHeaders {
 impl NoHeaders {
     /// By why there is no token; `lasting` if that will not pass by itself.
     fn new(error: &OAuthError, lasting: Self) -> Self {
-        if error.may_pass() { Self::Away(error.to_string()) } else { lasting }
+        if error.is_transient() { Self::Away(error.to_string()) } else { lasting }
     }
 }
 
