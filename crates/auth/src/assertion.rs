@@ -1,24 +1,24 @@
-//! Proving who we are with a key instead of a secret (RFC 7523): what is signed is good for one request and a few minutes.
+//! Client authentication with a key instead of a secret (`private_key_jwt`, RFC 7523).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, RSA_PKCS1_SHA256, RsaKeyPair};
 use serde_json::json;
+use wharf_io::unix_now;
 use wharf_protocol::Secret;
 
-use super::OAuthError;
-use super::chance::{encoded, random};
-use wharf_io::unix_now;
+use crate::error::OAuthError;
+use crate::random::{base64url, random_text};
 
-/// How long what is signed is good, in seconds.
-const LIFE: u64 = 300;
+/// Lifetime of an assertion in seconds.
+const LIFETIME: u64 = 300;
 
-/// A private key of ours.
+/// The private key of a client.
 #[derive(Debug)]
 pub struct SigningKey {
     pair: Pair,
-    /// What the authorization server calls it.
+    /// The key ID (`kid`) that the authorization server knows.
     id: Option<String>,
 }
 
@@ -27,7 +27,7 @@ enum Pair {
     Rsa(Box<RsaKeyPair>),
 }
 
-/// Nothing of the key.
+/// Omits the key.
 impl std::fmt::Debug for Pair {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.algorithm())
@@ -35,7 +35,10 @@ impl std::fmt::Debug for Pair {
 }
 
 impl SigningKey {
-    /// Reads a key in PEM: P-256 or RSA, in the form that begins with `BEGIN PRIVATE KEY`.
+    /// Parses a P-256 or RSA key in PEM (PKCS #8, starting with `BEGIN PRIVATE KEY`).
+    ///
+    /// # Errors
+    /// Returns [`OAuthError::NoKey`] if the key is invalid.
     pub fn from_pem(pem: &Secret, id: Option<String>) -> Result<Self, OAuthError> {
         let lines = pem.expose().lines().map(str::trim);
         let inside = lines.skip_while(|line| *line != "-----BEGIN PRIVATE KEY-----").skip(1);
@@ -48,7 +51,7 @@ impl SigningKey {
         Ok(Self { pair: pair.map_err(|_| OAuthError::NoKey)?, id })
     }
 
-    /// Says to `audience` that we are this client.
+    /// Returns a signed assertion that identifies the client to `audience`.
     pub(super) fn assertion(&self, client: &str, audience: &str) -> Result<Secret, OAuthError> {
         let mut head = json!({ "alg": self.pair.algorithm(), "typ": "JWT" });
         if let Some(id) = &self.id {
@@ -60,12 +63,12 @@ impl SigningKey {
             "sub": client,
             "aud": audience,
             "iat": now,
-            "exp": now + LIFE,
-            "jti": random()?.expose(),
+            "exp": now + LIFETIME,
+            "jti": random_text()?.expose(),
         });
-        let signed = format!("{}.{}", encoded(head.to_string().as_bytes()), encoded(claims.to_string().as_bytes()));
+        let signed = format!("{}.{}", base64url(head.to_string().as_bytes()), base64url(claims.to_string().as_bytes()));
         let signature = self.pair.sign(signed.as_bytes())?;
-        Ok(Secret::new(format!("{signed}.{}", encoded(&signature))))
+        Ok(Secret::new(format!("{signed}.{}", base64url(&signature))))
     }
 }
 
@@ -81,12 +84,12 @@ impl Pair {
         let random = SystemRandom::new();
         match self {
             Self::Ecdsa(pair) => {
-                let signature = pair.sign(&random, text).map_err(|_| OAuthError::NoChance)?;
+                let signature = pair.sign(&random, text).map_err(|_| OAuthError::NoRandomness)?;
                 Ok(signature.as_ref().to_vec())
             }
             Self::Rsa(pair) => {
                 let mut signature = vec![0; pair.public().modulus_len()];
-                pair.sign(&RSA_PKCS1_SHA256, &random, text, &mut signature).map_err(|_| OAuthError::NoChance)?;
+                pair.sign(&RSA_PKCS1_SHA256, &random, text, &mut signature).map_err(|_| OAuthError::NoRandomness)?;
                 Ok(signature)
             }
         }
@@ -102,15 +105,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_signed_says_who_we_are_and_can_be_checked() {
-        let made = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new()).unwrap();
-        let pem = format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", STANDARD.encode(&made));
+    fn an_assertion_identifies_the_client_and_has_a_valid_signature() {
+        let generated = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new()).unwrap();
+        let pem = format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", STANDARD.encode(&generated));
         let key = SigningKey::from_pem(&Secret::new(pem), Some("k1".to_owned())).unwrap();
-        let (one, other) = (key.assertion("me", "https://as").unwrap(), key.assertion("me", "https://as").unwrap());
-        assert_ne!(one, other, "one that was seen could be used again");
+        let one = key.assertion("me", "https://as").unwrap();
+        let other = key.assertion("me", "https://as").unwrap();
+        assert_ne!(one, other, "assertions must be unique to prevent replay");
         let (signed, signature) = one.expose().rsplit_once('.').unwrap();
-        let pair =
-            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, made.as_ref(), &SystemRandom::new()).unwrap();
+        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, generated.as_ref(), &SystemRandom::new())
+            .unwrap();
         let public = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, pair.public_key().as_ref());
         public.verify(signed.as_bytes(), &URL_SAFE_NO_PAD.decode(signature).unwrap()).unwrap();
         let parts = signed.split('.').map(|part| URL_SAFE_NO_PAD.decode(part).unwrap());
@@ -120,12 +124,12 @@ mod tests {
             (&parts[1]["iss"], &parts[1]["sub"], &parts[1]["aud"]),
             (&json!("me"), &json!("me"), &json!("https://as"))
         );
-        assert_eq!(parts[1]["exp"].as_u64().unwrap() - parts[1]["iat"].as_u64().unwrap(), LIFE);
+        assert_eq!(parts[1]["exp"].as_u64().unwrap() - parts[1]["iat"].as_u64().unwrap(), LIFETIME);
         assert_eq!(format!("{key:?}"), "SigningKey { pair: ES256, id: Some(\"k1\") }");
     }
 
     #[test]
-    fn what_is_no_key_is_refused() {
+    fn an_invalid_key_is_an_error() {
         for pem in [
             "",
             "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----",

@@ -1,7 +1,7 @@
-//! Shows a person the page on which they sign in.
+//! Opens the authorization page in a browser.
 //!
-//! The address of that page comes from a server we have no reason to trust, and goes to a program that may do anything
-//! with it. So it is looked at first, and passes only if nothing on its way could take it for something else.
+//! The URL comes from an untrusted server and is passed to another program. So it is checked first, and accepted only if no
+//! program could interpret it as something else.
 
 #[cfg(test)]
 mod tests;
@@ -20,86 +20,89 @@ use wharf_io::Environment;
 use wharf_io::address::is_loopback_host;
 use wharf_io::percent::is_well_formed;
 
-/// What opens a page in the browser a person prefers. Elsewhere than on macOS `open` is something else.
+/// Programs that open the user's preferred browser. `open` is a different program outside of macOS.
 const OPENERS: &[&str] = if cfg!(target_os = "macos") { &["open"] } else { &["xdg-open", "sensible-browser"] };
-/// How long an opener may take to fail. One that still runs then is the browser itself.
-const OPENER_LIMIT: Duration = Duration::from_secs(5);
-/// The pause between two looks at an opener.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How long to wait for an opener to fail. One that still runs then is the browser itself.
+const OPENER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Interval for polling the opener.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What is wrong with an address that a person is to be shown.
+/// Why a URL is not safe to open.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnsafeUrl {
-    /// It is no web page.
-    #[error("the address begins neither with https:// nor with http://")]
+    /// Not an http or https URL.
+    #[error("the URL must start with https:// or http://")]
     Scheme,
-    /// It has a character that has to be escaped, or a percent sign that is no escape.
-    #[error("the address has {0:?} in it unescaped")]
+    /// Contains an unescaped special character, or an invalid percent escape.
+    #[error("the URL contains an unescaped {0:?}")]
     Character(char),
-    /// It has a user name or a password in it, often to look like another address.
-    #[error("the address has a user name in it")]
+    /// Contains a user name or password, which is often used to disguise the host.
+    #[error("the URL contains a user name")]
     UserName,
-    /// It says nothing about where the page is, or nothing that can be understood.
-    #[error("the address has no valid host")]
+    /// The host is missing or invalid.
+    #[error("the URL has no valid host")]
     Host,
-    /// Everybody on the way could read along.
-    #[error("the address is not encrypted, and not on this machine")]
+    /// Neither encrypted nor on this machine.
+    #[error("the URL uses http and is not on this machine")]
     PlainHttp,
 }
 
 /// Why no browser was opened.
 #[derive(Debug, thiserror::Error)]
 pub enum BrowserError {
-    /// The address is not safe to open.
+    /// The URL is not safe to open.
     #[error(transparent)]
     Unsafe(#[from] UnsafeUrl),
-    /// Nothing on this machine opens it: show it to the person instead.
-    #[error("no browser could be opened ({})", list(.0))]
+    /// No opener worked: show the URL to the user instead.
+    #[error("cannot open a browser: {}", list(.0))]
     NoBrowser(Vec<FailedOpener>),
 }
 
-/// An opener that did not work.
+/// An opener that failed.
 #[derive(Debug)]
 pub struct FailedOpener {
-    /// Its name.
+    /// The name of the program.
     pub program: String,
-    /// What happened.
+    /// How it failed.
     pub failure: OpenerFailure,
 }
 
-/// How an opener did not work.
+/// How an opener failed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenerFailure {
-    /// It is not there.
-    #[error("was not found")]
+    /// The program does not exist.
+    #[error("not found")]
     NotFound,
-    /// It could not be started, or was lost sight of.
-    #[error("could not be run: {0}")]
+    /// The program could not be started or waited for.
+    #[error("cannot run: {0}")]
     Run(#[from] io::Error),
-    /// It said that it failed.
+    /// The program exited with an error.
     #[error("failed with {0}")]
     Status(ExitStatus),
 }
 
 impl fmt::Display for FailedOpener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` {}", self.program, self.failure)
+        write!(f, "`{}`: {}", self.program, self.failure)
     }
 }
 
-/// Whether an address may be opened in a browser.
+/// Checks whether a URL is safe to open in a browser.
 ///
-/// It has to be a web page, encrypted unless it is on this machine. It may only have characters in it that no shell
-/// acts on: nothing here goes through one, but some openers are scripts. What else belongs into an address can be
-/// escaped. `&` is the exception, because there is no other way to write a query.
+/// It must be an http or https URL, encrypted unless it is on this machine. It must not contain characters that a shell
+/// interprets: no shell is used here, but some openers are scripts. Such characters can be percent-encoded. `&` is allowed,
+/// because queries need it.
+///
+/// # Errors
+/// Returns why the URL is not safe.
 pub fn check(url: &str) -> Result<(), UnsafeUrl> {
     let (scheme, rest) = url.split_once("://").ok_or(UnsafeUrl::Scheme)?;
-    let encrypted = scheme.eq_ignore_ascii_case("https");
-    if !encrypted && !scheme.eq_ignore_ascii_case("http") {
+    let is_encrypted = scheme.eq_ignore_ascii_case("https");
+    if !is_encrypted && !scheme.eq_ignore_ascii_case("http") {
         return Err(UnsafeUrl::Scheme);
     }
     let (authority, page) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-    // Square brackets belong around an address with colons, and nowhere else.
+    // Square brackets are allowed around an IPv6 address only.
     for (part, brackets) in [(authority, "[]"), (page, "")] {
         if let Some(character) = first_unsafe(part, brackets) {
             return Err(UnsafeUrl::Character(character));
@@ -109,36 +112,39 @@ pub fn check(url: &str) -> Result<(), UnsafeUrl> {
         return Err(UnsafeUrl::UserName);
     }
     let host = host(authority).ok_or(UnsafeUrl::Host)?;
-    if encrypted || is_loopback_host(host) { Ok(()) } else { Err(UnsafeUrl::PlainHttp) }
+    if is_encrypted || is_loopback_host(host) { Ok(()) } else { Err(UnsafeUrl::PlainHttp) }
 }
 
-/// Opens an address in a browser: with `opener` and its arguments if there is one, else with what this system has.
+/// Opens a URL in a browser: with `opener` and its arguments if given, otherwise with the system's openers.
 ///
-/// The address is the last argument. A program that is named without a path is looked up in the `PATH` of
-/// `environment`, which is all it gets to see. An opener that is still running after a while is left running.
+/// The URL is the last argument. A program without a path is looked up in the `PATH` of `environment`, which is also the
+/// only environment it receives. An opener that does not exit is left running.
+///
+/// # Errors
+/// If the URL is not safe, or no opener worked.
 pub async fn open(url: &str, opener: Option<&[String]>, environment: &Environment) -> Result<(), BrowserError> {
     check(url)?;
-    let named = opener.and_then(<[String]>::split_first);
-    let known = OPENERS.iter().map(|program| (*program, [].as_slice()));
-    let mut attempts = Vec::new();
-    for (program, arguments) in named.map(|(program, rest)| (program.as_str(), rest)).into_iter().chain(known) {
-        match try_one(program, arguments, url, environment).await {
+    let custom = opener.and_then(<[String]>::split_first);
+    let default = OPENERS.iter().map(|program| (*program, [].as_slice()));
+    let mut failures = Vec::new();
+    for (program, arguments) in custom.map(|(program, rest)| (program.as_str(), rest)).into_iter().chain(default) {
+        match run_opener(program, arguments, url, environment).await {
             Ok(()) => return Ok(()),
-            Err(failure) => attempts.push(FailedOpener { program: program.to_owned(), failure }),
+            Err(failure) => failures.push(FailedOpener { program: program.to_owned(), failure }),
         }
     }
-    Err(BrowserError::NoBrowser(attempts))
+    Err(BrowserError::NoBrowser(failures))
 }
 
-/// The first character that may not stand there as it is.
+/// Returns the first character that must be escaped.
 fn first_unsafe(part: &str, also_safe: &str) -> Option<char> {
     let safe = |character: char| character.is_ascii_alphanumeric() || "-._~:/?#@&=+,%".contains(character);
     let unsafe_one = part.chars().find(|character| !safe(*character) && !also_safe.contains(*character));
-    // `%PATH%` is a variable in some places.
+    // `%PATH%` is a variable in some shells.
     unsafe_one.or_else(|| (!is_well_formed(part)).then_some('%'))
 }
 
-/// The host alone, if it and the port are well-formed.
+/// Returns the host, if host and port are well-formed.
 fn host(authority: &str) -> Option<&str> {
     let end = if authority.starts_with('[') {
         authority.find(']')? + 1
@@ -157,7 +163,7 @@ fn host(authority: &str) -> Option<&str> {
     (host_is_valid && port_is_valid).then_some(host)
 }
 
-async fn try_one(
+async fn run_opener(
     program: &str,
     arguments: &[String],
     url: &str,
@@ -166,12 +172,12 @@ async fn try_one(
     let mut command = Command::new(find(program, environment).ok_or(OpenerFailure::NotFound)?);
     command.args(arguments).arg(url).env_clear().envs(environment.iter());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // The browser may live longer than us, and Ctrl-C is not meant for it.
+    // The browser may outlive this process, and Ctrl-C must not reach it.
     command.process_group(0);
     let started = tokio::task::spawn_blocking(move || command.spawn()).await;
     let mut opener = started.map_err(io::Error::other)??;
-    // A handle that is dropped leaves its process alone.
-    match timeout(OPENER_LIMIT, ended(&mut opener)).await {
+    // Dropping the handle does not kill the process.
+    match timeout(OPENER_TIMEOUT, exited(&mut opener)).await {
         Ok(Ok(status)) if status.success() => Ok(()),
         Ok(Ok(status)) => Err(OpenerFailure::Status(status)),
         Ok(Err(error)) => Err(OpenerFailure::Run(error)),
@@ -179,27 +185,27 @@ async fn try_one(
     }
 }
 
-async fn ended(opener: &mut Child) -> io::Result<ExitStatus> {
+async fn exited(opener: &mut Child) -> io::Result<ExitStatus> {
     loop {
         if let Some(status) = opener.try_wait()? {
             return Ok(status);
         }
-        sleep(LOOK_AGAIN).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
-/// The file behind a program's name: a path as it is, a name by `PATH`. Folders that depend on where we run are passed
-/// over, because what lies there is not what the person means by a browser.
+/// Returns the file of a program: a path as it is, a name from `PATH`. Relative directories are skipped, because what they
+/// contain depends on the current directory.
 fn find(program: &str, environment: &Environment) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(program.into());
     }
-    let folders = std::env::split_paths(environment.get("PATH")?).filter(|folder| folder.is_absolute());
-    let runs =
+    let dirs = std::env::split_paths(environment.get("PATH")?).filter(|dir| dir.is_absolute());
+    let is_executable =
         |file: &PathBuf| file.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0);
-    folders.map(|folder| folder.join(program)).find(runs)
+    dirs.map(|dir| dir.join(program)).find(is_executable)
 }
 
-fn list(attempts: &[FailedOpener]) -> String {
-    attempts.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+fn list(failures: &[FailedOpener]) -> String {
+    failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -1,10 +1,10 @@
-//! Waits on the loopback interface for the browser to come back from a sign-in.
+//! Receives the redirect of an authorization on the loopback interface.
 //!
-//! This is as much of an HTTP server as one redirect needs. Anybody on this machine and any page in the browser can
-//! send something here, so only a request that knows the `state` of this sign-in ends the wait.
+//! A minimal HTTP server for one redirect. Any process on this machine and any page in the browser can send requests to it,
+//! so only a request with the `state` of this authorization ends the wait.
 
-mod answer;
 mod gate;
+mod page;
 #[cfg(test)]
 mod tests;
 
@@ -19,96 +19,101 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use answer::Answer;
-use gate::{Gate, Judgement};
+use self::gate::{CALLBACK_PATH, Decision, Gate};
+use self::page::Page;
 
-/// Where the browser is sent back to.
-const PATH: &str = "/callback";
-/// The longest head of a request that is read.
-const LONGEST_HEAD: usize = 16 * 1024;
-/// How long a connection may take to send it.
-const HEAD_LIMIT: Duration = Duration::from_secs(5);
-/// How long an answer may take to be sent, and again to be fetched.
-const ANSWER_LIMIT: Duration = Duration::from_secs(1);
-/// The most connections at a time.
-const MOST_OPEN: usize = 8;
-/// How long a connection is safe from those that come after it. A browser that has something to say says it at once.
-const TURN: Duration = Duration::from_millis(100);
-/// The pause after a connection that could not be accepted, for example for want of file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Maximum size of a request head.
+const MAX_HEAD_BYTES: usize = 16 * 1024;
+/// Timeout of receiving a request head.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// Timeout of sending a response, and of draining the connection afterwards.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Maximum number of open connections.
+const MAX_CONNECTIONS: usize = 8;
+/// Minimum time before a connection is closed for a newer one. A browser sends its request immediately.
+const MIN_CONNECTION_TIME: Duration = Duration::from_millis(100);
+/// Pause after a failed accept, for example if no file descriptors are left.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// A listener to which the browser comes back after a sign-in. It hears nobody from outside this machine.
+/// A listener for the redirect of an authorization. Reachable from this machine only.
 #[derive(Debug)]
 pub struct Callback {
     listener: TcpListener,
     redirect_uri: String,
 }
 
-/// Why nobody came back.
+/// Why no redirect was received.
 #[derive(Debug, thiserror::Error)]
 pub enum CallbackError {
-    /// The time was over.
-    #[error("the browser did not come back from the sign-in within {0:?}")]
+    /// The timeout elapsed.
+    #[error("no redirect from the browser within {0:?}")]
     Late(Duration),
 }
 
-/// A connection that is being heard or answered.
-struct Open {
+/// An open connection.
+struct OpenConnection {
     since: Instant,
     task: AbortHandle,
 }
 
-/// The request that was waited for, and what it is answered.
-struct Arrival {
+/// The expected redirect, and its response.
+struct Redirect {
     stream: TcpStream,
     url: String,
-    answer: Answer,
+    page: Page,
 }
 
 impl Callback {
     /// Listens on 127.0.0.1, on this port or on a free one.
+    ///
+    /// # Errors
+    /// If the port is in use.
     pub async fn listen(port: Option<u16>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or(0))).await?;
-        let redirect_uri = format!("http://{}{PATH}", listener.local_addr()?);
+        let redirect_uri = format!("http://{}{CALLBACK_PATH}", listener.local_addr()?);
         Ok(Self { listener, redirect_uri })
     }
 
-    /// Where the browser has to be sent back to.
+    /// Returns the redirect URI.
     pub fn redirect_uri(&self) -> &str {
         &self.redirect_uri
     }
 
-    /// Waits until the browser comes back, and returns the whole URL it came to.
+    /// Waits for the redirect, and returns its complete URL.
     ///
-    /// `state` is the one that was sent along. Requests with another one, or without, are refused and do not end the
-    /// wait, because a page in another tab can send them. A sign-in that was denied has the right one and ends it: the
-    /// URL then says why. Nobody listens any more once this has returned.
+    /// Requests with another `state`, or without one, are rejected and do not end the wait, because a page in another tab
+    /// can send them. A denied authorization has the right `state` and ends it: the URL then contains the error. The
+    /// listener is closed when this returns.
+    ///
+    /// # Errors
+    /// Returns [`CallbackError::Late`] if no redirect arrives in time.
     pub async fn came_back(self, state: &str, limit: Duration) -> Result<String, CallbackError> {
         let Self { listener, redirect_uri } = self;
         let gate = Arc::new(Gate::new(redirect_uri, state));
-        let (mut visits, mut open) = (JoinSet::new(), VecDeque::new());
-        let late = sleep(limit);
-        tokio::pin!(late);
+        let mut connections = JoinSet::new();
+        let mut open = VecDeque::new();
+        let deadline = sleep(limit);
+        tokio::pin!(deadline);
         loop {
             tokio::select! {
                 biased;
-                Some(visit) = visits.join_next() => {
-                    // An error is a visit that had to make room.
-                    if let Ok(Some(Arrival { mut stream, url, answer })) = visit {
-                        // Whether or not the person gets to see the page, they have come back.
-                        let _ = timeout(ANSWER_LIMIT, answer.send(&mut stream)).await;
+                Some(connection) = connections.join_next() => {
+                    // An error is a connection that was closed for a newer one.
+                    if let Ok(Some(Redirect { mut stream, url, page })) = connection {
+                        // Sending the page is best effort: the redirect has arrived.
+                        let _ = timeout(RESPONSE_TIMEOUT, page.send(&mut stream)).await;
                         return Ok(url);
                     }
                 }
-                () = &mut late => return Err(CallbackError::Late(limit)),
+                () = &mut deadline => return Err(CallbackError::Late(limit)),
                 accepted = accept(&listener, &mut open) => match accepted {
                     Ok(stream) => {
-                        let task = visits.spawn(visit(stream, gate.clone()));
-                        open.push_back(Open { since: Instant::now(), task });
+                        let task = connections.spawn(serve(stream, gate.clone()));
+                        open.push_back(OpenConnection { since: Instant::now(), task });
                     }
                     Err(error) => {
-                        tracing::debug!(%error, "a connection to the sign-in listener could not be accepted");
-                        sleep(ACCEPT_PAUSE).await;
+                        tracing::debug!(%error, "cannot accept a connection to the redirect listener");
+                        sleep(ACCEPT_RETRY_DELAY).await;
                     }
                 },
             }
@@ -116,52 +121,52 @@ impl Callback {
     }
 }
 
-/// Accepts a connection once there is a place for it. Browsers open connections in advance on which they say nothing,
-/// so the oldest one has to leave: the one we wait for must not stand in line behind them.
-async fn accept(listener: &TcpListener, open: &mut VecDeque<Open>) -> io::Result<TcpStream> {
-    open.retain(|visit| !visit.task.is_finished());
-    if open.len() >= MOST_OPEN
+/// Accepts a connection, and closes the oldest one if there are too many. Browsers open connections in advance without using
+/// them; the redirect must not wait for those.
+async fn accept(listener: &TcpListener, open: &mut VecDeque<OpenConnection>) -> io::Result<TcpStream> {
+    open.retain(|connection| !connection.task.is_finished());
+    if open.len() >= MAX_CONNECTIONS
         && let Some(oldest) = open.front()
     {
-        sleep_until(oldest.since + TURN).await;
+        sleep_until(oldest.since + MIN_CONNECTION_TIME).await;
         oldest.task.abort();
         open.pop_front();
     }
     Ok(listener.accept().await?.0)
 }
 
-/// Hears one request. All but the one that is waited for are answered here; that one is handed over in the same breath
-/// in which it was understood, so that it cannot be made to leave in between.
-async fn visit(mut stream: TcpStream, gate: Arc<Gate>) -> Option<Arrival> {
-    let judgement = match timeout(HEAD_LIMIT, head(&mut stream)).await.ok()?.ok()? {
-        Some(head) => gate.judge(&head),
-        None => Judgement::Refused(Answer::TOO_LONG),
+/// Serves one request. The redirect is returned without an await after it is recognized, so that its connection cannot be
+/// closed in between. All other requests are answered here.
+async fn serve(mut stream: TcpStream, gate: Arc<Gate>) -> Option<Redirect> {
+    let decision = match timeout(HEAD_TIMEOUT, read_head(&mut stream)).await.ok()?.ok()? {
+        Some(head) => gate.decide(&head),
+        None => Decision::Rejected(Page::TOO_LONG),
     };
-    let answer = match judgement {
-        Judgement::CameBack { url, answer } => return Some(Arrival { stream, url, answer }),
-        Judgement::Refused(answer) => answer,
+    let page = match decision {
+        Decision::Redirect { url, page } => return Some(Redirect { stream, url, page }),
+        Decision::Rejected(page) => page,
     };
-    let sent = timeout(ANSWER_LIMIT, answer.send(&mut stream)).await;
+    let sent = timeout(RESPONSE_TIMEOUT, page.send(&mut stream)).await;
     if let Ok(Ok(())) = sent {
-        // Closing while something is unread, such as the body of a form, would take the answer away again.
-        let _ = timeout(ANSWER_LIMIT, tokio::io::copy(&mut stream, &mut tokio::io::sink())).await;
+        // Closing with unread input, such as a form body, would reset the connection before the response is read.
+        let _ = timeout(RESPONSE_TIMEOUT, tokio::io::copy(&mut stream, &mut tokio::io::sink())).await;
     }
     None
 }
 
-/// Reads up to the empty line behind the headers; `None` if that is too far away.
-async fn head(stream: &mut TcpStream) -> io::Result<Option<Vec<u8>>> {
+/// Reads a request head up to the empty line; `None` if it is too long.
+async fn read_head(stream: &mut TcpStream) -> io::Result<Option<Vec<u8>>> {
     let mut head = Vec::new();
-    while head.len() < LONGEST_HEAD {
+    while head.len() < MAX_HEAD_BYTES {
         let seen = head.len();
-        let room = LONGEST_HEAD - seen;
+        let room = MAX_HEAD_BYTES - seen;
         if (&mut *stream).take(room as u64).read_buf(&mut head).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        // Something else than HTTP, such as TLS, may never send an empty line; it should not have to wait.
-        let foreign = !head.first().is_some_and(u8::is_ascii_uppercase);
+        // Another protocol, such as TLS, may never send an empty line; it is answered at once.
+        let is_foreign = !head.first().is_some_and(u8::is_ascii_uppercase);
         let end = memchr::memmem::find(&head[seen.saturating_sub(3)..], b"\r\n\r\n");
-        if foreign || end.is_some() {
+        if is_foreign || end.is_some() {
             return Ok(Some(head));
         }
     }

@@ -1,30 +1,30 @@
-//! What a server says in `WWW-Authenticate` when it wants to know who we are.
+//! Parses the `WWW-Authenticate` header.
 
-/// A challenge for a bearer token.
+/// A bearer token challenge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Challenge {
-    /// Where the server describes who may let us in.
+    /// The URL of the protected resource metadata (RFC 9728).
     pub resource_metadata: Option<String>,
-    /// What the token has to be good for.
+    /// The required scopes.
     pub scopes: Option<Vec<String>>,
-    /// What was wrong with the token that was sent.
+    /// The error code for the token that was sent.
     pub error: Option<String>,
 }
 
 impl Challenge {
-    /// Reads the first challenge for a bearer token; nothing at all where there is none.
+    /// Parses the first bearer challenge. Without one, all fields are `None`.
     pub fn read(header: &str) -> Self {
         let mut challenge = Self::default();
         let mut rest = header;
-        let mut ours = false;
-        while let Some(part) = next(&mut rest) {
+        let mut is_bearer = false;
+        while let Some(part) = next_part(&mut rest) {
             match part {
-                Part::Scheme(scheme) if ours && !scheme.is_empty() => break,
-                Part::Scheme(scheme) => ours = scheme.eq_ignore_ascii_case("bearer"),
-                Part::Parameter(..) if !ours => {}
+                Part::Scheme(scheme) if is_bearer && !scheme.is_empty() => break,
+                Part::Scheme(scheme) => is_bearer = scheme.eq_ignore_ascii_case("bearer"),
+                Part::Parameter(..) if !is_bearer => {}
                 Part::Parameter(name, value) => match name.to_ascii_lowercase().as_str() {
                     "resource_metadata" => challenge.resource_metadata = Some(value),
-                    "scope" => challenge.scopes = Some(words(&value)),
+                    "scope" => challenge.scopes = Some(unique_words(&value)),
                     "error" => challenge.error = Some(value),
                     _ => {}
                 },
@@ -33,14 +33,14 @@ impl Challenge {
         challenge
     }
 
-    /// Whether the token is good, and not good enough.
+    /// Returns whether the token is valid but lacks scopes.
     pub fn wants_more(&self) -> bool {
         self.error.as_deref() == Some("insufficient_scope")
     }
 }
 
-/// The words of a text, each once.
-pub(super) fn words(text: &str) -> Vec<String> {
+/// Splits a text at spaces, without repetitions.
+pub(super) fn unique_words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         if !words.iter().any(|known| known == word) {
@@ -55,8 +55,8 @@ enum Part<'a> {
     Parameter(&'a str, String),
 }
 
-/// The next scheme or parameter of a header, which is taken off it.
-fn next<'a>(rest: &mut &'a str) -> Option<Part<'a>> {
+/// Parses the next scheme or parameter, and removes it from `rest`.
+fn next_part<'a>(rest: &mut &'a str) -> Option<Part<'a>> {
     let text = rest.trim_start_matches([',', ' ', '\t']);
     let end = text.find([' ', '\t', ',', '=']).unwrap_or(text.len());
     let (word, after) = text.split_at(end);
@@ -74,7 +74,8 @@ fn next<'a>(rest: &mut &'a str) -> Option<Part<'a>> {
         *rest = after;
         return Some(Part::Parameter(word, value.to_owned()));
     };
-    let (mut value, mut escaped) = (String::new(), false);
+    let mut value = String::new();
+    let mut escaped = false;
     for (position, character) in quoted.char_indices() {
         match character {
             '"' if !escaped => {
@@ -102,10 +103,10 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_found_however_they_are_written() {
+    fn parameters_are_parsed_in_all_notations() {
         let text = |text: &str| Some(text.to_owned());
-        let usual = r#"Bearer realm="x, y", resource_metadata="https://h/.well-known/a", scope="read  write read", error="insufficient_scope""#;
-        assert_eq!(read(usual), (text("https://h/.well-known/a"), text("read write"), text("insufficient_scope")));
+        let common = r#"Bearer realm="x, y", resource_metadata="https://h/.well-known/a", scope="read  write read", error="insufficient_scope""#;
+        assert_eq!(read(common), (text("https://h/.well-known/a"), text("read write"), text("insufficient_scope")));
         assert_eq!(read(r#"bearer scope=read,error = "a\"b""#), (None, text("read"), text("a\"b")));
         assert_eq!(read(r#"Basic realm="scope=no", Bearer scope="yes", Digest scope="no""#).1, text("yes"));
         for nothing in ["", "Bearer", "Basic scope=\"x\"", ",,,", "Bearer scope", "\"", "= = ="] {

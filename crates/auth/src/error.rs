@@ -1,97 +1,97 @@
-//! What can go wrong when signing in. No secret is in any of it.
+//! Errors of signing in. None of them contains a secret.
 
-use super::store::StoreError;
+use crate::store::StoreError;
 
-/// Why there is no token.
+/// Why no token is available.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum OAuthError {
-    /// Something cannot be reached now.
+    /// A URL is unreachable at the moment.
     #[error("{url} cannot be reached: {reason}")]
     Unreachable {
-        /// What.
+        /// The URL.
         url: String,
-        /// Why not.
+        /// The cause.
         reason: String,
     },
-    /// A server names an address that is not used.
-    #[error("{server} leads to `{url}`, which is refused: {reason}")]
+    /// The server's metadata contains a URL that is not allowed.
+    #[error("refused the URL `{url}` named by {server}: {reason}")]
     Refused {
-        /// The server.
+        /// The MCP server.
         server: String,
-        /// The address.
+        /// The refused URL.
         url: String,
-        /// Why it is not used.
+        /// Why it is not allowed.
         reason: String,
     },
-    /// A server says that it is another one.
-    #[error("{endpoint} claims to be {claimed}; a sign-in for one is none for the other")]
+    /// The protected resource metadata is for another server.
+    #[error("resource mismatch: {endpoint} claims to be {claimed}")]
     OtherResource {
-        /// Who it claims to be.
+        /// The `resource` in the metadata.
         claimed: String,
-        /// Where it was reached.
+        /// The URL of the server.
         endpoint: String,
     },
-    /// An authorization server says that it is another one.
-    #[error("{issuer} claims to be {claimed}, and cannot be trusted")]
+    /// The authorization server metadata is for another issuer.
+    #[error("issuer mismatch: {issuer} claims to be {claimed}")]
     OtherIssuer {
-        /// Who it claims to be.
+        /// The `issuer` in the metadata.
         claimed: String,
-        /// Who was asked.
+        /// The expected issuer.
         issuer: String,
     },
-    /// An authorization server does not describe itself.
-    #[error("{0} is to let us in and does not say how (there is no authorization server metadata)")]
+    /// The authorization server has no metadata.
+    #[error("no authorization server metadata at {0}")]
     NoMetadata(String),
-    /// An authorization server takes codes from whoever has them.
-    #[error("{0} does not say that it supports S256, without which a sign-in can be stolen")]
+    /// The authorization server does not support PKCE with S256, without which codes can be stolen.
+    #[error("{0} does not support PKCE with S256")]
     NoProof(String),
-    /// An authorization server has no page for people.
-    #[error("{0} has no page to sign in on")]
+    /// The authorization server has no authorization endpoint.
+    #[error("{0} has no authorization endpoint")]
     NoPage(String),
-    /// An authorization server wants clients that it knows.
-    #[error("{0} lets nobody register; get a client id from it, and set `oauth.clientId`")]
+    /// The authorization server requires a registered client.
+    #[error("{0} does not support dynamic client registration; register a client there, and set `oauth.clientId`")]
     NoClient(String),
-    /// The browser came back with something else than what was asked for.
-    #[error("the sign-in cannot be trusted: {0}")]
+    /// The redirect does not belong to this authorization.
+    #[error("invalid authorization response: {0}")]
     Forged(&'static str),
-    /// An authorization server says no.
-    #[error("{url} says no: {error}{}", description.as_deref().map(|words| format!(" ({words})")).unwrap_or_default())]
+    /// The authorization server returned an error response.
+    #[error("{url} denied the request: {error}{}", description.as_deref().map(|text| format!(" ({text})")).unwrap_or_default())]
     Denied {
-        /// Which.
+        /// The endpoint or issuer.
         url: String,
-        /// Its code for why.
+        /// The OAuth error code.
         error: String,
-        /// Its words for why.
+        /// The description from the authorization server.
         description: Option<String>,
     },
-    /// An authorization server says nothing that can be used.
-    #[error("the answer of {url} cannot be used: {reason}")]
+    /// The response of the authorization server is invalid.
+    #[error("invalid response from {url}: {reason}")]
     Malformed {
-        /// Which.
+        /// The endpoint.
         url: String,
-        /// Why.
+        /// What is invalid.
         reason: String,
     },
-    /// The person who was to sign in did not.
-    #[error("nobody has signed in: {0}")]
+    /// The user did not complete the authorization.
+    #[error("sign-in not completed: {0}")]
     Nobody(String),
-    /// The server's own address cannot be used.
-    #[error("`{0}` is no address of a server that one can sign in to")]
+    /// The URL of the server is invalid.
+    #[error("invalid server URL `{0}`")]
     Endpoint(String),
-    /// A key cannot be used.
-    #[error("there is no usable key: it has to be a P-256 or RSA key in PEM that begins with BEGIN PRIVATE KEY")]
+    /// The signing key is missing or invalid.
+    #[error("invalid signing key: expected a P-256 or RSA key in PEM that starts with BEGIN PRIVATE KEY")]
     NoKey,
     /// The system has no random numbers.
-    #[error("the system gives no random numbers")]
-    NoChance,
-    /// Sign-ins cannot be read or kept.
+    #[error("the system provides no random numbers")]
+    NoRandomness,
+    /// Credentials cannot be read or stored.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl OAuthError {
-    /// Whether a token that is asked for once more in a while may come.
-    pub fn may_pass(&self) -> bool {
+    /// Returns whether a later attempt may succeed.
+    pub fn is_transient(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::Store(_))
     }
 }

@@ -1,4 +1,4 @@
-//! What a token is given for: a person's sign-in, or something that needs nobody.
+//! OAuth grants: the authorization of a user, and grants without a user.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,63 +6,63 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use wharf_protocol::Secret;
 
-use super::OAuthError;
-use super::discovery::LIMIT;
-use super::store::RegisteredClient;
-use super::token::{Posts, Tokens};
+use crate::discovery::REQUEST_TIMEOUT;
+use crate::error::OAuthError;
+use crate::store::RegisteredClient;
+use crate::token::{TokenClient, Tokens};
 
 const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
 
-/// What a token is given for.
+/// How tokens are obtained.
 #[derive(Clone, Debug, Default)]
 pub enum Grant {
-    /// A person signs in on a page.
+    /// A user signs in on the authorization page (authorization code grant).
     #[default]
     Person,
-    /// We are let in as who we are: a service among services.
+    /// The client authenticates as itself (client credentials grant).
     Client,
-    /// Somebody else says who we are: the platform that runs us.
+    /// The platform that runs the client asserts its identity (JWT bearer grant, RFC 7523).
     Workload(AssertionSource),
-    /// The company's own sign-in stands for all of its servers.
+    /// A sign-in at an enterprise identity provider grants access (token exchange, RFC 8693).
     Enterprise(Enterprise),
 }
 
-/// Gives a statement of somebody else about who we are, made out to `audience`. It is asked for every token, because such
-/// statements do not live long.
+/// Provides a JWT that asserts the identity of the client to an audience. It is called for every token, because assertions
+/// are short-lived.
 #[derive(Clone)]
-pub struct AssertionSource(Arc<Ask>);
+pub struct AssertionSource(Arc<Provide>);
 
-type Ask = dyn Fn(&str) -> BoxFuture<'static, Result<Secret, String>> + Send + Sync;
+type Provide = dyn Fn(&str) -> BoxFuture<'static, Result<Secret, String>> + Send + Sync;
 
-/// A sign-in at a company's identity provider.
+/// A sign-in at an enterprise identity provider.
 #[derive(Clone, Debug)]
 pub struct Enterprise {
-    /// Where the identity provider exchanges it.
+    /// The token endpoint of the identity provider.
     pub token_endpoint: String,
-    /// Who we are to the identity provider.
+    /// The client that is registered with the identity provider.
     pub client: RegisteredClient,
-    /// The identity token that says who the person is.
+    /// The ID token of the user.
     pub id_token: Secret,
 }
 
 impl AssertionSource {
-    /// By asking this every time.
-    pub fn new(ask: impl Fn(&str) -> BoxFuture<'static, Result<Secret, String>> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(ask))
+    /// Creates a source from a function of the audience.
+    pub fn new(provide: impl Fn(&str) -> BoxFuture<'static, Result<Secret, String>> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(provide))
     }
 }
 
 impl fmt::Debug for AssertionSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Vouching")
+        f.write_str("AssertionSource")
     }
 }
 
-/// What a token that needs nobody is asked for with.
-pub(super) struct Wanted<'a> {
+/// The parameters of a token request.
+pub(super) struct TokenRequest<'a> {
     pub(super) endpoint: &'a str,
     pub(super) issuer: &'a str,
     pub(super) client: &'a RegisteredClient,
@@ -71,50 +71,58 @@ pub(super) struct Wanted<'a> {
 }
 
 impl Grant {
-    /// Whether a person has to be there.
-    pub(super) fn needs_person(&self) -> bool {
+    /// Returns whether a user must sign in.
+    pub(super) fn needs_user(&self) -> bool {
         matches!(self, Self::Person)
     }
 
-    /// Asks for a token.
-    pub(super) async fn tokens(&self, posts: &Posts<'_>, wanted: &Wanted<'_>) -> Result<Tokens, OAuthError> {
+    /// Requests tokens.
+    pub(super) async fn tokens(
+        &self,
+        client: &TokenClient<'_>,
+        request: &TokenRequest<'_>,
+    ) -> Result<Tokens, OAuthError> {
         let assertion;
-        let mut parameters = vec![("resource", wanted.resource)];
-        if !wanted.scope.is_empty() {
-            parameters.push(("scope", wanted.scope));
+        let mut parameters = vec![("resource", request.resource)];
+        if !request.scope.is_empty() {
+            parameters.push(("scope", request.scope));
         }
         match self {
-            Self::Person => return Err(OAuthError::Nobody("there is nobody to ask".to_owned())),
+            Self::Person => return Err(OAuthError::Nobody("no user interface is available".to_owned())),
             Self::Client => parameters.push(("grant_type", "client_credentials")),
-            Self::Workload(vouching) => {
-                let late = |_| OAuthError::Nobody("there was no word for us in time".to_owned());
-                let word = tokio::time::timeout(LIMIT, (vouching.0)(wanted.issuer)).await.map_err(late)?;
-                assertion = word.map_err(OAuthError::Nobody)?;
+            Self::Workload(source) => {
+                let timed_out = |_| OAuthError::Nobody("the assertion source timed out".to_owned());
+                let provided = tokio::time::timeout(REQUEST_TIMEOUT, (source.0)(request.issuer)).await;
+                assertion = provided.map_err(timed_out)?.map_err(OAuthError::Nobody)?;
                 parameters.extend([("grant_type", JWT_BEARER), ("assertion", assertion.expose())]);
             }
             Self::Enterprise(enterprise) => {
-                assertion = exchanged(posts, enterprise, wanted).await?;
+                assertion = exchange_id_token(client, enterprise, request).await?;
                 parameters.extend([("grant_type", JWT_BEARER), ("assertion", assertion.expose())]);
             }
         }
-        posts.tokens(wanted.endpoint, wanted.client, &parameters).await
+        client.tokens(request.endpoint, request.client, &parameters).await
     }
 }
 
-/// The company's word for us, made out to the server's authorization server.
-async fn exchanged(posts: &Posts<'_>, enterprise: &Enterprise, wanted: &Wanted<'_>) -> Result<Secret, OAuthError> {
+/// Exchanges the ID token for an assertion to the server's authorization server.
+async fn exchange_id_token(
+    client: &TokenClient<'_>,
+    enterprise: &Enterprise,
+    request: &TokenRequest<'_>,
+) -> Result<Secret, OAuthError> {
     let mut parameters = vec![
         ("grant_type", TOKEN_EXCHANGE),
         ("requested_token_type", ID_JAG),
-        ("audience", wanted.issuer),
-        ("resource", wanted.resource),
+        ("audience", request.issuer),
+        ("resource", request.resource),
         ("subject_token", enterprise.id_token.expose()),
         ("subject_token_type", ID_TOKEN),
     ];
-    if !wanted.scope.is_empty() {
-        parameters.push(("scope", wanted.scope));
+    if !request.scope.is_empty() {
+        parameters.push(("scope", request.scope));
     }
-    posts.exchange(&enterprise.token_endpoint, &enterprise.client, &parameters).await
+    client.exchange(&enterprise.token_endpoint, &enterprise.client, &parameters).await
 }
 
 #[cfg(test)]
@@ -122,16 +130,18 @@ mod tests {
     use wharf_io::{HttpClient, HttpSettings};
 
     use super::*;
-    use crate::reach::Nearness;
+    use crate::network_zone::NetworkZone;
 
     #[tokio::test(start_paused = true)]
-    async fn somebody_who_never_vouches_for_us_is_not_waited_for_without_end() {
+    async fn an_assertion_source_that_never_answers_times_out() {
         let grant = Grant::Workload(AssertionSource::new(|_| Box::pin(std::future::pending())));
-        let (http, client) = (HttpClient::new(HttpSettings::default()).unwrap(), RegisteredClient::public("me"));
-        let (issuer, endpoint) = ("https://as.example", "https://as.example/token");
-        let posts = Posts { http: &http, nearest: Nearness::Public, server: "s", key: None, issuer };
-        let wanted = Wanted { endpoint, issuer, client: &client, resource: "r", scope: "" };
-        let asked = tokio::time::timeout(2 * LIMIT, grant.tokens(&posts, &wanted)).await;
-        assert!(matches!(asked, Ok(Err(OAuthError::Nobody(_)))), "{asked:?}");
+        let http = HttpClient::new(HttpSettings::default()).unwrap();
+        let registered = RegisteredClient::public("me");
+        let issuer = "https://as.example";
+        let endpoint = "https://as.example/token";
+        let client = TokenClient { http: &http, nearest: NetworkZone::Public, server: "s", key: None, issuer };
+        let request = TokenRequest { endpoint, issuer, client: &registered, resource: "r", scope: "" };
+        let result = tokio::time::timeout(2 * REQUEST_TIMEOUT, grant.tokens(&client, &request)).await;
+        assert!(matches!(result, Ok(Err(OAuthError::Nobody(_)))), "{result:?}");
     }
 }

@@ -1,8 +1,8 @@
-//! The part of a URL behind the question mark, and the form bodies that are written the same way.
+//! Parses URL queries, and encodes form bodies.
 
 use wharf_io::percent::{self, encode};
 
-/// The names and values in a URL's query, decoded, in their order.
+/// Returns the decoded names and values of a URL's query, in order.
 pub(super) fn query(url: &str) -> Vec<(String, String)> {
     let url = url.split_once('#').map_or(url, |(before, _)| before);
     let Some((_, query)) = url.split_once('?') else { return Vec::new() };
@@ -13,7 +13,7 @@ pub(super) fn query(url: &str) -> Vec<(String, String)> {
     query.split('&').filter(|pair| !pair.is_empty()).map(pair).collect()
 }
 
-/// Pairs as the body of a form, or as a query.
+/// Encodes pairs as a form body or query.
 pub(super) fn form(pairs: &[(&str, &str)]) -> String {
     let pair = |(name, value): &(&str, &str)| format!("{}={}", encode(name), encode(value));
     pairs.iter().map(pair).collect::<Vec<_>>().join("&")
@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_is_taken_apart_and_decoded() {
+    fn a_query_is_split_and_decoded() {
         check("http://h/p?code=a%2Fb&state=x+y%2B", &[("code", "a/b"), ("state", "x y+")]);
         check("http://h/p?&a&b=&=c&d=e=f#?g=h", &[("a", ""), ("b", ""), ("", "c"), ("d", "e=f")]);
         check("http://h/p", &[]);
@@ -46,19 +46,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_escape_stays_and_bytes_that_are_no_text_are_replaced() {
+    fn invalid_escapes_stay_and_invalid_utf8_is_replaced() {
         check("?a=%&b=%4&c=%zz&d=%4%41&e=%+1", &[("a", "%"), ("b", "%4"), ("c", "%zz"), ("d", "%4A"), ("e", "% 1")]);
         check("?a=%ff%fe", &[("a", "\u{fffd}\u{fffd}")]);
     }
 
     #[test]
-    fn all_but_the_unreserved_is_escaped() {
+    fn reserved_characters_are_escaped() {
         assert_eq!(form(&[("scope", "a b"), ("k&", "=")]), "scope=a%20b&k%26=%3D");
     }
 
     proptest! {
         #[test]
-        fn what_is_written_reads_back_the_same(
+        fn encoding_round_trips(
             pairs in prop::collection::vec(("[a-z&=%+é ]{1,5}", "[#?&=%+\0é ]{0,5}"), 0..4),
         ) {
             let written: Vec<_> = pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();

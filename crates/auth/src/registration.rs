@@ -1,20 +1,21 @@
-//! Who we are to an authorization server: a client that it knows already, one that describes itself at an address of its
-//! own, or one that registers now.
+//! Client registration: a configured client, a client ID metadata document, or dynamic registration (RFC 7591).
 
 use serde::{Deserialize, Serialize};
 use wharf_protocol::Secret;
 
-use super::discovery::{Found, Issuer};
-use super::store::RegisteredClient;
-use super::token::Posts;
-use super::{OAuthError, OAuthOptions};
 use wharf_io::unix_now;
 
-/// The ways to prove who we are that we know, the best first.
-const METHODS: [&str; 3] = ["none", "client_secret_basic", "client_secret_post"];
+use crate::discovery::IssuerMetadata;
+use crate::error::OAuthError;
+use crate::options::OAuthOptions;
+use crate::store::RegisteredClient;
+use crate::token::TokenClient;
+
+/// The supported methods of client authentication, in order of preference.
+const AUTH_METHODS: [&str; 3] = ["none", "client_secret_basic", "client_secret_post"];
 
 #[derive(Serialize)]
-struct Wanted<'a> {
+struct RegistrationRequest<'a> {
     client_name: &'a str,
     redirect_uris: [&'a str; 1],
     grant_types: [&'a str; 2],
@@ -24,7 +25,7 @@ struct Wanted<'a> {
 }
 
 #[derive(Deserialize)]
-struct Registered {
+struct RegistrationResponse {
     client_id: String,
     client_secret: Option<String>,
     client_secret_expires_at: Option<u64>,
@@ -32,17 +33,17 @@ struct Registered {
 }
 
 impl RegisteredClient {
-    /// One that has no secret.
+    /// Creates a public client, which has no secret.
     pub fn public(id: &str) -> Self {
         Self { id: id.to_owned(), token_endpoint_auth_method: "none".to_owned(), ..Self::default() }
     }
 
-    /// One that has, and shows it as the authorization server wants it.
+    /// Creates a client with a secret. The authorization server determines how it is sent.
     pub fn with_secret(id: &str, secret: Secret) -> Self {
         Self { id: id.to_owned(), secret: Some(secret), ..Self::default() }
     }
 
-    /// One that proves who it is with a key.
+    /// Creates a client that authenticates with a key (`private_key_jwt`).
     pub fn with_key(id: &str) -> Self {
         Self { id: id.to_owned(), token_endpoint_auth_method: "private_key_jwt".to_owned(), ..Self::default() }
     }
@@ -52,18 +53,19 @@ impl RegisteredClient {
     }
 }
 
-/// The client to sign in as, in the order the protocol asks for.
+/// Returns the client to sign in with, in the order that the protocol specifies.
 pub(super) async fn client(
-    posts: &Posts<'_>,
-    found: &Found,
+    token_client: &TokenClient<'_>,
+    issuer: &IssuerMetadata,
     options: &OAuthOptions,
     redirect_uri: &str,
 ) -> Result<RegisteredClient, OAuthError> {
-    let issuer = &found.issuer;
     if let Some(known) = &options.client {
-        return Ok(RegisteredClient { token_endpoint_auth_method: method_for(issuer, known), ..known.clone() });
+        return Ok(RegisteredClient { token_endpoint_auth_method: auth_method(issuer, known), ..known.clone() });
     }
-    if let Some(url) = options.metadata_url.as_ref().filter(|_| issuer.client_id_metadata_document_supported) {
+    if let Some(url) = &options.metadata_url
+        && issuer.client_id_metadata_document_supported
+    {
         return Ok(RegisteredClient::public(url));
     }
     if let Some(known) = options.store.client(&issuer.name, &options.profile).await?
@@ -75,15 +77,15 @@ pub(super) async fn client(
     let Some(endpoint) = &issuer.registration_endpoint else {
         return Err(OAuthError::NoClient(issuer.name.clone()));
     };
-    let registered = register(posts, endpoint, issuer, options, redirect_uri).await?;
+    let registered = register(token_client, endpoint, issuer, options, redirect_uri).await?;
     options.store.keep_client(&issuer.name, &options.profile, registered.clone()).await?;
     Ok(registered)
 }
 
 async fn register(
-    posts: &Posts<'_>,
+    token_client: &TokenClient<'_>,
     endpoint: &str,
-    issuer: &Issuer,
+    issuer: &IssuerMetadata,
     options: &OAuthOptions,
     redirect_uri: &str,
 ) -> Result<RegisteredClient, OAuthError> {
@@ -91,8 +93,8 @@ async fn register(
         Some(supported) => supported.iter().any(|supported| supported == **method),
         None => true,
     };
-    let method = METHODS.iter().find(supported).copied().unwrap_or("none");
-    let wanted = Wanted {
+    let method = AUTH_METHODS.iter().find(supported).copied().unwrap_or("none");
+    let request = RegistrationRequest {
         client_name: &options.client_name,
         redirect_uris: [redirect_uri],
         grant_types: ["authorization_code", "refresh_token"],
@@ -100,9 +102,9 @@ async fn register(
         token_endpoint_auth_method: method,
         application_type: "native",
     };
-    let registered: Registered = posts.json(endpoint, &wanted).await?;
+    let registered: RegistrationResponse = token_client.json(endpoint, &request).await?;
     let method = registered.token_endpoint_auth_method.unwrap_or_else(|| {
-        // A client that got a secret and was not told how to use it uses it the usual way.
+        // The default method for a client with a secret.
         if registered.client_secret.is_some() { "client_secret_basic".to_owned() } else { method.to_owned() }
     });
     Ok(RegisteredClient {
@@ -114,19 +116,19 @@ async fn register(
     })
 }
 
-/// How a client proves who it is, where that was not agreed.
-fn method_for(issuer: &Issuer, client: &RegisteredClient) -> String {
+/// Returns the authentication method of a configured client.
+fn auth_method(issuer: &IssuerMetadata, client: &RegisteredClient) -> String {
     if !client.token_endpoint_auth_method.is_empty() {
         return client.token_endpoint_auth_method.clone();
     }
-    let takes = |method: &str| match &issuer.token_endpoint_auth_methods_supported {
+    let supports = |method: &str| match &issuer.token_endpoint_auth_methods_supported {
         Some(supported) => supported.iter().any(|supported| supported == method),
         None => method == "client_secret_basic",
     };
     match &client.secret {
         None => "none",
-        Some(_) if takes("client_secret_basic") => "client_secret_basic",
-        Some(_) if takes("client_secret_post") => "client_secret_post",
+        Some(_) if supports("client_secret_basic") => "client_secret_basic",
+        Some(_) if supports("client_secret_post") => "client_secret_post",
         Some(_) => "client_secret_basic",
     }
     .to_owned()

@@ -141,8 +141,7 @@ fn parse(text: &str) -> Result<Server, Misuse> {
     if let Some(reach) = url(&name, reached)? {
         if let TransportConfig::Http(at) | TransportConfig::Sse(at) | TransportConfig::WebSocket(at) = &reach {
             // As for servers in a file: rules compare addresses, and some cannot be compared.
-            check_url(&at.url)
-                .map_err(|(why, hint)| misuse(format!("the server `{name}` has a URL that {why}"), hint))?;
+            check_url(&at.url).map_err(|(why, hint)| misuse(format!("invalid URL of server `{name}`: {why}"), hint))?;
         }
         return Ok(Server::new(name, Scope::Dynamic, reach));
     }

@@ -1,4 +1,4 @@
-//! Asking a provider for servers: one request, bounded in time and size. Whether to ask at all is decided elsewhere.
+//! Fetches servers from a provider: one request with limited time and size. The caller decides whether to fetch.
 
 use std::time::Duration;
 
@@ -8,72 +8,75 @@ use http::{Request, Uri};
 use wharf_io::address::{self, HTTP_SCHEMES, InvalidAddress, is_loopback_host};
 use wharf_io::{HttpClient, HttpSettings};
 
-use super::load::CloudText;
+use crate::sources::CloudText;
 
-/// How long a provider may take in all.
-const LIMIT: Duration = Duration::from_secs(10);
-/// The longest configuration a provider may send.
-const LONGEST: usize = 1024 * 1024;
-const NOT_HTTPS: &str = "its address has to begin with https://";
+/// Maximum time for the whole request.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum size of the response.
+const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
+const NOT_HTTPS: &str = "the URL must start with https://";
 
-/// Fetches a provider's configuration; if that fails, says why. Only an address with `https` will do, or one on this
-/// machine: whoever answers decides what is run here.
+/// Fetches a provider's configuration. The URL must be `https` or on this machine: the response decides which servers
+/// this machine connects to.
+///
+/// # Errors
+/// Returns the reason if the URL is not allowed or the request fails.
 pub async fn fetch(url: &str, settings: HttpSettings) -> Result<CloudText, String> {
     let uri = address::parse(url, HTTP_SCHEMES).map_err(|invalid| match invalid {
-        InvalidAddress::Credentials => "its address has a name or password in it".to_owned(),
+        InvalidAddress::Credentials => "the URL contains a user name or password".to_owned(),
         InvalidAddress::NoScheme | InvalidAddress::Scheme(_) => NOT_HTTPS.to_owned(),
-        _ => "its address is no URL".to_owned(),
+        _ => "invalid URL".to_owned(),
     })?;
     if uri.scheme() != Some(&Scheme::HTTPS) && !is_loopback_host(uri.host().unwrap_or_default()) {
         return Err(NOT_HTTPS.to_owned());
     }
-    match tokio::time::timeout(LIMIT, ask(uri, settings)).await {
-        Ok(answer) => {
-            // Where it is shown, what its query may keep secret is not.
+    match tokio::time::timeout(FETCH_TIMEOUT, request(uri, settings)).await {
+        Ok(response) => {
+            // Messages show the URL, but not its query, which may contain a secret.
             let from = url.split(['?', '#']).next().unwrap_or_default().to_owned();
-            Ok(CloudText { from, text: answer? })
+            Ok(CloudText { from, text: response? })
         }
-        Err(_) => Err(format!("it did not answer within {} s", LIMIT.as_secs())),
+        Err(_) => Err(format!("no response within {} s", FETCH_TIMEOUT.as_secs())),
     }
 }
 
-async fn ask(uri: Uri, settings: HttpSettings) -> Result<String, String> {
+async fn request(uri: Uri, settings: HttpSettings) -> Result<String, String> {
     let client = HttpClient::new(settings).map_err(|error| error.to_string())?;
     let request = Request::get(uri).header(ACCEPT, "application/json").body(Vec::new().into());
     let request = request.map_err(|error| error.to_string())?;
     let mut response = client.send(request).await.map_err(|error| error.to_string())?;
     if !response.status().is_success() {
-        return Err(format!("it answered with the status {}", response.status().as_u16()));
+        return Err(format!("HTTP status {}", response.status().as_u16()));
     }
-    let content = response.body_mut().read_all(LONGEST).await.map_err(|error| error.to_string())?;
-    String::from_utf8(content).map_err(|_| "what it sent is not text".to_owned())
+    let content = response.body_mut().read_all(MAX_RESPONSE_BYTES).await.map_err(|error| error.to_string())?;
+    String::from_utf8(content).map_err(|_| "the response is not valid UTF-8".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    async fn refused(url: &str) -> String {
-        fetch(url, HttpSettings::default()).await.expect_err("nobody is asked")
+    async fn fetch_error(url: &str) -> String {
+        fetch(url, HttpSettings::default()).await.expect_err("no request succeeds")
     }
 
     #[tokio::test]
-    async fn only_an_address_that_cannot_be_listened_to_or_is_here_is_asked() {
+    async fn only_https_and_loopback_urls_are_fetched() {
         for url in ["http://example.com/servers", "http://localhost.example.com/", "ftp://127.0.0.1/"] {
-            assert_eq!(refused(url).await, "its address has to begin with https://", "{url}");
+            assert_eq!(fetch_error(url).await, "the URL must start with https://", "{url}");
         }
-        assert_eq!(refused("https://user:s3cr3t@example.com/").await, "its address has a name or password in it");
-        let nobody = refused("http://127.0.0.1:1/servers").await;
-        assert!(nobody.contains("127.0.0.1:1"), "{nobody}");
+        assert_eq!(fetch_error("https://user:s3cr3t@example.com/").await, "the URL contains a user name or password");
+        let unreachable = fetch_error("http://127.0.0.1:1/servers").await;
+        assert!(unreachable.contains("127.0.0.1:1"), "{unreachable}");
     }
 
-    /// Answers one request with a whole response.
-    fn answers(response: String) -> String {
+    /// Serves one request with a complete response.
+    fn serve_once(response: String) -> String {
         use std::io::{Read as _, Write as _};
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}/servers", listener.local_addr().expect("an address"));
         std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().expect("a question");
+            let (mut stream, _) = listener.accept().expect("a request");
             let _ = stream.read(&mut [0; 4096]);
             let _ = stream.write_all(response.as_bytes());
         });
@@ -81,13 +84,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_taken_as_it_is_unless_it_is_none_or_too_long() {
-        let url = answers("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}".to_owned());
-        let fetched = fetch(&format!("{url}?key=s3cr3t"), HttpSettings::default()).await.expect("an answer");
+    async fn a_response_is_returned_unless_it_failed_or_is_too_long() {
+        let url = serve_once("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}".to_owned());
+        let fetched = fetch(&format!("{url}?key=s3cr3t"), HttpSettings::default()).await.expect("a response");
         assert_eq!(fetched, CloudText { from: url, text: "{}".to_owned() });
-        let url = answers("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n".to_owned());
-        assert_eq!(refused(&url).await, "it answered with the status 503");
-        let url = answers(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{{", LONGEST + 1));
-        assert_eq!(refused(&url).await, "it is longer than 1 MiB");
+        let url = serve_once("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n".to_owned());
+        assert_eq!(fetch_error(&url).await, "it answered with the status 503");
+        let url = serve_once(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{{", MAX_RESPONSE_BYTES + 1));
+        assert_eq!(fetch_error(&url).await, "it is longer than 1 MiB");
     }
 }

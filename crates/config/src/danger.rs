@@ -1,7 +1,7 @@
-//! What makes an entry dangerous to run: shells, variables that load code, secrets in plain sight, moving versions.
+//! Risks of an entry: shells, variables that load code, plaintext secrets, unpinned versions.
 
-/// Variables that make a program load code or find another program, whatever the program is.
-const LOADERS: [&str; 27] = [
+/// Variables that make any program load code or run another program.
+const CODE_LOADING: [&str; 27] = [
     "BASH_ENV",
     "DOTNET_STARTUP_HOOKS",
     "ENV",
@@ -31,30 +31,30 @@ const LOADERS: [&str; 27] = [
     "_JAVA_OPTIONS",
 ];
 
-/// Variables that make programs find other settings, and with them other code.
-const SETTINGS: [&str; 4] = ["HOME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME"];
+/// Variables that make programs read other settings, and with them other code.
+const SETTINGS_PATHS: [&str; 4] = ["HOME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME"];
 
-/// Programs that run a text they are given.
+/// Programs that run a command string.
 const SHELLS: [&str; 12] =
     ["sh", "bash", "zsh", "dash", "ksh", "fish", "ash", "busybox", "cmd", "cmd.exe", "powershell", "pwsh"];
 
-/// Whether a variable makes programs load code from elsewhere.
+/// Returns whether an environment variable makes programs load other code.
 pub(crate) fn loads_code(variable: &str) -> bool {
     let variable = variable.to_ascii_uppercase();
     let group = ["DYLD_", "GIT_CONFIG"].iter().any(|group| variable.starts_with(group));
-    group || LOADERS.contains(&variable.as_str())
+    group || CODE_LOADING.contains(&variable.as_str())
 }
 
-/// Whether a variable makes programs find other settings.
+/// Returns whether an environment variable makes programs read other settings.
 pub(crate) fn moves_settings(variable: &str) -> bool {
     let variable = variable.to_ascii_uppercase();
-    variable.starts_with("NPM_CONFIG_") || SETTINGS.contains(&variable.as_str())
+    variable.starts_with("NPM_CONFIG_") || SETTINGS_PATHS.contains(&variable.as_str())
 }
 
-/// Whether a command hands an interpreter a text to run.
-pub(crate) fn runs_a_text(command: &str, args: &[String]) -> bool {
+/// Returns whether a command passes code to an interpreter.
+pub(crate) fn runs_inline_code(command: &str, args: &[String]) -> bool {
     let program = program(command).to_ascii_lowercase();
-    // `python3.12` is python.
+    // `python3.12` is Python.
     let program = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     let options: &[&str] = match program {
         "node" | "nodejs" | "bun" => &["-e", "--eval", "-p", "--print", "-pe"],
@@ -73,26 +73,26 @@ pub(crate) fn runs_a_text(command: &str, args: &[String]) -> bool {
     })
 }
 
-/// Whether a command hands a text to a shell.
-pub(crate) fn runs_a_shell(command: &str, args: &[String]) -> bool {
-    let hands_over = |arg: &String| {
+/// Returns whether a command passes a command string to a shell.
+pub(crate) fn runs_shell_string(command: &str, args: &[String]) -> bool {
+    let is_string_option = |arg: &String| {
         let arg = arg.to_ascii_lowercase();
-        // `-c`, `-lc` and the like, and what other shells call it.
+        // `-c`, `-lc` and so on, and the options of other shells.
         (arg.starts_with('-') && !arg.starts_with("--") && arg.ends_with('c'))
             || matches!(arg.as_str(), "/c" | "/k" | "-command" | "-encodedcommand" | "-enc" | "sh")
     };
     let program = program(command);
     let shell = |name: &str| SHELLS.contains(&name.to_ascii_lowercase().as_str());
     let through_env = program == "env" && args.iter().any(|arg| shell(self::program(arg)));
-    (shell(program) || through_env) && args.iter().any(hands_over)
+    (shell(program) || through_env) && args.iter().any(is_string_option)
 }
 
-/// The program of a command, without its folder.
+/// Returns the file name of a program.
 fn program(command: &str) -> &str {
     command.rsplit(['/', '\\']).next().unwrap_or(command)
 }
 
-/// The package that would be fetched in whatever version is the newest.
+/// Returns the package that a command fetches in its latest version.
 pub(crate) fn unpinned<'a>(command: &str, args: &'a [String]) -> Option<&'a str> {
     let args: Vec<&'a str> = args.iter().map(String::as_str).collect();
     let rest: &[&str] = match (program(command), args.as_slice()) {
@@ -101,24 +101,24 @@ pub(crate) fn unpinned<'a>(command: &str, args: &'a [String]) -> Option<&'a str>
         | ("pipx", ["run", rest @ ..]) => rest,
         _ => return None,
     };
-    // What follows these options is the package, or where it comes from; the program's name then says nothing.
-    let chosen = rest.iter().position(|arg| matches!(*arg, "--from" | "-p" | "--package" | "--spec"));
-    let package = match chosen {
+    // These options name the package or its origin; the name of the program then says nothing.
+    let option = rest.iter().position(|arg| matches!(*arg, "--from" | "-p" | "--package" | "--spec"));
+    let package = match option {
         Some(index) => rest.get(index + 1),
         None => rest.iter().find(|arg| !arg.starts_with('-')),
     }?;
     let version = package.strip_prefix('@').unwrap_or(package).split_once(['@', '=', '<', '>', '~']);
-    let elsewhere = package.contains("://") || package.starts_with(['.', '/']);
+    let is_path = package.contains("://") || package.starts_with(['.', '/']);
     match version {
         Some((_, version)) if !matches!(version, "" | "latest" | "next") => None,
-        _ if elsewhere => None,
+        _ if is_path => None,
         _ => Some(package),
     }
 }
 
-/// Whether a value is a secret that stands there in plain sight.
+/// Returns whether the value of a variable or header looks like a plaintext secret.
 pub fn looks_secret(name: &str, value: &str) -> bool {
-    const BEGINNINGS: [&str; 14] = [
+    const PREFIXES: [&str; 14] = [
         "sk-",
         "ghp_",
         "gho_",
@@ -138,14 +138,14 @@ pub fn looks_secret(name: &str, value: &str) -> bool {
     if value.is_empty() || value.contains("${") {
         return false;
     }
-    if BEGINNINGS.iter().any(|beginning| value.starts_with(beginning)) && value.len() >= 16 {
+    if PREFIXES.iter().any(|prefix| value.starts_with(prefix)) && value.len() >= 16 {
         return true;
     }
     let name = name.to_ascii_uppercase().replace('-', "_");
-    let words = ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "APIKEY", "AUTHORIZATION", "CREDENTIALS", "COOKIE"];
-    let tells = |part: &str| part == "KEY" || words.iter().any(|word| part.ends_with(word));
-    // A path or a word is no secret, whatever it is called.
-    name.split('_').any(tells) && value.len() >= 8 && !value.starts_with(['/', '.', '~'])
+    let suffixes = ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "APIKEY", "AUTHORIZATION", "CREDENTIALS", "COOKIE"];
+    let is_secret = |part: &str| part == "KEY" || suffixes.iter().any(|suffix| part.ends_with(suffix));
+    // A path or a short word is not a secret, whatever its name.
+    name.split('_').any(is_secret) && value.len() >= 8 && !value.starts_with(['/', '.', '~'])
 }
 
 #[cfg(test)]
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn shells_are_seen_however_they_are_called() {
+    fn shells_and_interpreters_are_detected() {
         for (command, rest) in [
             ("sh", "-c id"),
             ("/bin/bash", "-lc id"),
@@ -166,9 +166,9 @@ mod tests {
             ("pwsh", "-Command ls"),
             ("busybox", "sh -c id"),
         ] {
-            assert!(runs_a_shell(command, &args(rest)), "{command} {rest}");
+            assert!(runs_shell_string(command, &args(rest)), "{command} {rest}");
         }
-        assert!(!runs_a_shell("node", &args("-c server.js")));
+        assert!(!runs_shell_string("node", &args("-c server.js")));
         for (command, rest) in [
             ("/usr/bin/node", "--eval=1"),
             ("python3.12", "-c 1"),
@@ -176,14 +176,14 @@ mod tests {
             ("env", "-S id"),
             ("perl", "-e 1"),
         ] {
-            assert!(runs_a_text(command, &args(rest)), "{command} {rest}");
+            assert!(runs_inline_code(command, &args(rest)), "{command} {rest}");
         }
-        assert!(!runs_a_text("node", &args("server.js")) && !runs_a_text("python", &args("-m server")));
-        assert!(!runs_a_shell("bash", &args("server.sh")));
+        assert!(!runs_inline_code("node", &args("server.js")) && !runs_inline_code("python", &args("-m server")));
+        assert!(!runs_shell_string("bash", &args("server.sh")));
     }
 
     #[test]
-    fn a_package_without_a_version_is_named() {
+    fn unpinned_packages_are_detected() {
         let check = |line: &str| {
             let words = args(line);
             unpinned(&words[0], &words[1..]).map(str::to_owned)
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_in_plain_sight_are_known() {
+    fn plaintext_secrets_are_detected() {
         assert!(looks_secret("GITHUB_TOKEN", "abcdefghij"));
         assert!(looks_secret("Authorization", "Bearer sk-12345678901234567890"));
         assert!(looks_secret("X-Api-Key", "0123456789"));

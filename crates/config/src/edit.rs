@@ -1,6 +1,6 @@
-//! Changing a configuration file: everything else in it stays as it was, byte for byte, comments included.
+//! Edits a configuration file. Everything else in it stays as it is, byte for byte, including comments.
 
-mod cut;
+mod remove;
 
 use std::path::{Path, PathBuf};
 
@@ -8,96 +8,103 @@ use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstRootNode
 use serde_json::Value;
 use wharf_protocol::ServerName;
 
-use super::file::stays_inside;
-use super::problem::{Problem, Severity};
-use super::project::ProjectFile;
-use super::server::Scope;
-use super::store::{self, NotWritten, Readers};
-use super::text::{self, At, Document};
+use crate::cursor::{Cursor, Document};
+use crate::file::check_inside;
+use crate::jsonc::{self, MAX_FILE_BYTES};
+use crate::problem::{Problem, Severity};
+use crate::project::ProjectFile;
+use crate::server::Scope;
+use crate::store::{self, NotWritten, Readers};
 
 const SERVERS: &str = "mcpServers";
 const ENABLED: &str = "enabledServers";
 const DISABLED: &str = "disabledServers";
-const MARK: char = '\u{feff}';
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// A configuration file that is being changed. Nothing is written before [`save`](Self::save).
+/// An editor of one configuration file. Nothing is written before [`save`](Self::save).
 #[derive(Debug)]
 pub struct Editor {
     file: PathBuf,
     scope: Scope,
     readers: Readers,
-    /// What the file held when it was opened.
+    /// The content of the file when it was opened.
     seen: Option<String>,
-    /// What it will hold, without a byte order mark.
+    /// The new content, without a byte order mark.
     text: String,
 }
 
-/// What to do with a server that is there already.
+/// What to do if a server exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnExisting {
-    /// Leave it and say so.
+    /// Fail with [`EditError::Exists`].
     Refuse,
-    /// Put the new one in its place.
+    /// Replace it.
     Replace,
 }
 
-/// Why a file was not changed.
+/// Why a file was not edited.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
-    /// A server of that name is there already.
-    #[error("{} has a server `{name}` already", file.display())]
+    /// A server with this name exists.
+    #[error("server `{name}` already exists in {}", file.display())]
     Exists {
-        /// The server.
+        /// The name of the server.
         name: String,
-        /// The file.
+        /// The configuration file.
         file: PathBuf,
     },
-    /// There is no server of that name.
-    #[error("{} has no server `{name}`", file.display())]
+    /// No server has this name.
+    #[error("no server `{name}` in {}", file.display())]
     Missing {
-        /// The server.
+        /// The name of the server.
         name: String,
-        /// The file.
+        /// The configuration file.
         file: PathBuf,
     },
-    /// The file cannot be understood, so it is left alone.
+    /// The file is invalid and left unchanged.
     #[error("{0}")]
     Unreadable(Box<Problem>),
-    /// Somebody else changed the file in between.
-    #[error("{} was changed by somebody else meanwhile; try again", .0.display())]
+    /// Another process changed the file since it was opened.
+    #[error("{} was changed by another process; try again", .0.display())]
     Raced(PathBuf),
     /// The file could not be read or written.
     #[error("cannot change {}: {source}", file.display())]
     Io {
-        /// The file.
+        /// The configuration file.
         file: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
 }
 
 impl Editor {
-    /// Opens a file of a scope. A missing one is made when it is saved, readable by its owner only unless it is a
-    /// project's.
+    /// Opens a file of a scope. A missing file is created by [`save`](Self::save), readable by its owner only unless it
+    /// is a project's.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is invalid.
     pub fn open(file: &Path, scope: Scope) -> Result<Self, EditError> {
         let unreadable = EditError::Unreadable;
-        stays(file, scope).map_err(unreadable)?;
-        let seen = text::read(file).map_err(unreadable)?;
+        check_project_file(file, scope).map_err(unreadable)?;
+        let seen = jsonc::read_file(file).map_err(unreadable)?;
         let text = seen.clone().unwrap_or_default();
         let document = Document::parse(file, &text).map_err(unreadable)?;
-        is_editable(&document).map_err(unreadable)?;
-        let text = text.strip_prefix(MARK).unwrap_or(&text).to_owned();
-        let readers = if scope == Scope::Project { Readers::Usual } else { Readers::Owner };
+        check_editable(&document).map_err(unreadable)?;
+        let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text).to_owned();
+        let readers = if scope == Scope::Project { Readers::Default } else { Readers::Owner };
         Ok(Self { file: file.to_owned(), scope, readers, seen, text })
     }
 
-    /// The names of the servers in it.
+    /// Returns the names of the servers in the file.
     pub fn names(&self) -> Vec<String> {
         let servers = self.tree().ok().and_then(|root| servers(&root));
         servers.iter().flat_map(CstObject::properties).filter_map(|property| property.decoded_name()).collect()
     }
 
     /// Adds a server.
+    ///
+    /// # Errors
+    /// If the server exists and `existing` says to refuse.
     pub fn add(&mut self, name: &ServerName, entry: &Value, existing: OnExisting) -> Result<(), EditError> {
         let root = self.tree()?;
         let servers = root.object_value_or_set().object_value_or_set(SERVERS);
@@ -115,17 +122,23 @@ impl Editor {
     }
 
     /// Removes a server.
+    ///
+    /// # Errors
+    /// If the server does not exist.
     pub fn remove(&mut self, name: &str) -> Result<(), EditError> {
-        self.text = cut::key(&self.text, &[SERVERS], name).ok_or_else(|| self.missing(name))?;
+        self.text = remove::key(&self.text, &[SERVERS], name).ok_or_else(|| self.missing(name))?;
         Ok(())
     }
 
-    /// Sets one key of a server's entry, or removes it.
+    /// Sets a key of a server's entry, or removes it.
+    ///
+    /// # Errors
+    /// If the server does not exist, or its entry is not an object.
     pub fn set(&mut self, name: &str, key: &str, value: Option<&Value>) -> Result<(), EditError> {
         let root = self.tree()?;
         let property = servers(&root).and_then(|servers| servers.get(name)).ok_or_else(|| self.missing(name))?;
         let Some(entry) = property.object_value() else {
-            let source = std::io::Error::other(format!("the entry of `{name}` is no object"));
+            let source = std::io::Error::other(format!("the entry of `{name}` is not an object"));
             return Err(EditError::Io { file: self.file.clone(), source });
         };
         match (entry.get(key), value) {
@@ -134,7 +147,7 @@ impl Editor {
                 entry.append(key, input(value));
             }
             (_, None) => {
-                self.text = cut::key(&self.text, &[SERVERS, name], key).unwrap_or_else(|| self.text.clone());
+                self.text = remove::key(&self.text, &[SERVERS, name], key).unwrap_or_else(|| self.text.clone());
                 return Ok(());
             }
         }
@@ -142,25 +155,31 @@ impl Editor {
         Ok(())
     }
 
-    /// Switches a server of any scope on: takes it out of `disabledServers` and puts it into `enabledServers`.
+    /// Enables a server of any scope: moves it from `disabledServers` to `enabledServers`.
+    ///
+    /// # Errors
+    /// If the file cannot be parsed.
     pub fn enable(&mut self, name: &ServerName) -> Result<(), EditError> {
-        self.switch(name, ENABLED, DISABLED)
+        self.move_name(name, DISABLED, ENABLED)
     }
 
-    /// Switches a server of any scope off: the other way round.
+    /// Disables a server of any scope: moves it from `enabledServers` to `disabledServers`.
+    ///
+    /// # Errors
+    /// If the file cannot be parsed.
     pub fn disable(&mut self, name: &ServerName) -> Result<(), EditError> {
-        self.switch(name, DISABLED, ENABLED)
+        self.move_name(name, ENABLED, DISABLED)
     }
 
-    fn switch(&mut self, name: &ServerName, into: &str, out_of: &str) -> Result<(), EditError> {
-        while let Some(left) = cut::item(&self.text, out_of, name.as_str()) {
+    fn move_name(&mut self, name: &ServerName, from: &str, into: &str) -> Result<(), EditError> {
+        while let Some(left) = remove::item(&self.text, from, name.as_str()) {
             self.text = left;
         }
         let list = |root: &CstRootNode, key: &str| root.object_value().and_then(|root| root.array_value(key));
-        // A list with nothing in it goes, unless somebody wrote a comment there.
-        let blank = |list: CstArray| list.to_string().trim_matches(['[', ']']).trim().is_empty();
-        if list(&self.tree()?, out_of).is_some_and(blank) {
-            self.text = cut::key(&self.text, &[], out_of).unwrap_or_else(|| self.text.clone());
+        // An empty list is removed, unless it contains a comment.
+        let is_blank = |list: CstArray| list.to_string().trim_matches(['[', ']']).trim().is_empty();
+        if list(&self.tree()?, from).is_some_and(is_blank) {
+            self.text = remove::key(&self.text, &[], from).unwrap_or_else(|| self.text.clone());
         }
         let root = self.tree()?;
         let list = root.object_value_or_set().array_value_or_set(into);
@@ -171,25 +190,29 @@ impl Editor {
         Ok(())
     }
 
-    /// What the file will be.
+    /// Returns the new content of the file.
     pub fn text(&self) -> String {
-        let mark = if self.seen.as_ref().is_some_and(|seen| seen.starts_with(MARK)) { "\u{feff}" } else { "" };
+        let mark =
+            if self.seen.as_ref().is_some_and(|seen| seen.starts_with(BYTE_ORDER_MARK)) { "\u{feff}" } else { "" };
         let is_new = self.seen.as_ref().is_none_or(String::is_empty);
         let end = if is_new && !self.text.is_empty() && !self.text.ends_with('\n') { "\n" } else { "" };
         format!("{mark}{}{end}", self.text)
     }
 
-    /// Writes the file, so that a reader sees the old one or the new one. A link stays a link.
+    /// Replaces the file atomically. A link stays a link.
+    ///
+    /// # Errors
+    /// If the file changed since it was opened, or cannot be written.
     pub fn save(self) -> Result<(), EditError> {
         let text = self.text();
         if self.seen.as_ref() == Some(&text) {
             return Ok(());
         }
-        if text.len() as u64 > text::LONGEST {
-            let source = std::io::Error::other(format!("it would be longer than {} bytes", text::LONGEST));
+        if text.len() as u64 > MAX_FILE_BYTES {
+            let source = std::io::Error::other(jsonc::too_long());
             return Err(EditError::Io { file: self.file, source });
         }
-        stays(&self.file, self.scope).map_err(EditError::Unreadable)?;
+        check_project_file(&self.file, self.scope).map_err(EditError::Unreadable)?;
         let seen = self.seen.as_deref().map(str::as_bytes);
         match store::replace(&self.file, seen, text.as_bytes(), self.readers) {
             Ok(()) => Ok(()),
@@ -199,8 +222,8 @@ impl Editor {
     }
 
     fn tree(&self) -> Result<CstRootNode, EditError> {
-        CstRootNode::parse(&self.text, &text::options()).map_err(|error| {
-            let problem = Problem::of_file(Severity::Error, &self.file, format!("is no valid JSON: {error}"));
+        CstRootNode::parse(&self.text, &jsonc::parse_options()).map_err(|error| {
+            let problem = Problem::of_file(Severity::Error, &self.file, format!("invalid JSON: {error}"));
             EditError::Unreadable(Box::new(problem))
         })
     }
@@ -210,11 +233,13 @@ impl Editor {
     }
 }
 
-/// A project's file that is a link out of the project is no more written than it is read: it would be somebody else's.
-fn stays(file: &Path, scope: Scope) -> Result<(), Box<Problem>> {
-    match file.parent().filter(|_| scope == Scope::Project) {
-        Some(root) => stays_inside(&ProjectFile { root: root.to_owned(), file: file.to_owned() }),
-        None => Ok(()),
+/// Checks that a project's file is not a link out of the project: the file would be someone else's.
+fn check_project_file(file: &Path, scope: Scope) -> Result<(), Box<Problem>> {
+    match file.parent() {
+        Some(root) if scope == Scope::Project => {
+            check_inside(&ProjectFile { root: root.to_owned(), file: file.to_owned() })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -222,8 +247,8 @@ fn servers(root: &CstRootNode) -> Option<CstObject> {
     root.object_value()?.object_value(SERVERS)
 }
 
-/// Whether what is to be changed is what it has to be; otherwise changing it would take something away.
-fn is_editable(document: &Document) -> Result<(), Box<Problem>> {
+/// Checks the types of what an edit changes: replacing a value of another type would lose it.
+fn check_editable(document: &Document) -> Result<(), Box<Problem>> {
     let root = document.root();
     if !root.is_object() {
         return Err(root.wrong_type("an object with `mcpServers`").into());
@@ -237,9 +262,9 @@ fn is_editable(document: &Document) -> Result<(), Box<Problem>> {
             return Err(list.wrong_type("a list of names").into());
         }
     }
-    let repeated = root.repeated().into_iter().chain(servers.iter().flat_map(At::repeated)).next();
-    match repeated {
-        Some(at) => Err(at.error("is there twice").with_hint("keep one").into()),
+    let duplicate = root.duplicate_keys().into_iter().chain(servers.iter().flat_map(Cursor::duplicate_keys)).next();
+    match duplicate {
+        Some(problem) => Err(problem.into()),
         None => Ok(()),
     }
 }

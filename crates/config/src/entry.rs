@@ -1,267 +1,152 @@
-//! One server's entry: from what somebody wrote to a [`Server`] that nothing is left to guess about.
+//! Reads one server entry of a file into a [`Server`] that leaves nothing to guess.
 //!
-//! Everything that is wrong is reported at once, each with its place. An error costs this server and no other.
+//! Reports everything that is wrong at once, each with its position. An error affects this server only.
 
-pub(crate) mod keys;
-mod reach;
+mod expander;
+mod keys;
+mod report;
 mod settings;
+mod transport;
+mod values;
 
 use std::path::Path;
 
+use serde_json::Value;
 use wharf_protocol::ServerName;
 
-use super::expand::{Unexpanded, Variables};
-use super::hidden;
-use super::problem::Problem;
-use super::server::{Scope, Server, SourceLocation};
-use super::text::{At, Kind};
-use super::written::RawEntry;
+use self::expander::Expander;
+use self::report::Report;
+use self::transport::TransportContext;
+use crate::cursor::Cursor;
+use crate::expand::Variables;
+use crate::hidden_chars;
+use crate::problem::Problem;
+use crate::raw_entry::RawEntry;
+use crate::server::{Scope, Server, Settings, SourceLocation, TransportConfig};
 
-/// Entries of longer names, in bytes, are not even read.
-const LONGEST_NAME: usize = 256;
+pub(crate) use self::expander::ReadPurpose;
 
-/// What an entry is read with.
+/// Entries with longer names are not read.
+const MAX_NAME_BYTES: usize = 256;
+
+/// The keys whose values a person approves: what is run, what it can read, and what its tools may do.
+const APPROVED_KEYS: [&str; 11] = [
+    "command",
+    "args",
+    "env",
+    "cwd",
+    "headers",
+    "headersHelper",
+    "oauth",
+    "bindings",
+    "tools",
+    "includeTools",
+    "excludeTools",
+];
+
+/// How entries are read.
 #[derive(Clone, Copy)]
-pub(crate) struct Context<'a> {
+pub(crate) struct EntryContext<'a> {
     pub(crate) scope: Scope,
     pub(crate) variables: &'a Variables,
-    /// The project's folder, which relative folders are relative to.
-    pub(crate) base: Option<&'a Path>,
-    /// Whether the entry is only to be written down: what a variable holds by then is not known yet.
-    pub(crate) to_keep: bool,
+    /// The project directory, which relative paths refer to.
+    pub(crate) base_dir: Option<&'a Path>,
+    pub(crate) purpose: ReadPurpose,
 }
 
-/// What came of an entry.
+/// An entry after reading.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     /// The name as written.
     pub(crate) name: String,
     pub(crate) origin: SourceLocation,
     /// The server; `None` if one of the problems is an error.
-    pub(crate) found: Option<(Server, RawEntry)>,
+    pub(crate) server: Option<(Server, RawEntry)>,
     pub(crate) problems: Vec<Problem>,
-    /// Whether variables were left in it, since it is switched off. It must not be run like that.
-    pub(crate) is_incomplete: bool,
-    /// What it says about being needed and being on, also where the rest cannot be understood.
+    /// Whether unset variables were left in it. Such a server must not run.
+    pub(crate) has_unset_variables: bool,
+    /// Whether the entry sets `required`; known even if the rest is invalid.
     pub(crate) required: bool,
+    /// Whether the entry is enabled; known even if the rest is invalid.
     pub(crate) enabled: bool,
 }
 
-/// Reads the entry of a name.
-pub(crate) fn read(name: &str, at: &At<'_>, context: Context<'_>) -> Entry {
-    let origin = SourceLocation { file: at.file().to_owned(), line: at.line() };
-    let mut reading = Reading {
-        at: at.clone(),
-        context,
-        problems: Vec::new(),
-        is_off: false,
-        is_incomplete: false,
-        is_required: false,
-    };
-    let parsed = reading.name(name);
-    // Nobody means a name as long as a page, and every problem would repeat it.
-    let found = if name.len() > LONGEST_NAME { None } else { reading.server() };
-    let Reading { is_incomplete, is_required: required, is_off, .. } = reading;
-    let mut problems = reading.problems;
-    for problem in &mut problems {
-        problem.server = Some(name.to_owned());
-    }
-    let found = match (parsed, found) {
-        (Some(name), Some((mut server, written))) if !problems.iter().any(Problem::is_error) => {
-            server.name = name;
-            server.origin = Some(origin.clone());
-            Some((server, written))
+/// What the object of an entry says.
+struct Body {
+    settings: Settings,
+    /// `None` if an error was reported.
+    transport: Option<TransportConfig>,
+}
+
+/// Reads the entry with a name.
+pub(crate) fn read(name: &str, entry: &Cursor<'_>, context: EntryContext<'_>) -> Entry {
+    let origin = SourceLocation { file: entry.file().to_owned(), line: entry.line() };
+    let mut report = Report::default();
+    let server_name = read_name(name, entry, &mut report);
+    // Every problem repeats the name, so a very long one is not read further.
+    let body = if name.len() > MAX_NAME_BYTES { None } else { read_body(entry, context, &mut report) };
+    let has_unset_variables = report.has_unset_variables;
+    let problems: Vec<Problem> = report.problems.into_iter().map(|problem| problem.of_server(name)).collect();
+    let required = body.as_ref().is_some_and(|body| body.settings.required);
+    let enabled = body.as_ref().is_none_or(|body| body.settings.enabled);
+    let server = match (server_name, body) {
+        (Some(name), Some(Body { settings, transport: Some(reach) })) if !problems.iter().any(Problem::is_error) => {
+            let raw = raw_entry(entry, &reach);
+            Some((Server { name, scope: context.scope, origin: Some(origin.clone()), reach, settings }, raw))
         }
         _ => None,
     };
-    Entry { name: name.to_owned(), origin, found, problems, is_incomplete, required, enabled: !is_off }
+    Entry { name: name.to_owned(), origin, server, problems, has_unset_variables, required, enabled }
 }
 
-/// How much of what the eye does not see a text may have.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Care {
-    /// None: an address, a command, a header.
-    Strict,
-    /// Lines, as keys and documents have them.
-    Lines,
-    /// Whatever a program understands; only what no program can be given is refused.
-    Argument,
+fn read_name(name: &str, entry: &Cursor<'_>, report: &mut Report) -> Option<ServerName> {
+    let error = match name.parse() {
+        Ok(name) => return Some(name),
+        Err(error) => error,
+    };
+    let message = match hidden_chars::looks_like(name) {
+        Some(other) => format!("{error}; it looks like `{other}` but differs"),
+        None => error.to_string(),
+    };
+    let problem = entry.error(message);
+    report.push(match hidden_chars::valid_name(name) {
+        Some(valid) => problem.with_hint(format!("rename it to `{valid}`")),
+        None => problem,
+    });
+    None
 }
 
-/// An entry while it is read.
-struct Reading<'a> {
-    at: At<'a>,
-    context: Context<'a>,
-    problems: Vec<Problem>,
-    /// Whether the entry is switched off: then a variable that is not set harms nobody.
-    is_off: bool,
-    /// Whether variables were left as they are written.
-    is_incomplete: bool,
-    /// Whether the entry says that it is needed.
-    is_required: bool,
+fn read_body(entry: &Cursor<'_>, context: EntryContext<'_>, report: &mut Report) -> Option<Body> {
+    if !entry.is_object() {
+        let hint = match entry.text() {
+            Some(text) if text.contains("://") => "write {\"url\": …}",
+            Some(_) => "write {\"command\": …, \"args\": […]}",
+            None => "write {\"command\": …} or {\"url\": …}",
+        };
+        report.push(entry.wrong_type("an object with `command` or `url`").with_hint(hint));
+        return None;
+    }
+    report.problems.extend(entry.duplicate_keys());
+    keys::check(entry, context.scope, report);
+    let settings = settings::read(entry, report);
+    let EntryContext { scope, variables, base_dir, purpose } = context;
+    let expander = Expander { variables, purpose, is_disabled: !settings.enabled };
+    let transport = transport::read(&TransportContext { entry: entry.clone(), scope, base_dir, expander }, report);
+    Some(Body { settings, transport })
 }
 
-impl<'a> Reading<'a> {
-    fn name(&mut self, name: &str) -> Option<ServerName> {
-        let error = match name.parse() {
-            Ok(name) => return Some(name),
-            Err(error) => error,
-        };
-        let mut problem = self.at.error(error.to_string());
-        if let Some(like) = hidden::looks_like(name) {
-            problem.message = format!("{error}; it looks like `{like}` and is not");
-        }
-        if let Some(valid) = hidden::valid_name(name) {
-            problem = problem.with_hint(format!("call it `{valid}`"));
-        }
-        self.problems.push(problem);
-        None
-    }
-
-    fn server(&mut self) -> Option<(Server, RawEntry)> {
-        if !self.at.is_object() {
-            let problem = self.at.wrong_type("an object with `command` or `url`");
-            let hint = match self.at.text() {
-                Some(text) if text.contains("://") => "write it as {\"url\": …}",
-                Some(_) => "write it as {\"command\": …, \"args\": […]}",
-                None => "write {\"command\": …} or {\"url\": …}",
-            };
-            self.problems.push(problem.with_hint(hint));
-            return None;
-        }
-        for repeated in self.at.repeated() {
-            self.problems.push(repeated.error("is there twice").with_hint("keep one"));
-        }
-        keys::check(self);
-        let settings = settings::read(self);
-        self.is_off = !settings.enabled;
-        self.is_required = settings.required;
-        let (reach, written) = reach::read(self)?;
-        // The name is put in by whoever knows that it is one.
-        let nameless: ServerName = "unnamed".parse().ok()?;
-        Some((Server { settings, ..Server::new(nameless, self.context.scope, reach) }, written))
-    }
-
-    fn error(&mut self, at: &At<'_>, message: impl Into<String>, hint: impl Into<String>) {
-        self.problems.push(at.error(message).with_hint(hint));
-    }
-
-    /// A text, if it is one.
-    fn text(&mut self, at: &At<'a>) -> Option<&'a str> {
-        let text = at.text();
-        if text.is_none() {
-            let problem = at.wrong_type("a text");
-            self.problems.push(match &at.node.kind {
-                Kind::Bool(value) => problem.with_hint(format!("write \"{value}\"")),
-                // Without the number itself, which may be a secret.
-                Kind::Number(_) => problem.with_hint("put it into quotes"),
-                _ => problem,
-            });
-        }
-        text
-    }
-
-    /// The texts of a list.
-    fn texts(&mut self, at: &At<'a>) -> Vec<(At<'a>, &'a str)> {
-        if !at.is_list() {
-            let problem = at.wrong_type("a list of texts");
-            self.problems.push(match at.text() {
-                // Without the words themselves, one of which may be a secret.
-                Some(_) => problem.with_hint("write each word as an item of its own: [\"…\", \"…\"]"),
-                None => problem,
-            });
-        }
-        at.items().filter_map(|item| self.text(&item).map(|text| (item, text))).collect()
-    }
-
-    /// The texts of an object.
-    fn named_texts(&mut self, at: &At<'a>) -> Vec<(&'a str, At<'a>, &'a str)> {
-        self.object(at);
-        at.fields().filter_map(|(key, value)| self.text(&value).map(|text| (key, value, text))).collect()
-    }
-
-    /// Reports what is no object, and keys that repeat.
-    fn object(&mut self, at: &At<'a>) {
-        if !at.is_object() {
-            self.problems.push(at.wrong_type("an object"));
-        }
-        for repeated in at.repeated() {
-            self.problems.push(repeated.error("is there twice").with_hint("keep one"));
-        }
-    }
-
-    fn switch(&mut self, key: &str) -> Option<bool> {
-        let at = self.at.field(key)?;
-        if let Kind::Bool(value) = at.node.kind {
-            return Some(value);
-        }
-        self.problems.push(at.wrong_type("true or false"));
-        None
-    }
-
-    /// A text with its variables put in, and nothing in it that the eye does not see.
-    fn expanded(&mut self, at: &At<'_>, text: &str, care: Care) -> Option<String> {
-        if !self.is_clean(at, text, care, "") {
-            return None;
-        }
-        let expanded = match self.context.variables.expand(text) {
-            Ok(expanded) => expanded,
-            Err(unexpanded) => return self.unexpanded(at, text, unexpanded),
-        };
-        (expanded == text || self.is_clean(at, &expanded, care, "with what its variables hold, it "))
-            .then_some(expanded)
-    }
-
-    fn unexpanded(&mut self, at: &At<'_>, text: &str, unexpanded: Unexpanded) -> Option<String> {
-        let problem = match unexpanded {
-            Unexpanded::Unset(name) if self.context.to_keep && name != "IFS" => {
-                let message = format!("the variable {name} is not set now; the server will not start until it is");
-                self.problems.push(at.warning(message));
-                self.is_incomplete = true;
-                return Some(text.to_owned());
-            }
-            Unexpanded::Unset(name) if self.is_off => {
-                self.problems.push(at.warning(format!("the variable {name} is not set")));
-                self.is_incomplete = true;
-                return Some(text.to_owned());
-            }
-            Unexpanded::Unset(name) if name == "IFS" => {
-                at.error("`${IFS}` hides blanks from the eye of a reader").with_hint("write the blanks")
-            }
-            Unexpanded::Unset(name) => at
-                .error(format!("the variable {name} is not set"))
-                .with_hint(format!("set it, or give a default: `${{{name}:-default}}`")),
-            Unexpanded::Malformed(found) if found.starts_with("${input:") => at
-                .error(format!("`{found}` asks a question, which only an editor can"))
-                .with_hint("take it from a variable: `${NAME}`"),
-            Unexpanded::Malformed(found) => at
-                .error(format!("`{found}` is no variable"))
-                .with_hint("write `${NAME}` or `${NAME:-default}`, or `$${` for a plain `${`"),
-        };
-        self.problems.push(problem);
-        None
-    }
-
-    fn is_clean(&mut self, at: &At<'_>, text: &str, care: Care, subject: &str) -> bool {
-        if text.contains('\0') {
-            self.error(at, format!("{subject}has a NUL character"), "no program can be given one; remove it");
-            return false;
-        }
-        let Some(found) = hidden::find(text) else { return true };
-        let harmless = match care {
-            Care::Strict => false,
-            Care::Lines => found.is_inner_break,
-            Care::Argument => true,
-        };
-        if !harmless {
-            self.error(at, format!("{subject}{}", found.what), "remove it");
-            return false;
-        }
-        let document = text.starts_with("-----BEGIN") || text.trim_start().starts_with(['{', '[']);
-        let blank = care == Care::Argument && text.chars().all(|c| !super::problem::is_hidden(c));
-        if !document && !blank {
-            self.problems.push(at.warning(format!("{subject}{}", found.what)));
-        }
-        true
-    }
+/// Returns the part of an entry that a person approves, before variables are expanded.
+fn raw_entry(entry: &Cursor<'_>, transport: &TransportConfig) -> RawEntry {
+    let as_written = |key: &str| entry.field(key).map(|field| (key.to_owned(), field.node.to_value()));
+    let is_empty = |value: &Value| match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    };
+    // An empty list of tools allows none, but an empty list of arguments says nothing.
+    let says_something = |(key, value): &(String, Value)| key.ends_with("ools") || !is_empty(value);
+    let fields = APPROVED_KEYS.iter().filter_map(|key| as_written(key)).filter(says_something);
+    let kind = ("type".to_owned(), Value::from(transport.transport()));
+    let url = transport::url_field(entry).map(|field| ("url".to_owned(), field.node.to_value()));
+    RawEntry::new(fields.chain([kind]).chain(url).chain(as_written("manage")))
 }

@@ -1,36 +1,35 @@
-//! `${VAR}` and `${VAR:-default}`: what a file leaves to whoever runs it.
+//! Expands variables: `${VAR}` and `${VAR:-default}`.
 //!
-//! Only these two forms mean something. `$VAR`, `$(…)` and backquotes are plain text, since nothing goes through a
-//! shell. `$${` is a plain `${`. `${env:VAR}`, which other hosts write, is `${VAR}`.
+//! `$VAR`, `$(…)` and backquotes are plain text, since no shell is involved. `$${` is a literal `${`. `${env:VAR}`,
+//! which other hosts write, means `${VAR}`.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How much is shown of something that is no variable.
-const LONGEST_SHOWN: usize = 12;
+/// How much of an invalid reference appears in messages.
+const MAX_SHOWN_CHARS: usize = 12;
 
-/// The variables that texts of a configuration may name. Their values are never shown.
+/// Variables for `${NAME}` references in a configuration. Messages and `Debug` output never contain their values.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Variables(BTreeMap<String, String>);
 
-/// Why a text could not be expanded. Shows names only, never values.
+/// Why a text cannot be expanded. Contains names only, never values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Unexpanded {
-    /// Names a variable that is not set, and no default.
+pub(crate) enum ExpandError {
+    /// The variable is not set and has no default.
     Unset(String),
-    /// Has a `${` without a `}`, or something between them that is no name. Only its beginning is kept: it may be a part
-    /// of a secret.
+    /// A `${` without a `}`, or with an invalid name. Holds only the beginning: the rest may be part of a secret.
     Malformed(String),
 }
 
 impl Variables {
-    /// None at all.
+    /// Returns an empty set.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// The text with all variables in it replaced. What a variable holds is not expanded again.
-    pub(crate) fn expand(&self, text: &str) -> Result<String, Unexpanded> {
+    /// Replaces all variables of a text. Values are not expanded again.
+    pub(crate) fn expand(&self, text: &str) -> Result<String, ExpandError> {
         let mut expanded = String::with_capacity(text.len());
         for part in parts(text) {
             match part {
@@ -39,19 +38,19 @@ impl Variables {
                 {
                     (Some(value), _) => expanded.push_str(value),
                     (None, Some(default)) => expanded.push_str(default),
-                    // Set to nothing is set: only a default is preferred to it.
+                    // An empty variable is set; only a default takes precedence over it.
                     (None, None) if self.0.contains_key(name) => {}
-                    (None, None) => return Err(Unexpanded::Unset(name.to_owned())),
+                    (None, None) => return Err(ExpandError::Unset(name.to_owned())),
                 },
-                Part::Malformed(found) => return Err(Unexpanded::Malformed(beginning(found))),
+                Part::Malformed(found) => return Err(ExpandError::Malformed(prefix_of(found))),
             }
         }
         Ok(expanded)
     }
 }
 
-/// The variables that a text names.
-pub(crate) fn named(text: &str) -> impl Iterator<Item = &str> {
+/// Returns the names of the variables in a text.
+pub(crate) fn variable_names(text: &str) -> impl Iterator<Item = &str> {
     parts(text).into_iter().filter_map(|part| if let Part::Variable { name, .. } = part { Some(name) } else { None })
 }
 
@@ -89,14 +88,14 @@ fn parts(text: &str) -> Vec<Part<'_>> {
     parts
 }
 
-/// What is shown of something that is no variable: what a name could begin with, and no more.
-fn beginning(found: &str) -> String {
+/// Returns what messages show of an invalid reference: the start of a possible name and no more.
+fn prefix_of(found: &str) -> String {
     let inner = found.strip_prefix("${").unwrap_or(found);
     if inner.starts_with("input:") {
         return "${input:…".to_owned();
     }
     let word = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
-    format!("${{{}…", inner.chars().take_while(word).take(LONGEST_SHOWN).collect::<String>())
+    format!("${{{}…", inner.chars().take_while(word).take(MAX_SHOWN_CHARS).collect::<String>())
 }
 
 fn is_name(name: &str) -> bool {
@@ -123,14 +122,14 @@ mod tests {
 
     use super::*;
 
-    fn check(text: &str, expected: Result<&str, Unexpanded>) {
+    fn check(text: &str, expected: Result<&str, ExpandError>) {
         let variables: Variables =
             [("HOST", "example.com"), ("EMPTY", ""), ("TRICKY", "${HOST}")].into_iter().collect();
         assert_eq!(variables.expand(text), expected.map(str::to_owned), "{text}");
     }
 
     #[test]
-    fn variables_and_defaults_are_put_in() {
+    fn variables_and_defaults_are_expanded() {
         check("https://${HOST}/mcp", Ok("https://example.com/mcp"));
         check("${HOST}${HOST}", Ok("example.comexample.com"));
         check("${PORT:-8080}", Ok("8080"));
@@ -143,25 +142,25 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_shell_would_expand_is_plain_text() {
+    fn shell_syntax_is_plain_text() {
         check("$HOST $(id) `id` $", Ok("$HOST $(id) `id` $"));
         check("$${HOST}", Ok("${HOST}"));
         check("a}b", Ok("a}b"));
     }
 
     #[test]
-    fn what_a_variable_holds_is_not_expanded_again() {
+    fn values_are_not_expanded_again() {
         check("${TRICKY}", Ok("${HOST}"));
     }
 
     #[test]
-    fn what_cannot_be_expanded_is_named() {
-        check("${TOKEN}", Err(Unexpanded::Unset("TOKEN".into())));
-        check("x${HOST", Err(Unexpanded::Malformed("${HOST…".into())));
-        check("${}", Err(Unexpanded::Malformed("${…".into())));
-        check("${input:token}", Err(Unexpanded::Malformed("${input:…".into())));
-        check("${1}", Err(Unexpanded::Malformed("${1…".into())));
-        check("pa${ss-w0rd", Err(Unexpanded::Malformed("${ss…".into())));
+    fn errors_name_the_variable() {
+        check("${TOKEN}", Err(ExpandError::Unset("TOKEN".into())));
+        check("x${HOST", Err(ExpandError::Malformed("${HOST…".into())));
+        check("${}", Err(ExpandError::Malformed("${…".into())));
+        check("${input:token}", Err(ExpandError::Malformed("${input:…".into())));
+        check("${1}", Err(ExpandError::Malformed("${1…".into())));
+        check("pa${ss-w0rd", Err(ExpandError::Malformed("${ss…".into())));
     }
 
     proptest! {
@@ -169,14 +168,14 @@ mod tests {
         fn expanding_never_panics_and_shows_no_values(text in r"([$]|[{]|[}]|:|-|HOST|é|\\|env:){0,12}") {
             let variables: Variables = [("HOST", "s3cret")].into_iter().collect();
             if let Err(error) = variables.expand(&text) {
-                let shown = format!("{error:?}");
-                prop_assert!(!shown.contains("s3cret"));
+                let debug = format!("{error:?}");
+                prop_assert!(!debug.contains("s3cret"));
             }
-            let _ = named(&text).count();
+            let _ = variable_names(&text).count();
         }
 
         #[test]
-        fn text_without_variables_stays_as_it_is(text in r"[^$]{0,20}") {
+        fn text_without_variables_is_unchanged(text in r"[^$]{0,20}") {
             prop_assert_eq!(Variables::none().expand(&text), Ok(text));
         }
     }

@@ -1,245 +1,248 @@
-//! One configuration file: its servers, and everything else it says.
+//! Reads one configuration file: its servers, rules and settings.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::entry::keys::brief;
-use super::entry::{self, Context, Entry};
-use super::expand::Variables;
-use super::load::RawSetting;
-use super::problem::{Problem, Severity};
-use super::project::ProjectFile;
-use super::rules::{self, Exclusive, List};
-use super::server::{Scope, SourceLocation};
-use super::text::{self, At, Document, Kind};
 use wharf_protocol::nearest;
+
+use crate::address;
+use crate::cursor::{Cursor, Document, Kind};
+use crate::entry::{self, Entry, EntryContext, ReadPurpose};
+use crate::expand::Variables;
+use crate::jsonc;
+use crate::loaded::RawSetting;
+use crate::problem::{Problem, Severity};
+use crate::project::ProjectFile;
+use crate::rules::{self, Exclusive, RuleList};
+use crate::server::{Scope, SourceLocation};
+use crate::suggest::{brief, did_you_mean};
 
 const SERVERS: &str = "mcpServers";
 const ALLOWED: &str = "allowedMcpServers";
 const DENIED: &str = "deniedMcpServers";
-/// Two words for the same.
+/// The key and its alias.
 const EXCLUSIVE: [&str; 2] = ["exclusive", "allowManagedMcpServersOnly"];
 
-/// What only people and organisations say, never a project or a provider.
+/// Keys that apply in enterprise, local and user files only, never in a project's or a provider's.
 const RULES: [&str; 4] = [ALLOWED, DENIED, EXCLUSIVE[0], EXCLUSIVE[1]];
-const HANDED_ON: [&str; 3] = ["policy", "hooks", "cloud"];
-const SWITCHES: [&str; 2] = ["disabledServers", "enabledServers"];
-/// How other hosts let a project past a person.
+/// Settings that are passed on without interpreting them.
+const PASSED_ON: [&str; 3] = ["policy", "hooks", "cloud"];
+const DISABLED: &str = "disabledServers";
+const ENABLED: &str = "enabledServers";
+const SWITCHES: [&str; 2] = [DISABLED, ENABLED];
+/// Keys with which other hosts approve a project's servers.
 const APPROVALS: [&str; 6] =
     ["enableAllProjectMcpServers", "enabledMcpjsonServers", "disabledMcpjsonServers", "approved", "approvals", "trust"];
-/// What other hosts call rules for calls.
+/// The key for call rules in other hosts.
 const PERMISSIONS: &str = "permissions";
-/// Keys of other hosts that harm nobody.
-const OTHERS: [&str; 6] = ["$schema", "inputs", "version", "name", "description", "$comment"];
+/// Harmless keys of other hosts.
+const OTHER_HOSTS: [&str; 6] = ["$schema", "inputs", "version", "name", "description", "$comment"];
 
-/// What a file says.
+/// The content of a file.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Content {
+pub(crate) struct FileContent {
     pub(super) entries: Vec<Entry>,
     pub(super) problems: Vec<Problem>,
-    /// The file, if it is there and cannot be understood.
-    pub(super) lost: Option<PathBuf>,
-    pub(super) list: Option<List>,
+    /// The file, if it exists and cannot be read.
+    pub(super) unreadable: Option<PathBuf>,
+    pub(super) rules: Option<RuleList>,
     pub(super) exclusive: Option<Exclusive>,
     pub(super) policy: Option<RawSetting>,
     pub(super) hooks: Option<RawSetting>,
     pub(super) cloud: Option<RawSetting>,
-    pub(super) disabled: Vec<Named>,
-    pub(super) enabled: Vec<Named>,
+    pub(super) disabled: Vec<SwitchedServer>,
+    pub(super) enabled: Vec<SwitchedServer>,
 }
 
-/// A name in a list of names, and a problem with it that may or may not be one.
+/// A name in `disabledServers` or `enabledServers`.
 #[derive(Clone, Debug)]
-pub(super) struct Named {
+pub(crate) struct SwitchedServer {
     pub(super) name: String,
-    pub(super) problem: Problem,
+    /// The problem to report if no server has this name.
+    pub(super) unknown: Problem,
 }
 
-/// What a file of a scope says; nothing, if there is none. `base` is the project's folder.
-pub(super) fn read(file: &Path, scope: Scope, variables: &Variables, base: Option<&Path>) -> Content {
-    match text::read(file) {
-        Ok(None) => Content::default(),
-        Ok(Some(text)) => parse(file, &text, Context { scope, variables, base, to_keep: false }),
-        Err(problem) => Content::lost(file, scope, *problem),
+/// Reads a file of a scope; a missing file is empty. `base_dir` is the project directory.
+pub(crate) fn read(file: &Path, scope: Scope, variables: &Variables, base_dir: Option<&Path>) -> FileContent {
+    match jsonc::read_file(file) {
+        Ok(None) => FileContent::default(),
+        Ok(Some(text)) => parse(file, &text, EntryContext { scope, variables, base_dir, purpose: ReadPurpose::Run }),
+        Err(problem) => FileContent::unreadable(file, scope, *problem),
     }
 }
 
-/// What a project's file says, if it is one: a link that leads out of the project would have it speak for others.
-pub(super) fn read_project(project: &ProjectFile, variables: &Variables) -> Content {
-    if let Err(problem) = stays_inside(project) {
-        return Content::lost(&project.file, Scope::Project, *problem);
+/// Reads a project's file. A link out of the project is an error: the file would be someone else's.
+pub(crate) fn read_project(project: &ProjectFile, variables: &Variables) -> FileContent {
+    if let Err(problem) = check_inside(project) {
+        return FileContent::unreadable(&project.file, Scope::Project, *problem);
     }
     read(&project.file, Scope::Project, variables, Some(&project.root))
 }
 
-/// Whether a project's file is in the project, also behind a link.
-pub(super) fn stays_inside(project: &ProjectFile) -> Result<(), Box<Problem>> {
+/// Checks that a project's file is inside the project after links are resolved.
+pub(crate) fn check_inside(project: &ProjectFile) -> Result<(), Box<Problem>> {
     let Ok(file) = project.file.canonicalize() else { return Ok(()) };
     let root = project.root.canonicalize().unwrap_or_else(|_| project.root.clone());
     if file.starts_with(&root) {
         return Ok(());
     }
-    let message = format!("is a link to {}, which is outside of the project", file.display());
+    let message = format!("links to {}, which is outside of the project", file.display());
     Err(Problem::of_file(Severity::Error, &project.file, message).with_hint("copy the file into the project").into())
 }
 
-/// What a text says.
-pub(super) fn parse(file: &Path, text: &str, context: Context<'_>) -> Content {
+/// Parses the text of a file.
+pub(crate) fn parse(file: &Path, text: &str, context: EntryContext<'_>) -> FileContent {
     match Document::parse(file, text) {
-        Ok(document) => Reader { context, content: Content::default() }.read(&document.root()),
-        Err(problem) => Content::lost(file, context.scope, *problem),
+        Ok(document) => FileReader { context, content: FileContent::default() }.read(&document.root()),
+        Err(problem) => FileContent::unreadable(file, context.scope, *problem),
     }
 }
 
-impl Content {
-    /// A file that cannot be read costs its servers. What an organisation may have said in it is assumed.
-    fn lost(file: &Path, scope: Scope, problem: Problem) -> Self {
-        let exclusive = (scope == Scope::Enterprise).then(|| Exclusive::Unknown(file.to_owned()));
-        Self { problems: vec![problem], lost: Some(file.to_owned()), exclusive, ..Self::default() }
+impl FileContent {
+    /// Returns the content of an unreadable file: no servers. An enterprise file is assumed to be exclusive.
+    fn unreadable(file: &Path, scope: Scope, problem: Problem) -> Self {
+        let exclusive = (scope == Scope::Enterprise).then(|| Exclusive::Assumed(file.to_owned()));
+        Self { problems: vec![problem], unreadable: Some(file.to_owned()), exclusive, ..Self::default() }
     }
 }
 
-struct Reader<'a> {
-    context: Context<'a>,
-    content: Content,
+struct FileReader<'a> {
+    context: EntryContext<'a>,
+    content: FileContent,
 }
 
-impl Reader<'_> {
-    fn read(mut self, root: &At<'_>) -> Content {
+impl FileReader<'_> {
+    fn read(mut self, root: &Cursor<'_>) -> FileContent {
         if !root.is_object() {
-            return Content::lost(root.file(), self.context.scope, root.wrong_type("an object with `mcpServers`"));
+            let problem = root.wrong_type("an object with `mcpServers`");
+            return FileContent::unreadable(root.file(), self.context.scope, problem);
         }
-        if let Some(repeated) = root.repeated().first() {
-            let problem = repeated.error("is there twice").with_hint("keep one");
-            return Content::lost(root.file(), self.context.scope, problem);
+        if let Some(problem) = root.duplicate_keys().into_iter().next() {
+            return FileContent::unreadable(root.file(), self.context.scope, problem);
         }
         for (key, at) in root.fields() {
             if matches!(at.node.kind, Kind::Null) {
                 continue;
             }
-            self.key(key, &at);
+            self.read_key(key, &at);
         }
         self.content
     }
 
-    fn key(&mut self, key: &str, at: &At<'_>) {
+    fn read_key(&mut self, key: &str, at: &Cursor<'_>) {
         let scope = self.context.scope;
-        let may_rule = matches!(scope, Scope::Enterprise | Scope::Local | Scope::User);
+        let may_set_rules = matches!(scope, Scope::Enterprise | Scope::Local | Scope::User);
         match key {
-            SERVERS => self.servers(at),
+            SERVERS => self.read_servers(at),
             _ if APPROVALS.contains(&key) && scope == Scope::Project => {
-                self.warn(at, "is ignored: a project does not approve itself");
+                self.warn(at, "ignored: a project cannot approve its own servers");
             }
-            _ if RULES.contains(&key) && !may_rule => self.ignored_rule(at),
-            _ if (HANDED_ON.contains(&key) || SWITCHES.contains(&key)) && !may_rule => {
-                self.warn(at, "is ignored here: it belongs into your own configuration");
+            // The rules of a project could only restrict, but whom would be a guess.
+            _ if RULES.contains(&key) && !may_set_rules => {
+                let note = at.note("ignored in this scope").with_hint("move it to your user configuration");
+                self.content.problems.push(note);
             }
-            _ if RULES.contains(&key) => self.rule(key, at),
+            _ if (PASSED_ON.contains(&key) || SWITCHES.contains(&key)) && !may_set_rules => {
+                let warning = at.warning("ignored in this scope").with_hint("move it to your user configuration");
+                self.content.problems.push(warning);
+            }
+            _ if EXCLUSIVE.contains(&key) => self.read_exclusive(at),
+            _ if RULES.contains(&key) => self.read_rules(key, at),
             PERMISSIONS => {
-                let problem = at.warning("is not applied: nothing in it is allowed or forbidden because of it");
-                let hint = "rules for calls are written in `policy`: {\"policy\": {\"deny\": [\"mcp__SERVER__TOOL\"]}}";
+                let problem = at.warning("not applied: it neither allows nor denies anything here");
+                let hint = "write rules for calls in `policy`: {\"policy\": {\"deny\": [\"mcp__SERVER__TOOL\"]}}";
                 self.content.problems.push(problem.with_hint(hint));
             }
             "policy" => self.content.policy = Some(self.setting(at)),
             "hooks" => self.content.hooks = Some(self.setting(at)),
-            "cloud" => self.cloud(at),
-            _ if SWITCHES.contains(&key) => self.switches(key, at),
-            _ if OTHERS.contains(&key) || APPROVALS.contains(&key) => {
-                self.content.problems.push(at.note("is passed over: it is for another host"));
+            "cloud" => self.read_cloud(at),
+            _ if SWITCHES.contains(&key) => self.read_switches(key, at),
+            _ if OTHER_HOSTS.contains(&key) || APPROVALS.contains(&key) => {
+                self.content.problems.push(at.note("ignored: a setting of another host"));
             }
-            _ => self.unknown(key, at),
+            _ => self.report_unknown(key, at),
         }
     }
 
-    fn warn(&mut self, at: &At<'_>, message: &str) {
+    fn warn(&mut self, at: &Cursor<'_>, message: &str) {
         self.content.problems.push(at.warning(message));
     }
 
-    /// Rules of a project only restrict, but whom would be a guess; they are neither followed nor dangerous.
-    fn ignored_rule(&mut self, at: &At<'_>) {
-        self.content.problems.push(at.note("is ignored here: it belongs into your own configuration"));
-    }
-
-    fn servers(&mut self, at: &At<'_>) {
+    fn read_servers(&mut self, at: &Cursor<'_>) {
         if !at.is_object() {
             self.content.problems.push(at.wrong_type("an object of servers"));
             return;
         }
-        let mut places: HashMap<&str, usize> = HashMap::new();
+        let mut indices: HashMap<&str, usize> = HashMap::new();
         for (name, entry) in at.fields() {
-            let earlier = places.get(name).and_then(|place| self.content.entries.get_mut(*place));
+            let earlier = indices.get(name).and_then(|index| self.content.entries.get_mut(*index));
             let Some(earlier) = earlier else {
-                places.insert(name, self.content.entries.len());
+                indices.insert(name, self.content.entries.len());
                 let entry = entry::read(name, &entry, self.context);
                 self.content.entries.push(entry);
                 continue;
             };
             // Which of the two is meant would be a guess, and programs guess differently.
-            let message = format!("there is a server `{}` already, in line {}", brief(name), earlier.origin.line);
-            earlier.found = None;
+            let message = format!("duplicate server `{}`: first defined in line {}", brief(name), earlier.origin.line);
+            earlier.server = None;
             earlier.problems.push(entry.error(message).with_hint("rename or remove one of them").of_server(name));
         }
         let problems = self.content.entries.iter().flat_map(|entry| entry.problems.iter().cloned());
         self.content.problems.extend(problems);
     }
 
-    fn rule(&mut self, key: &str, at: &At<'_>) {
-        let file = at.file();
-        if EXCLUSIVE.contains(&key) {
-            match (&at.node.kind, self.context.scope) {
-                (Kind::Bool(false), _) => {}
-                (Kind::Bool(true), Scope::Enterprise) => self.exclude(Exclusive::Said(file.to_owned())),
-                (Kind::Bool(true), _) => self.warn(at, "is ignored here: only an organisation shuts others out"),
-                _ => {
-                    self.content.problems.push(at.wrong_type("true or false"));
-                    if self.context.scope == Scope::Enterprise {
-                        self.exclude(Exclusive::Unknown(file.to_owned()));
-                    }
+    fn read_exclusive(&mut self, at: &Cursor<'_>) {
+        let file = at.file().to_owned();
+        match (&at.node.kind, self.context.scope) {
+            (Kind::Bool(false), _) => {}
+            (Kind::Bool(true), Scope::Enterprise) => self.set_exclusive(Exclusive::Declared(file)),
+            (Kind::Bool(true), _) => self.warn(at, "ignored in this scope: only an enterprise file can be exclusive"),
+            (_, scope) => {
+                self.content.problems.push(at.wrong_type("true or false"));
+                if scope == Scope::Enterprise {
+                    self.set_exclusive(Exclusive::Assumed(file));
                 }
             }
-            return;
         }
-        let read = rules::patterns(at);
-        let list = self.list(file);
-        match read {
-            Ok(patterns) if key == ALLOWED => list.allowed = Some(patterns),
-            Ok(patterns) => list.denied = patterns,
+    }
+
+    fn read_rules(&mut self, key: &str, at: &Cursor<'_>) {
+        let patterns = rules::patterns(at);
+        let scope = Some(self.context.scope);
+        let rules = self.content.rules.get_or_insert_with(|| RuleList::new(at.file(), scope));
+        match patterns {
+            Ok(patterns) if key == ALLOWED => rules.allowed = Some(patterns),
+            Ok(patterns) => rules.denied = patterns,
             Err(wrong) => {
-                list.broken = true;
-                let wanted = "a list of `{\"serverUrl\": …}`, `{\"serverCommand\": […]}` and `{\"serverName\": …}`";
-                let problem =
-                    wrong.error(format!("cannot be understood, so nothing is allowed; it has to be {wanted}"));
-                self.content.problems.push(problem);
+                rules.is_invalid = true;
+                let expected = "a list of `{\"serverUrl\": …}`, `{\"serverCommand\": […]}` and `{\"serverName\": …}`";
+                let problem = wrong.error("invalid rule, so no server is allowed");
+                self.content.problems.push(problem.with_hint(format!("write {expected}")));
             }
         }
     }
 
-    fn list(&mut self, file: &Path) -> &mut List {
-        let scope = Some(self.context.scope);
-        self.content.list.get_or_insert_with(|| List { file: file.to_owned(), scope, ..List::default() })
-    }
-
-    /// What is said outright is the better reason.
-    fn exclude(&mut self, exclusive: Exclusive) {
-        if !matches!(self.content.exclusive, Some(Exclusive::Said(_))) {
+    /// An explicit declaration takes precedence over an assumption.
+    fn set_exclusive(&mut self, exclusive: Exclusive) {
+        if !matches!(self.content.exclusive, Some(Exclusive::Declared(_))) {
             self.content.exclusive = Some(exclusive);
         }
     }
 
-    fn setting(&self, at: &At<'_>) -> RawSetting {
+    fn setting(&self, at: &Cursor<'_>) -> RawSetting {
         let origin = SourceLocation { file: at.file().to_owned(), line: at.line() };
         RawSetting { scope: self.context.scope, origin, value: at.node.to_value() }
     }
 
-    fn cloud(&mut self, at: &At<'_>) {
-        match at.text().map(|url| super::address::check(url, super::address::Family::Http)) {
+    fn read_cloud(&mut self, at: &Cursor<'_>) {
+        match at.text().map(|url| address::check(url, address::Family::Http)) {
             Some(Ok(())) => self.content.cloud = Some(self.setting(at)),
-            Some(Err(unusable)) => self.content.problems.push(at.error(unusable.why)),
+            Some(Err(invalid)) => self.content.problems.push(invalid.problem(at)),
             None => self.content.problems.push(at.wrong_type("a URL")),
         }
     }
 
-    fn switches(&mut self, key: &str, at: &At<'_>) {
+    fn read_switches(&mut self, key: &str, at: &Cursor<'_>) {
         if !at.is_list() {
             self.content.problems.push(at.wrong_type("a list of names"));
         }
@@ -248,28 +251,28 @@ impl Reader<'_> {
                 self.content.problems.push(item.wrong_type("a name"));
                 continue;
             };
-            let problem = item.note(format!("there is no server `{}`", brief(name)));
-            let named = Named { name: name.to_owned(), problem };
-            let list = if key == SWITCHES[0] { &mut self.content.disabled } else { &mut self.content.enabled };
-            list.push(named);
+            let unknown = item.note(format!("no server named `{}`", brief(name)));
+            let switched = SwitchedServer { name: name.to_owned(), unknown };
+            let list = if key == DISABLED { &mut self.content.disabled } else { &mut self.content.enabled };
+            list.push(switched);
         }
     }
 
-    fn unknown(&mut self, key: &str, at: &At<'_>) {
-        let known: Vec<&'static str> = [SERVERS].into_iter().chain(RULES).chain(HANDED_ON).chain(SWITCHES).collect();
+    fn report_unknown(&mut self, key: &str, at: &Cursor<'_>) {
+        let known: Vec<&'static str> = [SERVERS].into_iter().chain(RULES).chain(PASSED_ON).chain(SWITCHES).collect();
         let near = nearest(key, known);
-        let problem = at.warning(format!("`{}` is no key of a configuration", brief(key)));
+        let problem = at.warning(format!("unknown key `{}`", brief(key)));
         let is_entry = ["command", "url"].iter().any(|key| at.field(key).is_some());
         let problem = match near {
-            Some(known) => problem.with_hint(format!("did you mean `{known}`?")),
-            None if key == "servers" || key == "mcp" => problem.with_hint("did you mean `mcpServers`?"),
-            None if is_entry => problem.with_hint("if it is a server, put it into `mcpServers`"),
+            Some(known) => problem.with_hint(did_you_mean(known)),
+            None if key == "servers" || key == "mcp" => problem.with_hint(did_you_mean(SERVERS)),
+            None if is_entry => problem.with_hint("if it is a server, move it into `mcpServers`"),
             None => problem,
         };
         self.content.problems.push(problem);
-        // A misspelt rule of an organisation is still a rule.
+        // A misspelled rule of an enterprise file is still a rule.
         if self.context.scope == Scope::Enterprise && near.is_some_and(|near| RULES.contains(&near)) {
-            self.exclude(Exclusive::Unknown(PathBuf::from(at.file())));
+            self.set_exclusive(Exclusive::Assumed(PathBuf::from(at.file())));
         }
     }
 }

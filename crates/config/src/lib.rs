@@ -1,51 +1,58 @@
-//! Where servers are configured, and what comes of it: six scopes become one list of [`Server`]s.
+//! Configuration of MCP servers: six scopes become one list of [`Server`]s.
 //!
-//! [`load`] reads the files of [`Sources`], takes each entry for itself (a bad one costs that server only), and lets
-//! the scopes decide: [`Loaded`] says of every server whether it is [`Eligibility::Ready`] or what stands in its way.
-//! A project's servers wait for an [`Approval`] of their exact content. [`Editor`] changes files and keeps comments.
+//! [`load`](load()) reads the files of [`Sources`]. An invalid entry affects only its own server. [`Loaded`] says for
+//! every server whether it is [`Eligibility::Ready`] or why it is not used. A project's servers need an [`Approval`] of
+//! their exact content. [`Editor`] edits files and preserves comments. [`import`] reads the files of other hosts.
 //!
-//! Paths, variables and texts are handed in: nothing here reads the environment or knows a home folder.
+//! Callers pass in paths and variables: this crate reads neither the environment nor the home directory.
 
 mod address;
 mod approval;
 pub mod cloud;
+mod cursor;
 mod danger;
-mod decide;
 mod edit;
 mod entry;
 mod expand;
 mod file;
-mod hidden;
+mod hidden_chars;
 pub mod import;
+mod jsonc;
 mod load;
+mod loaded;
+pub mod model_servers;
 mod pattern;
 mod problem;
 mod project;
+mod raw_entry;
+mod read_server;
+mod resolve;
 mod rules;
 mod server;
 mod signature;
 pub mod simple;
+mod sources;
 mod store;
-pub(crate) mod text;
+mod suggest;
 mod watch;
-mod written;
 
 pub use address::check_url;
 pub use approval::{Approval, Approvals, ApprovalsError};
 pub use danger::looks_secret;
 pub use edit::{EditError, Editor, OnExisting};
 pub use expand::Variables;
-pub use load::{
-    CloudText, ConfiguredServer, DisabledBy, Eligibility, InvalidEntry, Loaded, RawSetting, ReadServer, Sources,
-    cloud_allowed, load, read_server, read_server_to_keep,
-};
+pub use load::load;
+pub use loaded::{ConfiguredServer, DisabledBy, Eligibility, InvalidEntry, Loaded, RawSetting};
+pub use model_servers::{InvalidModelServers, ModelServers};
 pub use pattern::{InvalidPattern, Pattern, ToolNames};
 pub use problem::{Problem, Severity};
 pub use project::{ProjectFile, find_project, project_root};
+pub use raw_entry::{EntryChange, RawEntry};
+pub use read_server::{ReadServer, read_server, read_server_to_keep};
 pub use rules::Rules;
 pub use server::{
     HeadersHelper, ManagedConfig, OAuthSettings, RemoteConfig, Scope, Server, Settings, SourceLocation, StdioConfig,
     ToolChoice, TransportConfig,
 };
+pub use sources::{CloudText, Sources, cloud_allowed};
 pub use watch::WatchedFiles;
-pub use written::{EntryChange, RawEntry};

@@ -1,47 +1,49 @@
-//! What is wrong with a configuration: where, what, and how to mend it.
+//! Problems of a configuration: where, what, and how to fix it.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Serialize, Serializer};
 
-/// How bad a problem is.
+use crate::hidden_chars::visible;
+
+/// The severity of a [`Problem`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Something is not used because of it: the server, or the whole file.
+    /// The server or the whole file cannot be used.
     Error,
-    /// It works, but hardly as it was meant.
+    /// Usable, but probably not what was meant.
     Warning,
-    /// Worth knowing when one looks.
+    /// Additional information.
     Note,
 }
 
-/// One thing that is wrong, or worth knowing, about a configuration.
+/// An error, warning or note about a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// How bad it is.
+    /// Whether the affected part can still be used.
     pub severity: Severity,
-    /// The file it is in.
+    /// The file with the problem; empty if the entry came from elsewhere.
     pub file: PathBuf,
-    /// The line, counted from 1; 0 where it is about the whole file.
+    /// The line, counted from 1; 0 if the problem concerns the whole file.
     pub line: usize,
-    /// The column, counted from 1 in characters; 0 where it is about the whole file.
+    /// The column in characters, counted from 1; 0 if the problem concerns the whole file.
     pub column: usize,
-    /// The keys that lead to it, such as `mcpServers.github.timeout`.
+    /// The path of keys, such as `mcpServers.github.timeout`.
     pub path: String,
-    /// The server it is about.
+    /// The name of the affected server, as written.
     pub server: Option<String>,
-    /// What is wrong. Holds no value that came from a variable.
-    #[serde(serialize_with = "visibly")]
+    /// What is wrong. Never contains the value of a variable.
+    #[serde(serialize_with = "serialize_visible")]
     pub message: String,
-    /// How to mend it.
-    #[serde(serialize_with = "visibly_if_any")]
+    /// How to fix it.
+    #[serde(serialize_with = "serialize_visible_option")]
     pub hint: Option<String>,
 }
 
 impl Problem {
-    /// A problem of a whole file.
+    /// Creates a problem of a whole file.
     pub fn of_file(severity: Severity, file: impl Into<PathBuf>, message: impl Into<String>) -> Self {
         Self {
             severity,
@@ -55,30 +57,30 @@ impl Problem {
         }
     }
 
-    /// The same, with how to mend it.
+    /// Adds a hint.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The same, as a problem of a server.
+    /// Sets the affected server.
     #[must_use]
     pub fn of_server(mut self, name: &str) -> Self {
         self.server = Some(name.to_owned());
         self
     }
 
-    /// Whether something is not used because of it.
+    /// Returns whether the severity is [`Severity::Error`].
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
 }
 
-/// `.mcp.json:7: mcpServers.github.timeout: 30 is under 1000 milliseconds; did you mean 30000?`
+/// `.mcp.json:7: mcpServers.github.timeout: 30 is less than 1000 milliseconds; did you mean 30000?`
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What was given on a command line is in no file.
+        // An entry from a command line has no file.
         if !self.file.as_os_str().is_empty() {
             write!(f, "{}", visible(&self.file.to_string_lossy()))?;
             if self.line > 0 {
@@ -107,32 +109,11 @@ impl fmt::Display for Severity {
     }
 }
 
-/// A text with everything in it that a terminal would obey or hide written out: a file must not draw on the screen.
-pub(crate) fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() || is_hidden(character) {
-            shown.extend(character.escape_default());
-        } else {
-            shown.push(character);
-        }
-    }
-    shown
-}
-
-/// Whether a character takes no room, or turns what follows around, or passes for a blank.
-pub(crate) fn is_hidden(character: char) -> bool {
-    matches!(character,
-        '\u{115f}' | '\u{1160}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}'
-        | '\u{a0}' | '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{2000}'..='\u{200f}' | '\u{2028}'..='\u{202f}'
-        | '\u{205f}'..='\u{206f}' | '\u{3000}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
-}
-
-fn visibly<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_visible<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&visible(text))
 }
 
-#[expect(clippy::ref_option, reason = "serde hands over a reference to the field")]
-fn visibly_if_any<S: Serializer>(text: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+#[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
+fn serialize_visible_option<S: Serializer>(text: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
     text.as_deref().map(visible).serialize(serializer)
 }

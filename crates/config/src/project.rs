@@ -1,55 +1,54 @@
-//! Finding the project that somebody works in.
+//! Finds the current project.
 
 use std::path::{Path, PathBuf};
 
-/// A project's own configuration.
+/// The configuration file of a project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectFile {
-    /// The project's folder.
+    /// The project directory.
     pub root: PathBuf,
-    /// The file, whether or not it exists.
+    /// The path of the file, whether or not it exists.
     pub file: PathBuf,
 }
 
 impl ProjectFile {
-    /// What a project's file is called.
+    /// The name of the file.
     pub const NAME: &'static str = ".mcp.json";
 
-    /// The file of a project at a folder.
+    /// Returns the file of the project in a directory.
     pub fn at(root: &Path) -> Self {
         Self { root: root.to_owned(), file: root.join(Self::NAME) }
     }
 }
 
-/// The nearest `.mcp.json` in a folder or the folders above it.
+/// Finds the nearest `.mcp.json` in a directory or its parents.
 ///
-/// The search ends with the first folder that holds `.git` (the root of a repository belongs to the project, what is
-/// above it does not), and before `ceiling`, which is the home folder as a rule: what lies there is nobody's project,
-/// unless the search starts there.
+/// The search ends at the first directory with `.git` (the root of a repository belongs to the project, its parents do
+/// not) and before `ceiling`, usually the home directory: a file there is not part of a project, unless the search
+/// starts there.
 pub fn find_project(start: &Path, ceiling: Option<&Path>) -> Option<ProjectFile> {
-    for folder in start.ancestors() {
-        if Some(folder) == ceiling && folder != start {
+    for dir in start.ancestors() {
+        if Some(dir) == ceiling && dir != start {
             return None;
         }
-        let project = ProjectFile::at(folder);
-        // A link that leads nowhere is found as well: it is refused with a reason when it is read.
+        let project = ProjectFile::at(dir);
+        // Broken links count too: reading them reports the reason.
         if project.file.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
             return Some(project);
         }
-        if Some(folder) == ceiling || folder.join(".git").exists() {
+        if Some(dir) == ceiling || dir.join(".git").exists() {
             return None;
         }
     }
     None
 }
 
-/// The folder that a project's file belongs into: where one is found, else the root of the repository, else the folder
-/// itself.
+/// Returns the directory for a project's file: where one exists, else the root of the repository, else `start`.
 pub fn project_root(start: &Path, ceiling: Option<&Path>) -> PathBuf {
     if let Some(project) = find_project(start, ceiling) {
         return project.root;
     }
-    let below = start.ancestors().take_while(|folder| Some(*folder) != ceiling || *folder == start);
-    let mut repositories = below.filter(|folder| folder.join(".git").exists());
+    let below = start.ancestors().take_while(|dir| Some(*dir) != ceiling || *dir == start);
+    let mut repositories = below.filter(|dir| dir.join(".git").exists());
     repositories.next().unwrap_or(start).to_owned()
 }

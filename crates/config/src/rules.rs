@@ -1,91 +1,95 @@
-//! Which servers may be used at all: allow and deny lists, and an organisation that allows nobody else.
+//! Which servers may be used: allow and deny lists, and exclusive enterprise files.
 //!
-//! Rules only ever take away. Every list has its say: a server that one of them denies, or that one of them does not
-//! allow, is not used. What cannot be understood denies as well, since it may have been the rule that mattered.
+//! Rules only restrict. A server that any list denies, or that any list does not allow, is not used. An invalid rule
+//! denies everything, since it may have been the rule that mattered.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::address::{self, Parts};
-use super::server::{Scope, Server, StdioConfig, TransportConfig};
-use super::text::At;
 use wharf_io::address::{default_port, normalize_host};
 
-/// Everything that says which servers may be used.
+use crate::address::{self, UrlParts};
+use crate::cursor::Cursor;
+use crate::server::{Scope, Server, StdioConfig, TransportConfig};
+
+/// The rules of all files about which servers may be used.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    pub(super) lists: Vec<List>,
-    /// The organisation's file that shuts out everybody else, and why it does.
+    pub(super) lists: Vec<RuleList>,
+    /// Set if only enterprise servers may be used.
     pub(super) exclusive: Option<Exclusive>,
 }
 
-/// What one file says about which servers may be used.
-#[derive(Clone, Debug, Default)]
-pub(super) struct List {
-    pub(super) file: PathBuf,
+/// The allow and deny lists of one file.
+#[derive(Clone, Debug)]
+pub(crate) struct RuleList {
+    file: PathBuf,
+    /// `None` for a file that does not speak for its scope.
     pub(super) scope: Option<Scope>,
-    /// Only these; `None` means all, and an empty list means none.
-    pub(super) allowed: Option<Vec<Pattern>>,
-    pub(super) denied: Vec<Pattern>,
-    /// Whether something in it could not be understood.
-    pub(super) broken: bool,
+    /// `None` allows all servers; an empty list allows none.
+    pub(super) allowed: Option<Vec<ServerPattern>>,
+    pub(super) denied: Vec<ServerPattern>,
+    /// Whether a rule could not be read.
+    pub(super) is_invalid: bool,
 }
 
-/// Why only the organisation's servers may be used.
+/// Why only enterprise servers may be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Exclusive {
-    /// A file says so.
-    Said(PathBuf),
-    /// A file cannot be understood, so it may say so.
-    Unknown(PathBuf),
+pub(crate) enum Exclusive {
+    /// This file is exclusive.
+    Declared(PathBuf),
+    /// This file cannot be read, so it may be exclusive.
+    Assumed(PathBuf),
 }
 
-/// What an entry of a list matches.
+/// An item of an allow or deny list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Pattern {
-    /// An address with `*` in it.
+pub(crate) enum ServerPattern {
+    /// A URL that may contain `*`.
     Url(UrlPattern),
     /// A program and all its arguments.
     Command(Vec<String>),
     Name(String),
 }
 
-/// How addresses are compared with patterns.
+/// How a URL is compared with a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reading {
-    /// As it is written: to be allowed.
+enum MatchMode {
+    /// As written, for allow lists.
     Exact,
-    /// However a server may read it: to be denied.
-    Generous,
+    /// In every form that a server may treat as the same, for deny lists.
+    Lenient,
 }
 
-/// Host and path are matched apart, so that no `*` of a host reaches into a path: `https://*.example.com/*` does not
-/// match `https://evil.example/.example.com/`. A pattern without a path covers the whole host.
+/// A URL pattern. Host and path are matched separately, so that a `*` in the host does not match a `/`:
+/// `https://*.example.com/*` does not match `https://evil.example/.example.com/`. Without a path, it matches the whole
+/// host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct UrlPattern {
+pub(crate) struct UrlPattern {
     scheme: Option<String>,
     host: String,
     path: Option<String>,
 }
 
 impl Rules {
-    /// Whether a server may be used; if not, why. Also for servers that are added while running.
+    /// Checks whether a server may be used. Also applies to servers that are added while running.
+    ///
+    /// # Errors
+    /// Returns the reason if the server may not be used.
     pub fn permits(&self, server: &Server) -> Result<(), String> {
         match &self.exclusive {
-            Some(Exclusive::Said(file)) if server.scope != Scope::Enterprise => {
-                return Err(format!("the organisation allows only its own servers ({})", file.display()));
+            Some(Exclusive::Declared(file)) if server.scope != Scope::Enterprise => {
+                return Err(format!("{} allows only enterprise servers", file.display()));
             }
-            Some(Exclusive::Unknown(file)) if server.scope != Scope::Enterprise => {
-                return Err(format!(
-                    "the organisation's file {} cannot be understood, so nothing else is allowed",
-                    file.display()
-                ));
+            Some(Exclusive::Assumed(file)) if server.scope != Scope::Enterprise => {
+                let file = file.display();
+                return Err(format!("the enterprise file {file} is invalid, so only enterprise servers are allowed"));
             }
             _ => {}
         }
         self.lists.iter().try_for_each(|list| list.permits(server))
     }
 
-    /// These and others: what either of them forbids is forbidden.
+    /// Combines two sets of rules: what either of them denies is denied.
     #[must_use]
     pub fn and(&self, others: &Self) -> Self {
         let lists = self.lists.iter().chain(&others.lists).cloned().collect();
@@ -93,21 +97,26 @@ impl Rules {
     }
 }
 
-impl List {
+impl RuleList {
+    /// Creates the rules of a file that allow everything.
+    pub(crate) fn new(file: &Path, scope: Option<Scope>) -> Self {
+        Self { file: file.to_owned(), scope, allowed: None, denied: Vec::new(), is_invalid: false }
+    }
+
     fn permits(&self, server: &Server) -> Result<(), String> {
-        // What the organisation requires, a person does not forbid.
+        // A user cannot deny what the enterprise requires.
         let is_required = server.scope == Scope::Enterprise && server.settings.required;
         if is_required && self.scope != Some(Scope::Enterprise) {
             return Ok(());
         }
         let file = self.file.display();
-        if self.broken {
-            return Err(format!("the rules in {file} cannot be understood, so nothing is allowed"));
+        if self.is_invalid {
+            return Err(format!("the rules in {file} are invalid, so no server is allowed"));
         }
-        if self.has_addresses() && address_of(server).is_some_and(|url| address::check_url(&url).is_err()) {
-            return Err(format!("its address cannot be compared with the rules in {file}"));
+        if self.has_urls() && url_of(server).is_some_and(|url| address::check_url(&url).is_err()) {
+            return Err(format!("its URL cannot be compared with the rules in {file}"));
         }
-        if self.denied.iter().any(|pattern| pattern.matches(server, Reading::Generous)) {
+        if self.denied.iter().any(|pattern| pattern.matches(server, MatchMode::Lenient)) {
             return Err(format!("{file} denies it"));
         }
         match &self.allowed {
@@ -116,59 +125,59 @@ impl List {
         }
     }
 
-    fn has_addresses(&self) -> bool {
+    fn has_urls(&self) -> bool {
         let patterns = self.denied.iter().chain(self.allowed.iter().flatten());
-        patterns.into_iter().any(|pattern| matches!(pattern, Pattern::Url(_)))
+        patterns.into_iter().any(|pattern| matches!(pattern, ServerPattern::Url(_)))
     }
 }
 
-/// Where a server is found.
-fn address_of(server: &Server) -> Option<String> {
+/// Returns the URL of a server.
+fn url_of(server: &Server) -> Option<String> {
     match &server.reach {
         TransportConfig::Http(remote) | TransportConfig::Sse(remote) | TransportConfig::WebSocket(remote) => {
             Some(remote.url.clone())
         }
-        TransportConfig::Managed(manage) => {
-            let host = std::net::SocketAddr::new(manage.host, manage.port);
-            Some(format!("http://{host}{}", manage.path))
+        TransportConfig::Managed(managed) => {
+            let host = std::net::SocketAddr::new(managed.host, managed.port);
+            Some(format!("http://{host}{}", managed.path))
         }
         TransportConfig::Stdio(_) | TransportConfig::Custom(..) => None,
     }
 }
 
-/// A name proves nothing: where a list has addresses, a remote server has to match one, and where it has commands, a
-/// local one has to match one of those. Names count only where it has neither.
-fn allows(allowed: &[Pattern], server: &Server) -> bool {
-    let decisive = |pattern: &&Pattern| match server.reach {
-        TransportConfig::Stdio(_) | TransportConfig::Managed(_) => matches!(pattern, Pattern::Command(_)),
+/// Checks an allow list. A name proves nothing: if the list has URLs, a remote server must match one of them, and if it
+/// has commands, a local server must match one of those. Names count only if it has neither.
+fn allows(allowed: &[ServerPattern], server: &Server) -> bool {
+    let decisive = |pattern: &&ServerPattern| match server.reach {
+        TransportConfig::Stdio(_) | TransportConfig::Managed(_) => matches!(pattern, ServerPattern::Command(_)),
         TransportConfig::Http(_) | TransportConfig::Sse(_) | TransportConfig::WebSocket(_) => {
-            matches!(pattern, Pattern::Url(_))
+            matches!(pattern, ServerPattern::Url(_))
         }
         TransportConfig::Custom(..) => false,
     };
     if allowed.iter().any(|pattern| decisive(&pattern)) {
-        allowed.iter().filter(decisive).any(|pattern| pattern.matches(server, Reading::Exact))
+        allowed.iter().filter(decisive).any(|pattern| pattern.matches(server, MatchMode::Exact))
     } else {
-        allowed.iter().any(|pattern| pattern.matches(server, Reading::Exact))
+        allowed.iter().any(|pattern| pattern.matches(server, MatchMode::Exact))
     }
 }
 
-impl Pattern {
-    fn matches(&self, server: &Server, reading: Reading) -> bool {
+impl ServerPattern {
+    fn matches(&self, server: &Server, mode: MatchMode) -> bool {
         match (self, &server.reach) {
             (Self::Name(name), _) => server.name.as_str() == name,
             (Self::Url(pattern), _) => {
-                let url = address_of(server).and_then(|url| address::parts(&url));
-                url.is_some_and(|url| pattern.matches(&url, reading))
+                let url = url_of(server).and_then(|url| address::parts(&url));
+                url.is_some_and(|url| pattern.matches(&url, mode))
             }
-            (Self::Command(argv), TransportConfig::Stdio(launch)) => same_argv(argv, launch),
-            (Self::Command(argv), TransportConfig::Managed(manage)) => same_argv(argv, &manage.launch),
+            (Self::Command(argv), TransportConfig::Stdio(process)) => same_argv(argv, process),
+            (Self::Command(argv), TransportConfig::Managed(managed)) => same_argv(argv, &managed.launch),
             _ => false,
         }
     }
 
-    /// Reads an entry of a list: exactly one of three keys.
-    fn read(at: &At<'_>) -> Option<Self> {
+    /// Reads an item of a list: an object with exactly one of three keys.
+    fn read(at: &Cursor<'_>) -> Option<Self> {
         let mut fields = at.fields();
         let (Some((key, value)), None) = (fields.next(), fields.next()) else { return None };
         match key {
@@ -183,8 +192,8 @@ impl Pattern {
     }
 }
 
-fn same_argv(argv: &[String], launch: &StdioConfig) -> bool {
-    argv.split_first().is_some_and(|(command, args)| *command == launch.command && *args == *launch.args)
+fn same_argv(argv: &[String], process: &StdioConfig) -> bool {
+    argv.split_first().is_some_and(|(command, args)| *command == process.command && *args == *process.args)
 }
 
 impl UrlPattern {
@@ -198,31 +207,31 @@ impl UrlPattern {
             None => (rest, None),
         };
         let host = host.to_ascii_lowercase();
-        // What is behind the last `:` is the port, unless it belongs to an address in brackets.
+        // The port follows the last `:`, unless that is part of an address in brackets.
         let (name, port) = match host.rsplit_once(':').filter(|(_, port)| !port.contains(']')) {
             Some((name, port)) => (name, format!(":{port}")),
             None => (host.as_str(), String::new()),
         };
         let mut host = format!("{}{port}", normalize_host(name));
-        let usual = scheme.as_deref().and_then(default_port).map(|port| format!(":{port}"));
-        if let Some(usual) = usual
-            && host.ends_with(&usual)
+        let default_port = scheme.as_deref().and_then(default_port).map(|port| format!(":{port}"));
+        if let Some(default_port) = default_port
+            && host.ends_with(&default_port)
         {
-            host.truncate(host.len() - usual.len());
+            host.truncate(host.len() - default_port.len());
         }
         Self { scheme, host, path }
     }
 
-    fn matches(&self, url: &Parts, reading: Reading) -> bool {
+    fn matches(&self, url: &UrlParts, mode: MatchMode) -> bool {
         self.scheme.as_ref().is_none_or(|scheme| glob(scheme, &url.scheme))
             && (glob(&self.host, &url.host) || glob(&self.host, &url.with_port))
             && self.path.as_ref().is_none_or(|path| {
-                // `/*` covers the root as well, whose slash is not kept.
+                // `/*` matches the root too, whose slash is removed by normalization.
                 let covers = |path: &str, written: &String| glob(path, written) || glob(path, &format!("{written}/"));
-                match reading {
-                    Reading::Exact => covers(path, &url.path),
-                    Reading::Generous => {
-                        let plain = address::plain_path(path);
+                match mode {
+                    MatchMode::Exact => covers(path, &url.path),
+                    MatchMode::Lenient => {
+                        let plain = address::decode_path(path);
                         url.paths().iter().any(|written| covers(path, written) || covers(&plain, written))
                     }
                 }
@@ -230,7 +239,7 @@ impl UrlPattern {
     }
 }
 
-/// Whether a text matches a pattern in which `*` stands for anything. Takes time in proportion to both, never more.
+/// Returns whether a text matches a pattern in which `*` matches any text. Runs in linear time.
 pub(crate) fn glob(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('*');
     let Some(first) = pieces.next() else { return text.is_empty() };
@@ -246,12 +255,12 @@ pub(crate) fn glob(pattern: &str, text: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// The patterns of a list; what is wrong with it otherwise.
-pub(super) fn patterns<'a>(at: &At<'a>) -> Result<Vec<Pattern>, At<'a>> {
+/// Reads the patterns of a list; fails with the invalid value.
+pub(crate) fn patterns<'a>(at: &Cursor<'a>) -> Result<Vec<ServerPattern>, Cursor<'a>> {
     if !at.is_list() {
         return Err(at.clone());
     }
-    at.items().map(|item| Pattern::read(&item).ok_or(item)).collect()
+    at.items().map(|item| ServerPattern::read(&item).ok_or(item)).collect()
 }
 
 #[cfg(test)]
@@ -261,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stars_match_anything_and_nothing() {
+    fn stars_match_any_text_including_the_empty_one() {
         assert!(glob("*", ""));
         assert!(glob("a*c", "ac"));
         assert!(glob("a*b*c", "a1b2b3c"));
@@ -271,9 +280,10 @@ mod tests {
     }
 
     #[test]
-    fn a_star_in_a_host_stays_in_the_host() {
-        let matches =
-            |pattern: &str, url: &str| UrlPattern::read(pattern).matches(&address::parts(url).unwrap(), Reading::Exact);
+    fn a_star_in_the_host_does_not_match_the_path() {
+        let matches = |pattern: &str, url: &str| {
+            UrlPattern::read(pattern).matches(&address::parts(url).unwrap(), MatchMode::Exact)
+        };
         assert!(matches("https://*.example.com/*", "https://a.example.com/mcp"));
         assert!(matches("https://*.example.com/*", "https://a.example.com"));
         assert!(!matches("https://*.example.com/*", "https://evil.test/.example.com/"));
@@ -286,9 +296,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_denied_is_denied_however_it_is_written() {
+    fn deny_rules_match_all_spellings_of_a_url() {
         let denied = |pattern: &str, url: &str| {
-            UrlPattern::read(pattern).matches(&address::parts(url).unwrap(), Reading::Generous)
+            UrlPattern::read(pattern).matches(&address::parts(url).unwrap(), MatchMode::Lenient)
         };
         for url in [
             "https://h.example/mcp",
@@ -312,7 +322,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_text_matches_itself_with_anything_left_out(text in "[a-c*]{0,8}", cut in 0usize..8) {
+        fn a_prefix_with_a_star_matches(text in "[a-c*]{0,8}", cut in 0usize..8) {
             let cut = text.char_indices().map(|(index, _)| index).nth(cut).unwrap_or(text.len());
             let plain = text.replace('*', "x");
             let pattern = format!("{}*", &plain[..cut]);

@@ -1,4 +1,4 @@
-//! A server as it is run: nothing in it contradicts anything else, and nothing means "the default".
+//! A server as it is run: without contradictions, and with defaults filled in.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,168 +15,168 @@ use wharf_protocol::{Secret, ServerName};
 
 use crate::pattern::Pattern;
 
-/// Who configured a server. The first one listed wins.
+/// The scope of a configuration. Earlier variants take precedence by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// The organisation, on this machine.
+    /// Set by the administrator of this machine.
     Enterprise,
-    /// This person, in this project, on this machine.
+    /// The user, for the current project.
     Local,
-    /// This person, everywhere.
+    /// The user, for all projects.
     User,
-    /// The project, for everybody who works on it.
+    /// The project, for everyone who works on it.
     Project,
-    /// Added while running, or on the command line.
+    /// Added at run time or on the command line.
     Dynamic,
-    /// A provider, over the network.
+    /// Fetched from a provider.
     Cloud,
 }
 
-/// One server.
+/// A configured server.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// What it is called.
+    /// The unique name.
     pub name: ServerName,
-    /// Who configured it.
+    /// The scope it comes from.
     pub scope: Scope,
-    /// Where that is written.
+    /// The position of its entry; `None` if it has none.
     pub origin: Option<SourceLocation>,
-    /// How it is reached.
+    /// How to reach it.
     pub reach: TransportConfig,
-    /// Everything else about it.
+    /// All settings that do not concern the transport.
     pub settings: Settings,
 }
 
-/// A place in a file.
+/// A position in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SourceLocation {
-    /// The file.
+    /// The path of the file.
     pub file: PathBuf,
     /// The line, counted from 1.
     pub line: usize,
 }
 
-/// How a server is reached.
+/// How to reach a server.
 #[derive(Clone)]
 pub enum TransportConfig {
-    /// A process of ours, over its stdin and stdout.
+    /// A child process, over its stdin and stdout.
     Stdio(StdioConfig),
     /// Streamable HTTP.
     Http(RemoteConfig),
-    /// HTTP with server-sent events, as it was before that.
+    /// HTTP with server-sent events, the predecessor of Streamable HTTP.
     Sse(RemoteConfig),
-    /// A web socket.
+    /// WebSocket.
     WebSocket(RemoteConfig),
-    /// A process of ours that is reached over HTTP.
+    /// A child process, over HTTP.
     Managed(ManagedConfig),
-    /// In this process, or any other way a host knows; the text tells it from others.
+    /// A transport of the host, such as one in the same process. The name identifies it.
     Custom(Arc<str>, Arc<dyn Transport>),
 }
 
-/// A process to start.
+/// A child process.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StdioConfig {
-    /// The program.
+    /// The name or path of the program.
     pub command: String,
-    /// Its arguments.
+    /// The arguments of the program.
     pub args: Vec<String>,
-    /// Variables it sees besides the usual ones.
+    /// Environment variables, in addition to the default ones.
     pub env: BTreeMap<String, Secret>,
-    /// Where it runs; where the host runs if absent.
+    /// The working directory; `None` for that of the host.
     pub cwd: Option<PathBuf>,
 }
 
-/// A server at an address.
+/// A server with a URL.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RemoteConfig {
-    /// The address.
+    /// The URL of the endpoint.
     pub url: String,
-    /// What is sent with every request.
+    /// Headers of every request.
     pub headers: Vec<(String, Secret)>,
-    /// A command that prints more headers, as a JSON object.
+    /// A command that prints more headers as a JSON object.
     pub headers_helper: Option<HeadersHelper>,
-    /// What is known beforehand about signing in to it.
+    /// OAuth settings that are not discovered.
     pub oauth: OAuthSettings,
 }
 
-/// What is known beforehand about signing in to a server; what is not is found out, or agreed then.
+/// OAuth settings of a server. What is `None` is discovered from the server or registered dynamically.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OAuthSettings {
-    /// Who we are to whoever lets us in.
+    /// The id of a registered client.
     pub client_id: Option<String>,
-    /// What proves it.
+    /// The secret of the registered client.
     pub client_secret: Option<Secret>,
-    /// The port that people come back to from the page they sign in on.
+    /// The local port for the redirect after signing in.
     pub callback_port: Option<u16>,
-    /// What the token is to be good for, whatever the server says.
+    /// The scopes to request, instead of those that the server announces.
     pub scopes: Option<Vec<String>>,
-    /// Where whoever lets us in describes themselves, whatever the server says.
+    /// The URL of the authorization server's metadata, instead of the one that the server announces.
     pub metadata_url: Option<String>,
 }
 
-/// A command that prints headers.
+/// A command that prints headers as a JSON object.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HeadersHelper {
     /// The program and its arguments.
     pub words: Vec<String>,
-    /// Where it runs; where the host runs if absent.
+    /// The working directory; `None` for that of the host.
     pub cwd: Option<PathBuf>,
 }
 
-/// A local server that is started, waited for until it listens, and stopped.
+/// A local HTTP server that is started and stopped with its connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManagedConfig {
-    /// The process.
+    /// The process to start.
     pub launch: StdioConfig,
-    /// Where it listens.
+    /// The address it listens on.
     pub host: IpAddr,
     /// The port it listens on.
     pub port: u16,
     /// The path of its endpoint.
     pub path: String,
-    /// Where its output goes; a file of the host's choice if absent.
+    /// The file for its output; `None` for a file that the host chooses.
     pub log_path: Option<PathBuf>,
-    /// How long it may take to listen.
+    /// Maximum time until it listens.
     pub startup_timeout: Duration,
-    /// How long it may take to end after SIGTERM.
+    /// Maximum time until it exits after SIGTERM.
     pub shutdown_timeout: Duration,
-    /// What is sent with every request.
+    /// Headers of every request.
     pub headers: Vec<(String, Secret)>,
 }
 
-/// What can be set for one server.
+/// Settings of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Whether it is used at all.
+    /// Whether the server is used.
     pub enabled: bool,
-    /// Whether nothing may be done without it.
+    /// Whether it is an error if the server is unavailable.
     pub required: bool,
-    /// The limit for a whole call, where there is one.
+    /// Timeout of a whole call.
     pub timeout: Option<Duration>,
-    /// The limit for connecting, where it is not the usual one.
+    /// Timeout of connecting; `None` for the default.
     pub connect_timeout: Option<Duration>,
-    /// Which generation of the protocol is spoken.
+    /// Which protocol era to use.
     pub protocol: ProtocolMode,
-    /// Which of its tools are used, and how they are described.
+    /// Which tools are used, and their descriptions.
     pub tools: ToolChoice,
-    /// Arguments that are always sent and never shown to the model: tool, argument, value.
+    /// Arguments that are always sent and hidden from the model: tool, argument, value.
     pub bindings: BTreeMap<String, Map<String, Value>>,
-    /// The longest output of its tools, in tokens, where it is not the usual one.
+    /// Maximum length of tool outputs in tokens; `None` for the default.
     pub max_output_tokens: Option<usize>,
-    /// A name for people.
+    /// A name for display.
     pub display_name: Option<String>,
 }
 
-/// Which tools are used, and how they are described. Names are bare or full, and may hold `*`; where tools are chosen,
-/// they may be regular expressions between slashes too.
+/// Which tools are used, and their descriptions. Names are bare or full and may contain `*`. Filters may also be regular
+/// expressions between slashes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolChoice {
-    /// Only these; `None` means all, and an empty list means none.
+    /// The allowed tools; `None` allows all, and an empty list allows none.
     pub allowed: Option<Vec<Pattern>>,
-    /// Not these.
+    /// Tools that are not used, even if they are allowed.
     pub rejected: Vec<Pattern>,
-    /// Other descriptions.
+    /// Descriptions that replace those of the server, by tool name.
     pub descriptions: BTreeMap<String, String>,
 }
 
@@ -197,10 +197,10 @@ impl Default for Settings {
 }
 
 impl Scope {
-    /// All of them, the highest first.
+    /// All scopes, highest first.
     pub const ALL: [Self; 6] = [Self::Enterprise, Self::Local, Self::User, Self::Project, Self::Dynamic, Self::Cloud];
 
-    /// In a word.
+    /// Returns the name, as in files and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Enterprise => "enterprise",
@@ -225,13 +225,13 @@ impl FromStr for Scope {
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|scope| scope.as_str() == text);
         found.ok_or_else(|| {
-            format!("`{text}` is no scope; there are enterprise, local, user, project, dynamic and cloud")
+            format!("unknown scope `{text}`: expected enterprise, local, user, project, dynamic or cloud")
         })
     }
 }
 
 impl TransportConfig {
-    /// The transport, as configuration calls it.
+    /// Returns the name of the transport, as in the `type` of an entry.
     pub fn transport(&self) -> &'static str {
         match self {
             Self::Stdio(_) => "stdio",
@@ -242,13 +242,13 @@ impl TransportConfig {
         }
     }
 
-    /// Whether connecting costs a process here, and not only a connection.
+    /// Returns whether connecting starts a process on this machine.
     pub fn is_local(&self) -> bool {
         matches!(self, Self::Stdio(_) | Self::Managed(_) | Self::Custom(..))
     }
 }
 
-/// Two servers that are reached the same way are equal; what a host reaches by itself is equal by its name.
+/// Transports of the host are equal if their names are.
 impl PartialEq for TransportConfig {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -263,25 +263,25 @@ impl PartialEq for TransportConfig {
     }
 }
 
-/// Without its arguments, which may hold what variables held.
+/// Omits the arguments, which may contain values of variables.
 impl fmt::Debug for StdioConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { command, args, env, cwd } = self;
-        let (args, env) = (args.len(), env.keys());
-        write!(f, "Launch({command:?} with {args} arguments and {:?}, in {cwd:?})", env.collect::<Vec<_>>())
+        let env: Vec<&String> = env.keys().collect();
+        write!(f, "StdioConfig({command:?} with {} arguments and {env:?}, in {cwd:?})", args.len())
     }
 }
 
-/// Without the query of its address and the values of its headers.
+/// Omits the query of the URL and the values of headers.
 impl fmt::Debug for RemoteConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
-        let place = self.url.split(['?', '#']).next().unwrap_or_default();
-        write!(f, "Remote({place:?} with {names:?} and {:?})", self.headers_helper)
+        let url = self.url.split(['?', '#']).next().unwrap_or_default();
+        write!(f, "RemoteConfig({url:?} with {names:?} and {:?})", self.headers_helper)
     }
 }
 
-/// Without its arguments.
+/// Omits the arguments.
 impl fmt::Debug for HeadersHelper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "HeadersHelper({:?})", self.words.first())
@@ -291,23 +291,23 @@ impl fmt::Debug for HeadersHelper {
 impl fmt::Debug for TransportConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Stdio(launch) => f.debug_tuple("Stdio").field(launch).finish(),
+            Self::Stdio(stdio) => f.debug_tuple("Stdio").field(stdio).finish(),
             Self::Http(remote) => f.debug_tuple("Http").field(remote).finish(),
             Self::Sse(remote) => f.debug_tuple("Sse").field(remote).finish(),
             Self::WebSocket(remote) => f.debug_tuple("WebSocket").field(remote).finish(),
-            Self::Managed(manage) => f.debug_tuple("Managed").field(manage).finish(),
+            Self::Managed(managed) => f.debug_tuple("Managed").field(managed).finish(),
             Self::Custom(name, _) => f.debug_tuple("Custom").field(name).finish(),
         }
     }
 }
 
 impl Server {
-    /// A server with the usual settings.
+    /// Creates a server with default settings.
     pub fn new(name: ServerName, scope: Scope, reach: TransportConfig) -> Self {
         Self { name, scope, origin: None, reach, settings: Settings::default() }
     }
 
-    /// Whether it would be run in the very same way as another.
+    /// Returns whether two servers have the same name, transport and settings.
     pub fn same_as(&self, other: &Self) -> bool {
         self.name == other.name && self.reach == other.reach && self.settings == other.settings
     }

@@ -1,11 +1,11 @@
-//! When two servers are one and the same.
+//! Whether two entries configure the same server.
 
-use super::address;
-use super::server::{Server, StdioConfig, TransportConfig};
+use crate::address;
+use crate::server::{Server, StdioConfig, TransportConfig};
 
-/// What tells a server from others, whatever it is called: its address, or the process that it is.
+/// What identifies a server, whatever its name: its URL, or its process.
 ///
-/// It holds values of variables, so it is compared and never shown.
+/// Contains values of variables, so it is only compared, never displayed.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Signature(Vec<String>);
 
@@ -13,24 +13,24 @@ impl Signature {
     pub(crate) fn of(server: &Server) -> Self {
         Self(match &server.reach {
             TransportConfig::Http(remote) | TransportConfig::Sse(remote) | TransportConfig::WebSocket(remote) => {
-                vec!["url".into(), address::normal(&remote.url)]
+                vec!["url".into(), address::normalize(&remote.url)]
             }
-            TransportConfig::Stdio(launch) => process("stdio".into(), launch),
-            TransportConfig::Managed(manage) => {
-                process(format!("managed {}:{}{}", manage.host, manage.port, manage.path), &manage.launch)
+            TransportConfig::Stdio(stdio) => process("stdio".into(), stdio),
+            TransportConfig::Managed(managed) => {
+                process(format!("managed {}:{}{}", managed.host, managed.port, managed.path), &managed.launch)
             }
             TransportConfig::Custom(name, _) => vec!["custom".into(), name.to_string()],
         })
     }
 }
 
-/// Counts keep an argument from passing for a variable.
-fn process(kind: String, launch: &StdioConfig) -> Vec<String> {
-    let cwd = launch.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
-    let counts = format!("{} {} {}", launch.args.len(), launch.env.len(), cwd.is_some());
-    let mut parts = vec![kind, counts, launch.command.clone()];
-    parts.extend(launch.args.iter().cloned());
-    parts.extend(launch.env.iter().flat_map(|(name, value)| [name.clone(), value.expose().to_owned()]));
+/// Includes the counts, so that an argument cannot be mistaken for a variable.
+fn process(kind: String, config: &StdioConfig) -> Vec<String> {
+    let cwd = config.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
+    let counts = format!("{} {} {}", config.args.len(), config.env.len(), cwd.is_some());
+    let mut parts = vec![kind, counts, config.command.clone()];
+    parts.extend(config.args.iter().cloned());
+    parts.extend(config.env.iter().flat_map(|(name, value)| [name.clone(), value.expose().to_owned()]));
     parts.extend(cwd);
     parts
 }

@@ -1,4 +1,4 @@
-//! Writing a file so that nobody ever reads half of it, and nobody else's change is lost.
+//! Replaces files atomically, without losing changes by other processes.
 
 use std::fs;
 use std::io;
@@ -9,16 +9,16 @@ use wharf_io::{Durability, FileMode, MissingFolder, ReplaceOptions, StagedFile};
 /// Who may read a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Readers {
-    /// Its owner only: it may hold secrets.
+    /// The owner only: the file may contain secrets.
     Owner,
-    /// Whoever may read other files of this person.
-    Usual,
+    /// The default permissions of the user.
+    Default,
 }
 
 /// Why a file was not written.
 #[derive(Debug)]
 pub(crate) enum NotWritten {
-    /// Its content is not what it was when it was read.
+    /// The content changed since it was read.
     Raced,
     Io(io::Error),
 }
@@ -29,9 +29,9 @@ impl From<io::Error> for NotWritten {
     }
 }
 
-/// Puts new content into a file. `seen` is what it held when it was read, `None` if it was not there.
+/// Replaces the content of a file. `seen` is the content that the caller read, `None` if the file did not exist.
 ///
-/// A link stays a link; what it leads to is replaced. A crash leaves the old file or the new one.
+/// A link stays a link; its target is replaced. A crash leaves the old file or the new one.
 pub(crate) fn replace(file: &Path, seen: Option<&[u8]>, content: &[u8], readers: Readers) -> Result<(), NotWritten> {
     let owner_only = readers == Readers::Owner;
     let options = ReplaceOptions {
@@ -41,7 +41,7 @@ pub(crate) fn replace(file: &Path, seen: Option<&[u8]>, content: &[u8], readers:
         follow_symlinks: true,
     };
     let staged = StagedFile::write(file, content, options)?;
-    // As late as possible: what remains is the blink of an eye.
+    // As late as possible, to keep the race window short.
     if current(staged.target())?.as_deref() != seen {
         return Err(NotWritten::Raced);
     }

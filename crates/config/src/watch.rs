@@ -1,4 +1,4 @@
-//! Whether files have changed since somebody last looked.
+//! Detects changed files by polling.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -6,25 +6,25 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::text;
+use crate::jsonc;
 
-/// Files that are looked at now and then. What counts is their content: a file that was only touched has not changed.
+/// Files that are polled for changes. Only the content counts: a file that was only touched has not changed.
 #[derive(Debug)]
 pub struct WatchedFiles {
-    files: Vec<Watch>,
+    files: Vec<WatchedFile>,
 }
 
 #[derive(Debug)]
-struct Watch {
+struct WatchedFile {
     path: PathBuf,
     stamp: Option<Stamp>,
     content: Content,
-    /// Whether a second look found stamp and content as they were. Two writes within one tick of the file system's
-    /// clock have the same stamp, so a stamp is trusted only from then on.
+    /// Whether a second poll found the same stamp and content. Two writes within one tick of the file system's clock
+    /// have the same stamp, so a stamp is trusted only after that.
     is_settled: bool,
 }
 
-/// What the file system says about a file without reading it.
+/// File metadata that changes when the content does.
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -42,22 +42,23 @@ enum Content {
 }
 
 impl WatchedFiles {
-    /// Watches files, which need not exist yet. What is in them now counts as seen.
+    /// Watches files, which need not exist yet. Their current content counts as seen.
     pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
-        let watch = |path: PathBuf| Watch { stamp: stamp(&path), content: content(&path), is_settled: false, path };
+        let watch =
+            |path: PathBuf| WatchedFile { stamp: stamp(&path), content: content(&path), is_settled: false, path };
         Self { files: paths.into_iter().map(watch).collect() }
     }
 
-    /// Whether the content of any of them is another one than last time.
+    /// Returns whether the content of any file changed since the last call.
     pub fn changed(&mut self) -> bool {
-        // All of them are looked at, so that two changes are not told one after the other.
-        let looks: Vec<bool> = self.files.iter_mut().map(Watch::look).collect();
-        looks.contains(&true)
+        // Polls all files, so that two changes are reported together.
+        let changes: Vec<bool> = self.files.iter_mut().map(WatchedFile::poll).collect();
+        changes.contains(&true)
     }
 }
 
-impl Watch {
-    fn look(&mut self) -> bool {
+impl WatchedFile {
+    fn poll(&mut self) -> bool {
         let stamp = stamp(&self.path);
         let is_same = stamp == self.stamp;
         if is_same && self.is_settled {
@@ -84,7 +85,7 @@ fn stamp(path: &Path) -> Option<Stamp> {
 }
 
 fn content(path: &Path) -> Content {
-    match text::read(path) {
+    match jsonc::read_file(path) {
         Ok(None) => Content::Missing,
         Ok(Some(text)) => Content::Hash(Sha256::digest(text.as_bytes()).to_vec()),
         Err(_) => Content::Unreadable,

@@ -5,7 +5,7 @@ use wharf_testkit::{alive, kill, soon, until};
 use super::*;
 
 #[test]
-fn pages_that_people_sign_in_on_are_safe() {
+fn authorization_urls_are_safe() {
     let safe = [
         "https://auth.example.com/authorize?response_type=code&client_id=a-b_c.d~e&scope=read%20write&state=%2Fx",
         "https://auth.example.com/authorize?redirect_uri=http%3A%2F%2F127.0.0.1%3A4000%2Fcallback&resource=a+b",
@@ -25,7 +25,7 @@ fn pages_that_people_sign_in_on_are_safe() {
 }
 
 #[test]
-fn what_is_no_web_page_is_refused() {
+fn other_schemes_are_unsafe() {
     let other = ["", "-flag", "javascript:alert(1)", "file:///etc/passwd", "data:text/html,x", "mailto:a@b", "//h/"];
     let hidden = [
         "javascript://h/%0aalert(1)",
@@ -42,7 +42,7 @@ fn what_is_no_web_page_is_refused() {
 }
 
 #[test]
-fn what_a_shell_might_act_on_is_refused() {
+fn shell_characters_are_unsafe() {
     for character in "\"'`<>|^\\$();{}*![] \t\r\n\0\u{7f}\u{a0}é\u{202e}\u{1b}".chars() {
         for url in
             [format!("https://h/{character}"), format!("https://h?a={character}b"), format!("https://h#{character}")]
@@ -67,7 +67,7 @@ fn what_a_shell_might_act_on_is_refused() {
 }
 
 #[test]
-fn an_address_says_plainly_where_it_leads() {
+fn user_names_and_invalid_hosts_are_unsafe() {
     for url in ["https://u:p@h/", "https://u@h/", "https://@h", "https://bank.example%2F@h/", "http://127.0.0.1@h/"] {
         assert_eq!(check(url), Err(UnsafeUrl::UserName), "{url}");
     }
@@ -87,7 +87,7 @@ fn an_address_says_plainly_where_it_leads() {
 }
 
 #[test]
-fn only_this_machine_may_do_without_encryption() {
+fn http_is_safe_on_loopback_only() {
     let others =
         ["example.com", "localhost.example.com", "127.0.0.1.example.com", "192.168.0.1", "0.0.0.0", "[::2]", "127.1"];
     for host in others {
@@ -98,7 +98,7 @@ fn only_this_machine_may_do_without_encryption() {
 
 const URL: &str = "https://h.example/authorize?a=%24%28id%29&b=%20x&c=%2A";
 
-/// A program that is a script; everything it needs is built into the shell, for it finds no others.
+/// Creates a shell script that needs only shell builtins, since it finds no other programs.
 fn program(folder: &Path, name: &str, script: &str) -> String {
     let file = folder.join(name);
     std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -114,11 +114,11 @@ fn said(folder: &Path) -> String {
     std::fs::read_to_string(folder.join("said")).unwrap_or_default()
 }
 
-/// Says how it was called and what it was given, into the file `said` beside it.
+/// Writes its arguments and environment into the file `said` beside it.
 const TELLS: &str = r#"cd "${0%/*}" && printf '%s\n' "${0##*/}" "$#" "$@" "secret=$SECRET" "home=$HOME" > said"#;
 
 #[tokio::test]
-async fn the_address_reaches_the_opener_as_one_argument_as_it_is() {
+async fn the_url_is_passed_to_the_opener_as_one_argument() {
     let folder = tempfile::tempdir().unwrap();
     let opener = [program(folder.path(), "opener", TELLS), "--new tab".into(), "$HOME;*".into()];
     soon(open(URL, Some(&opener), &Environment::default().with("SECRET", "handed in"))).await.unwrap();
@@ -126,7 +126,7 @@ async fn the_address_reaches_the_opener_as_one_argument_as_it_is() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_not_safe_reaches_no_opener() {
+async fn an_unsafe_url_is_not_passed_to_an_opener() {
     let folder = tempfile::tempdir().unwrap();
     let opener = [program(folder.path(), "opener", TELLS)];
     let error = soon(open("https://h/$(id)", Some(&opener), &path(folder.path()))).await.unwrap_err();
@@ -145,11 +145,11 @@ async fn the_next_opener_is_tried_when_one_fails() {
 }
 
 #[tokio::test]
-async fn without_any_opener_the_error_says_what_was_tried() {
+async fn the_error_lists_all_openers_that_failed() {
     let folder = tempfile::tempdir().unwrap();
     let failing = program(folder.path(), "failing", "exit 3");
     let empty = Environment::default().with("PATH", "");
-    // Without a `PATH` nothing is looked up, not even in the usual places.
+    // Without a `PATH` nothing is searched, not even the default directories.
     for environment in [Environment::default(), empty] {
         let tried = |opener: Option<Vec<String>>| {
             let environment = &environment;
@@ -168,12 +168,12 @@ async fn without_any_opener_the_error_says_what_was_tried() {
         assert_eq!(tried(Some(vec!["no-such-browser".into()])).await, named);
         let failed = format!("no browser could be opened (`{failing}` failed with exit status: 3; {rest})");
         assert_eq!(tried(Some(vec![failing.clone()])).await, failed);
-        assert!(tried(Some(vec!["/no/such/browser".into()])).await.contains("could not be run: No such file"));
+        assert!(tried(Some(vec!["/no/such/browser".into()])).await.contains("cannot run: No such file"));
     }
 }
 
 #[test]
-fn programs_are_found_only_in_folders_that_do_not_depend_on_where_we_run() {
+fn programs_are_searched_in_absolute_directories_only() {
     let folder = tempfile::tempdir().unwrap();
     program(folder.path(), "browser", "");
     std::fs::write(folder.path().join("text"), "").unwrap();
@@ -188,20 +188,20 @@ fn programs_are_found_only_in_folders_that_do_not_depend_on_where_we_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_opener_that_is_the_browser_itself_keeps_running() {
+async fn an_opener_that_does_not_exit_keeps_running() {
     let folder = tempfile::tempdir().unwrap();
     let script = r#"cd "${0%/*}" && echo $$ > said && exec /bin/sleep 60"#;
     let opener = [program(folder.path(), "opener", script)];
     let started = tokio::time::Instant::now();
     open(URL, Some(&opener), &path(folder.path())).await.unwrap();
-    assert!(started.elapsed() >= OPENER_LIMIT);
+    assert!(started.elapsed() >= OPENER_TIMEOUT);
     tokio::time::resume();
     until(async || said(folder.path()).ends_with('\n')).await;
     let pid: u32 = said(folder.path()).trim().parse().unwrap();
-    // A handle that kills when it goes would have done so by now.
+    // A handle that kills on drop would have done so by now.
     sleep(Duration::from_millis(100)).await;
     assert!(alive(pid));
     let group = rustix::process::Pid::from_raw(pid.cast_signed());
-    assert_eq!(rustix::process::getpgid(group).ok(), group, "what is sent to our group must not reach it");
+    assert_eq!(rustix::process::getpgid(group).ok(), group, "signals to this process group must not reach it");
     kill(pid);
 }

@@ -5,7 +5,7 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(600);
 
-/// Starts to wait for the state `right`, and says on which port.
+/// Waits for the state `right`; returns the port.
 async fn waiting() -> (u16, JoinSet<Result<String, CallbackError>>) {
     let callback = Callback::listen(None).await.unwrap();
     let port = callback.listener.local_addr().unwrap().port();
@@ -18,7 +18,7 @@ async fn connect(port: u16) -> TcpStream {
     TcpStream::connect(("127.0.0.1", port)).await.unwrap()
 }
 
-/// Sends something and reads all that is answered.
+/// Sends a request and reads the whole response.
 async fn send(port: u16, request: impl AsRef<[u8]>) -> String {
     let exchange = async {
         let mut stream = connect(port).await;
@@ -34,7 +34,7 @@ async fn get(port: u16, target: &str) -> String {
     send(port, format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAccept: */*\r\n\r\n")).await
 }
 
-/// The right request, and that it ends the wait.
+/// Sends the expected redirect, which ends the wait.
 async fn comes_back(port: u16, mut wait: JoinSet<Result<String, CallbackError>>) {
     let answer = get(port, "/callback?code=c%2F1&state=right").await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
@@ -43,7 +43,7 @@ async fn comes_back(port: u16, mut wait: JoinSet<Result<String, CallbackError>>)
     assert_eq!(url, format!("http://127.0.0.1:{port}/callback?code=c%2F1&state=right"));
 }
 
-/// Something else is refused and does not end the wait.
+/// Sends another request, which is rejected and does not end the wait.
 async fn refused(request: impl FnOnce(u16) -> Vec<u8>, status: &str) {
     let (port, mut wait) = waiting().await;
     let answer = send(port, request(port)).await;
@@ -54,7 +54,7 @@ async fn refused(request: impl FnOnce(u16) -> Vec<u8>, status: &str) {
 }
 
 #[tokio::test]
-async fn the_browser_comes_back_and_then_nobody_listens_any_more() {
+async fn the_listener_is_closed_after_the_redirect() {
     let callback = Callback::listen(None).await.unwrap();
     let address = callback.listener.local_addr().unwrap();
     assert_eq!(callback.redirect_uri(), format!("http://{address}/callback"));
@@ -67,14 +67,14 @@ async fn the_browser_comes_back_and_then_nobody_listens_any_more() {
 }
 
 #[tokio::test]
-async fn a_port_that_somebody_else_has_is_an_error() {
+async fn a_port_in_use_is_an_error() {
     let callback = Callback::listen(None).await.unwrap();
     let port = callback.listener.local_addr().unwrap().port();
     assert_eq!(Callback::listen(Some(port)).await.unwrap_err().kind(), io::ErrorKind::AddrInUse);
 }
 
 #[tokio::test]
-async fn a_request_may_come_in_pieces() {
+async fn a_request_may_arrive_in_pieces() {
     let (port, mut wait) = waiting().await;
     let mut stream = connect(port).await;
     stream.set_nodelay(true).unwrap();
@@ -89,17 +89,17 @@ async fn a_request_may_come_in_pieces() {
 }
 
 #[tokio::test]
-async fn a_sign_in_that_was_denied_ends_the_wait_too() {
+async fn a_denied_authorization_ends_the_wait() {
     let (port, mut wait) = waiting().await;
     let answer = get(port, "/callback?error=access_denied%3Cb%3E&state=right").await;
-    assert!(answer.contains("This sign-in did not work: access_denied?b?."), "{answer}");
+    assert!(answer.contains("Sign-in failed: access_denied?b?."), "{answer}");
     assert!(!answer.contains("signed in"), "{answer}");
     let url = soon(wait.join_next()).await.unwrap().unwrap().unwrap();
     assert!(url.ends_with("/callback?error=access_denied%3Cb%3E&state=right"), "{url}");
 }
 
 #[tokio::test]
-async fn another_state_or_none_does_not_end_the_wait() {
+async fn a_request_without_the_right_state_does_not_end_the_wait() {
     for query in ["?code=c&state=wrong", "?code=c", "?error=access_denied&state=wrong", "?error=access_denied", ""] {
         let request = |port| format!("GET /callback{query} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n").into();
         refused(request, "400 Bad Request").await;
@@ -114,8 +114,8 @@ async fn another_host_does_not_end_the_wait() {
 }
 
 #[tokio::test]
-async fn a_form_that_is_posted_does_not_end_the_wait_and_gets_its_answer_although_nobody_reads_it() {
-    // More than fits between the two.
+async fn a_posted_form_gets_a_response_and_does_not_end_the_wait() {
+    // More than fits into the socket buffers.
     let body = "x".repeat(12 * 1024 * 1024);
     let request = |port| {
         let length = body.len();
@@ -127,31 +127,31 @@ async fn a_form_that_is_posted_does_not_end_the_wait_and_gets_its_answer_althoug
 }
 
 #[tokio::test]
-async fn the_icon_that_browsers_ask_for_is_not_there() {
+async fn the_favicon_is_not_found() {
     let request = |port| format!("GET /favicon.ico HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n").into();
     refused(request, "404 Not Found").await;
 }
 
 #[tokio::test]
-async fn what_is_not_http_is_told_so_at_once() {
+async fn another_protocol_is_rejected_at_once() {
     refused(|_| b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".into(), "400 Bad Request").await;
     refused(|_| b"HELLO\xff\xfe\r\n\r\n".into(), "400 Bad Request").await;
 }
 
 #[tokio::test]
-async fn a_head_that_does_not_end_is_refused() {
+async fn an_endless_request_head_is_rejected() {
     let request = |port| {
-        let cookies = "c".repeat(LONGEST_HEAD);
+        let cookies = "c".repeat(MAX_HEAD_BYTES);
         format!("GET /callback?state=right HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nCookie: {cookies}\r\n\r\n").into()
     };
     refused(request, "431 ").await;
 }
 
 #[tokio::test]
-async fn many_connections_that_say_nothing_do_not_keep_the_browser_waiting() {
+async fn many_idle_connections_do_not_delay_the_redirect() {
     let (port, wait) = waiting().await;
     let mut silent = Vec::new();
-    for number in 0..5 * MOST_OPEN {
+    for number in 0..5 * MAX_CONNECTIONS {
         let mut stream = connect(port).await;
         if number % 2 == 0 {
             stream.write_all(b"GET /callback").await.unwrap();
@@ -160,29 +160,30 @@ async fn many_connections_that_say_nothing_do_not_keep_the_browser_waiting() {
     }
     let started = Instant::now();
     comes_back(port, wait).await;
-    assert!(started.elapsed() < HEAD_LIMIT / 2, "{:?}", started.elapsed());
+    assert!(started.elapsed() < HEAD_TIMEOUT / 2, "{:?}", started.elapsed());
 }
 
 #[tokio::test]
-async fn a_request_is_heard_although_a_crowd_comes_right_behind_it() {
+async fn the_redirect_is_read_before_later_connections_close_it() {
     let callback = Callback::listen(None).await.unwrap();
     let address = callback.listener.local_addr().unwrap();
-    // All of them are there before anybody listens.
-    let mut connections: Vec<_> = (0..=2 * MOST_OPEN).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+    // All of them connect before the listener accepts.
+    let mut connections: Vec<_> =
+        (0..=2 * MAX_CONNECTIONS).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
     let request = format!("GET /callback?code=c&state=right HTTP/1.1\r\nHost: {address}\r\n\r\n");
     std::io::Write::write_all(&mut connections[0], request.as_bytes()).unwrap();
-    timeout(HEAD_LIMIT, callback.came_back("right", LONG)).await.unwrap().unwrap();
+    timeout(HEAD_TIMEOUT, callback.came_back("right", LONG)).await.unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn a_few_connections_that_say_nothing_are_left_in_peace() {
+async fn a_few_idle_connections_stay_open() {
     let (port, wait) = waiting().await;
     let mut silent = Vec::new();
-    for _ in 0..MOST_OPEN - 1 {
+    for _ in 0..MAX_CONNECTIONS - 1 {
         silent.push(connect(port).await);
     }
-    sleep(3 * TURN).await;
-    // One that a browser opened in advance may be the one it uses in the end.
+    sleep(3 * MIN_CONNECTION_TIME).await;
+    // The browser may send the redirect on a connection that it opened in advance.
     let first = silent.first_mut().unwrap();
     first.write_all(format!("GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n").as_bytes()).await.unwrap();
     let mut answer = String::new();
@@ -192,7 +193,7 @@ async fn a_few_connections_that_say_nothing_are_left_in_peace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_says_nothing_is_closed_after_a_while() {
+async fn an_idle_connection_is_closed_after_a_timeout() {
     let (port, mut wait) = waiting().await;
     let started = Instant::now();
     let mut stream = connect(port).await;
@@ -200,18 +201,18 @@ async fn a_connection_that_says_nothing_is_closed_after_a_while() {
     let mut answer = String::new();
     eventually(stream.read_to_string(&mut answer)).await.unwrap();
     assert_eq!(answer, "");
-    assert!(started.elapsed() >= HEAD_LIMIT && started.elapsed() < LONG, "{:?}", started.elapsed());
+    assert!(started.elapsed() >= HEAD_TIMEOUT && started.elapsed() < LONG, "{:?}", started.elapsed());
     assert!(wait.try_join_next().is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_wait_ends_at_its_deadline() {
+async fn the_wait_ends_at_the_deadline() {
     let callback = Callback::listen(None).await.unwrap();
     let address = callback.listener.local_addr().unwrap();
     let started = Instant::now();
     let error = eventually(callback.came_back("right", LONG)).await.unwrap_err();
     assert!(matches!(error, CallbackError::Late(LONG)));
-    assert_eq!(error.to_string(), "the browser did not come back from the sign-in within 600s");
+    assert_eq!(error.to_string(), "no redirect from the browser within 600s");
     assert!(started.elapsed() >= LONG);
     assert!(TcpStream::connect(address).await.is_err());
 }

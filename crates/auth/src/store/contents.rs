@@ -1,18 +1,18 @@
-//! What is in the file, and the only place where secrets become text.
+//! The content of the file. The only place where secrets are serialized.
 //!
-//! Entries are taken apart one at a time, when they are asked for. The others are written back as they were found, with
-//! whatever a later version of this program has put into them.
+//! Entries are parsed one at a time, on demand. The others are written back unchanged, with keys that a later version may
+//! have added.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use wharf_protocol::Secret;
 
-use super::{Account, RegisteredClient, SignIn};
+use super::account::{Account, RegisteredClient, SignIn};
 
-/// The format of the file.
+/// Version of the file format.
 pub(super) const VERSION: u64 = 1;
 
-/// All that is kept.
+/// All accounts and clients.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Contents {
     version: u64,
@@ -24,10 +24,10 @@ pub(super) struct Contents {
     rest: Map<String, Value>,
 }
 
-/// Why contents are not understood. The words of the JSON parser are not used: they quote what they stumble over.
+/// Why the content is invalid. The messages of the JSON parser are not used: they quote the content.
 #[derive(Debug)]
-pub(super) enum Flaw {
-    Broken(String),
+pub(super) enum InvalidContents {
+    Corrupt(String),
     Newer(u64),
 }
 
@@ -38,74 +38,80 @@ impl Default for Contents {
 }
 
 impl Contents {
-    pub(super) fn parse(text: &[u8]) -> Result<Self, Flaw> {
+    pub(super) fn parse(text: &[u8]) -> Result<Self, InvalidContents> {
         let whole: Value = serde_json::from_slice(text).map_err(|error| {
-            Flaw::Broken(format!("it is no JSON at line {}, column {}", error.line(), error.column()))
+            InvalidContents::Corrupt(format!("invalid JSON at line {}, column {}", error.line(), error.column()))
         })?;
-        // First of all, as a later format may have nothing else in common with this one.
+        // Checked first: a later format may have nothing else in common with this one.
         match whole.get("version").and_then(Value::as_u64) {
             Some(VERSION) => {}
-            Some(found) if found > VERSION => return Err(Flaw::Newer(found)),
-            _ => return Err(Flaw::Broken("its `version` is none that ever was".to_owned())),
+            Some(found) if found > VERSION => return Err(InvalidContents::Newer(found)),
+            _ => return Err(InvalidContents::Corrupt("invalid `version`".to_owned())),
         }
-        serde_json::from_value(whole).map_err(|_| Flaw::Broken("`accounts` or `clients` is no list".to_owned()))
+        serde_json::from_value(whole)
+            .map_err(|_| InvalidContents::Corrupt("`accounts` or `clients` is not a list".to_owned()))
     }
 
     pub(super) fn text(&self) -> serde_json::Result<Vec<u8>> {
         serde_json::to_vec_pretty(self)
     }
 
-    pub(super) fn sign_in(&self, account: &Account) -> Result<Option<SignIn>, Flaw> {
-        let Some(entry) = self.accounts.iter().find(|entry| is_of(entry, account)) else { return Ok(None) };
-        let entry = AccountEntry::deserialize(entry).map_err(|_| unclear("account", &account.endpoint))?;
+    pub(super) fn sign_in(&self, account: &Account) -> Result<Option<SignIn>, InvalidContents> {
+        let Some(entry) = self.accounts.iter().find(|entry| is_account(entry, account)) else { return Ok(None) };
+        let entry = AccountEntry::deserialize(entry).map_err(|_| invalid_entry("account", &account.endpoint))?;
         Ok(Some(entry.sign_in))
     }
 
-    pub(super) fn keep(&mut self, account: &Account, sign_in: SignIn) -> Result<(), Flaw> {
+    pub(super) fn keep(&mut self, account: &Account, sign_in: SignIn) -> Result<(), InvalidContents> {
         let Account { endpoint, profile } = account.clone();
         let entry = serde_json::to_value(AccountEntry { endpoint, profile, sign_in });
-        let entry = entry.map_err(|_| unclear("account", &account.endpoint))?;
-        put(&mut self.accounts, entry, |entry| is_of(entry, account));
+        let entry = entry.map_err(|_| invalid_entry("account", &account.endpoint))?;
+        put(&mut self.accounts, entry, |entry| is_account(entry, account));
         Ok(())
     }
 
-    pub(super) fn remove(&mut self, account: &Account) -> Result<Option<SignIn>, Flaw> {
+    pub(super) fn remove(&mut self, account: &Account) -> Result<Option<SignIn>, InvalidContents> {
         let removed = self.sign_in(account)?;
-        self.accounts.retain(|entry| !is_of(entry, account));
+        self.accounts.retain(|entry| !is_account(entry, account));
         Ok(removed)
     }
 
-    pub(super) fn client(&self, issuer: &str, profile: &str) -> Result<Option<RegisteredClient>, Flaw> {
-        let Some(entry) = self.clients.iter().find(|entry| is_at(entry, issuer, profile)) else { return Ok(None) };
-        let entry = ClientEntry::deserialize(entry).map_err(|_| unclear("client", issuer))?;
+    pub(super) fn client(&self, issuer: &str, profile: &str) -> Result<Option<RegisteredClient>, InvalidContents> {
+        let Some(entry) = self.clients.iter().find(|entry| is_client(entry, issuer, profile)) else { return Ok(None) };
+        let entry = ClientEntry::deserialize(entry).map_err(|_| invalid_entry("client", issuer))?;
         Ok(Some(entry.client))
     }
 
-    pub(super) fn keep_client(&mut self, issuer: &str, profile: &str, client: RegisteredClient) -> Result<(), Flaw> {
+    pub(super) fn keep_client(
+        &mut self,
+        issuer: &str,
+        profile: &str,
+        client: RegisteredClient,
+    ) -> Result<(), InvalidContents> {
         let entry = ClientEntry { issuer: issuer.to_owned(), profile: profile.to_owned(), client };
-        let entry = serde_json::to_value(entry).map_err(|_| unclear("client", issuer))?;
-        put(&mut self.clients, entry, |entry| is_at(entry, issuer, profile));
+        let entry = serde_json::to_value(entry).map_err(|_| invalid_entry("client", issuer))?;
+        put(&mut self.clients, entry, |entry| is_client(entry, issuer, profile));
         Ok(())
     }
 
     pub(super) fn forget_client(&mut self, issuer: &str, profile: &str) {
-        self.clients.retain(|entry| !is_at(entry, issuer, profile));
+        self.clients.retain(|entry| !is_client(entry, issuer, profile));
     }
 }
 
-fn is_of(entry: &Value, account: &Account) -> bool {
-    has(entry, "endpoint", &account.endpoint) && has(entry, "profile", &account.profile)
+fn is_account(entry: &Value, account: &Account) -> bool {
+    has_text(entry, "endpoint", &account.endpoint) && has_text(entry, "profile", &account.profile)
 }
 
-fn is_at(entry: &Value, issuer: &str, profile: &str) -> bool {
-    has(entry, "issuer", issuer) && has(entry, "profile", profile)
+fn is_client(entry: &Value, issuer: &str, profile: &str) -> bool {
+    has_text(entry, "issuer", issuer) && has_text(entry, "profile", profile)
 }
 
-fn has(entry: &Value, field: &str, text: &str) -> bool {
+fn has_text(entry: &Value, field: &str, text: &str) -> bool {
     entry.get(field).and_then(Value::as_str) == Some(text)
 }
 
-/// In place of the entry there was, so that nothing moves in the file that has not changed.
+/// Replaces an entry in place, so that other entries do not move in the file.
 fn put(entries: &mut Vec<Value>, entry: Value, is_same: impl Fn(&Value) -> bool) {
     match entries.iter_mut().find(|entry| is_same(entry)) {
         Some(before) => *before = entry,
@@ -113,8 +119,8 @@ fn put(entries: &mut Vec<Value>, entry: Value, is_same: impl Fn(&Value) -> bool)
     }
 }
 
-fn unclear(what: &str, whose: &str) -> Flaw {
-    Flaw::Broken(format!("its {what} entry for {whose} is not understood"))
+fn invalid_entry(what: &str, whose: &str) -> InvalidContents {
+    InvalidContents::Corrupt(format!("invalid {what} entry for {whose}"))
 }
 
 #[derive(Serialize, Deserialize)]
@@ -133,7 +139,7 @@ struct ClientEntry {
     client: RegisteredClient,
 }
 
-/// How a [`SignIn`] is written. It is not `Serialize` itself, or else any log could write it.
+/// The serialized form of a [`SignIn`], which is not `Serialize` itself so that it cannot be logged by accident.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "SignIn")]
 struct SignInFields {
@@ -142,7 +148,7 @@ struct SignInFields {
     client: RegisteredClient,
     #[serde(with = "exposed")]
     access: Secret,
-    #[serde(default, with = "exposed_if_any", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "exposed_option", skip_serializing_if = "Option::is_none")]
     refresh: Option<Secret>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expires_at: Option<u64>,
@@ -157,12 +163,12 @@ struct SignInFields {
     revocation_endpoint: Option<String>,
 }
 
-/// How a [`RegisteredClient`] is written.
+/// The serialized form of a [`RegisteredClient`].
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "RegisteredClient")]
 struct ClientFields {
     id: String,
-    #[serde(default, with = "exposed_if_any", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "exposed_option", skip_serializing_if = "Option::is_none")]
     secret: Option<Secret>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     secret_expires_at: Option<u64>,
@@ -184,11 +190,11 @@ mod exposed {
     }
 }
 
-mod exposed_if_any {
+mod exposed_option {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use wharf_protocol::Secret;
 
-    #[expect(clippy::ref_option, reason = "this is how it is called")]
+    #[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
     pub(super) fn serialize<S: Serializer>(secret: &Option<Secret>, to: S) -> Result<S::Ok, S::Error> {
         secret.as_ref().map(Secret::expose).serialize(to)
     }

@@ -1,71 +1,71 @@
-//! What can go wrong with a store, sorted by what the caller can do about it. No message ever quotes what is kept.
+//! Errors of a store, sorted by what the caller can do about them. Messages never quote the content.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::contents::{Flaw, VERSION};
+use super::contents::{InvalidContents, VERSION};
 
-/// Sign-ins that cannot be read or kept. What is in the file is left as it is.
+/// Credentials that cannot be read or stored. The file is left unchanged.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Others had it all the time: try again.
-    #[error("{what} was in use for {} s; try again when whoever uses it is done", .waited.as_secs())]
+    /// Another process holds the lock: try again.
+    #[error("{what} was in use by another process for {} s; try again later", .waited.as_secs())]
     Busy {
-        /// What was waited for: a lock file, or an account.
+        /// The lock file or account.
         what: String,
-        /// For how long.
+        /// How long the lock was waited for.
         waited: Duration,
     },
-    /// The disk did not do its part: see the source.
+    /// A file operation failed; see the source.
     #[error("cannot {action} {file}")]
     Disk {
-        /// What was tried.
+        /// The operation, such as `read`.
         action: &'static str,
-        /// On which file.
+        /// The file.
         file: PathBuf,
-        /// What came of it.
+        /// The cause.
         source: Arc<io::Error>,
     },
-    /// The keychain did not do its part.
+    /// A keychain operation failed.
     #[error("cannot {action} the keychain: {reason}")]
     Vault {
-        /// What was tried.
+        /// The operation, such as `read`.
         action: &'static str,
-        /// What came of it.
+        /// The cause.
         reason: String,
     },
-    /// Others could read the file, and the tokens in it: close it.
-    #[error("{file} is open to other users; close it with `chmod 600 '{file}'`")]
+    /// Other users can read the file and the tokens in it.
+    #[error("{file} is readable by other users; restrict it with `chmod 600 '{file}'`")]
     TooOpen {
         /// The file.
         file: PathBuf,
     },
-    /// The file is not what we write: somebody has to look at it.
-    #[error("{file} is broken: {flaw}; mend it, or move it away and sign in again")]
+    /// The file is corrupt.
+    #[error("{file} is corrupt: {flaw}; fix it, or move it away and sign in again")]
     Broken {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// What is invalid.
         flaw: String,
     },
-    /// The file would no longer be read if it grew more: sign out somewhere.
-    #[error("{file} is full: it would be larger than {largest} bytes; sign out of servers that are not used")]
+    /// The file would exceed its maximum size.
+    #[error("{file} would be larger than {largest} bytes; sign out of unused servers")]
     Full {
         /// The file.
         file: PathBuf,
-        /// The largest it may be.
+        /// The maximum size in bytes.
         largest: u64,
     },
-    /// A later version of this program wrote the file: upgrade.
+    /// A later version of Wharf wrote the file.
     #[error(
-        "{file} is of format {found}, and only {VERSION} is known; upgrade, or move the file away and sign in again"
+        "{file} has format {found}, but only {VERSION} is supported; upgrade, or move the file away and sign in again"
     )]
     Newer {
         /// The file.
         file: PathBuf,
-        /// The format it has.
+        /// The format of the file.
         found: u64,
     },
 }
@@ -75,11 +75,11 @@ impl StoreError {
         Self::Disk { action, file: file.to_owned(), source: Arc::new(source) }
     }
 
-    pub(super) fn flawed(file: &Path, flaw: Flaw) -> Self {
+    pub(super) fn invalid(file: &Path, invalid: InvalidContents) -> Self {
         let file = file.to_owned();
-        match flaw {
-            Flaw::Broken(flaw) => Self::Broken { file, flaw },
-            Flaw::Newer(found) => Self::Newer { file, found },
+        match invalid {
+            InvalidContents::Corrupt(flaw) => Self::Broken { file, flaw },
+            InvalidContents::Newer(found) => Self::Newer { file, found },
         }
     }
 }

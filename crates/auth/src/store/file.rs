@@ -1,4 +1,4 @@
-//! Sign-ins in a file, which any number of processes share.
+//! Stores credentials in a file that several processes share.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -8,21 +8,24 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use super::contents::{Contents, Flaw};
-use super::lock::{lock, on_disk};
-use super::{Account, RegisteredClient, RenewalGuard, SignIn, Store, StoreError};
 use wharf_io::{Durability, FileMode, MissingFolder, ReplaceOptions, digest, replace_file};
 
-/// The file, and what is locked by whoever changes it: the file itself is another one after each change.
+use super::account::{Account, RegisteredClient, SignIn};
+use super::contents::{Contents, InvalidContents};
+use super::error::StoreError;
+use super::interface::{RenewalGuard, Store};
+use super::lock::{lock, on_disk};
+
+/// The file, and its lock file. The file itself cannot be locked, since every change replaces it.
 const FILE: &str = "credentials.json";
 const LOCK: &str = "credentials.lock";
-/// The largest file that is read or written: a thousand times what most people need.
-pub(super) const LARGEST: u64 = 4 * 1024 * 1024;
-/// How long others may take to change the file.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long others may take to renew a sign-in: they wait for its issuer.
-const PATIENCE_FOR_A_TURN: Duration = Duration::from_secs(60);
-/// How the files of this folder are written. Locking creates the folder.
+/// Maximum size of the file: a thousand times what most users need.
+pub(super) const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
+/// Maximum time to wait for the lock of the file.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum time to wait for a refresh by another process, which waits for the issuer.
+const RENEWAL_TIMEOUT: Duration = Duration::from_secs(60);
+/// How the files of the directory are written. Locking creates the directory.
 pub(crate) const REPLACE_OPTIONS: ReplaceOptions = ReplaceOptions {
     mode: FileMode::Private,
     durability: Durability::ContentsAndName,
@@ -30,47 +33,48 @@ pub(crate) const REPLACE_OPTIONS: ReplaceOptions = ReplaceOptions {
     follow_symlinks: false,
 };
 
-/// Sign-ins in the file `credentials.json` of a folder, which only its owner can read.
+/// Stores credentials in the file `credentials.json` of a directory, readable by its owner only.
 ///
-/// Nothing is held in memory: what one process keeps, all others see. A file that is not understood is an error, and is
-/// left as it is. Only a file that is not there is an empty one.
+/// Nothing is cached in memory: a change by one process is visible to all others. An invalid file is an error and is left
+/// unchanged. Only a missing file counts as empty.
 #[derive(Clone, Debug)]
 pub struct FileStore {
     folder: PathBuf,
 }
 
 impl FileStore {
-    /// Sign-ins that are kept in this folder. It is made when something is kept.
+    /// Creates a store in a directory. The directory is created when something is stored.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn file(&self) -> PathBuf {
         self.folder.join(FILE)
     }
 
-    /// Needs no lock: the file is replaced as a whole.
-    async fn look<T: Send + 'static>(
+    /// Reads without a lock: the file is replaced atomically.
+    async fn read<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&Contents) -> Result<T, Flaw> + Send + 'static,
+        get: impl FnOnce(&Contents) -> Result<T, InvalidContents> + Send + 'static,
     ) -> Result<T, StoreError> {
         let file = self.file();
-        on_disk("read", &self.file(), move || look(&read(&file)?).map_err(|flaw| StoreError::flawed(&file, flaw))).await
+        on_disk("read", &self.file(), move || get(&read(&file)?).map_err(|invalid| StoreError::invalid(&file, invalid)))
+            .await
     }
 
     async fn change<T: Send + 'static>(
         &self,
-        change: impl FnOnce(&mut Contents) -> Result<T, Flaw> + Send + 'static,
+        change: impl FnOnce(&mut Contents) -> Result<T, InvalidContents> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let held = lock(&self.folder.join(LOCK), PATIENCE).await?;
+        let held = lock(&self.folder.join(LOCK), LOCK_TIMEOUT).await?;
         let file = self.file();
         on_disk("write", &self.file(), move || {
-            // Until the work is done, and not until nobody waits for it.
+            // Held until the work is done, even if the caller is dropped.
             let _held = held;
             let before = read(&file)?;
             let mut after = before.clone();
-            let changed = change(&mut after).map_err(|flaw| StoreError::flawed(&file, flaw))?;
+            let changed = change(&mut after).map_err(|invalid| StoreError::invalid(&file, invalid))?;
             if after != before {
                 write(&file, &after)?;
             }
@@ -83,7 +87,7 @@ impl FileStore {
 impl Store for FileStore {
     fn sign_in(&self, account: &Account) -> BoxFuture<'_, Result<Option<SignIn>, StoreError>> {
         let account = account.clone();
-        Box::pin(self.look(move |contents| contents.sign_in(&account)))
+        Box::pin(self.read(move |contents| contents.sign_in(&account)))
     }
 
     fn keep(&self, account: &Account, sign_in: SignIn) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -97,8 +101,9 @@ impl Store for FileStore {
     }
 
     fn client(&self, issuer: &str, profile: &str) -> BoxFuture<'_, Result<Option<RegisteredClient>, StoreError>> {
-        let (issuer, profile) = (issuer.to_owned(), profile.to_owned());
-        Box::pin(self.look(move |contents| contents.client(&issuer, &profile)))
+        let issuer = issuer.to_owned();
+        let profile = profile.to_owned();
+        Box::pin(self.read(move |contents| contents.client(&issuer, &profile)))
     }
 
     fn keep_client(
@@ -107,23 +112,25 @@ impl Store for FileStore {
         profile: &str,
         client: RegisteredClient,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
-        let (issuer, profile) = (issuer.to_owned(), profile.to_owned());
+        let issuer = issuer.to_owned();
+        let profile = profile.to_owned();
         Box::pin(self.change(move |contents| contents.keep_client(&issuer, &profile, client)))
     }
 
     fn forget_client(&self, issuer: &str, profile: &str) -> BoxFuture<'_, Result<(), StoreError>> {
-        let (issuer, profile) = (issuer.to_owned(), profile.to_owned());
+        let issuer = issuer.to_owned();
+        let profile = profile.to_owned();
         Box::pin(self.change(move |contents| {
             contents.forget_client(&issuer, &profile);
             Ok(())
         }))
     }
 
-    /// Each account has a lock of its own, so that an issuer that is slow to renew one holds up no other.
+    /// Each account has its own lock, so that a slow issuer delays no other account.
     fn turn(&self, account: &Account) -> BoxFuture<'_, Result<RenewalGuard, StoreError>> {
         let Account { endpoint, profile } = account;
         let name = format!("turn-{}.lock", digest(&format!("{endpoint}\n{profile}")));
-        Box::pin(async move { Ok(RenewalGuard::holding(lock(&self.folder.join(name), PATIENCE_FOR_A_TURN).await?)) })
+        Box::pin(async move { Ok(RenewalGuard::holding(lock(&self.folder.join(name), RENEWAL_TIMEOUT).await?)) })
     }
 }
 
@@ -134,27 +141,27 @@ fn read(file: &Path) -> Result<Contents, StoreError> {
         Err(missing) if missing.kind() == io::ErrorKind::NotFound => return Ok(Contents::default()),
         found => found.map_err(failed)?,
     };
-    // Opening a pipe, for one, might never end.
+    // Opening a pipe would block.
     if !found.is_file() {
-        return Err(broken("it is no file".to_owned()));
+        return Err(broken("not a regular file".to_owned()));
     }
     let opened = File::open(file).map_err(failed)?;
     if opened.metadata().map_err(failed)?.permissions().mode() & 0o077 != 0 {
         return Err(StoreError::TooOpen { file: file.to_owned() });
     }
     let mut text = Vec::new();
-    opened.take(LARGEST + 1).read_to_end(&mut text).map_err(failed)?;
-    if text.len() as u64 > LARGEST {
-        return Err(broken(format!("it is larger than {LARGEST} bytes")));
+    opened.take(MAX_FILE_BYTES + 1).read_to_end(&mut text).map_err(failed)?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(broken(format!("larger than {MAX_FILE_BYTES} bytes")));
     }
-    Contents::parse(&text).map_err(|flaw| StoreError::flawed(file, flaw))
+    Contents::parse(&text).map_err(|invalid| StoreError::invalid(file, invalid))
 }
 
 fn write(file: &Path, contents: &Contents) -> Result<(), StoreError> {
     let failed = |error| StoreError::disk("write", file, error);
     let text = contents.text().map_err(|error| failed(error.into()))?;
-    if text.len() as u64 > LARGEST {
-        return Err(StoreError::Full { file: file.to_owned(), largest: LARGEST });
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(StoreError::Full { file: file.to_owned(), largest: MAX_FILE_BYTES });
     }
     replace_file(file, &text, REPLACE_OPTIONS).map(drop).map_err(failed)
 }

@@ -1,4 +1,4 @@
-//! Sign-ins that end with the process.
+//! Stores credentials for the lifetime of the process.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,19 +7,21 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 
-use super::{Account, RegisteredClient, RenewalGuard, SignIn, Store, StoreError};
+use super::account::{Account, RegisteredClient, SignIn};
+use super::error::StoreError;
+use super::interface::{RenewalGuard, Store};
 
-/// How long others may take to renew a sign-in: they wait for its issuer.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum time to wait for a concurrent refresh, which waits for the issuer.
+const RENEWAL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Sign-ins in memory, for a host that keeps them nowhere, and for tests.
+/// Stores credentials in memory, for hosts without persistent storage and for tests.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    kept: Mutex<Kept>,
+    contents: Mutex<StoredAccounts>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct StoredAccounts {
     accounts: BTreeMap<Account, SignIn>,
     /// By issuer and profile.
     clients: BTreeMap<(String, String), RegisteredClient>,
@@ -27,33 +29,33 @@ struct Kept {
 }
 
 impl MemoryStore {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn contents(&self) -> MutexGuard<'_, StoredAccounts> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Store for MemoryStore {
     fn sign_in(&self, account: &Account) -> BoxFuture<'_, Result<Option<SignIn>, StoreError>> {
         let account = account.clone();
-        Box::pin(async move { Ok(self.kept().accounts.get(&account).cloned()) })
+        Box::pin(async move { Ok(self.contents().accounts.get(&account).cloned()) })
     }
 
     fn keep(&self, account: &Account, sign_in: SignIn) -> BoxFuture<'_, Result<(), StoreError>> {
         let account = account.clone();
         Box::pin(async move {
-            self.kept().accounts.insert(account, sign_in);
+            self.contents().accounts.insert(account, sign_in);
             Ok(())
         })
     }
 
     fn remove(&self, account: &Account) -> BoxFuture<'_, Result<Option<SignIn>, StoreError>> {
         let account = account.clone();
-        Box::pin(async move { Ok(self.kept().accounts.remove(&account)) })
+        Box::pin(async move { Ok(self.contents().accounts.remove(&account)) })
     }
 
     fn client(&self, issuer: &str, profile: &str) -> BoxFuture<'_, Result<Option<RegisteredClient>, StoreError>> {
         let key = (issuer.to_owned(), profile.to_owned());
-        Box::pin(async move { Ok(self.kept().clients.get(&key).cloned()) })
+        Box::pin(async move { Ok(self.contents().clients.get(&key).cloned()) })
     }
 
     fn keep_client(
@@ -64,7 +66,7 @@ impl Store for MemoryStore {
     ) -> BoxFuture<'_, Result<(), StoreError>> {
         let key = (issuer.to_owned(), profile.to_owned());
         Box::pin(async move {
-            self.kept().clients.insert(key, client);
+            self.contents().clients.insert(key, client);
             Ok(())
         })
     }
@@ -72,18 +74,19 @@ impl Store for MemoryStore {
     fn forget_client(&self, issuer: &str, profile: &str) -> BoxFuture<'_, Result<(), StoreError>> {
         let key = (issuer.to_owned(), profile.to_owned());
         Box::pin(async move {
-            self.kept().clients.remove(&key);
+            self.contents().clients.remove(&key);
             Ok(())
         })
     }
 
     fn turn(&self, account: &Account) -> BoxFuture<'_, Result<RenewalGuard, StoreError>> {
-        let one = Arc::clone(self.kept().turns.entry(account.clone()).or_insert_with(|| Arc::new(Semaphore::new(1))));
-        let what = format!("the sign-in to {}", account.endpoint);
+        let semaphore =
+            Arc::clone(self.contents().turns.entry(account.clone()).or_insert_with(|| Arc::new(Semaphore::new(1))));
+        let what = format!("the account at {}", account.endpoint);
         Box::pin(async move {
-            match tokio::time::timeout(PATIENCE, one.acquire_owned()).await {
+            match tokio::time::timeout(RENEWAL_TIMEOUT, semaphore.acquire_owned()).await {
                 Ok(Ok(turn)) => Ok(RenewalGuard::holding(turn)),
-                _ => Err(StoreError::Busy { what, waited: PATIENCE }),
+                _ => Err(StoreError::Busy { what, waited: RENEWAL_TIMEOUT }),
             }
         })
     }

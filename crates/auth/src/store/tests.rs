@@ -1,4 +1,4 @@
-//! What stores do, and what the file looks like.
+//! Tests of all stores, and of the file format.
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;
@@ -12,9 +12,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use wharf_protocol::Secret;
 use wharf_testkit::{eventually, soon};
 
-use super::file::LARGEST;
+use super::file::MAX_FILE_BYTES;
 use super::*;
 
 fn account(name: &str) -> Account {
@@ -46,7 +47,7 @@ fn sign_in(access: &str) -> SignIn {
     }
 }
 
-/// The least an issuer can say.
+/// Credentials with required fields only.
 fn bare() -> SignIn {
     let client = RegisteredClient {
         secret: None,
@@ -74,7 +75,7 @@ fn parsed(store: &FileStore) -> Value {
     serde_json::from_slice(&std::fs::read(store.file()).unwrap()).unwrap()
 }
 
-/// A store whose file says this.
+/// Creates a store whose file has this content.
 fn store_with(text: impl AsRef<[u8]>) -> (TempDir, FileStore) {
     let folder = tempfile::tempdir().unwrap();
     let store = FileStore::at(folder.path());
@@ -83,7 +84,7 @@ fn store_with(text: impl AsRef<[u8]>) -> (TempDir, FileStore) {
     (folder, store)
 }
 
-/// Expects that a file is neither read nor touched, and returns why.
+/// Checks that a file is neither read nor changed, and returns the error.
 async fn refusal(store: &FileStore) -> String {
     let before = std::fs::read(store.file()).unwrap();
     let modified = std::fs::metadata(store.file()).unwrap().modified().unwrap();
@@ -105,8 +106,8 @@ async fn refusal(store: &FileStore) -> String {
     why.to_string().replace(&store.file().display().to_string(), "FILE")
 }
 
-/// What is expected of every store. Both are the same one.
-async fn keeps_what_it_is_given(store: &dyn Store, other: &dyn Store) {
+/// Checks the basic operations of a store through two handles.
+async fn check_operations(store: &dyn Store, other: &dyn Store) {
     let (one, two) = (account("one"), account("two"));
     let work = Account { profile: "work".to_owned(), ..one.clone() };
     assert_eq!(store.sign_in(&one).await.unwrap(), None);
@@ -124,7 +125,7 @@ async fn keeps_what_it_is_given(store: &dyn Store, other: &dyn Store) {
     assert_eq!(other.remove(&one).await.unwrap(), Some(sign_in("hush-2")));
     assert_eq!(store.sign_in(&one).await.unwrap(), None);
     assert_eq!(store.sign_in(&work).await.unwrap(), Some(bare()));
-    // Who we are to the issuer outlives the sign-in.
+    // The client outlives the credentials.
     assert_eq!(other.client(issuer, "default").await.unwrap(), Some(client()));
     assert_eq!(other.client(issuer, "work").await.unwrap(), None);
     assert_eq!(other.client("https://other.example", "default").await.unwrap(), None);
@@ -134,13 +135,13 @@ async fn keeps_what_it_is_given(store: &dyn Store, other: &dyn Store) {
     assert_eq!(store.client(issuer, "default").await.unwrap(), None);
 }
 
-/// What is expected of every store, under a paused clock. Both are the same one.
-async fn gives_turns_one_at_a_time(store: &dyn Store, other: &dyn Store) {
+/// Checks that renewals of an account are exclusive, through two handles and under a paused clock.
+async fn check_renewal_guard(store: &dyn Store, other: &dyn Store) {
     let (one, two) = (account("one"), account("two"));
     let turn = store.turn(&one).await.unwrap();
     assert!(timeout(Duration::from_secs(1), other.turn(&one)).await.is_err());
     let _free = timeout(Duration::from_secs(1), other.turn(&two)).await.unwrap().unwrap();
-    // What is kept can be read and changed meanwhile: whoever renews a sign-in has to.
+    // The store can be read and changed meanwhile, as a refresh does.
     store.keep(&one, sign_in("hush-1")).await.unwrap();
     assert_eq!(other.sign_in(&one).await.unwrap(), Some(sign_in("hush-1")));
     let late = other.turn(&one).await.unwrap_err();
@@ -150,18 +151,18 @@ async fn gives_turns_one_at_a_time(store: &dyn Store, other: &dyn Store) {
 }
 
 #[tokio::test]
-async fn what_is_kept_is_there_for_all_who_share_the_store() {
+async fn stored_credentials_are_visible_through_all_handles() {
     let folder = tempfile::tempdir().unwrap();
-    keeps_what_it_is_given(&FileStore::at(folder.path()), &FileStore::at(folder.path())).await;
+    check_operations(&FileStore::at(folder.path()), &FileStore::at(folder.path())).await;
     let store = MemoryStore::default();
-    keeps_what_it_is_given(&store, &store).await;
+    check_operations(&store, &store).await;
     let (folder, chest) = (tempfile::tempdir().unwrap(), Arc::new(Chest::default()));
     let vault = || VaultStore::new(Arc::clone(&chest) as _, FileStore::at(folder.path()));
-    keeps_what_it_is_given(&vault(), &vault()).await;
+    check_operations(&vault(), &vault()).await;
     assert!(!FileStore::at(folder.path()).file().exists());
 }
 
-/// A keychain.
+/// A fake keychain.
 #[derive(Default)]
 struct Chest {
     texts: Mutex<BTreeMap<String, String>>,
@@ -194,7 +195,7 @@ impl Vault for Chest {
 }
 
 #[tokio::test]
-async fn what_is_in_the_file_from_before_moves_into_the_vault() {
+async fn credentials_in_an_older_file_move_into_the_vault() {
     let (folder, chest) = (tempfile::tempdir().unwrap(), Arc::new(Chest::default()));
     let (file, one, two) = (FileStore::at(folder.path()), account("one"), account("two"));
     file.keep(&one, sign_in("hush-1")).await.unwrap();
@@ -208,7 +209,7 @@ async fn what_is_in_the_file_from_before_moves_into_the_vault() {
         (store.sign_in(&one).await.unwrap(), file.sign_in(&one).await.unwrap()),
         (Some(sign_in("hush-3")), None)
     );
-    // What is forgotten is forgotten in both.
+    // Deleted credentials are deleted in both.
     assert_eq!(store.remove(&two).await.unwrap(), Some(sign_in("hush-2")));
     store.forget_client("https://issuer.example", "default").await.unwrap();
     let text = std::fs::read_to_string(file.file()).unwrap();
@@ -221,18 +222,18 @@ async fn what_is_in_the_file_from_before_moves_into_the_vault() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_at_a_time_renews_a_sign_in_and_other_accounts_do_not_wait() {
+async fn renewals_of_one_account_are_exclusive_and_other_accounts_do_not_wait() {
     let folder = tempfile::tempdir().unwrap();
-    eventually(gives_turns_one_at_a_time(&FileStore::at(folder.path()), &FileStore::at(folder.path()))).await;
+    eventually(check_renewal_guard(&FileStore::at(folder.path()), &FileStore::at(folder.path()))).await;
     let store = MemoryStore::default();
-    eventually(gives_turns_one_at_a_time(&store, &store)).await;
-    // Whoever has a keychain and whoever has none take turns with each other, too.
+    eventually(check_renewal_guard(&store, &store)).await;
+    // Processes with and without a keychain exclude each other too.
     let vault = VaultStore::new(Arc::new(Chest::default()), FileStore::at(folder.path()));
-    eventually(gives_turns_one_at_a_time(&FileStore::at(folder.path()), &vault)).await;
+    eventually(check_renewal_guard(&FileStore::at(folder.path()), &vault)).await;
 }
 
 #[tokio::test]
-async fn secrets_are_in_the_file_and_in_nothing_that_is_printed() {
+async fn secrets_are_in_the_file_and_not_in_debug_output() {
     let folder = tempfile::tempdir().unwrap();
     let (file, memory) = (FileStore::at(folder.path()), MemoryStore::default());
     file.keep(&account("one"), sign_in("hush-1")).await.unwrap();
@@ -246,7 +247,7 @@ async fn secrets_are_in_the_file_and_in_nothing_that_is_printed() {
 }
 
 #[tokio::test]
-async fn the_folder_and_all_files_in_it_are_closed_to_others() {
+async fn the_directory_and_its_files_are_private() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("deep/er");
     let store = FileStore::at(&folder);
@@ -255,7 +256,7 @@ async fn the_folder_and_all_files_in_it_are_closed_to_others() {
     store.keep(&account("two"), sign_in("hush-2")).await.unwrap();
     assert_eq!([mode(&root.path().join("deep")), mode(&folder)], [0o700, 0o700]);
     let files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).collect();
-    // The file, its lock, and the lock of one account. Nothing is left of the writing.
+    // The file, its lock, and the lock of one account. No temporary file is left.
     assert_eq!(files.len(), 3, "{files:?}");
     for file in files {
         assert_eq!(mode(&file), 0o600, "{file:?}");
@@ -263,20 +264,20 @@ async fn the_folder_and_all_files_in_it_are_closed_to_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_who_write_at_once_lose_nothing() {
+async fn concurrent_writes_lose_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let mut writers = JoinSet::new();
     for number in 0..50 {
         let store = FileStore::at(folder.path());
         writers.spawn(async move {
             let (account, sign_in) = (account(&number.to_string()), sign_in(&format!("hush-{number}")));
-            // On a slow disk so many have to try again.
+            // On a slow disk, some of them must try again.
             while let Err(error) = store.keep(&account, sign_in.clone()).await {
                 assert!(matches!(error, StoreError::Busy { .. }), "{error:?}");
             }
         });
     }
-    // Whoever reads meanwhile finds whole files.
+    // Concurrent reads find complete files.
     let store = FileStore::at(folder.path());
     while let Some(written) = soon(writers.join_next()).await {
         written.unwrap();
@@ -284,49 +285,49 @@ async fn many_who_write_at_once_lose_nothing() {
     }
     assert_eq!(parsed(&store)["accounts"].as_array().unwrap().len(), 50);
     for number in 0..50 {
-        let kept = store.sign_in(&account(&number.to_string())).await.unwrap();
-        assert_eq!(kept, Some(sign_in(&format!("hush-{number}"))));
+        let stored = store.sign_in(&account(&number.to_string())).await.unwrap();
+        assert_eq!(stored, Some(sign_in(&format!("hush-{number}"))));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_is_never_let_go_ends_in_an_error_that_names_it() {
+async fn a_lock_that_is_never_released_is_an_error_that_names_it() {
     let (folder, store) = store_with(r#"{"version":1}"#);
     let file = folder.path().join("credentials.lock");
     let held = std::fs::File::create(&file).unwrap();
     held.lock().unwrap();
     let error = eventually(store.keep(&account("one"), sign_in("hush-1"))).await.unwrap_err();
     let error = error.to_string().replace(&file.display().to_string(), "FILE");
-    insta::assert_snapshot!(error, @"FILE was in use for 10 s; try again when whoever uses it is done");
-    // Who only reads does not wait.
+    insta::assert_snapshot!(error, @"FILE was in use by another process for 10 s; try again later");
+    // Reading does not wait.
     assert_eq!(store.sign_in(&account("one")).await.unwrap(), None);
     drop(held);
     store.keep(&account("one"), sign_in("hush-1")).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_file_that_is_not_understood_is_refused_and_left_as_it_is() {
+async fn an_invalid_file_is_an_error_and_left_unchanged() {
     for text in ["", "{\"version\":1,\"hush\":\n\"hush\",,}", "[]", "{}", "{\"version\":\"hush\"}"] {
         let (_folder, store) = store_with(text);
         let why = refusal(&store).await;
-        assert!(why.starts_with("FILE is broken: it"), "{text}: {why}");
+        assert!(why.starts_with("FILE is corrupt: invalid "), "{text}: {why}");
     }
     let (_folder, store) = store_with("{\"version\":1,\"hush\":\n\"hush\",,}");
-    insta::assert_snapshot!(refusal(&store).await, @"FILE is broken: it is no JSON at line 2, column 8; mend it, or move it away and sign in again");
+    insta::assert_snapshot!(refusal(&store).await, @"FILE is corrupt: invalid JSON at line 2, column 8; fix it, or move it away and sign in again");
     let (_folder, store) = store_with(r#"{"version":1,"accounts":"hush"}"#);
-    insta::assert_snapshot!(refusal(&store).await, @"FILE is broken: `accounts` or `clients` is no list; mend it, or move it away and sign in again");
-    let (_folder, store) = store_with(" ".repeat(usize::try_from(LARGEST).unwrap() + 1));
-    insta::assert_snapshot!(refusal(&store).await, @"FILE is broken: it is larger than 4194304 bytes; mend it, or move it away and sign in again");
+    insta::assert_snapshot!(refusal(&store).await, @"FILE is corrupt: `accounts` or `clients` is not a list; fix it, or move it away and sign in again");
+    let (_folder, store) = store_with(" ".repeat(usize::try_from(MAX_FILE_BYTES).unwrap() + 1));
+    insta::assert_snapshot!(refusal(&store).await, @"FILE is corrupt: larger than 4194304 bytes; fix it, or move it away and sign in again");
     let (_folder, store) = store_with(r#"{"version":2,"accounts":{"https://one.example/mcp":"hush"}}"#);
-    insta::assert_snapshot!(refusal(&store).await, @"FILE is of format 2, and only 1 is known; upgrade, or move the file away and sign in again");
+    insta::assert_snapshot!(refusal(&store).await, @"FILE has format 2, but only 1 is supported; upgrade, or move the file away and sign in again");
 }
 
 #[tokio::test]
-async fn a_file_that_others_can_read_is_refused_until_it_is_closed() {
+async fn a_file_that_others_can_read_is_refused_until_it_is_private() {
     let (_folder, store) = store_with(r#"{"version":1}"#);
     for open in [0o640, 0o604, 0o620, 0o602] {
         std::fs::set_permissions(store.file(), Permissions::from_mode(open)).unwrap();
-        assert_eq!(refusal(&store).await, "FILE is open to other users; close it with `chmod 600 'FILE'`");
+        assert_eq!(refusal(&store).await, "FILE is readable by other users; restrict it with `chmod 600 'FILE'`");
         assert_eq!(mode(&store.file()), open);
     }
     std::fs::set_permissions(store.file(), Permissions::from_mode(0o600)).unwrap();
@@ -334,7 +335,7 @@ async fn a_file_that_others_can_read_is_refused_until_it_is_closed() {
 }
 
 #[tokio::test]
-async fn what_is_no_file_is_refused_at_once() {
+async fn a_pipe_or_directory_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let store = FileStore::at(folder.path());
     std::fs::create_dir(store.file()).unwrap();
@@ -346,7 +347,7 @@ async fn what_is_no_file_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn an_entry_that_is_not_understood_harms_no_other_and_can_be_replaced() {
+async fn an_invalid_entry_does_not_affect_others_and_can_be_replaced() {
     let (_folder, store) = store_with(
         r#"{"version":1,"accounts":[7,{"endpoint":"https://one.example/mcp","profile":"default","access":["hush"]}]}"#,
     );
@@ -354,7 +355,7 @@ async fn an_entry_that_is_not_understood_harms_no_other_and_can_be_replaced() {
     let error = store.sign_in(&account("one")).await.unwrap_err();
     assert!(!format!("{error:?}").contains("hush"), "{error:?}");
     let error = error.to_string().replace(&store.file().display().to_string(), "FILE");
-    insta::assert_snapshot!(error, @"FILE is broken: its account entry for https://one.example/mcp is not understood; mend it, or move it away and sign in again");
+    insta::assert_snapshot!(error, @"FILE is corrupt: invalid account entry for https://one.example/mcp; fix it, or move it away and sign in again");
     assert!(store.remove(&account("one")).await.is_err());
     store.keep(&account("one"), sign_in("hush-1")).await.unwrap();
     assert_eq!(store.sign_in(&account("one")).await.unwrap(), Some(sign_in("hush-1")));
@@ -363,7 +364,7 @@ async fn an_entry_that_is_not_understood_harms_no_other_and_can_be_replaced() {
 }
 
 #[tokio::test]
-async fn what_a_later_version_added_survives() {
+async fn unknown_keys_are_preserved() {
     let (_folder, store) = store_with("");
     std::fs::remove_file(store.file()).unwrap();
     let issuer = "https://issuer.example";
@@ -375,7 +376,7 @@ async fn what_a_later_version_added_survives() {
     later["accounts"][0]["client"]["jwks"] = json!("later");
     later["clients"][0]["software"] = json!("later");
     std::fs::write(store.file(), later.to_string()).unwrap();
-    // It can be read as well.
+    // Known keys can be read.
     assert_eq!(store.sign_in(&account("one")).await.unwrap(), Some(sign_in("hush-1")));
     assert_eq!(store.client(issuer, "default").await.unwrap(), Some(client()));
     store.keep(&account("two"), bare()).await.unwrap();
@@ -386,11 +387,11 @@ async fn what_a_later_version_added_survives() {
 }
 
 #[tokio::test]
-async fn a_write_that_died_half_way_harms_nothing() {
+async fn an_interrupted_write_is_harmless() {
     let folder = tempfile::tempdir().unwrap();
     let store = FileStore::at(folder.path());
     store.keep(&account("one"), sign_in("hush-1")).await.unwrap();
-    // By a process that had our id, and its files the names that ours would have next.
+    // Files of a crashed process with the same id, with the names that this one would use next.
     let left: Vec<_> = (0..1000)
         .map(|number| folder.path().join(format!(".{}.{number}.credentials.json", std::process::id())))
         .collect();
@@ -404,11 +405,11 @@ async fn a_write_that_died_half_way_harms_nothing() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_full_takes_no_more_and_can_still_be_read() {
+async fn a_full_file_rejects_writes_and_can_still_be_read() {
     let folder = tempfile::tempdir().unwrap();
     let store = FileStore::at(folder.path());
     store.keep(&account("one"), sign_in("hush-1")).await.unwrap();
-    let long = "x".repeat(usize::try_from(LARGEST).unwrap());
+    let long = "x".repeat(usize::try_from(MAX_FILE_BYTES).unwrap());
     let error = store.keep(&account("two"), sign_in(&long)).await.unwrap_err();
     assert!(matches!(error, StoreError::Full { .. }));
     assert_eq!(store.sign_in(&account("one")).await.unwrap(), Some(sign_in("hush-1")));

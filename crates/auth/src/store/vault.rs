@@ -1,7 +1,7 @@
-//! Sign-ins in a place that the system guards, a keychain for one: each in an item of its own.
+//! Stores credentials in a keychain of the system, each account in its own item.
 //!
-//! A sign-in that is found in the file from before is used, and moves into the vault when it is next kept. The locks are
-//! the file's: a renewal is still one process's at a time.
+//! Credentials in an older file are used, and move into the keychain when they are next stored. Locks are those of the file
+//! store, so that one process at a time refreshes tokens.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,28 +9,41 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use super::contents::{Contents, Flaw};
-use super::{Account, FileStore, RegisteredClient, RenewalGuard, SignIn, Store, StoreError};
 use wharf_io::digest;
 
-/// How long a vault may take: some ask a person to open them.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// What it is called where something is wrong with it.
-const PLACE: &str = "the keychain";
+use super::account::{Account, RegisteredClient, SignIn};
+use super::contents::{Contents, InvalidContents};
+use super::error::StoreError;
+use super::file::FileStore;
+use super::interface::{RenewalGuard, Store};
 
-/// Keeps texts that nobody else is to see, by name. Its methods may block. What they fail with must not quote a text.
+/// Timeout of a keychain operation: some keychains prompt the user to unlock them.
+const VAULT_TIMEOUT: Duration = Duration::from_secs(120);
+/// The name of the vault in errors.
+const VAULT_NAME: &str = "the keychain";
+
+/// A keychain that stores secret texts by name. Its methods may block. Their errors must not quote a text.
 pub trait Vault: Send + Sync + 'static {
-    /// The text of that name.
+    /// Returns the text with a name.
+    ///
+    /// # Errors
+    /// If the keychain cannot be read, with the reason.
     fn read(&self, name: &str) -> Result<Option<String>, String>;
 
-    /// Keeps a text, in place of the one before.
+    /// Stores a text, and replaces an earlier one.
+    ///
+    /// # Errors
+    /// If the keychain cannot be written, with the reason.
     fn write(&self, name: &str, text: &str) -> Result<(), String>;
 
-    /// Forgets a text, if there is one.
+    /// Deletes a text, if it exists.
+    ///
+    /// # Errors
+    /// If the keychain cannot be written, with the reason.
     fn forget(&self, name: &str) -> Result<(), String>;
 }
 
-/// Sign-ins in a [`Vault`].
+/// Stores credentials in a [`Vault`].
 #[derive(Clone)]
 pub struct VaultStore {
     vault: Arc<dyn Vault>,
@@ -38,7 +51,7 @@ pub struct VaultStore {
 }
 
 impl VaultStore {
-    /// Sign-ins in this vault, and those that are still in the file. The locks are beside the file.
+    /// Creates a store from a vault, and a file store for older credentials and for locks.
     pub fn new(vault: Arc<dyn Vault>, file: FileStore) -> Self {
         Self { vault, file }
     }
@@ -50,34 +63,35 @@ impl VaultStore {
     ) -> Result<T, StoreError> {
         let vault = Arc::clone(&self.vault);
         let failed = |reason: String| StoreError::Vault { action, reason };
-        match tokio::time::timeout(PATIENCE, tokio::task::spawn_blocking(move || work(&*vault))).await {
+        match tokio::time::timeout(VAULT_TIMEOUT, tokio::task::spawn_blocking(move || work(&*vault))).await {
             Ok(Ok(done)) => done.map_err(failed),
-            Ok(Err(_)) => Err(failed("the thread for it died".to_owned())),
-            Err(_) => Err(failed(format!("it did not answer within {} s", PATIENCE.as_secs()))),
+            Ok(Err(_)) => Err(failed("the worker thread panicked".to_owned())),
+            Err(_) => Err(failed(format!("no response within {} s", VAULT_TIMEOUT.as_secs()))),
         }
     }
 
-    /// What is in an item, if there is one.
+    /// Reads an item, if it exists.
     async fn item<T>(
         &self,
         name: String,
-        look: impl FnOnce(&Contents) -> Result<Option<T>, Flaw>,
+        get: impl FnOnce(&Contents) -> Result<Option<T>, InvalidContents>,
     ) -> Result<Option<T>, StoreError> {
         let text = self.with("read", move |vault| vault.read(&name)).await?;
         let Some(text) = text else { return Ok(None) };
         Contents::parse(text.as_bytes())
-            .and_then(|contents| look(&contents))
-            .map_err(|flaw| StoreError::flawed(Path::new(PLACE), flaw))
+            .and_then(|contents| get(&contents))
+            .map_err(|invalid| StoreError::invalid(Path::new(VAULT_NAME), invalid))
     }
 
     async fn put(
         &self,
         name: String,
-        change: impl FnOnce(&mut Contents) -> Result<(), Flaw>,
+        change: impl FnOnce(&mut Contents) -> Result<(), InvalidContents>,
     ) -> Result<(), StoreError> {
         let mut contents = Contents::default();
-        change(&mut contents).map_err(|flaw| StoreError::flawed(Path::new(PLACE), flaw))?;
-        let unwritable = |_| StoreError::Vault { action: "write", reason: "it is no text".to_owned() };
+        change(&mut contents).map_err(|invalid| StoreError::invalid(Path::new(VAULT_NAME), invalid))?;
+        let unwritable =
+            |_| StoreError::Vault { action: "write", reason: "the content cannot be serialized".to_owned() };
         let text = String::from_utf8(contents.text().map_err(unwritable)?).unwrap_or_default();
         self.with("write", move |vault| vault.write(&name, &text)).await
     }
@@ -87,7 +101,7 @@ impl Store for VaultStore {
     fn sign_in(&self, account: &Account) -> BoxFuture<'_, Result<Option<SignIn>, StoreError>> {
         let account = account.clone();
         Box::pin(async move {
-            match self.item(of_account(&account), |contents| contents.sign_in(&account)).await? {
+            match self.item(account_item(&account), |contents| contents.sign_in(&account)).await? {
                 None => self.file.sign_in(&account).await,
                 found => Ok(found),
             }
@@ -97,7 +111,7 @@ impl Store for VaultStore {
     fn keep(&self, account: &Account, sign_in: SignIn) -> BoxFuture<'_, Result<(), StoreError>> {
         let account = account.clone();
         Box::pin(async move {
-            self.put(of_account(&account), |contents| contents.keep(&account, sign_in)).await?;
+            self.put(account_item(&account), |contents| contents.keep(&account, sign_in)).await?;
             if self.file.sign_in(&account).await?.is_some() {
                 self.file.remove(&account).await?;
             }
@@ -108,23 +122,24 @@ impl Store for VaultStore {
     fn remove(&self, account: &Account) -> BoxFuture<'_, Result<Option<SignIn>, StoreError>> {
         let account = account.clone();
         Box::pin(async move {
-            let name = of_account(&account);
-            let kept = self.item(name.clone(), |contents| contents.sign_in(&account)).await?;
-            if kept.is_some() {
+            let name = account_item(&account);
+            let stored = self.item(name.clone(), |contents| contents.sign_in(&account)).await?;
+            if stored.is_some() {
                 self.with("change", move |vault| vault.forget(&name)).await?;
             }
             if self.file.sign_in(&account).await?.is_none() {
-                return Ok(kept);
+                return Ok(stored);
             }
             let older = self.file.remove(&account).await?;
-            Ok(kept.or(older))
+            Ok(stored.or(older))
         })
     }
 
     fn client(&self, issuer: &str, profile: &str) -> BoxFuture<'_, Result<Option<RegisteredClient>, StoreError>> {
-        let (issuer, profile) = (issuer.to_owned(), profile.to_owned());
+        let issuer = issuer.to_owned();
+        let profile = profile.to_owned();
         Box::pin(async move {
-            match self.item(of_client(&issuer, &profile), |contents| contents.client(&issuer, &profile)).await? {
+            match self.item(client_item(&issuer, &profile), |contents| contents.client(&issuer, &profile)).await? {
                 None => self.file.client(&issuer, &profile).await,
                 found => Ok(found),
             }
@@ -137,18 +152,20 @@ impl Store for VaultStore {
         profile: &str,
         client: RegisteredClient,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
-        let (issuer, profile) = (issuer.to_owned(), profile.to_owned());
+        let issuer = issuer.to_owned();
+        let profile = profile.to_owned();
         Box::pin(async move {
-            let name = of_client(&issuer, &profile);
+            let name = client_item(&issuer, &profile);
             self.put(name, |contents| contents.keep_client(&issuer, &profile, client)).await?;
             self.forget_in_file(&issuer, &profile).await
         })
     }
 
     fn forget_client(&self, issuer: &str, profile: &str) -> BoxFuture<'_, Result<(), StoreError>> {
-        let (issuer, profile) = (issuer.to_owned(), profile.to_owned());
+        let issuer = issuer.to_owned();
+        let profile = profile.to_owned();
         Box::pin(async move {
-            let name = of_client(&issuer, &profile);
+            let name = client_item(&issuer, &profile);
             self.with("change", move |vault| vault.forget(&name)).await?;
             self.forget_in_file(&issuer, &profile).await
         })
@@ -168,10 +185,10 @@ impl VaultStore {
     }
 }
 
-fn of_account(Account { endpoint, profile }: &Account) -> String {
+fn account_item(Account { endpoint, profile }: &Account) -> String {
     format!("sign-in {}", digest(&format!("{endpoint}\n{profile}")))
 }
 
-fn of_client(issuer: &str, profile: &str) -> String {
+fn client_item(issuer: &str, profile: &str) -> String {
     format!("client {}", digest(&format!("{issuer}\n{profile}")))
 }

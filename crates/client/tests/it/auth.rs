@@ -1,8 +1,8 @@
-//! Signing in, as a session's user sees it: with a provider on this machine and a person who does what pages say.
+//! Signing in, as the user of a session sees it: with a local OAuth provider and a simulated user.
 
 mod discovery;
-mod people;
 mod processes;
+mod prompts;
 mod refused;
 mod renewal;
 mod secrecy;
@@ -22,47 +22,47 @@ use wharf_testkit::soon;
 
 use crate::{legacy, none, result_text as told};
 
-/// Where people come back to.
-const BACK: &str = "http://127.0.0.1:1/callback";
+/// The redirect URI.
+const REDIRECT_URI: &str = "http://127.0.0.1:1/callback";
 
-/// Somebody who goes where they are sent, and lets themselves be sent back.
+/// A simulated user who follows the authorization page and its redirect.
 #[derive(Clone, Default)]
-struct Person {
+struct TestUser {
     visits: Arc<AtomicUsize>,
-    /// Every page they were shown.
+    /// All authorization URLs that were opened.
     pages: Arc<Mutex<Vec<String>>>,
-    /// What they come back to instead.
-    comes_back_to: Arc<Mutex<Option<String>>>,
-    /// How long they think, by a clock that stands still otherwise.
-    thinks: Option<Duration>,
+    /// The redirect to return instead of the provider's.
+    fixed_redirect: Arc<Mutex<Option<String>>>,
+    /// How long the user takes, in paused time.
+    delay: Option<Duration>,
 }
 
-struct OneVisit {
-    person: Person,
+struct TestFlow {
+    user: TestUser,
 }
 
-impl AuthorizationUi for Person {
+impl AuthorizationUi for TestUser {
     fn begin<'a>(&'a self, _before: Option<&'a str>) -> BoxFuture<'a, Result<Box<dyn AuthorizationFlow>, String>> {
-        let visit: Box<dyn AuthorizationFlow> = Box::new(OneVisit { person: self.clone() });
-        Box::pin(async move { Ok(visit) })
+        let flow: Box<dyn AuthorizationFlow> = Box::new(TestFlow { user: self.clone() });
+        Box::pin(async move { Ok(flow) })
     }
 }
 
-impl AuthorizationFlow for OneVisit {
+impl AuthorizationFlow for TestFlow {
     fn redirect_uri(&self) -> &str {
-        BACK
+        REDIRECT_URI
     }
 
     fn go(self: Box<Self>, url: String, _state: String) -> BoxFuture<'static, Result<String, String>> {
-        self.person.visits.fetch_add(1, Ordering::Relaxed);
-        self.person.pages.lock().unwrap().push(url.clone());
+        self.user.visits.fetch_add(1, Ordering::Relaxed);
+        self.user.pages.lock().unwrap().push(url.clone());
         Box::pin(async move {
-            if let Some(time) = self.person.thinks {
+            if let Some(time) = self.user.delay {
                 tokio::time::pause();
                 tokio::time::sleep(time).await;
                 tokio::time::resume();
             }
-            if let Some(back) = self.person.comes_back_to.lock().unwrap().clone() {
+            if let Some(back) = self.user.fixed_redirect.lock().unwrap().clone() {
                 return Ok(back);
             }
             let response = get(&url).await?;
@@ -72,7 +72,7 @@ impl AuthorizationFlow for OneVisit {
     }
 }
 
-/// What a browser gets to see, without following where it is sent.
+/// Sends a GET request without following redirects.
 async fn get(url: &str) -> Result<http::Response<Body>, String> {
     let client = HttpClient::new(HttpSettings::default()).map_err(|error| error.to_string())?;
     let mut request = http::Request::new(Bytes::new());
@@ -80,13 +80,13 @@ async fn get(url: &str) -> Result<http::Response<Body>, String> {
     client.send(request).await.map_err(|error| error.to_string())
 }
 
-impl Person {
+impl TestUser {
     fn visits(&self) -> usize {
         self.visits.load(Ordering::Relaxed)
     }
 
-    /// The value of a parameter of the page they were shown last.
-    fn asked(&self, name: &str) -> Option<String> {
+    /// Returns a parameter of the last authorization URL.
+    fn parameter(&self, name: &str) -> Option<String> {
         let pages = self.pages.lock().unwrap();
         let (_, query) = pages.last()?.split_once('?')?;
         let value = query.split('&').find_map(|pair| pair.strip_prefix(&format!("{name}=")));
@@ -94,10 +94,10 @@ impl Person {
     }
 }
 
-/// A provider, a person, and what both keep.
+/// A provider, a user and a store.
 struct Scene {
     provider: Provider,
-    person: Person,
+    user: TestUser,
     store: Arc<dyn Store>,
 }
 
@@ -110,18 +110,18 @@ impl Scene {
         let mut config = ProviderConfig::default();
         change(&mut config);
         let provider = Provider::start(config).await;
-        Self { provider, person: Person::default(), store: Arc::new(MemoryStore::default()) }
+        Self { provider, user: TestUser::default(), store: Arc::new(MemoryStore::default()) }
     }
 
     fn options(&self) -> OAuthOptions {
-        OAuthOptions { visitor: Some(Arc::new(self.person.clone())), ..self.without_person() }
+        OAuthOptions { visitor: Some(Arc::new(self.user.clone())), ..self.without_user() }
     }
 
-    fn without_person(&self) -> OAuthOptions {
+    fn without_user(&self) -> OAuthOptions {
         OAuthOptions::new(Arc::clone(&self.store))
     }
 
-    /// A new process, as it were: nothing is shared but the store.
+    /// Creates a session like a new process would: only the store is shared.
     fn session(&self) -> Session {
         self.session_with(self.options())
     }
@@ -130,12 +130,12 @@ impl Scene {
         session(&self.provider.url(), options)
     }
 
-    /// What a call in a new session comes to.
+    /// Returns the result of a call in a new session.
     async fn call(&self) -> String {
         told(look(&self.session()).await)
     }
 
-    /// A call in a session of somebody who signed in before, and whose tokens have ended.
+    /// Returns a session of a user who signed in before.
     async fn signed_in(&self, options: OAuthOptions) -> Session {
         assert_eq!(self.call().await, "done with read");
         let session = self.session_with(options);

@@ -1,16 +1,15 @@
-//! The keys of an entry: ours, those of other hosts, and those that nobody defines.
+//! The keys of an entry: known ones, those of other hosts, and unknown ones.
 
 use wharf_protocol::nearest;
 
-use super::super::problem::Severity;
-use super::super::server::Scope;
-use super::Reading;
+use super::report::Report;
+use crate::cursor::Cursor;
+use crate::problem::Severity;
+use crate::server::Scope;
+use crate::suggest::{brief, did_you_mean};
 
-/// Longer words are not shown in full.
-const LONGEST_WORD: usize = 64;
-
-/// The keys that mean something here.
-pub(crate) const OURS: [&str; 27] = [
+/// The keys that entries of this host have.
+const KNOWN: [&str; 27] = [
     "type",
     "transportType",
     "transport",
@@ -40,12 +39,12 @@ pub(crate) const OURS: [&str; 27] = [
     "manage",
 ];
 
-/// Keys of other hosts that would let a server past a person.
-const TRUST: [&str; 7] =
+/// Keys of other hosts that would approve a server without a person.
+const APPROVAL: [&str; 7] =
     ["approved", "trust", "trusted", "autoApprove", "autoApproveTools", "alwaysAllow", "alwaysApprove"];
 
 /// Keys of other hosts that only describe a server.
-const WORDS: [&str; 15] = [
+const DESCRIPTIVE: [&str; 15] = [
     "$comment",
     "author",
     "category",
@@ -63,26 +62,22 @@ const WORDS: [&str; 15] = [
     "version",
 ];
 
-/// Keys of other hosts that mean something there.
-const OTHERS: [(&str, Severity, &str); 10] = [
-    (
-        "alwaysLoad",
-        Severity::Note,
-        "is passed over: which tools are always shown is set for the model, not for a server",
-    ),
-    ("auth", Severity::Warning, "is passed over: log in with `wharf login`, or send a header"),
-    ("authProviderType", Severity::Warning, "is passed over: log in with `wharf login`, or send a header"),
-    ("envFile", Severity::Warning, "is not read: put its variables into `env`"),
-    ("inputs", Severity::Note, "is passed over: take values from variables, as `${NAME}`"),
-    ("dev", Severity::Note, "is passed over: it is for developing a server in an editor"),
-    ("sandbox", Severity::Warning, "is passed over: servers are not put into a sandbox"),
-    ("sse_read_timeout", Severity::Note, "is passed over: a stream may be silent for five minutes"),
-    ("sseReadTimeout", Severity::Note, "is passed over: a stream may be silent for five minutes"),
-    ("id", Severity::Note, "is passed over: a server is known by its name"),
+/// Other keys of other hosts, with the reason for ignoring them.
+const OTHER_HOSTS: [(&str, Severity, &str); 10] = [
+    ("alwaysLoad", Severity::Note, "ignored: which tools are always listed is a setting of the model, not of a server"),
+    ("auth", Severity::Warning, "ignored: sign in to the server, or set a header"),
+    ("authProviderType", Severity::Warning, "ignored: sign in to the server, or set a header"),
+    ("envFile", Severity::Warning, "ignored: put its variables into `env`"),
+    ("inputs", Severity::Note, "ignored: use variables, as in `${NAME}`"),
+    ("dev", Severity::Note, "ignored: only for developing a server in an editor"),
+    ("sandbox", Severity::Warning, "ignored: servers do not run in a sandbox"),
+    ("sse_read_timeout", Severity::Note, "ignored: the read timeout of a stream is five minutes"),
+    ("sseReadTimeout", Severity::Note, "ignored: the read timeout of a stream is five minutes"),
+    ("id", Severity::Note, "ignored: the name identifies a server"),
 ];
 
-/// Words that people write for ours, and which no spelling distance would find.
-const MEANT: [(&str, &str); 10] = [
+/// Synonyms of known keys that no spelling distance would find.
+const SYNONYMS: [(&str, &str); 10] = [
     ("arguments", "args"),
     ("cmd", "command"),
     ("endpoint", "url"),
@@ -95,39 +90,52 @@ const MEANT: [(&str, &str); 10] = [
     ("isActive", "enabled"),
 ];
 
-/// Reports every key that is not ours.
-pub(super) fn check(reading: &mut Reading<'_>) {
-    for (key, at) in reading.at.fields() {
-        let problem = if OURS.contains(&key) {
+/// Reports every key that entries of this host do not have.
+///
+/// A misspelled `command` or `url` is an error if the entry has no transport: it is the cause of that.
+pub(super) fn check(entry: &Cursor<'_>, scope: Scope, report: &mut Report) {
+    let misspelled = if transport_key(entry) { None } else { misspelled_transport(entry) };
+    for (key, at) in entry.fields() {
+        let problem = if KNOWN.contains(&key) {
             continue;
-        } else if TRUST.contains(&key) {
-            let severity = if reading.context.scope == Scope::Project { Severity::Warning } else { Severity::Note };
-            at.problem(severity, "is passed over: an entry does not approve itself")
-        } else if WORDS.contains(&key) {
-            at.note("is passed over: it only describes the server")
-        } else if let Some((_, severity, text)) = OTHERS.iter().find(|(other, ..)| *other == key) {
-            at.problem(*severity, *text)
+        } else if APPROVAL.contains(&key) {
+            let severity = if scope == Scope::Project { Severity::Warning } else { Severity::Note };
+            at.problem(severity, "ignored: an entry cannot approve itself")
+        } else if DESCRIPTIVE.contains(&key) {
+            at.note("ignored: only describes the server")
+        } else if let Some((_, severity, message)) = OTHER_HOSTS.iter().find(|(other, ..)| *other == key) {
+            at.problem(*severity, *message)
         } else {
-            let problem = at.warning(format!("`{}` is no key of a server", brief(key)));
-            match meant(key) {
-                Some(ours) => problem.with_hint(format!("did you mean `{ours}`?")),
+            let severity = if misspelled == Some(key) { Severity::Error } else { Severity::Warning };
+            let problem = at.problem(severity, format!("unknown key `{}`", brief(key)));
+            match meaning(key) {
+                Some(known) => problem.with_hint(did_you_mean(known)),
                 None => problem,
             }
         };
-        reading.problems.push(problem);
+        report.push(problem);
     }
 }
 
-/// The key that was probably meant.
-fn meant(key: &str) -> Option<&'static str> {
-    let known = MEANT.iter().find(|(theirs, _)| theirs.eq_ignore_ascii_case(key)).map(|(_, ours)| *ours);
-    known.or_else(|| nearest(key, OURS))
+/// Returns the first unknown key that probably means `command` or `url`.
+pub(super) fn misspelled_transport<'a>(entry: &Cursor<'a>) -> Option<&'a str> {
+    let is_ignored = |key: &str| {
+        KNOWN.contains(&key)
+            || APPROVAL.contains(&key)
+            || DESCRIPTIVE.contains(&key)
+            || OTHER_HOSTS.iter().any(|(other, ..)| *other == key)
+    };
+    let mut unknown = entry.fields().map(|(key, _)| key).filter(|key| !is_ignored(key));
+    unknown.find(|key| matches!(meaning(key), Some("command" | "url")))
 }
 
-/// As much of a word as a message has room for.
-pub(crate) fn brief(word: &str) -> String {
-    match word.char_indices().nth(LONGEST_WORD) {
-        Some((end, _)) => format!("{}…", &word[..end]),
-        None => word.to_owned(),
-    }
+/// Whether the entry has a key that says how to reach the server.
+fn transport_key(entry: &Cursor<'_>) -> bool {
+    ["command", "url", "httpUrl", "serverUrl"].iter().any(|key| entry.field(key).is_some())
+}
+
+/// Returns the key that an unknown key probably means.
+fn meaning(key: &str) -> Option<&'static str> {
+    let synonym = SYNONYMS.iter().find(|(other, _)| other.eq_ignore_ascii_case(key)).map(|(_, known)| *known);
+    synonym.or_else(|| nearest(key, KNOWN))
 }

@@ -1,171 +1,129 @@
-//! What can be set for a server besides how it is reached.
+//! Reads the settings of a server that do not concern its transport.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use wharf_client::ProtocolMode;
 
-use super::super::server::{Settings, ToolChoice};
-use super::super::text::{At, Kind};
-use super::Reading;
+use super::report::Report;
+use super::values::{boolean, check_object, milliseconds, named_strings, string, strings, whole_number};
+use crate::cursor::{Cursor, Kind};
 use crate::pattern::Pattern;
-use wharf_protocol::nearest;
+use crate::server::{Settings, ToolChoice};
+use crate::suggest::{brief, suggest};
 
-/// Below this a time in milliseconds was meant in seconds.
-const SHORTEST: u64 = 1000;
+/// The keys of `tools`.
+const TOOLS_KEYS: [&str; 3] = ["allow", "deny", "descriptions"];
 
-pub(super) fn read(reading: &mut Reading<'_>) -> Settings {
+pub(super) fn read(entry: &Cursor<'_>, report: &mut Report) -> Settings {
     Settings {
-        enabled: enabled(reading),
-        required: reading.switch("required").unwrap_or(false),
-        timeout: milliseconds(reading, reading.at.field("timeout")),
-        connect_timeout: milliseconds(reading, reading.at.field("connectTimeout")),
-        protocol: protocol(reading),
-        tools: tools(reading),
-        bindings: bindings(reading),
-        max_output_tokens: count(reading, "maxOutputTokens"),
-        display_name: words(reading, "displayName").or_else(|| words(reading, "title")),
+        enabled: read_enabled(entry, report),
+        required: entry.field("required").and_then(|at| boolean(&at, report)).unwrap_or(false),
+        timeout: entry.field("timeout").and_then(|at| milliseconds(&at, report)),
+        connect_timeout: entry.field("connectTimeout").and_then(|at| milliseconds(&at, report)),
+        protocol: entry.field("protocol").and_then(|at| read_protocol(&at, report)).unwrap_or(ProtocolMode::Auto),
+        tools: read_tools(entry, report),
+        bindings: entry.field("bindings").map(|at| read_bindings(&at, report)).unwrap_or_default(),
+        max_output_tokens: entry.field("maxOutputTokens").and_then(|at| positive_number(&at, report)),
+        display_name: ["displayName", "title"].iter().find_map(|key| {
+            let at = entry.field(key)?;
+            string(&at, report).map(str::to_owned)
+        }),
     }
 }
 
-fn enabled(reading: &mut Reading<'_>) -> bool {
-    let (enabled, disabled) = (reading.switch("enabled"), reading.switch("disabled"));
-    if let (Some(_), Some(_), Some(at)) = (enabled, disabled, reading.at.field("disabled")) {
-        reading.error(&at, "stands beside `enabled`", "keep one of them");
+fn read_enabled(entry: &Cursor<'_>, report: &mut Report) -> bool {
+    let enabled = entry.field("enabled").and_then(|at| boolean(&at, report));
+    let disabled = entry.field("disabled").and_then(|at| boolean(&at, report));
+    if let (Some(_), Some(_), Some(at)) = (enabled, disabled, entry.field("disabled")) {
+        report.error(&at, "`disabled` and `enabled` are mutually exclusive", "keep one of them");
     }
     enabled.unwrap_or(true) && !disabled.unwrap_or(false)
 }
 
-/// A time in milliseconds, which is not so short that seconds were meant.
-pub(super) fn milliseconds<'a>(reading: &mut Reading<'a>, at: Option<At<'a>>) -> Option<Duration> {
-    let at = at?;
-    let Some(milliseconds) = whole(&at) else {
-        reading.problems.push(at.wrong_type("a whole number of milliseconds"));
-        return None;
-    };
-    if milliseconds == 0 {
-        reading.error(&at, "0 is no time", "leave it out for the usual limit");
-        return None;
+fn positive_number(at: &Cursor<'_>, report: &mut Report) -> Option<usize> {
+    let number = whole_number(at).filter(|number| *number > 0).and_then(|number| usize::try_from(number).ok());
+    if number.is_none() {
+        report.push(at.error(format!("expected a positive whole number, found {}", at.node.to_value())));
     }
-    if milliseconds < SHORTEST {
-        let meant = milliseconds * 1000;
-        reading.error(&at, format!("{milliseconds} is under 1000 milliseconds"), format!("did you mean {meant}?"));
-        return None;
-    }
-    Some(Duration::from_millis(milliseconds))
+    number
 }
 
-/// A whole number; `30000.0` is one as well.
-pub(super) fn whole(at: &At<'_>) -> Option<u64> {
-    let Kind::Number(number) = &at.node.kind else { return None };
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "only whole numbers that a double holds exactly are taken"
-    )]
-    let from_double = |double: f64| (double.fract() == 0.0 && (0.0..9e15).contains(&double)).then_some(double as u64);
-    number.as_u64().or_else(|| number.as_f64().and_then(from_double))
-}
-
-fn count(reading: &mut Reading<'_>, key: &str) -> Option<usize> {
-    let at = reading.at.field(key)?;
-    let count = whole(&at).filter(|count| *count > 0).and_then(|count| usize::try_from(count).ok());
-    if count.is_none() {
-        reading.problems.push(at.error(format!("{} is no positive whole number", at.node.to_value())));
-    }
-    count
-}
-
-fn words(reading: &mut Reading<'_>, key: &str) -> Option<String> {
-    let at = reading.at.field(key)?;
-    reading.text(&at).map(str::to_owned)
-}
-
-fn protocol(reading: &mut Reading<'_>) -> ProtocolMode {
-    let Some(at) = reading.at.field("protocol") else { return ProtocolMode::Auto };
-    let Some(name) = reading.text(&at) else { return ProtocolMode::Auto };
-    match name.parse() {
-        Ok(protocol) => protocol,
+fn read_protocol(at: &Cursor<'_>, report: &mut Report) -> Option<ProtocolMode> {
+    let name = string(at, report)?;
+    match name.parse::<ProtocolMode>() {
+        Ok(protocol) => Some(protocol),
         Err(error) => {
-            let problem = at.error(error.to_string());
-            reading.problems.push(match nearest(name, ProtocolMode::NAMES) {
-                Some(known) => problem.with_hint(format!("did you mean `{known}`?")),
-                None => problem,
-            });
-            ProtocolMode::Auto
+            report.push(suggest(at.error(error.to_string()), name, &ProtocolMode::NAMES));
+            None
         }
     }
 }
 
-fn tools(reading: &mut Reading<'_>) -> ToolChoice {
-    let mut choice = ToolChoice::default();
-    if let Some(at) = reading.at.field("tools") {
-        if at.is_list() {
-            choice.allowed = Some(names(reading, &at));
-        } else {
-            from_object(reading, &at, &mut choice);
-        }
-    }
-    if let Some(at) = reading.at.field("includeTools") {
+fn read_tools(entry: &Cursor<'_>, report: &mut Report) -> ToolChoice {
+    let mut choice = match entry.field("tools") {
+        Some(at) if at.is_list() => ToolChoice { allowed: Some(read_patterns(&at, report)), ..ToolChoice::default() },
+        Some(at) => read_tools_object(&at, report),
+        None => ToolChoice::default(),
+    };
+    if let Some(at) = entry.field("includeTools") {
         if choice.allowed.is_some() {
-            reading.error(&at, "stands beside the tools that `tools` allows", "keep one of them");
+            let message = "`includeTools` and the allowed tools of `tools` are mutually exclusive";
+            report.error(&at, message, "keep one of them");
         }
-        choice.allowed = Some(names(reading, &at));
+        choice.allowed = Some(read_patterns(&at, report));
     }
-    if let Some(at) = reading.at.field("excludeTools") {
-        choice.rejected.extend(names(reading, &at));
+    if let Some(at) = entry.field("excludeTools") {
+        choice.rejected.extend(read_patterns(&at, report));
     }
     choice
 }
 
-fn from_object<'a>(reading: &mut Reading<'a>, at: &At<'a>, choice: &mut ToolChoice) {
-    const KEYS: [&str; 3] = ["allow", "deny", "descriptions"];
-    reading.object(at);
-    for (key, value) in at.fields() {
+fn read_tools_object(object: &Cursor<'_>, report: &mut Report) -> ToolChoice {
+    check_object(object, report);
+    let mut choice = ToolChoice::default();
+    for (key, at) in object.fields() {
         match key {
-            "allow" if !matches!(value.node.kind, Kind::Null) => choice.allowed = Some(names(reading, &value)),
-            "allow" => {}
-            "deny" => choice.rejected = names(reading, &value),
+            "allow" if matches!(at.node.kind, Kind::Null) => {}
+            "allow" => choice.allowed = Some(read_patterns(&at, report)),
+            "deny" => choice.rejected = read_patterns(&at, report),
             "descriptions" => {
-                let texts = reading.named_texts(&value);
+                let descriptions = named_strings(&at, report).into_iter();
                 choice.descriptions =
-                    texts.into_iter().map(|(tool, _, text)| (tool.to_owned(), text.to_owned())).collect();
+                    descriptions.map(|described| (described.name.to_owned(), described.text.to_owned())).collect();
             }
-            // A rule about tools that is not understood must not be passed over: it may be the one that forbids.
+            // An unknown rule about tools must not be ignored: it may be the one that denies.
             _ => {
-                let problem = value.error(format!("`{key}` is none of `allow`, `deny` and `descriptions`"));
-                reading.problems.push(match nearest(key, KEYS) {
-                    Some(known) => problem.with_hint(format!("did you mean `{known}`?")),
-                    None => problem,
-                });
+                let expected = "expected `allow`, `deny` or `descriptions`";
+                let problem = at.error(format!("unknown `tools` key `{}`: {expected}", brief(key)));
+                report.push(suggest(problem, key, &TOOLS_KEYS));
             }
         }
     }
+    choice
 }
 
-/// A filter that cannot be read costs the server: the tool it is about may be one that must not be used.
-fn names<'a>(reading: &mut Reading<'a>, at: &At<'a>) -> Vec<Pattern> {
-    let mut names = Vec::new();
-    for (at, name) in reading.texts(at) {
-        match Pattern::read(name) {
-            Ok(name) => names.push(name),
-            Err(error) => reading.problems.push(at.error(error.to_string())),
+/// Reads patterns. An invalid one makes the server unusable: the tool it should match may be one that must not be used.
+fn read_patterns(at: &Cursor<'_>, report: &mut Report) -> Vec<Pattern> {
+    let mut patterns = Vec::new();
+    for (at, text) in strings(at, report) {
+        match Pattern::read(text) {
+            Ok(pattern) => patterns.push(pattern),
+            Err(error) => report.push(at.error(error.to_string())),
         }
     }
-    names
+    patterns
 }
 
-fn bindings(reading: &mut Reading<'_>) -> BTreeMap<String, serde_json::Map<String, Value>> {
-    let Some(at) = reading.at.field("bindings") else { return BTreeMap::new() };
-    reading.object(&at);
+fn read_bindings(object: &Cursor<'_>, report: &mut Report) -> BTreeMap<String, Map<String, Value>> {
+    check_object(object, report);
     let mut bindings = BTreeMap::new();
-    for (tool, arguments) in at.fields() {
-        match arguments.node.to_value() {
+    for (tool, at) in object.fields() {
+        match at.node.to_value() {
             Value::Object(arguments) => {
                 bindings.insert(tool.to_owned(), arguments);
             }
-            _ => reading.problems.push(arguments.wrong_type("an object of arguments")),
+            _ => report.push(at.wrong_type("an object of arguments")),
         }
     }
     bindings

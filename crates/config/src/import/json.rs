@@ -1,23 +1,22 @@
-//! JSON as editors write it: with comments, and a comma too many.
+//! Parses JSON with comments and trailing commas, as editors write it.
 
 use jsonc_parser::ast::Value as Ast;
 use jsonc_parser::{CollectOptions, parse_to_ast};
 use serde_json::{Map, Value};
 
-use super::ImportError;
-use crate::text::options;
+use super::imported::ImportError;
+use crate::jsonc::parse_options;
 
-/// The object that a file holds, its fields in their order.
+/// Parses a file that contains an object. Keys keep their order.
 pub(super) fn parse(text: &str) -> Result<Map<String, Value>, ImportError> {
-    let parsed = parse_to_ast(text, &CollectOptions::default(), &options()).map_err(|error| {
-        let (line, reason) = (error.line_display(), error.kind().to_string());
-        ImportError::Unreadable { format: "JSON", line, reason }
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &parse_options()).map_err(|error| {
+        ImportError::Unreadable { format: "JSON", line: error.line_display(), reason: error.kind().to_string() }
     })?;
     match parsed.value.as_ref().map(value) {
         Some(Value::Object(object)) => Ok(object),
-        // Comments and nothing else.
+        // Only comments.
         None => Ok(Map::new()),
-        Some(_) => Err(ImportError::Shape("the file does not hold an object".to_owned())),
+        Some(_) => Err(ImportError::Shape("the file does not contain an object".to_owned())),
     }
 }
 

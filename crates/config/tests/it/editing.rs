@@ -1,4 +1,4 @@
-//! Changing files.
+//! Editing files.
 
 use std::fs;
 
@@ -40,7 +40,7 @@ fn edited(text: &str, edit: impl FnOnce(&mut Editor)) -> String {
 }
 
 #[test]
-fn adding_a_server_keeps_comments_and_blanks() {
+fn adding_a_server_preserves_comments_and_spaces() {
     let text = edited(COMMENTED, |editor| {
         editor.add(&name("c"), &json!({"command": "c", "args": ["-y", "pkg"]}), OnExisting::Refuse).unwrap();
     });
@@ -131,7 +131,7 @@ fn a_link_stays_a_link() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_left_alone() {
+fn an_invalid_file_is_not_edited() {
     for text in
         ["{", "[]", r#"{"mcpServers": []}"#, r#"{"disabledServers": {}}"#, r#"{"mcpServers": {"a": {}, "a": {}}}"#]
     {
@@ -142,7 +142,7 @@ fn what_cannot_be_understood_is_left_alone() {
 }
 
 #[test]
-fn a_change_by_somebody_else_is_not_lost() {
+fn a_concurrent_change_is_not_lost() {
     let machine = Machine::new().user("{}");
     let mut editor = Editor::open(&machine.path("user.json"), Scope::User).unwrap();
     editor.add(&name("a"), &json!({"command": "a"}), OnExisting::Refuse).unwrap();
@@ -152,7 +152,7 @@ fn a_change_by_somebody_else_is_not_lost() {
 }
 
 #[test]
-fn servers_are_switched_in_lists() {
+fn enabling_and_disabling_edits_the_lists() {
     let machine =
         Machine::new().user(r#"{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b", "enabled": false}}}"#);
     let switch = |edit: &dyn Fn(&mut Editor)| {
@@ -172,7 +172,7 @@ fn servers_are_switched_in_lists() {
 }
 
 #[test]
-fn line_ends_and_a_byte_order_mark_stay() {
+fn line_endings_and_a_byte_order_mark_are_preserved() {
     let text = edited("\u{feff}{\r\n  \"mcpServers\": {\r\n    \"a\": {}\r\n  }\r\n}\r\n", |editor| {
         editor.add(&name("b"), &json!({"command": "b"}), OnExisting::Refuse).unwrap();
     });
@@ -180,7 +180,7 @@ fn line_ends_and_a_byte_order_mark_stay() {
     assert_eq!(text.matches('\n').count(), text.matches("\r\n").count());
 }
 
-/// Bits of files that people write: comments in odd places, trailing commas, odd blanks.
+/// Generates files with comments in odd places, trailing commas and odd spaces.
 fn files() -> impl Strategy<Value = String> {
     let blank = proptest::sample::select(vec!["", " ", "\n", "\n  ", " // c\n", "/* c */", "\t"]);
     let entry = (0..4u8, blank.clone(), blank.clone()).prop_map(|(id, before, after)| {
@@ -203,18 +203,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn an_edit_keeps_everything_else(text in files()) {
+    fn an_edit_preserves_everything_else(text in files()) {
         let machine = Machine::new().user(&text);
         let Ok(mut editor) = Editor::open(&machine.path("user.json"), Scope::User) else {
-            // Two keys that only look different.
+            // Two keys that are equal after unescaping.
             return Ok(());
         };
         prop_assert_eq!(editor.text(), text.clone());
         let names = editor.names();
         editor.add(&name("new"), &json!({"command": "n"}), OnExisting::Refuse).unwrap();
         let added = editor.text();
-        // Outside of the servers every byte is the same; among them only blanks make room.
-        let (before, after) = (text.find("\"mcpServers\"").unwrap(), text.find(",\"z\"").unwrap());
+        // Outside of the servers every byte is the same; among them only spaces differ.
+        let before = text.find("\"mcpServers\"").unwrap();
+        let after = text.find(",\"z\"").unwrap();
         prop_assert!(added.starts_with(&text[..before]) && added.ends_with(&text[after..]), "{added:?}");
         let dense = |text: &str| text.split_whitespace().collect::<String>().replace(',', "");
         let without = dense(&added).replacen("\"new\":{\"command\":\"n\"}", "", 1);
@@ -236,13 +237,13 @@ proptest! {
 }
 
 #[test]
-fn a_project_file_that_leads_out_of_the_project_is_not_written() {
+fn a_project_file_that_links_out_of_the_project_is_not_written() {
     let machine = Machine::new().write("theirs.json", "{}");
     let link = machine.path("project/.mcp.json");
     std::os::unix::fs::symlink("../theirs.json", &link).unwrap();
     let refused = Editor::open(&link, Scope::Project).unwrap_err().to_string();
     assert!(refused.contains("which is outside of the project"), "{refused}");
-    // Also if it became one in between.
+    // Also if it became a link after opening.
     fs::remove_file(&link).unwrap();
     let mut editor = Editor::open(&link, Scope::Project).unwrap();
     editor.add(&"x".parse().unwrap(), &json!({"command": "x"}), OnExisting::Refuse).unwrap();
@@ -252,7 +253,7 @@ fn a_project_file_that_leads_out_of_the_project_is_not_written() {
 }
 
 #[test]
-fn a_file_that_nobody_could_read_again_is_not_written() {
+fn a_file_that_exceeds_the_maximum_size_is_not_written() {
     let machine = Machine::new();
     let mut editor = Editor::open(&machine.path("user.json"), Scope::User).unwrap();
     editor.add(&"x".parse().unwrap(), &json!({"command": "x".repeat(1 << 20)}), OnExisting::Refuse).unwrap();
@@ -261,7 +262,7 @@ fn a_file_that_nobody_could_read_again_is_not_written() {
 }
 
 #[test]
-fn a_comment_in_a_list_that_becomes_empty_stays() {
+fn a_comment_in_a_list_that_becomes_empty_is_preserved() {
     let machine = Machine::new().local("{\n  \"disabledServers\": [\n    // too slow\n    \"x\"\n  ]\n}\n");
     let mut editor = Editor::open(&machine.path("local.json"), Scope::Local).unwrap();
     editor.enable(&"x".parse().unwrap()).unwrap();

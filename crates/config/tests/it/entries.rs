@@ -1,4 +1,4 @@
-//! From an entry to a server, or to a message that says what to do.
+//! Reading an entry: the server, or the problems.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use wharf_protocol::Secret;
 
 use super::{Machine, one};
 
-/// The server of an entry that nothing is wrong with.
+/// Reads a valid entry.
 fn server(entry: &str) -> Server {
     read_server("x", entry, Scope::User, &variables()).unwrap_or_else(|problems| panic!("{problems:?}")).server
 }
@@ -20,8 +20,8 @@ fn variables() -> Variables {
     [("HOST", "example.com"), ("TOKEN", "s3cr3t"), ("NEWLINE", "a\n"), ("EMPTY", "")].into_iter().collect()
 }
 
-/// Everything that is said about an entry, one line each.
-fn said(entry: &str, scope: Scope) -> String {
+/// Returns all problems of an entry, one per line.
+fn problems_of(entry: &str, scope: Scope) -> String {
     let problems = match read_server("x", entry, scope, &variables()) {
         Ok(read) => read.problems,
         Err(problems) => problems,
@@ -30,7 +30,7 @@ fn said(entry: &str, scope: Scope) -> String {
 }
 
 fn check(entry: &str, expected: &str) {
-    assert_eq!(said(entry, Scope::User), expected, "{entry}");
+    assert_eq!(problems_of(entry, Scope::User), expected, "{entry}");
 }
 
 fn stdio(entry: &str) -> StdioConfig {
@@ -64,8 +64,8 @@ fn a_url_without_a_type_means_http_whatever_it_ends_in() {
 }
 
 #[test]
-fn every_word_for_a_transport_is_understood() {
-    for (word, url, transport) in [
+fn all_names_of_a_transport_are_supported() {
+    for (name, url, transport) in [
         ("http", "https://a", "http"),
         ("streamable-http", "https://a", "http"),
         ("streamableHttp", "https://a", "http"),
@@ -75,15 +75,15 @@ fn every_word_for_a_transport_is_understood() {
         ("websocket", "ws://a", "ws"),
     ] {
         for key in ["type", "transportType", "transport"] {
-            let found = server(&format!(r#"{{"{key}": "{word}", "url": "{url}"}}"#)).reach.transport();
-            assert_eq!(found, transport, "{key} {word}");
+            let found = server(&format!(r#"{{"{key}": "{name}", "url": "{url}"}}"#)).reach.transport();
+            assert_eq!(found, transport, "{key} {name}");
         }
     }
     assert_eq!(server(r#"{"type": "stdio", "command": "x"}"#).reach.transport(), "stdio");
 }
 
 #[test]
-fn headers_and_a_helper_go_with_a_url() {
+fn a_url_can_have_headers_and_a_helper() {
     let remote = http(
         r#"{"url": "https://a", "headers": {"Authorization": "Bearer ${TOKEN}"}, "headersHelper": "/bin/h 'a b' ${HOST}"}"#,
     );
@@ -92,7 +92,7 @@ fn headers_and_a_helper_go_with_a_url() {
 }
 
 #[test]
-fn what_is_known_about_signing_in_is_read() {
+fn oauth_settings_are_read() {
     let oauth = http(
         r#"{"url": "https://a", "oauth": {"clientId": "me", "clientSecret": "${TOKEN}", "callbackPort": 8090,
             "scopes": "read write", "authServerMetadataUrl": "https://b/.well-known", "flow": "code"}}"#,
@@ -103,30 +103,30 @@ fn what_is_known_about_signing_in_is_read() {
     assert_eq!(oauth.metadata_url.as_deref(), Some("https://b/.well-known"));
     assert!(!format!("{oauth:?}").contains("s3cr3t"));
     assert_eq!(http(r#"{"url": "https://a", "oauth": {"scopes": ["a:b"]}}"#).oauth.scopes.unwrap(), ["a:b"]);
-    assert_snapshot!(said(
+    assert_snapshot!(problems_of(
         r#"{"url": "https://a", "oauth": {"clientid": "x", "clientSecret": 5, "callbackPort": 0, "scopes": ["a b", 1],
             "authServerMetadataUrl": "b"}}"#, Scope::User), @r"
-    note: x.oauth.clientid: is passed over: `clientid` is no key of `oauth`; did you mean `clientId`?
-    error: x.oauth.clientSecret: is a number, but has to be a text; put it into quotes
-    error: x.oauth.clientSecret: stands there without `clientId`; add the `clientId` it belongs to
-    error: x.oauth.callbackPort: 0 is no port; ports are 1 to 65535
-    error: x.oauth.scopes[1]: is a number, but has to be a text; put it into quotes
-    error: x.oauth.scopes[0]: has something in it that is no scope; write each scope as an item of its own
-    error: x.oauth.authServerMetadataUrl: is no URL: it has no scheme; begin it with `https://`
+    note: x.oauth.clientid: ignored: unknown `oauth` key `clientid`; did you mean `clientId`?
+    error: x.oauth.clientSecret: expected a string, found a number; put it in quotes
+    error: x.oauth.clientSecret: `clientSecret` requires `clientId`; add the `clientId`
+    error: x.oauth.callbackPort: invalid port 0; use a port from 1 to 65535
+    error: x.oauth.scopes[1]: expected a string, found a number; put it in quotes
+    error: x.oauth.scopes[0]: invalid OAuth scope; write each scope as a separate item
+    error: x.oauth.authServerMetadataUrl: invalid URL: no scheme; start it with `https://`
     ");
-    check(r#"{"url": "https://a", "oauth": true}"#, "error: x.oauth: is true or false, but has to be an object");
+    check(r#"{"url": "https://a", "oauth": true}"#, "error: x.oauth: expected an object, found a boolean");
     check(
         r#"{"url": "https://a", "oauth": {"clientId": "x", "clientSecret": "${NONE}"}}"#,
-        "error: x.oauth.clientSecret: the variable NONE is not set; set it, or give a default: `${NONE:-default}`",
+        "error: x.oauth.clientSecret: variable `NONE` is not set; set it, or add a default: `${NONE:-default}`",
     );
     check(
         r#"{"command": "x", "oauth": {"clientId": "x"}}"#,
-        "note: x.oauth: is passed over: one signs in to servers at a URL",
+        "note: x.oauth: ignored: OAuth applies to servers with a URL",
     );
 }
 
 #[test]
-fn a_local_server_that_listens_can_be_managed() {
+fn a_local_http_server_can_be_managed() {
     let TransportConfig::Managed(manage) = server(r#"{"command": "serve", "args": ["-q"], "manage": {}}"#).reach else {
         panic!()
     };
@@ -137,16 +137,16 @@ fn a_local_server_that_listens_can_be_managed() {
     assert!(log_path.is_none() && headers.is_empty());
     check(
         r#"{"command": "serve", "manage": {"startupTimeout": 60}}"#,
-        "error: x.manage.startupTimeout: 60 is under 1000 milliseconds; did you mean 60000?",
+        "error: x.manage.startupTimeout: 60 is less than 1000 milliseconds; did you mean 60000?",
     );
     check(
         r#"{"command": "serve", "manage": {"port": 0, "prt": 1}}"#,
-        "warning: x.manage.prt: `prt` is no key of `manage`; did you mean `port`?\nerror: x.manage.port: 0 is no port; ports are 1 to 65535",
+        "warning: x.manage.prt: unknown `manage` key `prt`; did you mean `port`?\nerror: x.manage.port: invalid port 0; use a port from 1 to 65535",
     );
 }
 
 #[test]
-fn everything_else_is_set_as_written() {
+fn settings_are_read() {
     let settings = server(
         r#"{"command": "x", "enabled": false, "required": true, "timeout": 30000.0, "connectTimeout": 5000,
             "tools": {"allow": ["a"], "deny": ["b"], "descriptions": {"a": "A"}}, "excludeTools": ["c"],
@@ -173,205 +173,214 @@ fn no_list_of_tools_means_all_and_an_empty_one_means_none() {
 }
 
 #[test]
-fn a_filter_that_is_no_expression_costs_the_server_and_is_told_where_it_stands() {
+fn an_invalid_filter_is_an_error_with_its_position() {
     let tools = server(r#"{"command": "x", "excludeTools": ["/write_(file|dir)/"]}"#).settings.tools;
     assert_eq!(tools.rejected, [Pattern::read("/write_(file|dir)/").unwrap()]);
-    let said = said(r#"{"command": "x", "tools": {"deny": ["ok", "/write_(file/"]}}"#, Scope::User);
-    assert_eq!(said, "error: x.tools.deny[1]: `/write_(file/` is no regular expression: unclosed group");
+    let found = problems_of(r#"{"command": "x", "tools": {"deny": ["ok", "/write_(file/"]}}"#, Scope::User);
+    assert_eq!(said, "error: x.tools.deny[1]: invalid regular expression `/write_(file/`: unclosed group");
 }
 
 #[test]
-fn every_way_to_speak_has_its_name() {
+fn every_protocol_mode_has_a_name() {
     for name in wharf_client::ProtocolMode::NAMES {
         let entry = format!(r#"{{"command": "x", "protocol": "{name}"}}"#);
         assert_eq!(server(&entry).settings.protocol, name.parse().unwrap());
     }
-    let said = said(r#"{"command": "x", "protocol": "atuo"}"#, Scope::User);
+    let found = problems_of(r#"{"command": "x", "protocol": "atuo"}"#, Scope::User);
     assert!(said.starts_with("error: x.protocol: `atuo`") && said.ends_with("did you mean `auto`?"), "{said}");
 }
 
 #[test]
-fn contradictions_are_errors_with_the_way_out() {
-    check(r#"{"command": "x", "url": "https://a"}"#, "error: x.url: stands beside `command`; keep one of them");
-    check(r#"{"args": ["x"]}"#, "error: x.args: stands there without `command`; add the `command`");
-    check(r#"{"url": "https://a", "args": ["x"]}"#, "error: x.args: stands there without `command`; remove it");
+fn contradictions_are_errors_with_a_hint() {
+    check(
+        r#"{"command": "x", "url": "https://a"}"#,
+        "error: x.url: `url` and `command` are mutually exclusive; keep one of them",
+    );
+    check(r#"{"args": ["x"]}"#, "error: x.args: `args` requires `command`; add `command`");
+    check(r#"{"url": "https://a", "args": ["x"]}"#, "error: x.args: `args` requires `command`; remove it");
     check(
         r#"{"command": "x", "headers": {"A": "b"}}"#,
-        "error: x.headers: means nothing beside `command`: there is nothing to send it to; remove it",
+        "error: x.headers: `headers` requires a URL, but the entry has `command`; remove it",
     );
     check(
         r#"{"type": "stdio", "url": "https://a"}"#,
-        "error: x.type: is `stdio`, but the entry has a URL; set it to `http`, or leave it out",
+        "error: x.type: `type` is `stdio`, but the entry has a URL; set it to `http`, or remove it",
     );
     check(
         r#"{"type": "http", "command": "x"}"#,
-        "error: x.type: is `http`, but the entry has `command`; leave it out, or add `manage` if the command starts a server that listens",
+        "error: x.type: `type` is `http`, but the entry has `command`; remove it, or add `manage` if the command starts an HTTP server",
     );
     check(
         r#"{"command": "x", "enabled": true, "disabled": false}"#,
-        "error: x.disabled: stands beside `enabled`; keep one of them",
+        "error: x.disabled: `disabled` and `enabled` are mutually exclusive; keep one of them",
     );
-    check(r#"{"url": "https://a", "httpUrl": "https://b"}"#, "error: x.httpUrl: stands beside `url`; keep one of them");
+    check(
+        r#"{"url": "https://a", "httpUrl": "https://b"}"#,
+        "error: x.httpUrl: `httpUrl` and `url` are mutually exclusive; keep one of them",
+    );
     check(
         r#"{"url": "https://a", "manage": {}}"#,
-        "error: x.manage: stands beside a URL, but only what is started here can be managed; give the `command` to start, or leave `manage` out",
+        "error: x.manage: `manage` requires `command`, but the entry has a URL; add the `command` to start, or remove `manage`",
     );
-    check(r#"{"command": "x", "command": "y"}"#, "error: x.command: is there twice; keep one");
+    check(r#"{"command": "x", "command": "y"}"#, "error: x.command: duplicate key; keep one");
 }
 
 #[test]
-fn a_server_that_is_nowhere_is_an_error() {
-    check("{}", "error: x: says neither what to start nor where to connect; add `command` or `url`");
-    check(r#"{"type": "http"}"#, "error: x: the server has no URL configured; add `url`");
-    check(r#"{"type": "http", "url": ""}"#, "error: x.url: the server has no URL configured; write its URL");
-    check(r#"{"type": "stdio"}"#, "error: x: the server has no command configured; add `command`");
+fn an_entry_without_a_transport_is_an_error() {
+    check("{}", "error: x: neither `command` nor `url` is set; add one of them");
+    check(r#"{"type": "http"}"#, "error: x: no URL configured; add `url`");
+    check(r#"{"type": "http", "url": ""}"#, "error: x.url: no URL configured; set the URL");
+    check(r#"{"type": "stdio"}"#, "error: x: no command configured; add `command`");
     check(
         r#"{"type": "sdk", "name": "y"}"#,
-        "note: x.name: is passed over: it only describes the server\nerror: x.type: `sdk` is a server in the host's own process; such a server is added in code; give `command` or `url` here",
+        "note: x.name: ignored: only describes the server\nerror: x.type: an `sdk` server runs inside the host process; add it in code, or set `command` or `url` here",
     );
     check(
         r#"{"type": "htpp", "url": "https://a"}"#,
-        "error: x.type: `htpp` is no transport; there are stdio, http, sse and ws; did you mean `http`?",
+        "error: x.type: unknown transport `htpp`: expected stdio, http, sse or ws; did you mean `http`?",
     );
 }
 
 #[test]
-fn wrong_types_say_what_is_wanted() {
+fn wrong_types_are_errors_that_name_the_expected_type() {
     check(
         r#""https://a""#,
-        r#"error: x: is a text, but has to be an object with `command` or `url`; write it as {"url": …}"#,
+        r#"error: x: expected an object with `command` or `url`, found a string; write {"url": …}"#,
     );
     check(
         r#"{"command": "x", "args": "-y pkg"}"#,
-        r#"error: x.args: is a text, but has to be a list of texts; write each word as an item of its own: ["…", "…"]"#,
+        r#"error: x.args: expected a list of strings, found a string; write each word as a separate item: ["…", "…"]"#,
     );
     check(
         r#"{"command": "x", "args": ["-p", 80]}"#,
-        "error: x.args[1]: is a number, but has to be a text; put it into quotes",
+        "error: x.args[1]: expected a string, found a number; put it in quotes",
     );
     check(
         r#"{"command": "x", "env": {"DEBUG": true}}"#,
-        r#"error: x.env.DEBUG: is true or false, but has to be a text; write "true""#,
+        r#"error: x.env.DEBUG: expected a string, found a boolean; write "true""#,
     );
-    check(r#"{"command": "x", "required": "yes"}"#, "error: x.required: is a text, but has to be true or false");
+    check(r#"{"command": "x", "required": "yes"}"#, "error: x.required: expected true or false, found a string");
     check(
         r#"{"command": "x", "tools": {"alow": []}}"#,
-        "error: x.tools.alow: `alow` is none of `allow`, `deny` and `descriptions`; did you mean `allow`?",
+        "error: x.tools.alow: unknown `tools` key `alow`: expected `allow`, `deny` or `descriptions`; did you mean `allow`?",
     );
     check(
         r#"{"command": "npx -y pkg"}"#,
-        r#"error: x.command: has blanks in it, but is the name of one program; write "command": "npx", and the other words as the list "args""#,
+        r#"error: x.command: `command` contains spaces, but must be one program; set "command" to "npx", and put the other words into the list "args""#,
     );
 }
 
 #[test]
-fn a_time_that_was_meant_in_seconds_is_an_error() {
-    check(r#"{"command": "x", "timeout": 30}"#, "error: x.timeout: 30 is under 1000 milliseconds; did you mean 30000?");
+fn a_timeout_in_seconds_is_an_error() {
+    check(
+        r#"{"command": "x", "timeout": 30}"#,
+        "error: x.timeout: 30 is less than 1000 milliseconds; did you mean 30000?",
+    );
     check(
         r#"{"command": "x", "connectTimeout": 999}"#,
-        "error: x.connectTimeout: 999 is under 1000 milliseconds; did you mean 999000?",
+        "error: x.connectTimeout: 999 is less than 1000 milliseconds; did you mean 999000?",
     );
-    check(r#"{"command": "x", "timeout": 0}"#, "error: x.timeout: 0 is no time; leave it out for the usual limit");
+    check(
+        r#"{"command": "x", "timeout": 0}"#,
+        "error: x.timeout: must be greater than 0; remove it to use the default",
+    );
     check(
         r#"{"command": "x", "timeout": "30s"}"#,
-        "error: x.timeout: is a text, but has to be a whole number of milliseconds",
+        "error: x.timeout: expected a whole number of milliseconds, found a string",
     );
     check(
         r#"{"command": "x", "timeout": -1000}"#,
-        "error: x.timeout: is a number, but has to be a whole number of milliseconds",
+        "error: x.timeout: expected a whole number of milliseconds, found a number",
     );
     check(r#"{"command": "x", "timeout": 1000}"#, "");
 }
 
 #[test]
-fn keys_of_other_hosts_are_passed_over_and_unknown_ones_are_guessed() {
-    assert_snapshot!(said(
+fn keys_of_other_hosts_are_ignored_and_unknown_ones_get_a_suggestion() {
+    assert_snapshot!(problems_of(
         r#"{"command": "x", "alwaysLoad": true, "description": "d", "envFile": ".env", "trust": true,
             "timout": 1, "working_dir": "/", "frobnicate": 1}"#, Scope::User), @r"
-    note: x.alwaysLoad: is passed over: which tools are always shown is set for the model, not for a server
-    note: x.description: is passed over: it only describes the server
-    warning: x.envFile: is not read: put its variables into `env`
-    note: x.trust: is passed over: an entry does not approve itself
-    warning: x.timout: `timout` is no key of a server; did you mean `timeout`?
-    warning: x.working_dir: `working_dir` is no key of a server; did you mean `cwd`?
-    warning: x.frobnicate: `frobnicate` is no key of a server
+    note: x.alwaysLoad: ignored: which tools are always listed is a setting of the model, not of a server
+    note: x.description: ignored: only describes the server
+    warning: x.envFile: ignored: put its variables into `env`
+    note: x.trust: ignored: an entry cannot approve itself
+    warning: x.timout: unknown key `timout`; did you mean `timeout`?
+    warning: x.working_dir: unknown key `working_dir`; did you mean `cwd`?
+    warning: x.frobnicate: unknown key `frobnicate`
     ");
 }
 
 #[test]
-fn what_the_eye_does_not_see_is_shown() {
-    check(r#"{"command": "node "}"#, "error: x.command: ends with a blank; remove it");
-    check(r#"{"url": "\u00a0https://a"}"#, "error: x.url: begins with a non-breaking blank (U+00A0); remove it");
+fn hidden_characters_are_reported() {
+    check(r#"{"command": "node "}"#, "error: x.command: ends with a space; remove it");
+    check(r#"{"url": "\u00a0https://a"}"#, "error: x.url: starts with a non-breaking space (U+00A0); remove it");
     check(
         r#"{"url": "https://a/\u200bmcp"}"#,
-        "error: x.url: has a blank without width (U+200B) as character 11; remove it",
+        "error: x.url: contains a zero-width space (U+200B) at character 11; remove it",
     );
     check(r#"{"url": "https://a", "headers": {"A": "b\n"}}"#, "error: x.headers.A: ends with a line break; remove it");
     check(r#"{"command": "x", "env": {"A": "b\t"}}"#, "error: x.env.A: ends with a tab; remove it");
-    check(r#"{"command": "x", "env": {"A": "b\nc"}}"#, "warning: x.env.A: has a line break as character 2");
+    check(r#"{"command": "x", "env": {"A": "b\nc"}}"#, "warning: x.env.A: contains a line break at character 2");
     check(r#"{"command": "x", "env": {"A": "-----BEGIN KEY-----\nabc"}}"#, "");
     check(r#"{"command": "x", "args": [" a ", "b\nc"]}"#, "");
-    check(
-        r#"{"command": "x", "args": ["a\u0000"]}"#,
-        "error: x.args[0]: has a NUL character; no program can be given one; remove it",
-    );
+    check(r#"{"command": "x", "args": ["a\u0000"]}"#, "error: x.args[0]: contains a NUL character; remove it");
     check(
         r#"{"url": "https://a", "headers": {"A": "${NEWLINE}"}}"#,
-        "error: x.headers.A: with what its variables hold, it ends with a line break; remove it",
+        "error: x.headers.A: after variable expansion: ends with a line break; remove it",
     );
 }
 
 #[test]
-fn an_address_that_cannot_work_is_an_error() {
+fn an_invalid_url_or_header_is_an_error() {
     check(
         r#"{"url": "example.com/mcp"}"#,
-        "error: x.url: `example.com/mcp` is no URL: it has no scheme; begin it with `https://`",
+        "error: x.url: invalid URL `example.com/mcp`: no scheme; start it with `https://`",
     );
     check(
         r#"{"type": "ws", "url": "https://a"}"#,
-        "error: x.url: `https://a` is no URL of a web socket; begin it with `wss://`",
+        "error: x.url: invalid URL `https://a`: not a WebSocket scheme; start it with `wss://`",
     );
-    check(r#"{"url": "https://"}"#, "error: x.url: `https://` is no URL: it has no host");
-    // What a variable holds is not shown.
+    check(r#"{"url": "https://"}"#, "error: x.url: invalid URL `https://`: no host");
+    // The values of variables are not shown.
     check(
         r#"{"url": "ftp://${TOKEN}"}"#,
-        "error: x.url: `ftp://${TOKEN}` has a scheme that no server is reached by; begin it with `https://`",
+        "error: x.url: invalid URL `ftp://${TOKEN}`: unsupported scheme; start it with `https://`",
     );
     check(
         r#"{"url": "https://a", "headers": {"a b": "c"}}"#,
-        "error: x.headers.a b: is no name of a header; use letters, digits and `-`",
+        "error: x.headers.a b: invalid header name; use letters, digits and `-`",
     );
 }
 
 #[test]
-fn a_variable_that_is_not_set_costs_the_server_and_says_how_to_set_it() {
+fn an_unset_variable_is_an_error_with_a_hint() {
     check(
         r#"{"url": "https://${NOWHERE}/"}"#,
-        "error: x.url: the variable NOWHERE is not set; set it, or give a default: `${NOWHERE:-default}`",
+        "error: x.url: variable `NOWHERE` is not set; set it, or add a default: `${NOWHERE:-default}`",
     );
     check(
         r#"{"command": "x", "args": ["${input:key}"]}"#,
-        "error: x.args[0]: `${input:…` asks a question, which only an editor can; take it from a variable: `${NAME}`",
+        "error: x.args[0]: `${input:…` needs a prompt of an editor; use a variable: `${NAME}`",
     );
     check(
         r#"{"command": "x", "args": ["${A"]}"#,
-        "error: x.args[0]: `${A…` is no variable; write `${NAME}` or `${NAME:-default}`, or `$${` for a plain `${`",
+        "error: x.args[0]: invalid variable reference `${A…`; write `${NAME}` or `${NAME:-default}`, or `$${` for a literal `${`",
     );
     check(r#"{"command": "x", "args": ["${NOWHERE:-y}"]}"#, "");
-    // Nobody is harmed while it is switched off.
-    check(r#"{"disabled": true, "url": "https://${NOWHERE}/"}"#, "warning: x.url: the variable NOWHERE is not set");
+    // Harmless while the server is disabled.
+    check(r#"{"disabled": true, "url": "https://${NOWHERE}/"}"#, "warning: x.url: variable `NOWHERE` is not set");
 }
 
 #[test]
-fn no_message_and_no_debug_output_shows_what_a_variable_holds() {
+fn messages_and_debug_output_do_not_contain_values_of_variables() {
     let entry = r#"{"command": "x", "env": {"A": "${TOKEN}"}, "args": ["${NOWHERE}"], "url": "bad ${TOKEN}"}"#;
-    assert!(!said(entry, Scope::User).contains("s3cr3t"));
+    assert!(!problems_of(entry, Scope::User).contains("s3cr3t"));
     let debug = format!("{:?} {:?}", server(r#"{"command": "x", "env": {"A": "${TOKEN}"}}"#), variables());
     assert!(!debug.contains("s3cr3t"), "{debug}");
 }
 
 #[test]
-fn a_variable_of_another_server_is_not_seen() {
+fn the_environment_of_another_server_is_not_expanded() {
     let machine = Machine::new().user(
         r#"{"mcpServers": {"a": {"command": "a", "env": {"SECRET": "s"}}, "b": {"command": "b", "args": ["${SECRET}"]}}}"#,
     );
@@ -379,17 +388,17 @@ fn a_variable_of_another_server_is_not_seen() {
 }
 
 #[test]
-fn a_name_that_is_none_leads_to_one_that_is() {
-    let said = |name: &str| {
+fn an_invalid_name_suggests_a_valid_one() {
+    let found = |name: &str| {
         let problems = read_server(name, r#"{"command": "x"}"#, Scope::User, &variables()).unwrap_err();
         format!("{}; {}", problems[0].message, problems[0].hint.as_deref().unwrap_or_default())
     };
-    assert_snapshot!(said("gіthub"), @"invalid server name `gіthub`: contains the character U+0456; use letters, digits, `_`, `.` and `-`; it looks like `github` and is not; call it `github`");
-    assert!(said("my server").ends_with("call it `my-server`"));
+    assert_snapshot!(found("gіthub"), @"invalid server name `gіthub`: contains the character U+0456; use letters, digits, `_`, `.` and `-`; it looks like `github` but differs; rename it to `github`");
+    assert!(found("my server").ends_with("rename it to `my-server`"));
 }
 
 #[test]
-fn one_bad_entry_costs_one_server() {
+fn an_invalid_entry_affects_one_server_only() {
     let machine = Machine::new().user(
         r#"{
   // A comment, and a comma too many.
@@ -404,40 +413,40 @@ fn one_bad_entry_costs_one_server() {
 }"#,
     );
     assert_eq!(machine.list(), "user good ready\nuser fine ready\nuser bad broken");
-    assert_snapshot!(machine.problems(Severity::Note), @"error: user.json:7: mcpServers.bad.timeout: 30 is under 1000 milliseconds; did you mean 30000?");
+    assert_snapshot!(machine.problems(Severity::Note), @"error: user.json:7: mcpServers.bad.timeout: 30 is less than 1000 milliseconds; did you mean 30000?");
     let problem = machine.load().problems.remove(0);
     assert_eq!((problem.line, problem.column, problem.server.as_deref()), (7, 7, Some("bad")));
 }
 
 #[test]
-fn a_server_that_is_there_twice_is_not_guessed() {
+fn a_duplicate_server_is_an_error() {
     let machine =
         Machine::new().user("{\"mcpServers\": {\n\"x\": {\"command\": \"a\"},\n\"x\": {\"command\": \"b\"}}}");
     assert_eq!(machine.list(), "user x broken");
-    assert_snapshot!(machine.problems(Severity::Note), @"error: user.json:3: mcpServers.x: there is a server `x` already, in line 2; rename or remove one of them");
+    assert_snapshot!(machine.problems(Severity::Note), @"error: user.json:3: mcpServers.x: duplicate server `x`: first defined in line 2; rename or remove one of them");
 }
 
 #[test]
-fn what_is_dangerous_in_a_project_is_refused_and_elsewhere_told() {
+fn dangerous_entries_are_errors_in_a_project_and_warnings_elsewhere() {
     let preload = r#"{"command": "x", "env": {"LD_PRELOAD": "/tmp/x.so"}}"#;
-    assert_snapshot!(said(preload, Scope::Project), @"error: x.env.LD_PRELOAD: LD_PRELOAD decides what code is loaded, whatever the command is; a project may not set it; set it in your own configuration if you need it");
-    assert_snapshot!(said(preload, Scope::User), @"warning: x.env.LD_PRELOAD: LD_PRELOAD decides what code is loaded, whatever the command is");
+    assert_snapshot!(problems_of(preload, Scope::Project), @"error: x.env.LD_PRELOAD: `LD_PRELOAD` controls which code programs load; a project must not set it; set it in your user configuration if you need it");
+    assert_snapshot!(problems_of(preload, Scope::User), @"warning: x.env.LD_PRELOAD: `LD_PRELOAD` controls which code programs load");
     for name in ["NODE_OPTIONS", "PYTHONSTARTUP", "PATH", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "ld_preload"] {
         let entry = format!(r#"{{"command": "x", "env": {{"{name}": "x"}}}}"#);
-        assert!(said(&entry, Scope::Project).starts_with("error"), "{name}");
+        assert!(problems_of(&entry, Scope::Project).starts_with("error"), "{name}");
     }
     for command in ["./npx", "bin/x", "../x", "${EMPTY}./x"] {
         let entry = format!(r#"{{"command": "{command}"}}"#);
-        assert!(said(&entry, Scope::Project).contains("a project may not start"), "{command}");
-        assert!(said(&entry, Scope::User).starts_with("warning"), "{command}");
+        assert!(problems_of(&entry, Scope::Project).contains("a project must not start"), "{command}");
+        assert!(problems_of(&entry, Scope::User).starts_with("warning"), "{command}");
     }
     let secret = r#"{"command": "x", "env": {"API_TOKEN": "abcdefgh1234"}}"#;
-    assert_snapshot!(said(secret, Scope::Project), @"warning: x.env.API_TOKEN: looks like a secret in plain sight; take it from a variable: `${API_TOKEN}`");
-    assert_snapshot!(said(r#"{"command": "npx", "args": ["-y", "pkg"]}"#, Scope::User), @"note: x.command: fetches `pkg` in whatever version is the newest; name a version: `pkg@1.2.3`");
+    assert_snapshot!(problems_of(secret, Scope::Project), @"warning: x.env.API_TOKEN: looks like a plaintext secret; use a variable: `${API_TOKEN}`");
+    assert_snapshot!(problems_of(r#"{"command": "npx", "args": ["-y", "pkg"]}"#, Scope::User), @"note: x.command: fetches the latest version of `pkg`; pin a version: `pkg@1.2.3`");
 }
 
 #[test]
-fn a_relative_folder_is_one_of_the_project() {
+fn a_relative_directory_is_resolved_against_the_project() {
     let machine = Machine::new().project(&one(r#"{"command": "x", "cwd": "sub"}"#));
     let loaded = machine.load();
     let TransportConfig::Stdio(launch) = &loaded.servers[0].server.reach else { panic!() };
@@ -445,10 +454,10 @@ fn a_relative_folder_is_one_of_the_project() {
 }
 
 #[test]
-fn no_message_shows_what_a_variable_holds_or_what_may_be_a_secret() {
-    let said = |entry: &str| said(entry, Scope::User);
-    let fetched = said(r#"{"command": "npx", "args": ["-y", "${TOKEN}"]}"#);
-    assert!(fetched.contains("fetches `${TOKEN}`") && !fetched.contains("s3cr3t"), "{fetched}");
+fn messages_do_not_contain_possible_secrets() {
+    let found = |entry: &str| problems_of(entry, Scope::User);
+    let fetched = problems_of(r#"{"command": "npx", "args": ["-y", "${TOKEN}"]}"#);
+    assert!(fetched.contains("the latest version of `${TOKEN}`") && !fetched.contains("s3cr3t"), "{fetched}");
     for entry in [
         r#"{"command": "x", "env": {"P": "pa${ss-w0rd"}}"#,
         r#"{"command": "x", "args": "--token pass-w0rd"}"#,
@@ -457,27 +466,27 @@ fn no_message_shows_what_a_variable_holds_or_what_may_be_a_secret() {
         r#""x --token pass-w0rd""#,
         r#"{"url": "ftp://a/?key=pass-w0rd"}"#,
     ] {
-        let told = said(entry);
-        assert!(!told.is_empty() && !told.contains("w0rd") && !told.contains("731731"), "{told}");
+        let found = problems_of(entry);
+        assert!(!found.is_empty() && !found.contains("w0rd") && !found.contains("731731"), "{found}");
     }
 }
 
 #[test]
-fn a_header_that_is_always_set_here_costs_that_server_only() {
+fn a_reserved_header_is_an_error() {
     check(
         r#"{"url": "https://a", "headers": {"content-type": "x", "Accept": "y", "Mcp-Session-Id": "z", "X": "fine"}}"#,
-        "error: x.headers.content-type: is a header that is always set here, and cannot be another one; remove it\n\
-         error: x.headers.Accept: is a header that is always set here, and cannot be another one; remove it\n\
-         error: x.headers.Mcp-Session-Id: is a header that is always set here, and cannot be another one; remove it",
+        "error: x.headers.content-type: the client sets this header; remove it\n\
+         error: x.headers.Accept: the client sets this header; remove it\n\
+         error: x.headers.Mcp-Session-Id: the client sets this header; remove it",
     );
 }
 
 #[test]
-fn a_path_with_a_drive_is_no_whole_path_here_and_managed_servers_listen_here() {
-    assert!(said(r#"{"command": "C:/evil"}"#, Scope::Project).contains("which a project may not start"));
+fn a_drive_path_is_relative_and_managed_hosts_are_loopback() {
+    assert!(problems_of(r#"{"command": "C:/evil"}"#, Scope::Project).contains("a project must not start"));
     for host in ["10.0.0.1", "8.8.8.8", "example.com"] {
-        let told = said(&format!(r#"{{"command": "x", "manage": {{"host": "{host}"}}}}"#), Scope::User);
-        assert!(told.contains("is no address of this machine"), "{told}");
+        let found = problems_of(&format!(r#"{{"command": "x", "manage": {{"host": "{host}"}}}}"#), Scope::User);
+        assert!(found.contains("is not a loopback address"), "{found}");
     }
     for host in ["127.0.0.2", "::1", "0.0.0.0", "localhost"] {
         check(&format!(r#"{{"command": "x", "manage": {{"host": "{host}"}}}}"#), "");
@@ -485,7 +494,7 @@ fn a_path_with_a_drive_is_no_whole_path_here_and_managed_servers_listen_here() {
 }
 
 #[test]
-fn a_long_word_is_neither_compared_nor_repeated() {
-    let told = said(&format!(r#"{{"command": "x", "{}": 1}}"#, "k".repeat(5000)), Scope::User);
-    assert!(told.contains(&format!("`{}…` is no key", "k".repeat(64))), "{told}");
+fn a_long_key_is_truncated_and_not_compared() {
+    let found = problems_of(&format!(r#"{{"command": "x", "{}": 1}}"#, "k".repeat(5000)), Scope::User);
+    assert!(found.contains(&format!("unknown key `{}…`", "k".repeat(64))), "{found}");
 }

@@ -1,6 +1,6 @@
-//! What files come to: a folder of its own with a file for each scope.
+//! Loading configuration: each test has its own directory with a file for each scope.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a failed setup should stop the test")]
 
 mod approvals;
 mod editing;
@@ -16,17 +16,17 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use wharf_config::{Approvals, CloudText, Eligibility, Loaded, ProjectFile, Scope, Severity, Sources, Variables, load};
 
-/// A machine with nothing on it but what a test writes.
+/// A machine with only the files that a test writes.
 struct Machine {
-    folder: TempDir,
+    dir: TempDir,
     sources: Sources,
     variables: Variables,
 }
 
 impl Machine {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
         fs::create_dir(at("project")).unwrap();
         let sources = Sources {
             enterprise: vec![at("managed.json")],
@@ -35,11 +35,11 @@ impl Machine {
             project: Some(ProjectFile::at(&at("project"))),
             ..Sources::default()
         };
-        Self { folder, sources, variables: Variables::none() }
+        Self { dir, sources, variables: Variables::none() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.dir.path().join(name)
     }
 
     fn root(&self) -> PathBuf {
@@ -85,12 +85,12 @@ impl Machine {
         load(&self.sources, &self.variables, &self.approvals())
     }
 
-    /// Every server with its scope and how it stands, and every entry that is broken.
+    /// Lists all servers with scope and eligibility, and all invalid entries.
     fn list(&self) -> String {
         list(&self.load())
     }
 
-    /// Everything that is wrong, without where this machine is.
+    /// Lists all problems, without the directory of this machine.
     fn problems(&self, least: Severity) -> String {
         let loaded = self.load();
         let lines = loaded.problems.iter().filter(|problem| problem.severity <= least);
@@ -99,10 +99,10 @@ impl Machine {
     }
 
     fn anonymous(&self, text: &str) -> String {
-        text.replace(&format!("{}/", self.folder.path().display()), "")
+        text.replace(&format!("{}/", self.dir.path().display()), "")
     }
 
-    /// Approves all servers of the project as they are written now.
+    /// Approves the current entries of all servers of the project.
     fn approve_all(&self) {
         let mut approvals = self.approvals();
         for found in self.load().servers.iter().filter(|found| found.server.scope == Scope::Project) {
@@ -114,12 +114,12 @@ impl Machine {
 
 fn list(loaded: &Loaded) -> String {
     let servers = loaded.servers.iter().map(|found| {
-        let how = match &found.standing {
+        let eligibility = match &found.standing {
             Eligibility::Shadowed { by } => format!("shadowed by {by}"),
             Eligibility::Duplicate { of } => format!("duplicate of {of}"),
             other => other.as_str().to_owned(),
         };
-        format!("{} {} {how}", found.server.scope, found.server.name)
+        format!("{} {} {eligibility}", found.server.scope, found.server.name)
     });
     let broken = loaded.broken.iter().map(|found| format!("{} {} broken", found.scope, found.name));
     servers.chain(broken).collect::<Vec<_>>().join("\n")

@@ -1,4 +1,4 @@
-//! Who may be used at all.
+//! Which servers may be used.
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ fn with_rules(rules: &str) -> Machine {
 }
 
 #[test]
-fn an_exclusive_organisation_shuts_everybody_out_and_says_so() {
+fn an_exclusive_enterprise_file_refuses_all_other_servers() {
     for rule in ["exclusive", "allowManagedMcpServersOnly"] {
         let mut machine = Machine::new()
             .enterprise(&format!(r#"{{"{rule}": true, "mcpServers": {{"own": {{"command": "own"}}}}}}"#))
@@ -33,17 +33,13 @@ fn an_exclusive_organisation_shuts_everybody_out_and_says_so() {
         assert_eq!(machine.list().matches("refused").count(), 4, "{}", machine.list());
         let loaded = machine.load();
         let Eligibility::Refused(reason) = &loaded.find("a").unwrap().standing else { panic!() };
-        assert_eq!(machine.anonymous(reason), "the organisation allows only its own servers (managed.json)");
-        assert!(
-            machine
-                .problems(Severity::Warning)
-                .contains("mcpServers.b: is not used: the organisation allows only its own")
-        );
+        assert_eq!(machine.anonymous(reason), "managed.json allows only enterprise servers");
+        assert!(machine.problems(Severity::Warning).contains("managed.json allows only enterprise servers"));
     }
 }
 
 #[test]
-fn an_enterprise_file_that_cannot_be_understood_fails_closed() {
+fn an_invalid_enterprise_file_fails_closed() {
     for text in [
         "{",
         "[]",
@@ -79,36 +75,36 @@ fn deny_wins_and_no_allow_list_allows_all() {
 }
 
 #[test]
-fn servers_are_allowed_by_address_and_by_exact_command() {
+fn servers_are_allowed_by_url_and_by_exact_command() {
     let rules =
         r#"{"allowedMcpServers": [{"serverUrl": "https://*.good.example/*"}, {"serverCommand": ["node", "s.js"]}]}"#;
     assert_eq!(ready(&with_rules(rules)), ["cmd", "net"]);
     let other = r#"{"allowedMcpServers": [{"serverCommand": ["node"]}]}"#;
     assert_eq!(ready(&with_rules(other)), [""; 0]);
-    // A name does not get past a list of addresses.
+    // A name does not bypass a list of URLs.
     let named = r#"{"allowedMcpServers": [{"serverUrl": "https://*.good.example/*"}, {"serverName": "bad"}, {"serverName": "cmd"}]}"#;
     assert_eq!(ready(&with_rules(named)), ["cmd", "net"]);
 }
 
 #[test]
-fn a_person_can_restrict_and_a_project_cannot() {
+fn a_user_can_restrict_and_a_project_cannot() {
     let deny = r#"{"deniedMcpServers": [{"serverName": "bad"}]}"#;
     assert_eq!(ready(&Machine::new().user(THREE).local(deny)), ["cmd", "net"]);
     let machine =
         Machine::new().user(THREE).project(r#"{"deniedMcpServers": [{"serverName": "bad"}], "exclusive": true}"#);
     assert_eq!(ready(&machine), ["cmd", "net", "bad"]);
     assert_snapshot!(machine.problems(Severity::Note), @r"
-    note: project/.mcp.json:1: deniedMcpServers: is ignored here: it belongs into your own configuration
-    note: project/.mcp.json:1: exclusive: is ignored here: it belongs into your own configuration
+    note: project/.mcp.json:1: deniedMcpServers: ignored in this scope; move it to your user configuration
+    note: project/.mcp.json:1: exclusive: ignored in this scope; move it to your user configuration
     ");
-    // A person's allow list does not widen the organisation's.
+    // A user's allow list does not extend the enterprise's.
     let machine = with_rules(r#"{"allowedMcpServers": [{"serverName": "net"}]}"#)
         .local(r#"{"allowedMcpServers": [{"serverName": "bad"}, {"serverName": "net"}]}"#);
     assert_eq!(ready(&machine), ["net"]);
 }
 
 #[test]
-fn what_the_organisation_requires_a_person_does_not_forbid() {
+fn a_user_cannot_deny_what_the_enterprise_requires() {
     let machine = Machine::new()
         .enterprise(r#"{"mcpServers": {"must": {"command": "m", "required": true}, "may": {"command": "n"}}}"#)
         .local(r#"{"allowedMcpServers": []}"#);
@@ -116,7 +112,7 @@ fn what_the_organisation_requires_a_person_does_not_forbid() {
 }
 
 #[test]
-fn servers_that_are_added_while_running_are_bound_too() {
+fn rules_apply_to_servers_that_are_added_at_run_time() {
     let loaded = with_rules(r#"{"deniedMcpServers": [{"serverUrl": "https://evil.example"}]}"#).load();
     let added = |url: &str| {
         let entry = format!(r#"{{"url": "{url}"}}"#);
@@ -130,7 +126,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn what_is_denied_anywhere_is_never_used(
+    fn a_denied_server_is_never_used(
         denied in proptest::sample::select(vec!["cmd", "net", "bad"]),
         denier in proptest::sample::select(vec!["managed.json", "local.json"]),
         allowed in proptest::collection::vec(proptest::sample::select(vec!["cmd", "net", "bad"]), 0..3),
@@ -151,7 +147,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_denied_by_address_is_denied_however_it_is_written() {
+fn deny_rules_match_all_spellings_of_a_url() {
     let denies = r#"{"deniedMcpServers": [{"serverUrl": "https://evil.example/mcp"}, {"serverUrl": "http://127.0.0.1:*"},
         {"serverUrl": "http://[::1]:*"}]}"#;
     let rules = with_rules(denies).load().rules;
@@ -163,7 +159,7 @@ fn what_is_denied_by_address_is_denied_however_it_is_written() {
         "http://127.0.0.1/x",
         "http://[::ffff:7f00:1]/x",
         "http://[0:0::1]:9/x",
-        // What cannot be compared is not used.
+        // A URL that cannot be compared is refused.
         "http://127.1/x",
         "http://2130706433/x",
         "https://fine.example/%2e%2e/mcp",
@@ -180,7 +176,7 @@ fn what_is_denied_by_address_is_denied_however_it_is_written() {
 }
 
 #[test]
-fn an_entry_that_is_off_is_not_past_the_checks_of_its_address() {
+fn the_url_of_a_disabled_entry_is_checked() {
     let url = "https://good.example/ok/../secret?${X:-}";
     let machine = with_rules(r#"{"allowedMcpServers": [{"serverUrl": "https://good.example/ok/*"}]}"#)
         .user(&format!(r#"{{"mcpServers": {{"x": {{"url": "{url}$${{", "enabled": false}}}}}}"#));
@@ -188,7 +184,7 @@ fn an_entry_that_is_off_is_not_past_the_checks_of_its_address() {
 }
 
 #[test]
-fn a_file_that_somebody_names_as_the_organisations_adds_no_servers_to_its_own() {
+fn a_named_enterprise_file_cannot_add_servers_beside_the_system_wide_one() {
     let named = r#"{"mcpServers": {"mine": {"command": "m"}}, "deniedMcpServers": [{"serverName": "may"}, {"serverName": "must"}]}"#;
     let own = r#""mcpServers": {"may": {"command": "a"}, "must": {"command": "b", "required": true}}"#;
     let with = |enterprise: Option<&str>| {
@@ -199,23 +195,20 @@ fn a_file_that_somebody_names_as_the_organisations_adds_no_servers_to_its_own() 
             None => machine,
         }
     };
-    // Where there is no other, it is the organisation's.
+    // Without a system-wide file, it is the enterprise's.
     assert_eq!(ready(&with(None)), ["mine", "cmd", "net", "bad"]);
     let machine = with(Some(&format!(r#"{{"exclusive": true, {own}}}"#)));
     assert_eq!(ready(&machine), ["must"]);
-    let told = machine.problems(Severity::Warning);
-    assert!(
-        told.contains("named.json:1: mcpServers.mine: is not used: the organisation has a file of its own"),
-        "{told}"
-    );
-    // A file that cannot be understood is one as well.
+    let problems = machine.problems(Severity::Warning);
+    assert!(problems.contains("named.json:1: mcpServers.mine: ignored: an enterprise file exists"), "{problems}");
+    // An invalid file counts too.
     assert_eq!(ready(&with(Some("{"))), [""; 0]);
-    // It still takes away.
+    // It still restricts.
     assert_eq!(ready(&with(Some(&format!("{{{own}}}")))), ["must", "cmd", "net", "bad"]);
 }
 
 #[test]
-fn servers_of_this_run_only_are_bound_by_every_rule_whatever_they_are_called() {
+fn rules_apply_to_servers_of_this_run_whatever_their_name() {
     for enterprise in [
         r#"{"exclusive": true, "mcpServers": {"x": {"command": "own"}}}"#,
         r#"{"deniedMcpServers": [{"serverCommand": ["evil"]}], "mcpServers": {"x": {"command": "own"}}}"#,

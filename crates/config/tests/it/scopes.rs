@@ -1,4 +1,4 @@
-//! Which scope decides.
+//! Which scope takes precedence.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use wharf_protocol::Secret;
 
 use super::{Machine, list, one};
 
-/// The same server in all six scopes, told apart by its address.
+/// The same name in all six scopes, each with its own URL.
 fn everywhere() -> Machine {
     let entry = |scope: &str| one(&format!(r#"{{"url": "https://{scope}.example"}}"#));
     let mut machine = Machine::new()
@@ -41,7 +41,7 @@ fn winner(machine: &Machine) -> Scope {
 }
 
 #[test]
-fn the_highest_scope_that_has_a_name_decides() {
+fn the_highest_scope_with_a_name_wins() {
     let mut machine = everywhere();
     let remove = |file: &str, machine: &Machine| std::fs::remove_file(machine.path(file)).unwrap();
     assert_eq!(winner(&machine), Scope::Enterprise);
@@ -65,20 +65,20 @@ fn the_highest_scope_that_has_a_name_decides() {
 }
 
 #[test]
-fn a_shadowed_server_is_told() {
+fn a_shadowed_server_is_reported() {
     let machine = Machine::new().local(&one(r#"{"command": "a"}"#)).user(&one(r#"{"command": "b"}"#));
-    assert_snapshot!(machine.problems(Severity::Note), @"warning: user.json:2: mcpServers.x: is not used: the local scope has a server of the same name");
+    assert_snapshot!(machine.problems(Severity::Note), @"warning: user.json:2: mcpServers.x: not used: the local scope has a server with the same name");
 }
 
 #[test]
-fn the_order_of_scopes_can_be_another_one() {
+fn the_order_of_scopes_is_configurable() {
     let mut machine = everywhere();
     machine.sources.order = vec![Scope::Project, Scope::User];
     assert_eq!(winner(&machine), Scope::Project);
 }
 
 #[test]
-fn an_enterprise_file_means_that_no_provider_is_asked() {
+fn an_enterprise_file_disables_providers() {
     let machine = Machine::new().cloud(&one(r#"{"url": "https://a.example"}"#));
     assert!(cloud_allowed(&machine.sources) && machine.load().cloud_allowed);
     assert_eq!(machine.list(), "cloud x ready");
@@ -86,12 +86,12 @@ fn an_enterprise_file_means_that_no_provider_is_asked() {
         let machine = Machine::new().cloud(&one(r#"{"url": "https://a.example"}"#)).enterprise(text);
         assert!(!cloud_allowed(&machine.sources) && !machine.load().cloud_allowed, "{text}");
         assert_eq!(machine.list(), "", "{text}");
-        assert!(machine.problems(Severity::Warning).contains("is not used: the organisation has a file of its own"));
+        assert!(machine.problems(Severity::Warning).contains("ignored: an enterprise file exists"));
     }
 }
 
 #[test]
-fn a_provider_says_where_to_connect_and_never_what_to_start_or_read() {
+fn a_provider_cannot_start_processes_or_read_variables() {
     let machine = Machine::new()
         .variables(&[("TOKEN", "s3cr3t")])
         .cloud(r#"{"mcpServers": {"a": {"command": "id"}, "b": {"url": "https://b.example/${TOKEN}"}, "c": {"url": "https://c.example"},
@@ -101,7 +101,7 @@ fn a_provider_says_where_to_connect_and_never_what_to_start_or_read() {
 }
 
 #[test]
-fn enterprise_files_add_up_and_the_first_one_decides() {
+fn enterprise_files_are_combined_and_the_first_one_wins() {
     let mut machine = Machine::new()
         .enterprise(&one(r#"{"command": "fixed"}"#))
         .write("added.json", r#"{"mcpServers": {"x": {"command": "added"}, "y": {"command": "y"}}}"#);
@@ -110,7 +110,7 @@ fn enterprise_files_add_up_and_the_first_one_decides() {
 }
 
 #[test]
-fn the_same_address_in_two_scopes_is_one_server() {
+fn the_same_url_in_two_scopes_is_one_server() {
     let machine = Machine::new()
         .local(r#"{"mcpServers": {"a": {"url": "https://a.example/mcp", "headers": {"K": "1"}}}}"#)
         .user(r#"{"mcpServers": {"b": {"url": "HTTPS://A.example:443/mcp/#x"}, "c": {"url": "https://a.example/other"}}}"#);
@@ -118,7 +118,7 @@ fn the_same_address_in_two_scopes_is_one_server() {
 }
 
 #[test]
-fn two_accounts_at_one_address_are_two_servers_if_one_hand_wrote_both() {
+fn two_accounts_at_one_url_are_two_servers_within_a_scope() {
     let machine = Machine::new().user(
         r#"{"mcpServers": {
             "work": {"url": "https://a.example", "headers": {"K": "1"}},
@@ -129,7 +129,7 @@ fn two_accounts_at_one_address_are_two_servers_if_one_hand_wrote_both() {
 }
 
 #[test]
-fn processes_are_the_same_if_everything_about_them_is() {
+fn processes_are_duplicates_if_command_arguments_and_environment_are_equal() {
     let machine = Machine::new()
         .local(r#"{"mcpServers": {"a": {"command": "x", "args": ["1"], "env": {"K": "v"}}}}"#)
         .user(
@@ -143,7 +143,7 @@ fn processes_are_the_same_if_everything_about_them_is() {
 }
 
 #[test]
-fn what_is_not_used_makes_nothing_a_duplicate() {
+fn a_disabled_server_does_not_make_another_one_a_duplicate() {
     let machine = Machine::new()
         .local(r#"{"mcpServers": {"off": {"url": "https://a.example", "enabled": false}}}"#)
         .user(r#"{"mcpServers": {"on": {"url": "https://a.example"}}}"#);
@@ -151,7 +151,7 @@ fn what_is_not_used_makes_nothing_a_duplicate() {
 }
 
 #[test]
-fn a_broken_server_is_not_silently_another_one() {
+fn an_invalid_server_is_not_replaced_by_one_of_a_lower_scope() {
     let machine = Machine::new().local(&one("{}")).user(&one(r#"{"command": "x"}"#));
     assert_eq!(machine.list(), "user x shadowed by local\nlocal x broken");
     let loaded = machine.load();
@@ -160,7 +160,7 @@ fn a_broken_server_is_not_silently_another_one() {
 }
 
 #[test]
-fn servers_are_switched_off_and_on_by_lists() {
+fn lists_enable_and_disable_servers() {
     let machine = Machine::new()
         .local(r#"{"disabledServers": ["a", "ghost"], "enabledServers": ["b"]}"#)
         .user(r#"{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b", "enabled": false}, "c": {"command": "c"}}, "disabledServers": ["b", "c"]}"#);
@@ -168,11 +168,11 @@ fn servers_are_switched_off_and_on_by_lists() {
     let by = |name: &str| machine.load().find(name).unwrap().standing.clone();
     assert_eq!(by("a"), Eligibility::Disabled(DisabledBy::List(Scope::Local)));
     assert_eq!(by("c"), Eligibility::Disabled(DisabledBy::List(Scope::User)));
-    assert_snapshot!(machine.problems(Severity::Note), @"note: local.json:1: disabledServers[1]: there is no server `ghost`");
+    assert_snapshot!(machine.problems(Severity::Note), @"note: local.json:1: disabledServers[1]: no server named `ghost`");
 }
 
 #[test]
-fn what_is_switched_on_has_to_be_complete() {
+fn an_enabled_server_with_an_unset_variable_is_refused() {
     let machine = Machine::new()
         .local(r#"{"enabledServers": ["x"]}"#)
         .user(&one(r#"{"enabled": false, "command": "x", "args": ["${NOWHERE}"]}"#));
@@ -180,16 +180,16 @@ fn what_is_switched_on_has_to_be_complete() {
 }
 
 #[test]
-fn the_organisation_has_the_last_word_about_its_servers() {
+fn the_enterprise_decides_about_its_own_servers() {
     let machine = Machine::new()
         .enterprise(r#"{"mcpServers": {"must": {"command": "m", "required": true}, "may": {"command": "n"}, "off": {"command": "o", "enabled": false}}}"#)
         .local(r#"{"disabledServers": ["must", "may"], "enabledServers": ["off"]}"#);
     assert_eq!(machine.list(), "enterprise must ready\nenterprise may disabled\nenterprise off disabled");
-    assert_snapshot!(machine.problems(Severity::Note), @"warning: managed.json:1: mcpServers.must: stays on: the organisation requires it, though the local scope switches it off");
+    assert_snapshot!(machine.problems(Severity::Note), @"warning: managed.json:1: mcpServers.must: stays enabled: the enterprise requires it, although the local scope disables it");
 }
 
 #[test]
-fn policy_and_hooks_are_handed_on_from_people_and_never_from_projects() {
+fn policy_and_hooks_are_read_from_users_and_never_from_projects() {
     let text = r#"{"policy": {"a": 1}, "hooks": [], "cloud": "https://provider.example"}"#;
     let machine = Machine::new().user(text).enterprise(text).project(text);
     let loaded = machine.load();
@@ -199,13 +199,13 @@ fn policy_and_hooks_are_handed_on_from_people_and_never_from_projects() {
     }
     assert_eq!(loaded.policy[0].value["a"], 1);
     assert_snapshot!(machine.problems(Severity::Warning), @r"
-    warning: project/.mcp.json:1: policy: is ignored here: it belongs into your own configuration
-    warning: project/.mcp.json:1: hooks: is ignored here: it belongs into your own configuration
-    warning: project/.mcp.json:1: cloud: is ignored here: it belongs into your own configuration
+    warning: project/.mcp.json:1: policy: ignored in this scope; move it to your user configuration
+    warning: project/.mcp.json:1: hooks: ignored in this scope; move it to your user configuration
+    warning: project/.mcp.json:1: cloud: ignored in this scope; move it to your user configuration
     ");
 }
 
-/// Servers that like to clash: few names, few addresses.
+/// Generates servers that often clash: few names, few URLs.
 fn servers() -> impl Strategy<Value = Vec<Server>> {
     let reach = prop_oneof![
         (0..3u8, 0..2u8).prop_map(|(host, key)| {
@@ -230,8 +230,8 @@ fn text_of(servers: &[Server]) -> String {
             TransportConfig::Http(remote) => {
                 serde_json::json!({"url": remote.url, "headers": {"K": remote.headers[0].1.expose()}})
             }
-            TransportConfig::Stdio(launch) => serde_json::json!({"command": launch.command, "args": launch.args}),
-            _ => unreachable!("only these are made"),
+            TransportConfig::Stdio(process) => serde_json::json!({"command": process.command, "args": process.args}),
+            _ => unreachable!("only these are generated"),
         };
         entries.insert(server.name.to_string(), entry);
     }
@@ -242,7 +242,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn one_name_and_one_address_are_used_once_and_the_highest_scope_wins(
+    fn each_name_and_url_is_used_once_and_the_highest_scope_wins(
         user in servers(), local in servers(), dynamic in servers(),
     ) {
         let mut machine = Machine::new().user(&text_of(&user)).local(&text_of(&local));
@@ -266,7 +266,7 @@ proptest! {
     }
 
     #[test]
-    fn how_the_order_names_scopes_of_no_interest_changes_nothing(
+    fn the_rank_of_empty_scopes_makes_no_difference(
         user in servers(), local in servers(),
         order in Just(vec![Scope::Enterprise, Scope::Project, Scope::Dynamic, Scope::Cloud]).prop_shuffle(),
     ) {
@@ -281,7 +281,7 @@ proptest! {
 }
 
 #[test]
-fn a_broken_entry_of_a_lower_scope_takes_nobodys_server_away() {
+fn an_invalid_entry_of_a_lower_scope_does_not_hide_a_server() {
     let machine = Machine::new().user(&one(r#"{"command": "good"}"#)).project(&one("{}"));
     let loaded = machine.load();
     assert_eq!(loaded.find("x").unwrap().server.scope, Scope::User);
@@ -289,24 +289,24 @@ fn a_broken_entry_of_a_lower_scope_takes_nobodys_server_away() {
 }
 
 #[test]
-fn what_is_switched_off_and_may_not_run_stays_locked() {
+fn a_disabled_server_that_may_not_run_is_locked() {
     let off = r#"{"command": "x", "enabled": false}"#;
     let lock = |machine: &Machine| machine.load().find("x").unwrap().lock;
     let machine = Machine::new().project(&one(off));
     assert_eq!(
         (machine.list().as_str(), lock(&machine)),
-        ("project x disabled", Some("nobody approved it as it is written"))
+        ("project x disabled", Some("its current entry is not approved"))
     );
     machine.approve_all();
     assert_eq!((machine.list().as_str(), lock(&machine)), ("project x disabled", None));
     let machine = Machine::new().user(&one(r#"{"command": "x", "args": ["${UNSET}"], "enabled": false}"#));
-    assert_eq!(lock(&machine), Some("a variable that it names is not set"));
-    assert_eq!(lock(&Machine::new().enterprise(&one(off))), Some("the organisation has the last word"));
+    assert_eq!(lock(&machine), Some("a variable it uses is not set"));
+    assert_eq!(lock(&Machine::new().enterprise(&one(off))), Some("the enterprise configuration disables it"));
     assert_eq!(lock(&Machine::new().user(&one(off))), None);
 }
 
 #[test]
-fn what_a_list_switches_on_is_on() {
+fn a_server_enabled_by_a_list_is_enabled() {
     let machine =
         Machine::new().user(&one(r#"{"command": "x", "enabled": false}"#)).local(r#"{"enabledServers": ["x"]}"#);
     let loaded = machine.load();
@@ -314,7 +314,7 @@ fn what_a_list_switches_on_is_on() {
 }
 
 #[test]
-fn a_file_that_cannot_be_understood_is_told_with_its_scope() {
+fn an_unreadable_file_is_listed_with_its_scope() {
     let machine = Machine::new().user("{").local("{}").project("[]");
     let lost: Vec<Scope> = machine.load().lost.iter().map(|(scope, _)| *scope).collect();
     assert_eq!(lost, [Scope::User, Scope::Project]);

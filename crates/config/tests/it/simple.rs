@@ -1,4 +1,4 @@
-//! The simple map of names and addresses.
+//! Simple server maps.
 
 use insta::assert_snapshot;
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ fn map(value: &Value) -> Map<String, Value> {
 }
 
 #[test]
-fn texts_become_entries() {
+fn urls_and_command_lines_become_entries() {
     for (text, entry) in [
         ("http://a/mcp", json!({"type": "http", "url": "http://a/mcp"})),
         ("https://a.example/mcp/", json!({"type": "http", "url": "https://a.example/mcp/"})),
@@ -24,7 +24,7 @@ fn texts_become_entries() {
 }
 
 #[test]
-fn what_is_written_out_stays_as_it_is() {
+fn complete_entries_are_unchanged() {
     let written = json!({"a": {"type": "sse", "url": "https://a", "extra": 1}, "b": {"command": "b"}, "c": "https://c", "d": {"url": "https://d"}});
     let converted = convert(&map(&written));
     assert_eq!((&converted["a"], &converted["b"]), (&written["a"], &written["b"]));
@@ -34,7 +34,7 @@ fn what_is_written_out_stays_as_it_is() {
 }
 
 #[test]
-fn every_server_that_cannot_be_used_is_listed() {
+fn every_invalid_server_is_listed() {
     let bad = json!({
         "ok": {"command": "x"},
         "loud": {"type": "HTTP", "url": "https://a"},
@@ -58,18 +58,18 @@ fn every_server_that_cannot_be_used_is_listed() {
     no-command: has the type `stdio` but no `command`
     empty: has neither `url` nor `command`
     both: has both `command` and `url`
-    odd: has the type `carrier-pigeon`, which there is not
-    number: is neither a text nor an object
-    args: has `args` that are no list of texts
-    address: has the type `http` and a `url` that is no URL: it has no scheme
-    a name: has no valid name: invalid server name `a name`: contains the character U+0020; use letters, digits, `_`, `.` and `-`
+    odd: has the unknown type `carrier-pigeon`
+    number: is neither a string nor an object
+    args: has `args` that are not a list of strings
+    address: has the type `http` and an invalid URL: no scheme
+    a name: has an invalid name: invalid server name `a name`: contains the character U+0020; use letters, digits, `_`, `.` and `-`
     ");
 }
 
 #[test]
-fn converting_and_validating_names_all_offenders_in_one_error() {
+fn converting_and_validating_reports_all_invalid_servers_at_once() {
     let good = convert_and_validate(&map(&json!({"a": "https://a", "b": "run it"}))).unwrap();
     assert_eq!(good["b"], json!({"command": "run", "args": ["it"]}));
     let error = convert_and_validate(&map(&json!({"a": "", "b": "https://", "c": "fine"}))).unwrap_err();
-    assert_snapshot!(error, @"some servers cannot be used: `a` has neither `url` nor `command`; `b` has the type `http` and a `url` that is no URL: it has no host");
+    assert_snapshot!(error, @"invalid servers: `a` has neither `url` nor `command`; `b` has the type `http` and an invalid URL: no host");
 }

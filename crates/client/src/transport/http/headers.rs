@@ -74,7 +74,7 @@ pub(in crate::transport) enum HeaderError {
 impl HeaderError {
     /// Returns `Unreachable` for a transient error, and `permanent` otherwise.
     fn new(error: &OAuthError, permanent: Self) -> Self {
-        if error.may_pass() { Self::Unreachable(error.to_string()) } else { permanent }
+        if error.is_transient() { Self::Unreachable(error.to_string()) } else { permanent }
     }
 }
 

@@ -1,4 +1,4 @@
-//! From a refusal to a token: who lets us in, who we are to them, and what is asked for.
+//! From a 401 response to a token: discovery, registration and scopes.
 
 use serde_json::{Value, json};
 use wharf_auth::{OAuthOptions, RegisteredClient};
@@ -7,8 +7,8 @@ use wharf_testkit::provider::{Document, ISSUER, ProviderConfig, RESOURCE, Regist
 
 use super::Scene;
 
-/// The paths that were asked for on the way to a token, with repetitions taken out.
-fn way(scene: &Scene) -> Vec<String> {
+/// Returns the paths that were requested, without repetitions.
+fn requested_paths(scene: &Scene) -> Vec<String> {
     let mut paths: Vec<String> = Vec::new();
     for seen in scene.provider.requests() {
         let path = seen.path.split('?').next().unwrap_or_default().to_owned();
@@ -22,21 +22,21 @@ fn way(scene: &Scene) -> Vec<String> {
 async fn check(change: impl FnOnce(&mut ProviderConfig), expected: &[&str]) {
     let scene = Scene::with(change).await;
     assert_eq!(scene.call().await, "done with read");
-    assert_eq!(way(&scene), expected);
-    assert_eq!(scene.person.visits(), 1);
+    assert_eq!(requested_paths(&scene), expected);
+    assert_eq!(scene.user.visits(), 1);
 }
 
 #[tokio::test]
-async fn a_refusal_leads_over_both_descriptions_to_a_token() {
+async fn a_401_response_leads_to_a_token_through_discovery() {
     let usual = ["/mcp", RESOURCE, ISSUER, "/register", "/authorize", "/token", "/mcp"];
     check(|_| {}, &usual).await;
-    // Many servers do not say where to look.
+    // Many servers do not send the metadata URL.
     check(|config| config.challenge = None, &usual).await;
     check(|config| config.challenge = Some("Basic realm=\"x\", Bearer".to_owned()), &usual).await;
 }
 
 #[tokio::test]
-async fn what_describes_a_server_is_found_where_the_challenge_says_or_at_the_root() {
+async fn resource_metadata_is_found_by_challenge_or_at_the_root() {
     let elsewhere = |config: &mut ProviderConfig| {
         let document = config.documents.remove(RESOURCE).unwrap();
         config.documents.insert("/odd/place".to_owned(), document);
@@ -53,14 +53,14 @@ async fn what_describes_a_server_is_found_where_the_challenge_says_or_at_the_roo
 }
 
 #[tokio::test]
-async fn a_server_that_describes_nothing_is_its_own_authorization_server() {
+async fn a_server_without_metadata_is_its_own_authorization_server() {
     let root = "/.well-known/oauth-protected-resource";
     let undescribed = |config: &mut ProviderConfig| {
         config.documents.remove(RESOURCE);
         config.challenge = Some("Bearer scope=read".to_owned());
     };
     check(undescribed, &["/mcp", RESOURCE, root, ISSUER, "/register", "/authorize", "/token", "/mcp"]).await;
-    // And one that says nothing at all has its pages where the first revision put them.
+    // Without any metadata, the endpoints of the first protocol revision are used.
     let silent = |config: &mut ProviderConfig| {
         config.documents.clear();
         config.challenge = Some("Bearer scope=read".to_owned());
@@ -70,7 +70,7 @@ async fn a_server_that_describes_nothing_is_its_own_authorization_server() {
 }
 
 #[tokio::test]
-async fn an_issuer_is_looked_for_in_the_order_of_the_protocol() {
+async fn issuer_metadata_is_requested_in_protocol_order() {
     let places = [
         "/.well-known/oauth-authorization-server/tenant",
         "/.well-known/openid-configuration/tenant",
@@ -97,7 +97,7 @@ async fn an_issuer_is_looked_for_in_the_order_of_the_protocol() {
 }
 
 #[tokio::test]
-async fn entries_that_are_null_are_entries_that_are_not_there() {
+async fn null_values_in_metadata_count_as_absent() {
     let nulls = |config: &mut ProviderConfig| {
         config.change(RESOURCE, "scopes_supported", Value::Null);
         config.challenge = Some("Bearer scope=read".to_owned());
@@ -109,7 +109,7 @@ async fn entries_that_are_null_are_entries_that_are_not_there() {
 }
 
 #[tokio::test]
-async fn a_page_that_says_sorry_with_a_good_status_is_no_description() {
+async fn an_error_page_with_status_200_is_not_metadata() {
     let sorry = |config: &mut ProviderConfig| {
         config.challenge = Some("Bearer scope=read".to_owned());
         config.documents.insert(RESOURCE.to_owned(), Document::Raw(200, "<html>Not found</html>".to_owned()));
@@ -119,7 +119,7 @@ async fn a_page_that_says_sorry_with_a_good_status_is_no_description() {
 }
 
 #[tokio::test]
-async fn a_description_may_move_within_its_origin() {
+async fn metadata_may_redirect_within_its_origin() {
     let moved = |config: &mut ProviderConfig| {
         let document =
             config.documents.insert(RESOURCE.to_owned(), Document::Redirect(302, "/moved".to_owned())).unwrap();
@@ -129,7 +129,7 @@ async fn a_description_may_move_within_its_origin() {
 }
 
 #[tokio::test]
-async fn what_the_token_is_for_is_said_on_every_leg() {
+async fn the_resource_indicator_is_sent_with_every_request() {
     let scene = Scene::with(|config| config.announced_lifetime = Some(1)).await;
     let session = scene.session();
     for _ in 0..2 {
@@ -137,15 +137,15 @@ async fn what_the_token_is_for_is_said_on_every_leg() {
     }
     assert!(scene.provider.renewals() > 0);
     let resource = scene.provider.url();
-    assert_eq!(scene.person.asked("resource"), Some(resource.clone()));
+    assert_eq!(scene.user.parameter("resource"), Some(resource.clone()));
     let encoded = format!("resource={}", resource.replace(':', "%3A").replace('/', "%2F"));
     let tokens = scene.provider.requests_to("/token");
     assert!(tokens.len() > 1 && tokens.iter().all(|seen| seen.body.contains(&encoded)));
-    assert_eq!(scene.person.asked("code_challenge_method").as_deref(), Some("S256"));
+    assert_eq!(scene.user.parameter("code_challenge_method").as_deref(), Some("S256"));
 }
 
 #[tokio::test]
-async fn a_client_that_is_known_comes_before_one_that_describes_itself_and_that_before_a_new_one() {
+async fn a_configured_client_precedes_a_metadata_document_and_registration() {
     let described = "https://wharf.example/client.json";
     let describing =
         |config: &mut ProviderConfig| config.change(ISSUER, "client_id_metadata_document_supported", json!(true));
@@ -166,47 +166,47 @@ async fn a_client_that_is_known_comes_before_one_that_describes_itself_and_that_
         let metadata_url = metadata_url.map(str::to_owned);
         let session = scene.session_with(OAuthOptions { client, metadata_url, ..scene.options() });
         super::look(&session).await.unwrap();
-        assert_eq!(scene.person.asked("client_id").as_deref(), Some(expected));
+        assert_eq!(scene.user.parameter("client_id").as_deref(), Some(expected));
         assert_eq!(scene.provider.requests_to("/register").len(), registered);
     }
 }
 
 #[tokio::test]
-async fn where_nobody_can_register_the_person_is_told_to_get_a_client() {
+async fn without_registration_the_error_asks_for_a_client_id() {
     let scene = Scene::with(|config| config.change(ISSUER, "registration_endpoint", None)).await;
     let said = scene.call().await;
-    assert!(said.contains("lets nobody register"), "{said}");
-    assert_eq!(scene.person.visits(), 0);
+    assert!(said.contains("does not support dynamic client registration"), "{said}");
+    assert_eq!(scene.user.visits(), 0);
 }
 
 #[tokio::test]
-async fn a_secret_is_shown_as_it_was_agreed_and_kept_for_the_next_time() {
+async fn a_client_secret_is_sent_as_registered_and_stored() {
     for method in ["client_secret_basic", "client_secret_post"] {
         let scene = Scene::with(|config| config.registration = Registration::Secret(method)).await;
         assert_eq!(scene.call().await, "done with read");
-        // The next process renews with it.
+        // The next process refreshes with it.
         scene.provider.expire();
         assert_eq!(scene.call().await, "done with read");
-        assert_eq!((scene.provider.renewals(), scene.person.visits()), (1, 1));
-        // And the next sign-in does not register again.
+        assert_eq!((scene.provider.renewals(), scene.user.visits()), (1, 1));
+        // The next sign-in does not register again.
         scene.provider.revoke_all();
         assert_eq!(scene.call().await, "done with read");
-        assert_eq!((scene.person.visits(), scene.provider.requests_to("/register").len()), (2, 1));
+        assert_eq!((scene.user.visits(), scene.provider.requests_to("/register").len()), (2, 1));
     }
 }
 
 #[tokio::test]
-async fn a_client_that_was_forgotten_registers_again() {
+async fn a_client_unknown_to_the_provider_registers_again() {
     let scene = Scene::with(|config| config.registration = Registration::Secret("client_secret_basic")).await;
     assert_eq!(scene.call().await, "done with read");
     scene.provider.forget_clients();
     scene.provider.expire();
     assert_eq!(scene.call().await, "done with read");
-    assert_eq!((scene.person.visits(), scene.provider.requests_to("/register").len()), (2, 2));
+    assert_eq!((scene.user.visits(), scene.provider.requests_to("/register").len()), (2, 2));
 }
 
 #[tokio::test]
-async fn scopes_are_those_of_the_challenge_else_those_of_the_description() {
+async fn scopes_come_from_the_challenge_or_the_metadata() {
     for (challenge, options, expected) in [
         (Some("Bearer scope=\"read more\""), None, Some("read more")),
         (Some("Bearer"), None, Some("read")),
@@ -215,29 +215,29 @@ async fn scopes_are_those_of_the_challenge_else_those_of_the_description() {
         let scene = Scene::with(|config| config.challenge = challenge.map(str::to_owned)).await;
         let session = scene.session_with(OAuthOptions { scopes: options, ..scene.options() });
         super::look(&session).await.unwrap();
-        assert_eq!(scene.person.asked("scope").as_deref(), expected);
-        assert_eq!(scene.person.asked("prompt"), None);
+        assert_eq!(scene.user.parameter("scope").as_deref(), expected);
+        assert_eq!(scene.user.parameter("prompt"), None);
     }
     let scene = Scene::with(|config| config.change(ISSUER, "scopes_supported", json!(["offline_access"]))).await;
     super::look(&scene.session()).await.unwrap();
-    assert_eq!(scene.person.asked("scope").as_deref(), Some("read offline_access"));
-    assert_eq!(scene.person.asked("prompt").as_deref(), Some("consent"));
+    assert_eq!(scene.user.parameter("scope").as_deref(), Some("read offline_access"));
+    assert_eq!(scene.user.parameter("prompt").as_deref(), Some("consent"));
 }
 
 #[tokio::test]
-async fn a_client_that_nobody_asks_signs_in_nobody() {
+async fn without_a_user_interface_nobody_is_signed_in() {
     let scene = Scene::new().await;
     let session = scene.session_with(OAuthOptions { visitor: None, ..scene.options() });
     let error = super::look(&session).await.unwrap_err();
-    assert!(error.to_string().contains("wants authorization"), "{error}");
+    assert!(error.to_string().contains("authorization required"), "{error}");
     assert!(scene.provider.requests_to("/.well-known").is_empty());
 }
 
 #[tokio::test]
-async fn who_lets_us_in_is_looked_for_where_the_host_says() {
+async fn a_configured_issuer_metadata_url_is_used() {
     let place = "/odd/issuer";
     let scene = Scene::with(|config| {
-        // The server itself would lead elsewhere.
+        // The server names another authorization server.
         config.change(RESOURCE, "authorization_servers", json!(["https://elsewhere.example"]));
         let document = config.documents.remove(ISSUER).unwrap();
         config.documents.insert(place.to_owned(), document);
@@ -249,11 +249,11 @@ async fn who_lets_us_in_is_looked_for_where_the_host_says() {
         crate::result_text(super::look(&scene.session_with(options)).await)
     };
     assert_eq!(call(at(place)).await, "done with read");
-    assert_eq!(way(&scene), ["/mcp", RESOURCE, place, "/register", "/authorize", "/token", "/mcp"]);
+    assert_eq!(requested_paths(&scene), ["/mcp", RESOURCE, place, "/register", "/authorize", "/token", "/mcp"]);
     // A token that ended is renewed there, too.
     scene.provider.expire();
     assert_eq!(call(at(place)).await, "done with read");
-    assert_eq!((scene.provider.renewals(), scene.person.visits()), (1, 1));
+    assert_eq!((scene.provider.renewals(), scene.user.visits()), (1, 1));
     scene.provider.revoke_all();
     let told = call(at("/nothing")).await;
     assert!(told.contains("/nothing"), "{told}");
@@ -262,5 +262,5 @@ async fn who_lets_us_in_is_looked_for_where_the_host_says() {
     scene.provider.update(|config| config.change(place, "issuer", json!("https://elsewhere.example")));
     let told = call(at(place)).await;
     assert!(told.contains("https://elsewhere.example"), "{told}");
-    assert_eq!(scene.person.visits(), 1);
+    assert_eq!(scene.user.visits(), 1);
 }

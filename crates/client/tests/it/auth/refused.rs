@@ -1,4 +1,4 @@
-//! What is refused: addresses that are not everybody's, and answers that are not what was asked for.
+//! What is refused: private addresses, and invalid responses.
 
 use std::io;
 use std::net::IpAddr;
@@ -12,17 +12,17 @@ use wharf_protocol::Secret;
 use wharf_testkit::provider::{Document, ISSUER, Provider, ProviderConfig, RESOURCE};
 use wharf_testkit::soon;
 
-use super::{BACK, Person, Scene, look};
+use super::{Person, REDIRECT_URI, Scene, look};
 use crate::result_text as told;
 
-/// Signing in fails with these words, no token is had, and nobody is asked for one more than `visits` times.
-async fn check(change: impl FnOnce(&mut ProviderConfig), words: &str, visits: usize) {
+/// Checks that signing in fails with this text, without a token, and with `visits` prompts of the user.
+async fn check(change: impl FnOnce(&mut ProviderConfig), text: &str, visits: usize) {
     let scene = Scene::with(change).await;
     let error = look(&scene.session()).await.unwrap_err();
-    assert!(error.to_string().contains(words), "{error}");
+    assert!(error.to_string().contains(text), "{error}");
     let kind = &error.kind;
     assert!(matches!(kind, CallErrorKind::Connect(ConnectErrorKind::Auth(_))), "{kind:?}");
-    assert_eq!((error.outcome(), scene.person.visits()), (Outcome::NotRun, visits), "{error}");
+    assert_eq!((error.outcome(), scene.user.visits()), (Outcome::NotRun, visits), "{error}");
     assert!(scene.provider.requests_to("/token").is_empty(), "{error}");
 }
 
@@ -34,46 +34,46 @@ async fn an_authorization_server_without_s256_is_not_used() {
 }
 
 #[tokio::test]
-async fn an_authorization_server_that_says_it_is_another_is_not_used() {
+async fn an_issuer_mismatch_is_refused() {
     for name in ["https://other.example", "{origin}/tenant", ""] {
         check(|config| config.change(ISSUER, "issuer", json!(name)), "claims to be", 0).await;
     }
 }
 
 #[tokio::test]
-async fn a_server_that_says_it_is_another_gets_no_token() {
+async fn a_resource_mismatch_is_refused() {
     for name in ["https://other.example/mcp", "{origin}/other", "{origin}/mc"] {
         check(|config| config.change(RESOURCE, "resource", json!(name)), "claims to be", 0).await;
     }
 }
 
 #[tokio::test]
-async fn an_answer_for_another_sign_in_is_not_taken() {
-    check(|config| config.state = Some("guessed".to_owned()), "its state is not ours", 1).await;
-    check(|config| config.state = Some(String::new()), "its state is not ours", 1).await;
+async fn a_redirect_with_another_state_is_refused() {
+    check(|config| config.state = Some("guessed".to_owned()), "`state` does not match", 1).await;
+    check(|config| config.state = Some(String::new()), "`state` does not match", 1).await;
 }
 
 #[tokio::test]
-async fn an_answer_that_was_used_is_not_taken_again() {
+async fn a_redirect_cannot_be_replayed() {
     let scene = Scene::new().await;
     look(&scene.session()).await.unwrap();
-    let state = scene.person.asked("state").unwrap();
-    let back = format!("{BACK}?code=SECRET-code&state={state}&iss={}", scene.provider.origin());
-    *scene.person.comes_back_to.lock().unwrap() = Some(back);
+    let state = scene.user.parameter("state").unwrap();
+    let back = format!("{REDIRECT_URI}?code=SECRET-code&state={state}&iss={}", scene.provider.origin());
+    *scene.user.fixed_redirect.lock().unwrap() = Some(back);
     scene.provider.revoke_all();
     let error = look(&scene.session()).await.unwrap_err();
-    assert!(error.to_string().contains("its state is not ours"), "{error}");
+    assert!(error.to_string().contains("`state` does not match"), "{error}");
     let states: Vec<_> = scene.provider.requests_to("/token").iter().map(|seen| seen.body.contains("code=")).collect();
     assert_eq!(states.iter().filter(|code| **code).count(), 1);
 }
 
 #[tokio::test]
-async fn an_answer_of_another_authorization_server_is_not_taken() {
+async fn a_redirect_with_another_iss_is_refused() {
     for iss in ["https://other.example", "{origin}/", "{origin}/tenant"] {
-        check(|config| config.iss = Some(iss.to_owned()), "another authorization server", 1).await;
+        check(|config| config.iss = Some(iss.to_owned()), "`iss` does not match", 1).await;
     }
-    check(|config| config.iss = None, "does not say which authorization server", 1).await;
-    // Who does not promise to say it need not.
+    check(|config| config.iss = None, "`iss` is missing", 1).await;
+    // `iss` is required only if the metadata promises it.
     let scene = Scene::with(|config| {
         config.iss = None;
         config.change(ISSUER, "authorization_response_iss_parameter_supported", None);
@@ -82,12 +82,12 @@ async fn an_answer_of_another_authorization_server_is_not_taken() {
 }
 
 #[tokio::test]
-async fn a_person_who_says_no_is_understood() {
-    check(|config| config.authorize_error = Some("access_denied".to_owned()), "says no: access_denied", 1).await;
+async fn a_denied_authorization_is_an_error() {
+    check(|config| config.authorize_error = Some("access_denied".to_owned()), "denied the request: access_denied", 1).await;
 }
 
 #[tokio::test]
-async fn pages_that_are_no_pages_are_shown_to_nobody() {
+async fn unsafe_authorization_urls_are_not_opened() {
     for page in [
         "javascript:alert(1)",
         "JavaScript://example.com/%0Aalert(1)",
@@ -113,7 +113,7 @@ async fn pages_that_are_no_pages_are_shown_to_nobody() {
 }
 
 #[tokio::test]
-async fn other_endpoints_that_are_none_are_refused_before_a_person_is_asked() {
+async fn invalid_endpoints_are_refused_before_the_user_is_prompted() {
     for endpoint in ["token_endpoint", "registration_endpoint", "revocation_endpoint"] {
         for url in ["file:///etc/passwd", "http://example.com/x", "https://user:word@example.com/x", "x"] {
             check(|config| config.change(ISSUER, endpoint, json!(url)), "refused", 0).await;
@@ -122,7 +122,7 @@ async fn other_endpoints_that_are_none_are_refused_before_a_person_is_asked() {
 }
 
 #[tokio::test]
-async fn a_description_that_moves_elsewhere_is_not_followed() {
+async fn metadata_that_redirects_to_another_origin_is_refused() {
     let other = Provider::start(ProviderConfig::default()).await;
     for path in [RESOURCE, ISSUER] {
         let to = format!("{}{path}", other.origin());
@@ -135,7 +135,7 @@ async fn a_description_that_moves_elsewhere_is_not_followed() {
 }
 
 #[tokio::test]
-async fn tokens_are_not_asked_for_elsewhere_than_where_that_was_said_to_be() {
+async fn token_requests_do_not_follow_redirects() {
     let other = Provider::start(ProviderConfig::default()).await;
     for status in [301, 302, 303, 307, 308] {
         let scene = Scene::new().await;
@@ -149,7 +149,7 @@ async fn tokens_are_not_asked_for_elsewhere_than_where_that_was_said_to_be() {
     assert!(other.requests().is_empty());
 }
 
-/// Names for addresses, as somebody chose them.
+/// Resolves names to chosen addresses.
 #[derive(Clone)]
 struct Names;
 
@@ -167,7 +167,7 @@ impl Resolve for Names {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_here_leads_us_to_no_address_that_is() {
+async fn a_public_server_cannot_name_a_private_address() {
     let provider = Provider::start(ProviderConfig::default()).await;
     let port = provider.port();
     for host in [
@@ -195,23 +195,23 @@ async fn a_server_that_is_not_here_leads_us_to_no_address_that_is() {
         "metadata.test",
     ] {
         for scheme in ["http", "https"] {
-            let person = Person::default();
+            let user = TestUser::default();
             let store: Arc<dyn wharf_auth::Store> = Arc::new(wharf_auth::MemoryStore::default());
             let http = HttpSettings::default().resolving(Names);
-            let visitor: Arc<dyn wharf_auth::AuthorizationUi> = Arc::new(person.clone());
-            let options = OAuthOptions { http, visitor: Some(visitor), ..OAuthOptions::new(store) };
+            let ui: Arc<dyn wharf_auth::AuthorizationUi> = Arc::new(user.clone());
+            let options = OAuthOptions { http, visitor: Some(ui), ..OAuthOptions::new(store) };
             let oauth = OAuth::new("https://server.test/mcp", options).unwrap();
             let challenge = format!("Bearer resource_metadata=\"{scheme}://{host}:{port}{RESOURCE}\"");
             let error = soon(oauth.sign_in(Some(&challenge))).await.unwrap_err().to_string();
             assert!(error.contains("private network") || error.contains("not https"), "{host}: {error}");
-            assert_eq!(person.visits(), 0);
+            assert_eq!(user.visits(), 0);
         }
     }
     assert!(provider.requests().is_empty());
 }
 
-/// Somebody has signed in; then the server names another authorization server.
-async fn turned(options: impl FnOnce(&Scene) -> OAuthOptions) -> (Scene, Provider, String) {
+/// Signs in; then the server names another authorization server.
+async fn with_changed_issuer(options: impl FnOnce(&Scene) -> OAuthOptions) -> (Scene, Provider, String) {
     let evil = Provider::start(ProviderConfig::default()).await;
     evil.add_client("known", Some("SECRET-known"), "client_secret_basic");
     let scene = Scene::new().await;
@@ -226,8 +226,8 @@ async fn turned(options: impl FnOnce(&Scene) -> OAuthOptions) -> (Scene, Provide
 }
 
 #[tokio::test]
-async fn a_server_that_names_another_authorization_server_does_not_get_our_token_sent_there() {
-    let (scene, evil, _) = turned(Scene::options).await;
+async fn tokens_are_not_sent_to_another_authorization_server() {
+    let (scene, evil, _) = with_changed_issuer(Scene::options).await;
     let secrets = scene.provider.secrets();
     for seen in evil.requests() {
         let sent = format!("{} {} {:?}", seen.path, seen.body, seen.headers);
@@ -236,10 +236,11 @@ async fn a_server_that_names_another_authorization_server_does_not_get_our_token
 }
 
 #[tokio::test]
-async fn a_secret_goes_to_no_other_authorization_server_than_the_first() {
+async fn a_client_secret_is_not_sent_to_another_authorization_server() {
     let known = RegisteredClient::with_secret("known", Secret::new("SECRET-known"));
-    let (scene, evil, told) = turned(|scene| OAuthOptions { client: Some(known), ..scene.options() }).await;
-    assert!(told.contains("the client's secret belongs to"), "{told}");
+    let (scene, evil, told) =
+        with_changed_issuer(|scene| OAuthOptions { client: Some(known), ..scene.options() }).await;
+    assert!(told.contains("the client secret belongs to"), "{told}");
     assert!(evil.requests_to("/token").is_empty() && evil.requests_to("/authorize").is_empty());
-    assert_eq!(scene.person.visits(), 1);
+    assert_eq!(scene.user.visits(), 1);
 }

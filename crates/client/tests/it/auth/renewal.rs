@@ -1,4 +1,4 @@
-//! Renewing tokens: in time, once for all who wait, and without losing anything when something goes wrong.
+//! Refreshing tokens: in time, once for all waiting calls, and without loss on errors.
 
 use std::time::Duration;
 
@@ -11,47 +11,47 @@ use super::{Scene, look};
 use crate::{none, result_text as told};
 
 #[tokio::test]
-async fn a_token_is_renewed_before_it_ends() {
+async fn a_token_is_refreshed_before_it_expires() {
     let scene = Scene::with(|config| config.announced_lifetime = Some(20)).await;
-    let session = scene.signed_in(scene.without_person()).await;
+    let session = scene.signed_in(scene.without_user()).await;
     let before = scene.provider.renewals();
     look(&session).await.unwrap();
     assert_eq!(scene.provider.renewals(), before + 1);
-    // Nothing was ever refused but the very first request.
+    // Only the very first request was rejected.
     scene.provider.update(|config| config.announced_lifetime = Some(3600));
     look(&session).await.unwrap();
     let renewed = scene.provider.renewals();
     look(&session).await.unwrap();
-    assert_eq!((scene.provider.renewals(), scene.person.visits()), (renewed, 1));
+    assert_eq!((scene.provider.renewals(), scene.user.visits()), (renewed, 1));
 }
 
 #[tokio::test]
-async fn a_token_that_is_no_longer_taken_is_renewed_and_the_call_is_made_again() {
+async fn a_rejected_token_is_refreshed_and_the_call_is_retried() {
     for announced_lifetime in [Some(3600), None] {
         let scene = Scene::with(|config| config.announced_lifetime = announced_lifetime).await;
-        let session = scene.signed_in(scene.without_person()).await;
+        let session = scene.signed_in(scene.without_user()).await;
         scene.provider.expire();
         assert_eq!(told(look(&session).await), "done with read");
-        assert_eq!((scene.provider.renewals(), scene.person.visits()), (1, 1));
+        assert_eq!((scene.provider.renewals(), scene.user.visits()), (1, 1));
     }
 }
 
 #[tokio::test]
-async fn an_issuer_with_a_slash_too_many_is_the_same_issuer() {
+async fn a_trailing_slash_does_not_change_the_issuer() {
     let scene = Scene::with(|config| {
         config.change(wharf_testkit::provider::RESOURCE, "authorization_servers", serde_json::json!(["{origin}/"]));
     });
     let scene = scene.await;
-    let session = scene.signed_in(scene.without_person()).await;
+    let session = scene.signed_in(scene.without_user()).await;
     scene.provider.expire();
     assert_eq!(told(look(&session).await), "done with read");
-    assert_eq!((scene.provider.renewals(), scene.person.visits()), (1, 1));
+    assert_eq!((scene.provider.renewals(), scene.user.visits()), (1, 1));
 }
 
 #[tokio::test]
-async fn sixty_four_calls_with_a_token_that_has_ended_renew_it_once() {
+async fn sixty_four_calls_with_a_rejected_token_refresh_it_once() {
     let scene = Scene::new().await;
-    let session = scene.signed_in(scene.without_person()).await;
+    let session = scene.signed_in(scene.without_user()).await;
     scene.provider.expire();
     scene.provider.update(|config| config.tokens = TokenFault::Slow(Duration::from_millis(50)));
     let calls = join_all((0..64).map(|_| look(&session))).await;
@@ -60,9 +60,9 @@ async fn sixty_four_calls_with_a_token_that_has_ended_renew_it_once() {
 }
 
 #[tokio::test]
-async fn sixty_four_calls_with_a_token_that_is_known_to_have_ended_renew_it_once() {
+async fn sixty_four_calls_with_an_expired_token_refresh_it_once() {
     let scene = Scene::with(|config| config.announced_lifetime = Some(0)).await;
-    let session = scene.signed_in(scene.without_person()).await;
+    let session = scene.signed_in(scene.without_user()).await;
     scene.provider.update(|config| {
         config.announced_lifetime = Some(3600);
         config.tokens = TokenFault::Slow(Duration::from_millis(50));
@@ -74,9 +74,9 @@ async fn sixty_four_calls_with_a_token_that_is_known_to_have_ended_renew_it_once
 }
 
 #[tokio::test]
-async fn a_renewal_goes_on_when_nobody_waits_for_it_any_more() {
+async fn a_refresh_completes_after_its_caller_is_dropped() {
     let scene = Scene::new().await;
-    let session = scene.signed_in(scene.without_person()).await;
+    let session = scene.signed_in(scene.without_user()).await;
     scene.provider.expire();
     scene.provider.update(|config| config.tokens = TokenFault::Slow(Duration::from_millis(300)));
     tokio::select! {
@@ -84,13 +84,13 @@ async fn a_renewal_goes_on_when_nobody_waits_for_it_any_more() {
         () = until(async || scene.provider.renewals() == 1) => {}
     }
     assert_eq!(told(look(&session).await), "done with read");
-    assert_eq!((scene.provider.renewals(), scene.provider.reuses(), scene.person.visits()), (1, 0, 1));
-    // The next process, too.
-    assert_eq!(told(look(&scene.session_with(scene.without_person())).await), "done with read");
+    assert_eq!((scene.provider.renewals(), scene.provider.reuses(), scene.user.visits()), (1, 0, 1));
+    // So does the next process.
+    assert_eq!(told(look(&scene.session_with(scene.without_user())).await), "done with read");
 }
 
 #[tokio::test]
-async fn trouble_at_the_provider_fails_the_call_and_keeps_the_sign_in() {
+async fn a_provider_error_fails_the_call_and_keeps_the_sign_in() {
     for trouble in [
         TokenFault::Raw(500, String::new()),
         TokenFault::Raw(500, r#"{"error": "server_error"}"#.to_owned()),
@@ -108,7 +108,7 @@ async fn trouble_at_the_provider_fails_the_call_and_keeps_the_sign_in() {
         TokenFault::Raw(400, r#"{"error": "invalid_request"}"#.to_owned()),
     ] {
         let scene = Scene::new().await;
-        let session = scene.signed_in(scene.without_person()).await;
+        let session = scene.signed_in(scene.without_user()).await;
         scene.provider.expire();
         scene.provider.update(|config| config.tokens = trouble.clone());
         let error = look(&session).await.unwrap_err();
@@ -119,37 +119,37 @@ async fn trouble_at_the_provider_fails_the_call_and_keeps_the_sign_in() {
         }
         scene.provider.update(|config| config.tokens = TokenFault::None);
         assert_eq!(told(look(&session).await), "done with read", "{trouble:?}");
-        assert_eq!(scene.person.visits(), 1);
+        assert_eq!(scene.user.visits(), 1);
     }
 }
 
 #[tokio::test]
-async fn a_provider_that_is_away_fails_the_call_and_keeps_the_sign_in() {
+async fn an_unreachable_provider_fails_the_call_and_keeps_the_sign_in() {
     let scene = Scene::with(|config| config.grace = Duration::from_secs(60)).await;
-    let session = scene.signed_in(scene.without_person()).await;
+    let session = scene.signed_in(scene.without_user()).await;
     scene.provider.expire();
     scene.provider.update(|config| config.tokens = TokenFault::HangUp);
     let error = look(&session).await.unwrap_err();
     assert_eq!(error.outcome(), Outcome::NotRun, "{error}");
     scene.provider.update(|config| config.tokens = TokenFault::None);
     assert_eq!(told(look(&session).await), "done with read");
-    assert_eq!(scene.person.visits(), 1);
+    assert_eq!(scene.user.visits(), 1);
 }
 
 #[tokio::test]
-async fn a_token_that_is_good_for_a_while_is_used_while_the_provider_is_in_trouble() {
+async fn a_valid_token_is_used_while_the_provider_fails() {
     let scene = Scene::with(|config| config.announced_lifetime = Some(20)).await;
-    let session = scene.signed_in(scene.without_person()).await;
+    let session = scene.signed_in(scene.without_user()).await;
     scene.provider.update(|config| config.tokens = TokenFault::Raw(500, String::new()));
     assert_eq!(told(look(&session).await), "done with read");
 }
 
 #[tokio::test]
-async fn a_sign_in_that_the_provider_has_ended_has_ended() {
+async fn an_invalid_refresh_token_deletes_the_sign_in() {
     for error in ["invalid_grant", "unauthorized_client", "bad_refresh_token"] {
         for status in [200, 400] {
             let scene = Scene::new().await;
-            let session = scene.signed_in(scene.without_person()).await;
+            let session = scene.signed_in(scene.without_user()).await;
             scene.provider.expire();
             scene
                 .provider
@@ -159,18 +159,18 @@ async fn a_sign_in_that_the_provider_has_ended_has_ended() {
             assert!(matches!(kind, CallErrorKind::Connect(ConnectErrorKind::Auth(_))), "{kind:?}");
             assert_eq!(refused.outcome(), Outcome::NotRun);
             scene.provider.update(|config| config.tokens = TokenFault::None);
-            // It stays so until somebody signs in.
+            // Until the user signs in again.
             assert!(look(&session).await.is_err());
             assert_eq!(scene.call().await, "done with read");
-            assert_eq!(scene.person.visits(), 2);
+            assert_eq!(scene.user.visits(), 2);
         }
     }
 }
 
 #[tokio::test]
-async fn a_provider_that_does_not_rotate_is_renewed_with_the_same_token() {
+async fn a_refresh_token_that_is_not_rotated_is_reused() {
     let scene = Scene::with(|config| config.rotates = false).await;
-    let session = scene.signed_in(scene.without_person()).await;
+    let session = scene.signed_in(scene.without_user()).await;
     for renewals in 1..4 {
         scene.provider.expire();
         assert_eq!(told(look(&session).await), "done with read");
@@ -179,9 +179,9 @@ async fn a_provider_that_does_not_rotate_is_renewed_with_the_same_token() {
 }
 
 #[tokio::test]
-async fn a_provider_that_never_answers_is_not_waited_for_forever() {
+async fn a_refresh_times_out() {
     let scene = Scene::with(|config| config.announced_lifetime = Some(0)).await;
-    let session = scene.signed_in(scene.without_person()).await;
+    let session = scene.signed_in(scene.without_user()).await;
     scene.provider.update(|config| config.tokens = TokenFault::Hang);
     tokio::time::pause();
     let error = eventually(session.call("look", &none())).await.unwrap_err();
@@ -192,7 +192,7 @@ async fn a_provider_that_never_answers_is_not_waited_for_forever() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_no_token_does_not_have_us_renew_without_end() {
+async fn a_server_that_rejects_every_token_does_not_cause_endless_refreshes() {
     let scene = Scene::new().await;
     let session = scene.signed_in(scene.options()).await;
     scene.provider.expire();
@@ -200,5 +200,5 @@ async fn a_server_that_takes_no_token_does_not_have_us_renew_without_end() {
     let error = look(&session).await.unwrap_err();
     assert!(matches!(error.kind, CallErrorKind::Connect(ConnectErrorKind::Auth(_))), "{error}");
     assert!((1..=5).contains(&scene.provider.renewals()), "{}", scene.provider.renewals());
-    assert_eq!((scene.provider.reuses(), scene.person.visits()), (0, 1));
+    assert_eq!((scene.provider.reuses(), scene.user.visits()), (0, 1));
 }

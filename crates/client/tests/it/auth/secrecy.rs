@@ -1,4 +1,4 @@
-//! No token, code, verifier, state or client secret is in a log, an error, or anything that can be printed.
+//! No token, code, verifier, state or client secret appears in logs, errors or debug output.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use wharf_testkit::provider::{Registration, TokenFault};
 
 use super::{Scene, look};
 
-/// Writes down all that anybody says.
+/// Records all log events.
 #[derive(Clone, Default)]
 struct Everything(Arc<Mutex<String>>);
 
@@ -48,7 +48,7 @@ impl Subscriber for Everything {
 }
 
 #[tokio::test]
-async fn nothing_that_can_be_read_has_a_secret_in_it() {
+async fn logs_and_errors_contain_no_secret() {
     let said = Everything::default();
     let _logging = tracing::subscriber::set_default(said.clone());
     let folder = tempfile::tempdir().unwrap();
@@ -60,7 +60,7 @@ async fn nothing_that_can_be_read_has_a_secret_in_it() {
         let scene = Scene { store: Arc::new(FileStore::at(folder.path())), ..scene.await };
         let session = scene.session();
         let note = |what: &dyn Debug| writeln!(said.0.lock().unwrap(), "{what:?}").unwrap();
-        // All goes well; then a renewal does, and one does not; then nobody knows us any more, and the code is worth nothing.
+        // A sign-in and a refresh succeed, then a refresh fails; then the client is unknown and the code is invalid.
         look(&session).await.unwrap();
         scene.provider.expire();
         look(&session).await.unwrap();
@@ -83,7 +83,7 @@ async fn nothing_that_can_be_read_has_a_secret_in_it() {
         let error = look(&scene.session_with(OAuthOptions { client, ..scene.options() })).await.unwrap_err();
         note(&(&error, error.to_string()));
         let said = said.0.lock().unwrap();
-        assert!(said.contains("invalid_client") && said.contains("the sign-in has ended"), "{said}");
+        assert!(said.contains("invalid_client") && said.contains("the refresh token is no longer valid"), "{said}");
         for secret in scene.provider.secrets().iter().filter(|secret| secret.len() > 8) {
             assert!(!said.contains(secret.as_str()), "{secret} in {said}");
         }
@@ -92,7 +92,7 @@ async fn nothing_that_can_be_read_has_a_secret_in_it() {
 }
 
 #[tokio::test]
-async fn what_a_provider_quotes_does_not_get_into_errors() {
+async fn errors_do_not_contain_secrets_quoted_by_the_provider() {
     let scene = Scene::with(|config| config.errors_quote_request = true).await;
     let known = RegisteredClient::with_secret("known", Secret::new("a secret/with+signs"));
     scene.provider.add_client("known", Some("another"), "client_secret_post");

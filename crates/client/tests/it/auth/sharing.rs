@@ -1,4 +1,4 @@
-//! What several who share a store do to each other's sign-in, and what a store that fails does.
+//! Several sessions that share a store, and stores that fail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use wharf_testkit::{soon, until};
 use super::{Scene, look};
 use crate::result_text as told;
 
-/// A store that cannot keep anything for a while.
+/// A store whose writes fail for a while.
 #[derive(Default)]
 struct Full {
     inner: MemoryStore,
@@ -59,10 +59,10 @@ impl Store for Full {
 }
 
 #[tokio::test]
-async fn tokens_that_cannot_be_kept_are_used_and_kept_when_that_works_again() {
+async fn tokens_that_cannot_be_stored_are_used_and_stored_later() {
     let store = Arc::new(Full::default());
     let scene = Scene { store: Arc::<Full>::clone(&store), ..Scene::new().await };
-    let session = scene.signed_in(scene.without_person()).await;
+    let session = scene.signed_in(scene.without_user()).await;
     store.full.store(true, Ordering::Relaxed);
     for _ in 0..2 {
         scene.provider.expire();
@@ -71,18 +71,18 @@ async fn tokens_that_cannot_be_kept_are_used_and_kept_when_that_works_again() {
     assert_eq!((scene.provider.renewals(), scene.provider.reuses()), (2, 0));
     store.full.store(false, Ordering::Relaxed);
     assert_eq!(told(look(&session).await), "done with read");
-    // What the next process finds is the newest.
+    // The next process finds the latest tokens.
     scene.provider.expire();
-    assert_eq!(told(look(&scene.session_with(scene.without_person())).await), "done with read");
-    assert_eq!((scene.provider.reuses(), scene.person.visits()), (0, 1));
+    assert_eq!(told(look(&scene.session_with(scene.without_user())).await), "done with read");
+    assert_eq!((scene.provider.reuses(), scene.user.visits()), (0, 1));
 }
 
 #[tokio::test]
-async fn two_who_share_a_sign_in_renew_it_one_after_the_other() {
+async fn two_sessions_refresh_a_shared_sign_in_one_after_the_other() {
     let folder = tempfile::tempdir().unwrap();
     let scene = Scene { store: Arc::new(FileStore::at(folder.path())), ..Scene::new().await };
-    let one = scene.signed_in(scene.without_person()).await;
-    let other = scene.session_with(scene.without_person());
+    let one = scene.signed_in(scene.without_user()).await;
+    let other = scene.session_with(scene.without_user());
     look(&other).await.unwrap();
     for renewals in 1..=10 {
         scene.provider.expire();
@@ -90,30 +90,30 @@ async fn two_who_share_a_sign_in_renew_it_one_after_the_other() {
         assert_eq!((told(one).as_str(), told(other).as_str()), ("done with read", "done with read"));
         assert_eq!((scene.provider.renewals(), scene.provider.reuses()), (renewals, 0));
     }
-    assert_eq!(scene.person.visits(), 1);
+    assert_eq!(scene.user.visits(), 1);
 }
 
 #[tokio::test]
-async fn a_token_that_another_has_renewed_and_that_has_ended_since_is_renewed_once_more() {
+async fn a_token_refreshed_by_another_session_and_expired_since_is_refreshed_again() {
     let scene = Scene::with(|config| config.announced_lifetime = Some(0)).await;
-    let one = scene.signed_in(scene.without_person()).await;
-    let other = scene.session_with(scene.without_person());
+    let one = scene.signed_in(scene.without_user()).await;
+    let other = scene.session_with(scene.without_user());
     look(&other).await.unwrap();
     scene.provider.expire();
     let refused = || scene.provider.requests_to("/mcp").len();
     let before = refused();
     assert_eq!(told(look(&one).await), "done with read");
-    assert_eq!(refused(), before + 1, "nothing was sent with a token that had ended");
+    assert_eq!(refused(), before + 1, "no request was sent with an expired token");
     assert_eq!(scene.provider.reuses(), 0);
 }
 
-/// Somebody else renews the sign-in, and while the provider takes its time this happens.
+/// Runs `happens` while another session refreshes the sign-in.
 async fn while_renewing(happens: impl AsyncFnOnce(&Scene)) -> Scene {
     let folder = tempfile::tempdir().unwrap();
-    // What is only forgotten here must stay forgotten.
+    // Tokens that are deleted here must stay deleted.
     let scene = Scene::with(|config| config.change(ISSUER, "revocation_endpoint", None)).await;
     let scene = Scene { store: Arc::new(FileStore::at(folder.path())), ..scene };
-    let session = scene.signed_in(scene.without_person()).await;
+    let session = scene.signed_in(scene.without_user()).await;
     scene.provider.expire();
     scene.provider.update(|config| config.tokens = TokenFault::Slow(Duration::from_millis(200)));
     let then = async {
@@ -124,14 +124,14 @@ async fn while_renewing(happens: impl AsyncFnOnce(&Scene)) -> Scene {
     let _ = join(look(&session), then).await;
     let account = Account { endpoint: scene.provider.url(), profile: "default".to_owned() };
     let kept = scene.store.sign_in(&account).await.unwrap();
-    assert_eq!(kept.is_some(), scene.person.visits() == 2, "{kept:?}");
-    let after = look(&scene.session_with(scene.without_person())).await;
-    assert_eq!(after.is_ok(), scene.person.visits() == 2, "{after:?}");
+    assert_eq!(kept.is_some(), scene.user.visits() == 2, "{kept:?}");
+    let after = look(&scene.session_with(scene.without_user())).await;
+    assert_eq!(after.is_ok(), scene.user.visits() == 2, "{after:?}");
     scene
 }
 
 #[tokio::test]
-async fn who_signs_out_while_another_renews_is_signed_out() {
+async fn signing_out_during_a_refresh_signs_out() {
     while_renewing(async |scene| {
         let oauth = OAuth::new(&scene.provider.url(), scene.options()).unwrap();
         assert!(soon(oauth.sign_out()).await.unwrap());
@@ -140,20 +140,20 @@ async fn who_signs_out_while_another_renews_is_signed_out() {
 }
 
 #[tokio::test]
-async fn who_signs_in_while_another_renews_is_signed_in() {
+async fn signing_in_during_a_refresh_signs_in() {
     let scene = while_renewing(async |scene| {
         scene.provider.revoke_all();
         soon(OAuth::new(&scene.provider.url(), scene.options()).unwrap().sign_in(None)).await.unwrap();
     })
     .await;
-    assert_eq!(scene.person.visits(), 2);
+    assert_eq!(scene.user.visits(), 2);
 }
 
 #[tokio::test]
-async fn profiles_do_not_share_their_sign_ins() {
+async fn profiles_do_not_share_credentials() {
     let scene = Scene::new().await;
     look(&scene.session()).await.unwrap();
-    let work = wharf_auth::OAuthOptions { profile: "work".to_owned(), ..scene.without_person() };
+    let work = wharf_auth::OAuthOptions { profile: "work".to_owned(), ..scene.without_user() };
     assert!(look(&scene.session_with(work)).await.is_err());
-    assert_eq!(told(look(&scene.session_with(scene.without_person())).await), "done with read");
+    assert_eq!(told(look(&scene.session_with(scene.without_user())).await), "done with read");
 }
