@@ -150,11 +150,11 @@ mod tests {
         let mut estimated = 0;
         for Sample { text, tokens: count } in &samples {
             let estimate = tokens(text);
-            assert!(error(estimate, *count) <= 6, "{estimate} instead of {count}: {text}");
+            assert!(error(estimate, *count) <= 8, "{estimate} instead of {count}: {text}");
             estimated += estimate;
         }
         let count = samples.iter().map(|sample| sample.tokens).sum();
-        assert!(error(estimated, count) <= 2, "{estimated} instead of {count}");
+        assert!(error(estimated, count) <= 3, "{estimated} instead of {count}");
     }
 
     #[test]
