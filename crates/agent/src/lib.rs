@@ -11,6 +11,7 @@ mod error;
 mod event;
 mod limits;
 mod manual;
+mod md5;
 mod metrics;
 pub mod middleware;
 mod model;
@@ -19,6 +20,7 @@ mod result;
 mod run;
 mod scripted;
 mod trace;
+mod yaml;
 
 pub use driver::{Agent, AgentError, Checkpoint, CheckpointFile, NoTools, ToolSource};
 pub use error::{ModelError, ModelErrorKind};

@@ -9,12 +9,10 @@
 //! A trace is what was answered, or a whole [raw trace](crate::raw_trace), whose last message is the answer.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 
-use md5::{Digest as _, Md5};
 use wharf_protocol::{BoxFuture, Message, Role, Usage};
 
-use crate::{Capabilities, Delta, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse, StopReason};
+use crate::{Capabilities, Delta, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse, StopReason, md5};
 
 /// A model of recorded traces. It calls no tools, and is offered none.
 #[derive(Debug)]
@@ -61,10 +59,7 @@ impl Manual {
 
 /// What a question is known by.
 pub fn question_hash(question: &str) -> String {
-    Md5::digest(question.as_bytes()).iter().fold(String::new(), |mut digits, byte| {
-        let _ = write!(digits, "{byte:02x}");
-        digits
-    })
+    md5::hex_digest(question)
 }
 
 /// The answer in a trace: all of it, or what its last message says.

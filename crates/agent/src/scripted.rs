@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use wharf_protocol::{Block, BlockKind, BoxFuture, Message, Role, ToolCall, Usage};
 
-use crate::{Capabilities, Delta, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse, StopReason};
+use crate::{Capabilities, Delta, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse, StopReason, yaml};
 
 /// A model of canned turns. Each is said once, in order, over all runs that share it.
 #[derive(Debug)]
@@ -62,9 +62,9 @@ impl Scripted {
     /// If the text holds no turns; the words say where it goes wrong.
     pub fn parse(name: impl Into<String>, text: &str) -> Result<Self, String> {
         // First as the one shape and then as the other, so that what is wrong is told of the shape it has.
-        let turns = match serde_saphyr::from_str::<Vec<Turn>>(text) {
+        let turns = match yaml::from_str::<Vec<Turn>>(text) {
             Ok(turns) => turns,
-            Err(error) => match serde_saphyr::from_str::<Written>(text) {
+            Err(error) => match yaml::from_str::<Written>(text) {
                 Ok(Written::Plain(turns) | Written::Named { turns }) => turns,
                 Err(_) => return Err(error.to_string()),
             },

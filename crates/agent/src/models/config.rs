@@ -21,7 +21,7 @@ use wharf_protocol::Secret;
 
 use super::{Dialect, Interface, InvalidModel, ModelSpec};
 use crate::middleware::Middleware;
-use crate::{Limits, ModelOptions};
+use crate::{Limits, ModelOptions, yaml};
 
 /// One model of a configuration.
 #[derive(Clone, PartialEq, Deserialize)]
@@ -125,14 +125,14 @@ impl ModelConfig {
     /// # Errors
     /// If one cannot be understood or used; the words say which and why.
     pub fn parse(text: &str) -> Result<Vec<Self>, InvalidConfig> {
-        let invalid = |error: serde_saphyr::Error| InvalidConfig(error.to_string());
+        let invalid = |error: yaml::Error| InvalidConfig(error.to_string());
         // The shape first, so that what is wrong is told of the shape it has.
-        let models = match serde_saphyr::from_str::<Value>(text).map_err(invalid)? {
+        let models = match yaml::from_str::<Value>(text).map_err(invalid)? {
             Value::Object(fields) if fields.contains_key("models") => {
-                serde_saphyr::from_str::<Named>(text).map_err(invalid)?.models
+                yaml::from_str::<Named>(text).map_err(invalid)?.models
             }
-            Value::Object(_) => vec![serde_saphyr::from_str(text).map_err(invalid)?],
-            _ => serde_saphyr::from_str::<Vec<Self>>(text).map_err(invalid)?,
+            Value::Object(_) => vec![yaml::from_str(text).map_err(invalid)?],
+            _ => yaml::from_str::<Vec<Self>>(text).map_err(invalid)?,
         };
         if models.is_empty() {
             return Err(InvalidConfig("it holds no models".to_owned()));

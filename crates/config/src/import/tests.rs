@@ -231,7 +231,7 @@ fn files_that_are_none_say_what_is_wrong_without_showing_what_they_hold() {
     claude-code: note: the file has no `mcpServers`, but `servers`, as other hosts have it
     vscode: note: the file has no `servers`
     cursor: note: the file is empty
-    codex: error: line 2 is no TOML: string values must be quoted, expected literal string
+    codex: error: line 2 is no TOML: invalid TOML value, did you mean to use a quoted string?
     codex: note: the file has no `mcp_servers`
     ");
 }
