@@ -30,7 +30,9 @@ pub use session::{
 pub use trace::{InvalidTraceParent, TraceContext};
 pub use transport::{
     ExitInfo, Frame, HeaderCommand, Http, HttpSse, InProcess, Incoming, InvalidRemote, Link, MAX_MESSAGE_BYTES,
-    OpenError, Outgoing, PeerHandle, RemoteOptions, Stdio, Transport, WebSocket, is_reserved_header, session_loss,
+    OpenError, Outgoing, PeerHandle, RemoteOptions, Stdio, Transport, is_reserved_header, session_loss,
 };
+#[cfg(feature = "websocket")]
+pub use transport::WebSocket;
 pub use wharf_auth::AuthRequired;
 pub use wharf_protocol::Outcome;

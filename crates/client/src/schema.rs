@@ -1,10 +1,13 @@
 //! A tool's schema, compiled once, and what does not fit it, with the path of the fault.
 
+mod validator;
+
 use std::fmt;
 
-use jsonschema::{PatternOptions, Validator};
 use serde_json::{Map, Value};
 use wharf_protocol::{Json, schema_accepts};
+
+use validator::Validator;
 
 /// A compiled JSON Schema. Nothing is ever fetched for it: a `$ref` to elsewhere makes it unusable.
 #[derive(Debug)]
@@ -36,10 +39,7 @@ impl Schema {
     /// Compiles a schema, or says why it cannot be used. Patterns run in linear time, so none can stall us.
     pub fn compile(schema: &Json) -> Result<Self, String> {
         let document = schema.to_value().map_err(|error| error.to_string())?;
-        let validator = jsonschema::options()
-            .with_pattern_options(PatternOptions::regex())
-            .build(&document)
-            .map_err(|error| error.to_string())?;
+        let validator = Validator::compile(&document)?;
         Ok(Self { document, validator })
     }
 
@@ -64,10 +64,7 @@ impl Schema {
     }
 
     fn check_value(&self, value: &Value) -> Result<(), SchemaViolation> {
-        self.validator.validate(value).map_err(|error| SchemaViolation {
-            path: error.instance_path().to_string(),
-            message: shortened(error.to_string()),
-        })
+        self.validator.check(value)
     }
 
     /// Leaves out what is `null`, may be left out, and may not be `null`.
@@ -114,15 +111,6 @@ fn decode_string(arguments: &mut Map<String, Value>, name: &str, schema: &Value)
 
 fn tree(value: &Json) -> Result<Value, SchemaViolation> {
     value.to_value().map_err(|error| SchemaViolation { path: String::new(), message: error.to_string() })
-}
-
-/// Messages quote the offending value, which may be megabytes.
-fn shortened(message: String) -> String {
-    const LONGEST: usize = 300;
-    match message.char_indices().nth(LONGEST) {
-        Some((at, _)) => format!("{}…", &message[..at]),
-        None => message,
-    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod http;
 mod in_process;
 mod posts;
 mod stdio;
+#[cfg(feature = "websocket")]
 mod websocket;
 
 use std::io;
@@ -31,6 +32,7 @@ pub use http::{HeaderCommand, Http, HttpSse, InvalidRemote, RemoteOptions, is_re
 pub use in_process::InProcess;
 pub(crate) use posts::{Heard, PostError, Posted, Posts, Reply};
 pub use stdio::Stdio;
+#[cfg(feature = "websocket")]
 pub use websocket::WebSocket;
 
 /// The longest message that is accepted, in bytes. What is longer fails the call it answers.

@@ -25,13 +25,13 @@
 //! tools of an agent from its definition.
 
 /// What the guides for programs show compiles.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "fleet"))]
 #[doc = include_str!("../../../docs/fleet.md")]
 struct FleetGuide;
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "auth", feature = "fleet"))]
 #[doc = include_str!("../../../docs/signing-in.md")]
 struct SigningInGuide;
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "agent", feature = "fleet"))]
 #[doc = include_str!("../../../docs/running.md")]
 struct RunningGuide;
 
@@ -40,6 +40,7 @@ pub mod factories;
 mod gather;
 
 /// Serving tools.
+#[cfg(feature = "server")]
 pub mod server {
     pub use wharf_server::{
         Call, ListenOptions, RemoteServer, Reply, Router, ServeError, Toolbox, rmcp, serve_stdio, serve_stream,
@@ -50,25 +51,30 @@ pub mod server {
 pub use wharf_auth as auth;
 
 /// Configuration files: scopes, entries, approvals, rules and imports.
+#[cfg(feature = "config")]
 pub use wharf_config as config;
 
 /// Many servers: configuration, states, catalogs and dispatch.
+#[cfg(feature = "fleet")]
 pub use wharf_fleet as fleet;
 
 /// One run of an agent: the loop, the models, the limits, and everything that happened.
+#[cfg(feature = "agent")]
 pub use wharf_agent as agent;
 
 pub use gather::{
     DescribeError, Gathered, OVERALL_LIMIT, SERVER_LIMIT, SessionStack, all_tools, connect_all, override_descriptions,
     tool_descriptions,
 };
+#[cfg(feature = "websocket")]
+pub use wharf_client::WebSocket;
 pub use wharf_client::{
     AuthRequired, BoxFuture, CallError, CallErrorKind, CallOptions, ClientCapabilities, ConnectError, ConnectErrorKind,
     Deadline, Deadlines, Elicitation, ElicitationAnswer, EraCache, Evidence, ExitInfo, Frame, HeaderCommand, Health,
     Host, Http, HttpSse, HttpStatus, InProcess, Incoming, InvalidProtocolMode, InvalidRemote, InvalidTraceParent, Link,
     LogLevel, MAX_MESSAGE_BYTES, NoHost, Notification, OnLoss, OpenError, Outcome, Outgoing, PeerHandle, Phase,
     Progress, ProtocolMode, Refusal, RemoteOptions, ResultCache, Root, Schema, SchemaViolation, ServerInfo, Session,
-    SessionOptions, SessionStatus, Stdio, TraceContext, Transport, WebSocket, session_loss,
+    SessionOptions, SessionStatus, Stdio, TraceContext, Transport, session_loss,
 };
 pub use wharf_io::{
     ChildSpec, Dial, DialTarget, DialTo, Dialed, Environment, Exit, Grace, GroupWatcher, HttpClient, HttpSettings,

@@ -26,10 +26,12 @@ use exchange::Exchange;
 pub(crate) use governor::Governor;
 pub use headers::HeaderCommand;
 use headers::Headers;
+#[cfg(feature = "websocket")]
 pub(in crate::transport) use headers::Tried;
 pub(crate) use headers::parse as parse_headers;
 pub use legacy::HttpSse;
 pub use loss::session_loss;
+#[cfg(feature = "websocket")]
 pub(in crate::transport) use refusal::challenge;
 use wharf_auth::TokenProvider;
 

@@ -1,0 +1,63 @@
+//! The validator behind a schema. Without the feature `validation` every value fits every schema.
+
+#[cfg(feature = "validation")]
+pub(super) use checking::Validator;
+#[cfg(not(feature = "validation"))]
+pub(super) use unchecked::Validator;
+
+#[cfg(feature = "validation")]
+mod checking {
+    use jsonschema::PatternOptions;
+    use serde_json::Value;
+
+    use crate::SchemaViolation;
+
+    #[derive(Debug)]
+    pub(in crate::schema) struct Validator(jsonschema::Validator);
+
+    impl Validator {
+        pub(in crate::schema) fn compile(document: &Value) -> Result<Self, String> {
+            let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
+            options.build(document).map(Self).map_err(|error| error.to_string())
+        }
+
+        /// Returns the first violation.
+        pub(in crate::schema) fn check(&self, value: &Value) -> Result<(), SchemaViolation> {
+            self.0.validate(value).map_err(|error| SchemaViolation {
+                path: error.instance_path().to_string(),
+                message: shortened(error.to_string()),
+            })
+        }
+    }
+
+    /// Messages quote the offending value, which may be megabytes.
+    fn shortened(message: String) -> String {
+        const LONGEST: usize = 300;
+        match message.char_indices().nth(LONGEST) {
+            Some((at, _)) => format!("{}…", &message[..at]),
+            None => message,
+        }
+    }
+}
+
+#[cfg(not(feature = "validation"))]
+mod unchecked {
+    use serde_json::Value;
+
+    use crate::SchemaViolation;
+
+    #[derive(Debug)]
+    pub(in crate::schema) struct Validator;
+
+    impl Validator {
+        #[expect(clippy::unnecessary_wraps, reason = "the same as with validation")]
+        pub(in crate::schema) fn compile(_: &Value) -> Result<Self, String> {
+            Ok(Self)
+        }
+
+        #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "the same as with validation")]
+        pub(in crate::schema) fn check(&self, _: &Value) -> Result<(), SchemaViolation> {
+            Ok(())
+        }
+    }
+}
