@@ -28,11 +28,11 @@ pub use session::{
     SessionStatus,
 };
 pub use trace::{InvalidTraceParent, TraceContext};
+#[cfg(feature = "websocket")]
+pub use transport::WebSocket;
 pub use transport::{
     ExitInfo, Frame, HeaderCommand, Http, HttpSse, InProcess, Incoming, InvalidRemote, Link, MAX_MESSAGE_BYTES,
     OpenError, Outgoing, PeerHandle, RemoteOptions, Stdio, Transport, is_reserved_header, session_loss,
 };
-#[cfg(feature = "websocket")]
-pub use transport::WebSocket;
 pub use wharf_auth::AuthRequired;
 pub use wharf_protocol::Outcome;

@@ -23,6 +23,18 @@
 //!
 //! Programs without a runtime use [`blocking`]; whoever writes servers uses [`server`]; [`factories`] makes the
 //! tools of an agent from its definition.
+//!
+//! # Cargo features
+//!
+//! All of them are on by default; sessions and their transports need none.
+//!
+//! - `agent`: runs of agents, in `agent`
+//! - `auth`: OAuth sign-in, in [`auth`]
+//! - `config`: configuration files, in `config`
+//! - `fleet`: many servers, in `fleet`; includes `config`, `validation` and `websocket`
+//! - `server`: serving tools, in `server`
+//! - `validation`: checks arguments and results against schemas; without it every value fits
+//! - `websocket`: servers behind a web socket
 
 /// What the guides for programs show compiles.
 #[cfg(all(doctest, feature = "fleet"))]
