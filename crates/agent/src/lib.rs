@@ -21,6 +21,7 @@ mod result;
 mod run;
 mod scripted;
 mod trace;
+mod yaml;
 
 pub use driver::{Agent, AgentError, Checkpoint, CheckpointFile, NoTools};
 pub use error::{ModelError, ModelErrorKind};

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use wharf_protocol::{Block, BlockKind, BoxFuture, Message, Role, ToolCall, Usage};
 
-use crate::{Capabilities, Delta, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse, StopReason};
+use crate::{Capabilities, Delta, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse, StopReason, yaml};
 
 /// A model with canned turns. Each turn is used once, in order, over all runs that share the model.
 #[derive(Debug)]
@@ -62,9 +62,9 @@ impl Scripted {
     /// Returns an error if the text contains no turns, or an invalid one. The message contains the line.
     pub fn parse(name: impl Into<String>, text: &str) -> Result<Self, String> {
         // The plain list comes first, so that errors are about the more common shape.
-        let turns = match serde_saphyr::from_str::<Vec<Turn>>(text) {
+        let turns = match yaml::from_str::<Vec<Turn>>(text) {
             Ok(turns) => turns,
-            Err(error) => match serde_saphyr::from_str::<ScriptFile>(text) {
+            Err(error) => match yaml::from_str::<ScriptFile>(text) {
                 Ok(ScriptFile::List(turns) | ScriptFile::Named { turns }) => turns,
                 Err(_) => return Err(error.to_string()),
             },

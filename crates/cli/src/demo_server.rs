@@ -39,7 +39,7 @@ pub(crate) fn toolbox() -> Toolbox {
         .tool(
             json!({"name": "now", "description": "Tells the time, in UTC",
                 "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}}),
-            |_| async { Ok(Reply::Text(format!("{:.0}", jiff::Timestamp::now()))) },
+            |_| async { Ok(Reply::Text(now())) },
         )
         .tool(
             json!({"name": "write_note", "description": "Keeps a note for as long as the server lives",
@@ -66,6 +66,11 @@ pub(crate) fn toolbox() -> Toolbox {
                 "inputSchema": {"type": "object"}}),
             |_| async { crash() },
         )
+}
+
+/// Returns the current time in UTC, for example `2026-11-16T12:46:13Z`.
+fn now() -> String {
+    chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, true)
 }
 
 fn calculate(call: &Call) -> Result<Reply, String> {

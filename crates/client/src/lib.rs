@@ -31,9 +31,11 @@ pub use session::{
     SessionStatus,
 };
 pub use trace::{InvalidTraceParent, TraceContext};
+#[cfg(feature = "websocket")]
+pub use transport::WebSocket;
 pub use transport::{
     ExitInfo, Frame, HeaderCommand, Http, HttpSse, InProcess, Incoming, Link, MAX_MESSAGE_BYTES, OpenError, Outgoing,
-    PeerHandle, RemoteOptions, Stdio, Transport, WebSocket, session_loss,
+    PeerHandle, RemoteOptions, Stdio, Transport, session_loss,
 };
 pub use wharf_auth::AuthRequired;
 pub use wharf_protocol::{Outcome, RetrySafety};

@@ -1,10 +1,13 @@
 //! JSON Schema validation of arguments and results.
 
+mod validator;
+
 use std::fmt;
 
-use jsonschema::{PatternOptions, Validator};
 use serde_json::{Map, Value};
 use wharf_protocol::{Json, schema_accepts};
+
+use validator::Validator;
 
 /// A compiled JSON Schema. External references are never fetched; a schema that has one does not compile.
 #[derive(Debug)]
@@ -36,10 +39,7 @@ impl Schema {
     /// Compiles a schema. Patterns are matched in linear time, so that no schema can stall the client.
     pub fn compile(schema: &Json) -> Result<Self, String> {
         let document = schema.to_value().map_err(|error| error.to_string())?;
-        let validator = jsonschema::options()
-            .with_pattern_options(PatternOptions::regex())
-            .build(&document)
-            .map_err(|error| error.to_string())?;
+        let validator = Validator::compile(&document)?;
         Ok(Self { document, validator })
     }
 
@@ -63,10 +63,7 @@ impl Schema {
     }
 
     fn check_value(&self, value: &Value) -> Result<(), SchemaViolation> {
-        self.validator.validate(value).map_err(|error| SchemaViolation {
-            path: error.instance_path().to_string(),
-            message: truncated(error.to_string()),
-        })
+        self.validator.check(value)
     }
 
     /// Removes optional arguments that are `null` but must not be.
@@ -113,15 +110,6 @@ fn decode_string(arguments: &mut Map<String, Value>, name: &str, schema: &Value)
 
 fn tree(value: &Json) -> Result<Value, SchemaViolation> {
     value.to_value().map_err(|error| SchemaViolation { path: String::new(), message: error.to_string() })
-}
-
-/// Truncates a message. Messages quote the invalid value, which may be megabytes long.
-fn truncated(message: String) -> String {
-    const MAX_MESSAGE_CHARS: usize = 300;
-    match message.char_indices().nth(MAX_MESSAGE_CHARS) {
-        Some((at, _)) => format!("{}…", &message[..at]),
-        None => message,
-    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod in_process;
 mod progress;
 mod request_transport;
 mod stdio;
+#[cfg(feature = "websocket")]
 mod websocket;
 
 use std::io;
@@ -33,6 +34,7 @@ pub use http::{HeaderCommand, Http, HttpSse, RemoteOptions, session_loss};
 pub use in_process::InProcess;
 pub(crate) use request_transport::{OutgoingRequest, PostError, Reply, RequestActivity, RequestTransport};
 pub use stdio::Stdio;
+#[cfg(feature = "websocket")]
 pub use websocket::WebSocket;
 
 /// The maximum size of a message in bytes. A larger answer fails its call.

@@ -21,25 +21,40 @@
 //! # }
 //! ```
 //!
-//! Programs without a runtime use [`blocking`]. Authors of servers use [`server`]. [`factories`] creates the tools of an agent
-//! from its definition.
+//! Programs without a runtime use [`blocking`]. Authors of servers use `server`. `factories` creates the tools of an
+//! agent from its definition.
+//!
+//! # Cargo features
+//!
+//! All features are on by default. Sessions and their transports need none of them.
+//!
+//! - `agent`: runs of agents, in `agent`
+//! - `auth`: OAuth sign-in, in [`auth`]
+//! - `config`: configuration files, in `config`
+//! - `fleet`: many servers, in `fleet`, and tools from agent definitions; includes `config`, `validation` and `websocket`
+//! - `server`: servers, in `server`
+//! - `validation`: checks arguments and results against schemas; without it every value is valid
+//! - `websocket`: the WebSocket transport
 
 /// The guides for programs, whose examples are compiled.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "fleet"))]
 #[doc = include_str!("../../../docs/fleet.md")]
 struct FleetGuide;
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "auth", feature = "fleet"))]
 #[doc = include_str!("../../../docs/signing-in.md")]
 struct SigningInGuide;
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "agent", feature = "fleet"))]
 #[doc = include_str!("../../../docs/running.md")]
 struct RunningGuide;
 
 pub mod blocking;
+#[cfg(feature = "fleet")]
 pub mod factories;
+#[cfg(feature = "fleet")]
 mod gather;
 
 /// Servers: tools over stdio, HTTP, SSE, WebSocket and in-process.
+#[cfg(feature = "server")]
 pub mod server {
     pub use wharf_server::{
         Call, ListenOptions, RemoteServer, Reply, Router, ServeError, Toolbox, rmcp, serve_stdio, serve_stream,
@@ -50,25 +65,31 @@ pub mod server {
 pub use wharf_auth as auth;
 
 /// Configuration files: scopes, entries, approvals, rules and imports.
+#[cfg(feature = "config")]
 pub use wharf_config as config;
 
 /// Many servers: states, catalogs and dispatch.
+#[cfg(feature = "fleet")]
 pub use wharf_fleet as fleet;
 
 /// Agents: the loop, the models, the limits and the results.
+#[cfg(feature = "agent")]
 pub use wharf_agent as agent;
 
+#[cfg(feature = "fleet")]
 pub use gather::{
     DescribeError, Gathered, OVERALL_LIMIT, SERVER_LIMIT, all_tools, connect_all, override_descriptions,
     tool_descriptions,
 };
+#[cfg(feature = "websocket")]
+pub use wharf_client::WebSocket;
 pub use wharf_client::{
     AuthRequired, BoxFuture, CallError, CallErrorKind, CallOptions, ClientCapabilities, ConnectError, ConnectErrorKind,
     Deadline, Deadlines, Elicitation, ElicitationAnswer, EraCache, Evidence, ExitInfo, Frame, HeaderCommand, Health,
     Host, Http, HttpSse, HttpStatus, InProcess, Incoming, InvalidProtocolMode, InvalidRemote, InvalidTraceParent, Link,
     LogLevel, MAX_MESSAGE_BYTES, NoHost, Notification, OnLoss, OpenError, Outcome, Outgoing, PeerHandle, Phase,
     Progress, ProtocolMode, Refusal, RemoteOptions, ResultCache, Root, Schema, SchemaViolation, ServerInfo, Session,
-    SessionOptions, SessionStatus, Stdio, TraceContext, Transport, WebSocket, session_loss,
+    SessionOptions, SessionStatus, Stdio, TraceContext, Transport, session_loss,
 };
 pub use wharf_io::{
     ChildSpec, Dial, DialTarget, DialTo, Dialed, Environment, Exit, Grace, GroupWatcher, HttpClient, HttpSettings,

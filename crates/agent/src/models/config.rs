@@ -16,15 +16,13 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::de::{IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::{Map, Value};
-use serde_saphyr::Spanned;
 use wharf_protocol::Secret;
 
 use super::{Dialect, Interface, InvalidModel, ModelSpec};
 use crate::middleware::Middleware;
-use crate::{Limits, ModelOptions};
+use crate::{Limits, ModelOptions, yaml};
 
 /// The providers that `interface: langchain` supports.
 const LANGCHAIN_PROVIDERS: [&str; 4] = ["anthropic", "openai", "openrouter", "ollama"];
@@ -142,18 +140,18 @@ impl ModelConfig {
     /// `known_elsewhere`, if a model is invalid, or if two models have the same label. The message names the model and
     /// the reason.
     pub fn parse(text: &str, known_elsewhere: &[&str]) -> Result<Vec<Self>, InvalidConfig> {
-        let invalid = |error: serde_saphyr::Error| InvalidConfig(error.to_string());
+        let invalid = |error: yaml::Error| InvalidConfig(error.to_string());
         // The shape comes first. It decides the type to deserialize, so that errors are about the shape in the file.
-        let (mut models, values) = match serde_saphyr::from_str::<Value>(text).map_err(invalid)? {
+        let (mut models, values) = match yaml::from_str::<Value>(text).map_err(invalid)? {
             Value::Object(mut fields) if fields.contains_key("models") => {
-                let models = serde_saphyr::from_str::<ModelList>(text).map_err(invalid)?.models;
+                let models = yaml::from_str::<ModelList>(text).map_err(invalid)?.models;
                 (models, fields.remove("models").unwrap_or_default())
             }
             value @ Value::Object(_) => {
-                let model = serde_saphyr::from_str(text).map_err(invalid)?;
+                let model = yaml::from_str(text).map_err(invalid)?;
                 (vec![model], Value::Array(vec![value]))
             }
-            value => (serde_saphyr::from_str::<Vec<Self>>(text).map_err(invalid)?, value),
+            value => (yaml::from_str::<Vec<Self>>(text).map_err(invalid)?, value),
         };
         if models.is_empty() {
             return Err(InvalidConfig("the file contains no models".to_owned()));
@@ -297,7 +295,7 @@ impl ModelConfig {
     fn check_keys(&self, text: &str, known_elsewhere: &[&str]) -> Result<(), InvalidConfig> {
         let is_known = |key: &&String| known_elsewhere.contains(&key.as_str());
         let Some(key) = self.other_keys.keys().find(|key| !is_known(key)) else { return Ok(()) };
-        let line = line_of_key(text, key).map(|line| format!(" at line {line}")).unwrap_or_default();
+        let line = yaml::line_of_key(text, "models", key).map(|line| format!(" at line {line}")).unwrap_or_default();
         let known: Vec<&str> = Self::KEYS.iter().chain(known_elsewhere).copied().collect();
         let label = self.label();
         let known = known.join(", ");
@@ -328,44 +326,6 @@ fn other_keys(model: Value) -> Map<String, Value> {
             fields.into_iter().filter(|(key, _)| !ModelConfig::KEYS.contains(&key.as_str())).collect()
         }
         _ => Map::new(),
-    }
-}
-
-/// Returns the line of a model's key, from 1. Models can share a key: this is the first.
-fn line_of_key(text: &str, key: &str) -> Option<u64> {
-    #[derive(Deserialize)]
-    struct List {
-        models: Vec<KeyLines>,
-    }
-    let models = serde_saphyr::from_str::<List>(text).map(|list| list.models);
-    let models = models.or_else(|_| serde_saphyr::from_str::<Vec<KeyLines>>(text));
-    let models = models.or_else(|_| serde_saphyr::from_str::<KeyLines>(text).map(|model| vec![model])).ok()?;
-    models.into_iter().flat_map(|KeyLines(keys)| keys).find(|(name, _)| name == key).map(|(_, line)| line)
-}
-
-/// The keys of an object, each with its line.
-struct KeyLines(Vec<(String, u64)>);
-
-impl<'de> Deserialize<'de> for KeyLines {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Keys;
-        impl<'de> Visitor<'de> for Keys {
-            type Value = KeyLines;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<KeyLines, A::Error> {
-                let mut keys = Vec::new();
-                while let Some(key) = map.next_key::<Spanned<String>>()? {
-                    map.next_value::<IgnoredAny>()?;
-                    keys.push((key.value, key.referenced.line()));
-                }
-                Ok(KeyLines(keys))
-            }
-        }
-        deserializer.deserialize_map(Keys)
     }
 }
 

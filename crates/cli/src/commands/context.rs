@@ -23,9 +23,10 @@ const NAME: usize = 40;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Tokens are counted as OpenAI's o200k_base does it, over what a model is shown of each tool: its name, \
-        description and arguments as one JSON object; and over the servers' instructions. The tokenizers of other models \
-        differ from it by some percent, and each model's API adds some words of its own.\n\n\
+    after_help = "Token counts are estimates of what OpenAI's o200k_base tokenizer counts; for the tools of a server they are \
+        typically within 5 %. They cover what a model sees of each tool (its name, description and arguments as one JSON \
+        object) and the servers' instructions. Tokenizers of other models differ, and each model's API adds text of its \
+        own.\n\n\
         Examples:\n  wharf context\n  wharf context github --window 128000"
 )]
 pub(crate) struct Context {
@@ -47,13 +48,10 @@ pub(crate) async fn run(globals: &Globals, context: Context) -> Exit {
         }
     };
     guarded(&fleet, async {
-        // Reading the tokenizer's tables takes about as long as connecting to a server that is near.
-        let reading = tokio::task::spawn_blocking(count::warm_up);
         let mut doing = Transient::new(globals.quiet);
         doing.show("connecting");
         fleet.settled(LONGEST).await;
         doing.show("counting");
-        let _ = reading.await;
         let counted = tokio::task::spawn_blocking({
             let fleet = fleet.clone();
             move || cost::of(&fleet)
@@ -104,7 +102,7 @@ fn text(costs: &[ServerCost], window: u64, each: bool) -> String {
         .map(|cost| row(cost.server.as_str(), count(cost), cost.tokens()))
         .collect();
     rows.push(row("total", costs.iter().map(count).sum(), total(costs)));
-    let mut parts = vec![table(&["server", "tools", "tokens", "share"], rows, 1)];
+    let mut parts = vec![table(&["server", "tools", "est. tokens", "share"], rows, 1)];
     let instructions: Vec<String> = costs.iter().filter_map(instructions_told).collect();
     let saved: Vec<String> = costs.iter().flat_map(saved_told).collect();
     let tools = dearest(costs);
@@ -130,7 +128,7 @@ fn table_of(tools: &[(&ServerCost, &ToolCost)]) -> String {
         [vec![cost.server.to_string(), render::brief(&tool.tool, NAME)], numbers.to_vec()].concat()
     };
     let rows = tools.iter().map(row).collect();
-    table(&["server", "tool", "tokens", "description", "arguments"], rows, 2)
+    table(&["server", "tool", "est. tokens", "description", "arguments"], rows, 2)
 }
 
 fn instructions_told(cost: &ServerCost) -> Option<String> {

@@ -17,20 +17,20 @@ fn servers_and_tools_are_told_with_the_most_expensive_first() {
     let ran = world.run(&["context"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
     insta::assert_snapshot!(ran.out, @"
-    SERVER  TOOLS  TOKENS  SHARE
-    large       3     507  0.3 %
-    small       2      85  0.0 %
-    total       5     592  0.3 %
+    SERVER  TOOLS  EST. TOKENS  SHARE
+    large       3          512  0.3 %
+    small       2           84  0.0 %
+    total       5          596  0.3 %
 
     The most expensive tools:
-    SERVER  TOOL   TOKENS  DESCRIPTION  ARGUMENTS
-    large   essay     422          397          9
-    large   add        47            4         28
-    small   add        47            4         28
-    large   echo       38            4         19
-    small   echo       38            4         19
+    SERVER  TOOL   EST. TOKENS  DESCRIPTION  ARGUMENTS
+    large   essay          428          405          8
+    large   add             47            4         27
+    small   add             47            4         27
+    large   echo            37            3         19
+    small   echo            37            3         19
 
-    large: 1 text was cut, which saves about 11,699 tokens
+    large: 1 text was cut, which saves about 11,934 tokens
     ");
 }
 
@@ -39,16 +39,16 @@ fn one_server_is_told_tool_by_tool_and_so_is_every_server_with_v() {
     let world = World::new().server("one", &talkative()).server("two", &Script::good());
     let one = world.run(&["context", "one"]);
     insta::assert_snapshot!(one.out, @"
-    SERVER  TOOLS  TOKENS  SHARE
-    one         3     507  0.3 %
-    total       3     507  0.3 %
+    SERVER  TOOLS  EST. TOKENS  SHARE
+    one         3          512  0.3 %
+    total       3          512  0.3 %
 
-    SERVER  TOOL   TOKENS  DESCRIPTION  ARGUMENTS
-    one     essay     422          397          9
-    one     add        47            4         28
-    one     echo       38            4         19
+    SERVER  TOOL   EST. TOKENS  DESCRIPTION  ARGUMENTS
+    one     essay          428          405          8
+    one     add             47            4         27
+    one     echo            37            3         19
 
-    one: 1 text was cut, which saves about 11,699 tokens
+    one: 1 text was cut, which saves about 11,934 tokens
     ");
     let all = world.run(&["context", "-v"]);
     assert_eq!((all.code, all.out.matches("two     ").count()), (0, 3), "{}", all.out);
@@ -60,7 +60,7 @@ fn a_context_that_is_filled_with_tools_comes_with_a_way_out() {
     let full = world.run(&["context", "--window", "100"]);
     assert_eq!(
         full.err,
-        "hint: the tools take 85.0 % of the window; name those you need in a server's entry: \
+        "hint: the tools take 84.0 % of the window; name those you need in a server's entry: \
          \"tools\": {\"allow\": [\"search_*\"]}\n"
     );
     assert_eq!((world.run(&["context", "--window", "100", "-q"]).err.as_str(), full.code), ("", 0));

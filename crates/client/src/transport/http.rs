@@ -27,9 +27,11 @@ use wharf_io::{HttpClient, HttpSettings, InvalidSettings};
 use super::{Link, OpenError, Transport};
 use crate::remote::InvalidRemote;
 pub use headers::HeaderCommand;
+#[cfg(feature = "websocket")]
 pub(in crate::transport) use headers::HeaderRetries;
 use headers::Headers;
 pub(crate) use reconnect::ReconnectBackoff;
+#[cfg(feature = "websocket")]
 pub(in crate::transport) use refusal::challenge;
 pub use session_loss::session_loss;
 pub use sse::HttpSse;

@@ -1,6 +1,7 @@
 //! Converts entries of Codex: `[mcp_servers.NAME]` in a TOML file.
 
 use serde_json::{Map, Value};
+use toml_span::value::ValueInner;
 
 use super::draft::{ConvertedEntry, Draft};
 use super::imported::{ImportError, ImportedFile};
@@ -19,16 +20,28 @@ const UNSUPPORTED: [(&str, &str); 7] = [
 ];
 
 pub(super) fn read(text: &str) -> Result<ImportedFile, ImportError> {
-    let file: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-        let line =
-            error.span().and_then(|span| text.get(..span.start)).map_or(1, |before| before.lines().count().max(1));
-        ImportError::Unreadable { format: "TOML", line, reason: error.message().to_owned() }
-    })?;
-    let file: Map<String, Value> = match serde_json::to_value(file) {
-        Ok(Value::Object(file)) => file,
-        _ => return Err(ImportError::Shape("the file has values that JSON does not support".to_owned())),
+    let unreadable = |error: toml_span::Error| {
+        let line = error.line_info.map_or(1, |(line, _)| line + 1);
+        ImportError::Unreadable { format: "TOML", line, reason: error.to_string() }
+    };
+    let Value::Object(file) = json(toml_span::parse(text).map_err(unreadable)?) else {
+        return Err(ImportError::Shape("the file is not a table".to_owned()));
     };
     Ok(import_with(under(&file, &["mcp_servers"])?, convert))
+}
+
+/// Converts TOML to JSON. Numbers that JSON cannot hold become `null`.
+fn json(mut value: toml_span::Value<'_>) -> Value {
+    match value.take() {
+        ValueInner::String(text) => text.into_owned().into(),
+        ValueInner::Integer(number) => number.into(),
+        ValueInner::Float(number) => number.into(),
+        ValueInner::Boolean(value) => value.into(),
+        ValueInner::Array(items) => items.into_iter().map(json).collect(),
+        ValueInner::Table(table) => {
+            table.into_iter().map(|(key, value)| (key.name.into_owned(), json(value))).collect()
+        }
+    }
 }
 
 fn convert(theirs: &Map<String, Value>) -> Result<ConvertedEntry, String> {

@@ -234,7 +234,7 @@ fn errors_of_invalid_files_do_not_contain_their_content() {
     claude-code: note: the file has no `mcpServers`, but `servers`, as in files of other hosts
     vscode: note: the file has no `servers`
     cursor: note: the file is empty
-    codex: error: invalid TOML in line 2: string values must be quoted, expected literal string
+    codex: error: invalid TOML in line 2: invalid TOML value, did you mean to use a quoted string?
     codex: note: the file has no `mcp_servers`
     ");
 }

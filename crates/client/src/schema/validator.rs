@@ -1,0 +1,63 @@
+//! The JSON Schema validator. Without the feature `validation` every value is valid.
+
+#[cfg(feature = "validation")]
+pub(super) use checking::Validator;
+#[cfg(not(feature = "validation"))]
+pub(super) use unchecked::Validator;
+
+#[cfg(feature = "validation")]
+mod checking {
+    use jsonschema::PatternOptions;
+    use serde_json::Value;
+
+    use crate::SchemaViolation;
+
+    #[derive(Debug)]
+    pub(in crate::schema) struct Validator(jsonschema::Validator);
+
+    impl Validator {
+        pub(in crate::schema) fn compile(document: &Value) -> Result<Self, String> {
+            let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
+            options.build(document).map(Self).map_err(|error| error.to_string())
+        }
+
+        /// Returns the first violation.
+        pub(in crate::schema) fn check(&self, value: &Value) -> Result<(), SchemaViolation> {
+            self.0.validate(value).map_err(|error| SchemaViolation {
+                path: error.instance_path().to_string(),
+                message: truncated(error.to_string()),
+            })
+        }
+    }
+
+    /// Truncates a message. Messages quote the invalid value, which may be megabytes long.
+    fn truncated(message: String) -> String {
+        const MAX_MESSAGE_CHARS: usize = 300;
+        match message.char_indices().nth(MAX_MESSAGE_CHARS) {
+            Some((at, _)) => format!("{}…", &message[..at]),
+            None => message,
+        }
+    }
+}
+
+#[cfg(not(feature = "validation"))]
+mod unchecked {
+    use serde_json::Value;
+
+    use crate::SchemaViolation;
+
+    #[derive(Debug)]
+    pub(in crate::schema) struct Validator;
+
+    impl Validator {
+        #[expect(clippy::unnecessary_wraps, reason = "the same as with validation")]
+        pub(in crate::schema) fn compile(_: &Value) -> Result<Self, String> {
+            Ok(Self)
+        }
+
+        #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "the same as with validation")]
+        pub(in crate::schema) fn check(&self, _: &Value) -> Result<(), SchemaViolation> {
+            Ok(())
+        }
+    }
+}
