@@ -14,6 +14,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let portal = Portal::shared()?;
     let result = portal.use_tool(&session, "tool-123", "add", &Json::parse(r#"{"x": 10, "y": 20}"#)?);
     println!("{}", serde_json::to_string(&result)?);
-    portal.close(&session);
+    portal.close(&session)?;
     Ok(())
 }
