@@ -229,7 +229,8 @@ mod name_sanitization {
     #[tokio::test]
     async fn characters_that_models_do_not_accept_are_replaced_and_the_name_gets_a_digest() {
         let tools = tools(server("docs", &["find  all \t things", "get-it_2"])).await;
-        insta::assert_snapshot!(names(&tools).join("\n"), @"");
+        assert!(tools[0].name.starts_with("mcp__any__find__all___things_"), "{}", tools[0].name);
+        assert_eq!(tools[1].name, "mcp__any__get-it_2");
     }
 
     #[tokio::test]
