@@ -83,7 +83,8 @@ pub(super) fn restrict(settings: &HttpSettings, nearest: NetworkZone) -> HttpSet
     let mut restricted = settings.clone();
     if let DialTarget::Tcp(names) = &settings.dial_target {
         let proxies = proxy_hosts(&settings.proxies);
-        restricted.dial_target = DialTarget::Tcp(Some(Arc::new(RestrictedResolver { names: names.clone(), nearest, proxies })));
+        restricted.dial_target =
+            DialTarget::Tcp(Some(Arc::new(RestrictedResolver { names: names.clone(), nearest, proxies })));
     }
     restricted
 }
@@ -266,7 +267,8 @@ mod tests {
     async fn only_a_proxy_may_be_in_a_private_network() {
         let resolver: Arc<dyn Resolve> = Arc::new(FixedResolver([10, 0, 0, 1].into()));
         let proxies = Proxies { https: Some("Proxy.corp:3128".to_owned()), ..Proxies::default() };
-        let settings = HttpSettings { dial_target: DialTarget::Tcp(Some(resolver)), proxies, ..HttpSettings::default() };
+        let settings =
+            HttpSettings { dial_target: DialTarget::Tcp(Some(resolver)), proxies, ..HttpSettings::default() };
         let DialTarget::Tcp(Some(names)) = restrict(&settings, NetworkZone::Public).dial_target else {
             panic!("names are resolved")
         };

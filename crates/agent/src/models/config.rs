@@ -353,6 +353,8 @@ mod tests {
     use serde::de::value::Error as FieldError;
     use serde::forward_to_deserialize_any;
 
+    use serde::de::{Deserializer, Visitor};
+
     use super::*;
     use crate::ExitBehavior;
 

@@ -177,7 +177,7 @@ fn an_invalid_filter_is_an_error_with_its_position() {
     let tools = server(r#"{"command": "x", "excludeTools": ["/write_(file|dir)/"]}"#).settings.tools;
     assert_eq!(tools.rejected, [Pattern::read("/write_(file|dir)/").unwrap()]);
     let found = problems_of(r#"{"command": "x", "tools": {"deny": ["ok", "/write_(file/"]}}"#, Scope::User);
-    assert_eq!(said, "error: x.tools.deny[1]: invalid regular expression `/write_(file/`: unclosed group");
+    assert_eq!(found, "error: x.tools.deny[1]: invalid regular expression `/write_(file/`: unclosed group");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn every_protocol_mode_has_a_name() {
         assert_eq!(server(&entry).settings.protocol, name.parse().unwrap());
     }
     let found = problems_of(r#"{"command": "x", "protocol": "atuo"}"#, Scope::User);
-    assert!(said.starts_with("error: x.protocol: `atuo`") && said.ends_with("did you mean `auto`?"), "{said}");
+    assert!(found.starts_with("error: x.protocol: `atuo`") && found.ends_with("did you mean `auto`?"), "{found}");
 }
 
 #[test]
@@ -455,8 +455,8 @@ fn a_relative_directory_is_resolved_against_the_project() {
 
 #[test]
 fn messages_do_not_contain_possible_secrets() {
-    let found = |entry: &str| problems_of(entry, Scope::User);
-    let fetched = problems_of(r#"{"command": "npx", "args": ["-y", "${TOKEN}"]}"#);
+    let check = |entry: &str| problems_of(entry, Scope::User);
+    let fetched = check(r#"{"command": "npx", "args": ["-y", "${TOKEN}"]}"#);
     assert!(fetched.contains("the latest version of `${TOKEN}`") && !fetched.contains("s3cr3t"), "{fetched}");
     for entry in [
         r#"{"command": "x", "env": {"P": "pa${ss-w0rd"}}"#,
@@ -466,7 +466,7 @@ fn messages_do_not_contain_possible_secrets() {
         r#""x --token pass-w0rd""#,
         r#"{"url": "ftp://a/?key=pass-w0rd"}"#,
     ] {
-        let found = problems_of(entry);
+        let found = check(entry);
         assert!(!found.is_empty() && !found.contains("w0rd") && !found.contains("731731"), "{found}");
     }
 }

@@ -12,7 +12,7 @@ use wharf_protocol::Secret;
 use wharf_testkit::provider::{Document, ISSUER, Provider, ProviderConfig, RESOURCE};
 use wharf_testkit::soon;
 
-use super::{Person, REDIRECT_URI, Scene, look};
+use super::{REDIRECT_URI, Scene, TestUser, look};
 use crate::result_text as told;
 
 /// Checks that signing in fails with this text, without a token, and with `visits` prompts of the user.
@@ -83,7 +83,8 @@ async fn a_redirect_with_another_iss_is_refused() {
 
 #[tokio::test]
 async fn a_denied_authorization_is_an_error() {
-    check(|config| config.authorize_error = Some("access_denied".to_owned()), "denied the request: access_denied", 1).await;
+    check(|config| config.authorize_error = Some("access_denied".to_owned()), "denied the request: access_denied", 1)
+        .await;
 }
 
 #[tokio::test]
