@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use wharf_protocol::{Json, Message, Usage};
 
-use crate::{Limit, ModelError, StopReason};
+use crate::{Delta, Limit, ModelError, StopReason};
 
 /// Receives the events of a run in order, in the task of the run. Must not block.
 pub trait EventSink: Send + Sync {
@@ -115,25 +115,6 @@ pub enum AgentEvent {
         /// Total tokens and cost.
         usage: Usage,
     },
-}
-
-/// A part of a streamed response.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Delta {
-    /// A part of the text.
-    Text(String),
-    /// A part of the reasoning.
-    Thinking(String),
-    /// A tool call starts.
-    ToolUse {
-        /// The model's id for the call.
-        id: Arc<str>,
-        /// Name of the tool.
-        name: Arc<str>,
-    },
-    /// A part of the arguments of the call that started last.
-    Arguments(String),
 }
 
 fn millis<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

@@ -8,6 +8,7 @@
 //! [`cassette`] the recordings. [`AgentResult`] is the result of a run; [`AgentEvent`] reports its progress.
 
 pub mod cassette;
+mod delta;
 mod driver;
 mod error;
 mod event;
@@ -19,18 +20,21 @@ mod model;
 pub mod models;
 mod result;
 mod run;
+mod run_end;
 mod scripted;
 mod trace;
 mod yaml;
 
+pub use delta::Delta;
 pub use driver::{Agent, AgentError, Checkpoint, CheckpointFile, NoTools};
 pub use error::{ModelError, ModelErrorKind};
-pub use event::{AgentEvent, Delta, EventSink};
+pub use event::{AgentEvent, EventSink};
 pub use limits::{ExitBehavior, Limit, Limits};
 pub use manual::{Manual, question_hash};
 pub use metrics::Metrics;
 pub use model::{Cache, Capabilities, Model, ModelOptions, ModelRequest, ModelResponse, StopReason};
-pub use result::{AgentResult, RunEnd, ServerSummary};
+pub use result::{AgentResult, ServerSummary};
 pub use run::{InvalidRun, Run, Step};
+pub use run_end::RunEnd;
 pub use scripted::Scripted;
 pub use trace::{TraceCall, TraceMessage, TraceResult, TraceThinking, raw_trace, trace_messages};
