@@ -483,6 +483,13 @@ mod tests {
         ]
         .map(error);
         insta::assert_snapshot!(errors.join("\n"), @"
+        the file contains no models
+        model `ollama: ` has an empty `model_name`
+        unknown interface `telepathy` of model `telepathy:m`: expected anthropic, openai, openrouter, openai-endpoint, ollama, scripted, manual, claude-code, or langchain with a `model_provider`
+        unknown provider `acme` of model `langchain:m`: set `model_provider` to one of anthropic, openai, openrouter, ollama
+        model `openai_endpoint:m` has no base URL: set its `endpoint_base_url`
+        invalid `agent_timeout` of model `ollama:m`: expected a number of seconds greater than 0
+        duplicate model `ollama:m`: give each model its own `id`
         ");
         let unknown = error("- model_name: m\n  interface: ollama\n  server: {}\n");
         assert!(

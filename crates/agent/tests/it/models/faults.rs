@@ -133,8 +133,9 @@ async fn a_silent_provider_runs_into_the_timeouts() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unreachable_provider_is_a_network_error() {
-    let refuses = HttpSettings::default()
-        .dialing(|_: DialTo| async { Err(std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "nobody there")) });
+    let refuses = HttpSettings::default().dialing(|_: DialTo| async {
+        Err(std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "connection refused"))
+    });
     let never = HttpSettings::default().dialing(|_: DialTo| std::future::pending());
     for settings in [refuses, never] {
         let endpoint = Endpoint::new("http://provider.test", None, HttpClient::new(settings).unwrap()).unwrap();
