@@ -9,7 +9,7 @@ use wharf_client::{BoxFuture, InProcess, Link, OpenError, Transport};
 use wharf_fleet::{Fleet, FleetOptions, Reconnection, ServerSpec, ServerState};
 use wharf_testkit::{HttpScripted, Script, Scripted, Step, eventually, soon, until};
 
-use super::{LONG, call, custom, entry, in_memory, name, offered, open, summary, over_http, reaches};
+use super::{LONG, call, custom, entry, in_memory, name, offered, open, over_http, reaches, summary};
 
 /// A transport that fails to open a number of times.
 struct Shaky {

@@ -9,7 +9,7 @@ use wharf_fleet::{Fleet, FleetOptions, HostEnvironment, ServerSpec, ServerState}
 use wharf_io::Environment;
 use wharf_testkit::{children_of, free_port, kill, peers, soon, until};
 
-use super::{LONG, call, entry, name, summary, reaches};
+use super::{LONG, call, entry, name, reaches, summary};
 
 fn managed(text: &str, command: &str, args: &[&str], port: u16) -> Server {
     let args = args.iter().map(|arg| (*arg).to_owned()).collect();
