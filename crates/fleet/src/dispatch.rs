@@ -442,7 +442,7 @@ async fn before_retry(
             if let ExecutionError::Call(error) = error
                 && error.outcome() == Outcome::Unknown
             {
-                retries.may_have_run = Some(Box::new(error));
+                retries.may_have_run = Some(error);
             }
             ControlFlow::Continue(newer)
         }
@@ -464,7 +464,7 @@ fn failed(
     // The last attempt did not run, but one before it may have.
     let error = match (retries.may_have_run.take(), error) {
         (Some(error), _) if is_not_run => *error,
-        (_, ExecutionError::Call(error)) => error,
+        (_, ExecutionError::Call(error)) => *error,
         (_, changed @ ExecutionError::ToolChanged) => {
             let reason = changed.to_string();
             let failed = CallFailed { name: entry.name.to_string(), reason: reason.clone(), outcome: Outcome::NotRun };

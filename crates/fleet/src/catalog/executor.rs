@@ -49,5 +49,11 @@ pub enum ExecutionError {
     ToolChanged,
     /// The call failed.
     #[error(transparent)]
-    Call(#[from] CallError),
+    Call(Box<CallError>),
+}
+
+impl From<CallError> for ExecutionError {
+    fn from(error: CallError) -> Self {
+        Self::Call(Box::new(error))
+    }
 }
