@@ -161,6 +161,11 @@ impl Route {
         self.proxy(origin).filter(|proxy| !origin.secure && !is_socks(proxy))
     }
 
+    /// Whether connections to this origin go through a proxy.
+    pub(super) fn uses_proxy(&self, origin: &Origin) -> bool {
+        self.proxy(origin).is_some()
+    }
+
     fn proxy(&self, origin: &Origin) -> Option<Intercept> {
         // What runs on this machine is not behind a proxy, whatever the variables say.
         let loopback =
