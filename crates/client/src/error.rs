@@ -31,9 +31,12 @@ pub enum ConnectErrorKind {
     /// Its transport could not be opened: try again later.
     #[error("{0}")]
     Transport(String),
-    /// Its transport cannot be used as it is configured, a certificate that is not trusted for one: mend that.
+    /// Its transport cannot be used as it is configured: fix the configuration.
     #[error("{0}")]
     Unusable(String),
+    /// Its TLS certificate is not trusted: fix the certificate, or trust its issuer.
+    #[error("{0}")]
+    Untrusted(String),
     /// It went away before it was ready: look at its last words.
     #[error("the server {0} before it was ready")]
     Ended(String),
@@ -48,7 +51,7 @@ pub enum ConnectErrorKind {
     Http(#[from] HttpStatus),
     /// It refused us: nothing a retry would change.
     #[error("the server refused the session: {0}")]
-    Refused(String),
+    Refused(SessionRefusal),
     /// It has failed so often that it is left alone for a while.
     #[error("the server has failed {failures} times in a row and is left alone for another {}; it last said: {last}", seconds(*.wait))]
     Resting {
@@ -72,6 +75,50 @@ impl ConnectErrorKind {
             Self::Http(status) => status.may_pass(),
             _ => false,
         }
+    }
+}
+
+/// Why no session came about with a server that answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionRefusal {
+    /// What the caller can do about it.
+    pub cause: RefusalCause,
+    /// The reason as text.
+    pub reason: String,
+}
+
+/// What the caller can do about a refused session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusalCause {
+    /// The server does not support the requested protocol mode: request another one.
+    ProtocolMode,
+    /// The server supports only protocol revisions that this client does not know: update the client.
+    UnknownRevision,
+    /// Anything else: perhaps it is not an MCP server.
+    Other,
+}
+
+impl SessionRefusal {
+    pub(crate) fn new(cause: RefusalCause, reason: impl Into<String>) -> Self {
+        Self { cause, reason: reason.into() }
+    }
+}
+
+impl From<String> for SessionRefusal {
+    fn from(reason: String) -> Self {
+        Self { cause: RefusalCause::Other, reason }
+    }
+}
+
+impl From<&str> for SessionRefusal {
+    fn from(reason: &str) -> Self {
+        Self::from(reason.to_owned())
+    }
+}
+
+impl fmt::Display for SessionRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
     }
 }
 

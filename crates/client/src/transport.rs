@@ -111,6 +111,9 @@ pub enum OpenError {
     /// The way to the server cannot be used as it is configured; trying again changes nothing.
     #[error("{0}")]
     Unusable(String),
+    /// The server's TLS certificate is not trusted; trying again changes nothing.
+    #[error("{0}")]
+    Untrusted(String),
     /// Anything else, in words.
     #[error("{0}")]
     Other(String),

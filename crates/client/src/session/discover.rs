@@ -8,6 +8,7 @@ use wharf_protocol::{Fields, Json};
 use super::manner::{Introduction, Manner, Request, Speaker, Wishes};
 use super::{ServerInfo, SessionOptions, handshake};
 use crate::era::{HEADER_MISMATCH, LEGACY, MISSING_CAPABILITY, MODERN, UNSUPPORTED_VERSION, revisions, supported};
+use crate::error::{RefusalCause, SessionRefusal};
 use crate::wire::{Limits, Line};
 use crate::{CallErrorKind, ConnectErrorKind, Host};
 
@@ -71,7 +72,8 @@ pub(super) async fn discover(
 fn otherwise(answer: Result<Json, CallErrorKind>, supported: Option<Vec<String>>) -> Discovered {
     let legacy = |reason: String| {
         let reason = format!("it does not speak the modern protocol ({reason})");
-        Discovered::Legacy { certain: true, kind: ConnectErrorKind::Refused(reason) }
+        let refusal = SessionRefusal::new(RefusalCause::ProtocolMode, reason);
+        Discovered::Legacy { certain: true, kind: ConnectErrorKind::Refused(refusal) }
     };
     match (answer, supported) {
         (Ok(_) | Err(CallErrorKind::Server { code: UNSUPPORTED_VERSION, .. }), Some(given)) if !given.is_empty() => {
@@ -80,15 +82,16 @@ fn otherwise(answer: Result<Json, CallErrorKind>, supported: Option<Vec<String>>
             }
             if given.iter().any(|revision| MODERN.contains(&revision.as_str())) {
                 let reason = format!("it names {} and refuses it all the same", given.join(", "));
-                return Discovered::Hopeless(ConnectErrorKind::Refused(reason));
+                return Discovered::Hopeless(ConnectErrorKind::Refused(reason.into()));
             }
             let ours = LEGACY.into_iter().chain(MODERN).collect::<Vec<_>>().join(", ");
             let reason = format!("it speaks the protocol of {}; this client speaks {ours}", given.join(", "));
-            Discovered::Hopeless(ConnectErrorKind::Refused(reason))
+            let refusal = SessionRefusal::new(RefusalCause::UnknownRevision, reason);
+            Discovered::Hopeless(ConnectErrorKind::Refused(refusal))
         }
         (Ok(_), _) => legacy("its answer to `server/discover` names no revision".to_owned()),
         (Err(CallErrorKind::Server { code: code @ (HEADER_MISMATCH | MISSING_CAPABILITY), message, .. }), _) => {
-            Discovered::Hopeless(ConnectErrorKind::Refused(format!("error {code}: {message}")))
+            Discovered::Hopeless(ConnectErrorKind::Refused(format!("error {code}: {message}").into()))
         }
         (Err(CallErrorKind::Lost(reason)), _) => Discovered::Gone(ConnectErrorKind::Ended(reason)),
         // Whoever wants to be asked later, or less often, is not asked something else.

@@ -9,6 +9,7 @@ use super::{SessionOptions, manner};
 use crate::era::{
     HEADER_MISMATCH, LEGACY, METHOD_NOT_FOUND, MISSING_CAPABILITY, NEWEST_LEGACY, UNSUPPORTED_VERSION, era_of,
 };
+use crate::error::{RefusalCause, SessionRefusal};
 use crate::wire::{Asked, Limits, Line};
 use crate::{CallErrorKind, ConnectErrorKind, Host};
 
@@ -76,7 +77,7 @@ pub(super) async fn shake_hands(
         let asked = Asked::new("initialize", limits);
         let result = line.request(asked, |_| &params).await.map_err(|kind| no_handshake(ended(&line, kind)))?;
         let info =
-            read(&result).map_err(|reason| NoHandshake { kind: ConnectErrorKind::Refused(reason), code: None })?;
+            read(&result).map_err(|refusal| NoHandshake { kind: ConnectErrorKind::Refused(refusal), code: None })?;
         line.greeted(&info.revision);
         match line.tell("notifications/initialized", None).await {
             Ok(()) => return Ok(info),
@@ -114,18 +115,21 @@ pub(super) fn not_ready(kind: CallErrorKind) -> ConnectErrorKind {
         CallErrorKind::Http(status) => ConnectErrorKind::Http(status),
         CallErrorKind::Timeout { after, .. } => ConnectErrorKind::Timeout(after),
         CallErrorKind::Unanswered(reason) => {
-            ConnectErrorKind::Refused(format!("it sent {reason} instead of a greeting"))
+            ConnectErrorKind::Refused(format!("it sent {reason} instead of a greeting").into())
         }
-        CallErrorKind::Server { code, message, .. } => ConnectErrorKind::Refused(format!("error {code}: {message}")),
-        other => ConnectErrorKind::Refused(other.to_string()),
+        CallErrorKind::Server { code, message, .. } => {
+            ConnectErrorKind::Refused(format!("error {code}: {message}").into())
+        }
+        other => ConnectErrorKind::Refused(other.to_string().into()),
     }
 }
 
-fn read(raw: &Json) -> Result<ServerInfo, String> {
+fn read(raw: &Json) -> Result<ServerInfo, SessionRefusal> {
     let fields = Fields::of(raw).map_err(|reason| format!("its greeting {reason}"))?;
     let revision = fields.required_text("protocolVersion").map_err(|reason| format!("its greeting {reason}"))?;
     if !LEGACY.contains(&revision.as_str()) {
-        return Err(format!("it speaks the protocol of {revision}; this client speaks {}", LEGACY.join(", ")));
+        let reason = format!("it speaks the protocol of {revision}; this client speaks {}", LEGACY.join(", "));
+        return Err(SessionRefusal::new(RefusalCause::UnknownRevision, reason));
     }
     Ok(described(raw, fields.object("serverInfo").ok().flatten().as_ref(), revision))
 }

@@ -30,6 +30,7 @@ use super::manner::Manner;
 use super::race::{Event, Next, Race, Seat};
 use super::{SavedSession, ServerInfo};
 use crate::era::{UNSUPPORTED_VERSION, Verdict};
+use crate::error::{RefusalCause, SessionRefusal};
 use crate::transport::Transport;
 use crate::{ConnectError, ConnectErrorKind, Evidence, ProtocolMode};
 
@@ -131,7 +132,8 @@ impl Negotiation<'_> {
             Ok(info) => Ok(Agreed { opened, info, manner: Manner::Legacy }),
             Err(NoHandshake { kind: ConnectErrorKind::Refused(reason), code: Some(UNSUPPORTED_VERSION) }) => {
                 let reason = format!("it speaks only the modern protocol ({reason})");
-                Err(self.failed(&opened, ConnectErrorKind::Refused(reason)))
+                let refusal = SessionRefusal::new(RefusalCause::ProtocolMode, reason);
+                Err(self.failed(&opened, ConnectErrorKind::Refused(refusal)))
             }
             Err(NoHandshake { kind, .. }) => Err(self.failed(&opened, kind)),
         }

@@ -96,6 +96,8 @@ pub(crate) enum PostError {
     NotSent(String),
     /// Nothing was sent, and nothing ever will be: the way to the server cannot be used as it is configured.
     Unusable(String),
+    /// Nothing was sent: the server's TLS certificate is not trusted.
+    Untrusted(String),
     /// The server does not know our session any more.
     SessionLost {
         code: i64,
