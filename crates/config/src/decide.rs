@@ -13,7 +13,7 @@ use super::approval::{Approval, Approvals, Verdict};
 use super::entry::Entry;
 use super::file::Content;
 use super::load::{ConfiguredServer, DisabledBy, Eligibility, InvalidEntry};
-use super::problem::{Problem, Severity};
+use super::problem::{Problem, ProblemKind, Severity};
 use super::rules::Rules;
 use super::server::{Scope, Server, TransportConfig};
 use super::signature::Signature;
@@ -115,7 +115,9 @@ impl Deciding<'_> {
             Eligibility::Disabled(by) => self.lock(&server, &written, (by, is_incomplete)),
             _ => None,
         };
-        decided.problems.extend(warning.map(|message| about(&server, Severity::Warning, message)));
+        let not_used =
+            |message| Problem { kind: ProblemKind::ServerNotUsed, ..about(&server, Severity::Warning, message) };
+        decided.problems.extend(warning.map(not_used));
         decided.owners.entry(server.name.as_str().to_owned()).or_insert(server.scope);
         if standing == Eligibility::Ready {
             let signature = Signature::of(&server);

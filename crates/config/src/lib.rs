@@ -40,12 +40,12 @@ pub use load::{
     cloud_allowed, load, read_server, read_server_to_keep,
 };
 pub use pattern::{InvalidPattern, Pattern, ToolNames};
-pub use problem::{Problem, Severity};
+pub use problem::{Problem, ProblemKind, Severity};
 pub use project::{ProjectFile, find_project, project_root};
 pub use rules::Rules;
 pub use server::{
     HeadersHelper, ManagedConfig, OAuthSettings, RemoteConfig, Scope, Server, Settings, SourceLocation, StdioConfig,
-    ToolChoice, TransportConfig,
+    ToolChoice, TransportConfig, TransportKind,
 };
 pub use watch::WatchedFiles;
 pub use written::{EntryChange, RawEntry};

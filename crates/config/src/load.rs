@@ -11,7 +11,7 @@ use super::decide::Deciding;
 use super::entry::{self, Context};
 use super::expand::Variables;
 use super::file::{self, Content};
-use super::problem::{Problem, Severity};
+use super::problem::{Problem, ProblemKind, Severity};
 use super::project::ProjectFile;
 use super::rules::Rules;
 use super::server::{Scope, Server, SourceLocation};
@@ -289,7 +289,8 @@ fn only_rules(mut content: Content) -> Content {
         let message = "is not used: the organisation has a file of its own, and only that one adds servers";
         let problem = Problem::of_file(Severity::Warning, &entry.origin.file, message).of_server(&entry.name);
         let path = format!("mcpServers.{}", entry.name);
-        content.problems.push(Problem { line: entry.origin.line, path, ..problem });
+        let kind = ProblemKind::ServerNotUsed;
+        content.problems.push(Problem { kind, line: entry.origin.line, path, ..problem });
     }
     // What the organisation requires, whoever named the file does not forbid.
     if let Some(list) = &mut content.list {

@@ -17,11 +17,24 @@ pub enum Severity {
     Note,
 }
 
+/// What a problem is about, for callers that show some problems elsewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProblemKind {
+    /// A server is not used although its entry is valid: it is shadowed, a duplicate or not allowed.
+    ServerNotUsed,
+    /// Anything else.
+    #[default]
+    Other,
+}
+
 /// One thing that is wrong, or worth knowing, about a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// How bad it is.
     pub severity: Severity,
+    /// What it is about.
+    #[serde(skip)]
+    pub kind: ProblemKind,
     /// The file it is in.
     pub file: PathBuf,
     /// The line, counted from 1; 0 where it is about the whole file.
@@ -45,6 +58,7 @@ impl Problem {
     pub fn of_file(severity: Severity, file: impl Into<PathBuf>, message: impl Into<String>) -> Self {
         Self {
             severity,
+            kind: ProblemKind::Other,
             file: file.into(),
             line: 0,
             column: 0,

@@ -230,15 +230,60 @@ impl FromStr for Scope {
     }
 }
 
-impl TransportConfig {
-    /// The transport, as configuration calls it.
-    pub fn transport(&self) -> &'static str {
+/// The transport of a server, without its settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TransportKind {
+    /// A child process, over its stdin and stdout.
+    Stdio,
+    /// Streamable HTTP, to a remote server or to a managed process.
+    Http,
+    /// HTTP with server-sent events.
+    Sse,
+    /// WebSocket.
+    WebSocket,
+    /// A transport that the host provides.
+    Custom,
+}
+
+impl TransportKind {
+    /// Returns the name that configuration files use.
+    pub fn as_str(self) -> &'static str {
         match self {
-            Self::Stdio(_) => "stdio",
-            Self::Http(_) | Self::Managed(_) => "http",
-            Self::Sse(_) => "sse",
-            Self::WebSocket(_) => "ws",
-            Self::Custom(..) => "sdk",
+            Self::Stdio => "stdio",
+            Self::Http => "http",
+            Self::Sse => "sse",
+            Self::WebSocket => "ws",
+            Self::Custom => "sdk",
+        }
+    }
+
+    /// Whether the server is reached over the network.
+    pub fn is_remote(self) -> bool {
+        matches!(self, Self::Http | Self::Sse | Self::WebSocket)
+    }
+}
+
+impl fmt::Display for TransportKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for TransportKind {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl TransportConfig {
+    /// Returns the transport without its settings.
+    pub fn kind(&self) -> TransportKind {
+        match self {
+            Self::Stdio(_) => TransportKind::Stdio,
+            Self::Http(_) | Self::Managed(_) => TransportKind::Http,
+            Self::Sse(_) => TransportKind::Sse,
+            Self::WebSocket(_) => TransportKind::WebSocket,
+            Self::Custom(..) => TransportKind::Custom,
         }
     }
 

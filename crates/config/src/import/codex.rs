@@ -9,9 +9,9 @@ use super::{ImportError, ImportedFile};
 
 /// Keys that have no meaning here.
 const LEFT_OUT: [(&str, &str); 7] = [
-    ("scopes", "log in with `wharf login`"),
-    ("oauth_resource", "log in with `wharf login`"),
-    ("oauth", "log in with `wharf login`"),
+    ("scopes", "sign in to the server"),
+    ("oauth_resource", "sign in to the server"),
+    ("oauth", "sign in to the server"),
     ("tools", "what needs approval is set for the whole of a run"),
     ("default_tools_approval_mode", "what needs approval is set for the whole of a run"),
     ("supports_parallel_tool_calls", "only tools that change nothing are called together"),

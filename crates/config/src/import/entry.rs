@@ -9,7 +9,7 @@ const SHORTEST: f64 = 1000.0;
 
 /// Keys of hosts that have no meaning here, and what to do instead.
 const LEFT_OUT: [(&str, &str); 11] = [
-    ("auth", "log in with `wharf login`, or send a header"),
+    ("auth", "sign in to the server, or send a header"),
     ("envFile", "put its variables into `env`"),
     ("sandbox", "servers are not put into a sandbox"),
     ("sandboxEnabled", "servers are not put into a sandbox"),
@@ -124,7 +124,7 @@ impl<'a> Draft<'a> {
             }
         }
         self.put_some("oauth", (!ours.is_empty()).then_some(ours));
-        self.notes.push("sign-ins are not brought over: sign in with `wharf login`".to_owned());
+        self.notes.push("sign-ins are not brought over: sign in to the server again".to_owned());
     }
 
     pub(super) fn take(&mut self, key: &'static str) -> Option<&'a Value> {

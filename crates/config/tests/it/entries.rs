@@ -75,11 +75,11 @@ fn every_word_for_a_transport_is_understood() {
         ("websocket", "ws://a", "ws"),
     ] {
         for key in ["type", "transportType", "transport"] {
-            let found = server(&format!(r#"{{"{key}": "{word}", "url": "{url}"}}"#)).reach.transport();
+            let found = server(&format!(r#"{{"{key}": "{word}", "url": "{url}"}}"#)).reach.kind().as_str();
             assert_eq!(found, transport, "{key} {word}");
         }
     }
-    assert_eq!(server(r#"{"type": "stdio", "command": "x"}"#).reach.transport(), "stdio");
+    assert_eq!(server(r#"{"type": "stdio", "command": "x"}"#).reach.kind().as_str(), "stdio");
 }
 
 #[test]
