@@ -21,7 +21,7 @@ pub use drift::{Drift, drift};
 pub use entry::{Entry, Metadata};
 pub use normalise::{NormalizedSchema, normalize};
 pub use own::{InvalidOwnTool, OwnTool};
-pub use shelf::{CatalogNote, ServerTools, ServerToolsParts};
+pub use shelf::{CatalogNote, CatalogNoteKind, ServerTools, ServerToolsParts};
 pub(crate) use suggest::nearest;
 use wharf_config::ToolChoice;
 
@@ -80,12 +80,8 @@ impl Catalog {
 
     fn add(&mut self, entry: Arc<Entry>) {
         if self.by_name.contains_key(&entry.name) {
-            let words = format!("it is left out: another tool is called `{}` too", entry.name);
-            self.notes.push(CatalogNote {
-                server: entry.server.clone(),
-                tool: Some(entry.tool.name.to_string()),
-                words,
-            });
+            let reason = format!("another tool is called `{}` too", entry.name);
+            self.notes.push(CatalogNote::left_out(entry.server.clone(), &entry.tool.name, reason));
             return;
         }
         self.by_name.insert(Arc::clone(&entry.name), self.entries.len());
@@ -142,7 +138,12 @@ impl Catalog {
         }
         let names = self.entries.iter().map(|entry| &*entry.tool.name);
         let unused = chooser.unused(&names).into_iter();
-        chosen.notes.extend(unused.map(|words| CatalogNote { server: None, tool: None, words }));
+        chosen.notes.extend(unused.map(|words| CatalogNote {
+            server: None,
+            tool: None,
+            kind: CatalogNoteKind::Other,
+            words,
+        }));
         chosen
     }
 

@@ -13,7 +13,7 @@ use super::choice::{Chooser, LONGEST, capped};
 use super::entry::{Entry, wishes};
 use super::normalise::{NormalizedSchema, normalize};
 use crate::{Scope, Settings};
-use wharf_config::{Pattern, ToolNames};
+use wharf_config::{Pattern, ToolNames, TransportKind};
 use wharf_protocol::visible_name;
 
 /// What a shelf is made of.
@@ -23,7 +23,7 @@ pub struct ServerToolsParts<'a> {
     /// Who configured it.
     pub scope: Scope,
     /// How it is reached, in a word.
-    pub transport: &'static str,
+    pub transport: TransportKind,
     /// What is set for it.
     pub settings: Arc<Settings>,
     /// What it says about itself as a whole.
@@ -42,7 +42,7 @@ pub struct ServerTools {
     /// Who configured it.
     pub scope: Scope,
     /// How it is reached, in a word.
-    pub transport: &'static str,
+    pub transport: TransportKind,
     /// What it says about itself as a whole, capped.
     pub instructions: Option<Arc<str>>,
     entries: Vec<Arc<Entry>>,
@@ -56,8 +56,28 @@ pub struct CatalogNote {
     pub server: Option<ServerName>,
     /// The tool, if it is about one.
     pub tool: Option<String>,
+    /// What the note says, for callers that treat some notes differently.
+    #[serde(skip)]
+    pub kind: CatalogNoteKind,
     /// What was done, and why.
     pub words: String,
+}
+
+/// What a note says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum CatalogNoteKind {
+    /// A note of the server's list itself.
+    List,
+    /// A tool is left out because it is malformed; the server's list has it among the quarantined.
+    Malformed,
+    /// A well-formed tool is left out.
+    LeftOut {
+        /// Why, without the words that it is left out.
+        reason: String,
+    },
+    /// Anything else, such as a changed description.
+    #[default]
+    Other,
 }
 
 impl ServerTools {
@@ -74,9 +94,13 @@ impl ServerTools {
         });
         for set_aside in &tools.quarantined {
             let name = set_aside.name.clone().unwrap_or_else(|| format!("number {}", set_aside.position + 1));
-            shelf.note(Some(&name), format!("it is left out: it {}", set_aside.reason));
+            let note = CatalogNote::new(&shelf.server, Some(&name), format!("it is left out: it {}", set_aside.reason));
+            shelf.notes.push(CatalogNote { kind: CatalogNoteKind::Malformed, ..note });
         }
-        shelf.notes.extend(tools.notes.iter().map(|words| CatalogNote::new(&shelf.server, None, words.clone())));
+        shelf.notes.extend(tools.notes.iter().map(|words| CatalogNote {
+            kind: CatalogNoteKind::List,
+            ..CatalogNote::new(&shelf.server, None, words.clone())
+        }));
         let mut chooser = Chooser::new(&settings.tools);
         let mut chosen = Vec::with_capacity(tools.items.len());
         for tool in &tools.items {
@@ -167,7 +191,8 @@ impl ServerTools {
                 schema
             }
             NormalizedSchema::Unusable(reason) => {
-                self.note(Some(&tool.name), format!("it is left out: its schema cannot be used: {reason}"));
+                let reason = format!("its schema cannot be used: {reason}");
+                self.notes.push(CatalogNote::left_out(Some(self.server.clone()), &tool.name, reason));
                 return None;
             }
         };
@@ -184,7 +209,13 @@ pub(super) fn cut_note() -> String {
 
 impl CatalogNote {
     pub(super) fn new(server: &ServerName, tool: Option<&str>, words: String) -> Self {
-        Self { server: Some(server.clone()), tool: tool.map(str::to_owned), words }
+        Self { server: Some(server.clone()), tool: tool.map(str::to_owned), kind: CatalogNoteKind::Other, words }
+    }
+
+    /// A note that a well-formed tool is left out.
+    pub(super) fn left_out(server: Option<ServerName>, tool: &str, reason: String) -> Self {
+        let words = format!("it is left out: {reason}");
+        Self { server, tool: Some(tool.to_owned()), kind: CatalogNoteKind::LeftOut { reason }, words }
     }
 }
 

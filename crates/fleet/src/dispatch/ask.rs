@@ -107,10 +107,9 @@ pub struct NoUserPrompt;
 impl UserPrompt for NoUserPrompt {
     fn ask(&self, question: Question) -> BoxFuture<'_, UserAnswer> {
         let answer = match question.asked {
-            QuestionKind::Approve(request) => UserAnswer::Approval(ApprovalAnswer::No(format!(
-                "it needs approval and nobody can be asked here; --allow {} allows it, unless a rule wants it asked about",
-                request.name
-            ))),
+            QuestionKind::Approve(_) => {
+                UserAnswer::Approval(ApprovalAnswer::No("it needs approval, and no user can be asked".to_owned()))
+            }
             QuestionKind::Elicit { .. } => UserAnswer::Form(ElicitationAnswer::Decline),
             QuestionKind::Sample { .. } => {
                 UserAnswer::Sample(Err(Refusal("this host has no model to offer".to_owned())))

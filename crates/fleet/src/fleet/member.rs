@@ -174,7 +174,7 @@ impl Member {
         let status = ServerStatus {
             name: server.name.clone(),
             scope: server.scope,
-            transport: server.reach.transport(),
+            transport: server.reach.kind(),
             required: server.settings.required,
             state: ServerState::Pending,
             reason: Some(StateReason::Queued),
@@ -225,7 +225,7 @@ impl Member {
         let stocked = ServerTools::new(ServerToolsParts {
             server: self.server.name.clone(),
             scope: self.server.scope,
-            transport: self.server.reach.transport(),
+            transport: self.server.reach.kind(),
             settings: Arc::clone(&self.settings),
             instructions: info.instructions.as_deref(),
             tools: &tools,

@@ -84,7 +84,9 @@ impl Failing {
                 SpawnError::Exhausted(_) => Self::ForNow { not_before: Duration::ZERO },
                 _ => Self::ForGood,
             },
-            ConnectErrorKind::Unusable(_) | ConnectErrorKind::Refused(_) => Self::ForGood,
+            ConnectErrorKind::Unusable(_) | ConnectErrorKind::Untrusted(_) | ConnectErrorKind::Refused(_) => {
+                Self::ForGood
+            }
             ConnectErrorKind::Resting { wait, .. } => Self::ForNow { not_before: *wait },
             ConnectErrorKind::Transport(_)
             | ConnectErrorKind::Ended(_)

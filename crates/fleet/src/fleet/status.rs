@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use wharf_client::{CallError, ServerInfo};
 use wharf_protocol::ServerName;
 
-use wharf_config::Scope;
+use wharf_config::{Scope, TransportKind};
 
 /// The states. Only a connected server has tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,8 +50,8 @@ pub struct ServerStatus {
     pub name: ServerName,
     /// Who configured it.
     pub scope: Scope,
-    /// How it is reached: `stdio`, `http`, `sse`, `ws` or `sdk`.
-    pub transport: &'static str,
+    /// How it is reached.
+    pub transport: TransportKind,
     /// Whether nothing may be done without it.
     pub required: bool,
     /// Its state.

@@ -103,7 +103,7 @@ fn what_a_server_says_about_itself_is_capped_too() {
     let parts = |instructions| ServerToolsParts {
         server: "s".parse().unwrap(),
         scope: wharf_fleet::Scope::User,
-        transport: "stdio",
+        transport: wharf_config::TransportKind::Stdio,
         settings: Arc::default(),
         instructions,
         tools: &none,
@@ -144,7 +144,7 @@ fn the_servers_own_schema_stays_byte_equal_and_is_shared_where_it_can_be_shown()
     let shelf = ServerTools::new(ServerToolsParts {
         server: "s".parse().unwrap(),
         scope: wharf_fleet::Scope::User,
-        transport: "stdio",
+        transport: wharf_config::TransportKind::Stdio,
         settings: Arc::default(),
         instructions: None,
         tools: &list,
@@ -260,7 +260,7 @@ fn many_tools_share_what_they_can() {
     let parts = ServerToolsParts {
         server: "s".parse().unwrap(),
         scope: wharf_fleet::Scope::User,
-        transport: "stdio",
+        transport: wharf_config::TransportKind::Stdio,
         settings: Arc::clone(&settings),
         instructions: None,
         tools: &list,

@@ -66,8 +66,8 @@ async fn a_servers_tool_and_the_hosts_own_go_the_same_way() {
             {"step":"misfit","fault":"\"b\" is a required property"}
             error: `NAME` was not called: the policy forbids it (arg.a=13). Do not try again.
             {"step":"denied","by":"arg.a=13"}
-            error: `NAME` was not called: it needs approval and nobody can be asked here; --allow NAME allows it, unless a rule wants it asked about
-            {"step":"asked","by":"arg.a=14","approved":false,"words":"it needs approval and nobody can be asked here; --allow NAME allows it, unless a rule wants it asked about"}
+            error: `NAME` was not called: it needs approval, and no user can be asked
+            {"step":"asked","by":"arg.a=14","approved":false,"words":"it needs approval, and no user can be asked"}
             "#);
         }
     }

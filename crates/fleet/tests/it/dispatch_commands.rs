@@ -86,8 +86,8 @@ async fn a_command_says_before_the_call_what_is_to_be_done() {
     error: `mcp__notes__add` was not called: nope
     {"step":"blocked","by":"HOOK","reason":"nope"}
     ---
-    error: `mcp__notes__add` was not called: it needs approval and nobody can be asked here; --allow mcp__notes__add allows it, unless a rule wants it asked about
-    {"step":"asked","by":"HOOK","approved":false,"words":"it needs approval and nobody can be asked here; --allow mcp__notes__add allows it, unless a rule wants it asked about"}
+    error: `mcp__notes__add` was not called: it needs approval, and no user can be asked
+    {"step":"asked","by":"HOOK","approved":false,"words":"it needs approval, and no user can be asked"}
     ---
     {"what":"y"}
     as you like

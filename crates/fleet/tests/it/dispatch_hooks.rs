@@ -157,10 +157,10 @@ async fn a_hook_can_force_the_question_or_spare_it_but_never_undo_a_denial() {
     insta::assert_snapshot!(told.join("\n"), @r#"
     {"what":"x"}
     {"step":"allowed","by":"allow"}
-    error: `mcp__notes__wipe` was not called: it needs approval and nobody can be asked here; --allow mcp__notes__wipe allows it, unless a rule wants it asked about
-    {"step":"asked","by":"it looks odd","approved":false,"words":"it needs approval and nobody can be asked here; --allow mcp__notes__wipe allows it, unless a rule wants it asked about"}
-    error: `mcp__notes__wipe` was not called: it needs approval and nobody can be asked here; --allow mcp__notes__wipe allows it, unless a rule wants it asked about
-    {"step":"asked","by":"it looks odd","approved":false,"words":"it needs approval and nobody can be asked here; --allow mcp__notes__wipe allows it, unless a rule wants it asked about"}
+    error: `mcp__notes__wipe` was not called: it needs approval, and no user can be asked
+    {"step":"asked","by":"it looks odd","approved":false,"words":"it needs approval, and no user can be asked"}
+    error: `mcp__notes__wipe` was not called: it needs approval, and no user can be asked
+    {"step":"asked","by":"it looks odd","approved":false,"words":"it needs approval, and no user can be asked"}
     error: `mcp__notes__wipe` was not called: the policy forbids it (wipe). Do not try again.
     {"step":"denied","by":"wipe"}
     error: `mcp__notes__wipe` was not called: the policy forbids it (wipe). Do not try again.

@@ -201,7 +201,7 @@ async fn where_nobody_can_be_asked_the_answer_is_no_and_says_what_to_do() {
     let fake = Fake::echo();
     let catalog = catalog(vec![notes("wipe", json!({"destructiveHint": true}), fake.clone())]);
     let told = read(&Dispatcher::default(), &catalog, "mcp__notes__wipe", json!({"what": "x"})).await;
-    insta::assert_snapshot!(told, @"error: `mcp__notes__wipe` was not called: it needs approval and nobody can be asked here; --allow mcp__notes__wipe allows it, unless a rule wants it asked about");
+    insta::assert_snapshot!(told, @"error: `mcp__notes__wipe` was not called: it needs approval, and no user can be asked");
     assert!(fake.calls().is_empty(), "nothing reaches the server");
 }
 
