@@ -18,7 +18,10 @@ mod transport;
 mod wire;
 
 pub use era::{EraCache, InvalidProtocolMode, ProtocolMode};
-pub use error::{CallError, CallErrorKind, ConnectError, ConnectErrorKind, Deadline, Evidence, HttpStatus};
+pub use error::{
+    CallError, CallErrorKind, ConnectError, ConnectErrorKind, Deadline, Evidence, HttpStatus, RefusalCause,
+    SessionRefusal,
+};
 pub use futures_util::future::BoxFuture;
 pub use health::Health;
 pub use host::{

@@ -476,6 +476,7 @@ fn post_error_kind(error: PostError) -> CallErrorKind {
     match error {
         PostError::NotSent(reason) => CallErrorKind::Connect(ConnectErrorKind::Transport(reason)),
         PostError::Unusable(reason) => CallErrorKind::Connect(ConnectErrorKind::Unusable(reason)),
+        PostError::Untrusted(reason) => CallErrorKind::Connect(ConnectErrorKind::Untrusted(reason)),
         PostError::SessionLost { code, message } => CallErrorKind::SessionLost { code, message },
         PostError::Auth(auth) => CallErrorKind::Connect(ConnectErrorKind::Auth(auth)),
         PostError::Status(status) => CallErrorKind::Http(status),

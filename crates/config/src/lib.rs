@@ -45,14 +45,14 @@ pub use load::load;
 pub use loaded::{ConfiguredServer, DisabledBy, Eligibility, InvalidEntry, Loaded, RawSetting};
 pub use model_servers::{InvalidModelServers, ModelServers};
 pub use pattern::{InvalidPattern, Pattern, ToolNames};
-pub use problem::{Problem, Severity};
+pub use problem::{Problem, ProblemKind, Severity};
 pub use project::{ProjectFile, find_project, project_root};
 pub use raw_entry::{EntryChange, RawEntry};
 pub use read_server::{ReadServer, read_server, read_server_to_keep};
 pub use rules::Rules;
 pub use server::{
     HeadersHelper, ManagedConfig, OAuthSettings, RemoteConfig, Scope, Server, Settings, SourceLocation, StdioConfig,
-    ToolChoice, TransportConfig,
+    ToolChoice, TransportConfig, TransportKind,
 };
 pub use sources::{CloudText, Sources, cloud_allowed};
 pub use watch::WatchedFiles;

@@ -85,7 +85,8 @@ fn only_rules(mut content: FileContent) -> FileContent {
         let message = "ignored: an enterprise file exists, and only that one can add servers";
         let problem = Problem::of_file(Severity::Warning, &entry.origin.file, message).of_server(&entry.name);
         let path = format!("mcpServers.{}", entry.name);
-        content.problems.push(Problem { line: entry.origin.line, path, ..problem });
+        let kind = ProblemKind::ServerNotUsed;
+        content.problems.push(Problem { kind, line: entry.origin.line, path, ..problem });
     }
     // It must not deny what the enterprise requires, so its rules do not count as the enterprise's.
     if let Some(rules) = &mut content.rules {

@@ -47,6 +47,7 @@ impl Problem {
     pub fn of_file(severity: Severity, file: impl Into<PathBuf>, message: impl Into<String>) -> Self {
         Self {
             severity,
+            kind: ProblemKind::Other,
             file: file.into(),
             line: 0,
             column: 0,

@@ -234,11 +234,41 @@ impl TransportConfig {
     /// Returns the name of the transport, as in the `type` of an entry.
     pub fn transport(&self) -> &'static str {
         match self {
-            Self::Stdio(_) => "stdio",
-            Self::Http(_) | Self::Managed(_) => "http",
-            Self::Sse(_) => "sse",
-            Self::WebSocket(_) => "ws",
-            Self::Custom(..) => "sdk",
+            Self::Stdio => "stdio",
+            Self::Http => "http",
+            Self::Sse => "sse",
+            Self::WebSocket => "ws",
+            Self::Custom => "sdk",
+        }
+    }
+
+    /// Whether the server is reached over the network.
+    pub fn is_remote(self) -> bool {
+        matches!(self, Self::Http | Self::Sse | Self::WebSocket)
+    }
+}
+
+impl fmt::Display for TransportKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for TransportKind {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl TransportConfig {
+    /// Returns the transport without its settings.
+    pub fn kind(&self) -> TransportKind {
+        match self {
+            Self::Stdio(_) => TransportKind::Stdio,
+            Self::Http(_) | Self::Managed(_) => TransportKind::Http,
+            Self::Sse(_) => TransportKind::Sse,
+            Self::WebSocket(_) => TransportKind::WebSocket,
+            Self::Custom(..) => TransportKind::Custom,
         }
     }
 

@@ -117,8 +117,10 @@ pub(super) fn connect_error_kind(kind: CallErrorKind) -> ConnectErrorKind {
         CallErrorKind::Unanswered(reason) => {
             ConnectErrorKind::Refused(format!("it sent {reason} instead of a handshake result"))
         }
-        CallErrorKind::Server { code, message, .. } => ConnectErrorKind::Refused(format!("error {code}: {message}")),
-        other => ConnectErrorKind::Refused(other.to_string()),
+        CallErrorKind::Server { code, message, .. } => {
+            ConnectErrorKind::Refused(format!("error {code}: {message}").into())
+        }
+        other => ConnectErrorKind::Refused(other.to_string().into()),
     }
 }
 

@@ -254,7 +254,8 @@ impl PeerHandle for Socket {
 
 fn not_connected(error: &HttpError) -> OpenError {
     match error {
-        HttpError::Untrusted(_) | HttpError::Redirected(_) => OpenError::Unusable(error.to_string()),
+        HttpError::Untrusted(_) => OpenError::Untrusted(error.to_string()),
+        HttpError::Redirected(_) => OpenError::Unusable(error.to_string()),
         HttpError::Unreachable(_) | HttpError::Broken(_) => OpenError::Other(error.to_string()),
     }
 }

@@ -124,7 +124,10 @@ async fn unsupported_revisions_are_refused_and_supported_ones_accepted() {
     }
     let script = Script { revision: Some("1999-01-01".into()), ..Script::good() };
     let error = eventually(in_memory(script).0.connect()).await.unwrap_err();
-    assert!(matches!(&error.kind, ConnectErrorKind::Refused(reason) if reason.contains("1999-01-01")), "{error}");
+    assert!(
+        matches!(&error.kind, ConnectErrorKind::Refused(refusal) if refusal.reason.contains("1999-01-01")),
+        "{error}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -79,7 +79,7 @@ fn all_names_of_a_transport_are_supported() {
             assert_eq!(found, transport, "{key} {name}");
         }
     }
-    assert_eq!(server(r#"{"type": "stdio", "command": "x"}"#).reach.transport(), "stdio");
+    assert_eq!(server(r#"{"type": "stdio", "command": "x"}"#).reach.kind().as_str(), "stdio");
 }
 
 #[test]

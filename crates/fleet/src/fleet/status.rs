@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use wharf_client::{CallError, ServerInfo};
 use wharf_protocol::ServerName;
 
-use wharf_config::Scope;
+use wharf_config::{Scope, TransportKind};
 
 /// The states of a server. Only a connected server has tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

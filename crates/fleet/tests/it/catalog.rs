@@ -103,7 +103,7 @@ fn instructions_are_capped_too() {
     let parts = |instructions| ServerToolsParts {
         server: "s".parse().unwrap(),
         scope: wharf_fleet::Scope::User,
-        transport: "stdio",
+        transport: wharf_config::TransportKind::Stdio,
         settings: Arc::default(),
         instructions,
         tools: &none,
@@ -144,7 +144,7 @@ fn the_servers_schema_stays_byte_equal_and_is_shared_if_unchanged() {
     let server_tools = ServerTools::new(ServerToolsParts {
         server: "s".parse().unwrap(),
         scope: wharf_fleet::Scope::User,
-        transport: "stdio",
+        transport: wharf_config::TransportKind::Stdio,
         settings: Arc::default(),
         instructions: None,
         tools: &list,
@@ -261,7 +261,7 @@ fn entries_share_their_tools_and_settings() {
     let parts = ServerToolsParts {
         server: "s".parse().unwrap(),
         scope: wharf_fleet::Scope::User,
-        transport: "stdio",
+        transport: wharf_config::TransportKind::Stdio,
         settings: Arc::clone(&settings),
         instructions: None,
         tools: &list,

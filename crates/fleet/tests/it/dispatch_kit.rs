@@ -143,7 +143,7 @@ pub(crate) fn server_tools(
     Arc::new(ServerTools::new(ServerToolsParts {
         server: server.parse().unwrap(),
         scope: Scope::User,
-        transport: "stdio",
+        transport: wharf_config::TransportKind::Stdio,
         settings: Arc::new(settings),
         instructions: None,
         tools: &listed(&tools.into().to_value().unwrap()),

@@ -86,6 +86,11 @@ impl Route {
         self.proxy(origin).filter(|proxy| !origin.secure && !is_socks(proxy))
     }
 
+    /// Whether connections to this origin go through a proxy.
+    pub(super) fn uses_proxy(&self, origin: &Origin) -> bool {
+        self.proxy(origin).is_some()
+    }
+
     fn proxy(&self, origin: &Origin) -> Option<Intercept> {
         // Loopback hosts are never behind a proxy.
         if is_loopback_host(&origin.host) || !matches!(self.target, DialTarget::Tcp(_)) {
