@@ -1,6 +1,6 @@
 //! The result of a run.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use wharf_protocol::Usage;
 
 use crate::{Limit, Metrics, Run, RunEnd, StopReason, TraceMessage, raw_trace, trace_messages};

@@ -31,9 +31,12 @@ pub enum ConnectErrorKind {
     /// The transport could not be opened: retry later.
     #[error("{0}")]
     Transport(String),
-    /// The transport cannot work as configured, for example with an untrusted certificate: fix the configuration.
+    /// The transport cannot work as configured: fix the configuration.
     #[error("{0}")]
     Unusable(String),
+    /// The server's TLS certificate is not trusted: fix the certificate, or trust its issuer.
+    #[error("{0}")]
+    Untrusted(String),
     /// The server ended before it was ready: read its last output.
     #[error("the server {0} before it was ready")]
     Ended(String),
@@ -48,7 +51,7 @@ pub enum ConnectErrorKind {
     Http(#[from] HttpStatus),
     /// The server refused the session: a retry would not change that.
     #[error("the server refused the session: {0}")]
-    Refused(String),
+    Refused(SessionRefusal),
     /// The server failed so often that the next attempt has to wait.
     #[error("the server failed {failures} times in a row; next attempt in {}; last error: {last}", seconds(*.wait))]
     Resting {
@@ -72,6 +75,50 @@ impl ConnectErrorKind {
             Self::Http(status) => status.is_transient(),
             _ => false,
         }
+    }
+}
+
+/// A refused session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionRefusal {
+    /// What the caller can do about it.
+    pub cause: RefusalCause,
+    /// The reason as text.
+    pub reason: String,
+}
+
+/// The cause of a refused session, by what the caller can do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusalCause {
+    /// The server does not support the requested protocol mode: request another one.
+    ProtocolMode,
+    /// The server supports only protocol revisions that this client does not know: update the client.
+    UnknownRevision,
+    /// Any other cause: the server may not be an MCP server.
+    Other,
+}
+
+impl SessionRefusal {
+    pub(crate) fn new(cause: RefusalCause, reason: impl Into<String>) -> Self {
+        Self { cause, reason: reason.into() }
+    }
+}
+
+impl From<String> for SessionRefusal {
+    fn from(reason: String) -> Self {
+        Self { cause: RefusalCause::Other, reason }
+    }
+}
+
+impl From<&str> for SessionRefusal {
+    fn from(reason: &str) -> Self {
+        Self::from(reason.to_owned())
+    }
+}
+
+impl fmt::Display for SessionRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
     }
 }
 

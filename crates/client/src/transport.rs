@@ -124,6 +124,9 @@ pub enum OpenError {
     /// The configuration is unusable. Retrying cannot succeed.
     #[error("{0}")]
     Unusable(String),
+    /// The server's TLS certificate is not trusted; retrying does not help.
+    #[error("{0}")]
+    Untrusted(String),
     /// Any other failure.
     #[error("{0}")]
     Other(String),

@@ -146,7 +146,7 @@ fn raw_entry(entry: &Cursor<'_>, transport: &TransportConfig) -> RawEntry {
     // An empty list of tools allows none, but an empty list of arguments says nothing.
     let says_something = |(key, value): &(String, Value)| key.ends_with("ools") || !is_empty(value);
     let fields = APPROVED_KEYS.iter().filter_map(|key| as_written(key)).filter(says_something);
-    let kind = ("type".to_owned(), Value::from(transport.transport()));
+    let kind = ("type".to_owned(), Value::from(transport.kind().as_str()));
     let url = transport::url_field(entry).map(|field| ("url".to_owned(), field.node.to_value()));
     RawEntry::new(fields.chain([kind]).chain(url).chain(as_written("manage")))
 }

@@ -7,7 +7,7 @@ use crate::entry::{EntryContext, ReadPurpose};
 use crate::expand::Variables;
 use crate::file::{self, FileContent};
 use crate::loaded::Loaded;
-use crate::problem::{Problem, Severity};
+use crate::problem::{Problem, ProblemKind, Severity};
 use crate::resolve::{Resolution, Resolver};
 use crate::rules::Rules;
 use crate::server::Scope;

@@ -19,11 +19,24 @@ pub enum Severity {
     Note,
 }
 
+/// What a problem is about, for callers that show some problems elsewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProblemKind {
+    /// A server is not used although its entry is valid: it is shadowed, a duplicate or not allowed.
+    ServerNotUsed,
+    /// Any other problem.
+    #[default]
+    Other,
+}
+
 /// An error, warning or note about a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// Whether the affected part can still be used.
     pub severity: Severity,
+    /// What it is about.
+    #[serde(skip)]
+    pub kind: ProblemKind,
     /// The file with the problem; empty if the entry came from elsewhere.
     pub file: PathBuf,
     /// The line, counted from 1; 0 if the problem concerns the whole file.

@@ -13,7 +13,7 @@ use crate::approval::{Approval, ApprovalState, Approvals};
 use crate::entry::Entry;
 use crate::file::{FileContent, SwitchedServer};
 use crate::loaded::{ConfiguredServer, DisabledBy, Eligibility, InvalidEntry};
-use crate::problem::{Problem, Severity};
+use crate::problem::{Problem, ProblemKind, Severity};
 use crate::raw_entry::RawEntry;
 use crate::rules::Rules;
 use crate::server::{Scope, Server, TransportConfig};
@@ -131,7 +131,11 @@ impl Resolver<'_> {
             _ => None,
         };
         let Candidate { server, raw, .. } = candidate;
-        resolution.problems.extend(warning.map(|message| server_problem(&server, Severity::Warning, message)));
+        let not_used = |message| Problem {
+            kind: ProblemKind::ServerNotUsed,
+            ..server_problem(&server, Severity::Warning, message)
+        };
+        resolution.problems.extend(warning.map(not_used));
         resolution.owners.entry(server.name.as_str().to_owned()).or_insert(server.scope);
         if eligibility == Eligibility::Ready {
             let signature = Signature::of(&server);

@@ -57,6 +57,21 @@ pub struct SourceLocation {
     pub line: usize,
 }
 
+/// The transport of a server, without its settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TransportKind {
+    /// A child process, over its stdin and stdout.
+    Stdio,
+    /// Streamable HTTP, to a remote server or to a managed process.
+    Http,
+    /// HTTP with server-sent events.
+    Sse,
+    /// WebSocket.
+    WebSocket,
+    /// A transport that the host provides.
+    Custom,
+}
+
 /// How to reach a server.
 #[derive(Clone)]
 pub enum TransportConfig {
@@ -230,9 +245,9 @@ impl FromStr for Scope {
     }
 }
 
-impl TransportConfig {
+impl TransportKind {
     /// Returns the name of the transport, as in the `type` of an entry.
-    pub fn transport(&self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Stdio => "stdio",
             Self::Http => "http",

@@ -65,6 +65,12 @@ impl HttpClient {
         Ok(Self { inner: Arc::new(inner) })
     }
 
+    /// Returns whether requests to this `http` or `https` URL go through a proxy.
+    pub fn uses_proxy(&self, url: &str) -> bool {
+        let origin = url.parse::<Uri>().ok().and_then(|uri| Origin::of(&uri).ok());
+        origin.is_some_and(|origin| self.inner.route.uses_proxy(&origin))
+    }
+
     /// Returns how many connections have been opened.
     pub fn connections_opened(&self) -> u64 {
         self.inner.opened.load(Ordering::Relaxed)

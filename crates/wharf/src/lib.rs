@@ -88,8 +88,8 @@ pub use wharf_client::{
     Deadline, Deadlines, Elicitation, ElicitationAnswer, EraCache, Evidence, ExitInfo, Frame, HeaderCommand, Health,
     Host, Http, HttpSse, HttpStatus, InProcess, Incoming, InvalidProtocolMode, InvalidRemote, InvalidTraceParent, Link,
     LogLevel, MAX_MESSAGE_BYTES, NoHost, Notification, OnLoss, OpenError, Outcome, Outgoing, PeerHandle, Phase,
-    Progress, ProtocolMode, Refusal, RemoteOptions, ResultCache, Root, Schema, SchemaViolation, ServerInfo, Session,
-    SessionOptions, SessionStatus, Stdio, TraceContext, Transport, session_loss,
+    Progress, ProtocolMode, Refusal, RefusalCause, RemoteOptions, ResultCache, Root, Schema, SchemaViolation,
+    ServerInfo, Session, SessionOptions, SessionRefusal, SessionStatus, Stdio, TraceContext, Transport, session_loss,
 };
 pub use wharf_io::{
     ChildSpec, Dial, DialTarget, DialTo, Dialed, Environment, Exit, Grace, GroupWatcher, HttpClient, HttpSettings,

@@ -63,6 +63,7 @@ impl ConnectContext {
             Ok(Err(OpenError::Auth(auth))) => return error(ConnectErrorKind::Auth(auth)),
             Ok(Err(OpenError::Http(status))) => return error(ConnectErrorKind::Http(status)),
             Ok(Err(OpenError::Unusable(reason))) => return error(ConnectErrorKind::Unusable(reason)),
+            Ok(Err(OpenError::Untrusted(reason))) => return error(ConnectErrorKind::Untrusted(reason)),
             Ok(Err(OpenError::Other(reason))) => return error(ConnectErrorKind::Transport(reason)),
             Err(_) => return error(self.timeout()),
         };

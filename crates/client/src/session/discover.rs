@@ -10,6 +10,7 @@ use super::preferences::Preferences;
 use super::sender::{NegotiatedProtocol, Request, RequestSender};
 use super::{ServerInfo, SessionOptions, handshake};
 use crate::era::{HEADER_MISMATCH, LEGACY, MISSING_CAPABILITY, MODERN, UNSUPPORTED_VERSION, revisions, supported};
+use crate::error::{RefusalCause, SessionRefusal};
 use crate::wire::{Limits, WireHandle};
 use crate::{CallErrorKind, ConnectErrorKind, Host};
 
@@ -77,7 +78,8 @@ pub(super) async fn discover(
 fn classify(answer: Result<Json, CallErrorKind>, supported: Option<Vec<String>>) -> Discovered {
     let legacy = |reason: String| {
         let reason = format!("it does not support the modern protocol ({reason})");
-        Discovered::Legacy { certain: true, kind: ConnectErrorKind::Refused(reason) }
+        let refusal = SessionRefusal::new(RefusalCause::ProtocolMode, reason);
+        Discovered::Legacy { certain: true, kind: ConnectErrorKind::Refused(refusal) }
     };
     match (answer, supported) {
         (Ok(_) | Err(CallErrorKind::Server { code: UNSUPPORTED_VERSION, .. }), Some(given)) if !given.is_empty() => {
@@ -86,16 +88,17 @@ fn classify(answer: Result<Json, CallErrorKind>, supported: Option<Vec<String>>)
             }
             if given.iter().any(|revision| MODERN.contains(&revision.as_str())) {
                 let reason = format!("it lists {} as supported and refuses it", given.join(", "));
-                return Discovered::Fatal(ConnectErrorKind::Refused(reason));
+                return Discovered::Fatal(ConnectErrorKind::Refused(reason.into()));
             }
             let ours = LEGACY.into_iter().chain(MODERN).collect::<Vec<_>>().join(", ");
             let given = given.join(", ");
             let reason = format!("unsupported protocol version {given}: this client supports {ours}");
-            Discovered::Fatal(ConnectErrorKind::Refused(reason))
+            let refusal = SessionRefusal::new(RefusalCause::UnknownRevision, reason);
+            Discovered::Fatal(ConnectErrorKind::Refused(refusal))
         }
         (Ok(_), _) => legacy("its `server/discover` result has no `supportedVersions`".to_owned()),
         (Err(CallErrorKind::Server { code: code @ (HEADER_MISMATCH | MISSING_CAPABILITY), message, .. }), _) => {
-            Discovered::Fatal(ConnectErrorKind::Refused(format!("error {code}: {message}")))
+            Discovered::Fatal(ConnectErrorKind::Refused(format!("error {code}: {message}").into()))
         }
         (Err(CallErrorKind::Lost(reason)), _) => Discovered::Disconnected(ConnectErrorKind::Ended(reason)),
         // A server that asks the client to slow down must not get another request right away.

@@ -9,6 +9,7 @@ use super::{SessionOptions, client_info};
 use crate::era::{
     HEADER_MISMATCH, LEGACY, METHOD_NOT_FOUND, MISSING_CAPABILITY, NEWEST_LEGACY, UNSUPPORTED_VERSION, era_of,
 };
+use crate::error::{RefusalCause, SessionRefusal};
 use crate::wire::{Limits, WireHandle, WireRequest};
 use crate::{CallErrorKind, ConnectErrorKind, Host};
 
@@ -76,7 +77,7 @@ pub(super) async fn handshake(
         let request = WireRequest::new("initialize", limits);
         let result = handle.request(request, |_| &params).await.map_err(|kind| handshake_error(&handle, kind))?;
         let info =
-            read(&result).map_err(|reason| HandshakeError { kind: ConnectErrorKind::Refused(reason), code: None })?;
+            read(&result).map_err(|refusal| HandshakeError { kind: ConnectErrorKind::Refused(refusal), code: None })?;
         handle.set_revision(&info.revision);
         match handle.notify("notifications/initialized", None).await {
             Ok(()) => return Ok(info),
@@ -115,7 +116,7 @@ pub(super) fn connect_error_kind(kind: CallErrorKind) -> ConnectErrorKind {
         CallErrorKind::Http(status) => ConnectErrorKind::Http(status),
         CallErrorKind::Timeout { after, .. } => ConnectErrorKind::Timeout(after),
         CallErrorKind::Unanswered(reason) => {
-            ConnectErrorKind::Refused(format!("it sent {reason} instead of a handshake result"))
+            ConnectErrorKind::Refused(format!("it sent {reason} instead of a handshake result").into())
         }
         CallErrorKind::Server { code, message, .. } => {
             ConnectErrorKind::Refused(format!("error {code}: {message}").into())
@@ -124,12 +125,13 @@ pub(super) fn connect_error_kind(kind: CallErrorKind) -> ConnectErrorKind {
     }
 }
 
-fn read(raw: &Json) -> Result<ServerInfo, String> {
+fn read(raw: &Json) -> Result<ServerInfo, SessionRefusal> {
     let malformed = |reason| format!("its handshake result {reason}");
     let fields = Fields::of(raw).map_err(malformed)?;
     let revision = fields.required_text("protocolVersion").map_err(malformed)?;
     if !LEGACY.contains(&revision.as_str()) {
-        return Err(format!("unsupported protocol version {revision}: this client supports {}", LEGACY.join(", ")));
+        let reason = format!("unsupported protocol version {revision}: this client supports {}", LEGACY.join(", "));
+        return Err(SessionRefusal::new(RefusalCause::UnknownRevision, reason));
     }
     Ok(server_info(raw, fields.object("serverInfo").ok().flatten().as_ref(), revision))
 }

@@ -30,6 +30,7 @@ use super::handshake::HandshakeError;
 use super::race::{CandidateId, Event, Race, Step};
 use super::sender::NegotiatedProtocol;
 use crate::era::{KnownEra, UNSUPPORTED_VERSION};
+use crate::error::{RefusalCause, SessionRefusal};
 use crate::transport::Transport;
 use crate::{ConnectError, ConnectErrorKind, ProtocolMode};
 
@@ -141,7 +142,8 @@ impl Negotiation<'_> {
             Ok(info) => Ok(Negotiated { candidate, info, protocol: NegotiatedProtocol::Legacy }),
             Err(HandshakeError { kind: ConnectErrorKind::Refused(reason), code: Some(UNSUPPORTED_VERSION) }) => {
                 let reason = format!("it supports only the modern protocol ({reason})");
-                Err(self.context.candidate_error(&candidate, ConnectErrorKind::Refused(reason)))
+                let refusal = SessionRefusal::new(RefusalCause::ProtocolMode, reason);
+                Err(self.context.candidate_error(&candidate, ConnectErrorKind::Refused(refusal)))
             }
             Err(HandshakeError { kind, .. }) => Err(self.context.candidate_error(&candidate, kind)),
         }

@@ -100,6 +100,8 @@ pub(crate) enum PostError {
     NotSent(String),
     /// The request was not sent, and never can be with this configuration.
     Unusable(String),
+    /// The request was not sent: the server's TLS certificate is not trusted.
+    Untrusted(String),
     /// The server does not know the session any more.
     SessionLost {
         code: i64,

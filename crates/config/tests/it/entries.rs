@@ -75,7 +75,7 @@ fn all_names_of_a_transport_are_supported() {
         ("websocket", "ws://a", "ws"),
     ] {
         for key in ["type", "transportType", "transport"] {
-            let found = server(&format!(r#"{{"{key}": "{name}", "url": "{url}"}}"#)).reach.transport();
+            let found = server(&format!(r#"{{"{key}": "{name}", "url": "{url}"}}"#)).reach.kind().as_str();
             assert_eq!(found, transport, "{key} {name}");
         }
     }

@@ -10,7 +10,7 @@ use super::executor::ToolExecutor;
 use super::normalize::{NormalizedSchema, normalize};
 use super::note::{CatalogNote, CatalogNoteKind, description_cut};
 use super::tool_filter::{MAX_DESCRIPTION_CHARS, ToolFilter, capped};
-use wharf_config::{Pattern, Scope, Settings, ToolNames};
+use wharf_config::{Pattern, Scope, Settings, ToolNames, TransportKind};
 use wharf_protocol::visible_name;
 
 /// The input of [`ServerTools::new`].
@@ -20,7 +20,7 @@ pub struct ServerToolsParts<'a> {
     /// The scope that configures it.
     pub scope: Scope,
     /// Its transport: `stdio`, `http`, `sse`, `ws` or `sdk`.
-    pub transport: &'static str,
+    pub transport: TransportKind,
     /// Its settings.
     pub settings: Arc<Settings>,
     /// Its instructions.
@@ -39,7 +39,7 @@ pub struct ServerTools {
     /// The scope that configures it.
     pub scope: Scope,
     /// Its transport: `stdio`, `http`, `sse`, `ws` or `sdk`.
-    pub transport: &'static str,
+    pub transport: TransportKind,
     /// Its instructions, capped.
     pub instructions: Option<Arc<str>>,
     entries: Vec<Arc<Entry>>,

@@ -45,7 +45,7 @@ fn entries(
     ServerTools::new(ServerToolsParts {
         server: server.name.clone(),
         scope: server.scope,
-        transport: server.reach.transport(),
+        transport: server.reach.kind(),
         settings,
         instructions,
         tools,

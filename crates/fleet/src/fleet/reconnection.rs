@@ -85,7 +85,9 @@ impl FailureClass {
                 SpawnError::Exhausted(_) => Self::Transient { not_before: Duration::ZERO },
                 _ => Self::Permanent,
             },
-            ConnectErrorKind::Unusable(_) | ConnectErrorKind::Refused(_) => Self::Permanent,
+            ConnectErrorKind::Unusable(_) | ConnectErrorKind::Untrusted(_) | ConnectErrorKind::Refused(_) => {
+                Self::Permanent
+            }
             ConnectErrorKind::Resting { wait, .. } => Self::Transient { not_before: *wait },
             ConnectErrorKind::Transport(_)
             | ConnectErrorKind::Ended(_)

@@ -80,7 +80,7 @@ impl ServerHandle {
         let status = ServerStatus {
             name: server.name.clone(),
             scope: server.scope,
-            transport: server.reach.transport(),
+            transport: server.reach.kind(),
             required: server.settings.required,
             state: ServerState::Pending,
             reason: Some(StateReason::Queued),

@@ -53,7 +53,7 @@ pub struct ServerStatus {
     /// The scope that configures it.
     pub scope: Scope,
     /// Its transport: `stdio`, `http`, `sse`, `ws` or `sdk`.
-    pub transport: &'static str,
+    pub transport: TransportKind,
     /// Whether the configuration requires it.
     pub required: bool,
     /// The current state.

@@ -166,6 +166,7 @@ fn send_error(error: &HttpError) -> PostError {
     match error {
         HttpError::Broken(reason) => PostError::Lost(format!("broke the connection ({reason})")),
         HttpError::Unreachable(reason) => PostError::NotSent(reason.clone()),
-        HttpError::Untrusted(_) | HttpError::Redirected(_) => PostError::Unusable(error.to_string()),
+        HttpError::Untrusted(_) => PostError::Untrusted(error.to_string()),
+        HttpError::Redirected(_) => PostError::Unusable(error.to_string()),
     }
 }

@@ -189,6 +189,7 @@ fn open_error(error: PostError) -> OpenError {
         PostError::Auth(auth) => OpenError::Auth(auth),
         PostError::Status(status) => OpenError::Http(status),
         PostError::Unusable(reason) => OpenError::Unusable(reason),
+        PostError::Untrusted(reason) => OpenError::Untrusted(reason),
         PostError::NotSent(reason) | PostError::Malformed(reason) => OpenError::Other(reason),
         PostError::Lost(reason) => OpenError::Other(format!("the server {reason}")),
         PostError::SessionLost { message, .. } => OpenError::Other(message),
