@@ -1,6 +1,6 @@
-//! "Did you mean": the nearest of the names there are.
+//! "Did you mean": the most similar name.
 
-/// The name nearest to `wanted`, if one is near enough to have been meant.
+/// Returns the name most similar to `wanted`, if one is similar enough.
 pub(crate) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let scored =
         names.into_iter().map(|name| (strsim::jaro_winkler(&wanted.to_lowercase(), &name.to_lowercase()), name));
@@ -13,7 +13,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_near_name_is_suggested_and_a_far_one_is_not() {
+    fn a_similar_name_is_suggested_and_a_different_one_is_not() {
         let names = ["git_status", "git_log", "echo"];
         assert_eq!(nearest("gitlog", names), Some("git_log"));
         assert_eq!(nearest("Echo", names), Some("echo"));
