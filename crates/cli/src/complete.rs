@@ -1,75 +1,64 @@
-//! What a shell offers behind the cursor: names of servers and tools. Nothing is started and nobody is asked: servers
-//! come from the files, tools from what was last listed.
+//! Candidates for shell completion. Servers come from the configuration files and tools from a cache: completion starts
+//! no server and sends no request.
 
 use std::path::PathBuf;
 
-use clap::CommandFactory as _;
 use clap_complete::CompletionCandidate;
-use clap_complete::env::CompleteEnv;
+use wharf::ServerName;
 use wharf::config::Eligibility;
-use wharf::{ProtocolMode, ServerName};
 
-use crate::args::{Args, Globals};
-use crate::remembered;
-use crate::setup::Setup;
+use crate::completion_cache;
+use crate::config::Setup;
+use crate::globals::Globals;
 
-/// The variable by which a shell asks.
+/// The variable with which a shell requests completions.
 pub(crate) const VARIABLE: &str = "WHARF_COMPLETE";
 
-/// Answers a shell and ends, if it is a shell that asks.
-pub(crate) fn answer() {
-    CompleteEnv::with_factory(Args::command).var(VARIABLE).complete();
-}
-
-/// The servers that are configured.
+/// Returns the configured servers.
 pub(crate) fn servers() -> Vec<CompletionCandidate> {
     let Some(setup) = setup() else { return Vec::new() };
-    // A shell takes what is offered as it is: what a project calls its servers is offered only if it is a name.
-    let names = setup.names().into_iter().filter(|name| name.parse::<ServerName>().is_ok() && is_harmless(name));
+    // Shells insert candidates unquoted, and a project chooses its servers' names.
+    let names = setup.names().into_iter().filter(|name| name.parse::<ServerName>().is_ok() && is_shell_safe(name));
     names.map(CompletionCandidate::new).collect()
 }
 
-/// The servers that wait for an approval.
-pub(crate) fn waiting() -> Vec<CompletionCandidate> {
+/// Returns the servers that need approval.
+pub(crate) fn unapproved_servers() -> Vec<CompletionCandidate> {
     let Some(setup) = setup() else { return Vec::new() };
-    let waits =
+    let needs_approval =
         |standing: &Eligibility| matches!(standing, Eligibility::NeedsApproval(_) | Eligibility::ApprovalChanged(_));
-    let waiting = setup.loaded.servers.iter().filter(|found| waits(&found.standing));
-    waiting.map(|found| CompletionCandidate::new(found.server.name.as_str())).collect()
+    let unapproved = setup.loaded.servers.iter().filter(|found| needs_approval(&found.standing));
+    unapproved.map(|found| CompletionCandidate::new(found.server.name.as_str())).collect()
 }
 
-/// The tools of the server that stands before them.
+/// Returns the tools of the server that was typed before the cursor.
 pub(crate) fn tools() -> Vec<CompletionCandidate> {
-    let words = typed();
+    let words = typed_words();
     let mut after = words.iter().skip_while(|word| *word != "call").skip(1).filter(|word| !word.starts_with('-'));
     let (Some(server), Some(setup)) = (after.next(), setup()) else { return Vec::new() };
-    let tools = remembered::tools(&setup.places, server).into_iter().filter(|tool| is_harmless(tool));
+    let tools = completion_cache::tools(&setup.paths, server).into_iter().filter(|tool| is_shell_safe(tool));
     tools.map(CompletionCandidate::new).collect()
 }
 
-/// Whether a word means nothing to any shell, and is no option.
-fn is_harmless(word: &str) -> bool {
+/// Whether a word has no meaning to a shell and is not an option.
+fn is_shell_safe(word: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_./-".contains(&byte);
     !word.is_empty() && !word.starts_with('-') && word.bytes().all(plain)
 }
 
-/// The ways to speak.
-pub(crate) fn protocols() -> Vec<CompletionCandidate> {
-    ProtocolMode::NAMES.into_iter().map(CompletionCandidate::new).collect()
-}
-
 fn setup() -> Option<Setup> {
-    let words = typed();
-    let folder = |flag: &str| {
+    let words = typed_words();
+    let directory = |flag: &str| {
         let joined = words.iter().find_map(|word| word.strip_prefix(flag)?.strip_prefix('='));
         let next = words.iter().position(|word| word == flag).and_then(|index| words.get(index + 1));
         joined.map(PathBuf::from).or_else(|| next.map(PathBuf::from))
     };
-    let globals = Globals { config_root: folder("--config-root"), project: folder("--project"), ..Globals::default() };
+    let globals =
+        Globals { config_root: directory("--config-root"), project: directory("--project"), ..Globals::default() };
     Setup::read(&globals).ok()
 }
 
-/// The words of the line that is being typed.
-fn typed() -> Vec<String> {
+/// Returns the words of the command line being typed.
+fn typed_words() -> Vec<String> {
     std::env::args().skip_while(|word| word != "--").skip(1).collect()
 }

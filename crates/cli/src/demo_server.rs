@@ -7,9 +7,9 @@ use wharf::server::{Call, Reply, Toolbox, serve_stdio};
 
 use crate::exit::Exit;
 
-/// What this program is started with to be that server.
+/// The argument that makes this program the demo server.
 pub(crate) const COMMAND: &str = "__demo-server";
-/// The status the server ends with when it is told to crash.
+/// The exit status of the `crash` tool.
 pub(crate) const CRASH: i32 = 7;
 
 /// Serves the demo's tools over stdio, as a child process does.
@@ -20,16 +20,17 @@ pub(crate) async fn serve() -> Exit {
     }
 }
 
-/// The tools; each call of this function makes a server with notes of its own.
+/// Returns the tools of a new server, with its own notes.
 pub(crate) fn toolbox() -> Toolbox {
     let notes: Arc<Mutex<Vec<String>>> = Arc::default();
-    let (written, read) = (Arc::clone(&notes), notes);
+    let written = Arc::clone(&notes);
+    let read = notes;
     let number = json!({"type": "number"});
     let operation = json!({"type": "string", "enum": ["+", "-", "*", "/"]});
     Toolbox::new("wharf-demo", env!("CARGO_PKG_VERSION"))
-        .instructions("A calculator, a clock and notes, to see Wharf work.")
+        .instructions("A calculator, a clock and notes, to try Wharf.")
         .tool(
-            json!({"name": "calculate", "description": "Does one calculation",
+            json!({"name": "calculate", "description": "Calculate one operation",
                 "inputSchema": {"type": "object", "required": ["a", "operation", "b"],
                     "properties": {"a": number, "operation": operation, "b": number}},
                 "outputSchema": {"type": "object", "required": ["result"], "properties": {"result": number}},
@@ -37,12 +38,12 @@ pub(crate) fn toolbox() -> Toolbox {
             |call| async move { calculate(&call) },
         )
         .tool(
-            json!({"name": "now", "description": "Tells the time, in UTC",
+            json!({"name": "now", "description": "Return the current time in UTC",
                 "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}}),
             |_| async { Ok(Reply::Text(now())) },
         )
         .tool(
-            json!({"name": "write_note", "description": "Keeps a note for as long as the server lives",
+            json!({"name": "write_note", "description": "Store a note until the server exits",
                 "inputSchema": {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}}}),
             move |call| {
                 let notes = Arc::clone(&written);
@@ -54,7 +55,7 @@ pub(crate) fn toolbox() -> Toolbox {
             },
         )
         .tool(
-            json!({"name": "read_notes", "description": "Reads all notes",
+            json!({"name": "read_notes", "description": "Return all notes",
                 "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}}),
             move |_| {
                 let notes = Arc::clone(&read);
@@ -62,32 +63,33 @@ pub(crate) fn toolbox() -> Toolbox {
             },
         )
         .tool(
-            json!({"name": "crash", "description": "Ends the server at once, as a fault would",
+            json!({"name": "crash", "description": "Exit at once, as a crash would",
                 "inputSchema": {"type": "object"}}),
             |_| async { crash() },
         )
 }
 
-/// Returns the current time in UTC, for example `2026-11-16T12:46:13Z`.
-fn now() -> String {
-    chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, true)
-}
-
 fn calculate(call: &Call) -> Result<Reply, String> {
-    let (a, b) = (call.number("a")?, call.number("b")?);
+    let a = call.number("a")?;
+    let b = call.number("b")?;
     let result = match call.text("operation")? {
         "+" => a + b,
         "-" => a - b,
         "*" => a * b,
         "/" if b == 0.0 => return Err("cannot divide by zero".to_owned()),
         "/" => a / b,
-        other => return Err(format!("`{other}` is no operation")),
+        other => return Err(format!("unknown operation `{other}`")),
     };
     Ok(Reply::Structured(json!({ "result": result })))
 }
 
 fn crash() -> Result<Reply, String> {
     use std::io::Write as _;
-    let _ = writeln!(std::io::stderr(), "demo: crashing, as I was told");
+    let _ = writeln!(std::io::stderr(), "demo: crashing on request");
     std::process::exit(CRASH)
+}
+
+/// Returns the current time in UTC, for example `2026-11-16T12:46:13Z`.
+fn now() -> String {
+    chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, true)
 }

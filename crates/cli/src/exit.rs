@@ -1,24 +1,24 @@
-//! The exit codes, and what each of them means.
+//! Exit codes.
 
 use std::process::ExitCode;
 
 use wharf::fleet::{ServerState, ServerStatus};
 use wharf::{CallErrorKind, ConnectErrorKind};
 
-/// How the program ends.
+/// How the program ends. Of several, the greatest counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
-    /// All is well.
+    /// Success.
     Done = 0,
-    /// The task failed: a tool said so, or there was no answer.
+    /// The task failed: a tool reported an error, or an answer is missing.
     Failed = 1,
-    /// What was asked for makes no sense.
+    /// The command line, the environment or the configuration is wrong.
     Usage = 2,
-    /// A server wants to know who we are.
+    /// A required server requires authorization.
     NeedsLogin = 3,
-    /// A server that was asked for cannot be reached.
+    /// A required server is unreachable.
     Unreachable = 4,
-    /// Somebody interrupted us.
+    /// A signal interrupted the program.
     Interrupted = 130,
 }
 
@@ -47,7 +47,7 @@ impl From<&CallErrorKind> for Exit {
     }
 }
 
-/// What it means that a server which is needed is in this state.
+/// The exit code for a required server in this state.
 impl From<&ServerStatus> for Exit {
     fn from(status: &ServerStatus) -> Self {
         match status.state {

@@ -1,13 +1,74 @@
-//! Something that was asked of a server and did not come: in words for a person, and in JSON for a program.
+//! Failed calls and connections: a message for people, JSON for programs.
 
 use serde::Serialize;
-use wharf::{CallError, CallErrorKind, ConnectErrorKind, Json};
+use wharf::fleet::{ServerState, ServerStatus};
+use wharf::{CallError, CallErrorKind, ConnectErrorKind, Evidence, Json};
 
-use crate::args::Globals;
 use crate::exit::Exit;
-use crate::render;
+use crate::globals::Globals;
+use crate::{hints, term};
 
-/// What was asked for. It is what `--json` shows first.
+/// How much of a server's last line fits into a warning.
+const LAST_LINE_CHARS: usize = 100;
+
+/// Prints a failed call or connection. Without a hint of the caller's, prints the hint for the error.
+pub(crate) fn print(failed: &CallError, hint: Option<String>, remote: bool) {
+    let hint = hint.or_else(|| hints::for_error(failed, remote));
+    term::error(&format!("{}: {}", failed.server, failed.kind), &evidence_lines(failed), hint.as_deref());
+}
+
+/// Prints why a server is not connected: an error for a required server, a warning for any other, and for a disabled
+/// server a note with `--verbose`.
+pub(crate) fn print_status(status: &ServerStatus, globals: &Globals) {
+    let ServerStatus { name, state, transport, required, .. } = status;
+    let remote = transport.is_remote();
+    let reason = status.reason.as_ref().map(ToString::to_string).unwrap_or_default();
+    let access_hint = |error: &CallError| hints::for_denied_access(error, status.scope, globals);
+    match status.error() {
+        Some(error) if *required => print(error, access_hint(error), remote),
+        None if *state == ServerState::Disabled => {
+            if globals.verbose {
+                term::note(&format!("{name}: {reason}"));
+            }
+        }
+        None if *required => term::error(&format!("{name}: {state}: {reason}"), &[], None),
+        _ if globals.quiet => {}
+        None => term::warning(&format!("{name}: {state}: {reason}")),
+        Some(error) if globals.verbose => {
+            term::warning(&format!("{name}: {state}: {reason}"));
+            term::quote(&evidence_lines(error));
+            print_hint(access_hint(error).or_else(|| hints::for_error(error, remote)));
+        }
+        Some(error) => {
+            let last = last_stderr_line(error).map(|line| format!("; last line on stderr: {line}")).unwrap_or_default();
+            term::warning(&format!("{name}: {state}: {reason}{last}"));
+            print_hint(access_hint(error).or_else(|| hints::for_error(error, remote)));
+        }
+    }
+}
+
+fn print_hint(hint: Option<String>) {
+    if let Some(hint) = hint {
+        term::hint(&hint);
+    }
+}
+
+/// Returns the last line a server wrote to stderr before it failed, shortened.
+pub(crate) fn last_stderr_line(failed: &CallError) -> Option<String> {
+    let line = failed.evidence.stderr.iter().rev().find(|line| !line.trim().is_empty())?;
+    Some(term::brief(line, LAST_LINE_CHARS))
+}
+
+/// Returns what the server wrote before it failed.
+fn evidence_lines(failed: &CallError) -> Vec<String> {
+    let Evidence { stderr, noise, .. } = &failed.evidence;
+    if stderr.is_empty() {
+        return noise.iter().map(|line| format!("stdout │ {line}")).collect();
+    }
+    stderr.iter().map(|line| format!("stderr │ {line}")).collect()
+}
+
+/// What a command acts on. `--json` prints it first.
 #[derive(Clone, Copy, Serialize)]
 pub(crate) struct Subject<'a> {
     version: u32,
@@ -20,66 +81,66 @@ pub(crate) struct Subject<'a> {
     uri: Option<&'a str>,
 }
 
-/// An error, and what it takes to tell it.
+/// An error with what its report needs.
 pub(crate) struct Failure<'a> {
     pub(crate) remote: bool,
     pub(crate) error: &'a CallError,
-    /// What can be done, where the error itself does not say it.
+    /// A better hint than the one for the error alone.
     pub(crate) hint: Option<String>,
 }
 
 impl<'a> Subject<'a> {
-    pub(crate) fn of(server: &'a str) -> Self {
+    pub(crate) fn server(server: &'a str) -> Self {
         Self { version: 1, server, tool: None, prompt: None, uri: None }
     }
 
     pub(crate) fn tool(server: &'a str, tool: &'a str) -> Self {
-        Self { tool: Some(tool), ..Self::of(server) }
+        Self { tool: Some(tool), ..Self::server(server) }
     }
 
     pub(crate) fn prompt(server: &'a str, prompt: &'a str) -> Self {
-        Self { prompt: Some(prompt), ..Self::of(server) }
+        Self { prompt: Some(prompt), ..Self::server(server) }
     }
 
     pub(crate) fn uri(server: &'a str, uri: &'a str) -> Self {
-        Self { uri: Some(uri), ..Self::of(server) }
+        Self { uri: Some(uri), ..Self::server(server) }
     }
 
-    /// Something that is not the server's doing: `what` is said of the tool.
+    /// Reports a call that policy, a hook or the catalog stopped. `what` completes the sentence "the tool …".
     pub(crate) async fn refused(self, globals: &Globals, what: &str, outcome: &'static str) -> Exit {
         let name = self.tool.or(self.prompt).or(self.uri).unwrap_or_default();
         let message = format!("the tool `{name}` {what}");
-        render::error(&format!("{}: {message}", self.server), &[], None);
+        term::error(&format!("{}: {message}", self.server), &[], None);
         if globals.json {
-            let error = ShownError { message, outcome, ..ShownError::default() };
-            render::json(&Shown { subject: self, error }).await;
+            let error = JsonError { message, outcome, ..JsonError::default() };
+            term::json(&JsonFailure { subject: self, error }).await;
         }
         Exit::Failed
     }
 }
 
 impl Failure<'_> {
-    /// Tells it, and says how the program ends.
-    pub(crate) async fn told(self, globals: &Globals, subject: Subject<'_>) -> Exit {
+    /// Prints the failure and returns its exit code.
+    pub(crate) async fn report(self, globals: &Globals, subject: Subject<'_>) -> Exit {
         let Self { remote, error, hint } = self;
-        render::call_error(error, hint, remote);
+        print(error, hint, remote);
         if globals.json {
-            render::json(&Shown { subject, error: ShownError::from(error) }).await;
+            term::json(&JsonFailure { subject, error: JsonError::from(error) }).await;
         }
         Exit::from(&error.kind)
     }
 }
 
 #[derive(Serialize)]
-struct Shown<'a> {
+struct JsonFailure<'a> {
     #[serde(flatten)]
     subject: Subject<'a>,
-    error: ShownError<'a>,
+    error: JsonError<'a>,
 }
 
-/// An error as `--json` shows it.
+/// An error as `--json` prints it.
 #[derive(Default, Serialize)]
-pub(crate) struct ShownError<'a> {
+pub(crate) struct JsonError<'a> {
     message: String,
     /// Whether the call may have run.
     outcome: &'static str,
@@ -96,19 +157,29 @@ pub(crate) struct ShownError<'a> {
     stderr: &'a [String],
 }
 
-impl<'a> From<&'a CallError> for ShownError<'a> {
+impl<'a> From<&'a CallError> for JsonError<'a> {
     fn from(error: &'a CallError) -> Self {
-        let (data, result) = match &error.kind {
-            CallErrorKind::Server { data, .. } => (data.as_ref(), None),
-            CallErrorKind::Output { output, .. } => (None, Some(&output.raw)),
-            _ => (None, None),
+        let data = match &error.kind {
+            CallErrorKind::Server { data, .. } => data.as_ref(),
+            _ => None,
+        };
+        let result = match &error.kind {
+            CallErrorKind::Output { output, .. } => Some(&output.raw),
+            _ => None,
         };
         let status = match &error.kind {
             CallErrorKind::Http(status) | CallErrorKind::Connect(ConnectErrorKind::Http(status)) => Some(status.status),
             CallErrorKind::Connect(ConnectErrorKind::Auth(auth)) => Some(auth.status),
             _ => None,
         };
-        let (message, outcome) = (error.kind.to_string(), error.outcome().as_str());
-        Self { message, outcome, status, code: error.code(), data, result, stderr: &error.evidence.stderr }
+        Self {
+            message: error.kind.to_string(),
+            outcome: error.outcome().as_str(),
+            status,
+            code: error.code(),
+            data,
+            result,
+            stderr: &error.evidence.stderr,
+        }
     }
 }

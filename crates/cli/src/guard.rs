@@ -1,7 +1,7 @@
-//! The guard: a second process that ends our children's groups when we can no longer do it ourselves.
+//! The guard: a second process that kills our children's process groups if we die without doing so.
 //!
-//! We hold one end of a pipe and write to it which groups there are. When we die, however suddenly, the pipe closes; the
-//! guard, which sits in a process group of its own, then kills every group that is left.
+//! We write the process groups to a pipe. When we die, however suddenly, the pipe closes; the guard, which has its own
+//! process group, then kills every group that is left.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, Write as _};
@@ -14,19 +14,19 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::time::Instant;
 use wharf::GroupWatcher;
 
-/// What this program is started with to be a guard.
+/// The argument that makes this program a guard.
 pub(crate) const COMMAND: &str = "__guard";
-/// How long a guard may take to see that it is no longer needed.
-const FAREWELL: Duration = Duration::from_millis(500);
+/// How long a guard may take to exit.
+const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Our end of the pipe. Without a guard, groups still die with us in every way but SIGKILL.
+/// Our end of the pipe. Without a guard, groups still die with us unless we get SIGKILL.
 pub(crate) struct Guard {
     pipe: Mutex<Option<ChildStdin>>,
     process: Option<Child>,
 }
 
 impl Guard {
-    /// The guard of this program; the first who needs one starts it.
+    /// Returns the guard of this program, and starts it if necessary.
     pub(crate) fn start() -> Arc<Self> {
         static CURRENT: Mutex<Weak<Guard>> = Mutex::new(Weak::new());
         let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -37,7 +37,7 @@ impl Guard {
         })
     }
 
-    /// Starts this very program, with a hidden command.
+    /// Starts this program with a hidden command.
     fn spawn() -> Arc<Self> {
         let started = std::env::current_exe().and_then(|program| {
             Command::new(program)
@@ -54,7 +54,7 @@ impl Guard {
         Arc::new(Self { pipe: Mutex::new(pipe), process })
     }
 
-    fn tell(&self, line: &str) {
+    fn send(&self, line: &str) {
         let mut pipe = self.pipe.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(stdin) = pipe.as_mut()
             && writeln!(stdin, "{line}").is_err()
@@ -64,12 +64,12 @@ impl Guard {
     }
 }
 
-/// A guard that is no longer needed ends, and is reaped: where nobody reaps orphans it would stay a zombie.
+/// Ends the guard and reaps it: in a container without an init process it would stay a zombie.
 impl Drop for Guard {
     fn drop(&mut self) {
         drop(self.pipe.lock().unwrap_or_else(PoisonError::into_inner).take());
         let Some(process) = &mut self.process else { return };
-        let deadline = Instant::now() + FAREWELL;
+        let deadline = Instant::now() + EXIT_TIMEOUT;
         while matches!(process.try_wait(), Ok(None)) && Instant::now() < deadline {
             std::thread::yield_now();
         }
@@ -78,15 +78,15 @@ impl Drop for Guard {
 
 impl GroupWatcher for Guard {
     fn started(&self, group: u32) {
-        self.tell(&format!("+{group}"));
+        self.send(&format!("+{group}"));
     }
 
     fn ended(&self, group: u32) {
-        self.tell(&format!("-{group}"));
+        self.send(&format!("-{group}"));
     }
 }
 
-/// The body of the guard: listens until the pipe closes, then kills what is left.
+/// Runs the guard: reads until the pipe closes, then kills the remaining groups.
 pub(crate) fn watch() {
     let mut groups = BTreeSet::new();
     for line in std::io::stdin().lock().lines() {
@@ -98,7 +98,7 @@ pub(crate) fn watch() {
         };
     }
     for group in groups.into_iter().filter_map(Pid::from_raw) {
-        // An error means that the group is gone already.
+        // An error means that the group has ended.
         let _ = kill_process_group(group, Signal::KILL);
     }
 }

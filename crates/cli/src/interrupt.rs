@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and a terminal that went away: everything that is open is closed, then we end.
+//! Ctrl-C, SIGTERM and SIGHUP: close the servers, then exit.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -10,18 +10,18 @@ use wharf::Session;
 use wharf::fleet::Fleet;
 
 use crate::exit::Exit;
-use crate::render;
+use crate::term;
 
-/// How long servers may take to end after an interruption.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// How long servers may take to exit after an interruption.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Does `work` and closes the fleet afterwards; if somebody interrupts, closes it at once. A second interruption does
-/// not wait for the servers: they are killed when the fleet is dropped.
+/// Does `work` and closes the fleet; an interruption closes it at once. A second interruption does not wait for the
+/// servers: dropping the fleet kills them.
 pub(crate) async fn guarded(fleet: &Fleet, work: impl Future<Output = Exit>) -> Exit {
     closing(fleet.close(), work).await
 }
 
-/// The same for work that can be told to stop and has something to say then. A second interruption does not wait for it.
+/// Like [`guarded`], for work that can stop early and print a result. A second interruption does not wait for it.
 pub(crate) async fn stoppable<F: Future<Output = Exit>>(fleet: &Fleet, work: impl FnOnce(Stopped) -> F) -> Exit {
     let mut interruptions = Interruptions::new();
     let (stop, stopped) = watch::channel(false);
@@ -30,40 +30,40 @@ pub(crate) async fn stoppable<F: Future<Output = Exit>>(fleet: &Fleet, work: imp
     let exit = tokio::select! {
         exit = &mut work => exit,
         () = interruptions.next() => {
-            // The cursor may be anywhere: behind half an answer, or behind what the terminal shows of Ctrl-C.
+            // The cursor may be in the middle of an answer, or after the terminal's `^C`.
             if std::io::stderr().is_terminal() {
                 let _ = writeln!(std::io::stderr());
             }
-            render::note("interrupted; closing the servers (once more to kill them now)");
+            term::note("interrupted; closing servers (press Ctrl-C again to kill them)");
             stop.send_replace(true);
             tokio::select! {
-                _ = tokio::time::timeout(FAREWELL, work) => {}
+                _ = tokio::time::timeout(CLOSE_TIMEOUT, work) => {}
                 () = interruptions.next() => return Exit::Interrupted,
             }
             Exit::Interrupted
         }
     };
     tokio::select! {
-        _ = tokio::time::timeout(FAREWELL, fleet.close()) => exit,
+        _ = tokio::time::timeout(CLOSE_TIMEOUT, fleet.close()) => exit,
         () = interruptions.next() => Exit::Interrupted,
     }
 }
 
-/// Tells when somebody wants the work to stop.
+/// Signals that the work shall stop.
 #[derive(Clone)]
 pub(crate) struct Stopped(watch::Receiver<bool>);
 
 impl Stopped {
-    /// Completes when that is so.
-    pub(crate) async fn come(&mut self) {
+    /// Completes when the work shall stop.
+    pub(crate) async fn wait(&mut self) {
         if self.0.wait_for(|stop| *stop).await.is_err() {
-            // Nobody is left who could.
+            // The sender is gone, so no signal can arrive.
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// The same for sessions that are in no fleet.
+/// Like [`guarded`], for sessions without a fleet.
 pub(crate) async fn guarded_sessions(sessions: &[Session], work: impl Future<Output = Exit>) -> Exit {
     let close = async {
         futures_util::future::join_all(sessions.iter().map(Session::close)).await;
@@ -78,22 +78,22 @@ async fn closing(close: impl Future<Output = ()>, work: impl Future<Output = Exi
         () = interruptions.next() => None,
     };
     let exit = done.unwrap_or_else(|| {
-        render::note("interrupted; closing the servers (once more to kill them now)");
+        term::note("interrupted; closing servers (press Ctrl-C again to kill them)");
         Exit::Interrupted
     });
     tokio::select! {
-        _ = tokio::time::timeout(FAREWELL, close) => exit,
+        _ = tokio::time::timeout(CLOSE_TIMEOUT, close) => exit,
         () = interruptions.next() => Exit::Interrupted,
     }
 }
 
-/// The signals that ask us to end. They are listened to from the start, so that none is lost in between.
+/// The signals that end the program. Their handlers are installed at the start, so that none is lost.
 struct Interruptions(Vec<Signal>);
 
 impl Interruptions {
     fn new() -> Self {
         let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-        // Where no handler can be had, the system's own way to end us is still there.
+        // Without a handler, the system's default action still ends the program.
         Self(kinds.into_iter().filter_map(|kind| signal(kind).ok()).collect())
     }
 

@@ -1,48 +1,42 @@
-//! The binary `wharf`: commands, rendering, exit codes. Only this crate reads the environment, the arguments, or prints.
+//! The binary `wharf`: commands, rendering, exit codes. Only this crate reads the environment and the arguments, and only
+//! it prints.
+//!
+//! Imports go downwards: [`args`] imports the commands; commands import [`config`], [`failure`] and [`one_shot`]; all of
+//! them import [`term`] and the leaf modules. No module imports a command but `args` and `main`.
 
 mod args;
 mod arguments;
-mod asker;
 mod commands;
 mod complete;
+mod completion_cache;
+mod config;
 mod demo_server;
-mod describe;
-mod dispatcher;
+mod env;
+mod error;
 mod exit;
 mod failure;
+mod globals;
 mod guard;
+mod hints;
 mod interrupt;
-#[cfg(feature = "keychain")]
-mod keychain;
-mod limits;
 mod lint;
-mod live;
-mod network;
-mod page;
-mod places;
+mod one_shot;
 mod program;
-mod remembered;
-mod render;
-mod servers;
-mod setup;
-mod sign_ins;
-mod surroundings;
-mod usage;
-mod visit;
-mod wrap;
-mod writing;
+mod signature;
+mod term;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
+use clap_complete::env::CompleteEnv;
 use futures_util::FutureExt as _;
 
-use args::{Args, Command};
+use args::{Cli, Command};
 use commands::switch::Switch;
 use exit::Exit;
 
 fn main() -> ExitCode {
-    // What this program starts of itself is nobody's command, so it is not among the commands either.
+    // Wharf starts itself with these two; they are not commands for users, so clap does not know them.
     let hidden = std::env::args_os().nth(1);
     if hidden.as_deref().is_some_and(|word| word == guard::COMMAND) {
         // The guard must be small and must not share the fate of a runtime.
@@ -52,26 +46,27 @@ fn main() -> ExitCode {
     let work = if hidden.is_some_and(|word| word == demo_server::COMMAND) {
         demo_server::serve().boxed_local()
     } else {
-        complete::answer();
-        let args = Args::parse();
-        args.color.write_global();
-        run(args).boxed_local()
+        // Answers a shell's completion request and exits, if this is one.
+        CompleteEnv::with_factory(Cli::command).var(complete::VARIABLE).complete();
+        let cli = Cli::parse();
+        cli.color.write_global();
+        run(cli).boxed_local()
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            render::error(&format!("the runtime could not be started: {error}"), &[], None);
+            term::error(&format!("cannot start the async runtime: {error}"), &[], None);
             return Exit::Failed.into();
         }
     };
-    // The runtime ends before we do, and with it every session that is still open: no child outlives this function.
+    // The runtime ends before this function returns, and every open session with it: no child outlives us.
     let exit = runtime.block_on(work);
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
     exit.into()
 }
 
-async fn run(args: Args) -> Exit {
-    let Args { command, globals, .. } = args;
+async fn run(cli: Cli) -> Exit {
+    let Cli { command, globals, .. } = cli;
     match command {
         Command::Demo => commands::demo::run(&globals).await,
         Command::Add(add) => commands::add::run(&globals, add).await,
@@ -80,11 +75,11 @@ async fn run(args: Args) -> Exit {
         Command::List(list) => commands::list::run(&globals, list).await,
         Command::Get(get) => commands::get::run(&globals, get).await,
         Command::Remove(remove) => commands::remove::run(&globals, remove).await,
-        Command::Enable(named) => commands::switch::run(&globals, named, Switch::On).await,
-        Command::Disable(named) => commands::switch::run(&globals, named, Switch::Off).await,
+        Command::Enable(server) => commands::switch::run(&globals, server, Switch::On).await,
+        Command::Disable(server) => commands::switch::run(&globals, server, Switch::Off).await,
         Command::Approve(approve) => commands::approve::run(&globals, approve).await,
         Command::Login(login) => commands::login::run(&globals, login).await,
-        Command::Logout(named) => commands::logout::run(&globals, named).await,
+        Command::Logout(server) => commands::logout::run(&globals, server).await,
         Command::Tools(tools) => commands::tools::run(&globals, tools).await,
         Command::Call(call) => commands::call::run(&globals, call).await,
         Command::Run(run) => commands::run::run(&globals, *run).await,
@@ -95,6 +90,6 @@ async fn run(args: Args) -> Exit {
         Command::Resources(resources) => commands::resources::run(&globals, resources).await,
         Command::Read(read) => commands::read::run(&globals, read).await,
         Command::Completions { shell } => commands::completions::run(shell).await,
-        Command::Man => commands::completions::man().await,
+        Command::Man => commands::completions::man(Cli::command()).await,
     }
 }

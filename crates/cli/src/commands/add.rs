@@ -1,102 +1,178 @@
-//! `wharf add` and `wharf add-json`: a server into a file.
+//! `wharf add` and `wharf add-json`: write a server into a configuration file.
 
 use std::io::Read as _;
 
-use clap::Parser as _;
+use clap::{Parser, ValueEnum};
 use serde_json::{Map, Value, json};
 use wharf::ServerName;
-use wharf::config::{Problem, Severity};
-use wharf::fleet::{Scope, Server, TransportConfig};
+use wharf::config::{OnExisting, Problem, Severity, TransportKind};
+use wharf::fleet::{Server, TransportConfig};
 
-use crate::args::{Add, AddJson, AfterUrl, Globals, Kind};
+use super::common::WriteScope;
+use crate::config::Setup;
+use crate::config::servers::{self, Protocols, looks_like_url};
+use crate::config::writing::{self, NewEntry, WriteError};
+use crate::error::{UsageError, usage_error};
 use crate::exit::Exit;
+use crate::globals::Globals;
 use crate::program::{self, Program};
-use crate::servers::{self, Misuse, Protocols, looks_like_an_address, misuse};
-use crate::setup::Setup;
-use crate::writing::{self, Trouble};
-use crate::{render, surroundings};
+use crate::{env, term};
 
-/// The longest entry that is read; a file with a longer one could not be read again.
-const LONGEST_ENTRY: u64 = 1 << 20;
+/// The longest entry that is read; a file with a longer one could not be loaded.
+const MAX_ENTRY_BYTES: u64 = 1 << 20;
+
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:\n  wharf add time uvx mcp-server-time\n  \
+        wharf add -e GITHUB_TOKEN github -- npx -y @modelcontextprotocol/server-github\n  \
+        wharf add -s user docs https://example.com/mcp -H 'Authorization: Bearer ${DOCS_TOKEN}'\n\n\
+        Arguments after the command belong to it: put options before the name, or after a URL.\n\
+        -e NAME without a value is written as ${NAME} and read when the server starts.")]
+pub(crate) struct Add {
+    /// Scope to write to
+    #[arg(short, long, value_enum, default_value_t = WriteScope::Local)]
+    scope: WriteScope,
+    /// Transport [default: stdio for a command, http for http(s)://, ws for ws(s)://]
+    #[arg(short, long, value_enum)]
+    transport: Option<TransportArg>,
+    /// Replace an existing server of the same name
+    #[arg(short, long)]
+    force: bool,
+    /// Server name
+    name: String,
+    /// URL, or command with its arguments
+    #[arg(value_name = "URL | COMMAND", required = true, num_args = 1.., trailing_var_arg = true)]
+    target: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum TransportArg {
+    /// A command, over stdin and stdout
+    Stdio,
+    /// Streamable HTTP
+    #[value(aliases = ["streamable-http", "streamable_http", "streamableHttp"])]
+    Http,
+    /// HTTP with server-sent events (deprecated by MCP)
+    Sse,
+    /// WebSocket
+    #[value(alias = "websocket")]
+    Ws,
+}
+
+/// Options that may follow a URL.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+struct OptionsAfterUrl {
+    #[arg(short, long, value_enum)]
+    scope: Option<WriteScope>,
+    #[arg(short, long, value_enum)]
+    transport: Option<TransportArg>,
+    #[arg(short, long)]
+    force: bool,
+    #[command(flatten)]
+    globals: Globals,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  wharf add-json time '{\"command\": \"uvx\", \"args\": [\"mcp-server-time\"]}'")]
+pub(crate) struct AddJson {
+    /// Scope to write to
+    #[arg(short, long, value_enum, default_value_t = WriteScope::Local)]
+    scope: WriteScope,
+    /// Replace an existing server of the same name
+    #[arg(short, long)]
+    force: bool,
+    /// Server name
+    name: String,
+    /// JSON entry, or `-` to read it from stdin
+    #[arg(value_name = "JSON | -")]
+    entry: String,
+}
 
 pub(crate) async fn run(globals: &Globals, add: Add) -> Exit {
     let (globals, add) = match with_late_options(globals.clone(), add) {
         Ok(both) => both,
-        Err(misuse) => return Trouble::from(misuse).tell(),
+        Err(error) => return term::usage_error(&error),
     };
-    let scope = add.scope.into();
-    let prepared = add.name.parse::<ServerName>().map_err(Trouble::from).and_then(|name| {
+    let prepared = add.name.parse::<ServerName>().map_err(WriteError::from).and_then(|name| {
         let entry = Value::Object(entry(&name, &add, &globals)?);
         Ok((name, entry))
     });
-    match prepared {
-        Ok((name, entry)) => put(&globals, (&name, &entry), scope, add.force).await,
-        Err(trouble) => trouble.tell(),
-    }
+    let (name, entry) = match prepared {
+        Ok(prepared) => prepared,
+        Err(error) => return error.report(),
+    };
+    let new = NewEntry { name: &name, entry: &entry, scope: add.scope.into(), on_existing: on_existing(add.force) };
+    write(&globals, &new).await
 }
 
 pub(crate) async fn run_json(globals: &Globals, add: AddJson) -> Exit {
     let prepared = async {
         let name = add.name.parse::<ServerName>()?;
         let text = if add.entry == "-" { from_stdin()? } else { add.entry.clone() };
-        let example = r#"it is one object, for example '{"command": "uvx", "args": ["mcp-server-time"]}'"#;
+        let example = r#"expected an object, for example '{"command": "uvx", "args": ["mcp-server-time"]}'"#;
         let entry: Value = serde_json::from_str(&text)
-            .map_err(|error| misuse(format!("the entry is not JSON: {error}"), Some(example)))?;
+            .map_err(|error| usage_error(format!("invalid JSON in the entry: {error}"), Some(example)))?;
         if entry.get("mcpServers").is_some() {
-            let hint = "give what stands behind the server's name in it";
-            return Err(misuse("this is a whole file and not the entry of a server".to_owned(), Some(hint)).into());
+            let hint = "pass only the object after the server's name";
+            return Err(usage_error("this is a whole file, not the entry of one server".to_owned(), Some(hint)).into());
         }
-        Ok::<_, Trouble>((name, entry))
+        Ok::<_, WriteError>((name, entry))
     };
-    match prepared.await {
-        Ok((name, entry)) => put(globals, (&name, &entry), add.scope.into(), add.force).await,
-        Err(trouble) => trouble.tell(),
-    }
+    let (name, entry) = match prepared.await {
+        Ok(prepared) => prepared,
+        Err(error) => return error.report(),
+    };
+    let new = NewEntry { name: &name, entry: &entry, scope: add.scope.into(), on_existing: on_existing(add.force) };
+    write(globals, &new).await
 }
 
-fn from_stdin() -> Result<String, Misuse> {
+fn on_existing(force: bool) -> OnExisting {
+    if force { OnExisting::Replace } else { OnExisting::Refuse }
+}
+
+fn from_stdin() -> Result<String, UsageError> {
     let mut text = String::new();
-    let read = std::io::stdin().take(LONGEST_ENTRY + 1).read_to_string(&mut text);
-    read.map_err(|error| misuse(format!("stdin cannot be read: {error}"), None))?;
-    if text.len() as u64 > LONGEST_ENTRY {
-        return Err(misuse(format!("the entry is longer than {LONGEST_ENTRY} bytes"), None));
+    let read = std::io::stdin().take(MAX_ENTRY_BYTES + 1).read_to_string(&mut text);
+    read.map_err(|error| usage_error(format!("cannot read stdin: {error}"), None))?;
+    if text.len() as u64 > MAX_ENTRY_BYTES {
+        return Err(usage_error(format!("the entry is longer than {MAX_ENTRY_BYTES} bytes"), None));
     }
     Ok(text)
 }
 
-async fn put(globals: &Globals, (name, entry): (&ServerName, &Value), scope: Scope, force: bool) -> Exit {
-    let put = || {
+async fn write(globals: &Globals, new: &NewEntry<'_>) -> Exit {
+    let write = || {
         let setup = Setup::read(globals)?;
-        let read = writing::check(&setup, name.as_str(), &entry.to_string(), scope)?;
-        let (file, replaced) = writing::write(&setup.places, scope, (name, entry), force)?;
-        let wanted = |problem: &&Problem| match problem.severity {
+        let read = writing::check(&setup, new.name.as_str(), &new.entry.to_string(), new.scope)?;
+        let file = writing::write(&setup.paths, new)?;
+        let is_wanted = |problem: &&Problem| match problem.severity {
             Severity::Note => globals.verbose,
             _ => !globals.quiet,
         };
-        read.problems.iter().filter(wanted).for_each(render::problem);
+        read.problems.iter().filter(is_wanted).for_each(term::problem);
         if !globals.quiet {
-            warn_if_absent(&read.server);
+            warn_if_command_is_missing(&read.server);
         }
-        writing::outcome(globals, &read, file, replaced)
+        writing::outcome(globals, &read, file)
     };
-    match put() {
+    match write() {
         Ok(outcome) => {
-            outcome.tell(globals);
-            if globals.json { render::json(&outcome).await } else { Exit::Done }
+            outcome.print(globals);
+            if globals.json { term::json(&outcome).await } else { Exit::Done }
         }
-        Err(trouble) => trouble.tell(),
+        Err(error) => error.report(),
     }
 }
 
-/// A URL has no arguments, so what follows it is meant for us.
-fn with_late_options(mut globals: Globals, mut add: Add) -> Result<(Globals, Add), Misuse> {
+/// Parses options after a URL: a URL has no arguments, so they are ours.
+fn with_late_options(mut globals: Globals, mut add: Add) -> Result<(Globals, Add), UsageError> {
     if add.target.len() < 2 || !add.target[0].contains("://") {
         return Ok((globals, add));
     }
     let rest = add.target.split_off(1);
-    let late = AfterUrl::try_parse_from(&rest).map_err(|_| {
-        let what = format!("what follows the URL makes no sense: {}", rest[0]);
-        misuse(what, Some("-s, -t, -f, -e and -H may stand there; a URL has no arguments"))
+    let late = OptionsAfterUrl::try_parse_from(&rest).map_err(|_| {
+        let message = format!("unexpected argument after the URL: {}", rest[0]);
+        usage_error(message, Some("only options such as -s, -t, -f and -H may follow a URL"))
     })?;
     add.scope = late.scope.unwrap_or(add.scope);
     add.transport = late.transport.or(add.transport);
@@ -115,15 +191,15 @@ fn with_late_options(mut globals: Globals, mut add: Add) -> Result<(Globals, Add
     Ok((globals, add))
 }
 
-/// The entry, as it is written into the file.
-fn entry(name: &ServerName, add: &Add, globals: &Globals) -> Result<Map<String, Value>, Misuse> {
+/// Returns the entry to write.
+fn entry(name: &ServerName, add: &Add, globals: &Globals) -> Result<Map<String, Value>, UsageError> {
     let mut entry = match remote(name, add)? {
         Some((kind, url)) => {
             if !globals.env.is_empty() {
-                let hint = Some("a server at a URL gets headers: -H 'NAME: VALUE'");
-                return Err(misuse("-e is for servers that are commands".to_owned(), hint));
+                let hint = Some("remote servers get headers: -H 'NAME: VALUE'");
+                return Err(usage_error("-e is only for stdio servers".to_owned(), hint));
             }
-            let mut entry = Map::from_iter([("type".to_owned(), json!(kind)), ("url".to_owned(), json!(url))]);
+            let mut entry = Map::from_iter([("type".to_owned(), json!(kind.as_str())), ("url".to_owned(), json!(url))]);
             let headers = servers::headers(globals)?;
             if !headers.is_empty() {
                 let pair = |(name, value): (String, wharf::Secret)| (name, json!(value.expose()));
@@ -146,46 +222,47 @@ fn entry(name: &ServerName, add: &Add, globals: &Globals) -> Result<Map<String, 
     Ok(entry)
 }
 
-/// A number without `.0`.
+/// Removes `.0` from a number.
 fn whole(number: Value) -> Value {
     serde_json::from_str(number.to_string().trim_end_matches(".0")).unwrap_or(number)
 }
 
-/// How a server at an address is reached; `None` if it is a command.
-fn remote(name: &ServerName, add: &Add) -> Result<Option<(&'static str, String)>, Misuse> {
+/// Returns the transport and URL of a remote server; `None` for a command.
+fn remote(name: &ServerName, add: &Add) -> Result<Option<(TransportKind, String)>, UsageError> {
     let target = &add.target[0];
-    if add.transport == Some(Kind::Stdio) {
-        if target.contains("://") || looks_like_an_address(target) {
-            let hint = "leave -t out for a server at a URL";
-            return Err(misuse(format!("-t stdio wants a command, and `{target}` is an address"), Some(hint)));
+    if add.transport == Some(TransportArg::Stdio) {
+        if target.contains("://") || looks_like_url(target) {
+            let hint = "omit -t for a remote server";
+            return Err(usage_error(format!("-t stdio expects a command, but `{target}` is a URL"), Some(hint)));
         }
         return Ok(None);
     }
-    let reach = servers::url(name, target)?;
-    let (by_looks, url) = match &reach {
-        Some(TransportConfig::Http(remote)) => ("http", remote.url.clone()),
-        Some(TransportConfig::Sse(remote)) => ("sse", remote.url.clone()),
-        Some(TransportConfig::WebSocket(remote)) => ("ws", remote.url.clone()),
-        _ if matches!(add.transport, Some(Kind::Http | Kind::Sse | Kind::Ws)) || looks_like_an_address(target) => {
-            let hint = "an address begins with https:// or http://, for example http://127.0.0.1:8000/mcp";
-            return Err(misuse(format!("`{target}` is no URL"), Some(hint)));
+    let transport = servers::url(name, target)?;
+    let by_scheme = transport.as_ref().map(TransportConfig::kind);
+    let (by_scheme, url) = match (by_scheme, transport.as_ref().and_then(servers::remote)) {
+        (Some(kind), Some(remote)) => (kind, remote.url.clone()),
+        _ if matches!(add.transport, Some(TransportArg::Http | TransportArg::Sse | TransportArg::Ws))
+            || looks_like_url(target) =>
+        {
+            let hint = "a URL begins with https:// or http://, for example http://127.0.0.1:8000/mcp";
+            return Err(usage_error(format!("`{target}` is not a URL"), Some(hint)));
         }
         _ if looks_like_a_host(target) => {
-            let hint = format!("did you mean https://{target}? With -t stdio it is taken for a command");
-            return Err(misuse(format!("`{target}` is neither a URL nor a program that is there"), Some(&hint)));
+            let hint = format!("did you mean https://{target}? For a command, pass -t stdio");
+            return Err(usage_error(format!("`{target}` is neither a URL nor an existing command"), Some(&hint)));
         }
         _ => return Ok(None),
     };
     let kind = match add.transport {
-        Some(Kind::Http) => "http",
-        Some(Kind::Sse) => "sse",
-        Some(Kind::Ws) => "ws",
-        Some(Kind::Stdio) | None => by_looks,
+        Some(TransportArg::Http) => TransportKind::Http,
+        Some(TransportArg::Sse) => TransportKind::Sse,
+        Some(TransportArg::Ws) => TransportKind::WebSocket,
+        Some(TransportArg::Stdio) | None => by_scheme,
     };
     Ok(Some((kind, url)))
 }
 
-/// Whether a command that is not there is more likely an address without its scheme: `example.com/mcp`.
+/// Whether a missing command is more likely a URL without its scheme: `example.com/mcp`.
 fn looks_like_a_host(target: &str) -> bool {
     let Some((host, _)) = target.split_once('/') else { return false };
     let is_part =
@@ -195,37 +272,36 @@ fn looks_like_a_host(target: &str) -> bool {
     host.contains('.') && host.split('.').all(is_part) && is_ending && !std::path::Path::new(target).exists()
 }
 
-/// Says so if a command is not there yet.
-fn warn_if_absent(server: &Server) {
-    let TransportConfig::Stdio(launch) = &server.reach else { return };
-    // What waits for a variable cannot be looked for.
-    if launch.command.contains("${") || launch.env.contains_key("PATH") {
+fn warn_if_command_is_missing(server: &Server) {
+    let TransportConfig::Stdio(stdio) = &server.reach else { return };
+    // A command that depends on a variable cannot be found yet.
+    if stdio.command.contains("${") || stdio.env.contains_key("PATH") {
         return;
     }
-    let environment = surroundings::shared();
+    let environment = env::for_servers();
     let path: Option<std::ffi::OsString> = environment.get("PATH").map(Into::into);
     let here = || std::env::current_dir().unwrap_or_else(|_| "/".into());
-    let folder = launch.cwd.clone().unwrap_or_else(here);
-    if program::find(&launch.command, path.as_deref(), &folder) == Program::Missing {
-        render::warning(&format!("the command `{}` was not found", launch.command));
-        render::hint(&program::remedy(&launch.command, path.as_deref()));
+    let folder = stdio.cwd.clone().unwrap_or_else(here);
+    if program::find(&stdio.command, path.as_deref(), &folder) == Program::Missing {
+        term::warning(&format!("command `{}` not found", stdio.command));
+        term::hint(&program::install_hint(&stdio.command, path.as_deref()));
     }
 }
 
-fn command(add: &Add, globals: &Globals) -> Result<Map<String, Value>, Misuse> {
+fn command(add: &Add, globals: &Globals) -> Result<Map<String, Value>, UsageError> {
     if !globals.header.is_empty() {
-        let hint = Some("a command gets variables: -e NAME=VALUE");
-        return Err(misuse("-H is for servers at a URL".to_owned(), hint));
+        let hint = Some("stdio servers get variables: -e NAME=VALUE");
+        return Err(usage_error("-H is only for remote servers".to_owned(), hint));
     }
-    // One word with blanks is a whole command in quotes, as for --mcp, unless there is such a program.
+    // One word with spaces is a whole command in quotes, as for --mcp, unless a program has that name.
     let words = match &add.target[..] {
         [line] if line.contains(char::is_whitespace) && !std::path::Path::new(line).exists() => {
-            shlex::split(line).ok_or_else(|| misuse("the command has a quote without its partner".to_owned(), None))?
+            shlex::split(line).ok_or_else(|| usage_error("unclosed quote in the command".to_owned(), None))?
         }
         words => words.to_vec(),
     };
     let Some((command, args)) = words.split_first().filter(|(command, _)| !command.trim().is_empty()) else {
-        return Err(misuse("the command is empty".to_owned(), None));
+        return Err(usage_error("the command is empty".to_owned(), None));
     };
     let mut entry = Map::from_iter([("type".to_owned(), json!("stdio")), ("command".to_owned(), json!(command))]);
     if !args.is_empty() {

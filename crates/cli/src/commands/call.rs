@@ -1,109 +1,141 @@
-//! `wharf call`: one tool, once, the way every tool is called. Whoever types it has approved of it; what is forbidden
-//! stays forbidden, and hooks are run.
+//! `wharf call`: call one tool, once. The user who types it approves of it; policy and hooks still apply.
 
-mod doing;
+mod progress;
 
 use std::io::Read as _;
 use std::sync::Arc;
 
+use clap_complete::ArgValueCandidates;
 use serde::Serialize;
 use wharf::fleet::catalog::CatalogNoteKind;
 use wharf::fleet::dispatch::CallFailure;
 use wharf::fleet::{Catalog, Dispatcher, Entry, Fleet};
-use wharf::{CallError, CallErrorKind, Evidence, Json, Listed, Tool, ToolCall, ToolOutput, nearest};
+use wharf::{CallError, CallErrorKind, Evidence, Json, Listed, Tool, ToolCall, ToolOutput};
 
-use crate::args::{Call, Globals};
-use crate::dispatcher::{Approving, dispatcher, policy};
+use super::listing::left_out;
+use crate::config::dispatcher::{ApproveAll, dispatcher, policy};
+use crate::config::{FleetLifetime, ServerSelection, Setup};
+use crate::error::{UsageError, usage_error};
 use crate::exit::Exit;
 use crate::failure::{Failure, Subject};
+use crate::globals::Globals;
 use crate::interrupt::guarded;
-use crate::servers::{Misuse, misuse};
-use crate::setup::{How, LONGEST, Setup, Which};
-use crate::visit::{misused, only};
-use crate::{arguments, render, usage};
-use doing::Doing;
+use crate::one_shot::{connected_server, print_server_info};
+use wharf::nearest;
+use crate::term::SETTLE_LIMIT;
+use crate::{arguments, complete, signature, term};
+use progress::ProgressLine;
+
+/// How many tools a hint lists.
+const MAX_LISTED_NAMES: usize = 12;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+        wharf call time get_current_time timezone=Europe/Paris\n  \
+        wharf call git git_log '{\"repo_path\": \".\", \"max_count\": 3}' --mcp 'git=uvx mcp-server-git'\n  \
+        cat arguments.json | wharf call git git_commit - --mcp 'git=uvx mcp-server-git'")]
+pub(crate) struct Call {
+    /// Server name
+    #[arg(add = ArgValueCandidates::new(complete::servers))]
+    server: String,
+    /// Tool name
+    #[arg(add = ArgValueCandidates::new(complete::tools))]
+    tool: String,
+    /// Arguments: one JSON object, `-` to read it from stdin, or `key=value` pairs. Values are parsed as JSON unless the
+    /// tool expects a string
+    #[arg(value_name = "JSON | - | KEY=VALUE")]
+    arguments: Vec<String>,
+}
 
 pub(crate) async fn run(globals: &Globals, call: Call) -> Exit {
-    let doing = Arc::new(Doing::new(globals.quiet));
+    let progress = Arc::new(ProgressLine::new(globals.quiet));
     let prepared = async {
-        let which = Which::One(&call.server);
-        let setup = Setup::load_for(globals, which).await?;
-        let dispatcher = dispatcher(globals, &setup, policy(&setup)?)?.with_user_prompt(Arc::new(Approving));
-        let dispatcher = dispatcher.with_unlimited_outputs().with_trace(Arc::clone(&doing) as _);
-        Ok::<_, Misuse>((setup.open(which, How::Once)?, dispatcher, from_stdin(&call)?))
+        let selection = ServerSelection::One(&call.server);
+        let setup = Setup::load_for(globals, selection).await?;
+        let dispatcher = dispatcher(globals, &setup, policy(&setup)?)?.with_user_prompt(Arc::new(ApproveAll));
+        let dispatcher = dispatcher.with_unlimited_outputs().with_trace(Arc::clone(&progress) as _);
+        Ok::<_, UsageError>((setup.open(selection, FleetLifetime::OneShot)?, dispatcher, from_stdin(&call)?))
     };
-    let (fleet, dispatcher, given) = match prepared.await {
+    let (fleet, dispatcher, from_stdin) = match prepared.await {
         Ok(prepared) => prepared,
-        Err(misuse) => return misused(&misuse),
+        Err(error) => return term::usage_error(&error),
     };
     let work = async {
-        doing.show(&format!("connecting to {}", call.server));
-        fleet.settled(LONGEST).await;
-        doing.clear();
-        let chosen = match choose(globals, &call, &fleet, given).await {
-            Ok(chosen) => chosen,
-            Err(exit) => return exit,
-        };
-        Box::pin(call_tool(globals, &call, &chosen, (&dispatcher, &doing))).await
+        progress.show(&format!("connecting to {}", call.server));
+        fleet.settled(SETTLE_LIMIT).await;
+        progress.clear();
+        match resolve(globals, &call, &fleet, from_stdin).await {
+            Ok(resolved) => Box::pin(call_tool(globals, &resolved, &dispatcher, &progress)).await,
+            Err(exit) => exit,
+        }
     };
     guarded(&fleet, work).await
 }
 
-/// The arguments, if they come from stdin.
-fn from_stdin(call: &Call) -> Result<Option<Json>, Misuse> {
+/// Reads the arguments from stdin, if they are `-`.
+fn from_stdin(call: &Call) -> Result<Option<Json>, UsageError> {
     if call.arguments != ["-"] {
         return Ok(None);
     }
     let mut text = String::new();
     let read = std::io::stdin().read_to_string(&mut text);
-    read.map_err(|error| Misuse { what: format!("stdin cannot be read: {error}"), hint: None })?;
+    read.map_err(|error| usage_error(format!("cannot read stdin: {error}"), None))?;
     if text.trim().is_empty() {
-        return Err(Misuse {
-            what: "stdin was empty".to_owned(),
-            hint: Some("it should hold one JSON object".to_owned()),
-        });
+        return Err(usage_error("stdin is empty".to_owned(), Some("expected one JSON object")));
     }
     arguments::json(&text).map(Some)
 }
 
-/// The tool that is meant, and what it is called with.
-struct Chosen {
+/// A call whose tool was found and whose arguments were read.
+struct ResolvedCall<'a> {
+    call: &'a Call,
     catalog: Arc<Catalog>,
     entry: Arc<Entry>,
     arguments: Json,
     remote: bool,
 }
 
-async fn choose(globals: &Globals, call: &Call, fleet: &Fleet, given: Option<Json>) -> Result<Chosen, Exit> {
-    let status = only(fleet, globals, subject(call)).await?;
-    let remote = status.transport != "stdio";
+async fn resolve<'a>(
+    globals: &Globals,
+    call: &'a Call,
+    fleet: &Fleet,
+    from_stdin: Option<Json>,
+) -> Result<ResolvedCall<'a>, Exit> {
+    let status = connected_server(fleet, globals, subject(call)).await?;
     let listed = fleet.listed(&status.name).unwrap_or_default();
     let catalog = fleet.catalog();
-    let wanted = |entry: &&Arc<Entry>| *entry.tool.name == *call.tool;
-    let chosen = catalog.entries().iter().find(wanted).or_else(|| catalog.get(&call.tool)).cloned();
-    let checked = chosen.ok_or_else(|| no_such_tool(call, &catalog, &listed)).and_then(|entry| {
-        let arguments = given.map_or_else(|| arguments::read(&call.arguments, Some(&entry.input_schema)), Ok)?;
+    let has_name = |entry: &&Arc<Entry>| *entry.tool.name == *call.tool;
+    let found = catalog.entries().iter().find(has_name).or_else(|| catalog.get(&call.tool)).cloned();
+    let checked = found.ok_or_else(|| unknown_tool(call, &catalog, &listed)).and_then(|entry| {
+        let arguments = from_stdin.map_or_else(|| arguments::read(&call.arguments, Some(&entry.input_schema)), Ok)?;
         Ok((entry, arguments))
     });
-    let (entry, arguments) = checked.map_err(|misuse| misused(&misuse))?;
-    if let Some(session) = fleet.session(&status.name).filter(|_| globals.verbose) {
-        render::spoken(&session);
+    let (entry, arguments) = checked.map_err(|error| term::usage_error(&error))?;
+    if globals.verbose
+        && let Some(session) = fleet.session(&status.name)
+    {
+        print_server_info(&session);
     }
-    Ok(Chosen { catalog, entry, arguments, remote })
+    Ok(ResolvedCall { call, catalog, entry, arguments, remote: status.transport.is_remote() })
 }
 
-async fn call_tool(globals: &Globals, call: &Call, chosen: &Chosen, by: (&Dispatcher, &Doing)) -> Exit {
-    let (Chosen { catalog, entry, arguments, remote }, (dispatcher, doing)) = (chosen, by);
-    doing.show(&format!("calling {}", entry.tool.name));
-    let made = ToolCall { id: "call".into(), name: Arc::clone(&entry.name), arguments: arguments.clone() };
-    let (result, cause) = dispatcher.call_explained(catalog, &made).await;
-    doing.clear();
-    doing.tell(&call.server, globals);
+async fn call_tool(
+    globals: &Globals,
+    resolved: &ResolvedCall<'_>,
+    dispatcher: &Dispatcher,
+    progress: &ProgressLine,
+) -> Exit {
+    let ResolvedCall { call, catalog, entry, arguments, .. } = resolved;
+    progress.show(&format!("calling {}", entry.tool.name));
+    let tool_call = ToolCall { id: "call".into(), name: Arc::clone(&entry.name), arguments: arguments.clone() };
+    let (result, cause) = dispatcher.call_explained(catalog, &tool_call).await;
+    progress.clear();
+    progress.print_steps(&call.server, globals);
     match (result, cause) {
         (Ok(output), None) => show(globals, call, &output).await,
-        (_, Some(cause)) => failed(globals, call, (entry, *remote), cause).await,
+        (_, Some(cause)) => report_failure(globals, resolved, cause).await,
         (Err(failed), None) => {
-            render::error(&failed.to_string(), &[], None);
+            term::error(&failed.to_string(), &[], None);
             Exit::Failed
         }
     }
@@ -113,8 +145,9 @@ fn subject(call: &Call) -> Subject<'_> {
     Subject::tool(&call.server, &call.tool)
 }
 
-/// A call without an answer of the tool: in words, and for a program too if one reads.
-async fn failed(globals: &Globals, call: &Call, (entry, remote): (&Entry, bool), cause: CallFailure) -> Exit {
+/// Reports a call without an answer of the tool.
+async fn report_failure(globals: &Globals, resolved: &ResolvedCall<'_>, cause: CallFailure) -> Exit {
+    let ResolvedCall { call, entry, remote, .. } = resolved;
     let error = match cause {
         CallFailure::Error(error) => error,
         CallFailure::Arguments(fault) => {
@@ -123,7 +156,7 @@ async fn failed(globals: &Globals, call: &Call, (entry, remote): (&Entry, bool),
             Box::new(CallError { server, kind, evidence: Evidence::default() })
         }
         CallFailure::NotOffered => {
-            return subject(call).refused(globals, "was not called: it is gone", "not run").await;
+            return subject(call).refused(globals, "was not called: it is no longer available", "not run").await;
         }
         CallFailure::Refused(why) => {
             return subject(call).refused(globals, &format!("was not called: {why}"), "not run").await;
@@ -133,51 +166,52 @@ async fn failed(globals: &Globals, call: &Call, (entry, remote): (&Entry, bool),
             return subject(call).refused(globals, what, "not run").await;
         }
         CallFailure::Withheld(why) => {
-            let what = format!("was called, and its output is withheld: {why}");
+            let what = format!("was called, but its output is withheld: {why}");
             return subject(call).refused(globals, &what, "answered").await;
         }
     };
-    let hint = matches!(error.kind, CallErrorKind::Arguments { .. }).then(|| usage::taken_by(entry));
+    let hint = matches!(error.kind, CallErrorKind::Arguments { .. }).then(|| signature::of_entry(entry));
     if let CallErrorKind::Output { output, .. } = &error.kind
         && !globals.json
     {
-        // It does not keep its promise, but it is what there is.
-        render::out(render::for_stdout(output.text())).await;
+        // It does not fit the schema, but it is all the server returned.
+        term::out(term::for_stdout(output.text())).await;
     }
-    Failure { remote, error: &error, hint }.told(globals, subject(call)).await
+    Failure { remote: *remote, error: &error, hint }.report(globals, subject(call)).await
 }
 
-/// How many names a hint lists.
-const NAMES: usize = 12;
-
-fn no_such_tool(call: &Call, catalog: &Catalog, listed: &Listed<Tool>) -> Misuse {
+fn unknown_tool(call: &Call, catalog: &Catalog, listed: &Listed<Tool>) -> UsageError {
     let Call { server, tool, .. } = call;
-    let odd = listed.quarantined.iter().find(|odd| odd.name.as_ref() == Some(tool));
-    let reason = odd.map(|odd| render::about(&odd.reason)).or_else(|| {
-        let about = catalog.notes().filter(|note| note.tool.as_ref() == Some(tool));
-        about.filter(|note| note.kind == CatalogNoteKind::LeftOut).map(|note| note.text.clone()).next()
+    if let Some(malformed) = listed.quarantined.iter().find(|item| item.name.as_ref() == Some(tool)) {
+        return usage_error(format!("{server}: {}", left_out("tool", malformed)), None);
+    }
+    let reason = catalog.notes().find_map(|note| match &note.kind {
+        CatalogNoteKind::LeftOut if note.tool.as_ref() == Some(tool) => Some(&note.text),
+        _ => None,
     });
     if let Some(reason) = reason {
-        return misuse(format!("{server}: the tool `{tool}` was left out: {reason}"), None);
+        return usage_error(format!("{server}: tool `{tool}` left out: {reason}"), None);
     }
     if listed.items.iter().any(|listed| *listed.name == **tool) {
-        let what = format!("{server}: the tool `{tool}` is left out by the configuration");
-        return misuse(what, Some(&format!("`wharf get {server}` shows which tools it lets through")));
+        let message = format!("{server}: tool `{tool}` is excluded by the configuration");
+        return usage_error(message, Some(&format!("see which tools are allowed: wharf get {server}")));
     }
     let names: Vec<&str> = catalog.entries().iter().map(|entry| &*entry.tool.name).collect();
     let hint = match nearest(tool, names.iter().copied()) {
         Some(name) => format!("did you mean `{name}`?"),
-        None if names.is_empty() => "it has no tools".to_owned(),
-        None if names.len() > NAMES => format!("it has {} tools; `wharf tools {server}` lists them", names.len()),
-        None => format!("it has: {}", names.join(", ")),
+        None if names.is_empty() => "the server has no tools".to_owned(),
+        None if names.len() > MAX_LISTED_NAMES => {
+            format!("the server has {} tools; list them: wharf tools {server}", names.len())
+        }
+        None => format!("available: {}", names.join(", ")),
     };
-    misuse(format!("{server}: there is no tool `{tool}`"), Some(&hint))
+    usage_error(format!("{server}: unknown tool `{tool}`"), Some(&hint))
 }
 
-/// What `--json` shows.
+/// The layout of `--json`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown<'a> {
+struct JsonResult<'a> {
     version: u32,
     server: &'a str,
     tool: &'a str,
@@ -186,20 +220,22 @@ struct Shown<'a> {
 }
 
 async fn show(globals: &Globals, call: &Call, output: &ToolOutput) -> Exit {
+    let Call { server, tool, .. } = call;
     let written = if globals.json {
-        let Call { server, tool, .. } = call;
-        render::json(&Shown { version: 1, server, tool, is_error: output.is_error, result: &output.raw }).await
+        term::json(&JsonResult { version: 1, server, tool, is_error: output.is_error, result: &output.raw }).await
     } else {
-        let written = render::out(render::for_stdout(output.text())).await;
-        for odd in output.quarantined().iter().filter(|_| !globals.quiet) {
-            let block = odd.position + 1;
-            render::warning(&format!("{}: block {block} of the result: {}", call.server, render::about(&odd.reason)));
+        let written = term::out(term::for_stdout(output.text())).await;
+        if !globals.quiet {
+            for malformed in output.quarantined() {
+                let block = malformed.position + 1;
+                term::warning(&format!("{server}: block {block} of the result: {}", malformed.reason));
+            }
         }
         written
     };
     if output.is_error {
         if !globals.quiet {
-            render::error(&format!("{}: the tool `{}` reports that it failed", call.server, call.tool), &[], None);
+            term::error(&format!("{server}: tool `{tool}` reported an error"), &[], None);
         }
         return Exit::Failed;
     }

@@ -1,5 +1,5 @@
-//! `wharf demo`: the whole of it in a few lines. One small server, reached in every way there is and spoken with in every
-//! generation of the protocol, and what happens when it dies or is started anew.
+//! `wharf demo`: one small server over every transport and in every protocol mode, and what happens when it crashes or
+//! restarts.
 
 use std::sync::Arc;
 
@@ -13,160 +13,216 @@ use wharf::{
     SessionOptions, Stdio, Transport, WebSocket,
 };
 
-use crate::args::Globals;
+use crate::config::{FleetLifetime, ServerSelection, Setup, servers};
+use crate::error::{UsageError, usage_error};
 use crate::exit::Exit;
+use crate::globals::Globals;
 use crate::guard::Guard;
 use crate::interrupt::guarded_sessions;
-use crate::setup::{How, LONGEST, Setup, Which};
-use crate::{demo_server, render, servers, surroundings};
+use crate::term::{SETTLE_LIMIT, counted};
+use crate::{demo_server, env, term};
 
-/// One thing that was done, and how it went with each server.
-struct Row {
+/// One step with both local servers.
+struct LocalStep {
     step: &'static str,
-    cells: [String; 2],
-    /// Whether it went as it should.
-    good: bool,
+    in_process: String,
+    child: String,
+    /// Whether the results are as expected.
+    ok: bool,
 }
 
-/// How it went over one kind of network transport: what was spoken, connecting, a call, and the same call after the server
-/// was started anew.
-struct Journey {
+/// One session over the network.
+struct RemoteRun {
     transport: &'static str,
-    cells: [String; 4],
-    good: bool,
+    protocol: String,
+    connect: String,
+    call: String,
+    /// The same call after the server restarted.
+    recovered: String,
+    ok: bool,
+}
+
+/// A server of `--mcp`.
+struct NamedServer {
+    server: String,
+    connect: String,
+    protocol: String,
+    tools: String,
+    ping: String,
+    exit: Exit,
 }
 
 pub(crate) async fn run(globals: &Globals) -> Exit {
     let prepared = async {
-        // The demo shows itself; of yours it visits those that are named for it, and starts no other.
+        // The demo starts no configured server, only those of --mcp.
         let setup = Setup::load(&Globals { only_mcp: true, ..globals.clone() }).await?;
         let remote = serve().await?;
-        let (local, remotes) = (sessions(globals, &setup)?, remote_sessions(&setup, &remote)?);
-        let yours = if globals.mcp.is_empty() { None } else { Some(setup.open(Which::All, How::Once)?) };
-        Ok::<_, servers::Misuse>((remote, local, remotes, yours))
+        let local = local_sessions(globals, &setup)?;
+        let remotes = remote_sessions(&setup, &remote)?;
+        let named =
+            if globals.mcp.is_empty() { None } else { Some(setup.open(ServerSelection::All, FleetLifetime::OneShot)?) };
+        Ok::<_, UsageError>((remote, local, remotes, named))
     };
-    let (remote, local, remotes, yours) = match prepared.await {
+    let (remote, local, remotes, named) = match prepared.await {
         Ok(prepared) => prepared,
-        Err(misuse) => {
-            render::misuse(&misuse);
-            return Exit::Usage;
-        }
+        Err(error) => return term::usage_error(&error),
     };
     let all: Vec<Session> = local.iter().chain(&remotes).cloned().collect();
     let exit = guarded_sessions(&all, async {
-        let rows = Box::pin(play(&local)).await;
-        let journeys = Box::pin(travel(&remotes, &remote)).await;
-        let visits = match &yours {
-            Some(fleet) => Box::pin(visit_all(fleet)).await,
-            None => Vec::new(),
+        let demo = Demo {
+            local: Box::pin(run_local(&local)).await,
+            remote: Box::pin(run_remote(&remotes, &remote)).await,
+            named: match &named {
+                Some(fleet) => Box::pin(connect_named(fleet)).await,
+                None => Vec::new(),
+            },
         };
-        let good = rows.iter().all(|row| row.good) && journeys.iter().all(|journey| journey.good);
-        let written = if globals.json {
-            render::out(as_json(&rows, &journeys, &visits, good).to_string()).await
-        } else {
-            show(globals, rows, journeys, &visits).await
-        };
-        let exit = visits.iter().map(|visit| visit.exit).max().unwrap_or(Exit::Done).max(written);
-        if good { exit } else { Exit::Failed.max(exit) }
+        let written = if globals.json { term::out(demo.to_json().to_string()).await } else { demo.show(globals).await };
+        let exit = demo.named.iter().map(|server| server.exit).max().unwrap_or(Exit::Done).max(written);
+        if demo.is_ok() { exit } else { Exit::Failed.max(exit) }
     })
     .await;
     remote.close().await;
     exit
 }
 
-async fn show(globals: &Globals, rows: Vec<Row>, journeys: Vec<Journey>, visits: &[Visit]) -> Exit {
-    let note = |text| {
-        if !globals.quiet {
-            render::note(text);
-        }
-    };
-    let mark = |good| if good { "✓" } else { "✗" }.to_owned();
-    note("One small server, in this process and as a child:\n");
-    let rows = rows.into_iter().map(|row| {
-        let [inside, child] = row.cells;
-        vec![mark(row.good), row.step.to_owned(), inside, child]
-    });
-    let written =
-        render::out(render::table(&["", "step", "in this process", "as a child process"], rows.collect())).await;
-    note("\nThe same over the network. It forgets us, as if it had been started again:");
-    let journeys = journeys.into_iter().map(|journey| {
-        let [spoken, connected, called, recovered] = journey.cells;
-        vec![mark(journey.good), journey.transport.to_owned(), spoken, connected, called, recovered]
-    });
-    let head = ["", "transport", "protocol", "connect", "6 × 7", "6 × 7, started again"];
-    let written = written.max(render::out(format!("\n{}", render::table(&head, journeys.collect()))).await);
-    if visits.is_empty() {
-        return written;
+/// All results.
+struct Demo {
+    local: Vec<LocalStep>,
+    remote: Vec<RemoteRun>,
+    named: Vec<NamedServer>,
+}
+
+impl Demo {
+    fn is_ok(&self) -> bool {
+        self.local.iter().all(|step| step.ok) && self.remote.iter().all(|run| run.ok)
     }
-    note("\nAnd the servers you named:");
-    let visits = visits.iter().map(|visit| {
-        let [connected, spoken, tools, ping] = visit.cells.each_ref().map(|cell| render::plain(cell));
-        vec![mark(visit.exit == Exit::Done), visit.server.clone(), connected, spoken, tools, ping]
-    });
-    let table = render::table(&["", "server", "connect", "protocol", "tools", "ping"], visits.collect());
-    written.max(render::out(format!("\n{table}")).await)
+
+    async fn show(&self, globals: &Globals) -> Exit {
+        let note = |text| {
+            if !globals.quiet {
+                term::note(text);
+            }
+        };
+        let mark = |ok| if ok { "✓" } else { "✗" }.to_owned();
+        note("One small server, in this process and as a child process:\n");
+        let step =
+            |step: &LocalStep| vec![mark(step.ok), step.step.to_owned(), step.in_process.clone(), step.child.clone()];
+        let rows = self.local.iter().map(step).collect();
+        let written = term::out(term::table(&["", "step", "in process", "child process"], rows)).await;
+        note("\nThe same over the network, with a restart of the server:");
+        let run = |run: &RemoteRun| {
+            let RemoteRun { transport, protocol, connect, call, recovered, ok } = run;
+            let cells = [protocol, connect, call, recovered].map(String::clone);
+            [vec![mark(*ok), (*transport).to_owned()], cells.to_vec()].concat()
+        };
+        let head = ["", "transport", "protocol", "connect", "6 × 7", "6 × 7 after restart"];
+        let rows = self.remote.iter().map(run).collect();
+        let written = written.max(term::out(format!("\n{}", term::table(&head, rows))).await);
+        if self.named.is_empty() {
+            return written;
+        }
+        note("\nThe servers of --mcp:");
+        let server = |named: &NamedServer| {
+            let NamedServer { server, connect, protocol, tools, ping, exit } = named;
+            let cells = [connect, protocol, tools, ping].map(|cell| term::plain(cell));
+            [vec![mark(*exit == Exit::Done), server.clone()], cells.to_vec()].concat()
+        };
+        let rows = self.named.iter().map(server).collect();
+        let table = term::table(&["", "server", "connect", "protocol", "tools", "ping"], rows);
+        written.max(term::out(format!("\n{table}")).await)
+    }
+
+    fn to_json(&self) -> Value {
+        let step = |step: &LocalStep| json!({ "step": step.step, "inProcess": step.in_process, "child": step.child, "ok": step.ok });
+        let run = |run: &RemoteRun| {
+            json!({
+                "transport": run.transport,
+                "protocol": run.protocol,
+                "connect": run.connect,
+                "call": run.call,
+                "recovered": run.recovered,
+                "ok": run.ok,
+            })
+        };
+        let server = |named: &NamedServer| {
+            json!({
+                "server": named.server,
+                "connect": named.connect,
+                "protocol": named.protocol,
+                "tools": named.tools,
+                "ping": named.ping,
+                "ok": named.exit == Exit::Done,
+            })
+        };
+        json!({
+            "version": 1,
+            "ok": self.is_ok(),
+            "steps": self.local.iter().map(step).collect::<Vec<_>>(),
+            "network": self.remote.iter().map(run).collect::<Vec<_>>(),
+            "servers": self.named.iter().map(server).collect::<Vec<_>>(),
+        })
+    }
 }
 
-/// What became of a server that was named on the command line: connecting, what it speaks, its tools, a ping.
-struct Visit {
-    server: String,
-    cells: [String; 4],
-    exit: Exit,
-}
-
-async fn visit_all(fleet: &Fleet) -> Vec<Visit> {
-    fleet.settled(LONGEST).await;
-    let visits = join_all(fleet.statuses().iter().map(|status| visit(fleet, status))).await;
+async fn connect_named(fleet: &Fleet) -> Vec<NamedServer> {
+    fleet.settled(SETTLE_LIMIT).await;
+    let named = join_all(fleet.statuses().iter().map(|status| named_server(fleet, status))).await;
     fleet.close().await;
-    visits
+    named
 }
 
-async fn visit(fleet: &Fleet, status: &ServerStatus) -> Visit {
+async fn named_server(fleet: &Fleet, status: &ServerStatus) -> NamedServer {
+    let server = status.name.to_string();
     let exit = Exit::from(status);
-    let session = fleet.session(&status.name);
-    let cells = if let (Some(info), Some(session)) = (&status.info, session) {
-        let began = Instant::now();
-        let pinged = session.ping().await;
-        let ping = pinged.map_or_else(|error| error.kind.to_string(), |()| milliseconds(began));
-        [format!("{} {}", info.name, info.version), info.protocol(), tools_told(status.tools), ping]
-    } else {
+    let (Some(info), Some(session)) = (&status.info, fleet.session(&status.name)) else {
         let nothing = || "–".to_owned();
-        let reason = status.reason.as_ref().map(ToString::to_string);
-        [reason.unwrap_or_default(), nothing(), nothing(), nothing()]
+        let connect = status.reason.as_ref().map(ToString::to_string).unwrap_or_default();
+        return NamedServer { server, connect, protocol: nothing(), tools: nothing(), ping: nothing(), exit };
     };
-    Visit { server: status.name.to_string(), cells, exit }
+    let began = Instant::now();
+    let pinged = session.ping().await;
+    NamedServer {
+        server,
+        connect: format!("{} {}", info.name, info.version),
+        protocol: info.protocol(),
+        tools: counted(status.tools, "tool"),
+        ping: pinged.map_or_else(|error| error.kind.to_string(), |()| milliseconds(began)),
+        exit,
+    }
 }
 
-/// The demo's server on a port of this machine.
-async fn serve() -> Result<RemoteServer, servers::Misuse> {
+/// Starts the demo's server on a local port.
+async fn serve() -> Result<RemoteServer, UsageError> {
     let router = Router::new(demo_server::toolbox, ServerOptions::default());
     let bound = RemoteServer::bind(([127, 0, 0, 1], 0).into(), router).await;
-    bound.map_err(|error| servers::Misuse { what: format!("no port can be listened on: {error}"), hint: None })
+    bound.map_err(|error| usage_error(format!("cannot listen on a local port: {error}"), None))
 }
 
-fn sessions(globals: &Globals, setup: &Setup) -> Result<[Session; 2], servers::Misuse> {
+fn local_sessions(globals: &Globals, setup: &Setup) -> Result<[Session; 2], UsageError> {
     let options = setup.session.clone();
-    let inside = InProcess::new(|stream| async {
-        // How serving ended is the client's to tell.
+    let in_process = InProcess::new(|stream| async {
+        // The client reports how the connection ended.
         let _ = serve_stream(demo_server::toolbox(), stream).await;
     });
     let program = std::env::current_exe()
-        .map_err(|error| servers::Misuse { what: format!("this program cannot find itself: {error}"), hint: None })?;
+        .map_err(|error| usage_error(format!("cannot find the path of this program: {error}"), None))?;
     let named = servers::variables(globals)?;
     let add = |environment: Environment, (name, value): (&String, &Secret)| environment.with(name, value.expose());
-    let environment = named.iter().fold(surroundings::shared(), add);
+    let environment = named.iter().fold(env::for_servers(), add);
     let child = Stdio::new(program, [demo_server::COMMAND], environment).watched_by(Guard::start());
-    Ok([session("inside", &options, Arc::new(inside))?, session("child", &options, Arc::new(child))?])
+    Ok([session("in-process", &options, Arc::new(in_process))?, session("child", &options, Arc::new(child))?])
 }
 
-/// A session over every transport, in every generation of the protocol.
-fn remote_sessions(setup: &Setup, remote: &RemoteServer) -> Result<Vec<Session>, servers::Misuse> {
-    let (options, way) = (setup.session.clone(), RemoteOptions::default());
-    let odd = |error: wharf::InvalidRemote| servers::Misuse { what: error.to_string(), hint: None };
+/// Returns a session for every transport and protocol mode.
+fn remote_sessions(setup: &Setup, remote: &RemoteServer) -> Result<Vec<Session>, UsageError> {
+    let options = setup.session.clone();
+    let remote_options = RemoteOptions::default();
+    let invalid = |error: wharf::InvalidRemote| usage_error(error.to_string(), None);
     let transports: [(&str, Arc<dyn Transport>); 3] = [
-        ("http", Arc::new(Http::new(&remote.http_url(), way.clone()).map_err(odd)?)),
-        ("sse", Arc::new(HttpSse::new(&remote.sse_url(), way.clone()).map_err(odd)?)),
-        ("websocket", Arc::new(WebSocket::new(&remote.ws_url(), way).map_err(odd)?)),
+        ("http", Arc::new(Http::new(&remote.http_url(), remote_options.clone()).map_err(invalid)?)),
+        ("sse", Arc::new(HttpSse::new(&remote.sse_url(), remote_options.clone()).map_err(invalid)?)),
+        ("websocket", Arc::new(WebSocket::new(&remote.ws_url(), remote_options).map_err(invalid)?)),
     ];
     let each = transports.iter().flat_map(|transport| ProtocolMode::EACH.map(|protocol| (transport, protocol)));
     let sessions = each.map(|((name, transport), protocol)| {
@@ -176,14 +232,14 @@ fn remote_sessions(setup: &Setup, remote: &RemoteServer) -> Result<Vec<Session>,
     sessions.collect()
 }
 
-fn session(name: &str, options: &SessionOptions, transport: Arc<dyn Transport>) -> Result<Session, servers::Misuse> {
-    let name = name.parse().map_err(|error| servers::Misuse { what: format!("{error}"), hint: None })?;
+fn session(name: &str, options: &SessionOptions, transport: Arc<dyn Transport>) -> Result<Session, UsageError> {
+    let name = name.parse().map_err(|error| usage_error(format!("{error}"), None))?;
     Ok(Session::with_shared(name, transport, Arc::new(NoHost), options.clone()))
 }
 
-async fn travel(sessions: &[Session], remote: &RemoteServer) -> Vec<Journey> {
+async fn run_remote(sessions: &[Session], remote: &RemoteServer) -> Vec<RemoteRun> {
     let multiply = Json::from(json!({"a": 6, "operation": "*", "b": 7}));
-    let mut journeys = Vec::new();
+    let mut runs = Vec::new();
     for session in sessions {
         let transport = match session.name().as_str() {
             "http" => "Streamable HTTP",
@@ -191,63 +247,67 @@ async fn travel(sessions: &[Session], remote: &RemoteServer) -> Vec<Journey> {
             _ => "WebSocket",
         };
         let began = Instant::now();
-        let (spoken, connected, there) = match session.connect().await {
-            Ok(info) => (info.protocol(), milliseconds(began), true),
-            Err(error) => ("–".to_owned(), error.kind.to_string(), false),
-        };
-        let called = call(session, "calculate", &multiply).await;
+        let connected = session.connect().await;
+        let connect_time = milliseconds(began);
+        let first = call(session, "calculate", &multiply).await;
         remote.router().forget_sessions().await;
         let began = Instant::now();
         let again = call(session, "calculate", &multiply).await;
-        let cost = if session.health().connections == 1 { "nothing was lost" } else { "connected again" };
+        let cost = if session.health().connections == 1 { "nothing was lost" } else { "reconnected" };
         let recovered = format!("{again} ({cost}, {})", milliseconds(began));
-        let good = there && called == "42" && again == "42";
-        journeys.push(Journey { transport, cells: [spoken, connected, called, recovered], good });
+        let ok = connected.is_ok() && first == "42" && again == "42";
+        let (protocol, connect) = match connected {
+            Ok(info) => (info.protocol(), connect_time),
+            Err(error) => ("–".to_owned(), error.kind.to_string()),
+        };
+        runs.push(RemoteRun { transport, protocol, connect, call: first, recovered, ok });
     }
-    journeys
+    runs
 }
 
-async fn play(sessions: &[Session; 2]) -> Vec<Row> {
-    let [inside, child] = sessions;
-    let mut rows = Vec::new();
+async fn run_local(sessions: &[Session; 2]) -> Vec<LocalStep> {
+    let [in_process, child] = sessions;
+    let mut steps = vec![
+        both("connect", async |session| connect(session).await, sessions).await,
+        both("list tools", async |session| list(session).await, sessions).await,
+    ];
     for (step, tool, arguments, expected) in [
         ("6 × 7", "calculate", json!({"a": 6, "operation": "*", "b": 7}), "42"),
-        ("what time is it?", "now", json!({}), "20"),
-        ("keep a note", "write_note", json!({"text": "docked"}), "note 1"),
+        ("get the time", "now", json!({}), "20"),
+        ("write a note", "write_note", json!({"text": "docked"}), "note 1"),
         ("read the notes", "read_notes", json!({}), "docked"),
-        ("1 ÷ 0 (the tool fails)", "calculate", json!({"a": 1, "operation": "/", "b": 0}), "tool error: cannot divide"),
-        ("\"six\" × 7 (never sent)", "calculate", json!({"a": "six", "operation": "*", "b": 7}), "refused: at `/a`"),
+        ("1 ÷ 0 (tool error)", "calculate", json!({"a": 1, "operation": "/", "b": 0}), "tool error: cannot divide"),
+        ("\"six\" × 7 (never sent)", "calculate", json!({"a": "six", "operation": "*", "b": 7}), "rejected: at `/a`"),
     ] {
-        if rows.is_empty() {
-            rows.push(both("connect", async |session| connect(session).await, sessions).await);
-            rows.push(both("list its tools", async |session| list(session).await, sessions).await);
-        }
         let arguments = Json::from(arguments);
         let call = async |session: &Session| {
-            let said = call(session, tool, &arguments).await;
-            let good = said.starts_with(expected);
-            (said, good)
+            let result = call(session, tool, &arguments).await;
+            let ok = result.starts_with(expected);
+            (result, ok)
         };
-        rows.push(both(step, call, sessions).await);
+        steps.push(both(step, call, sessions).await);
     }
-    let said = call(child, "crash", &Json::from(json!({}))).await;
-    let good = said.contains("exited with status 7");
-    rows.push(Row { step: "crash it", cells: ["–".to_owned(), said], good });
-    let (again, began) = (Json::from(json!({"a": 6, "operation": "*", "b": 7})), Instant::now());
-    let said = call(child, "calculate", &again).await;
-    let (good, took) = (said == "42", milliseconds(began));
-    rows.push(Row {
+    let crashed = call(child, "crash", &Json::from(json!({}))).await;
+    let ok = crashed.contains("exited with status 7");
+    steps.push(LocalStep { step: "crash it", in_process: "–".to_owned(), child: crashed, ok });
+    let multiply = Json::from(json!({"a": 6, "operation": "*", "b": 7}));
+    let began = Instant::now();
+    let result = call(child, "calculate", &multiply).await;
+    let took = milliseconds(began);
+    steps.push(LocalStep {
         step: "6 × 7 again",
-        cells: [call(inside, "calculate", &again).await, format!("{said} (started again, {took})")],
-        good,
+        in_process: call(in_process, "calculate", &multiply).await,
+        ok: result == "42",
+        child: format!("{result} (restarted, {took})"),
     });
-    rows
+    steps
 }
 
-async fn both(step: &'static str, act: impl AsyncFn(&Session) -> (String, bool), sessions: &[Session; 2]) -> Row {
-    let [inside, child] = sessions;
-    let (one, two) = (act(inside).await, act(child).await);
-    Row { step, cells: [one.0, two.0], good: one.1 && two.1 }
+async fn both(step: &'static str, act: impl AsyncFn(&Session) -> (String, bool), sessions: &[Session; 2]) -> LocalStep {
+    let [in_process, child] = sessions;
+    let (in_process, in_process_ok) = act(in_process).await;
+    let (child, child_ok) = act(child).await;
+    LocalStep { step, in_process, child, ok: in_process_ok && child_ok }
 }
 
 async fn connect(session: &Session) -> (String, bool) {
@@ -273,46 +333,13 @@ async fn call(session: &Session, tool: &str, arguments: &Json) -> String {
             None => output.text(),
         },
         Err(error) => match error.kind {
-            CallErrorKind::Arguments { fault, .. } => format!("refused: {fault}"),
-            CallErrorKind::Lost(reason) => format!("it {reason}; outcome unknown"),
+            CallErrorKind::Arguments { fault, .. } => format!("rejected: {fault}"),
+            CallErrorKind::Lost(reason) => format!("the server {reason}; outcome unknown"),
             kind => kind.to_string(),
         },
     }
 }
 
-fn tools_told(count: usize) -> String {
-    if count == 1 { "1 tool".to_owned() } else { format!("{count} tools") }
-}
-
 fn milliseconds(began: Instant) -> String {
     format!("{:.1} ms", began.elapsed().as_secs_f64() * 1000.0)
-}
-
-fn as_json(rows: &[Row], journeys: &[Journey], visits: &[Visit], good: bool) -> Value {
-    let row = |row: &Row| json!({ "step": row.step, "inProcess": row.cells[0], "child": row.cells[1], "ok": row.good });
-    let journey = |journey: &Journey| {
-        let [spoken, connected, called, recovered] = &journey.cells;
-        json!({
-            "transport": journey.transport,
-            "protocol": spoken,
-            "connect": connected,
-            "call": called,
-            "recovered": recovered,
-            "ok": journey.good,
-        })
-    };
-    let (steps, network): (Vec<_>, Vec<_>) = (rows.iter().map(row).collect(), journeys.iter().map(journey).collect());
-    let visit = |visit: &Visit| {
-        let [connected, spoken, tools, ping] = &visit.cells;
-        json!({
-            "server": visit.server,
-            "connect": connected,
-            "protocol": spoken,
-            "tools": tools,
-            "ping": ping,
-            "ok": visit.exit == Exit::Done,
-        })
-    };
-    let servers: Vec<_> = visits.iter().map(visit).collect();
-    json!({ "version": 1, "ok": good, "steps": steps, "network": network, "servers": servers })
 }

@@ -1,14 +1,15 @@
-//! `wharf doctor`: finds out what is wrong with the servers, and says how to mend it.
+//! `wharf doctor`: diagnose servers and suggest fixes.
 //!
-//! Every server that may be connected is, side by side; one that is held back is never started. What is found is told
-//! in four classes, from the configuration to the call of a tool. Every check has a deadline.
+//! Connects all servers that may be used at the same time, and starts no other. Findings have four classes, from the
+//! configuration to a tool call. Every check has a deadline.
 
-mod configured;
-mod executed;
+mod connection;
+mod discovery;
+mod execution;
 mod finding;
-mod offered;
-mod reached;
-mod shown;
+mod probe;
+mod report;
+mod start;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,98 +17,85 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 use wharf::ServerName;
-use wharf::config::{ConfiguredServer, Eligibility};
+use wharf::config::Eligibility;
 use wharf::fleet::{Fleet, ServerStatus, StateReason};
 
-use crate::args::Globals;
-use crate::dispatcher;
+use crate::config::{FleetLifetime, ServerSelection, Setup, dispatcher};
+use crate::error::UsageError;
 use crate::exit::Exit;
+use crate::globals::Globals;
 use crate::interrupt::guarded;
-use crate::render::{self, Transient};
-use crate::servers::{Misuse, instead_of, misuse};
-use crate::setup::{How, LONGEST, Setup, Which};
+use crate::term::{self, SETTLE_LIMIT, StatusLine};
 use finding::Finding;
+use probe::Probe;
 
-/// How long one question to a server may take, unless somebody says otherwise.
-const QUESTION: Duration = Duration::from_secs(60);
+/// How long one request may take without `--timeout`.
+const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "No tool is called unless --call names it.\n\
-        Exit codes: 0 no problem · 1 a tool or its server misbehaves · 2 the configuration · 3 a server wants authorization · \
-        4 a server is unreachable; the highest counts\n\n\
+        Exit codes: 0 no problem · 1 a tool or server misbehaves · 2 configuration problem · 3 authorization required · \
+        4 server unreachable; the highest counts\n\n\
         Examples:\n  wharf doctor\n  wharf doctor time --call get_current_time timezone=Europe/Paris\n  \
         wharf doctor --only-mcp --mcp 'time=uvx mcp-server-time'")]
 pub(crate) struct Doctor {
-    /// Only this server
-    pub(crate) server: Option<String>,
-    /// A tool of the server to call
+    /// Only diagnose this server
+    server: Option<String>,
+    /// Also call this tool of the server
     #[arg(long, value_name = "TOOL", requires = "server")]
-    pub(crate) call: Option<String>,
-    /// The arguments for it: one JSON object, or `key=value` pairs
+    call: Option<String>,
+    /// Arguments for the tool: one JSON object, or `key=value` pairs
     #[arg(value_name = "JSON | KEY=VALUE", requires = "call")]
-    pub(crate) arguments: Vec<String>,
-}
-
-/// One server that is looked at.
-struct Looked<'a> {
-    found: &'a ConfiguredServer,
-    status: &'a ServerStatus,
-    fleet: &'a Fleet,
-    globals: &'a Globals,
-    /// How long it took until it was ready, or given up.
-    took: Duration,
+    arguments: Vec<String>,
 }
 
 pub(crate) async fn run(globals: &Globals, doctor: Doctor) -> Exit {
-    let which = doctor.server.as_deref().map_or(Which::All, Which::One);
-    let (setup, fleet) = match open(globals, which).await {
+    let selection = doctor.server.as_deref().map_or(ServerSelection::All, ServerSelection::One);
+    let (setup, fleet) = match open(globals, selection).await {
         Ok(opened) => opened,
-        Err(misuse) => {
-            render::misuse(&misuse);
-            return Exit::Usage;
-        }
+        Err(error) => return term::usage_error(&error),
     };
     let Some(fleet) = fleet else {
-        return shown::show(globals, &setup, &configured::problems(&setup, which)).await;
+        return report::show(globals, &setup, &start::problems(&setup, selection)).await;
     };
     guarded(&fleet, async {
-        let mut doing = Transient::new(globals.quiet);
-        doing.show("connecting");
+        let progress = StatusLine::new(globals.quiet);
+        progress.show("connecting");
         let times = settled(&fleet).await;
-        doing.show("looking");
-        let mut findings = configured::problems(&setup, which);
-        findings.extend(examine_all(&setup, &fleet, &times, &doctor).await);
-        drop(doing);
-        shown::show(globals, &setup, &findings).await
+        progress.show("checking");
+        let mut findings = start::problems(&setup, selection);
+        findings.extend(check_all(&setup, &fleet, &times, &doctor).await);
+        drop(progress);
+        report::show(globals, &setup, &findings).await
     })
     .await
 }
 
-/// What is configured, and a fleet of it if there is anything to connect.
-async fn open(globals: &Globals, which: Which<'_>) -> Result<(Setup, Option<Fleet>), Misuse> {
+/// Loads the configuration, and opens a fleet if it has servers.
+async fn open(globals: &Globals, selection: ServerSelection<'_>) -> Result<(Setup, Option<Fleet>), UsageError> {
     let mut setup = Setup::load_quietly(globals).await?;
     if globals.timeout.is_none() {
-        setup.session.deadlines.total = Some(QUESTION);
+        setup.session.deadlines.total = Some(DEFAULT_REQUEST_TIMEOUT);
     }
-    if let Which::One(name) = which
+    if let ServerSelection::One(name) = selection
         && !setup.names().contains(&name)
     {
-        return Err(misuse(format!("there is no server `{name}`"), Some(&instead_of(name, &setup.names()))));
+        return Err(setup.unknown_server(name));
     }
-    let fleet = setup.open_as_is(which)?;
-    let is_fine = setup.loaded.problems.is_empty() && dispatcher::problems(&setup).is_empty();
-    if fleet.is_none() && is_fine {
-        // There is nothing to look at, and there are words for that.
-        setup.open(which, How::Once)?;
+    let fleet = setup.open_unchecked(selection)?;
+    let has_no_problems = setup.loaded.problems.is_empty() && dispatcher::problems(&setup).is_empty();
+    if fleet.is_none() && has_no_problems {
+        // Nothing to check: returns the error for that.
+        setup.open(selection, FleetLifetime::OneShot)?;
     }
     Ok((setup, fleet))
 }
 
-/// Waits until every server has been tried, and tells how long each took. Those that had to wait for others are not
-/// charged for it.
+/// Waits until every server has settled, and returns how long each took, without the time in the queue.
 async fn settled(fleet: &Fleet) -> BTreeMap<ServerName, Duration> {
     let opened = Instant::now();
-    let (mut began, mut took) = (BTreeMap::new(), BTreeMap::new());
+    let mut began = BTreeMap::new();
+    let mut took = BTreeMap::new();
     let mut changes = fleet.changes();
     let watching = async {
         loop {
@@ -115,7 +103,7 @@ async fn settled(fleet: &Fleet) -> BTreeMap<ServerName, Duration> {
             let statuses = fleet.statuses();
             for ServerStatus { name, reason, settled, .. } in &statuses {
                 if *settled {
-                    // One that was quick may never have been seen under way.
+                    // A fast server may never be seen while it connects.
                     let since = began.get(name).copied().unwrap_or(opened);
                     took.entry(name.clone()).or_insert_with(|| since.elapsed());
                 } else if matches!(reason, Some(StateReason::Connecting)) {
@@ -127,38 +115,38 @@ async fn settled(fleet: &Fleet) -> BTreeMap<ServerName, Duration> {
             }
         }
     };
-    let _ = tokio::time::timeout(LONGEST, watching).await;
+    let _ = tokio::time::timeout(SETTLE_LIMIT, watching).await;
     took
 }
 
-async fn examine_all(
+async fn check_all(
     setup: &Setup,
     fleet: &Fleet,
     times: &BTreeMap<ServerName, Duration>,
     doctor: &Doctor,
 ) -> Vec<Finding> {
     let statuses = fleet.statuses();
-    let looked = statuses.iter().filter_map(|status| {
+    let probes = statuses.iter().filter_map(|status| {
         let found = setup.loaded.find(status.name.as_str())?;
         let took = times.get(&status.name).copied().unwrap_or_default();
-        Some(Looked { found, status, fleet, globals: setup.globals(), took })
+        Some(Probe { found, status, fleet, globals: setup.globals(), took })
     });
-    let examined = looked.map(async |looked| examine(setup, &looked, doctor).await);
-    join_all(examined).await.into_iter().flatten().collect()
+    let checked = probes.map(async |probe| check(setup, &probe, doctor).await);
+    join_all(checked).await.into_iter().flatten().collect()
 }
 
-async fn examine(setup: &Setup, looked: &Looked<'_>, doctor: &Doctor) -> Vec<Finding> {
-    let mut findings = configured::standing(looked.found, doctor.server.is_some());
-    if looked.found.standing != Eligibility::Ready {
+async fn check(setup: &Setup, probe: &Probe<'_>, doctor: &Doctor) -> Vec<Finding> {
+    let mut findings = start::standing(probe.found, doctor.server.is_some());
+    if probe.found.standing != Eligibility::Ready {
         return findings;
     }
-    findings.extend(configured::outfit(setup, looked));
-    let is_mended_there = findings.iter().any(Finding::is_problem);
-    findings.extend(reached::connection(looked, is_mended_there).await);
-    findings.extend(offered::tools(looked));
-    findings.extend(executed::session(looked).await);
+    findings.extend(start::prerequisites(setup, probe));
+    let has_start_problem = findings.iter().any(Finding::is_problem);
+    findings.extend(connection::connection(probe, has_start_problem).await);
+    findings.extend(discovery::tools(probe));
+    findings.extend(execution::session(probe).await);
     if let Some(tool) = &doctor.call {
-        findings.extend(executed::call(looked, tool, &doctor.arguments).await);
+        findings.extend(execution::call(probe, tool, &doctor.arguments).await);
     }
     findings
 }

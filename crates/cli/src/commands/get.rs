@@ -1,79 +1,81 @@
-//! `wharf get`: everything about one server.
+//! `wharf get`: details of one server.
 
+use clap_complete::ArgValueCandidates;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use wharf::config::{ConfiguredServer, Eligibility, InvalidEntry, Problem};
+use wharf::config::{ConfiguredServer, Eligibility, InvalidEntry, Problem, TransportKind};
 use wharf::fleet::ServerStatus;
 
-use super::list::{self, Row, marked};
-use crate::args::{Get, Globals};
-use crate::describe::Named;
+use super::server_row::{ServerRow, marked};
+use crate::config::describe::{self, SettingSource};
+use crate::config::{FleetLifetime, ServerSelection, Setup};
+use crate::error::UsageError;
 use crate::exit::Exit;
+use crate::globals::Globals;
 use crate::interrupt::guarded;
-use crate::live::Live;
-use crate::servers::{Misuse, instead_of, misuse};
-use crate::setup::{How, Setup, Which};
-use crate::{describe, remembered, render};
+use crate::term::StartupDisplay;
+use crate::{complete, completion_cache, failure, term};
 
-/// What `--json` shows.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Get {
+    /// Server name
+    #[arg(add = ArgValueCandidates::new(complete::servers))]
+    name: String,
+    /// Only show the configuration, without connecting
+    #[arg(long)]
+    no_connect: bool,
+}
+
+/// The layout of `--json`.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct JsonDetails<'a> {
     version: u32,
-    server: Row,
-    /// The names of its variables and headers; what they hold is not shown.
-    env: Vec<Named>,
-    headers: Vec<Named>,
-    /// What else its entry says.
+    server: ServerRow,
+    /// The names of its variables and headers, without their values.
+    env: Vec<SettingSource>,
+    headers: Vec<SettingSource>,
+    /// Its other settings.
     settings: Map<String, Value>,
     protocol: Option<String>,
-    /// Servers of the same name that are not used.
-    others: Vec<Row>,
+    /// Servers of the same name that it shadows.
+    others: Vec<ServerRow>,
     problems: Vec<&'a Problem>,
 }
 
 pub(crate) async fn run(globals: &Globals, get: Get) -> Exit {
-    match Box::pin(got(globals, &get)).await {
-        Ok(exit) => exit,
-        Err(misuse) => {
-            render::misuse(&misuse);
-            Exit::Usage
-        }
-    }
+    Box::pin(get_server(globals, &get)).await.unwrap_or_else(|error| term::usage_error(&error))
 }
 
-async fn got(globals: &Globals, get: &Get) -> Result<Exit, Misuse> {
-    let which = Which::One(&get.name);
-    let setup = Setup::load_for(globals, which).await?;
-    if let Some(broken) = setup.loaded.find_broken(&get.name) {
-        let written = show_broken(globals, &setup, broken).await;
-        return Ok(if broken.disabled.is_some() { written } else { Exit::Usage });
+async fn get_server(globals: &Globals, get: &Get) -> Result<Exit, UsageError> {
+    let selection = ServerSelection::One(&get.name);
+    let setup = Setup::load_for(globals, selection).await?;
+    if let Some(invalid) = setup.loaded.find_broken(&get.name) {
+        let written = show_invalid(globals, &setup, invalid).await;
+        return Ok(if invalid.disabled.is_some() { written } else { Exit::Usage });
     }
-    let Some(found) = setup.loaded.find(&get.name) else {
-        let hint = instead_of(&get.name, &setup.names());
-        return Err(misuse(format!("there is no server `{}`", get.name), Some(&hint)));
-    };
+    let Some(found) = setup.loaded.find(&get.name) else { return Err(setup.unknown_server(&get.name)) };
     if get.no_connect || found.standing != Eligibility::Ready {
         return Ok(show(globals, &setup, found, None).await);
     }
-    let fleet = setup.open(which, How::Anew)?;
+    let fleet = setup.open(selection, FleetLifetime::Recheck)?;
     let exit = guarded(&fleet, async {
-        Live::watch(&fleet, globals.quiet).await;
-        remembered::keep(&setup.places, &fleet);
+        StartupDisplay::watch(&fleet, globals.quiet).await;
+        completion_cache::store(&setup.paths, &fleet);
         let status = fleet.status(&found.server.name);
         let written = show(globals, &setup, found, status.as_ref()).await;
         if let Some(status) = status.as_ref().filter(|status| status.error().is_some()) {
-            render::status(status, globals);
+            failure::print_status(status, globals);
         }
         status.map_or(written, |status| Exit::from(&status).max(written))
     });
     Ok(exit.await)
 }
 
-fn others(setup: &Setup, name: &str) -> Vec<Row> {
-    let shadowed = |found: &&ConfiguredServer| {
+fn shadowed(setup: &Setup, name: &str) -> Vec<ServerRow> {
+    let is_shadowed = |found: &&ConfiguredServer| {
         found.server.name.as_str() == name && matches!(found.standing, Eligibility::Shadowed { .. })
     };
-    setup.loaded.servers.iter().filter(shadowed).map(|found| list::row(found, None)).collect()
+    setup.loaded.servers.iter().filter(is_shadowed).map(|found| ServerRow::new(found, None)).collect()
 }
 
 fn problems<'a>(setup: &'a Setup, name: &str) -> Vec<&'a Problem> {
@@ -81,60 +83,69 @@ fn problems<'a>(setup: &'a Setup, name: &str) -> Vec<&'a Problem> {
 }
 
 async fn show(globals: &Globals, setup: &Setup, found: &ConfiguredServer, status: Option<&ServerStatus>) -> Exit {
-    // Connecting to this one server makes it needed; what is shown is what its entry says.
-    let row = Row { required: found.server.settings.required, ..list::row(found, status) };
-    let name = row.name.clone();
-    let shown = Shown {
+    // Naming the server makes it required for this command; show what its entry says.
+    let row = ServerRow { required: found.server.settings.required, ..ServerRow::new(found, status) };
+    let name = found.server.name.as_str();
+    let details = JsonDetails {
         version: 1,
-        env: describe::names(found, "env"),
-        headers: describe::names(found, "headers"),
+        env: describe::setting_sources(found, "env"),
+        headers: describe::setting_sources(found, "headers"),
         settings: describe::settings(found),
         protocol: status.and_then(|status| status.info.as_ref()).map(|info| info.protocol()),
-        others: others(setup, &name),
-        problems: problems(setup, &name),
+        others: shadowed(setup, name),
+        problems: problems(setup, name),
         server: row,
     };
     if globals.json {
-        return render::json(&shown).await;
+        return term::json(&details).await;
     }
-    render::out(in_words(&shown, status)).await
+    term::out(text(&details, status)).await
 }
 
-async fn show_broken(globals: &Globals, setup: &Setup, broken: &InvalidEntry) -> Exit {
-    let (env, headers, settings) = (Vec::new(), Vec::new(), Map::new());
-    let (others, problems) = (others(setup, &broken.name), problems(setup, &broken.name));
-    let server = list::broken(broken);
-    let shown = Shown { version: 1, server, env, headers, settings, protocol: None, others, problems };
+async fn show_invalid(globals: &Globals, setup: &Setup, invalid: &InvalidEntry) -> Exit {
+    let details = JsonDetails {
+        version: 1,
+        server: ServerRow::invalid(invalid),
+        env: Vec::new(),
+        headers: Vec::new(),
+        settings: Map::new(),
+        protocol: None,
+        others: shadowed(setup, &invalid.name),
+        problems: problems(setup, &invalid.name),
+    };
     if globals.json {
-        return render::json(&shown).await;
+        return term::json(&details).await;
     }
-    render::out(in_words(&shown, None)).await
+    term::out(text(&details, None)).await
 }
 
-fn in_words(shown: &Shown<'_>, status: Option<&ServerStatus>) -> String {
-    let row = &shown.server;
-    let mut lines = vec![render::flat(&row.name)];
-    let mut say = |key: &str, value: &str| lines.push(format!("  {key:<10} {}", render::flat(value)));
-    let place = |row: &Row| {
+fn text(details: &JsonDetails<'_>, status: Option<&ServerStatus>) -> String {
+    let row = &details.server;
+    let mut lines = vec![term::flat(&row.name)];
+    let mut line = |key: &str, value: &str| lines.push(format!("  {key:<10} {}", term::flat(value)));
+    let place = |row: &ServerRow| {
         row.origin.as_ref().map_or_else(String::new, |origin| format!(", {}:{}", origin.file.display(), origin.line))
     };
-    say("scope", &format!("{}{}", row.scope, place(row)));
-    let is_command = row.transport == Some("stdio");
-    row.transport.iter().for_each(|transport| say("transport", transport));
-    row.target.iter().for_each(|target| say(if is_command { "command" } else { "url" }, target));
-    shown.env.iter().for_each(|variable| say("env", &variable.to_string()));
-    shown.headers.iter().for_each(|header| say("header", &header.to_string()));
-    for (key, value) in &shown.settings {
-        say(key, &value.to_string());
+    line("scope", &format!("{}{}", row.scope, place(row)));
+    if let Some(transport) = row.transport {
+        line("transport", transport.as_str());
+    }
+    if let Some(target) = &row.target {
+        line(if row.transport == Some(TransportKind::Stdio) { "command" } else { "url" }, target);
+    }
+    details.env.iter().for_each(|variable| line("env", &variable.to_string()));
+    details.headers.iter().for_each(|header| line("header", &header.to_string()));
+    for (key, value) in &details.settings {
+        line(key, &value.to_string());
     }
     let reason = row.reason.as_ref().map(|reason| format!(": {}", reason.lines().next().unwrap_or_default()));
-    say("state", &format!("{}{}", marked(row.state), reason.unwrap_or_default()));
+    line("state", &format!("{}{}", marked(row.state), reason.unwrap_or_default()));
     if let Some(info) = status.and_then(|status| status.info.as_ref()) {
-        say("says it is", &format!("{} {}, protocol {}", info.name, info.version, info.protocol()));
-        say("offers", &if row.tools == 1 { "1 tool".to_owned() } else { format!("{} tools", row.tools) });
+        line("server", &format!("{} {}, protocol {}", info.name, info.version, info.protocol()));
+        line("offers", &term::counted(row.tools, "tool"));
     }
-    for other in &shown.others {
-        say("hides", &format!("one of the {} scope{}", other.scope, place(other)));
+    for other in &details.others {
+        line("shadows", &format!("{} scope{}", other.scope, place(other)));
     }
     lines.join("\n")
 }

@@ -1,4 +1,4 @@
-//! `wharf import`: the servers of another host.
+//! `wharf import`: the servers of another MCP host.
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -9,39 +9,61 @@ use wharf::config::import::{self, ImportDirs, ImportHost, ImportedFile};
 use wharf::config::{Editor, OnExisting, Severity};
 use wharf::fleet::Scope;
 
-use crate::args::{Globals, Import};
-use crate::describe;
+use super::common::WriteScope;
+use crate::config::writing::{self, WriteError};
+use crate::config::{Setup, describe};
+use crate::error::{UsageError, usage_error};
 use crate::exit::Exit;
-use crate::render;
-use crate::servers::{Misuse, misuse};
-use crate::setup::Setup;
-use crate::writing::{self, Trouble};
+use crate::globals::Globals;
+use crate::term;
 
-/// The longest file that is read. Some hosts keep everything they know in one.
-const LONGEST: u64 = 64 << 20;
+/// The largest file that is read. Some hosts store all their state in one.
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// What `--json` shows.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  wharf import claude-desktop --dry-run\n  wharf import cursor --from .cursor/mcp.json -s user"
+)]
+pub(crate) struct Import {
+    /// Host to import from
+    #[arg(value_name = "HOST", value_parser = clap::builder::PossibleValuesParser::new(ImportHost::ALL.map(ImportHost::as_str)))]
+    host: String,
+    /// Configuration file of the host [default: its usual location]
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    from: Option<PathBuf>,
+    /// Scope to write to
+    #[arg(short, long, value_enum, default_value_t = WriteScope::Local)]
+    scope: WriteScope,
+    /// Show what would be imported, without writing
+    #[arg(long)]
+    dry_run: bool,
+    /// Replace existing servers of the same names
+    #[arg(short, long)]
+    force: bool,
+}
+
+/// The layout of `--json`.
 #[derive(Serialize)]
-struct Shown {
+struct JsonImport {
     version: u32,
     host: String,
     from: Vec<PathBuf>,
     scope: Scope,
-    /// Where they are now, or would be.
+    /// The file they were written to, or would be.
     file: PathBuf,
     #[serde(rename = "dryRun")]
     dry_run: bool,
-    taken: Vec<Taken>,
+    taken: Vec<Imported>,
     skipped: Vec<Skipped>,
     notes: Vec<String>,
 }
 
 #[derive(Serialize)]
-struct Taken {
+struct Imported {
     name: String,
-    /// What it is called there.
+    /// Its name at the host.
     original: String,
-    /// Its command or address, without secrets.
+    /// Its command or URL, without secrets.
     target: String,
     notes: Vec<String>,
 }
@@ -53,28 +75,29 @@ struct Skipped {
 }
 
 pub(crate) async fn run(globals: &Globals, import: Import) -> Exit {
-    let shown = match take_over(globals, &import) {
-        Ok(shown) => shown,
-        Err(trouble) => return trouble.tell(),
+    let result = match import_servers(globals, &import) {
+        Ok(result) => result,
+        Err(error) => return error.report(),
     };
-    let exit = if shown.taken.is_empty() && !shown.skipped.is_empty() { Exit::Failed } else { Exit::Done };
-    let written = if globals.json { render::json(&shown).await } else { tell(&shown, globals).await };
+    let exit = if result.taken.is_empty() && !result.skipped.is_empty() { Exit::Failed } else { Exit::Done };
+    let written = if globals.json { term::json(&result).await } else { print(&result, globals).await };
     exit.max(written)
 }
 
-fn take_over(globals: &Globals, import: &Import) -> Result<Shown, Trouble> {
-    let host: ImportHost = import.host.parse().map_err(|error| misuse(error, None))?;
+fn import_servers(globals: &Globals, import: &Import) -> Result<JsonImport, WriteError> {
+    let host: ImportHost = import.host.parse().map_err(|error| usage_error(error, None))?;
     let setup = Setup::read(globals)?;
     let scope = import.scope.into();
     let (from, mut imported) = read(host, import, &setup)?;
-    imported.notes.extend(left_alone(host, import, &setup));
-    let file = setup.places.of(scope)?.to_owned();
+    imported.notes.extend(skipped_project_file(host, import, &setup));
+    let file = setup.paths.of(scope)?.to_owned();
     let mut editor = Editor::open(&file, scope)?;
     let mut skipped: Vec<Skipped> =
         imported.skipped.into_iter().map(|(name, reason)| Skipped { name, reason }).collect();
     let mut taken = Vec::new();
     for server in imported.servers {
-        let (name, entry) = (server.name, Value::Object(server.entry));
+        let name = server.name;
+        let entry = Value::Object(server.entry);
         let checked = writing::check(&setup, name.as_str(), &entry.to_string(), scope);
         let existing = if import.force { OnExisting::Replace } else { OnExisting::Refuse };
         let added = checked.and_then(|read| {
@@ -83,52 +106,61 @@ fn take_over(globals: &Globals, import: &Import) -> Result<Shown, Trouble> {
         });
         match added {
             Ok(read) => {
-                let odd = read.problems.iter().filter(|problem| problem.severity != Severity::Note);
-                let off = (!read.server.settings.enabled).then(|| "switched off, as it is there".to_owned());
-                let notes =
-                    off.into_iter().chain(server.notes).chain(odd.map(|problem| problem.message.clone())).collect();
+                let problems = read.problems.iter().filter(|problem| problem.severity != Severity::Note);
+                let disabled = (!read.server.settings.enabled).then(|| "disabled, as at the host".to_owned());
+                let messages = problems.map(|problem| problem.message.clone());
+                let notes = disabled.into_iter().chain(server.notes).chain(messages).collect();
                 let target = describe::target(&read.written, &read.server.reach);
-                taken.push(Taken { name: name.to_string(), original: server.original, target, notes });
+                taken.push(Imported { name: name.to_string(), original: server.original, target, notes });
             }
-            Err(trouble) => skipped.push(Skipped { name: server.original, reason: why(trouble) }),
+            Err(error) => skipped.push(Skipped { name: server.original, reason: reason(error) }),
         }
     }
     if !import.dry_run && !taken.is_empty() {
         editor.save()?;
     }
-    let notes = imported.notes;
-    let host = host.to_string();
-    Ok(Shown { version: 1, host, from, scope, file, dry_run: import.dry_run, taken, skipped, notes })
+    Ok(JsonImport {
+        version: 1,
+        host: host.to_string(),
+        from,
+        scope,
+        file,
+        dry_run: import.dry_run,
+        taken,
+        skipped,
+        notes: imported.notes,
+    })
 }
 
-/// Why one server was left out, in a line.
-fn why(trouble: Trouble) -> String {
-    match trouble {
-        Trouble::Misuse(Misuse { what, hint }) => hint.map_or(what.clone(), |hint| format!("{what}; {hint}")),
-        Trouble::Problems(problems) => {
+/// Returns why a server was skipped, in one line.
+fn reason(error: WriteError) -> String {
+    match error {
+        WriteError::Usage(UsageError { message, hint: None }) => message,
+        WriteError::Usage(UsageError { message, hint: Some(hint) }) => format!("{message}; {hint}"),
+        WriteError::Problems(problems) => {
             let errors = problems.iter().filter(|problem| problem.is_error());
             errors.map(ToString::to_string).collect::<Vec<_>>().join("; ")
         }
-        Trouble::Failed(what) => what,
+        WriteError::Failed(message) => message,
     }
 }
 
-/// What the host's files hold: the one that is named, or all there are.
-fn read(host: ImportHost, import: &Import, setup: &Setup) -> Result<(Vec<PathBuf>, ImportedFile), Trouble> {
-    let project = &setup.places.project;
+/// Reads the given file of a host, or all it has.
+fn read(host: ImportHost, import: &Import, setup: &Setup) -> Result<(Vec<PathBuf>, ImportedFile), WriteError> {
+    let project = &setup.paths.project;
     let from = match &import.from {
         Some(file) => vec![file.clone()],
-        None => usual(host, import, setup)?,
+        None => default_files(host, import, setup)?,
     };
     let mut all = ImportedFile::default();
     for file in &from {
         let text =
-            text_of(file).map_err(|error| misuse(format!("{} cannot be read: {error}", file.display()), None))?;
+            text_of(file).map_err(|error| usage_error(format!("cannot read {}: {error}", file.display()), None))?;
         let read = import::read(host, &text, Some(&project.root));
-        let imported = read.map_err(|error| misuse(format!("{}: {error}", file.display()), None))?;
+        let imported = read.map_err(|error| usage_error(format!("{}: {error}", file.display()), None))?;
         for server in imported.servers {
             if all.servers.iter().any(|other| other.name == server.name) {
-                all.skipped.push((server.original, "a file before has a server of the same name".to_owned()));
+                all.skipped.push((server.original, "an earlier file has a server of the same name".to_owned()));
             } else {
                 all.servers.push(server);
             }
@@ -139,83 +171,84 @@ fn read(host: ImportHost, import: &Import, setup: &Setup) -> Result<(Vec<PathBuf
     Ok((from, all))
 }
 
-/// The text of a file, if it is one: a pipe would be waited for.
+/// Reads a regular file: a pipe would block.
 fn text_of(file: &Path) -> io::Result<String> {
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no file"));
+        return Err(io::Error::other("not a file"));
     }
     let mut text = String::new();
-    std::fs::File::open(file)?.take(LONGEST + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > LONGEST {
-        return Err(io::Error::other(format!("it is longer than {LONGEST} bytes")));
+    std::fs::File::open(file)?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(io::Error::other(format!("larger than {MAX_FILE_BYTES} bytes")));
     }
     Ok(text)
 }
 
-/// The host's file in the project. Whoever wrote it is not the one who imports: what is in it has to be approved, so it
-/// is brought over into the project's own scope only.
-fn of_project(host: ImportHost, setup: &Setup) -> Vec<PathBuf> {
-    let (nowhere, project) = (Path::new(""), &setup.places.project);
-    let folders = ImportDirs { home: nowhere, config: nowhere, project: Some(&project.root) };
-    let files = import::default_files(host, &folders).into_iter();
+/// Returns the host's files in the project. Their authors are not the user, so their servers need approval: they are
+/// imported into the project scope only.
+fn project_files(host: ImportHost, setup: &Setup) -> Vec<PathBuf> {
+    let project = &setup.paths.project;
+    let nowhere = Path::new("");
+    let dirs = ImportDirs { home: nowhere, config: nowhere, project: Some(&project.root) };
+    let files = import::default_files(host, &dirs).into_iter();
     files.filter(|file| file.starts_with(&project.root) && *file != project.file).collect()
 }
 
-/// What is said about the project's files where they are not read.
-fn left_alone(host: ImportHost, import: &Import, setup: &Setup) -> Option<String> {
-    let is_asked = import.from.is_some() || Scope::from(import.scope) == Scope::Project;
-    let found = of_project(host, setup).into_iter().find(|file| !is_asked && file.exists())?;
-    Some(format!(
-        "{} was left alone: it is the project's; `-s project` brings it over, to be approved",
-        found.display()
-    ))
+/// Returns a note about a project's file that is not imported.
+fn skipped_project_file(host: ImportHost, import: &Import, setup: &Setup) -> Option<String> {
+    if import.from.is_some() || Scope::from(import.scope) == Scope::Project {
+        return None;
+    }
+    let found = project_files(host, setup).into_iter().find(|file| file.exists())?;
+    Some(format!("skipped {}: it belongs to the project; import it for approval with `-s project`", found.display()))
 }
 
-/// Where the host keeps its servers. A project's `.mcp.json` is ours as well, so there is nothing to bring over.
-fn usual(host: ImportHost, import: &Import, setup: &Setup) -> Result<Vec<PathBuf>, Misuse> {
-    let places = &setup.places;
+/// Returns the existing files of a host. A project's `.mcp.json` is ours as well, so it needs no import.
+fn default_files(host: ImportHost, import: &Import, setup: &Setup) -> Result<Vec<PathBuf>, UsageError> {
+    let paths = &setup.paths;
     let (home, config) =
-        places.home.as_deref().zip(places.config.as_deref()).ok_or_else(|| {
-            misuse("there is no home folder to look in".to_owned(), Some("name a file with --from FILE"))
+        paths.home.as_deref().zip(paths.config.as_deref()).ok_or_else(|| {
+            usage_error("no home directory to search".to_owned(), Some("pass a file with --from FILE"))
         })?;
     let for_project = Scope::from(import.scope) == Scope::Project;
-    let project = if for_project { of_project(host, setup) } else { Vec::new() };
+    let project = if for_project { project_files(host, setup) } else { Vec::new() };
     let own = import::default_files(host, &ImportDirs { home, config, project: None });
     let files: Vec<PathBuf> = project.into_iter().chain(own).collect();
     let found: Vec<PathBuf> = files.iter().filter(|file| file.exists()).cloned().collect();
     if found.is_empty() {
-        let looked: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-        let mut hint = format!("looked for {}; name another with --from FILE", looked.join(", "));
-        if let Some(note) = left_alone(host, import, setup) {
-            hint = format!("{hint}; {note}");
-        }
-        return Err(misuse(format!("no configuration of {host} was found"), Some(&hint)));
+        let searched: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+        let hint = format!("searched {}; pass another file with --from FILE", searched.join(", "));
+        let hint = match skipped_project_file(host, import, setup) {
+            Some(note) => format!("{hint}; {note}"),
+            None => hint,
+        };
+        return Err(usage_error(format!("no configuration of {host} found"), Some(&hint)));
     }
     Ok(found)
 }
 
-async fn tell(shown: &Shown, globals: &Globals) -> Exit {
-    let Shown { from, file, scope, dry_run, taken, skipped, notes, .. } = shown;
+async fn print(result: &JsonImport, globals: &Globals) -> Exit {
+    let JsonImport { from, file, scope, dry_run, taken, skipped, notes, .. } = result;
     if !globals.quiet {
         for note in notes {
-            render::note(note);
+            term::note(note);
         }
         let verb = if *dry_run { "would add" } else { "added" };
-        let count = if taken.len() == 1 { "1 server".to_owned() } else { format!("{} servers", taken.len()) };
+        let count = term::counted(taken.len(), "server");
         let from: Vec<String> = from.iter().map(|file| file.display().to_string()).collect();
-        let (from, file) = (from.join(", "), file.display());
-        render::note(&format!("{verb} {count} of {from} to the {scope} scope, in {file}"));
+        let from = from.join(", ");
+        term::note(&format!("{verb} {count} of {from} to the {scope} scope, in {}", file.display()));
     }
-    let took = |server: &Taken| {
+    let imported = |server: &Imported| {
         let word = if *dry_run { "new" } else { "added" };
-        vec![server.name.clone(), word.to_owned(), server.target.clone(), render::flat(&server.notes.join("; "))]
+        vec![server.name.clone(), word.to_owned(), server.target.clone(), term::flat(&server.notes.join("; "))]
     };
-    let left = |server: &Skipped| {
-        vec![render::flat(&server.name), "skipped".to_owned(), String::new(), render::flat(&server.reason)]
+    let skipped_row = |server: &Skipped| {
+        vec![term::flat(&server.name), "skipped".to_owned(), String::new(), term::flat(&server.reason)]
     };
-    let rows: Vec<Vec<String>> = taken.iter().map(took).chain(skipped.iter().map(left)).collect();
+    let rows: Vec<Vec<String>> = taken.iter().map(imported).chain(skipped.iter().map(skipped_row)).collect();
     if rows.is_empty() {
         return Exit::Done;
     }
-    render::out(render::table(&["server", "", "is", "notes"], rows)).await
+    term::out(term::table(&["server", "", "target", "notes"], rows)).await
 }

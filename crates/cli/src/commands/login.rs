@@ -1,51 +1,72 @@
-//! `wharf login`: a person signs in to a server, once; from then on every command uses it.
+//! `wharf login`: sign in to a server once; every command uses the credentials from then on.
 
 use std::sync::Arc;
 
+use clap_complete::ArgValueCandidates;
 use serde::Serialize;
 use wharf::auth::{OAuth, OAuthError, OAuthOptions, TokenProvider as _};
 use wharf::config::RemoteConfig;
 use wharf::fleet::{Fleet, ServerState, ServerStatus};
 use wharf::{CallErrorKind, ConnectErrorKind};
 
-use crate::args::{Globals, Login};
+use crate::config::{FleetLifetime, ServerSelection, Setup, sign_ins};
+use crate::error::UsageError;
 use crate::exit::Exit;
 use crate::failure::Subject;
+use crate::globals::Globals;
 use crate::interrupt::guarded;
-use crate::live::Live;
-use crate::page::{Opened, Page};
-use crate::places::Places;
-use crate::servers::Misuse;
-use crate::setup::{How, Setup, Which};
-use crate::visit::{misused, only};
-use crate::{remembered, render, sign_ins};
+use crate::one_shot::connected_server;
+use crate::term::{BrowserMode, SignInPage, StartupDisplay};
+use crate::{complete, completion_cache, term};
 
-/// What `--json` shows.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The URL to open is printed on stderr, too. If no browser can be opened, open it by hand; if the browser \
+        runs on another machine, paste the URL it ends at.\n\n\
+        Examples:\n  wharf login docs\n  wharf login docs --no-browser\n  wharf login docs --scope read --scope write"
+)]
+pub(crate) struct Login {
+    /// Server name
+    #[arg(add = ArgValueCandidates::new(complete::servers))]
+    name: String,
+    /// Print the URL instead of opening a browser
+    #[arg(long)]
+    no_browser: bool,
+    /// Local port for the redirect [default: the one of the server's entry, or any free port]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    callback_port: Option<u16>,
+    /// OAuth scope to request [default: those of the server's entry, or of the server] (repeatable)
+    #[arg(long, value_name = "SCOPE")]
+    scope: Vec<String>,
+}
+
+/// The layout of `--json`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown<'a> {
+struct JsonLogin<'a> {
     version: u32,
     name: &'a str,
     signed_in: bool,
-    /// How many there are, where the server was reached.
+    /// How many tools the server has, if it was reached.
     tools: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
 pub(crate) async fn run(globals: &Globals, login: Login) -> Exit {
-    Box::pin(signed_in(globals, &login)).await.unwrap_or_else(|misuse| misused(&misuse))
+    Box::pin(sign_in(globals, &login)).await.unwrap_or_else(|error| term::usage_error(&error))
 }
 
-async fn signed_in(globals: &Globals, login: &Login) -> Result<Exit, Misuse> {
-    let which = Which::One(&login.name);
-    let setup = Setup::load_for(globals, which).await?;
-    let remote = setup.signed_in_to(&login.name)?;
+async fn sign_in(globals: &Globals, login: &Login) -> Result<Exit, UsageError> {
+    let selection = ServerSelection::One(&login.name);
+    let setup = Setup::load_for(globals, selection).await?;
+    let remote = setup.sign_in_target(&login.name)?;
     let oauth = oauth(&setup, login, &remote)?;
-    let (fleet, mut is_new) = (setup.open(which, How::Anew)?, false);
-    let beginning = async {
-        Live::watch(&fleet, globals.quiet).await;
-        match begin(globals, login, (&oauth, &setup.places), &fleet).await {
+    let fleet = setup.open(selection, FleetLifetime::Recheck)?;
+    let mut is_new = false;
+    let first = async {
+        StartupDisplay::watch(&fleet, globals.quiet).await;
+        match authorize(globals, login, &Session { setup: &setup, oauth: &oauth, fleet: &fleet }).await {
             Ok(()) => {
                 is_new = true;
                 Exit::Done
@@ -53,59 +74,67 @@ async fn signed_in(globals: &Globals, login: &Login) -> Result<Exit, Misuse> {
             Err(exit) => exit,
         }
     };
-    let exit = guarded(&fleet, Box::pin(beginning)).await;
+    let exit = guarded(&fleet, Box::pin(first)).await;
     if !is_new || exit != Exit::Done {
         return Ok(exit);
     }
-    // Every server there sees the new sign-in, and so does whoever shows it something else besides.
-    setup.forget_refusals(&remote.url).await;
-    // Another one: the first has been told that there is no sign-in.
-    let fleet = setup.open(which, How::Anew)?;
+    // All servers at this URL use the new credentials.
+    setup.forget_auth_failure(&remote.url).await;
+    // The first fleet knows that no credentials are stored, so open another one.
+    let fleet = setup.open(selection, FleetLifetime::Recheck)?;
     let exit = guarded(&fleet, async {
-        Live::watch(&fleet, globals.quiet).await;
-        remembered::keep(&setup.places, &fleet);
-        welcome(globals, &login.name, &fleet).await
+        StartupDisplay::watch(&fleet, globals.quiet).await;
+        completion_cache::store(&setup.paths, &fleet);
+        report_connection(globals, &login.name, &fleet).await
     });
     Ok(exit.await)
 }
 
-/// How this person signs in to this server.
-fn oauth(setup: &Setup, login: &Login, remote: &RemoteConfig) -> Result<OAuth, Misuse> {
-    let Login { name, no_browser, callback_port, scope } = login;
-    let options = setup.sign_in_options(&remote.url, &remote.oauth)?;
-    let opened = if *no_browser { Opened::ByHand } else { Opened::Here };
-    let port = callback_port.or(remote.oauth.callback_port);
-    let visitor = Page { server: name.clone(), opened, port };
-    let wanted: Vec<String> = scope.iter().flat_map(|scope| scope.split_whitespace().map(str::to_owned)).collect();
-    let scopes = if wanted.is_empty() { options.scopes } else { Some(wanted) };
-    sign_ins::of(&remote.url, OAuthOptions { scopes, visitor: Some(Arc::new(visitor)), ..options })
+/// What signing in needs.
+struct Session<'a> {
+    setup: &'a Setup,
+    oauth: &'a OAuth,
+    fleet: &'a Fleet,
 }
 
-/// Signs in if the server wants it, or if somebody asks for more than there is; otherwise tells how it ends.
-async fn begin(
-    globals: &Globals,
-    login: &Login,
-    (oauth, places): (&OAuth, &Places),
-    fleet: &Fleet,
-) -> Result<(), Exit> {
+/// Returns the OAuth client for the sign-in.
+fn oauth(setup: &Setup, login: &Login, remote: &RemoteConfig) -> Result<OAuth, UsageError> {
+    let Login { name, no_browser, callback_port, scope } = login;
+    let options = setup.sign_in_options(&remote.url, &remote.oauth)?;
+    let browser = if *no_browser { BrowserMode::Manual } else { BrowserMode::Open };
+    let port = callback_port.or(remote.oauth.callback_port);
+    let page = SignInPage { server: name.clone(), browser, port };
+    let requested: Vec<String> = scope.iter().flat_map(|scope| scope.split_whitespace().map(str::to_owned)).collect();
+    let scopes = if requested.is_empty() { options.scopes } else { Some(requested) };
+    sign_ins::oauth(&remote.url, OAuthOptions { scopes, visitor: Some(Arc::new(page)), ..options })
+}
+
+/// Signs in if the server requires it, or if the user requests scopes; otherwise returns the exit code.
+async fn authorize(globals: &Globals, login: &Login, session: &Session<'_>) -> Result<(), Exit> {
+    let Session { setup, oauth, fleet } = *session;
     let name = &login.name;
     let Some(status) = fleet.statuses().pop() else { return Err(Exit::Usage) };
     if status.state == ServerState::Connected && login.scope.is_empty() {
-        return Err(nothing_to_do(globals, name, oauth, &status).await);
+        return Err(report_already_connected(globals, name, oauth, &status).await);
     }
     if !matches!(status.state, ServerState::Connected | ServerState::NeedsAuth) {
-        return Err(only(fleet, globals, Subject::of(name)).await.map_or_else(|exit| exit, |_| Exit::Failed));
+        return Err(connected_server(fleet, globals, Subject::server(name))
+            .await
+            .map_or_else(|exit| exit, |_| Exit::Failed));
     }
-    if let Some(note) = sign_ins::note(places).filter(|_| !globals.quiet && !globals.json) {
-        render::note(&note);
+    if !globals.quiet
+        && !globals.json
+        && let Some(note) = sign_ins::storage_note(&setup.paths)
+    {
+        term::note(&note);
     }
     match oauth.sign_in(challenge(&status)).await {
         Ok(()) => Ok(()),
-        Err(error) => Err(failed(globals, name, &error).await),
+        Err(error) => Err(report_failure(globals, name, &error).await),
     }
 }
 
-/// What the server said that it wants.
+/// Returns the server's `WWW-Authenticate` challenge.
 fn challenge(status: &ServerStatus) -> Option<&str> {
     match &status.error()?.kind {
         CallErrorKind::Connect(ConnectErrorKind::Auth(required)) => required.challenge.as_deref(),
@@ -113,54 +142,50 @@ fn challenge(status: &ServerStatus) -> Option<&str> {
     }
 }
 
-/// A server that lets us in as we are.
-async fn nothing_to_do(globals: &Globals, name: &str, oauth: &OAuth, status: &ServerStatus) -> Exit {
+/// Reports that the server accepts the connection as it is.
+async fn report_already_connected(globals: &Globals, name: &str, oauth: &OAuth, status: &ServerStatus) -> Exit {
     let signed_in = matches!(oauth.token().await, Ok((Some(_), _)));
     let tools = status.tools;
     if !globals.json && !globals.quiet {
-        let counted = counted(tools);
+        let counted = term::counted(tools, "tool");
         if signed_in {
-            render::note(&format!("signed in to {name} already: {counted}"));
-            render::hint(&format!("to sign in as somebody else, sign out first: wharf logout {name}"));
+            term::note(&format!("already signed in to {name}: {counted}"));
+            term::hint(&format!("to use another account, sign out first: wharf logout {name}"));
         } else {
-            render::note(&format!("{name} wants no sign-in: {counted}"));
-            render::hint(&format!("if a tool wants one all the same, say what for: wharf login {name} --scope SCOPE"));
+            term::note(&format!("{name} requires no sign-in: {counted}"));
+            term::hint(&format!("if a tool requires one, request its scope: wharf login {name} --scope SCOPE"));
         }
     }
-    shown(globals, Shown { version: 1, name, signed_in, tools: Some(tools), error: None }).await
+    print_json(globals, JsonLogin { version: 1, name, signed_in, tools: Some(tools), error: None }).await
 }
 
-async fn failed(globals: &Globals, name: &str, error: &OAuthError) -> Exit {
-    render::error(&format!("{name}: {error}"), &[], None);
+async fn report_failure(globals: &Globals, name: &str, error: &OAuthError) -> Exit {
+    term::error(&format!("{name}: {error}"), &[], None);
     let exit = if matches!(error, OAuthError::Unreachable { .. }) { Exit::Unreachable } else { Exit::Failed };
     let error = Some(error.to_string());
-    shown(globals, Shown { version: 1, name, signed_in: false, tools: None, error }).await.max(exit)
+    print_json(globals, JsonLogin { version: 1, name, signed_in: false, tools: None, error }).await.max(exit)
 }
 
-/// How the server takes the new sign-in.
-async fn welcome(globals: &Globals, name: &str, fleet: &Fleet) -> Exit {
-    let still_out = fleet.statuses().pop().filter(|status| status.state == ServerState::NeedsAuth);
-    if let Some(status) = still_out {
+/// Reports whether the server accepts the new credentials.
+async fn report_connection(globals: &Globals, name: &str, fleet: &Fleet) -> Exit {
+    let rejected = fleet.statuses().pop().filter(|status| status.state == ServerState::NeedsAuth);
+    if let Some(status) = rejected {
         let reason = status.reason.as_ref().map(ToString::to_string).unwrap_or_default();
-        let hint = format!("if it wants a sign-in for more, say so: wharf login {name} --scope SCOPE");
-        render::error(&format!("{name}: signed in, and it is not accepted: {reason}"), &[], Some(&hint));
-        let shown_error = Shown { version: 1, name, signed_in: true, tools: None, error: Some(reason) };
-        return shown(globals, shown_error).await.max(Exit::NeedsLogin);
+        let hint = format!("if it requires a scope, request it: wharf login {name} --scope SCOPE");
+        term::error(&format!("{name}: signed in, but the server rejects the credentials: {reason}"), &[], Some(&hint));
+        let result = JsonLogin { version: 1, name, signed_in: true, tools: None, error: Some(reason) };
+        return print_json(globals, result).await.max(Exit::NeedsLogin);
     }
-    let tools = match only(fleet, globals, Subject::of(name)).await {
+    let tools = match connected_server(fleet, globals, Subject::server(name)).await {
         Ok(status) => status.tools,
         Err(exit) => return exit,
     };
     if !globals.json && !globals.quiet {
-        render::note(&format!("signed in to {name}: {}", counted(tools)));
+        term::note(&format!("signed in to {name}: {}", term::counted(tools, "tool")));
     }
-    shown(globals, Shown { version: 1, name, signed_in: true, tools: Some(tools), error: None }).await
+    print_json(globals, JsonLogin { version: 1, name, signed_in: true, tools: Some(tools), error: None }).await
 }
 
-async fn shown(globals: &Globals, shown: Shown<'_>) -> Exit {
-    if globals.json { render::json(&shown).await } else { Exit::Done }
-}
-
-fn counted(tools: usize) -> String {
-    if tools == 1 { "1 tool".to_owned() } else { format!("{tools} tools") }
+async fn print_json(globals: &Globals, result: JsonLogin<'_>) -> Exit {
+    if globals.json { term::json(&result).await } else { Exit::Done }
 }

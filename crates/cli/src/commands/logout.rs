@@ -1,54 +1,58 @@
-//! `wharf logout`: a sign-in is taken back, and forgotten here.
+//! `wharf logout`: revoke and delete stored credentials.
 
 use serde::Serialize;
 use wharf::auth::OAuthError;
 
-use crate::args::{Globals, Named};
+use super::common::ServerArg;
+use crate::config::{ServerSelection, Setup, sign_ins};
+use crate::error::UsageError;
 use crate::exit::Exit;
-use crate::servers::Misuse;
-use crate::setup::{Setup, Which};
-use crate::visit::misused;
-use crate::{render, sign_ins};
+use crate::globals::Globals;
+use crate::term;
 
-/// What `--json` shows.
+/// The layout of `--json`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown<'a> {
+struct JsonLogout<'a> {
     version: u32,
     name: &'a str,
-    /// Whether there was a sign-in, which is gone now.
+    /// Whether credentials were stored, and are now deleted.
     signed_out: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
-pub(crate) async fn run(globals: &Globals, named: Named) -> Exit {
-    Box::pin(signed_out(globals, &named.name)).await.unwrap_or_else(|misuse| misused(&misuse))
+pub(crate) async fn run(globals: &Globals, server: ServerArg) -> Exit {
+    Box::pin(sign_out(globals, &server.name)).await.unwrap_or_else(|error| term::usage_error(&error))
 }
 
-async fn signed_out(globals: &Globals, name: &str) -> Result<Exit, Misuse> {
-    let setup = Setup::load_for(globals, Which::One(name)).await?;
-    // One that may not be used, or is switched off, can be signed out of nevertheless.
+async fn sign_out(globals: &Globals, name: &str) -> Result<Exit, UsageError> {
+    let setup = Setup::load_for(globals, ServerSelection::One(name)).await?;
+    // The server may be disabled or not allowed: signing out works all the same.
     let remote = setup.remote(name)?;
-    let oauth = sign_ins::of(&remote.url, setup.sign_in_options(&remote.url, &remote.oauth)?)?;
+    let oauth = sign_ins::oauth(&remote.url, setup.sign_in_options(&remote.url, &remote.oauth)?)?;
     let done = oauth.sign_out().await;
-    setup.forget_refusals(&remote.url).await;
+    setup.forget_auth_failure(&remote.url).await;
     let (signed_out, exit) = match &done {
         Ok(true) => {
-            tell(globals, &format!("signed out of {name}"));
+            note(globals, &format!("signed out of {name}"));
             (true, Exit::Done)
         }
         Ok(false) => {
-            tell(globals, &format!("nobody is signed in to {name}"));
+            note(globals, &format!("not signed in to {name}"));
             (false, Exit::Done)
         }
         Err(OAuthError::Store(error)) => {
-            render::error(&format!("{name}: {error}"), &[], None);
+            term::error(&format!("{name}: {error}"), &[], None);
             (false, Exit::Failed)
         }
         Err(error) => {
-            let what = format!("{name}: the token was removed here, but it could not be revoked: {error}");
-            render::error(&what, &[], Some("it is good until it ends; whoever gave it may let you revoke it"));
+            let message = format!("{name}: deleted the stored credentials, but could not revoke the token: {error}");
+            term::error(
+                &message,
+                &[],
+                Some("the token stays valid until it expires; revoke it at its issuer if you can"),
+            );
             (true, Exit::Failed)
         }
     };
@@ -56,11 +60,11 @@ async fn signed_out(globals: &Globals, name: &str) -> Result<Exit, Misuse> {
         return Ok(exit);
     }
     let error = done.err().map(|error| error.to_string());
-    Ok(render::json(&Shown { version: 1, name, signed_out, error }).await.max(exit))
+    Ok(term::json(&JsonLogout { version: 1, name, signed_out, error }).await.max(exit))
 }
 
-fn tell(globals: &Globals, what: &str) {
+fn note(globals: &Globals, message: &str) {
     if !globals.json && !globals.quiet {
-        render::note(what);
+        term::note(message);
     }
 }

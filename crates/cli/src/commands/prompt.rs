@@ -1,86 +1,89 @@
-//! `wharf prompt`: one prompt, filled in.
+//! `wharf prompt`: get one prompt's messages.
 
 use clap_complete::ArgValueCandidates;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use wharf::fleet::{Fleet, ListingError};
-use wharf::{CallError, Content, ContentKind, Json, Listed, Prompt as Offered, ResourceBody, nearest};
+use wharf::{CallError, Content, ContentKind, Json, Listed, Prompt as Offered, ResourceBody};
 
+use super::listing::left_out;
 use super::prompts;
-use crate::args::Globals;
-use crate::arguments;
-use crate::complete;
+use crate::config::ServerSelection;
+use crate::error::{UsageError, usage_error};
 use crate::exit::Exit;
 use crate::failure::{Failure, Subject};
-use crate::render::{self, Transient};
-use crate::servers::{Misuse, misuse};
-use crate::setup::Which;
-use crate::visit::{misused, only, visit};
+use crate::globals::Globals;
+use wharf::nearest;
+use crate::term::{self, StatusLine};
+use crate::{arguments, complete, one_shot};
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  wharf prompt git review branch=main\n  \
+        wharf prompt docs summary '{\"topic\": \"sails\"}' --mcp docs=https://example.com/mcp")]
 pub(crate) struct Prompt {
-    /// The server
+    /// Server name
     #[arg(add = ArgValueCandidates::new(complete::servers))]
-    pub(crate) server: String,
-    /// The prompt
-    pub(crate) name: String,
-    /// The arguments: `key=value` pairs, or one JSON object. All of them are text
+    server: String,
+    /// Prompt name
+    name: String,
+    /// Arguments: `key=value` pairs, or one JSON object of strings
     #[arg(value_name = "JSON | KEY=VALUE")]
-    pub(crate) arguments: Vec<String>,
+    arguments: Vec<String>,
 }
 
 pub(crate) async fn run(globals: &Globals, prompt: Prompt) -> Exit {
     let subject = Subject::prompt(&prompt.server, &prompt.name);
-    visit(globals, Which::One(&prompt.server), async |fleet| {
-        let remote = match only(fleet, globals, subject).await {
-            Ok(status) => status.transport != "stdio",
+    one_shot::run(globals, ServerSelection::One(&prompt.server), async |fleet| {
+        let remote = match one_shot::connected_server(fleet, globals, subject).await {
+            Ok(status) => status.transport.is_remote(),
             Err(exit) => return exit,
         };
-        let mut doing = Transient::new(globals.quiet);
-        doing.show(&format!("asking for {}", prompt.name));
-        let got = fetch(fleet, &prompt).await;
-        drop(doing);
-        match got {
-            Ok(result) if globals.json => render::json(&Shown { subject, result: &result }).await,
+        let progress = StatusLine::new(globals.quiet);
+        progress.show(&format!("getting {}", prompt.name));
+        let fetched = fetch(fleet, &prompt).await;
+        drop(progress);
+        match fetched {
+            Ok(result) if globals.json => term::json(&JsonPrompt { subject, result: &result }).await,
             Ok(result) => show(&prompt, &result).await,
-            Err(Missing::Misuse(misuse)) => misused(&misuse),
-            Err(Missing::Error(error)) => Failure { remote, error: &error, hint: None }.told(globals, subject).await,
+            Err(FetchError::Usage(error)) => term::usage_error(&error),
+            Err(FetchError::Call(error)) => {
+                Failure { remote, error: &error, hint: None }.report(globals, subject).await
+            }
         }
     })
     .await
 }
 
-/// Why there is no prompt.
-enum Missing {
-    Misuse(Misuse),
-    Error(Box<CallError>),
+enum FetchError {
+    Usage(UsageError),
+    Call(Box<CallError>),
 }
 
-impl From<Misuse> for Missing {
-    fn from(misuse: Misuse) -> Self {
-        Self::Misuse(misuse)
+impl From<UsageError> for FetchError {
+    fn from(error: UsageError) -> Self {
+        Self::Usage(error)
     }
 }
 
-async fn fetch(fleet: &Fleet, prompt: &Prompt) -> Result<Json, Missing> {
+async fn fetch(fleet: &Fleet, prompt: &Prompt) -> Result<Json, FetchError> {
     let Prompt { server, name, arguments } = prompt;
-    let Some((server_name, offer)) = fleet.prompts().await.pop() else {
-        return Err(no_such_prompt(prompt, &Listed::default()).into());
+    let Some((server_name, listing)) = fleet.prompts().await.pop() else {
+        return Err(unknown_prompt(prompt, &Listed::default()).into());
     };
-    let listed = offer.map_err(|error| Missing::Error(Box::new(error)))?;
+    let listed = listing.map_err(|error| FetchError::Call(Box::new(error)))?;
     let Some(found) = listed.items.iter().find(|offered| offered.name == *name) else {
-        return Err(no_such_prompt(prompt, &listed).into());
+        return Err(unknown_prompt(prompt, &listed).into());
     };
-    let arguments = filled_in(server, found, arguments)?;
+    let arguments = checked_arguments(server, found, arguments)?;
     fleet.prompt(&server_name, name, &arguments).await.map_err(|error| match error {
-        ListingError::Call(error) => Missing::Error(error),
-        other => Missing::Misuse(misuse(other.to_string(), None)),
+        ListingError::Call(error) => FetchError::Call(error),
+        other => FetchError::Usage(usage_error(other.to_string(), None)),
     })
 }
 
-fn no_such_prompt(Prompt { server, name, .. }: &Prompt, listed: &Listed<Offered>) -> Misuse {
-    if let Some(odd) = listed.quarantined.iter().find(|odd| odd.name.as_ref() == Some(name)) {
-        return misuse(format!("{server}: the prompt `{name}` was left out: {}", render::about(&odd.reason)), None);
+fn unknown_prompt(Prompt { server, name, .. }: &Prompt, listed: &Listed<Offered>) -> UsageError {
+    if let Some(invalid) = listed.quarantined.iter().find(|item| item.name.as_ref() == Some(name)) {
+        return usage_error(format!("{server}: {}", left_out("prompt", invalid)), None);
     }
     let names: Vec<&str> = listed.items.iter().map(|prompt| prompt.name.as_str()).collect();
     let hint = match nearest(name, names.iter().copied()) {
@@ -88,63 +91,63 @@ fn no_such_prompt(Prompt { server, name, .. }: &Prompt, listed: &Listed<Offered>
         None if names.is_empty() => "it has no prompts".to_owned(),
         None => format!("`wharf prompts {server}` lists them"),
     };
-    misuse(format!("{server}: there is no prompt `{name}`"), Some(&hint))
+    usage_error(format!("{server}: unknown prompt `{name}`"), Some(&hint))
 }
 
-/// The arguments as a prompt takes them: text, all that are required, and none that it does not know.
-fn filled_in(server: &str, prompt: &Offered, words: &[String]) -> Result<Json, Misuse> {
-    let (name, taken) = (&prompt.name, prompts::arguments(prompt));
+/// Checks the arguments of a prompt: all are text, none is missing, and none is unknown.
+fn checked_arguments(server: &str, prompt: &Offered, words: &[String]) -> Result<Json, UsageError> {
+    let name = &prompt.name;
+    let accepted = prompts::arguments(prompt);
     let given = texts(words)?;
-    let hint = match prompts::taken(&taken) {
-        all if all.is_empty() => format!("{name} takes no arguments"),
-        all => format!("{name} takes {all}"),
+    let hint = match prompts::argument_list(&accepted) {
+        all if all.is_empty() => format!("{name} accepts no arguments"),
+        all => format!("{name} accepts {all}"),
     };
-    if let Some(unknown) = given.keys().find(|key| !taken.iter().any(|argument| argument.name == **key)) {
-        return Err(misuse(format!("{server}: the prompt `{name}` has no argument `{unknown}`"), Some(&hint)));
+    if let Some(unknown) = given.keys().find(|key| !accepted.iter().any(|argument| argument.name == **key)) {
+        return Err(usage_error(format!("{server}: prompt `{name}` has no argument `{unknown}`"), Some(&hint)));
     }
-    let missing = taken.iter().filter(|argument| argument.required && !given.contains_key(&argument.name));
+    let missing = accepted.iter().filter(|argument| argument.required && !given.contains_key(&argument.name));
     let missing: Vec<String> = missing.map(|argument| format!("`{}`", argument.name)).collect();
     if !missing.is_empty() {
-        let what = format!("{server}: the prompt `{name}` needs {}", missing.join(" and "));
-        return Err(misuse(what, Some(&hint)));
+        let message = format!("{server}: prompt `{name}` requires {}", missing.join(" and "));
+        return Err(usage_error(message, Some(&hint)));
     }
     Ok(Json::from(Value::Object(given)))
 }
 
-fn texts(words: &[String]) -> Result<Map<String, Value>, Misuse> {
+fn texts(words: &[String]) -> Result<Map<String, Value>, UsageError> {
     let [one] = words else { return pairs(words) };
     if !one.trim_start().starts_with(['{', '[']) {
         return pairs(words);
     }
     let json = arguments::json(one)?;
     let fields: Map<String, Value> =
-        json.decode().map_err(|error| misuse(format!("the arguments cannot be read: {error}"), None))?;
+        json.decode().map_err(|error| usage_error(format!("invalid arguments: {error}"), None))?;
     match fields.iter().find(|(_, value)| !value.is_string()) {
         None => Ok(fields),
         Some((key, value)) => {
-            let hint =
-                format!("write it in quotation marks: {{\"{key}\": \"{}\"}}", value.to_string().replace('"', ""));
-            Err(misuse(format!("the argument `{key}` is no text, and prompts take nothing else"), Some(&hint)))
+            let hint = format!("quote it: {{\"{key}\": \"{}\"}}", value.to_string().replace('"', ""));
+            Err(usage_error(format!("argument `{key}` is not a string: prompts accept only strings"), Some(&hint)))
         }
     }
 }
 
-fn pairs(words: &[String]) -> Result<Map<String, Value>, Misuse> {
+fn pairs(words: &[String]) -> Result<Map<String, Value>, UsageError> {
     let pairs = arguments::pairs(words)?;
     Ok(pairs.into_iter().map(|(key, text)| (key.to_owned(), Value::from(text))).collect())
 }
 
-/// What `--json` shows.
+/// The layout of `--json`.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct JsonPrompt<'a> {
     #[serde(flatten)]
     subject: Subject<'a>,
     result: &'a Json,
 }
 
-/// What a server answers. Everything but the messages may be missing.
+/// The result of `prompts/get`, as far as it is printed.
 #[derive(Deserialize)]
-struct Answer {
+struct PromptResult {
     messages: Vec<Message>,
 }
 
@@ -155,32 +158,32 @@ struct Message {
 }
 
 async fn show(Prompt { server, name, .. }: &Prompt, result: &Json) -> Exit {
-    match result.decode::<Answer>() {
-        Ok(Answer { messages }) if messages.is_empty() => {
-            render::note(&format!("{server}: the prompt `{name}` has no messages"));
+    match result.decode::<PromptResult>() {
+        Ok(PromptResult { messages }) if messages.is_empty() => {
+            term::note(&format!("{server}: prompt `{name}` has no messages"));
             Exit::Done
         }
-        Ok(Answer { messages }) => {
-            let told: Vec<String> =
+        Ok(PromptResult { messages }) => {
+            let texts: Vec<String> =
                 messages.iter().map(|message| format!("{}:\n{}", message.role, message.text())).collect();
-            render::out(render::for_stdout(told.join("\n\n"))).await
+            term::out(term::for_stdout(texts.join("\n\n"))).await
         }
         Err(error) => {
-            let what = format!("{server}: the answer for the prompt `{name}` makes no sense: {error}");
-            render::error(&what, &[], Some("--json shows it as it is"));
+            let message = format!("{server}: malformed result for prompt `{name}`: {error}");
+            term::error(&message, &[], Some("print it with --json"));
             Exit::Failed
         }
     }
 }
 
 impl Message {
-    /// Its content in words. There should be one block; some servers send a list of them.
+    /// Returns the content as text. It should be one block; some servers send a list of them.
     fn text(&self) -> String {
         let blocks = self.content.decode::<Vec<Json>>().unwrap_or_else(|_| vec![self.content.clone()]);
-        let told = blocks.into_iter().map(Content::from_json).map(|block| match &block.kind {
+        let texts = blocks.into_iter().map(Content::from_json).map(|block| match &block.kind {
             ContentKind::Resource { body: ResourceBody::Text(text), .. } => format!("{}\n{text}", block.describe()),
             _ => block.describe(),
         });
-        told.collect::<Vec<_>>().join("\n")
+        texts.collect::<Vec<_>>().join("\n")
     }
 }

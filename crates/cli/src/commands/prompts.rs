@@ -1,29 +1,26 @@
-//! `wharf prompts`: the prompts of the servers.
+//! `wharf prompts`: list prompts.
 
 use clap_complete::ArgValueCandidates;
 use serde::{Deserialize, Serialize};
 use wharf::fleet::{ServerListing, ServerStatus};
 use wharf::{Json, Prompt, Quarantined};
 
-use super::offers::{ShownStanding, failure, tell_failure, tell_odd};
-use crate::args::Globals;
-use crate::complete;
+use super::listing::{DESCRIPTION_CHARS, JsonServerState, exit_code, print_list_problems, report_failure};
+use crate::config::ServerSelection;
 use crate::exit::Exit;
-use crate::render::{self, Transient};
-use crate::setup::Which;
-use crate::visit::{exit, tell_absent, visit};
-
-/// How much of a description a table shows.
-const DESCRIPTION: usize = 100;
+use crate::globals::Globals;
+use crate::term::{self, StatusLine};
+use crate::{complete, one_shot};
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  wharf prompts\n  wharf prompts docs --json")]
 pub(crate) struct Prompts {
-    /// Only this server
+    /// Only list this server's prompts
     #[arg(add = ArgValueCandidates::new(complete::servers))]
-    pub(crate) server: Option<String>,
+    server: Option<String>,
 }
 
-/// An argument that a prompt takes.
+/// An argument of a prompt.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Argument {
     pub(super) name: String,
@@ -32,99 +29,102 @@ pub(super) struct Argument {
 }
 
 pub(crate) async fn run(globals: &Globals, prompts: Prompts) -> Exit {
-    let which = prompts.server.as_deref().map_or(Which::All, Which::One);
-    visit(globals, which, async |fleet| {
-        let (statuses, mut doing) = (fleet.statuses(), Transient::new(globals.quiet));
-        doing.show("asking for the prompts");
-        let offers = fleet.prompts().await;
-        drop(doing);
+    let selection = prompts.server.as_deref().map_or(ServerSelection::All, ServerSelection::One);
+    one_shot::run(globals, selection, async |fleet| {
+        let statuses = fleet.statuses();
+        let progress = StatusLine::new(globals.quiet);
+        progress.show("listing prompts");
+        let listings = fleet.prompts().await;
+        drop(progress);
         if globals.json {
-            let servers = statuses.iter().map(|status| ShownServer::new(status, &offers)).collect();
+            let servers = statuses.iter().map(|status| JsonServer::new(status, &listings)).collect();
             let failed =
-                statuses.iter().filter_map(|status| Some(failure(status, offer_of(status, &offers)?.as_ref().err()?)));
-            let failed = failed.max().unwrap_or(Exit::Done);
-            return render::json(&Shown { version: 1, servers }).await.max(exit(&statuses)).max(failed);
+                |status: &ServerStatus| Some(exit_code(status, listing_of(status, &listings)?.as_ref().err()?));
+            let failed = statuses.iter().filter_map(failed).max().unwrap_or(Exit::Done);
+            let written = term::json(&JsonPrompts { version: 1, servers }).await;
+            return written.max(one_shot::exit_code(&statuses)).max(failed);
         }
-        let shown = show(&statuses, &offers, globals).await;
-        tell_absent(&statuses, globals).max(shown)
+        let shown = show(&statuses, &listings, globals).await;
+        one_shot::report_unconnected(&statuses, globals).max(shown)
     })
     .await
 }
 
-/// What a server said when it was asked; `None` for one that has no such thing, or is not connected.
-fn offer_of<'a>(status: &ServerStatus, offers: &'a [ServerListing<Prompt>]) -> Option<&'a Offered> {
-    offers.iter().find(|(name, _)| *name == status.name).map(|(_, offer)| offer)
+/// Returns a server's list; `None` for a server without prompts or a connection.
+fn listing_of<'a>(status: &ServerStatus, listings: &'a [ServerListing<Prompt>]) -> Option<&'a Listing> {
+    listings.iter().find(|(name, _)| *name == status.name).map(|(_, listing)| listing)
 }
 
-type Offered = Result<wharf::Listed<Prompt>, wharf::CallError>;
+type Listing = Result<wharf::Listed<Prompt>, wharf::CallError>;
 
-async fn show(statuses: &[ServerStatus], offers: &[ServerListing<Prompt>], globals: &Globals) -> Exit {
-    let (mut rows, mut failed) = (Vec::new(), Exit::Done);
+async fn show(statuses: &[ServerStatus], listings: &[ServerListing<Prompt>], globals: &Globals) -> Exit {
+    let mut rows = Vec::new();
+    let mut failed = Exit::Done;
     for status in statuses {
-        match offer_of(status, offers) {
+        match listing_of(status, listings) {
             Some(Ok(listed)) => {
                 for prompt in &listed.items {
-                    let description = render::brief(prompt.description.as_deref().unwrap_or_default(), DESCRIPTION);
-                    let taken = render::plain(&taken(&arguments(prompt)));
-                    rows.push(vec![status.name.to_string(), render::plain(&prompt.name), taken, description]);
+                    let description = term::brief(prompt.description.as_deref().unwrap_or_default(), DESCRIPTION_CHARS);
+                    let arguments = term::plain(&argument_list(&arguments(prompt)));
+                    rows.push(vec![status.name.to_string(), term::plain(&prompt.name), arguments, description]);
                 }
                 if !globals.quiet {
-                    tell_odd(&status.name, "prompt", &listed.quarantined, &listed.notes);
+                    print_list_problems(&status.name, "prompt", &listed.quarantined, &listed.notes);
                 }
             }
-            Some(Err(error)) => failed = failed.max(tell_failure(status, error, globals)),
+            Some(Err(error)) => failed = failed.max(report_failure(status, error, globals)),
             None => {}
         }
     }
     if rows.is_empty() {
         if failed == Exit::Done && !globals.quiet {
-            render::note("there are no prompts");
+            term::note("no prompts");
         }
         return failed;
     }
-    render::out(render::table(&["server", "prompt", "arguments", "description"], rows)).await.max(failed)
+    term::out(term::table(&["server", "prompt", "arguments", "description"], rows)).await.max(failed)
 }
 
-/// What a prompt takes; what cannot be read is not among it.
+/// Returns a prompt's arguments, without invalid ones.
 pub(super) fn arguments(prompt: &Prompt) -> Vec<Argument> {
     #[derive(Deserialize)]
-    struct Written {
+    struct RawPrompt {
         #[serde(default)]
         arguments: Option<Vec<Json>>,
     }
-    let written: Option<Written> = prompt.raw.decode().ok();
-    let arguments = written.and_then(|written| written.arguments).unwrap_or_default();
+    let raw: Option<RawPrompt> = prompt.raw.decode().ok();
+    let arguments = raw.and_then(|raw| raw.arguments).unwrap_or_default();
     arguments.iter().filter_map(|argument| argument.decode().ok()).collect()
 }
 
-/// For example `code, style (optional)`.
-pub(super) fn taken(arguments: &[Argument]) -> String {
+/// Lists arguments, for example `code, style (optional)`.
+pub(super) fn argument_list(arguments: &[Argument]) -> String {
     let one = |argument: &Argument| format!("{}{}", argument.name, if argument.required { "" } else { " (optional)" });
     arguments.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// What `--json` shows.
+/// The layout of `--json`.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct JsonPrompts<'a> {
     version: u32,
-    servers: Vec<ShownServer<'a>>,
+    servers: Vec<JsonServer<'a>>,
 }
 
 #[derive(Serialize)]
-struct ShownServer<'a> {
+struct JsonServer<'a> {
     #[serde(flatten)]
-    standing: ShownStanding<'a>,
+    state: JsonServerState<'a>,
     prompts: Vec<&'a Json>,
     quarantined: &'a [Quarantined],
     notes: &'a [String],
 }
 
-impl<'a> ShownServer<'a> {
-    fn new(status: &'a ServerStatus, offers: &'a [ServerListing<Prompt>]) -> Self {
-        let offer = offer_of(status, offers);
-        let listed = offer.and_then(|offer| offer.as_ref().ok());
+impl<'a> JsonServer<'a> {
+    fn new(status: &'a ServerStatus, listings: &'a [ServerListing<Prompt>]) -> Self {
+        let listing = listing_of(status, listings);
+        let listed = listing.and_then(|listing| listing.as_ref().ok());
         Self {
-            standing: ShownStanding::new(status, offer.and_then(|offer| offer.as_ref().err())),
+            state: JsonServerState::new(status, listing.and_then(|listing| listing.as_ref().err())),
             prompts: listed.map_or_else(Vec::new, |listed| listed.items.iter().map(|prompt| &prompt.raw).collect()),
             quarantined: listed.map_or(&[], |listed| &listed.quarantined),
             notes: listed.map_or(&[], |listed| &listed.notes),

@@ -1,4 +1,4 @@
-//! `wharf read`: a resource, as it is.
+//! `wharf read`: read a resource.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -11,75 +11,76 @@ use serde::{Deserialize, Serialize};
 use wharf::fleet::ListingError;
 use wharf::{CallErrorKind, Json};
 
-use crate::args::Globals;
-use crate::complete;
+use crate::config::ServerSelection;
+use crate::error::usage_error;
 use crate::exit::Exit;
 use crate::failure::{Failure, Subject};
-use crate::render::{self, Transient};
-use crate::servers::misuse;
-use crate::setup::Which;
-use crate::visit::{misused, only, visit};
+use crate::globals::Globals;
+use crate::term::{self, StatusLine};
+use crate::{complete, one_shot};
 
-/// Some servers leave the padding out.
+/// Some servers omit the padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Binary content is written only to a file or a pipe.\n\n\
+        Examples:\n  wharf read docs file:///readme.md\n  wharf read docs file:///logo.png --out logo.png")]
 pub(crate) struct Read {
-    /// The server
+    /// Server name
     #[arg(add = ArgValueCandidates::new(complete::servers))]
-    pub(crate) server: String,
-    /// The address of the resource
-    pub(crate) uri: String,
-    /// Write it to this file; if there are several contents, those after the first to FILE.2, FILE.3 and so on
+    server: String,
+    /// Resource URI
+    uri: String,
+    /// Write to FILE; further contents go to FILE.2, FILE.3 and so on
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with = "json")]
-    pub(crate) out: Option<PathBuf>,
+    out: Option<PathBuf>,
 }
 
 pub(crate) async fn run(globals: &Globals, read: Read) -> Exit {
     let subject = Subject::uri(&read.server, &read.uri);
-    visit(globals, Which::One(&read.server), async |fleet| {
-        let status = match only(fleet, globals, subject).await {
+    one_shot::run(globals, ServerSelection::One(&read.server), async |fleet| {
+        let status = match one_shot::connected_server(fleet, globals, subject).await {
             Ok(status) => status,
             Err(exit) => return exit,
         };
-        let mut doing = Transient::new(globals.quiet);
-        doing.show(&format!("reading {}", read.uri));
-        let got = fleet.read(&status.name, &read.uri).await;
-        drop(doing);
-        match got {
-            Ok(result) if globals.json => render::json(&Shown { subject, result: &result }).await,
+        let progress = StatusLine::new(globals.quiet);
+        progress.show(&format!("reading {}", read.uri));
+        let result = fleet.read(&status.name, &read.uri).await;
+        drop(progress);
+        match result {
+            Ok(result) if globals.json => term::json(&JsonResource { subject, result: &result }).await,
             Ok(result) => put(globals, &read, &result).await,
             Err(ListingError::Call(error)) => {
                 let hint = matches!(error.kind, CallErrorKind::Server { .. })
-                    .then(|| format!("`wharf resources {}` lists what can be read", read.server));
-                Failure { remote: status.transport != "stdio", error: &error, hint }.told(globals, subject).await
+                    .then(|| format!("list resources: wharf resources {}", read.server));
+                Failure { remote: status.transport.is_remote(), error: &error, hint }.report(globals, subject).await
             }
-            Err(other) => misused(&misuse(other.to_string(), None)),
+            Err(other) => term::usage_error(&usage_error(other.to_string(), None)),
         }
     })
     .await
 }
 
-/// What `--json` shows.
+/// The layout of `--json`.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct JsonResource<'a> {
     #[serde(flatten)]
     subject: Subject<'a>,
     result: &'a Json,
 }
 
-/// What a server answers.
+/// The result of `resources/read`, as far as it is printed.
 #[derive(Deserialize)]
-struct Answer {
-    contents: Vec<Written>,
+struct ReadResult {
+    contents: Vec<RawContent>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Written {
+struct RawContent {
     #[serde(default)]
     uri: Option<String>,
     #[serde(default)]
@@ -91,7 +92,7 @@ struct Written {
 }
 
 struct Part {
-    /// What it is, in a line.
+    /// Its URI and media type.
     title: String,
     body: Body,
 }
@@ -105,13 +106,13 @@ async fn put(globals: &Globals, read: &Read, result: &Json) -> Exit {
     let parts = match parts(result, &read.uri) {
         Ok(parts) => parts,
         Err(reason) => {
-            let what = format!("{}: the content of `{}` makes no sense: {reason}", read.server, read.uri);
-            render::error(&what, &[], Some("--json shows the answer as it is"));
+            let message = format!("{}: malformed content of `{}`: {reason}", read.server, read.uri);
+            term::error(&message, &[], Some("print the result with --json"));
             return Exit::Failed;
         }
     };
     if parts.is_empty() && !globals.quiet {
-        render::note(&format!("{}: `{}` is empty", read.server, read.uri));
+        term::note(&format!("{}: `{}` is empty", read.server, read.uri));
     }
     match &read.out {
         Some(file) => save(globals, file, &parts),
@@ -120,46 +121,46 @@ async fn put(globals: &Globals, read: &Read, result: &Json) -> Exit {
 }
 
 fn parts(result: &Json, uri: &str) -> Result<Vec<Part>, String> {
-    let Answer { contents } = result.decode().map_err(|error| error.to_string())?;
-    let part = |written: Written| {
-        let title = written.uri.unwrap_or_else(|| uri.to_owned());
-        let title = written.mime_type.map(|mime| format!("{title} ({mime})")).unwrap_or(title);
-        let body = match (written.text, written.blob) {
+    let ReadResult { contents } = result.decode().map_err(|error| error.to_string())?;
+    let part = |raw: RawContent| {
+        let title = raw.uri.unwrap_or_else(|| uri.to_owned());
+        let title = raw.mime_type.map(|mime| format!("{title} ({mime})")).unwrap_or(title);
+        let body = match (raw.text, raw.blob) {
             (Some(text), _) => Body::Text(text),
             (None, Some(blob)) => {
                 let blob: String = blob.split_ascii_whitespace().collect();
-                Body::Binary(BASE64.decode(blob).map_err(|error| format!("its `blob` is no base64: {error}"))?)
+                Body::Binary(BASE64.decode(blob).map_err(|error| format!("invalid base64 in `blob`: {error}"))?)
             }
-            (None, None) => return Err("it has neither `text` nor `blob`".to_owned()),
+            (None, None) => return Err("neither `text` nor `blob`".to_owned()),
         };
         Ok(Part { title, body })
     };
     contents.into_iter().map(part).collect()
 }
 
-/// Text as it is, and bytes where no terminal would act on them.
+/// Prints contents to stdout: text unchanged, and bytes unless stdout is a terminal.
 async fn print(globals: &Globals, read: &Read, parts: Vec<Part>) -> Exit {
     let terminal = std::io::stdout().is_terminal();
     if terminal && let Some(part) = parts.iter().find(|part| matches!(part.body, Body::Binary(_))) {
-        let what = format!("{}: {} is no text, and this is a terminal", read.server, part.title);
-        return misused(&misuse(what, Some("write it to a file with --out FILE, or to a pipe")));
+        let message = format!("{}: {} is binary, and stdout is a terminal", read.server, part.title);
+        return term::usage_error(&usage_error(message, Some("write it to a file with --out FILE, or to a pipe")));
     }
     let several = parts.len() > 1;
     for Part { title, body } in parts {
         if several && terminal && !globals.quiet {
-            render::note(&title);
+            term::note(&title);
         }
         let bytes = match body {
             Body::Binary(bytes) => bytes,
             Body::Text(mut text) => {
-                // A shell's prompt, or the next content, begins on a line of its own.
+                // The shell's prompt, or the next content, begins a new line.
                 if (terminal || several) && !text.ends_with('\n') {
                     text.push('\n');
                 }
-                render::for_stdout(text).into_bytes()
+                term::for_stdout(text).into_bytes()
             }
         };
-        let written = render::exactly(bytes).await;
+        let written = term::exactly(bytes).await;
         if written != Exit::Done {
             return written;
         }
@@ -175,11 +176,11 @@ fn save(globals: &Globals, file: &Path, parts: &[Part]) -> Exit {
             Body::Binary(bytes) => bytes,
         };
         if let Err(error) = std::fs::write(&file, bytes) {
-            render::error(&format!("{} cannot be written: {error}", file.display()), &[], None);
+            term::error(&format!("cannot write {}: {error}", file.display()), &[], None);
             return Exit::Failed;
         }
         if !globals.quiet {
-            render::note(&format!("{}: {} bytes of {title}", file.display(), bytes.len()));
+            term::note(&format!("{}: {} bytes of {title}", file.display(), bytes.len()));
         }
     }
     Exit::Done

@@ -1,99 +1,110 @@
-//! `wharf remove`: a server out of a file.
+//! `wharf remove`: remove a server from a configuration file.
 
+use clap_complete::ArgValueCandidates;
 use serde_json::json;
 use wharf::auth::OAuthError;
 use wharf::config::{Approvals, Editor, RemoteConfig};
 use wharf::fleet::Scope;
 
-use crate::args::{Globals, Place, Remove};
+use super::common::WriteScope;
+use crate::config::writing::WriteError;
+use crate::config::{Paths, Setup, servers};
+use crate::error::usage_error;
 use crate::exit::Exit;
-use crate::places::Places;
-use crate::servers::{self, instead_of, misuse};
-use crate::setup::Setup;
-use crate::writing::Trouble;
-use crate::{render, sign_ins};
+use crate::globals::Globals;
+use crate::{complete, term};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  wharf remove time -s user")]
+pub(crate) struct Remove {
+    /// Server name
+    #[arg(add = ArgValueCandidates::new(complete::servers))]
+    name: String,
+    /// Scope to remove it from; needed if several scopes have it
+    #[arg(short, long, value_enum)]
+    scope: Option<WriteScope>,
+}
 
 pub(crate) async fn run(globals: &Globals, remove: Remove) -> Exit {
-    let Removed { scope, file, approval, was_at } = match removed(globals, &remove) {
+    let Removed { scope, file, approval, remote } = match remove_server(globals, &remove) {
         Ok(removed) => removed,
-        Err(trouble) => return trouble.tell(),
+        Err(error) => return error.report(),
     };
     let mut exit = Exit::Done;
     if globals.json {
-        exit = render::json(&json!({ "version": 1, "name": remove.name, "scope": scope, "file": file })).await;
+        exit = term::json(&json!({ "version": 1, "name": remove.name, "scope": scope, "file": file })).await;
     } else if !globals.quiet {
-        render::note(&format!("removed `{}` from the {scope} scope, in {}", remove.name, file.display()));
+        term::note(&format!("removed `{}` from the {scope} scope, in {}", remove.name, file.display()));
     }
-    if let Some(was_at) = was_at {
-        forget_sign_in(globals, &remove.name, &was_at).await;
+    if let Some(remote) = remote {
+        sign_out(globals, &remove.name, &remote).await;
     }
     match approval {
         Ok(()) => exit,
-        Err(trouble) => {
-            render::warning("the server is gone, but its approval could not be forgotten");
-            exit.max(trouble.tell())
+        Err(error) => {
+            term::warning("the server was removed, but its approval was not");
+            exit.max(error.report())
         }
     }
 }
 
-/// What was done.
 struct Removed {
     scope: Scope,
     file: std::path::PathBuf,
-    /// Whether its approval is forgotten; what is added again is looked at again.
-    approval: Result<(), Trouble>,
-    /// Where the server is, if it is at a URL.
-    was_at: Option<RemoteConfig>,
+    /// Whether its approval was removed: a server that is added again must be approved again.
+    approval: Result<(), WriteError>,
+    /// Its settings, if it is remote.
+    remote: Option<RemoteConfig>,
 }
 
-fn removed(globals: &Globals, remove: &Remove) -> Result<Removed, Trouble> {
+fn remove_server(globals: &Globals, remove: &Remove) -> Result<Removed, WriteError> {
     let setup = Setup::read(globals)?;
-    let (name, places) = (&remove.name, &setup.places);
+    let name = &remove.name;
+    let paths = &setup.paths;
     let scope = match remove.scope {
-        Some(place) => place.into(),
+        Some(scope) => scope.into(),
         None => only_scope(&setup, name)?,
     };
-    let file = places.of(scope)?.to_owned();
+    let file = paths.of(scope)?.to_owned();
     let here =
         setup.loaded.servers.iter().find(|found| found.server.name.as_str() == name && found.server.scope == scope);
-    let was_at = here.and_then(|found| servers::remote(&found.server.reach)).cloned();
+    let remote = here.and_then(|found| servers::remote(&found.server.reach)).cloned();
     let mut editor = Editor::open(&file, scope)?;
     editor.remove(name)?;
     editor.save()?;
-    let approval = if scope == Scope::Project { forget(places, name) } else { Ok(()) };
-    Ok(Removed { scope, file, approval, was_at })
+    let approval = if scope == Scope::Project { revoke_approval(paths, name) } else { Ok(()) };
+    Ok(Removed { scope, file, approval, remote })
 }
 
-/// Whoever is gone has no sign-in any more, unless another server is at the same address. The server is removed
-/// whatever comes of it.
-async fn forget_sign_in(globals: &Globals, name: &str, gone: &RemoteConfig) {
-    // As it is now.
+/// Signs out of a removed server, unless another server shares its URL. A failure does not undo the removal.
+async fn sign_out(globals: &Globals, name: &str, removed: &RemoteConfig) {
+    // The configuration without the server.
     let Ok(setup) = Setup::read(globals) else { return };
-    match sign_ins::forget(&setup, gone).await {
-        Ok(true) if !globals.quiet => render::note(&format!("signed out of {name}")),
+    match setup.sign_out_of_removed(removed).await {
+        Ok(true) if !globals.quiet => term::note(&format!("signed out of {name}")),
         Ok(_) => {}
-        Err(OAuthError::Store(error)) => render::warning(&format!("the sign-in could not be forgotten: {error}")),
-        Err(error) => render::warning(&format!("the sign-in was forgotten, but could not be revoked: {error}")),
+        Err(OAuthError::Store(error)) => term::warning(&format!("cannot delete the stored credentials: {error}")),
+        Err(error) => term::warning(&format!("deleted the stored credentials, but could not revoke them: {error}")),
     }
 }
 
-fn forget(places: &Places, name: &str) -> Result<(), Trouble> {
-    let Some(file) = &places.approvals else { return Ok(()) };
+fn revoke_approval(paths: &Paths, name: &str) -> Result<(), WriteError> {
+    let Some(file) = &paths.approvals else { return Ok(()) };
     let mut approvals = Approvals::load(file)?;
-    if approvals.revoke(&places.project.root, name) {
+    if approvals.revoke(&paths.project.root, name) {
         approvals.save()?;
     }
     Ok(())
 }
 
-/// The one scope whose file has the server.
-fn only_scope(setup: &Setup, name: &str) -> Result<Scope, Trouble> {
+/// Returns the only scope whose file has the server.
+fn only_scope(setup: &Setup, name: &str) -> Result<Scope, WriteError> {
     let mut scopes: Vec<Scope> = Vec::new();
     let mut unreadable = None;
-    for place in [Place::Local, Place::User, Place::Project] {
-        let scope = Scope::from(place);
-        let Ok(file) = setup.places.of(scope) else { continue };
-        // One file that cannot be understood does not stand in the way of another.
+    for scope in [WriteScope::Local, WriteScope::User, WriteScope::Project] {
+        let scope = Scope::from(scope);
+        let Ok(file) = setup.paths.of(scope) else { continue };
+        // An invalid file does not affect another one.
         match Editor::open(file, scope) {
             Ok(editor) if editor.names().iter().any(|other| other == name) => scopes.push(scope),
             Ok(_) => {}
@@ -107,18 +118,18 @@ fn only_scope(setup: &Setup, name: &str) -> Result<Scope, Trouble> {
             let elsewhere = setup.loaded.servers.iter().find(|found| found.server.name.as_str() == name);
             Err(match elsewhere {
                 Some(found) => {
-                    let hint = format!("switch it off instead: wharf disable {name}");
-                    misuse(format!("the server `{name}` is of the {} scope", found.server.scope), Some(&hint))
+                    let hint = format!("disable it instead: wharf disable {name}");
+                    usage_error(format!("server `{name}` belongs to the {} scope", found.server.scope), Some(&hint))
                 }
-                None => misuse(format!("there is no server `{name}`"), Some(&instead_of(name, &setup.names()))),
+                None => setup.unknown_server(name),
             }
             .into())
         }
         (several, _) => {
             let names: Vec<&str> = several.iter().map(|scope| scope.as_str()).collect();
-            let hint = format!("say which: wharf remove {name} -s {}", names[0]);
-            let what = format!("the server `{name}` is in several scopes: {}", names.join(", "));
-            Err(misuse(what, Some(&hint)).into())
+            let hint = format!("choose one: wharf remove {name} -s {}", names[0]);
+            let message = format!("server `{name}` is in several scopes: {}", names.join(", "));
+            Err(usage_error(message, Some(&hint)).into())
         }
     }
 }

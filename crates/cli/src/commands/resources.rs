@@ -1,67 +1,67 @@
-//! `wharf resources`: what can be read on the servers, and the patterns of what can.
+//! `wharf resources`: list resources and resource templates.
 
 use clap_complete::ArgValueCandidates;
 use serde::Serialize;
 use wharf::fleet::{ServerListing, ServerStatus};
 use wharf::{CallError, CallErrorKind, Json, Quarantined, Resource, ResourceTemplate};
 
-use super::offers::{ShownStanding, failure, tell_failure, tell_odd};
-use crate::args::Globals;
-use crate::complete;
+use super::listing::{DESCRIPTION_CHARS, JsonServerState, exit_code, print_list_problems, report_failure};
+use crate::config::ServerSelection;
 use crate::exit::Exit;
-use crate::render::{self, Transient};
-use crate::setup::Which;
-use crate::visit::{exit, tell_absent, visit};
+use crate::globals::Globals;
+use crate::term::{self, StatusLine};
+use crate::{complete, one_shot};
 
-/// How much of a description a table shows.
-const DESCRIPTION: usize = 100;
-/// The code of a server that has never heard of the question.
-const UNKNOWN_METHOD: i64 = -32601;
+/// The JSON-RPC code for an unknown method.
+const METHOD_NOT_FOUND: i64 = -32601;
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  wharf resources\n  wharf resources docs --json")]
 pub(crate) struct Resources {
-    /// Only this server
+    /// Only list this server's resources
     #[arg(add = ArgValueCandidates::new(complete::servers))]
-    pub(crate) server: Option<String>,
+    server: Option<String>,
 }
 
 pub(crate) async fn run(globals: &Globals, resources: Resources) -> Exit {
-    let which = resources.server.as_deref().map_or(Which::All, Which::One);
-    visit(globals, which, async |fleet| {
-        let (statuses, mut doing) = (fleet.statuses(), Transient::new(globals.quiet));
-        doing.show("asking for the resources");
+    let selection = resources.server.as_deref().map_or(ServerSelection::All, ServerSelection::One);
+    one_shot::run(globals, selection, async |fleet| {
+        let statuses = fleet.statuses();
+        let progress = StatusLine::new(globals.quiet);
+        progress.show("listing resources");
         let (resources, templates) = tokio::join!(fleet.resources(), fleet.resource_templates());
-        drop(doing);
-        let found: Vec<Found> = statuses.iter().map(|status| Found::new(status, &resources, &templates)).collect();
+        drop(progress);
+        let found: Vec<ServerResources> =
+            statuses.iter().map(|status| ServerResources::new(status, &resources, &templates)).collect();
         if globals.json {
-            let failed = found.iter().filter_map(|found| Some(failure(found.status, found.error?))).max();
-            let servers = found.iter().map(ShownServer::new).collect();
-            let written = render::json(&Shown { version: 1, servers }).await;
-            return written.max(exit(&statuses)).max(failed.unwrap_or(Exit::Done));
+            let failed = found.iter().filter_map(|found| Some(exit_code(found.status, found.error?))).max();
+            let servers = found.iter().map(JsonServer::new).collect();
+            let written = term::json(&JsonResources { version: 1, servers }).await;
+            return written.max(one_shot::exit_code(&statuses)).max(failed.unwrap_or(Exit::Done));
         }
         let shown = show(&found, globals).await;
-        tell_absent(&statuses, globals).max(shown)
+        one_shot::report_unconnected(&statuses, globals).max(shown)
     })
     .await
 }
 
-/// What one server has. A server that does not know templates has none.
-struct Found<'a> {
+/// The lists of one server. A server that does not know templates has none.
+struct ServerResources<'a> {
     status: &'a ServerStatus,
     resources: Option<&'a wharf::Listed<Resource>>,
     templates: Option<&'a wharf::Listed<ResourceTemplate>>,
     error: Option<&'a CallError>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> ServerResources<'a> {
     fn new(
         status: &'a ServerStatus,
         resources: &'a [ServerListing<Resource>],
         templates: &'a [ServerListing<ResourceTemplate>],
     ) -> Self {
-        let resources = resources.iter().find(|(name, _)| *name == status.name).map(|(_, offer)| offer.as_ref());
-        let templates = templates.iter().find(|(name, _)| *name == status.name).map(|(_, offer)| offer.as_ref());
-        let unknown = |error: &&CallError| matches!(error.kind, CallErrorKind::Server { code: UNKNOWN_METHOD, .. });
+        let resources = resources.iter().find(|(name, _)| *name == status.name).map(|(_, listing)| listing.as_ref());
+        let templates = templates.iter().find(|(name, _)| *name == status.name).map(|(_, listing)| listing.as_ref());
+        let unknown = |error: &&CallError| matches!(error.kind, CallErrorKind::Server { code: METHOD_NOT_FOUND, .. });
         let refused = templates.and_then(Result::err).filter(|error| !unknown(error));
         Self {
             status,
@@ -72,16 +72,17 @@ impl<'a> Found<'a> {
     }
 }
 
-async fn show(found: &[Found<'_>], globals: &Globals) -> Exit {
-    let (mut rows, mut failed) = (Vec::new(), Exit::Done);
-    for Found { status, resources, templates, error } in found {
+async fn show(found: &[ServerResources<'_>], globals: &Globals) -> Exit {
+    let mut rows = Vec::new();
+    let mut failed = Exit::Done;
+    for ServerResources { status, resources, templates, error } in found {
         let name = &status.name;
-        let mut row = |uri: &str, called: &str, raw: &Json| {
+        let mut row = |uri: &str, title: &str, raw: &Json| {
             let text = |key: &str| text_of(raw, key);
-            let called = if called == uri { String::new() } else { render::plain(called) };
-            let (mime, description) =
-                (render::plain(&text("mimeType")), render::brief(&text("description"), DESCRIPTION));
-            rows.push(vec![name.to_string(), render::plain(uri), called, mime, description]);
+            let title = if title == uri { String::new() } else { term::plain(title) };
+            let mime_type = term::plain(&text("mimeType"));
+            let description = term::brief(&text("description"), DESCRIPTION_CHARS);
+            rows.push(vec![name.to_string(), term::plain(uri), title, mime_type, description]);
         };
         for resource in resources.iter().flat_map(|listed| &listed.items) {
             row(&resource.uri, &resource.name, &resource.raw);
@@ -89,55 +90,57 @@ async fn show(found: &[Found<'_>], globals: &Globals) -> Exit {
         for template in templates.iter().flat_map(|listed| &listed.items) {
             row(&template.uri_template, &template.name, &template.raw);
         }
-        if let Some(listed) = resources.filter(|_| !globals.quiet) {
-            tell_odd(name, "resource", &listed.quarantined, &listed.notes);
-        }
-        if let Some(listed) = templates.filter(|_| !globals.quiet) {
-            tell_odd(name, "template", &listed.quarantined, &listed.notes);
+        if !globals.quiet {
+            if let Some(listed) = resources {
+                print_list_problems(name, "resource", &listed.quarantined, &listed.notes);
+            }
+            if let Some(listed) = templates {
+                print_list_problems(name, "template", &listed.quarantined, &listed.notes);
+            }
         }
         if let Some(error) = error {
-            failed = failed.max(tell_failure(status, error, globals));
+            failed = failed.max(report_failure(status, error, globals));
         }
     }
     if rows.is_empty() {
         if failed == Exit::Done && !globals.quiet {
-            render::note("there are no resources");
+            term::note("no resources");
         }
         return failed;
     }
-    render::out(render::table(&["server", "uri", "name", "type", "description"], rows)).await.max(failed)
+    term::out(term::table(&["server", "uri", "name", "type", "description"], rows)).await.max(failed)
 }
 
-/// A text in what a server sent, if it is there and one.
+/// Returns a text field of a server's answer, or an empty text.
 fn text_of(raw: &Json, key: &str) -> String {
     let value = raw.to_value().unwrap_or_default();
     value[key].as_str().unwrap_or_default().to_owned()
 }
 
-/// What `--json` shows.
+/// The layout of `--json`.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct JsonResources<'a> {
     version: u32,
-    servers: Vec<ShownServer<'a>>,
+    servers: Vec<JsonServer<'a>>,
 }
 
 #[derive(Serialize)]
-struct ShownServer<'a> {
+struct JsonServer<'a> {
     #[serde(flatten)]
-    standing: ShownStanding<'a>,
+    state: JsonServerState<'a>,
     resources: Vec<&'a Json>,
     templates: Vec<&'a Json>,
     quarantined: Vec<&'a Quarantined>,
     notes: Vec<&'a String>,
 }
 
-impl<'a> ShownServer<'a> {
-    fn new(found: &Found<'a>) -> Self {
-        let Found { status, resources, templates, error } = *found;
+impl<'a> JsonServer<'a> {
+    fn new(found: &ServerResources<'a>) -> Self {
+        let ServerResources { status, resources, templates, error } = *found;
         let quarantined = resources.iter().flat_map(|listed| &listed.quarantined);
         let notes = resources.iter().flat_map(|listed| &listed.notes);
         Self {
-            standing: ShownStanding::new(status, error),
+            state: JsonServerState::new(status, error),
             resources: resources.iter().flat_map(|listed| &listed.items).map(|resource| &resource.raw).collect(),
             templates: templates.iter().flat_map(|listed| &listed.items).map(|template| &template.raw).collect(),
             quarantined: quarantined.chain(templates.iter().flat_map(|listed| &listed.quarantined)).collect(),

@@ -1,16 +1,14 @@
-//! `wharf run`: a model over the tools of the fleet, from the question to the answer.
+//! `wharf run`: run a model with the servers' tools.
 
-mod choose;
-mod config;
-mod model_servers;
+mod activity;
+mod args;
+mod model;
+mod models;
+mod record;
+mod report;
 mod screen;
-mod shown;
 mod stream;
-mod tape;
-mod waiting;
 
-use std::num::NonZeroU32;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,119 +16,64 @@ use wharf::agent::middleware::Middleware;
 use wharf::agent::models::ModelConfig;
 use wharf::agent::{
     Agent, AgentResult, Checkpoint as _, CheckpointFile, EventSink, Model, Run as AgentRun, RunEnd, ServerSummary,
+    ToolSource,
 };
 use wharf::fleet::dispatch::{Condition, Rule, RuleAction, Spill};
 use wharf::fleet::{Dispatcher, Fleet, ServerState, ServerStatus, Turn};
-use wharf::{Message, Role, ToolSource, Tools};
+use wharf::{Message, Role, Tools};
 
-use crate::args::Globals;
-use crate::asker::whoever_is_there;
-use crate::dispatcher::{dispatcher, policy};
+use crate::config::dispatcher::{dispatcher, policy};
+use crate::config::{FleetLifetime, Setup};
+use crate::error::{UsageError, usage_error};
 use crate::exit::Exit;
+use crate::globals::Globals;
 use crate::interrupt::{Stopped, stoppable};
-use crate::live::Live;
-use crate::render;
-use crate::servers::{Misuse, misuse};
-use crate::setup::{How, Setup};
+use crate::term::StartupDisplay;
+use crate::term::prompt::user_prompt;
+use crate::{failure, hints, term};
+use args::Output;
+pub(crate) use args::Run;
+use record::RecordMode;
+use report::{JsonReport, TraceRecorder};
 use screen::Screen;
-use shown::{Recorder, Shown};
 use stream::Stream;
-use tape::Tape;
 
-/// How long servers that nobody called required are waited for before the first turn.
-const GRACE: Duration = Duration::from_secs(10);
-/// How long required ones are: each has its own deadline for connecting, this is for the queue before it.
-const PATIENCE: Duration = Duration::from_secs(10 * 60);
+/// How long the first turn waits for optional servers.
+const OPTIONAL_SERVERS_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the first turn waits for required servers. Each has its own connect timeout; this covers the queue before it.
+const REQUIRED_SERVERS_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct Run {
-    /// The model: `anthropic:NAME`, `openai:NAME`, `openrouter:NAME`, `ollama:NAME`, `openai-endpoint:URL#NAME`,
-    /// `manual:FILE` or `scripted:FILE`. Without it that of `WHARF_MODEL`, one there is a key for, or one of an Ollama on
-    /// this machine
-    #[arg(short, long, value_name = "MODEL")]
-    model: Option<String>,
-    /// A file of models, each with servers and settings of its own; -m names one of them. The configured servers are
-    /// left out
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
-    models: Option<PathBuf>,
-    /// What the model is told before anything else
-    #[arg(long, value_name = "TEXT")]
-    system: Option<String>,
-    /// Do nothing unless every server is there, and the very model that was asked for
-    #[arg(long)]
-    strict: bool,
-    /// The most turns there may be [default: 25]
-    #[arg(long, value_name = "N")]
-    max_turns: Option<NonZeroU32>,
-    /// The most calls of tools there may be [default: 50]
-    #[arg(long, value_name = "N")]
-    max_tool_calls: Option<u32>,
-    /// The most tokens that may go in and come out, all together
-    #[arg(long, value_name = "N")]
-    max_tokens: Option<u64>,
-    /// What may be spent, in US dollars
-    #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
-    max_cost: Option<f64>,
-    /// How long it may take, in seconds [default: any time; 180 for a model of --models that has servers]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    max_time: Option<Duration>,
-    /// Calls that need not be asked about, for example `mcp__git__*` or `server:git !hint:destructive`. May be given
-    /// several times
-    #[arg(long, value_name = "CONDITION")]
-    allow: Vec<String>,
-    /// Tell the tools to the model in words, for one that has never heard of tools
-    #[arg(long)]
-    emulate_tools: bool,
-    /// Write every question and every call with what came of it to a file
-    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
-    record: Option<PathBuf>,
-    /// Answer everything from such a file: no model is asked and no server started
-    #[arg(long, value_name = "FILE")]
-    replay: Option<PathBuf>,
-    /// Write down how far the run is, before and after whatever it does
-    #[arg(long, value_name = "FILE")]
-    checkpoint: Option<PathBuf>,
-    /// Go on with a run that was written down, in the same file. What has been done is not done again. Its limits are
-    /// those it had, unless it is given others here; they count from its beginning
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["checkpoint", "prompt", "system"])]
-    resume: Option<PathBuf>,
-    /// What is written to stdout: the answer, everything in one JSON value, or one for each thing that happens
-    #[arg(long, value_enum, value_name = "FORM", default_value_t = Output::Text)]
-    output: Output,
-    /// What the model is asked
-    #[arg(required_unless_present = "resume")]
-    prompt: Option<String>,
-}
-
-/// What is written to stdout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Output {
-    Text,
-    Json,
-    StreamJson,
-}
-
-/// Everything a run needs besides the servers.
+/// A run without its servers.
 struct Prepared {
     model: Arc<dyn Model>,
-    /// What a file says about it.
+    /// The model's settings in a file of models.
     config: Option<ModelConfig>,
     run: AgentRun,
-    tape: Tape,
+    record_mode: RecordMode,
     output: Output,
+}
+
+/// The servers and tools of a run.
+struct Tooling<'a> {
+    fleet: &'a Fleet,
+    dispatcher: Arc<Dispatcher>,
+    traces: Arc<TraceRecorder>,
 }
 
 pub(crate) async fn run(globals: &Globals, run: Run) -> Exit {
-    let recorder = Arc::<Recorder>::default();
+    let traces = Arc::<TraceRecorder>::default();
     let prepared = async {
         let prepared = prepare(globals, &run).await?;
-        // A recording answers for the servers too, and who has answered already needs none.
-        let alone = run.replay.is_some() || choose::has_answered(&run, prepared.config.as_ref());
-        let globals = &if alone { without_servers(globals) } else { with_own_servers(globals, &run) };
-        let own = prepared.config.as_ref().filter(|_| !alone).map(config::servers).transpose()?.unwrap_or_default();
-        let mut setup = Setup::load_beside(globals, own).await?;
-        let own = prepared.config.as_ref().map(config::servers_of).transpose()?.unwrap_or_default();
-        if let Some(idle) = own.idle_timeout {
+        // A recording contains the servers' answers, and a manual model calls no tools.
+        let needs_no_servers = run.replay.is_some() || model::is_manual(&run, prepared.config.as_ref());
+        let globals = &if needs_no_servers { without_servers(globals) } else { with_own_servers(globals, &run) };
+        let own_servers = match &prepared.config {
+            Some(config) if !needs_no_servers => models::servers(config)?,
+            _ => Vec::new(),
+        };
+        let mut setup = Setup::load_with(globals, own_servers).await?;
+        let model_servers = prepared.config.as_ref().map(models::model_servers).transpose()?.unwrap_or_default();
+        if let Some(idle) = model_servers.idle_timeout {
             setup.session.deadlines.idle = Some(idle);
         }
         if let Some(missing) = setup.missing(run.strict).into_iter().next() {
@@ -138,15 +81,17 @@ pub(crate) async fn run(globals: &Globals, run: Run) -> Exit {
         }
         let mut policy = policy(&setup)?;
         for text in &run.allow {
-            policy.rules.push(allowed(text)?);
+            policy.rules.push(allow_rule(text)?);
         }
-        let asker = whoever_is_there();
+        let prompt = user_prompt();
         let total = setup.session.deadlines.total;
         let dispatcher = dispatcher(globals, &setup, policy)?.with_spill(spill()?).with_limits(total, None);
-        let dispatcher = dispatcher.with_user_prompt(Arc::clone(&asker)).with_trace(Arc::clone(&recorder) as _);
-        let fleet = setup.open_or_empty(How::Lasting, &asker)?;
-        // A model without servers just speaks: it is offered nothing at all.
-        if let Some(read_output) = dispatcher.read_output().filter(|_| !fleet.statuses().is_empty()) {
+        let dispatcher = dispatcher.with_user_prompt(Arc::clone(&prompt)).with_trace(Arc::clone(&traces) as _);
+        let fleet = setup.open_or_empty(FleetLifetime::Session, &prompt)?;
+        // Without servers the model gets no tools, not even this one.
+        if !fleet.statuses().is_empty()
+            && let Some(read_output) = dispatcher.read_output()
+        {
             fleet.offer(read_output);
         }
         setup.follow(&fleet);
@@ -154,99 +99,92 @@ pub(crate) async fn run(globals: &Globals, run: Run) -> Exit {
     };
     let (prepared, dispatcher, fleet) = match prepared.await {
         Ok(prepared) => prepared,
-        Err(misuse) => {
-            render::misuse(&misuse);
-            return Exit::Usage;
-        }
+        Err(error) => return term::usage_error(&error),
     };
-    let work = |stopped| Box::pin(converse(globals, &run, prepared, (&fleet, dispatcher, recorder), stopped));
-    stoppable(&fleet, work).await
+    let tooling = Tooling { fleet: &fleet, dispatcher, traces };
+    stoppable(&fleet, |stopped| Box::pin(converse(globals, &run, prepared, tooling, stopped))).await
 }
 
-/// The same without any server: what a recording says is all there is.
+/// Returns the options without any server.
 fn without_servers(globals: &Globals) -> Globals {
     Globals { only_mcp: true, mcp: Vec::new(), ..globals.clone() }
 }
 
-/// The same with the servers of its model only, if that has some of its own.
+/// Returns the options without the configured servers, if a file of models is used.
 fn with_own_servers(globals: &Globals, run: &Run) -> Globals {
     Globals { only_mcp: globals.only_mcp || run.models.is_some(), ..globals.clone() }
 }
 
-async fn prepare(globals: &Globals, run: &Run) -> Result<Prepared, Misuse> {
+async fn prepare(globals: &Globals, run: &Run) -> Result<Prepared, UsageError> {
     let output = if globals.json { Output::Json } else { run.output };
-    let config = config::chosen(run, globals)?;
+    let config = models::selected(run, globals)?;
     let agent_run = match (&run.resume, &run.prompt) {
         (Some(file), _) => {
-            let mut written = CheckpointFile::read(file)
+            let mut resumed = CheckpointFile::read(file)
                 .await
-                .map_err(|error| misuse(error.to_string(), Some("a run is written down with --checkpoint FILE")))?;
-            let limits = config::limits(run, written.limits().clone());
-            let is_over = written.stop().is_some();
-            if limits != *written.limits() && !written.set_limits(limits) && is_over && !globals.quiet {
-                render::warning("the run is over, and more is of no use to it");
+                .map_err(|error| usage_error(error.to_string(), Some("save a run with --checkpoint FILE")))?;
+            let limits = models::limits(run, resumed.limits().clone());
+            let has_ended = resumed.stop().is_some();
+            if limits != *resumed.limits() && !resumed.set_limits(limits) && has_ended && !globals.quiet {
+                term::warning("the run has ended, so new limits have no effect");
             }
-            written
+            resumed
         }
         (None, prompt) => {
             let own = config.as_ref().and_then(|config| config.system_prompt.as_ref());
             let system = run.system.as_ref().or(own).map(|text| Message::text(Role::System, text.clone()));
-            let asked = prompt.iter().map(|text| Message::text(Role::User, text.clone()));
-            let limits = config::limits(run, config.as_ref().map(ModelConfig::limits).unwrap_or_default());
-            AgentRun::new(shown::session_id(), system.into_iter().chain(asked).collect(), limits)
+            let user = prompt.iter().map(|text| Message::text(Role::User, text.clone()));
+            let limits = models::limits(run, config.as_ref().map(ModelConfig::limits).unwrap_or_default());
+            AgentRun::new(report::session_id(), system.into_iter().chain(user).collect(), limits)
         }
     };
     if let Some(file) = &run.checkpoint {
-        // What cannot be written down is known before anything is done.
-        let written = CheckpointFile::new(file).save(&agent_run).await;
-        written.map_err(|error| misuse(format!("the run cannot be written down: {error}"), None))?;
+        // An unwritable file is an error before the run begins.
+        let saved = CheckpointFile::new(file).save(&agent_run).await;
+        saved.map_err(|error| usage_error(format!("cannot save the checkpoint: {error}"), None))?;
     }
-    let (model, tape) = tape::thread(run, config.as_ref(), globals).await?;
-    Ok(Prepared { model, config, run: agent_run, tape, output })
+    let (model, record_mode) = record::model(run, config.as_ref(), globals).await?;
+    Ok(Prepared { model, config, run: agent_run, record_mode, output })
 }
 
-/// Where outputs are kept that are too long for a model.
-fn spill() -> Result<Spill, Misuse> {
-    let folder = std::env::temp_dir();
-    Spill::new(&folder).map_err(|error| misuse(format!("nothing can be kept in {}: {error}", folder.display()), None))
+/// Returns the store for outputs that are too long for a model.
+fn spill() -> Result<Spill, UsageError> {
+    let directory = std::env::temp_dir();
+    Spill::new(&directory)
+        .map_err(|error| usage_error(format!("cannot store outputs in {}: {error}", directory.display()), None))
 }
 
-fn allowed(text: &str) -> Result<Rule, Misuse> {
-    let when: Condition = text.parse().map_err(|error| misuse(format!("--allow {text}: {error}"), None))?;
+fn allow_rule(text: &str) -> Result<Rule, UsageError> {
+    let when: Condition = text.parse().map_err(|error| usage_error(format!("--allow {text}: {error}"), None))?;
     Ok(Rule { when, then: RuleAction::Allow, name: Some(format!("--allow {text}")) })
-}
-
-fn dollars(text: &str) -> Result<f64, String> {
-    let dollars: f64 = text.trim_start_matches('$').parse().map_err(|_| "this is no amount of dollars".to_owned())?;
-    if dollars.is_finite() && dollars >= 0.0 { Ok(dollars) } else { Err("this is no amount of dollars".to_owned()) }
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let words = || "it is a number of seconds, for example 30 or 2.5".to_owned();
-    text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).ok_or_else(words)
 }
 
 async fn converse(
     globals: &Globals,
     run: &Run,
     prepared: Prepared,
-    (fleet, dispatcher, recorder): (&Fleet, Arc<Dispatcher>, Arc<Recorder>),
+    tooling: Tooling<'_>,
     mut stopped: Stopped,
 ) -> Exit {
+    let Tooling { fleet, dispatcher, traces } = tooling;
     let waited = tokio::select! {
         waited = wait(globals, run, fleet) => waited,
-        () = stopped.come() => return Exit::Interrupted,
+        () = stopped.wait() => return Exit::Interrupted,
     };
     if let Err(missing) = waited {
         for status in &missing {
-            not_there(status, globals);
+            report_missing(status, globals);
         }
         return missing.iter().map(Exit::from).max().unwrap_or(Exit::Unreachable);
     }
-    let Prepared { model, config, run: mut agent_run, tape, output } = prepared;
-    if let (Some(config), false, true) = (&config, globals.quiet, tape.is_patient()) {
-        for words in config::strangers(config, &fleet.catalog()) {
-            render::warning(&words);
+    let Prepared { model, config, run: mut agent_run, record_mode, output } = prepared;
+    let is_live = !record_mode.is_replay();
+    if is_live
+        && !globals.quiet
+        && let Some(config) = &config
+    {
+        for warning in models::unknown_tools(config, &fleet.catalog()) {
+            term::warning(&warning);
         }
     }
     let screen = Arc::new(Screen::new(globals, output));
@@ -254,13 +192,13 @@ async fn converse(
         Output::StreamJson => Arc::new(Stream::new()),
         Output::Text | Output::Json => Arc::clone(&screen) as _,
     };
-    recorder.tell(Arc::clone(&sink));
-    let turns = tape.turns(catalogs(fleet, dispatcher));
-    let asked = format!("{}:{}", model.interface(), model.name());
+    traces.send_progress_to(Arc::clone(&sink));
+    let tools = record_mode.tools(tool_source(fleet, dispatcher));
+    let model_name = format!("{}:{}", model.interface(), model.name());
     let options = config.as_ref().map(ModelConfig::options).unwrap_or_default();
-    let mut agent = Agent::new(model, turns)
+    let mut agent = Agent::new(model, tools)
         .with_options(options)
-        .with_middleware(layers(config.as_ref(), tape.is_patient()))
+        .with_middleware(middleware(config.as_ref(), is_live))
         .with_events(sink);
     if let Some(time) = config.as_ref().and_then(ModelConfig::attempt_timeout) {
         agent = agent.with_attempt_timeout(time);
@@ -270,30 +208,30 @@ async fn converse(
         agent = agent.with_checkpoint(Arc::new(CheckpointFile::new(file)));
     }
     let finished = tokio::select! {
-        finished = agent.run(&mut agent_run, stopped.come()) => finished,
+        finished = agent.run(&mut agent_run, stopped.wait()) => finished,
         never = screen.watch() => match never {},
     };
     let mut result = finished.unwrap_or_else(|error| *error.result);
     result.servers = fleet.statuses().iter().map(server_status).collect();
     let mut exit = exit_of(&result);
-    if let Err(words) = tape.finish() {
-        render::error(&words, &[], Some("record it again with --record, or mend what has changed"));
+    if let Err(message) = record_mode.finish() {
+        term::error(&message, &[], Some("record it again with --record, or undo what changed"));
         exit = exit.max(Exit::Failed);
     }
     let written = match output {
         Output::Json | Output::StreamJson => {
             let prompt = run.prompt.as_deref();
-            let told = recorder.taken();
-            let shown = Shown::new(&asked, prompt, (&result, &told));
-            if output == Output::Json { render::json(&shown).await } else { render::json(&shown.last()).await }
+            let tool_traces = traces.take();
+            let report = JsonReport::new(&model_name, prompt, &result, &tool_traces);
+            if output == Output::Json { term::json(&report).await } else { term::json(&report.last_line()).await }
         }
         Output::Text => screen.finish(&result, file).await,
     };
     exit.max(written)
 }
 
-/// What is offered may change between turns, never inside one.
-fn catalogs(fleet: &Fleet, dispatcher: Arc<Dispatcher>) -> Arc<dyn ToolSource> {
+/// Returns the tools of each turn: they may change between turns, never within one.
+fn tool_source(fleet: &Fleet, dispatcher: Arc<Dispatcher>) -> Arc<dyn ToolSource> {
     let fleet = fleet.clone();
     Arc::new(move || Arc::new(Turn { catalog: fleet.catalog(), dispatcher: Arc::clone(&dispatcher) }) as Arc<dyn Tools>)
 }
@@ -315,50 +253,49 @@ fn server_status(status: &ServerStatus) -> ServerSummary {
     }
 }
 
-/// Waits for the servers that are needed, and a little for the others.
+/// Waits for required servers, and shortly for the others.
 async fn wait(globals: &Globals, run: &Run, fleet: &Fleet) -> Result<(), Vec<ServerStatus>> {
-    // Whoever is needed is waited for; the others have a little time to be there for the first turn.
     let waiting = async {
-        fleet.needed(run.strict, PATIENCE).await?;
-        fleet.settled(GRACE).await;
+        fleet.needed(run.strict, REQUIRED_SERVERS_TIMEOUT).await?;
+        fleet.settled(OPTIONAL_SERVERS_TIMEOUT).await;
         Ok::<_, Vec<ServerStatus>>(())
     };
     tokio::pin!(waiting);
-    // What is shown is gone when the waiting is over, before anything else is said.
+    // Dropping the display erases it before anything else is printed.
     let waited = tokio::select! {
         waited = &mut waiting => waited,
-        () = Live::watch(fleet, globals.quiet) => waiting.await,
+        () = StartupDisplay::watch(fleet, globals.quiet) => waiting.await,
     };
     waited?;
     if !globals.quiet {
         let absent = |status: &ServerStatus| !matches!(status.state, ServerState::Connected | ServerState::Disabled);
         for status in fleet.statuses().iter().filter(|status| absent(status)) {
             let reason = status.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-            let again = if status.next_try.is_some() { "; it is tried again meanwhile" } else { "" };
-            render::warning(&format!("{} is not there, and has no tools{reason}{again}", status.name));
+            let retry = if status.next_try.is_some() { "; retrying in the background" } else { "" };
+            term::warning(&format!("{} is not connected; continuing without its tools{reason}{retry}", status.name));
         }
     }
     Ok(())
 }
 
-/// Tells why a server that is needed is not there.
-fn not_there(status: &ServerStatus, globals: &Globals) {
+/// Reports why a required server is not connected.
+fn report_missing(status: &ServerStatus, globals: &Globals) {
     if let Some(error) = status.error() {
-        let hint = render::advice_for(error, status.scope, globals);
-        return render::call_error(error, hint, !matches!(status.transport, "stdio" | "sdk"));
+        let hint = hints::for_denied_access(error, status.scope, globals);
+        return failure::print(error, hint, status.transport.is_remote());
     }
     let reason = status.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    render::error(&format!("{} is {}{reason}", status.name, status.state), &[], None);
+    term::error(&format!("{} is {}{reason}", status.name, status.state), &[], None);
 }
 
-/// The layers of a run; a recording has waited already.
-fn layers(config: Option<&ModelConfig>, patient: bool) -> Middleware {
+/// Returns the middleware of a run. A replay retries without delay.
+fn middleware(config: Option<&ModelConfig>, is_live: bool) -> Middleware {
     let mut middleware = config.map(ModelConfig::middleware).unwrap_or_default();
     if config.is_none_or(|config| config.agent_middleware.is_none()) {
-        // Nobody who calls from a terminal has asked for caching.
+        // The user did not configure caching, so a model without it is fine.
         middleware.prompt_caching.unsupported_model_behavior = wharf::agent::middleware::OnUnsupported::Ignore;
     }
-    if !patient {
+    if !is_live {
         middleware.model_retry.initial_delay = 0.0;
         middleware.tool_retry.initial_delay = 0.0;
     }

@@ -1,18 +1,17 @@
-//! `wharf enable` and `wharf disable`: kept in the local file, so that nobody else is concerned.
+//! `wharf enable` and `wharf disable`: stored in the local scope, so that other users are not affected.
 
 use serde_json::json;
 use wharf::ServerName;
 use wharf::config::Editor;
 use wharf::fleet::Scope;
 
-use super::list;
-use crate::args::{Globals, Named};
-use crate::describe;
+use super::common::ServerArg;
+use super::server_row::ServerRow;
+use crate::config::writing::WriteError;
+use crate::config::{Setup, describe};
 use crate::exit::Exit;
-use crate::render;
-use crate::servers::{instead_of, misuse};
-use crate::setup::Setup;
-use crate::writing::Trouble;
+use crate::globals::Globals;
+use crate::term;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Switch {
@@ -20,39 +19,36 @@ pub(crate) enum Switch {
     Off,
 }
 
-pub(crate) async fn run(globals: &Globals, named: Named, switch: Switch) -> Exit {
-    let told = match switched(globals, &named.name, switch) {
-        Ok(told) => told,
-        Err(trouble) => return trouble.tell(),
+pub(crate) async fn run(globals: &Globals, server: ServerArg, switch: Switch) -> Exit {
+    let name = &server.name;
+    let (standing, reason) = match set(globals, name, switch) {
+        Ok(state) => state,
+        Err(error) => return error.report(),
     };
-    let (standing, reason) = told;
     if globals.json {
-        let shown = json!({ "version": 1, "name": named.name, "standing": standing, "reason": reason });
-        return render::json(&shown).await;
+        let result = json!({ "version": 1, "name": name, "standing": standing, "reason": reason });
+        return term::json(&result).await;
     }
     if !globals.quiet {
-        let now = if switch == Switch::On { "on" } else { "off" };
-        render::note(&format!("`{}` is switched {now}, for you in this project", named.name));
+        let verb = if switch == Switch::On { "enabled" } else { "disabled" };
+        term::note(&format!("{verb} `{name}` for you in this project"));
         match reason {
-            Some(reason) if switch == Switch::On => {
-                render::warning(&format!("`{}` is still not used: {reason}", named.name));
-            }
-            None if switch == Switch::Off => render::warning(&format!("`{}` is used all the same", named.name)),
+            Some(reason) if switch == Switch::On => term::warning(&format!("`{name}` is still not used: {reason}")),
+            None if switch == Switch::Off => term::warning(&format!("`{name}` is still used")),
             _ => {}
         }
     }
     Exit::Done
 }
 
-/// Switches a server, and tells how it stands now.
-fn switched(globals: &Globals, name: &str, switch: Switch) -> Result<(&'static str, Option<String>), Trouble> {
+/// Enables or disables a server, and returns its standing and why it is not used.
+fn set(globals: &Globals, name: &str, switch: Switch) -> Result<(&'static str, Option<String>), WriteError> {
     let setup = Setup::read(globals)?;
     if !setup.names().contains(&name) {
-        let hint = instead_of(name, &setup.names());
-        return Err(misuse(format!("there is no server `{name}`"), Some(&hint)).into());
+        return Err(setup.unknown_server(name).into());
     }
     let parsed: ServerName = name.parse()?;
-    let mut editor = Editor::open(setup.places.of(Scope::Local)?, Scope::Local)?;
+    let mut editor = Editor::open(setup.paths.of(Scope::Local)?, Scope::Local)?;
     match switch {
         Switch::On => editor.enable(&parsed),
         Switch::Off => editor.disable(&parsed),
@@ -62,7 +58,8 @@ fn switched(globals: &Globals, name: &str, switch: Switch) -> Result<(&'static s
     Ok(match setup.loaded.find(name) {
         Some(found) => (found.standing.as_str(), describe::reason(found)),
         None => {
-            setup.loaded.find_broken(name).map(list::broken).map_or(("broken", None), |row| (row.standing, row.reason))
+            let row = setup.loaded.find_broken(name).map(ServerRow::invalid);
+            row.map_or(("broken", None), |row| (row.standing, row.reason))
         }
     })
 }

@@ -1,180 +1,186 @@
-//! `wharf tools`: what the servers offer, as a model is offered it.
+//! `wharf tools`: list tools as models see them.
 
 use std::sync::Arc;
 
+use clap_complete::ArgValueCandidates;
 use serde::Serialize;
+use wharf::config::TransportKind;
 use wharf::fleet::catalog::{CatalogNote, CatalogNoteKind};
 use wharf::fleet::{Catalog, Entry, Fleet, Scope, ServerStatus, StateReason};
 use wharf::{Hints, Json, Listed, Quarantined, ServerName, Tool};
 
-use crate::args::{Globals, Tools};
+use super::listing::{DESCRIPTION_CHARS, print_list_problems};
+use crate::config::ServerSelection;
 use crate::exit::Exit;
-use crate::setup::Which;
-use crate::visit::{exit, tell_absent, visit};
-use crate::{lint, render, usage};
+use crate::globals::Globals;
+use crate::one_shot::print_server_info;
+use crate::{complete, lint, one_shot, signature, term};
 
-/// How much of a description a table shows.
-const DESCRIPTION: usize = 100;
+#[derive(Debug, clap::Args)]
+#[command(after_help = "With --verbose, also shows arguments, hints and the names that models see.\n\n\
+        Examples:\n  wharf tools\n  wharf tools time\n  wharf tools --mcp 'time=uvx mcp-server-time'\n  \
+        wharf tools --mcp docs=https://example.com/mcp -H 'Authorization: Bearer …'")]
+pub(crate) struct Tools {
+    /// Only list this server's tools
+    #[arg(add = ArgValueCandidates::new(complete::servers))]
+    server: Option<String>,
+}
 
-/// A server, and the tools it lists if it is connected.
-type Found = (ServerStatus, Option<Arc<Listed<Tool>>>);
+/// A server, and its tools if it is connected.
+struct ServerTools {
+    status: ServerStatus,
+    listed: Option<Arc<Listed<Tool>>>,
+}
 
 pub(crate) async fn run(globals: &Globals, tools: Tools) -> Exit {
-    let which = tools.server.as_deref().map_or(Which::All, Which::One);
-    visit(globals, which, async |fleet| {
+    let selection = tools.server.as_deref().map_or(ServerSelection::All, ServerSelection::One);
+    one_shot::run(globals, selection, async |fleet| {
         let statuses = fleet.statuses();
         if globals.json {
-            let listed = |status: ServerStatus| (status.clone(), fleet.listed(&status.name));
-            let found: Vec<Found> = statuses.iter().cloned().map(listed).collect();
+            let listed =
+                |status: &ServerStatus| ServerTools { status: status.clone(), listed: fleet.listed(&status.name) };
+            let found: Vec<ServerTools> = statuses.iter().map(listed).collect();
             let catalog = fleet.catalog();
-            let servers = found.iter().map(|found| ShownServer::new(found, &catalog)).collect();
-            return render::json(&Shown { version: 1, servers }).await.max(exit(&statuses));
+            let servers = found.iter().map(|found| JsonServer::new(found, &catalog)).collect();
+            return term::json(&JsonTools { version: 1, servers }).await.max(one_shot::exit_code(&statuses));
         }
         let written = show(fleet, &statuses, globals).await;
-        tell_absent(&statuses, globals).max(written)
+        one_shot::report_unconnected(&statuses, globals).max(written)
     })
     .await
 }
 
 async fn show(fleet: &Fleet, statuses: &[ServerStatus], globals: &Globals) -> Exit {
-    let (catalog, mut connected) = (fleet.catalog(), false);
+    let catalog = fleet.catalog();
+    let mut connected = false;
     for ServerStatus { name, .. } in statuses {
         let (Some(session), Some(listed)) = (fleet.session(name), fleet.listed(name)) else { continue };
         connected = true;
         if globals.verbose {
-            render::spoken(&session);
+            print_server_info(&session);
         }
         if !globals.quiet {
-            tell(name, &listed, &catalog, globals.verbose);
+            print_notes(name, &listed, &catalog, globals.verbose);
         }
     }
     let rows: Vec<Vec<String>> = catalog.entries().iter().map(|entry| row(entry, globals.verbose)).collect();
     if rows.is_empty() {
         if connected && !globals.quiet {
-            render::note("there are no tools");
+            term::note("no tools");
         }
         return Exit::Done;
     }
     let head = ["server", "tool", "description", "arguments", "hints", "name for models"];
-    render::out(render::table(&head[..if globals.verbose { 6 } else { 3 }], rows)).await
+    term::out(term::table(&head[..if globals.verbose { 6 } else { 3 }], rows)).await
 }
 
 fn row(entry: &Entry, verbose: bool) -> Vec<String> {
     let server = entry.server.as_ref().map(ServerName::to_string).unwrap_or_default();
-    // Where nobody says anything, the words that stand in for it say nothing either.
-    let silent = lint::is_undescribed(entry);
-    let description = if silent { String::new() } else { render::brief(&entry.description, DESCRIPTION) };
-    let mut row = vec![server, render::plain(&entry.tool.name), description];
+    // The default description of a tool without one says nothing.
+    let description =
+        if lint::is_undescribed(entry) { String::new() } else { term::brief(&entry.description, DESCRIPTION_CHARS) };
+    let mut row = vec![server, term::plain(&entry.tool.name), description];
     if verbose {
-        row.extend([render::plain(&usage::offered(entry)), hints(entry.hints), entry.name.to_string()]);
+        row.extend([term::plain(&signature::arguments(entry)), hints(entry.hints), entry.name.to_string()]);
     }
     row
 }
 
-/// What a tool says about itself; what it does not say is not shown.
+/// Lists the hints a tool sets.
 fn hints(hints: Hints) -> String {
-    let said = [
+    let all = [
         (hints.read_only, "read-only", "writes"),
         (hints.destructive, "destructive", "not destructive"),
         (hints.idempotent, "idempotent", ""),
         (hints.open_world, "open-world", ""),
     ];
-    let words = said.into_iter().filter_map(|(hint, yes, no)| hint.map(|hint| if hint { yes } else { no }));
-    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-    words.join(", ")
+    let names = all.into_iter().filter_map(|(hint, yes, no)| hint.map(|hint| if hint { yes } else { no }));
+    let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
+    names.join(", ")
 }
 
-/// Tells what was left out, and those who want to know it everything that was done to what is offered.
-fn tell(name: &ServerName, listed: &Listed<Tool>, catalog: &Catalog, verbose: bool) {
-    for odd in &listed.quarantined {
-        let tool =
-            odd.name.as_ref().map_or_else(|| format!("tool {}", odd.position + 1), |name| format!("tool `{name}`"));
-        render::warning(&format!("{name}: the {tool} was left out: {}", render::about(&odd.reason)));
-    }
-    for note in &listed.notes {
-        render::warning(&format!("{name}: {note}"));
-    }
+/// Prints which tools were left out; if verbose, also how tools were changed for models, and what they lack.
+fn print_notes(name: &ServerName, listed: &Listed<Tool>, catalog: &Catalog, verbose: bool) {
+    print_list_problems(name, "tool", &listed.quarantined, &listed.notes);
     for note in notes(name, catalog) {
-        // What stands on the list itself has just been told.
-        if matches!(note.kind, CatalogNoteKind::List | CatalogNoteKind::Quarantined) {
-            continue;
-        }
-        match (&note.tool, note.kind) {
-            (Some(tool), CatalogNoteKind::LeftOut) => {
-                render::warning(&format!("{name}: the tool `{tool}` was left out: {}", note.text));
+        match (&note.kind, &note.tool) {
+            // These have just been printed.
+            (CatalogNoteKind::List | CatalogNoteKind::Quarantined, _) => {}
+            (CatalogNoteKind::LeftOut, Some(tool)) => {
+                term::warning(&format!("{name}: tool `{tool}` left out: {}", note.text));
             }
-            _ if verbose => render::note(&note.to_string()),
+            _ if verbose => term::note(&note.to_string()),
             _ => {}
         }
     }
-    for entry in offered(name, catalog).filter(|_| verbose) {
-        for lacking in lint::lacks(entry) {
-            render::note(&format!("{name}: `{}`: {lacking}", entry.tool.name));
+    if verbose {
+        for entry in offered(name, catalog) {
+            for lacking in lint::lacks(entry) {
+                term::note(&format!("{name}: `{}`: {lacking}", entry.tool.name));
+            }
         }
     }
 }
 
-/// What is offered of one server.
+/// Returns a server's tools that models see.
 fn offered<'a>(name: &'a ServerName, catalog: &'a Catalog) -> impl Iterator<Item = &'a Arc<Entry>> {
     catalog.entries().iter().filter(move |entry| entry.server.as_ref() == Some(name))
 }
 
-/// What the catalog tells of one server.
+/// Returns the catalog's notes about a server.
 fn notes<'a>(name: &'a ServerName, catalog: &'a Catalog) -> impl Iterator<Item = &'a CatalogNote> {
     catalog.notes().filter(move |note| note.server.as_ref() == Some(name))
 }
 
-/// Whether a note is about a tool that could not even be read.
-fn is_quarantine(note: &CatalogNote) -> bool {
-    note.kind == CatalogNoteKind::Quarantined
-}
-
-/// What `--json` shows.
+/// The layout of `--json`.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct JsonTools<'a> {
     version: u32,
-    servers: Vec<ShownServer<'a>>,
+    servers: Vec<JsonServer<'a>>,
 }
 
 #[derive(Serialize)]
-struct ShownServer<'a> {
+struct JsonServer<'a> {
     name: &'a ServerName,
     scope: Scope,
-    transport: &'static str,
+    transport: TransportKind,
     state: &'static str,
     reason: Option<String>,
-    /// The revision of the protocol that is spoken.
+    /// The negotiated protocol revision.
     protocol: Option<String>,
-    /// Everything the server lists, as it sent it.
+    /// The server's list, as it sent it.
     tools: Vec<&'a Json>,
-    /// What a model is offered of it.
-    offered: Vec<ShownOffer<'a>>,
+    /// The tools that models see.
+    offered: Vec<JsonOffer<'a>>,
     quarantined: &'a [Quarantined],
     notes: Vec<String>,
     /// The last lines of a server that failed.
     stderr: &'a [String],
 }
 
-/// A tool as a model sees it.
+/// A tool as models see it.
 #[derive(Serialize)]
-struct ShownOffer<'a> {
+struct JsonOffer<'a> {
     tool: &'a str,
     name: &'a str,
     description: &'a str,
 }
 
-impl<'a> ShownServer<'a> {
-    fn new((status, listed): &'a Found, catalog: &'a Catalog) -> Self {
-        let (name, listed) = (&status.name, listed.as_deref());
+impl<'a> JsonServer<'a> {
+    fn new(server: &'a ServerTools, catalog: &'a Catalog) -> Self {
+        let status = &server.status;
+        let name = &status.name;
+        let listed = server.listed.as_deref();
         let offer = |entry: &'a Arc<Entry>| {
             let Entry { tool, name, description, .. } = &**entry;
-            ShownOffer { tool: &tool.name, name, description }
+            JsonOffer { tool: &tool.name, name, description }
         };
-        let told =
-            notes(name, catalog).filter(|note| listed.is_none() || !is_quarantine(note)).map(|note| match &note.tool {
-                Some(tool) => format!("`{tool}`: {}", note.summary()),
-                None => note.summary(),
-            });
+        // `quarantined` has the malformed tools.
+        let notes = notes(name, catalog).filter(|note| note.kind != CatalogNoteKind::Quarantined);
+        let notes = notes.map(|note| match &note.tool {
+            Some(tool) => format!("`{tool}`: {}", note.summary()),
+            None => note.summary(),
+        });
         Self {
             name,
             scope: status.scope,
@@ -185,7 +191,7 @@ impl<'a> ShownServer<'a> {
             tools: listed.map_or_else(Vec::new, |listed| listed.items.iter().map(|tool| &tool.raw).collect()),
             offered: offered(name, catalog).map(offer).collect(),
             quarantined: listed.map_or(&[], |listed| &listed.quarantined),
-            notes: told.collect(),
+            notes: notes.collect(),
             stderr: status.error().map_or(&[], |error| &error.evidence.stderr),
         }
     }

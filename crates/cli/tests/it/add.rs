@@ -172,10 +172,7 @@ fn an_entry_can_be_given_as_it_stands() {
 #[test]
 fn where_there_is_no_home_it_is_said() {
     let ran = crate::ran(crate::wharf(&["add", "x", "srv"]));
-    assert_eq!(
-        ran.err,
-        "error: there is no home folder to keep it in\nhint: set HOME, or name a folder with --config-root\n"
-    );
+    assert_eq!(ran.err, "error: no home directory to store files in\nhint: set HOME, or pass --config-root DIR\n");
 }
 
 #[test]
@@ -185,5 +182,5 @@ fn a_server_that_an_organisation_forbids_is_not_added() {
     let mut command = person.wharf(&["add", "x", "srv"]);
     command.env("WHARF_MANAGED_CONFIG", person.path("managed.json"));
     let ran = crate::ran(command);
-    assert!(ran.code == 2 && ran.err.contains("error: the server `x` may not be used: "), "{}", ran.err);
+    assert!(ran.code == 2 && ran.err.contains("error: server `x` is not allowed: "), "{}", ran.err);
 }

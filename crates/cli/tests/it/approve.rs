@@ -29,7 +29,7 @@ fn without_a_terminal_somebody_has_to_say_yes() {
     let person = project();
     let ran = person.run(&["approve", "demo"]);
     assert!(ran.err.ends_with(
-        "error: nobody can be asked about `demo` without a terminal\nhint: if you have looked at it, say so with --yes\n"
+        "error: cannot ask for approval of `demo` without a terminal\nhint: if you have reviewed it, pass --yes\n"
     ));
     assert_eq!(ran.code, 2);
     assert!(person.run(&["list", "--no-connect"]).out.contains("needs approval"));
@@ -48,8 +48,8 @@ fn a_changed_server_has_to_be_approved_again_and_the_change_is_shown() {
     exit 2
     --- stdout
     --- stderr
-    error: the server `demo` has changed since you approved it
-    hint: look at what it runs, and approve it: wharf approve demo
+    error: server `demo` changed since you approved it
+    hint: review and approve it: wharf approve demo
     ");
     assert!(!second.exists());
     insta::assert_snapshot!(person.screen(&person.run(&["approve", "demo", "-y"])));
@@ -76,7 +76,7 @@ fn all_that_wait_can_be_approved_at_once_and_forgotten_again() {
     exit 0
     --- stdout
     --- stderr
-    forgot the approvals in /project: a, b
+    revoked the approvals in /project: a, b
     ");
     assert_eq!(person.run(&["list", "--no-connect"]).out.matches("needs approval").count(), 2);
 }
@@ -108,10 +108,7 @@ fn on_a_terminal_a_person_is_asked_and_silence_is_a_no() {
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
     let (code, seen) = answered("\n");
-    assert!(
-        code == Some(1) && seen.contains("Let it be started? [y/N]") && seen.contains("not approved: demo"),
-        "{seen}"
-    );
+    assert!(code == Some(1) && seen.contains("Approve? [y/N]") && seen.contains("not approved: demo"), "{seen}");
     let (code, seen) = answered("y\n");
     assert!(code == Some(0) && seen.contains("approved: demo"), "{seen}");
     assert!(person.run(&["list", "--no-connect"]).out.contains("ready"));

@@ -76,7 +76,7 @@ fn what_a_terminal_would_act_on_never_reaches_it_and_a_pipe_gets_what_was_sent()
         "{}",
         piped.out
     );
-    assert_eq!(piped.err, "warning: s: block 3 of the result: it is of the unknown type `hologram`\n");
+    assert_eq!(piped.err, "warning: s: block 3 of the result: is of the unknown type `hologram`\n");
     let command = format!("{} call s mixed --mcp '{}'", env!("CARGO_BIN_EXE_wharf"), server.mcp());
     let seen = String::from_utf8(crate::on_terminal(&command).output().unwrap().stdout).unwrap();
     assert!(seen.contains(r"bell \u{7} and \u{1b}]52;c;aGk=\u{7}"), "{seen:?}");
@@ -121,17 +121,17 @@ fn stdout_that_cannot_be_written_is_an_error_and_one_that_nobody_reads_is_not() 
 fn a_tool_that_was_left_out_is_answered_with_its_reason_and_many_names_with_their_number() {
     let server = Server::new(&Script::default().tool(json!({"name": "odd", "inputSchema": 7})));
     let told = server.run(&["call", "s", "odd"]).err;
-    assert_eq!(told, "error: s: the tool `odd` was left out: its `inputSchema` is no schema: 7\n");
-    assert!(server.run(&["call", "s", "other"]).err.ends_with("hint: it has no tools\n"));
+    assert_eq!(told, "error: s: tool `odd` left out: `inputSchema` is no schema: 7\n");
+    assert!(server.run(&["call", "s", "other"]).err.ends_with("hint: the server has no tools\n"));
     let many = (0..40).fold(Script::default(), |script, n| script.any_tool(&format!("{n}{n}")));
     let told = Server::new(&many).run(&["call", "s", "weather"]).err;
-    assert!(told.ends_with("hint: it has 40 tools; `wharf tools s` lists them\n"), "{told}");
+    assert!(told.ends_with("hint: the server has 40 tools; list them: wharf tools s\n"), "{told}");
 }
 
 #[test]
 fn empty_stdin_is_told() {
     let ran = ran_with_input(wharf(&["call", "s", "add", "-", "--mcp", &server().mcp()]), " \n");
-    assert_eq!((ran.code, ran.err.as_str()), (2, "error: stdin was empty\nhint: it should hold one JSON object\n"));
+    assert_eq!((ran.code, ran.err.as_str()), (2, "error: stdin is empty\nhint: expected one JSON object\n"));
 }
 
 #[test]

@@ -32,10 +32,10 @@ fn a_name_that_is_not_there_is_answered_with_the_configured_ones() {
     exit 2
     --- stdout
     --- stderr
-    error: there is no server `guthib`
+    error: unknown server `guthib`
     hint: did you mean `github`?
     ");
-    assert!(person.run(&["tools", "zzz"]).err.ends_with("hint: there is: docs, github\n"));
+    assert!(person.run(&["tools", "zzz"]).err.ends_with("hint: available: docs, github\n"));
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_projects_server_is_not_started_before_somebody_has_approved_it() {
     --- stdout
     --- stderr
     error: the server `demo` of this project needs your approval first
-    hint: look at what it runs, and approve it: wharf approve demo
+    hint: review and approve it: wharf approve demo
     ");
     let listed = person.run(&["tools"]);
     assert_eq!((listed.code, listed.err.as_str()), (0, "warning: demo: pending: needs approval: wharf approve demo\n"));
@@ -123,7 +123,7 @@ fn what_an_organisation_forbids_is_forbidden_on_the_command_line_too() {
         let mut command = person.wharf(&[&["tools", "--mcp", &mcp], more].concat());
         command.env("WHARF_MANAGED_CONFIG", person.path("managed.json"));
         let ran = ran(command);
-        assert!(ran.code == 2 && ran.err.contains("error: the server `demo` may not be used: "), "{}", ran.err);
+        assert!(ran.code == 2 && ran.err.contains("error: server `demo` is not allowed: "), "{}", ran.err);
     }
     let mut command = person.wharf(&["tools", "--mcp", &mcp]);
     command.env("WHARF_MANAGED_CONFIG", person.path("missing.json"));
@@ -142,7 +142,7 @@ fn one_folder_can_stand_for_all_folders_of_a_person() {
     assert!(ran(command).out.contains("user"));
     person.write("root/managed-mcp.json", r#"{"deniedMcpServers": [{"serverName": "x"}]}"#);
     let denied = person.run(&["tools", "x", "--config-root", &root_text]);
-    assert!(denied.code == 2 && denied.err.contains("the server `x` may not be used"), "{}", denied.err);
+    assert!(denied.code == 2 && denied.err.contains("server `x` is not allowed"), "{}", denied.err);
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn limits_come_from_the_environment_where_no_flag_is_given() {
     warning: WHARF_LOCAL_GATE is `many`, no number from 1 to 1000; 3 is used
     warning: MCP_TOOL_TIMEOUT is `soon`, no number of milliseconds; 600000 is used
     error: s: the server was not ready within 300 ms
-    hint: a first start may have to download; start it once by hand, or give it longer with --connect-timeout SECONDS
+    hint: a first start may download packages; start it once by hand, or raise the limit with --connect-timeout SECONDS
     ");
 }
 
@@ -225,7 +225,7 @@ fn a_provider_that_does_not_answer_costs_its_servers_only() {
     command.env("WHARF_CLOUD_URL", "http://127.0.0.1:1/servers");
     let ran = ran(command);
     assert!(ran.code == 0 && ran.out.contains("calculate"), "{}", ran.err);
-    assert!(ran.err.starts_with("warning: http://127.0.0.1:1/servers: the provider's servers are missing: "));
+    assert!(ran.err.starts_with("warning: http://127.0.0.1:1/servers: cannot load the provider's servers: "));
 }
 
 #[test]

@@ -170,7 +170,7 @@ fn the_table_shows_what_a_model_is_offered() {
     insta::assert_snapshot!(screen(&home.run(&["tools", "-v"])));
     // What the configuration sets is sent, and is not asked for.
     assert_eq!(home.run(&["call", "s", "add", "a=2"]).out, "42\n");
-    assert!(home.run(&["call", "s", "add"]).err.ends_with("hint: add takes a: integer\n"));
+    assert!(home.run(&["call", "s", "add"]).err.ends_with("hint: add accepts a: integer\n"));
 }
 
 #[test]

@@ -42,12 +42,12 @@ fn a_good_server_has_nothing_wrong_with_it() {
     exit 0
     good (stdio)
       ✓ start and scope  user scope, ~/root/mcp.json:3
-      ✓ start and scope  `server` is there
-      ✓ connection       scripted 1.0 speaks 2025-11-25 (legacy) and was ready in N ms
-      ✓ tool discovery   2 tools listed
-      ✓ tool execution   3 pings answered, in N ms each
+      ✓ start and scope  `server` exists
+      ✓ connection       scripted 1.0, protocol 2025-11-25 (legacy), ready in N ms
+      ✓ tool discovery   2 tools
+      ✓ tool execution   3 pings answered, N ms each
 
-    1 server: 5 ok, 0 pieces of advice, 0 problems
+    1 server: 5 ok, 0 suggestions, 0 problems
     ");
 }
 
@@ -60,15 +60,15 @@ fn a_command_that_is_missing_is_told_with_what_to_install() {
     exit 4
     ghost (stdio)
       ✓ start and scope  user scope, ~/root/mcp.json:3
-      ✗ start and scope  the command `uvx` was not found
-                         fix: install uv, which brings `uvx`: https://docs.astral.sh/uv
+      ✗ start and scope  command `uvx` not found
+                         fix: install uv, which includes `uvx`: https://docs.astral.sh/uv
 
     script (stdio)
       ✓ start and scope  user scope, ~/root/mcp.json:9
-      ✗ start and scope  `/etc/passwd` may not be executed
-                         fix: is it a program? A script needs `#!` in its first line and `chmod +x`
+      ✗ start and scope  `/etc/passwd` is not executable
+                         fix: is it a program? A script needs a `#!` line and `chmod +x`
 
-    2 servers: 3 ok, 0 pieces of advice, 2 problems
+    2 servers: 3 ok, 0 suggestions, 2 problems
     ");
 }
 
@@ -80,18 +80,18 @@ fn a_server_that_ends_or_says_nothing_is_told_with_its_last_words() {
     exit 4
     exits (stdio)
       ✓ start and scope  user scope, ~/root/mcp.json:3
-      ✓ start and scope  `server` is there
+      ✓ start and scope  `server` exists
       ✗ start and scope  the server exited with status 3 before it was ready
                          stderr │ API_KEY is not set
-                         fix: run its command by hand to see why it ends
+                         fix: run its command by hand to see why it exits
 
     silent (stdio)
       ✓ start and scope  user scope, ~/root/mcp.json:9
-      ✓ start and scope  `server` is there
+      ✓ start and scope  `server` exists
       ✗ connection       the server was not ready within N ms
-                         fix: a first start may have to download; start it once by hand, or give it longer with --connect-timeout SECONDS
+                         fix: a first start may download packages; start it once by hand, or raise the limit with --connect-timeout SECONDS
 
-    2 servers: 4 ok, 0 pieces of advice, 2 problems
+    2 servers: 4 ok, 0 suggestions, 2 problems
     ");
 }
 
@@ -103,19 +103,19 @@ fn noise_is_survived_and_told() {
     exit 0
     noisy (stdio)
       ✓ start and scope  user scope, ~/root/mcp.json:3
-      ✓ start and scope  `server` is there
-      ✓ connection       scripted 1.0 speaks 2025-11-25 (legacy) and was ready in N ms
-      ! connection       1 line on its stdout, where only messages belong; passed over
+      ✓ start and scope  `server` exists
+      ✓ connection       scripted 1.0, protocol 2025-11-25 (legacy), ready in N ms
+      ! connection       ignored 1 line on stdout, where only messages belong
                          stdout │ Welcome!
-                         fix: have it write its log to stderr
-      ✓ connection       its last lines on stderr
+                         fix: make the server log to stderr
+      ✓ connection       last lines on stderr
                          stderr │ listening
-      ✓ tool discovery   2 tools listed
+      ✓ tool discovery   2 tools
       ! tool discovery   no description: add
-                         fix: say what it does, or a model has only its name: in the server, or in its entry with "tools": {"descriptions": {…}}
-      ✓ tool execution   3 pings answered, in N ms each
+                         fix: describe each tool in the server, or in its entry with "tools": {"descriptions": {…}}
+      ✓ tool execution   3 pings answered, N ms each
 
-    1 server: 6 ok, 2 pieces of advice, 0 problems
+    1 server: 6 ok, 2 suggestions, 0 problems
     "#);
 }
 
@@ -125,18 +125,18 @@ fn tools_that_cannot_be_used_are_problems_and_those_that_could_be_better_are_adv
     insta::assert_snapshot!(told(&world, &["-q"]), @r#"
     exit 1
     odd (stdio)
-      ✗ tool discovery   the tool `nothing` is left out: it has no `inputSchema`
-                         fix: this is a fault of the server; tell its authors. Its other tools work
-      ✗ tool discovery   the tool `rows` is left out: its schema cannot be used: its type is "array", but arguments are an object
-                         fix: this is a fault of the server; tell its authors. Its other tools work
+      ✗ tool discovery   tool `nothing` left out: has no `inputSchema`
+                         fix: this is a bug in the server; report it to its authors. Its other tools work
+      ✗ tool discovery   tool `rows` left out: unusable schema: its type is "array", but arguments are an object
+                         fix: this is a bug in the server; report it to its authors. Its other tools work
       ! tool discovery   no description: add
-                         fix: say what it does, or a model has only its name: in the server, or in its entry with "tools": {"descriptions": {…}}
+                         fix: describe each tool in the server, or in its entry with "tools": {"descriptions": {…}}
       ! tool discovery   arguments without a type: guess.x
-                         fix: give each a `type` in the server's schema, or a model has to guess
-      ! tool discovery   descriptions that are too long, and were cut: essay (60000 characters)
-                         fix: what matters has to stand at their beginning; `wharf context` tells what they cost
+                         fix: give each a `type` in the server's schema, so that models need not guess
+      ! tool discovery   descriptions cut because they are too long: essay (60000 characters)
+                         fix: put the important part first; see what descriptions cost with `wharf context`
 
-    1 server: 5 ok, 3 pieces of advice, 2 problems
+    1 server: 5 ok, 3 suggestions, 2 problems
     "#);
 }
 
@@ -162,7 +162,7 @@ fn a_broken_entry_and_an_unset_variable_are_told_with_their_lines() {
       ✗ start and scope  ~/root/mcp.json:10: mcpServers.unset.env.TOKEN: the variable NOT_SET_HERE is not set
                          fix: set it, or give a default: `${NOT_SET_HERE:-default}`
 
-    2 servers: 0 ok, 0 pieces of advice, 2 problems
+    2 servers: 0 ok, 0 suggestions, 2 problems
     ");
     assert_eq!(findings(&world, &["unset"]).1, ["problem start and scope/configuration"]);
 }
@@ -173,10 +173,10 @@ fn a_project_server_that_nobody_approved_is_told_and_never_started() {
     insta::assert_snapshot!(told(&world, &[]), @"
     exit 2
     ours (stdio)
-      ✗ start and scope  it belongs to this project and needs your approval; it was not started
-                         fix: look at what it runs, and approve it: wharf approve ours
+      ✗ start and scope  it belongs to this project and needs your approval; not started
+                         fix: review and approve it: wharf approve ours
 
-    1 server: 0 ok, 0 pieces of advice, 1 problem
+    1 server: 0 ok, 0 suggestions, 1 problem
     ");
     assert_eq!(findings(&world, &["ours"]), (2, vec!["problem start and scope/approval".to_owned()]));
     assert!(!world.path("started").exists());
@@ -259,13 +259,13 @@ fn a_tool_is_called_only_when_it_is_named_and_what_comes_of_it_is_told() {
       ✓ tool execution   `add` answered in N ms: 42
     exit 2
       ✗ tool execution   the arguments of `add` do not match its schema: at `/b`: "two" is not of type "integer"
-                         fix: add takes a: integer, b: integer
+                         fix: add accepts a: integer, b: integer
     exit 2
-      ✗ tool execution   there is no tool `ad`
+      ✗ tool execution   unknown tool `ad`
                          fix: did you mean `add`?
     exit 1
-      ✗ tool execution   `fail` answered after N ms that it failed: disk full
-                         fix: fail takes no arguments; the server's log may say more
+      ✗ tool execution   `fail` reported an error after N ms: disk full
+                         fix: fail accepts no arguments; the server's log may say more
     "#);
     assert_eq!(world.run(&["doctor", "--call", "add"]).code, 2);
 }
@@ -297,7 +297,7 @@ fn what_is_wrong_with_the_environment_costs_only_who_depends_on_it() {
     command.env("SSL_CERT_FILE", "/no/such/file").current_dir(world.path("project"));
     let ran = crate::ran(command);
     assert!(
-        ran.out.contains("SSL_CERT_FILE names `/no/such/file`") && ran.out.contains("3 pings answered"),
+        ran.out.contains("cannot read SSL_CERT_FILE `/no/such/file`") && ran.out.contains("3 pings answered"),
         "{}",
         ran.out
     );
@@ -307,7 +307,7 @@ fn what_is_wrong_with_the_environment_costs_only_who_depends_on_it() {
 #[test]
 fn nothing_to_look_at_and_a_name_that_is_none_are_usage_errors() {
     let none = World::new().run(&["doctor"]);
-    assert!(none.code == 2 && none.err.starts_with("error: there are no servers"), "{}", none.err);
+    assert!(none.code == 2 && none.err.starts_with("error: no servers configured"), "{}", none.err);
     let unknown = World::new().server("time", &Script::good()).run(&["doctor", "tme"]);
     assert!(unknown.code == 2 && unknown.err.contains("did you mean `time`?"), "{}", unknown.err);
 }

@@ -64,8 +64,8 @@ fn an_empty_list_says_how_to_begin() {
     exit 0
     --- stdout
     --- stderr
-    there are no servers
-    hint: add one: wharf add NAME URL|COMMAND, or those of another program: wharf import HOST
+    no servers configured
+    hint: add one: wharf add NAME URL|COMMAND, or import those of another program: wharf import HOST
     ");
     assert_eq!(Person::new().run(&["list", "--json"]).out, "{\"version\":1,\"servers\":[],\"problems\":[]}\n");
 }

@@ -59,7 +59,7 @@ impl Reader {
         let url = self.server.url();
         text.lines()
             // What a binary says that knows of keychains and finds none.
-            .filter(|line| !line.starts_with("there is no keychain here"))
+            .filter(|line| !line.starts_with("no keychain available"))
             .map(|line| if line.contains("/authorize?") { "URL".to_owned() } else { timeless(line) })
             .collect::<Vec<_>>()
             .join("\n")
@@ -140,7 +140,7 @@ fn who_has_signed_in_once_is_let_in_by_every_command() {
     exit 0
     --- stdout
     --- stderr
-    a browser is opened to sign in to docs; if none appears, open this address:
+    opening a browser to sign in to docs; if none appears, open this address:
     URL
     signed in to docs: 2 tools
     ");
@@ -157,8 +157,8 @@ fn who_has_signed_in_once_is_let_in_by_every_command() {
     exit 0
     --- stdout
     --- stderr
-    signed in to docs already: 2 tools
-    hint: to sign in as somebody else, sign out first: wharf logout docs
+    already signed in to docs: 2 tools
+    hint: to use another account, sign out first: wharf logout docs
     ");
     assert_eq!(
         reader.run(&["login", "docs", "--json"]).out,
@@ -173,12 +173,8 @@ fn where_there_is_no_keychain_sign_ins_are_kept_in_the_file_and_that_is_said() {
     let reader = Reader::new();
     let ran = reader.run(&["login", "docs"]);
     let file = reader.person.path(CREDENTIALS);
-    let end = format!("; the sign-in is kept in {}, readable by you only\n", file.display());
-    assert!(
-        ran.code == 0 && ran.err.starts_with("there is no keychain here (") && ran.err.contains(&end),
-        "{}",
-        ran.err
-    );
+    let end = format!("; storing credentials in {}, readable only by you\n", file.display());
+    assert!(ran.code == 0 && ran.err.starts_with("no keychain available (") && ran.err.contains(&end), "{}", ran.err);
     assert!(reader.person.read(CREDENTIALS).contains("acc3ss-"));
     // Only when something is kept.
     assert_eq!(reader.run(&["tools"]).err, "");
@@ -211,8 +207,7 @@ fn without_a_browser_the_address_can_be_pasted() {
     child.stdin.take().unwrap().write_all(pasted.as_bytes()).unwrap();
     let ran = ended(child, err);
     assert!(ran.code == 0 && ran.err.contains("signed in to docs: 2 tools"), "{}", ran.err);
-    let wrong =
-        "warning: this is not where the page sends you back to; paste the whole address, it begins with http://";
+    let wrong = "warning: this is not the redirect URL; paste the whole URL, it begins with http://";
     assert!(ran.err.contains(wrong), "{}", ran.err);
     assert_eq!(reader.run(&["tools"]).code, 0);
 }
@@ -236,7 +231,7 @@ fn where_no_browser_can_be_opened_it_is_opened_by_hand() {
     let mut child = command.spawn().unwrap();
     let mut err = BufReader::new(child.stderr.take().unwrap());
     let (mut said, mut line) = (String::new(), String::new());
-    while !line.contains("paste the address") {
+    while !line.contains("paste the URL") {
         line.clear();
         assert_ne!(err.read_line(&mut line).unwrap(), 0, "{said}");
         said.push_str(&line);
@@ -254,8 +249,8 @@ fn what_is_pasted_wrong_three_times_ends_the_sign_in() {
     let other = led(&address).replace("state=", "state=x");
     child.stdin.take().unwrap().write_all(format!("what?\n{other}\n{other}\n").as_bytes()).unwrap();
     let ran = ended(child, err);
-    let last = "error: docs: nobody has signed in: 3 times something else was pasted than the address (the last: this \
-        address is of another sign-in)\n";
+    let last = "error: docs: nobody has signed in: no redirect URL in 3 attempts; the last: this URL \
+        belongs to another sign-in\n";
     assert!(ran.code == 1 && ran.err.ends_with(last), "{}", ran.err);
     assert!(!reader.person.path(CREDENTIALS).exists() || !reader.person.read(CREDENTIALS).contains("acc3ss"));
 }
@@ -269,7 +264,7 @@ fn who_is_denied_is_told_so() {
     --- stdout
     {"version":1,"name":"docs","signedIn":false,"tools":null,"error":"http://docs.test says no: access_denied"}
     --- stderr
-    a browser is opened to sign in to docs; if none appears, open this address:
+    opening a browser to sign in to docs; if none appears, open this address:
     URL
     error: docs: http://docs.test says no: access_denied
     "#);
@@ -301,7 +296,7 @@ fn who_signs_out_is_out_and_the_token_is_worth_nothing() {
     exit 0
     --- stdout
     --- stderr
-    nobody is signed in to docs
+    not signed in to docs
     ");
     assert_eq!(
         reader.run(&["logout", "docs", "--json"]).out,
@@ -318,8 +313,8 @@ fn what_cannot_be_taken_back_is_forgotten_all_the_same() {
     exit 1
     --- stdout
     --- stderr
-    error: docs: the token was removed here, but it could not be revoked: http://docs.test/revoke cannot be reached: HTTP 503
-    hint: it is good until it ends; whoever gave it may let you revoke it
+    error: docs: deleted the stored credentials, but could not revoke the token: http://docs.test/revoke cannot be reached: HTTP 503
+    hint: the token stays valid until it expires; revoke it at its issuer if you can
     ");
     assert_eq!(reader.run(&["tools"]).code, 3);
 }
@@ -408,26 +403,26 @@ fn only_servers_that_take_a_sign_in_are_signed_in_to() {
     exit 2
     --- stdout
     --- stderr
-    error: the server `local` is started by a command; one signs in to servers at a URL
-    hint: such a server gets what it needs from its variables: `env` in its entry
+    error: server `local` is not remote: only remote servers have a sign-in
+    hint: pass credentials to a command with `env` in its entry
 
     exit 2
     --- stdout
     --- stderr
-    error: the server `fixed` is sent a header of its own, in whose place no sign-in would be used
-    hint: mend its `Authorization` header or its `headersHelper`, or remove it and sign in then
+    error: server `fixed` has its own `Authorization` header, which a sign-in would not replace
+    hint: fix its `Authorization` header or its `headersHelper`, or remove it and sign in then
 
     exit 2
     --- stdout
     --- stderr
-    error: the server `waits` of this project needs your approval first
-    hint: look at what it runs, and approve it: wharf approve waits
+    error: server `waits` of this project needs your approval
+    hint: review and approve it: wharf approve waits
 
     exit 2
     --- stdout
     --- stderr
-    error: there is no server `nobody`
-    hint: there is: fixed, local, waits
+    error: unknown server `nobody`
+    hint: available: fixed, local, waits
     ");
     assert!(server.state().seen.is_empty());
     let open = crate::remote::remote(wharf_testkit::Script::good());
@@ -436,7 +431,7 @@ fn only_servers_that_take_a_sign_in_are_signed_in_to() {
     exit 0
     --- stdout
     --- stderr
-    open wants no sign-in: 2 tools
-    hint: if a tool wants one all the same, say what for: wharf login open --scope SCOPE
+    open requires no sign-in: 2 tools
+    hint: if a tool requires one, request its scope: wharf login open --scope SCOPE
     ");
 }

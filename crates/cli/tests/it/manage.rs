@@ -30,13 +30,13 @@ fn a_server_in_several_files_is_removed_where_somebody_says() {
     exit 2
     --- stdout
     --- stderr
-    error: the server `demo` is in several scopes: user, project
-    hint: say which: wharf remove demo -s user
+    error: server `demo` is in several scopes: user, project
+    hint: choose one: wharf remove demo -s user
     ");
     assert_eq!(person.run(&["remove", "demo", "-s", "project"]).code, 0);
     assert_eq!(person.run(&["remove", "demo"]).code, 0);
     let gone = person.run(&["remove", "demo"]);
-    assert!(gone.code == 2 && gone.err.contains("there is no server `demo`"), "{}", gone.err);
+    assert!(gone.code == 2 && gone.err.contains("unknown server `demo`"), "{}", gone.err);
     assert_eq!(person.run(&["remove", "demo", "-s", "local"]).code, 2);
 }
 
@@ -65,14 +65,14 @@ fn a_server_of_any_scope_is_switched_off_and_on_for_one_person() {
     exit 0
     --- stdout
     --- stderr
-    `demo` is switched off, for you in this project
+    disabled `demo` for you in this project
     ");
     insta::assert_snapshot!(person.screen(&person.run(&["call", "demo", "now"])), @r"
     exit 2
     --- stdout
     --- stderr
-    error: the server `demo` is switched off, in `disabledServers` of the local scope
-    hint: switch it on: wharf enable demo
+    error: server `demo` is disabled in `disabledServers` of the local scope
+    hint: enable it: wharf enable demo
     ");
     assert!(person.run(&["list"]).out.contains("- disabled"));
     assert_eq!(person.read(USER), before);
@@ -91,10 +91,9 @@ fn what_an_organisation_switches_off_stays_off_and_that_is_told() {
     command.env("WHARF_MANAGED_CONFIG", person.path("managed.json"));
     let ran = crate::ran(command);
     assert!(
-        ran.err
-            .contains("warning: `demo` is still not used: switched off in `disabledServers` of the enterprise scope"),
+        ran.err.contains("warning: `demo` is still not used: disabled in `disabledServers` of the enterprise scope"),
         "{}",
         ran.err
     );
-    assert_eq!(person.run(&["disable", "dem"]).err, "error: there is no server `dem`\nhint: did you mean `demo`?\n");
+    assert_eq!(person.run(&["disable", "dem"]).err, "error: unknown server `dem`\nhint: did you mean `demo`?\n");
 }

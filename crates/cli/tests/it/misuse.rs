@@ -25,8 +25,8 @@ fn a_command_that_is_not_installed_is_named() {
 #[test]
 fn a_command_that_needs_a_shell_or_is_no_program_gets_the_right_hint() {
     let hint = |mcp: &str| ran(wharf(&["tools", "--mcp", mcp])).err.lines().last().unwrap().to_owned();
-    assert!(hint("a=~/bin/server").starts_with("hint: no shell is involved"));
-    assert!(hint("a=KEY=value server").starts_with("hint: no shell is involved"));
+    assert!(hint("a=~/bin/server").starts_with("hint: commands run without a shell"));
+    assert!(hint("a=KEY=value server").starts_with("hint: commands run without a shell"));
     assert!(hint("a=/tmp").starts_with("hint: is it a program?"));
 }
 

@@ -43,7 +43,7 @@ fn prompts_and_resources_are_tables() {
     s       review  code, lines, style (optional)  Reviews code
     s       hello
     --- stderr
-    warning: s: the prompt 3 was left out: it has no `name`
+    warning: s: prompt 3 left out: has no `name`
     ");
     insta::assert_snapshot!(screen(&server.run(&["resources", "s"])), @r"
     exit 0
@@ -59,13 +59,13 @@ fn prompts_and_resources_are_tables() {
 #[test]
 fn a_server_without_any_is_no_failure() {
     let server = Server::new(&Script::good());
-    for (command, told) in [("prompts", "there are no prompts\n"), ("resources", "there are no resources\n")] {
+    for (command, told) in [("prompts", "no prompts\n"), ("resources", "no resources\n")] {
         let ran = server.run(&[command]);
         assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "", told));
         assert_eq!(server.run(&[command, "-q"]).err, "");
     }
     let ran = server.run(&["prompt", "s", "hello"]);
-    assert_eq!((ran.code, ran.err.as_str()), (2, "error: s: there is no prompt `hello`\nhint: it has no prompts\n"));
+    assert_eq!((ran.code, ran.err.as_str()), (2, "error: s: unknown prompt `hello`\nhint: it has no prompts\n"));
 }
 
 #[test]
@@ -145,22 +145,22 @@ fn a_prompt_that_cannot_be_filled_in_says_what_it_takes() {
         ran.err
     });
     insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @r#"
-    error: s: there is no prompt `reviw`
+    error: s: unknown prompt `reviw`
     hint: did you mean `review`?
 
-    error: s: the prompt `review` needs `code` and `lines`
-    hint: review takes code, lines, style (optional)
+    error: s: prompt `review` requires `code` and `lines`
+    hint: review accepts code, lines, style (optional)
 
-    error: s: the prompt `review` needs `lines`
-    hint: review takes code, lines, style (optional)
+    error: s: prompt `review` requires `lines`
+    hint: review accepts code, lines, style (optional)
 
-    error: s: the prompt `review` has no argument `colour`
-    hint: review takes code, lines, style (optional)
+    error: s: prompt `review` has no argument `colour`
+    hint: review accepts code, lines, style (optional)
 
-    error: the argument `lines` is no text, and prompts take nothing else
-    hint: write it in quotation marks: {"lines": "2"}
+    error: argument `lines` is not a string: prompts accept only strings
+    hint: quote it: {"lines": "2"}
 
-    error: the argument `world` is not key=value
+    error: invalid argument `world`: expected key=value
     hint: write key=value, or all arguments as one JSON object
     "#);
 }
@@ -184,14 +184,14 @@ fn bytes_go_to_a_pipe_or_a_file_and_never_to_a_terminal() {
     let mut command = wharf(&["read", "s", "file:///x", "--mcp", &server.mcp()]);
     assert_eq!(command.output().unwrap().stdout, [0, 1, 255, 0]);
     let seen = on_terminal(&server, "read s file:///x");
-    assert!(seen.contains("file:///x (image/png) is no text, and this is a terminal"), "{seen:?}");
+    assert!(seen.contains("file:///x (image/png) is binary, and stdout is a terminal"), "{seen:?}");
     assert!(seen.contains("--out FILE"), "{seen:?}");
     let file = server.path().join("x.png");
     let ran = server.run(&["read", "s", "file:///x", "--out", file.to_str().unwrap()]);
     assert_eq!((ran.code, ran.out.as_str()), (0, ""));
     assert_eq!(std::fs::read(&file).unwrap(), [0, 1, 255, 0]);
     let ran = server.run(&["read", "s", "file:///x", "--out", "/no/such/folder/x"]);
-    assert!(ran.code == 1 && ran.err.starts_with("error: /no/such/folder/x cannot be written"), "{}", ran.err);
+    assert!(ran.code == 1 && ran.err.starts_with("error: cannot write /no/such/folder/x"), "{}", ran.err);
 }
 
 #[test]
@@ -209,11 +209,11 @@ fn a_resource_that_cannot_be_read_says_why() {
     let missing = Server::new(&script().on("resources/read", [Step::Error(-32002, "no such file".into())]));
     let ran = missing.run(&["read", "s", "file:///z"]);
     let told = "error: s: the server answered with error -32002: no such file\n\
-        hint: `wharf resources s` lists what can be read\n";
+        hint: list resources: wharf resources s\n";
     assert_eq!((ran.code, ran.err.as_str()), (1, told));
     let garbled = contents(&json!([{"uri": "x", "blob": "%%%"}]));
     let ran = garbled.run(&["read", "s", "x"]);
-    assert!(ran.code == 1 && ran.err.contains("its `blob` is no base64"), "{}", ran.err);
+    assert!(ran.code == 1 && ran.err.contains("invalid base64 in `blob`"), "{}", ran.err);
 }
 
 #[test]

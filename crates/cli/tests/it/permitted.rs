@@ -47,7 +47,7 @@ fn a_rule_or_a_hook_that_cannot_be_read_lets_nothing_through() {
     let unreadable = home("policy", json!({"deny": ["hint:dangerous"]}));
     let ran = unreadable.run(&["call", "s", "wipe"]);
     assert_eq!(ran.code, 2);
-    assert!(ran.err.contains("ROOT/mcp.json:1: the policy cannot be used"), "{}", ran.err);
+    assert!(ran.err.contains("ROOT/mcp.json:1: invalid policy"), "{}", ran.err);
     let hooked = home("hooks", json!({"PreToolUse": [{"hooks": [{"type": "prayer"}]}]}));
     let ran = hooked.run(&["call", "s", "wipe"]);
     assert!(ran.code == 2 && ran.err.contains("PreToolUse[0].hooks[0]"), "{}", ran.err);
@@ -66,7 +66,7 @@ fn a_hook_keeps_a_call_from_being_made_and_an_output_from_being_seen() {
     assert!(!wiped(&before));
     let after = home("hooks", hook("PostToolUse", "sh -c 'echo it is secret >&2; exit 2'"));
     let ran = after.run(&["call", "s", "wipe"]);
-    let told = "error: s: the tool `wipe` was called, and its output is withheld: it is secret\n";
+    let told = "error: s: the tool `wipe` was called, but its output is withheld: it is secret\n";
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (1, "", told));
     assert!(wiped(&after));
 }
@@ -77,7 +77,7 @@ fn a_hook_that_fails_and_may_do_so_is_told_of() {
     hooks["PreToolUse"][0]["hooks"][0]["onFailure"] = json!("proceed");
     let ran = home("hooks", hooks).run(&["call", "s", "wipe"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "wiped\n"));
-    assert!(ran.err.starts_with("warning: s: the hook `sh -c 'exit 7'` failed: "), "{}", ran.err);
+    assert!(ran.err.starts_with("warning: s: hook `sh -c 'exit 7'` failed: "), "{}", ran.err);
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn what_to_speak_can_be_chosen_for_all_servers_and_for_one() {
     }
     let refused = add(&server, &["--protocol", "modern"]);
     let said = "error: s: the server refused the session: it does not support the modern protocol (error -32601: no method \
-        server/discover)\nhint: without --protocol it is found out what the server speaks\n";
+        server/discover)\nhint: omit --protocol to detect what the server supports\n";
     assert_eq!((refused.code, refused.err.as_str()), (4, said));
 }
 
@@ -59,7 +59,7 @@ fn a_choice_that_is_none_is_told_with_those_there_are() {
     let two = ran(wharf(&["tools", "s", "--mcp", &mcp, "--mcp", &other, "--protocol", "t=modern"]));
     assert_eq!(two.code, 0, "{}", two.err);
     let nobody = add(&server, &["--protocol", "t=auto"]);
-    let said = "error: --protocol t=auto: there is no server `t`\nhint: there is: s\n";
+    let said = "error: --protocol t=auto: unknown server `t`\nhint: available: s\n";
     assert_eq!((nobody.code, nobody.err.as_str()), (2, said));
 }
 

@@ -64,7 +64,7 @@ fn the_server_sees_the_variables_that_are_named() {
     let unset = ran(wharf(&["tools", "--mcp", env, "--env", "NOT_SET"]));
     assert_eq!(
         (unset.code, unset.err.as_str()),
-        (2, "error: --env NOT_SET is not set here\nhint: write --env NAME=VALUE\n")
+        (2, "error: --env NOT_SET: the variable is not set\nhint: write --env NAME=VALUE\n")
     );
 }
 
@@ -90,15 +90,12 @@ fn the_demo_shows_every_step_and_survives_its_crash() {
     let steps: Vec<&str> = done.map(|line| line.split("  ").next().unwrap_or(line).trim()).collect();
     insta::assert_snapshot!(steps.join("\n"));
     assert!(!ran.out.contains('✗'));
-    assert_eq!(
-        (ran.out.matches("42 (connected again").count(), ran.out.matches("42 (nothing was lost").count()),
-        (5, 1)
-    );
+    assert_eq!((ran.out.matches("42 (reconnected").count(), ran.out.matches("42 (nothing was lost").count()), (5, 1));
     assert_eq!(
         (ran.out.matches("2026-07-28 (modern)").count(), ran.out.matches("2025-11-25 (legacy)").count()),
         (5, 3)
     );
-    assert!(ran.out.contains("it exited with status 7; outcome unknown"));
+    assert!(ran.out.contains("the server exited with status 7; outcome unknown"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What each server and each tool costs, counted over exactly what a model is offered; and what is saved.
+//! The tokens of each server and tool, counted over what models see, and the tokens that are saved.
 
 use std::cmp::Reverse;
 
@@ -10,45 +10,44 @@ use wharf::{Json, ServerName, Tool, ToolRef};
 
 use super::count::tokens;
 
-/// One server's part of a context.
+/// One server's share of a context.
 #[derive(Debug)]
 pub(super) struct ServerCost {
     pub(super) server: ServerName,
-    /// Whether it is connected; one that is not costs nothing.
-    pub(super) is_there: bool,
+    /// A server that is not connected costs nothing.
+    pub(super) is_connected: bool,
     /// Its tools, the most expensive first.
     pub(super) tools: Vec<ToolCost>,
-    /// What its instructions cost.
     pub(super) instructions: u64,
     pub(super) saved: Saved,
 }
 
-/// One tool's part.
+/// One tool's share.
 #[derive(Debug, Serialize)]
 pub(super) struct ToolCost {
     /// Its own name.
     pub(super) tool: String,
-    /// The name a model sees.
+    /// The name that models see.
     pub(super) name: String,
-    /// The whole of it.
+    /// The total.
     pub(super) tokens: u64,
-    /// What its description would cost alone.
+    /// The description alone.
     pub(super) description: u64,
-    /// What the schema of its arguments would.
+    /// The schema of its arguments alone.
     pub(super) arguments: u64,
 }
 
-/// What is not in the context.
+/// What is left out of the context.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Saved {
-    /// How many tools the configuration leaves out.
+    /// How many tools the configuration excludes.
     pub(super) left_out: usize,
-    /// What they would cost.
+    /// Their tokens.
     pub(super) by_leaving_out: u64,
     /// How many descriptions and instructions were cut.
     pub(super) cut: usize,
-    /// What the rest of them would cost, about: it is not kept.
+    /// The tokens of what was cut, estimated: the text is not stored.
     pub(super) by_cutting: u64,
 }
 
@@ -58,7 +57,7 @@ impl ServerCost {
     }
 }
 
-/// The costs of all servers of a fleet, the most expensive first.
+/// Counts all servers of a fleet, the most expensive first.
 pub(super) fn of(fleet: &Fleet) -> Vec<ServerCost> {
     let catalog = fleet.catalog();
     let mut costs: Vec<ServerCost> =
@@ -79,10 +78,10 @@ fn of_server(fleet: &Fleet, catalog: &Catalog, server: &ServerName) -> ServerCos
     for (entry, _) in &offered {
         saved.cut_description(entry);
     }
-    let told = catalog.instructions().find(|(of, _)| *of == server).map_or("", |(_, words)| words);
-    let instructions = tokens(told);
+    let instructions_text = catalog.instructions().find(|(of, _)| *of == server).map_or("", |(_, text)| text);
+    let instructions = tokens(instructions_text);
     let whole = fleet.status(server).and_then(|status| status.info?.instructions.clone());
-    if let Some(whole) = whole.filter(|whole| whole.trim().chars().count() > told.chars().count()) {
+    if let Some(whole) = whole.filter(|whole| whole.trim().chars().count() > instructions_text.chars().count()) {
         saved.cut += 1;
         saved.by_cutting += tokens(&whole).saturating_sub(instructions);
     }
@@ -91,15 +90,15 @@ fn of_server(fleet: &Fleet, catalog: &Catalog, server: &ServerName) -> ServerCos
             saved.leave_out(server, tool);
         }
     }
-    let is_there = fleet.session(server).is_some();
-    ServerCost { server: server.clone(), is_there, tools, instructions, saved }
+    let is_connected = fleet.session(server).is_some();
+    ServerCost { server: server.clone(), is_connected, tools, instructions, saved }
 }
 
 impl Saved {
-    /// The rest of a description is not kept; what is kept of it says how many tokens its characters are.
+    /// Estimates the tokens of a cut description by the ratio of tokens to characters in the rest.
     fn cut_description(&mut self, entry: &Entry) {
         let Some(length) = entry.tool.cut_from else { return };
-        // One that was replaced is not shown at all.
+        // A replaced description is not shown.
         if entry.tool.description.as_ref() != Some(&entry.description) {
             return;
         }
@@ -109,7 +108,7 @@ impl Saved {
         self.by_cutting += tokens(&entry.description) * rest / kept;
     }
 
-    /// A tool that could be offered, and is not because somebody said so.
+    /// Adds a usable tool that the configuration excludes.
     fn leave_out(&mut self, server: &ServerName, tool: &Tool) {
         let schema = match normalize(&tool.input_schema) {
             NormalizedSchema::Same => tool.input_schema.clone(),
@@ -122,16 +121,16 @@ impl Saved {
     }
 }
 
-/// A tool as it is written in a request to a model.
+/// A tool as a request to a model contains it.
 #[derive(Serialize)]
-struct Written<'a> {
+struct RequestTool<'a> {
     name: &'a str,
     description: &'a str,
     input_schema: &'a Json,
 }
 
 fn priced(tool: &str, name: &str, description: &str, input_schema: &Json) -> ToolCost {
-    let written = serde_json::to_string(&Written { name, description, input_schema }).unwrap_or_default();
+    let written = serde_json::to_string(&RequestTool { name, description, input_schema }).unwrap_or_default();
     ToolCost {
         tool: tool.to_owned(),
         name: name.to_owned(),

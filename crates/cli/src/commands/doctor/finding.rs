@@ -1,17 +1,17 @@
-//! What is found: in which class, how bad it is, and how to mend it.
+//! Findings: their class, their verdict, and how to fix them.
 
 use anstyle::Style;
 use serde::{Serialize, Serializer};
 
 use crate::exit::Exit;
-use crate::render;
+use crate::term::{GREEN, RED, YELLOW};
 
-/// What a finding is about, in the order in which things go wrong.
+/// What a finding is about, in the order of a server's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
     /// Whether the server is configured, may be used, and starts.
     Start,
-    /// Whether it can be reached, and speaks.
+    /// Whether it is reachable, and the handshake succeeds.
     Connection,
     /// Whether its tools can be listed and offered.
     Discovery,
@@ -19,29 +19,29 @@ pub(super) enum Class {
     Execution,
 }
 
-/// How bad it is.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is as it should be.
+    /// No problem.
     Fine,
-    /// It works, and could be better.
+    /// It works, but could be better.
     Advice,
-    /// It does not work; this is what the program ends with.
+    /// It does not work; the exit code of the program.
     Problem(Exit),
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Serialize)]
 pub(super) struct Finding {
     pub(super) class: Class,
-    /// The server; what is about a whole file has none.
+    /// `None` if it is about a whole file.
     pub(super) server: Option<String>,
-    /// What was looked at, in a word.
+    /// The name of the check.
     pub(super) check: &'static str,
     pub(super) verdict: Verdict,
     pub(super) message: String,
     pub(super) fix: Option<String>,
-    /// What the server said, line by line.
+    /// Lines of the server's output.
     pub(super) said: Vec<String>,
 }
 
@@ -58,17 +58,14 @@ impl Class {
         }
     }
 
-    /// Something that is as it should be.
     pub(super) fn fine(self, server: &str, check: &'static str, message: impl Into<String>) -> Finding {
         self.found(server, check, Verdict::Fine, message.into())
     }
 
-    /// Something that could be better.
     pub(super) fn advice(self, server: &str, check: &'static str, message: impl Into<String>) -> Finding {
         self.found(server, check, Verdict::Advice, message.into())
     }
 
-    /// Something that does not work, and what the program ends with because of it.
     pub(super) fn problem(self, server: &str, check: &'static str, exit: Exit, message: impl Into<String>) -> Finding {
         self.found(server, check, Verdict::Problem(exit), message.into())
     }
@@ -90,9 +87,9 @@ impl Verdict {
 
     pub(super) fn style(self) -> Style {
         match self {
-            Self::Fine => render::GREEN,
-            Self::Advice => render::YELLOW,
-            Self::Problem(_) => render::RED,
+            Self::Fine => GREEN,
+            Self::Advice => YELLOW,
+            Self::Problem(_) => RED,
         }
     }
 
@@ -106,13 +103,13 @@ impl Verdict {
 }
 
 impl Finding {
-    /// With how to mend it.
-    pub(super) fn mended_by(mut self, fix: impl Into<Option<String>>) -> Self {
+    /// Adds how to fix it.
+    pub(super) fn with_fix(mut self, fix: impl Into<Option<String>>) -> Self {
         self.fix = fix.into();
         self
     }
 
-    /// With what the server said.
+    /// Adds lines of the server's output.
     pub(super) fn quoting(mut self, said: Vec<String>) -> Self {
         self.said = said;
         self

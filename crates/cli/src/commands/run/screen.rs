@@ -1,4 +1,4 @@
-//! What a person sees of a run: the text as it comes, a line for every call, and what it took.
+//! A run on the terminal: streamed text, a line per tool call, and a summary.
 
 use std::convert::Infallible;
 use std::io::{IsTerminal as _, Write as _};
@@ -9,89 +9,106 @@ use tokio::time::MissedTickBehavior;
 use wharf::agent::{AgentEvent, AgentResult, Delta, EventSink, RunEnd};
 use wharf::{Json, ToolOutput, Usage};
 
-use super::Output;
-use super::waiting::{PACE, Waiting};
-use crate::args::Globals;
+use super::activity::{Activity, FRAME_INTERVAL};
+use super::args::Output;
 use crate::exit::Exit;
-use crate::render::{self, DIM, GREEN, RED};
+use crate::globals::Globals;
+use crate::term::{self, DIM, GREEN, RED};
 
 /// How much of arguments and outputs is shown in a line.
-const BRIEF: usize = 100;
-/// How much with -v.
-const MORE: usize = 4_000;
+const BRIEF_CHARS: usize = 100;
+/// How much with `--verbose`.
+const VERBOSE_CHARS: usize = 4_000;
 
-/// Shows a run as it goes.
+/// Shows a run while it happens.
 pub(super) struct Screen {
-    /// Nothing is shown but the answer.
+    /// Whether only the answer is shown.
     quiet: bool,
     verbose: bool,
-    /// Where text goes as it comes; `None` if only whole messages are shown.
-    live: Option<Where>,
-    /// Whether a line may move there.
-    moves: bool,
+    /// Where text is streamed to; `None` if only whole messages are shown.
+    stream: Option<Stream>,
+    /// Whether the activity line is shown.
+    animated: bool,
     state: Mutex<State>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Where {
+enum Stream {
     Stdout,
     Stderr,
 }
 
-#[derive(Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about what is on the screen")]
 struct State {
     /// Whether the cursor is in the middle of a line.
-    open: bool,
-    /// Whether any text of the answer that is coming has been shown.
-    begun: bool,
-    /// Whether the last message has been shown in full, where answers go.
+    open_line: bool,
+    /// Whether text of the current message has been streamed.
+    streamed: bool,
+    /// Whether the last message has been streamed in full to where answers go.
     answered: bool,
     thinking: bool,
-    /// The model that is asked.
     model: String,
-    /// The calls under way: id, name, arguments.
-    under_way: Vec<(Arc<str>, Arc<str>, Json)>,
-    waiting: Waiting,
+    pending_calls: Vec<PendingCall>,
+    activity: Activity,
+}
+
+struct PendingCall {
+    id: Arc<str>,
+    name: Arc<str>,
+    arguments: Json,
+}
+
+/// The result of a tool call.
+struct CallResult<'a> {
+    is_error: bool,
+    output: &'a Json,
+    millis: u64,
 }
 
 impl State {
-    /// The oldest call under way, and how many more there are.
-    fn oldest(&self) -> Option<String> {
-        let (_, name, arguments) = self.under_way.first()?;
-        let more = self.under_way.len() - 1;
+    /// Describes the oldest pending call, and counts the others.
+    fn oldest_call(&self) -> Option<String> {
+        let PendingCall { name, arguments, .. } = self.pending_calls.first()?;
+        let more = self.pending_calls.len() - 1;
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        Some(render::plain(&format!("{name} {arguments}{more}")))
+        Some(term::plain(&format!("{name} {arguments}{more}")))
     }
 }
 
 impl Screen {
     pub(super) fn new(globals: &Globals, output: Output) -> Self {
-        let (stdout, stderr) = (std::io::stdout().is_terminal(), std::io::stderr().is_terminal());
-        let live = match output {
-            Output::Text if globals.quiet => None,
-            Output::Text if stdout && stderr => Some(Where::Stdout),
-            Output::Text | Output::Json | Output::StreamJson => {
-                (stderr && !globals.quiet && output == Output::Text).then_some(Where::Stderr)
-            }
-        };
         let quiet = globals.quiet || output != Output::Text;
-        let moves = live.is_some() && !render::is_dumb();
-        Self { quiet, verbose: globals.verbose, live, moves, state: Mutex::default() }
+        let stream = match (std::io::stdout().is_terminal(), std::io::stderr().is_terminal()) {
+            _ if quiet => None,
+            (true, true) => Some(Stream::Stdout),
+            (false, true) => Some(Stream::Stderr),
+            (_, false) => None,
+        };
+        let animated = stream.is_some() && !term::is_dumb();
+        let state = State {
+            open_line: false,
+            streamed: false,
+            answered: false,
+            thinking: false,
+            model: String::new(),
+            pending_calls: Vec::new(),
+            activity: Activity::new(!animated),
+        };
+        Self { quiet, verbose: globals.verbose, stream, animated, state: Mutex::new(state) }
     }
 
-    /// Shows who is waited for, as long as it is polled.
+    /// Animates the activity line for as long as it is polled.
     pub(super) async fn watch(&self) -> Infallible {
-        if !self.moves {
+        if !self.animated {
             return std::future::pending().await;
         }
-        let mut ticks = tokio::time::interval(PACE);
+        let mut ticks = tokio::time::interval(FRAME_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
             let mut state = self.state();
-            if !state.open {
-                state.waiting.draw();
+            if !state.open_line {
+                state.activity.draw();
             }
         }
     }
@@ -100,48 +117,49 @@ impl Screen {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call has come further.
     fn progress(&self, message: Option<&str>, progress: f64, total: Option<f64>) {
         if self.quiet || !self.verbose {
             return;
         }
         let part = total.map_or_else(|| progress.to_string(), |total| format!("{progress}/{total}"));
-        self.line(&format!("  … {part} {}", render::brief(message.unwrap_or_default(), BRIEF)));
+        self.line(&format!("  … {part} {}", term::brief(message.unwrap_or_default(), BRIEF_CHARS)));
     }
 
-    /// The last word, and what it took. `file` is where the run is written down.
-    pub(super) async fn finish(&self, result: &AgentResult, file: Option<&Path>) -> Exit {
-        let shown = {
+    /// Prints the answer and the summary. `checkpoint` is the file that the run was saved to.
+    pub(super) async fn finish(&self, result: &AgentResult, checkpoint: Option<&Path>) -> Exit {
+        let answered = {
             let mut state = self.state();
-            state.waiting.set(None);
-            state.waiting.erase();
+            state.activity.set(None);
+            state.activity.erase();
             std::mem::take(&mut state.answered)
         };
         let written = match &result.final_response {
-            Some(answer) if !(shown && self.live == Some(Where::Stdout)) => {
-                render::out(render::for_stdout(answer.clone())).await
+            Some(answer) if !(answered && self.stream == Some(Stream::Stdout)) => {
+                term::out(term::for_stdout(answer.clone())).await
             }
             _ => Exit::Done,
         };
         self.close_line();
         match &result.stop {
             RunEnd::Completed if result.final_response.is_some() => {}
-            RunEnd::Completed => render::error("the model ended without an answer", &[], None),
-            RunEnd::Refused => render::error("the model will not answer this", &[], None),
+            RunEnd::Completed => term::error("the model returned no answer", &[], None),
+            RunEnd::Refused => term::error("the model refused to answer", &[], None),
             RunEnd::Truncated => {
-                render::warning("the answer is cut: it would have been longer than the model may answer");
+                term::warning("the answer is truncated: it reached the model's output limit");
             }
             RunEnd::Limit(limit) => {
-                let more = "give more: --max-turns, --max-tool-calls, --max-tokens, --max-cost or --max-time";
-                let hint = match file.filter(|_| result.final_response.is_none()) {
-                    Some(file) => format!("{more}, with --resume {}", file.display()),
-                    None => more.to_owned(),
+                let raise = "raise it with --max-turns, --max-tool-calls, --max-tokens, --max-cost or --max-time";
+                let hint = match checkpoint {
+                    Some(file) if result.final_response.is_none() => {
+                        format!("{raise}, and --resume {}", file.display())
+                    }
+                    _ => raise.to_owned(),
                 };
-                render::error(&format!("{limit} was reached"), &[], Some(&hint));
+                term::error(&format!("{limit} reached"), &[], Some(&hint));
             }
             RunEnd::Cancelled => {}
-            RunEnd::ModelFailed(error) => render::error(&error.to_string(), &[], advice(error)),
-            RunEnd::ToolFailed(reason) => render::error(reason, &[], None),
+            RunEnd::ModelFailed(error) => term::error(&error.to_string(), &[], hint(error)),
+            RunEnd::ToolFailed(reason) => term::error(reason, &[], None),
         }
         if !self.quiet {
             self.line(&summary(result));
@@ -149,45 +167,45 @@ impl Screen {
         written
     }
 
-    /// Shows a piece of text as it comes.
-    fn piece(&self, text: &str, dim: bool) {
-        let Some(place) = self.live else { return };
+    /// Streams a piece of text.
+    fn delta(&self, text: &str, is_thinking: bool) {
+        let Some(stream) = self.stream else { return };
         let mut state = self.state();
-        state.waiting.set(None);
-        state.waiting.erase();
-        let text = render::plain(text);
-        if state.thinking && !dim {
+        state.activity.set(None);
+        state.activity.erase();
+        let text = term::plain(text);
+        if state.thinking && !is_thinking {
             state.thinking = false;
-            if state.open {
+            if state.open_line {
                 let _ = writeln!(anstream::stderr());
             }
         }
-        state.open = !text.ends_with('\n');
-        if dim {
+        state.open_line = !text.ends_with('\n');
+        if is_thinking {
             state.thinking = true;
             let _ = write!(anstream::stderr(), "{DIM}{text}{DIM:#}");
             let _ = anstream::stderr().flush();
             return;
         }
-        state.begun = true;
-        match place {
-            Where::Stdout => {
+        state.streamed = true;
+        match stream {
+            Stream::Stdout => {
                 let mut stdout = std::io::stdout().lock();
                 let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
             }
-            Where::Stderr => {
+            Stream::Stderr => {
                 let _ = write!(anstream::stderr(), "{DIM}{text}{DIM:#}");
                 let _ = anstream::stderr().flush();
             }
         }
     }
 
-    /// Ends a line that was begun.
+    /// Ends an unfinished line.
     fn close_line(&self) {
         let mut state = self.state();
-        state.waiting.erase();
-        if std::mem::take(&mut state.open) {
-            // On a screen both go to the same place.
+        state.activity.erase();
+        if std::mem::take(&mut state.open_line) {
+            // On a terminal, stdout and stderr share the line.
             let _ = writeln!(anstream::stderr());
         }
     }
@@ -199,43 +217,45 @@ impl Screen {
 
     fn message(&self, message: &wharf::Message) {
         let is_answer = message.calls().next().is_none();
-        let (begun, text) = (std::mem::take(&mut self.state().begun), message.plain_text());
-        self.state().answered = is_answer && begun;
-        if begun || text.trim().is_empty() {
-            // What follows begins a line of its own.
+        let streamed = std::mem::take(&mut self.state().streamed);
+        let text = message.plain_text();
+        self.state().answered = is_answer && streamed;
+        if streamed || text.trim().is_empty() {
+            // Further output begins a new line.
             return self.close_line();
         }
         if !is_answer && !self.quiet {
-            self.line(&render::plain(&text));
+            self.line(&term::plain(&text));
         }
     }
 
-    fn finished(&self, name: &str, id: &str, (is_error, output, millis): (bool, &Json, u64)) {
+    fn call_finished(&self, name: &str, id: &str, result: &CallResult<'_>) {
         if self.quiet {
             return;
         }
-        let arguments = {
+        let CallResult { is_error, output, millis } = *result;
+        let call = {
             let mut state = self.state();
-            let place = state.under_way.iter().position(|(under_way, ..)| **under_way == *id);
-            let ended = place.map(|place| state.under_way.remove(place).2);
-            let oldest = state.oldest();
-            state.waiting.set(oldest);
-            ended
+            let position = state.pending_calls.iter().position(|call| *call.id == *id);
+            let call = position.map(|position| state.pending_calls.remove(position));
+            let oldest = state.oldest_call();
+            state.activity.set(oldest);
+            call
         };
-        let arguments = arguments.as_ref().map_or("", |arguments| arguments.as_str());
+        let arguments = call.as_ref().map_or("", |call| call.arguments.as_str());
         let (mark, style) = if is_error { ("✗", RED) } else { ("✓", GREEN) };
         let time =
             if millis < 1000 { format!("{millis} ms") } else { format!("{}.{} s", millis / 1000, millis % 1000 / 100) };
         let text =
             ToolOutput::from_json(output).map_or_else(|_| output.decode().unwrap_or_default(), |output| output.text());
-        let longest = if self.verbose { MORE } else { BRIEF };
+        let max_chars = if self.verbose { VERBOSE_CHARS } else { BRIEF_CHARS };
         self.close_line();
-        let called = render::brief(&format!("{name} {arguments}"), if self.verbose { MORE } else { BRIEF });
+        let called = term::brief(&format!("{name} {arguments}"), max_chars);
         let _ = writeln!(anstream::stderr(), "{style}{mark}{style:#} {called} {DIM}({time}){DIM:#}");
         if self.verbose {
-            let _ = writeln!(anstream::stderr(), "{DIM}{}{DIM:#}", indented(&text, longest));
+            let _ = writeln!(anstream::stderr(), "{DIM}{}{DIM:#}", indented(&text, max_chars));
         } else if is_error {
-            let _ = writeln!(anstream::stderr(), "  {DIM}{}{DIM:#}", render::brief(&text, BRIEF * 2));
+            let _ = writeln!(anstream::stderr(), "  {DIM}{}{DIM:#}", term::brief(&text, BRIEF_CHARS * 2));
         }
     }
 }
@@ -246,48 +266,47 @@ impl EventSink for Screen {
             AgentEvent::RunStarted { model, .. } => self.state().model = model,
             AgentEvent::TurnStarted { .. } => {
                 let mut state = self.state();
-                let whom = render::plain(&state.model);
-                state.waiting.set(Some(whom));
+                let model = term::plain(&state.model);
+                state.activity.set(Some(model));
             }
-            AgentEvent::ModelDelta(Delta::Text(text)) => self.piece(&text, false),
-            AgentEvent::ModelDelta(Delta::Thinking(text)) if self.verbose => self.piece(&text, true),
+            AgentEvent::ModelDelta(Delta::Text(text)) => self.delta(&text, false),
+            AgentEvent::ModelDelta(Delta::Thinking(text)) if self.verbose => self.delta(&text, true),
             AgentEvent::ModelMessage { message, .. } => {
-                self.state().waiting.set(None);
+                self.state().activity.set(None);
                 self.message(&message);
             }
             AgentEvent::ToolStarted { id, name, arguments } => {
                 let mut state = self.state();
-                state.under_way.push((id, name, arguments));
-                let oldest = state.oldest();
-                state.waiting.set(oldest);
+                state.pending_calls.push(PendingCall { id, name, arguments });
+                let oldest = state.oldest_call();
+                state.activity.set(oldest);
             }
             AgentEvent::ToolFinished { id, name, is_error, output, millis } => {
-                self.finished(&name, &id, (is_error, &output, millis));
+                self.call_finished(&name, &id, &CallResult { is_error, output: &output, millis });
             }
             AgentEvent::ToolProgress { progress, total, message, .. } => {
-                self.progress(message.as_deref(), progress, total)
+                self.progress(message.as_deref(), progress, total);
             }
             AgentEvent::Retry { what, reason, delay, .. } if !self.quiet => {
-                self.state().begun = false;
+                self.state().streamed = false;
                 self.close_line();
-                render::warning(&format!("{what}: {reason}; trying again in {:.1} s", delay.as_secs_f64()));
+                term::warning(&format!("{what}: {reason}; retrying in {:.1} s", delay.as_secs_f64()));
             }
-            AgentEvent::Warning { message: words } if !self.quiet => {
+            AgentEvent::Warning { words } if !self.quiet => {
                 self.close_line();
-                render::warning(&words);
+                term::warning(&words);
             }
             _ => {}
         }
     }
 }
 
-/// What a run took, in a line.
+/// Summarizes turns, calls, tokens and cost.
 fn summary(result: &AgentResult) -> String {
     let Usage { input_tokens, output_tokens, cache_read_tokens, cost_usd, .. } = result.usage;
-    let count = |number: usize, one: &str, many: &str| format!("{number} {}", if number == 1 { one } else { many });
-    let mut parts = vec![count(usize::try_from(result.turns).unwrap_or_default(), "turn", "turns")];
+    let mut parts = vec![term::counted(usize::try_from(result.turns).unwrap_or_default(), "turn")];
     if result.metrics.tool_calls > 0 {
-        parts.push(count(result.metrics.tool_calls, "tool call", "tool calls"));
+        parts.push(term::counted(result.metrics.tool_calls, "tool call"));
     }
     if input_tokens + output_tokens > 0 {
         let cached = if cache_read_tokens > 0 { format!(" ({cache_read_tokens} cached)") } else { String::new() };
@@ -297,21 +316,20 @@ fn summary(result: &AgentResult) -> String {
     parts.join(" · ")
 }
 
-/// What can be done about a model that fails.
-fn advice(error: &wharf::agent::ModelError) -> Option<&'static str> {
+fn hint(error: &wharf::agent::ModelError) -> Option<&'static str> {
     use wharf::agent::ModelErrorKind as Kind;
     match error.kind {
-        Kind::Auth => Some("is the key right, and good for this model?"),
-        Kind::RateLimit | Kind::Overloaded => Some("try again later, or another model with -m"),
-        Kind::ContextTooLong => Some("offer fewer tools (wharf context tells what they cost), or ask for less at once"),
-        Kind::Network => Some("is the address right, and can it be reached from here?"),
+        Kind::Auth => Some("check the API key, and whether it covers this model"),
+        Kind::RateLimit | Kind::Overloaded => Some("try again later, or use another model with -m"),
+        Kind::ContextTooLong => Some("offer fewer tools (see their cost with `wharf context`), or shorten the prompt"),
+        Kind::Network => Some("check the URL and the network"),
         _ => None,
     }
 }
 
-fn indented(text: &str, longest: usize) -> String {
-    let cut: String = text.chars().take(longest).collect();
+fn indented(text: &str, max_chars: usize) -> String {
+    let cut: String = text.chars().take(max_chars).collect();
     let mark = if cut.len() < text.len() { "…" } else { "" };
-    let lines: Vec<String> = render::plain(&format!("{cut}{mark}")).lines().map(|line| format!("  {line}")).collect();
+    let lines: Vec<String> = term::plain(&format!("{cut}{mark}")).lines().map(|line| format!("  {line}")).collect();
     lines.join("\n")
 }

@@ -1,11 +1,11 @@
-//! `--output stream-json`: one JSON value a line for each thing that happens.
+//! `--output stream-json`: one JSON value per line for each event.
 
 use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 
 use wharf::agent::{AgentEvent, EventSink};
 
-/// Writes events as they happen, in order.
+/// Writes events in order.
 pub(super) struct Stream {
     /// One line at a time.
     turn: Mutex<()>,
@@ -23,7 +23,7 @@ impl EventSink for Stream {
         line.push('\n');
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut stdout = std::io::stdout().lock();
-        // Whoever has stopped reading is told nothing more.
+        // A reader that closed the pipe is not an error.
         let _ = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
     }
 }

@@ -36,11 +36,11 @@ fn a_model_has_the_person_sign_in_and_goes_on_with_the_tools() {
         seen.contains("call authenticate with {\"server\":\"docs\"}? (the tool wants a person to be asked)"),
         "{seen}"
     );
-    assert!(!reader.person.path(CREDENTIALS).exists() && !seen.contains("a browser is opened"), "{seen}");
+    assert!(!reader.person.path(CREDENTIALS).exists() && !seen.contains("opening a browser"), "{seen}");
 
     let seen = answered("y\n");
     for words in [
-        "a browser is opened to sign in to docs",
+        "opening a browser to sign in to docs",
         "Signed in to `docs`. Its tools (2) can be called",
         "42",
         "That is all.",

@@ -27,7 +27,7 @@ fn each_profile_has_sign_ins_of_its_own() {
     assert_eq!((code(&["tools"]), kept("acc3ss-")), (0, 1));
     assert_eq!(code(&["tools", "--profile", "default"]), 0);
     let odd = reader.run(&["tools", "--profile", "a/b"]);
-    assert!(odd.code == 2 && odd.err.contains("--profile, or WHARF_PROFILE, is no name"), "{}", odd.err);
+    assert!(odd.code == 2 && odd.err.contains("invalid name in --profile or WHARF_PROFILE"), "{}", odd.err);
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn who_lets_us_in_may_stand_in_the_entry() {
     other.state().resource = Some(reader.server.url());
     // The server knows nothing of tokens that others give out.
     let ran = reader.run(&["login", "docs"]);
-    assert!(ran.code == 3 && ran.err.contains("signed in, and it is not accepted"), "{}", ran.err);
+    assert!(ran.code == 3 && ran.err.contains("signed in, but the server rejects the credentials"), "{}", ran.err);
     assert_eq!((other.count("GET /authorize", ""), reader.server.count("GET /authorize", "")), (1, 0));
     assert_eq!(reader.server.count("GET /.well-known/oauth-authorization-server", ""), 0);
 }

@@ -67,8 +67,8 @@ fn a_model_of_a_file_has_its_own_servers_and_only_the_tools_it_wants_as_it_descr
     let asked = &provider.models.bodies()[0];
     assert_eq!(names(asked), ["mcp__mine__add", "read_output"]);
     insta::assert_snapshot!(ran.err, @"
-    warning: `mcp_tool_filter` names `ad`, and there is no such tool
-    warning: `per_tool_limit` names `add`, and there is no such tool
+    warning: `mcp_tool_filter` names the unknown tool `ad`
+    warning: `per_tool_limit` names the unknown tool `add`
     ");
     assert_eq!(asked["tools"][0]["description"], "Adds, and nothing else.");
     assert_eq!((&asked["temperature"], &asked["max_tokens"]), (&json!(0.7), &json!(99)));
@@ -138,7 +138,7 @@ fn who_cannot_be_driven_is_stood_in_for_unless_that_very_one_is_wanted() {
     assert!(strict.code == 2 && strict.err.contains("claude-code is unavailable"), "{}", strict.err);
     let ran = run(&provider, &server, &["--models", &file, "Hi"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "Hello.\n"), "{}", ran.err);
-    assert!(ran.err.contains("; anthropic:claude-sonnet-4-5 is asked instead"), "{}", ran.err);
+    assert!(ran.err.contains("; using anthropic:claude-sonnet-4-5 instead"), "{}", ran.err);
 }
 
 #[test]

@@ -1,0 +1,146 @@
+//! Choosing the model: the one that is named, one with an API key, or a local one.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use wharf::HttpClient;
+use wharf::agent::models::{Interface, InvalidModel, ModelConfig, ModelSpec, Providers, ResolvedModel, Unavailable};
+use wharf::agent::{Manual, Model, Scripted};
+
+use super::args::Run;
+use crate::config::network;
+use crate::env::variable;
+use crate::error::{UsageError, usage_error};
+use crate::globals::Globals;
+use crate::term;
+
+const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
+/// Timeout for connections to a provider.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Timeout for the list of a local Ollama's models.
+const OLLAMA_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Returns the model of a run.
+pub(super) async fn model(
+    run: &Run,
+    config: Option<&ModelConfig>,
+    globals: &Globals,
+) -> Result<Arc<dyn Model>, UsageError> {
+    let from_env = |name: &str| variable(&[name]);
+    // The model's own settings win over the environment.
+    let get = |name: &str| config.and_then(|config| config.variable(name, &from_env)).or_else(|| from_env(name));
+    let http = |url: &str| client(url).map_err(|error| error.message);
+    if let Some((config, unset)) = config.and_then(|config| Some((config, config.unset_key_variable(&from_env)?))) {
+        let hint = format!("set {unset}, or write the key itself");
+        return Err(usage_error(format!("model `{}` needs {unset}, which is not set", config.label()), Some(&hint)));
+    }
+    let emulate_tools = run.emulate_tools || config.is_some_and(|config| config.emulate_tools);
+    let providers = Providers { variable: &get, http: &http, emulate_tools };
+    let invalid = |error: InvalidModel| usage_error(error.to_string(), Some(&error.hint));
+    let spec = match (config, &named(run)) {
+        (Some(config), _) => config.spec().map_err(invalid)?,
+        (None, Some(text)) => text.parse().map_err(invalid)?,
+        (None, None) => default_model(&providers, globals).await?,
+    };
+    match spec.interface {
+        Interface::Scripted => scripted(Path::new(&spec.name)),
+        Interface::Manual if !globals.mcp.is_empty() => Err(usage_error(
+            "a manual model calls no tools, so --mcp has no effect".to_owned(),
+            Some("omit --mcp, or replay a recording with --replay FILE"),
+        )),
+        Interface::Manual => manual(Path::new(&spec.name)),
+        _ => {
+            let unavailable = |error: Unavailable| usage_error(error.to_string(), Some(&error.hint));
+            if run.strict {
+                return providers.make(&spec).map_err(unavailable);
+            }
+            let ResolvedModel { model, fallback_for } = providers.make_or_fall_back(&spec).map_err(unavailable)?;
+            if let Some(unavailable) = fallback_for {
+                term::warning(&format!("{unavailable}; using {}:{} instead", model.interface(), model.name()));
+            }
+            Ok(model)
+        }
+    }
+}
+
+fn client(url: &str) -> Result<HttpClient, UsageError> {
+    let settings = network::settings(CONNECT_TIMEOUT, url)?;
+    HttpClient::new(settings).map_err(|error| usage_error(error.to_string(), None))
+}
+
+/// Returns the model to use if none is named.
+async fn default_model(providers: &Providers<'_>, globals: &Globals) -> Result<ModelSpec, UsageError> {
+    let found = match providers.pick() {
+        Some(spec) => Some(spec),
+        None => local_model().await,
+    };
+    let Some(spec) = found else {
+        let hint = "set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, start Ollama, or pass a model: -m \
+                    openai-endpoint:http://127.0.0.1:8000/v1#name";
+        return Err(usage_error("no model given, and no API key found".to_owned(), Some(hint)));
+    };
+    if !globals.quiet {
+        term::note(&format!("using {spec}; choose another with -m"));
+    }
+    Ok(spec)
+}
+
+/// Returns the first model of a local Ollama.
+async fn local_model() -> Option<ModelSpec> {
+    let host = variable(&["OLLAMA_HOST"]).unwrap_or_else(|| "127.0.0.1:11434".to_owned());
+    let host = if host.contains("://") { host } else { format!("http://{host}") };
+    let url = format!("{}/api/tags", host.trim_end_matches('/').trim_end_matches("/v1"));
+    let listing = async {
+        let http = client(&url).ok()?;
+        let request = http::Request::get(&url).body(Vec::new().into()).ok()?;
+        let mut body = http.send(request).await.ok()?.into_body();
+        let listed: serde_json::Value = serde_json::from_slice(&body.read_all(1 << 20).await.ok()?).ok()?;
+        Some(listed["models"][0]["name"].as_str()?.to_owned())
+    };
+    let name = tokio::time::timeout(OLLAMA_TIMEOUT, listing).await.ok()??;
+    format!("ollama:{name}").parse().ok()
+}
+
+/// Whether the model is a file of answers, which needs no server.
+pub(super) fn is_manual(run: &Run, config: Option<&ModelConfig>) -> bool {
+    let spec = match config {
+        Some(config) => config.spec().ok(),
+        None => named(run).and_then(|text| text.parse::<ModelSpec>().ok()),
+    };
+    spec.is_some_and(|spec| spec.interface == Interface::Manual)
+}
+
+fn named(run: &Run) -> Option<String> {
+    run.model.clone().or_else(|| variable(&["WHARF_MODEL"]))
+}
+
+/// Reads a file of limited size.
+pub(super) fn read_file(file: &Path) -> Result<String, UsageError> {
+    let shown = file.display();
+    let unreadable = |error: std::io::Error| usage_error(format!("cannot read {shown}: {error}"), None);
+    if std::fs::metadata(file).map_err(unreadable)?.len() > MAX_FILE_BYTES {
+        return Err(usage_error(format!("{shown} is larger than {} MiB", MAX_FILE_BYTES / (1024 * 1024)), None));
+    }
+    std::fs::read_to_string(file).map_err(unreadable)
+}
+
+/// Reads a file of answers.
+fn manual(file: &Path) -> Result<Arc<dyn Model>, UsageError> {
+    let shown = file.display();
+    let model = Manual::parse(shown.to_string(), &read_file(file)?).map_err(|reason| {
+        let hint = "expected a JSON object of answers by the MD5 digest of their prompt";
+        usage_error(format!("{shown}: {reason}"), Some(hint))
+    })?;
+    Ok(Arc::new(model))
+}
+
+/// Reads a file of scripted turns.
+fn scripted(file: &Path) -> Result<Arc<dyn Model>, UsageError> {
+    let shown = file.display();
+    let model = Scripted::parse(shown.to_string(), &read_file(file)?).map_err(|reason| {
+        let hint = "a turn is `- text: …`, with `tools: [{name: mcp__SERVER__TOOL, arguments: {…}}]` if it calls some";
+        usage_error(format!("{shown}: {reason}"), Some(hint))
+    })?;
+    Ok(Arc::new(model))
+}

@@ -1,0 +1,88 @@
+//! Recording and replaying runs.
+
+use std::sync::Arc;
+
+use wharf::Secret;
+use wharf::agent::cassette::{Recorder, Replay};
+use wharf::agent::models::{Interface, ModelConfig, ModelSpec};
+use wharf::agent::{Model, ToolSource};
+
+use super::args::Run;
+use super::model;
+use crate::env::variable;
+use crate::error::{UsageError, usage_error};
+use crate::globals::Globals;
+
+/// Whether requests and calls are recorded or replayed.
+pub(super) enum RecordMode {
+    Off,
+    Record(Recorder),
+    Replay(Replay),
+}
+
+/// Returns the model of a run, wrapped for recording or replay.
+pub(super) async fn model(
+    run: &Run,
+    config: Option<&ModelConfig>,
+    globals: &Globals,
+) -> Result<(Arc<dyn Model>, RecordMode), UsageError> {
+    if let Some(file) = &run.replay {
+        let shown = file.display();
+        let text = std::fs::read_to_string(file).map_err(|error| {
+            usage_error(format!("cannot read {shown}: {error}"), Some("record a run with --record FILE"))
+        })?;
+        let replay = Replay::parse(&text)
+            .map_err(|error| usage_error(format!("{shown}: {error}"), Some("record a run with --record FILE")))?;
+        let spec = match config {
+            Some(config) => config.spec().ok(),
+            None => run.model.as_deref().and_then(|model| model.parse::<ModelSpec>().ok()),
+        };
+        let (interface, name) = spec
+            .map_or(("replay".to_owned(), shown.to_string()), |spec| (spec.interface.as_str().to_owned(), spec.name));
+        return Ok((replay.model(interface, name), RecordMode::Replay(replay)));
+    }
+    let model = model::model(run, config, globals).await?;
+    let Some(file) = &run.record else { return Ok((model, RecordMode::Off)) };
+    let shown = file.display();
+    let unwritable = |error: std::io::Error| usage_error(format!("cannot write {shown}: {error}"), None);
+    let keys = Interface::ALL.into_iter().filter_map(Interface::key_variable);
+    let mut secrets: Vec<Secret> = keys.filter_map(|name| variable(&[name])).map(Secret::from).collect();
+    secrets.extend(config.into_iter().flat_map(|config| config.secrets(&|name| variable(&[name]))));
+    let recorder = open(file).and_then(|file| Recorder::new(file, &secrets)).map_err(unwritable)?;
+    Ok((recorder.model(model), RecordMode::Record(recorder)))
+}
+
+/// Opens a file that only its owner may read: it holds the whole conversation.
+fn open(file: &std::path::Path) -> std::io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file)
+}
+
+impl RecordMode {
+    /// Wraps the tools for recording or replay.
+    pub(super) fn tools(&self, live: Arc<dyn ToolSource>) -> Arc<dyn ToolSource> {
+        match self {
+            Self::Off => live,
+            Self::Record(recorder) => recorder.tools(live),
+            Self::Replay(replay) => replay.tools(),
+        }
+    }
+
+    pub(super) fn is_replay(&self) -> bool {
+        matches!(self, Self::Replay(_))
+    }
+
+    /// Checks that the recording is complete, or that all of it was replayed.
+    pub(super) fn finish(&self) -> Result<(), String> {
+        match self {
+            Self::Off => Ok(()),
+            Self::Record(recorder) => match recorder.failure() {
+                None => Ok(()),
+                Some(reason) => Err(format!("the recording is incomplete: {reason}")),
+            },
+            Self::Replay(replay) => {
+                replay.finish().map_err(|error| format!("the run differs from its recording: {error}"))
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The dispatcher of the configuration: policy, hooks, and the limit for outputs.
+//!
+//! A rule or hook that cannot be read stops every call: users must not learn from a call that went through that a rule
+//! did not apply.
+
+use std::sync::Arc;
+
+use wharf::config::{Problem, RawSetting, Severity};
+use wharf::fleet::dispatch::{
+    ApprovalAnswer, DEFAULT_OUTPUT_TOKENS, HookEnvironment, NoUserPrompt, Policy, Question, QuestionKind, Rule,
+    UserAnswer, UserPrompt, command_hooks,
+};
+use wharf::fleet::{Dispatcher, Scope};
+use wharf::{BoxFuture, ClientCapabilities, GroupWatcher};
+
+use super::setup::Setup;
+use crate::env::{self, variable};
+use crate::error::{UsageError, usage_error};
+use crate::globals::Globals;
+use crate::guard::Guard;
+use wharf::nearest;
+use crate::term;
+
+/// The variable that limits a tool's output to a model, in tokens.
+const MAX_OUTPUT_TOKENS: &str = "MAX_MCP_OUTPUT_TOKENS";
+
+const INVALID_RULE: &str = "no tool is called while a rule is invalid";
+const INVALID_HOOK: &str = "no tool is called while a hook is invalid";
+
+/// Returns the policy: the rules of all scopes, and the mode of the highest scope that sets one.
+pub(crate) fn policy(setup: &Setup) -> Result<Policy, UsageError> {
+    // An invalid file may hold the rule or hook that matters.
+    let may_rule = |scope: &Scope| matches!(scope, Scope::Enterprise | Scope::Local | Scope::User);
+    if let Some((scope, file)) = setup.loaded.lost.iter().find(|(scope, _)| may_rule(scope)) {
+        let message = format!("{}: cannot read the rules and hooks of the {scope} scope", file.display());
+        return Err(usage_error(message, Some("fix the file; no tool is called while a rule is invalid")));
+    }
+    let mut policy = Policy::default();
+    let mut mode = None;
+    for setting in trusted(&setup.loaded.policy) {
+        let read = rules(setting)
+            .map_err(|error| usage_error(format!("{}: invalid policy: {error}", place(setting)), Some(INVALID_RULE)))?;
+        if setup.is_verbose() {
+            rules_of_unknown_servers(setup, setting, &read).iter().for_each(term::problem);
+        }
+        mode = mode.or_else(|| setting.value.get("mode").map(|_| read.mode));
+        policy.rules.extend(read.rules);
+    }
+    policy.mode = mode.unwrap_or_default();
+    Ok(policy)
+}
+
+/// Returns a dispatcher with a policy, the configured hooks and the environment's limit for outputs. The command adds the
+/// user prompt and the trace sink.
+pub(crate) fn dispatcher(globals: &Globals, setup: &Setup, policy: Policy) -> Result<Dispatcher, UsageError> {
+    let mut dispatcher = Dispatcher::new(policy).with_max_output_tokens(max_output_tokens(globals));
+    let mut environment: Option<HookEnvironment> = None;
+    for setting in trusted(&setup.loaded.hooks) {
+        let environment = environment.get_or_insert_with(hook_environment);
+        let read = command_hooks(&setting.value, environment)
+            .map_err(|error| usage_error(format!("{}: invalid hooks: {error}", place(setting)), Some(INVALID_HOOK)))?;
+        if globals.verbose {
+            read.notes.iter().for_each(|note| term::note(&format!("{}: {note}", place(setting))));
+        }
+        dispatcher = read.hooks.into_iter().fold(dispatcher, Dispatcher::with_hook);
+    }
+    Ok(dispatcher)
+}
+
+/// Prints invalid rules and hooks, for commands that do without them; with `--verbose` also rules of unknown servers.
+pub(crate) fn print_problems(setup: &Setup) {
+    let is_wanted = |problem: &&Problem| problem.is_error() || setup.is_verbose();
+    problems(setup).iter().filter(is_wanted).for_each(term::problem);
+}
+
+/// Returns the problems of rules and hooks: invalid ones, and rules of unknown servers.
+pub(crate) fn problems(setup: &Setup) -> Vec<Problem> {
+    let invalid = |setting: &RawSetting, key: &str, error: String, hint: &str| {
+        let problem = about(setting, key, Severity::Error, format!("invalid: {error}"));
+        problem.with_hint(hint)
+    };
+    let mut problems = Vec::new();
+    for setting in trusted(&setup.loaded.policy) {
+        match rules(setting) {
+            Ok(policy) => problems.extend(rules_of_unknown_servers(setup, setting, &policy)),
+            Err(error) => problems.push(invalid(setting, "policy", error.to_string(), INVALID_RULE)),
+        }
+    }
+    for setting in trusted(&setup.loaded.hooks) {
+        if let Err(error) = command_hooks(&setting.value, &HookEnvironment::default()) {
+            problems.push(invalid(setting, "hooks", error.to_string(), INVALID_HOOK));
+        }
+    }
+    problems
+}
+
+fn rules(setting: &RawSetting) -> serde_json::Result<Policy> {
+    serde_json::from_value(setting.value.clone())
+}
+
+/// Returns a warning for each rule that names an unknown server. A misspelled rule would never apply.
+fn rules_of_unknown_servers(setup: &Setup, setting: &RawSetting, policy: &Policy) -> Vec<Problem> {
+    // Rules may be for configured servers that were left out.
+    if setup.is_partial() {
+        return Vec::new();
+    }
+    let names = setup.names();
+    let unknown =
+        policy.rules.iter().flat_map(|rule| rule.when.unknown_servers(&names).into_iter().map(move |name| (rule, name)));
+    let warn = |(rule, name): (&Rule, &str)| {
+        let message = format!("rule `{}` names the unknown server `{name}`", rule.when);
+        let problem = about(setting, "policy", Severity::Warning, message);
+        match nearest(name, names.iter().copied()) {
+            Some(near) => problem.with_hint(format!("did you mean `{near}`?")),
+            None => problem,
+        }
+    };
+    unknown.map(warn).collect()
+}
+
+fn about(setting: &RawSetting, key: &str, severity: Severity, message: String) -> Problem {
+    let problem = Problem::of_file(severity, &setting.origin.file, message);
+    Problem { line: setting.origin.line, path: key.to_owned(), ..problem }
+}
+
+/// Approves every call: for commands by which the user requests the call.
+pub(crate) struct ApproveAll;
+
+impl UserPrompt for ApproveAll {
+    fn ask(&self, question: Question) -> BoxFuture<'_, UserAnswer> {
+        match question.kind {
+            QuestionKind::Approve(_) => Box::pin(std::future::ready(UserAnswer::Approval(ApprovalAnswer::Yes))),
+            QuestionKind::Elicit { .. } | QuestionKind::Sample { .. } => NoUserPrompt.ask(question),
+        }
+    }
+
+    fn capabilities(&self) -> ClientCapabilities {
+        NoUserPrompt.capabilities()
+    }
+}
+
+/// Returns the settings that may contain rules: not those of a project.
+fn trusted(settings: &[RawSetting]) -> impl Iterator<Item = &RawSetting> {
+    settings.iter().filter(|setting| matches!(setting.scope, Scope::Enterprise | Scope::Local | Scope::User))
+}
+
+fn place(setting: &RawSetting) -> String {
+    format!("{}:{}", setting.origin.file.display(), setting.origin.line)
+}
+
+fn hook_environment() -> HookEnvironment {
+    let watcher: Arc<dyn GroupWatcher> = Guard::start();
+    HookEnvironment { environment: env::for_servers(), cwd: None, watcher: Some(watcher) }
+}
+
+fn max_output_tokens(globals: &Globals) -> usize {
+    let Some(value) = variable(&[MAX_OUTPUT_TOKENS]) else { return DEFAULT_OUTPUT_TOKENS };
+    match value.trim().parse() {
+        Ok(tokens) if tokens > 0 => tokens,
+        _ => {
+            if !globals.quiet {
+                term::warning(&format!(
+                    "invalid {MAX_OUTPUT_TOKENS} `{value}`: expected a number of tokens; using {DEFAULT_OUTPUT_TOKENS}"
+                ));
+            }
+            DEFAULT_OUTPUT_TOKENS
+        }
+    }
+}

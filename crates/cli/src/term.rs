@@ -1,0 +1,24 @@
+//! The terminal: data on stdout, messages on stderr, tables, progress and questions.
+//!
+//! Nothing here knows a command or the configuration.
+
+mod message;
+mod output;
+pub(crate) mod prompt;
+mod sign_in_page;
+mod startup;
+mod status_line;
+mod style;
+mod table;
+mod text;
+mod wrap;
+
+pub(crate) use message::{caution, error, heading, hint, line, note, problem, quote, usage_error, warning};
+pub(crate) use output::{exactly, for_stdout, json, out, terminal_width};
+pub(crate) use sign_in_page::{BrowserMode, SignInPage};
+pub(crate) use startup::{SETTLE_LIMIT, StartupDisplay};
+pub(crate) use status_line::{SPINNER, StatusLine, progress_bar};
+pub(crate) use style::{DIM, GREEN, RED, YELLOW, painted, stderr_has_color};
+pub(crate) use table::{Column, colored_column, table};
+pub(crate) use text::{brief, counted, flat, is_dumb, plain};
+pub(crate) use wrap::wrapped;

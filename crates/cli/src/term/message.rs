@@ -1,0 +1,98 @@
+//! Messages on stderr: errors, warnings, notes and hints.
+
+use std::io::Write as _;
+
+use rustix::termios::tcgetwinsize;
+use wharf::config::{Problem, Severity};
+
+use super::style::{BOLD, CYAN, DIM, RED, YELLOW};
+use super::text::plain;
+use super::wrap;
+use crate::error::UsageError;
+use crate::exit::Exit;
+
+/// How many of a server's last lines are quoted.
+const QUOTED_LINES: usize = 10;
+
+fn err(text: &str) {
+    let _ = writeln!(anstream::stderr(), "{text}");
+}
+
+/// Wraps a message that follows a label, if stderr is a terminal.
+fn fitting(text: &str, label: &str) -> String {
+    let text = plain(text);
+    match stderr_width() {
+        Some(width) => wrap::message(&text, label.len(), width),
+        None => text,
+    }
+}
+
+fn stderr_width() -> Option<usize> {
+    let size = tcgetwinsize(std::io::stderr()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|width| *width > 0)
+}
+
+/// Prints an error, the server's last lines and a hint.
+pub(crate) fn error(message: &str, quoted: &[String], hint: Option<&str>) {
+    err(&format!("{RED}error:{RED:#} {}", fitting(message, "error: ")));
+    quote(quoted);
+    if let Some(text) = hint {
+        self::hint(text);
+    }
+}
+
+/// Prints the last lines of a server's output.
+pub(crate) fn quote(lines: &[String]) {
+    for line in &lines[lines.len().saturating_sub(QUOTED_LINES)..] {
+        err(&format!("  {DIM}{}", plain(line).replacen('│', &format!("│{DIM:#}"), 1)));
+    }
+}
+
+pub(crate) fn warning(message: &str) {
+    err(&format!("{YELLOW}warning:{YELLOW:#} {}", fitting(message, "warning: ")));
+}
+
+pub(crate) fn note(message: &str) {
+    err(&format!("{DIM}{}{DIM:#}", fitting(message, "")));
+}
+
+pub(crate) fn hint(message: &str) {
+    err(&format!("{CYAN}hint:{CYAN:#} {}", fitting(message, "hint: ")));
+}
+
+/// Prints the title of a block of lines.
+pub(crate) fn heading(title: &str) {
+    err(&format!("{BOLD}{}{BOLD:#}", plain(title)));
+}
+
+/// Prints one line of a block.
+pub(crate) fn line(text: &str) {
+    err(&plain(text));
+}
+
+/// Prints a risk that deserves a second look.
+pub(crate) fn caution(message: &str) {
+    err(&format!("{RED}caution:{RED:#} {}", plain(message)));
+}
+
+/// Prints a usage error and returns its exit code.
+pub(crate) fn usage_error(usage_error: &UsageError) -> Exit {
+    error(&usage_error.message, &[], usage_error.hint.as_deref());
+    Exit::Usage
+}
+
+/// Prints a problem of the configuration: where, what and how to fix it.
+pub(crate) fn problem(problem: &Problem) {
+    let without_hint = Problem { hint: None, ..problem.clone() };
+    let hint = problem.hint.as_deref();
+    match problem.severity {
+        Severity::Error => error(&without_hint.to_string(), &[], hint),
+        Severity::Warning => {
+            warning(&without_hint.to_string());
+            if let Some(text) = hint {
+                self::hint(text);
+            }
+        }
+        Severity::Note => note(&problem.to_string()),
+    }
+}
