@@ -21,10 +21,10 @@ use crate::failure::{Failure, Subject};
 use crate::globals::Globals;
 use crate::interrupt::guarded;
 use crate::one_shot::{connected_server, print_server_info};
-use wharf::nearest;
 use crate::term::SETTLE_LIMIT;
 use crate::{arguments, complete, signature, term};
 use progress::ProgressLine;
+use wharf::nearest;
 
 /// How many tools a hint lists.
 const MAX_LISTED_NAMES: usize = 12;

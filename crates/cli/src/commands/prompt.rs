@@ -13,9 +13,9 @@ use crate::error::{UsageError, usage_error};
 use crate::exit::Exit;
 use crate::failure::{Failure, Subject};
 use crate::globals::Globals;
-use wharf::nearest;
 use crate::term::{self, StatusLine};
 use crate::{arguments, complete, one_shot};
+use wharf::nearest;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  wharf prompt git review branch=main\n  \

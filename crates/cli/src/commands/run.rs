@@ -16,11 +16,10 @@ use wharf::agent::middleware::Middleware;
 use wharf::agent::models::ModelConfig;
 use wharf::agent::{
     Agent, AgentResult, Checkpoint as _, CheckpointFile, EventSink, Model, Run as AgentRun, RunEnd, ServerSummary,
-    ToolSource,
 };
 use wharf::fleet::dispatch::{Condition, Rule, RuleAction, Spill};
-use wharf::fleet::{Dispatcher, Fleet, ServerState, ServerStatus, Turn};
-use wharf::{Message, Role, Tools};
+use wharf::fleet::{Dispatcher, Fleet, FleetTools, ServerState, ServerStatus};
+use wharf::{Message, Role};
 
 use crate::config::dispatcher::{dispatcher, policy};
 use crate::config::{FleetLifetime, Setup};
@@ -193,7 +192,7 @@ async fn converse(
         Output::Text | Output::Json => Arc::clone(&screen) as _,
     };
     traces.send_progress_to(Arc::clone(&sink));
-    let tools = record_mode.tools(tool_source(fleet, dispatcher));
+    let tools = record_mode.tools(Arc::new(FleetTools::new(fleet.clone(), dispatcher)));
     let model_name = format!("{}:{}", model.interface(), model.name());
     let options = config.as_ref().map(ModelConfig::options).unwrap_or_default();
     let mut agent = Agent::new(model, tools)
@@ -228,12 +227,6 @@ async fn converse(
         Output::Text => screen.finish(&result, file).await,
     };
     exit.max(written)
-}
-
-/// Returns the tools of each turn: they may change between turns, never within one.
-fn tool_source(fleet: &Fleet, dispatcher: Arc<Dispatcher>) -> Arc<dyn ToolSource> {
-    let fleet = fleet.clone();
-    Arc::new(move || Arc::new(Turn { catalog: fleet.catalog(), dispatcher: Arc::clone(&dispatcher) }) as Arc<dyn Tools>)
 }
 
 fn exit_of(result: &AgentResult) -> Exit {

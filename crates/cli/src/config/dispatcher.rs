@@ -18,8 +18,8 @@ use crate::env::{self, variable};
 use crate::error::{UsageError, usage_error};
 use crate::globals::Globals;
 use crate::guard::Guard;
-use wharf::nearest;
 use crate::term;
+use wharf::nearest;
 
 /// The variable that limits a tool's output to a model, in tokens.
 const MAX_OUTPUT_TOKENS: &str = "MAX_MCP_OUTPUT_TOKENS";
@@ -105,8 +105,10 @@ fn rules_of_unknown_servers(setup: &Setup, setting: &RawSetting, policy: &Policy
         return Vec::new();
     }
     let names = setup.names();
-    let unknown =
-        policy.rules.iter().flat_map(|rule| rule.when.unknown_servers(&names).into_iter().map(move |name| (rule, name)));
+    let unknown = policy
+        .rules
+        .iter()
+        .flat_map(|rule| rule.when.unknown_servers(&names).into_iter().map(move |name| (rule, name)));
     let warn = |(rule, name): (&Rule, &str)| {
         let message = format!("rule `{}` names the unknown server `{name}`", rule.when);
         let problem = about(setting, "policy", Severity::Warning, message);

@@ -90,7 +90,7 @@ fn changes(before: &[ServerSpec], now: &[ServerSpec]) -> Vec<String> {
         ) => {
             format!(", not used: {reason}")
         }
-        None => String::new(),
+        Some(DisabledReason::OnDemand) | None => String::new(),
     };
     let added_or_changed = now.iter().filter_map(|spec| {
         let name = &spec.server.name;

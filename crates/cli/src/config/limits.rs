@@ -64,7 +64,7 @@ pub(super) fn session(
     Ok(SessionOptions {
         deadlines: Deadlines { total: Some(total), connect, ..Deadlines::default() },
         client_version: env!("CARGO_PKG_VERSION").to_owned(),
-        memory: Arc::new(paths.server_cache().map_or_else(EraCache::default, EraCache::with_file)),
+        era_cache: Arc::new(paths.server_cache().map_or_else(EraCache::default, EraCache::with_file)),
         protocol: Protocols::read(globals)?.with_all.unwrap_or_default(),
         ..SessionOptions::default()
     })

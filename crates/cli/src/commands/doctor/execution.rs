@@ -10,8 +10,8 @@ use super::connection::{display_duration, last_lines};
 use super::finding::{Class, Finding};
 use super::probe::Probe;
 use crate::exit::Exit;
-use wharf::nearest;
 use crate::{arguments, hints, signature, term};
+use wharf::nearest;
 
 const PINGS: u32 = 3;
 const PING_TIMEOUT: Duration = Duration::from_secs(5);

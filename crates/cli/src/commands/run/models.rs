@@ -23,8 +23,7 @@ pub(super) fn selected(run: &Run, globals: &Globals) -> Result<Option<ModelConfi
     let invalid = |error: &dyn Display| {
         usage_error(format!("{shown}: {error}"), Some("docs/running.md describes the settings of a model"))
     };
-    let mut models =
-        ModelConfig::parse(&read_file(file)?, &model_servers::KEYS).map_err(|error| invalid(&error))?;
+    let mut models = ModelConfig::parse(&read_file(file)?, &model_servers::KEYS).map_err(|error| invalid(&error))?;
     for model in &models {
         check_servers(model).map_err(|error| invalid(&error))?;
     }
@@ -98,7 +97,11 @@ pub(super) fn unknown_tools(config: &ModelConfig, catalog: &Catalog) -> Vec<Stri
     // Limits name tools as the model sees them.
     let limits = config.agent_middleware.iter().flat_map(|layers| layers.limits.per_tool.keys());
     let limits = limits.filter(|name| catalog.get(name).is_none()).map(|name| ("per_tool_limit", name.as_str()));
-    filter.chain(overrides).chain(limits).map(|(key, name)| format!("`{key}` names the unknown tool `{name}`")).collect()
+    filter
+        .chain(overrides)
+        .chain(limits)
+        .map(|(key, name)| format!("`{key}` names the unknown tool `{name}`"))
+        .collect()
 }
 
 /// Applies the limits of the command line.

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use wharf::Secret;
+use wharf::ToolSource;
+use wharf::agent::Model;
 use wharf::agent::cassette::{Recorder, Replay};
 use wharf::agent::models::{Interface, ModelConfig, ModelSpec};
-use wharf::agent::{Model, ToolSource};
 
 use super::args::Run;
 use super::model;

@@ -292,9 +292,9 @@ impl EventSink for Screen {
                 self.close_line();
                 term::warning(&format!("{what}: {reason}; retrying in {:.1} s", delay.as_secs_f64()));
             }
-            AgentEvent::Warning { words } if !self.quiet => {
+            AgentEvent::Warning { message } if !self.quiet => {
                 self.close_line();
-                term::warning(&words);
+                term::warning(&message);
             }
             _ => {}
         }
