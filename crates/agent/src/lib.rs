@@ -14,6 +14,7 @@ mod error;
 mod event;
 mod limits;
 mod manual;
+mod md5;
 mod metrics;
 pub mod middleware;
 mod model;

@@ -9,12 +9,10 @@
 //! A trace is the answer, or a whole [raw trace](crate::raw_trace) whose last message is the answer.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 
-use md5::{Digest as _, Md5};
 use wharf_protocol::{BoxFuture, Message, Role, Usage};
 
-use crate::{Capabilities, Delta, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse, StopReason};
+use crate::{Capabilities, Delta, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse, StopReason, md5};
 
 /// A model with prepared traces. It does not call tools.
 #[derive(Debug)]
@@ -63,10 +61,7 @@ impl Manual {
 
 /// Returns the key of a prompt in a trace file: its MD5 digest in hexadecimal digits.
 pub fn question_hash(prompt: &str) -> String {
-    Md5::digest(prompt.as_bytes()).iter().fold(String::new(), |mut digits, byte| {
-        let _ = write!(digits, "{byte:02x}");
-        digits
-    })
+    md5::hex_digest(prompt)
 }
 
 /// Returns the answer of a trace: the whole text, or the text of its last message.
