@@ -4,7 +4,7 @@ use clap_complete::ArgValueCandidates;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use wharf::fleet::{Fleet, ListingError};
-use wharf::{CallError, Content, ContentKind, Json, Listed, Prompt as Offered, ResourceBody};
+use wharf::{CallError, Content, ContentKind, Json, Listed, Prompt as ListedPrompt, ResourceBody};
 
 use super::listing::left_out;
 use super::prompts;
@@ -81,7 +81,7 @@ async fn fetch(fleet: &Fleet, prompt: &Prompt) -> Result<Json, FetchError> {
     })
 }
 
-fn unknown_prompt(Prompt { server, name, .. }: &Prompt, listed: &Listed<Offered>) -> UsageError {
+fn unknown_prompt(Prompt { server, name, .. }: &Prompt, listed: &Listed<ListedPrompt>) -> UsageError {
     if let Some(invalid) = listed.quarantined.iter().find(|item| item.name.as_ref() == Some(name)) {
         return usage_error(format!("{server}: {}", left_out("prompt", invalid)), None);
     }
@@ -95,7 +95,7 @@ fn unknown_prompt(Prompt { server, name, .. }: &Prompt, listed: &Listed<Offered>
 }
 
 /// Checks the arguments of a prompt: all are text, none is missing, and none is unknown.
-fn checked_arguments(server: &str, prompt: &Offered, words: &[String]) -> Result<Json, UsageError> {
+fn checked_arguments(server: &str, prompt: &ListedPrompt, words: &[String]) -> Result<Json, UsageError> {
     let name = &prompt.name;
     let accepted = prompts::arguments(prompt);
     let given = texts(words)?;

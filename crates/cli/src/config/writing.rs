@@ -145,7 +145,7 @@ pub(crate) struct WriteOutcome {
     approved: bool,
 }
 
-/// Returns the state of a server that was just written. Whoever adds a server to a project approves it by that.
+/// Returns the state of a server that was just written. Adding a server to a project approves it for the user.
 pub(crate) fn outcome(globals: &Globals, read: &ReadServer, file: WrittenFile) -> Result<WriteOutcome, WriteError> {
     let ReadServer { server, written, .. } = read;
     let scope = server.scope;

@@ -174,8 +174,8 @@ async fn closes(peer: &Peer, session: &Session) {
 /// A host that records notifications and answers requests.
 #[derive(Default)]
 struct Person {
-    abilities: ClientCapabilities,
-    manner: Manner,
+    capabilities: ClientCapabilities,
+    behavior: Behavior,
     /// How long it takes to answer.
     thinks: Duration,
     notifications: Mutex<Vec<Notification>>,
@@ -183,7 +183,7 @@ struct Person {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Manner {
+enum Behavior {
     #[default]
     Helpful,
     Declining,
@@ -192,13 +192,13 @@ enum Manner {
 
 impl Person {
     /// A host that supports everything.
-    fn able(manner: Manner) -> Self {
-        let abilities = ClientCapabilities { elicitation: true, sampling: true, roots: true };
-        Self { abilities, manner, ..Self::default() }
+    fn able(behavior: Behavior) -> Self {
+        let capabilities = ClientCapabilities { elicitation: true, sampling: true, roots: true };
+        Self { capabilities, behavior, ..Self::default() }
     }
 
     fn helpful() -> Arc<Self> {
-        Arc::new(Self::able(Manner::Helpful))
+        Arc::new(Self::able(Behavior::Helpful))
     }
 
     /// A host that only listens.
@@ -227,7 +227,7 @@ impl Person {
 
 impl Host for Person {
     fn capabilities(&self) -> ClientCapabilities {
-        self.abilities
+        self.capabilities
     }
 
     fn elicit(&self, request: Elicitation) -> BoxFuture<'_, ElicitationAnswer> {
@@ -239,16 +239,16 @@ impl Host for Person {
         });
         Box::pin(async move {
             tokio::time::sleep(self.thinks).await;
-            match self.manner {
-                Manner::Helpful => ElicitationAnswer::Accept(content.map(Json::from)),
-                Manner::Declining => ElicitationAnswer::Decline,
-                Manner::Leaving => ElicitationAnswer::Cancel,
+            match self.behavior {
+                Behavior::Helpful => ElicitationAnswer::Accept(content.map(Json::from)),
+                Behavior::Declining => ElicitationAnswer::Decline,
+                Behavior::Leaving => ElicitationAnswer::Cancel,
             }
         })
     }
 
     fn sample(&self, request: Json) -> BoxFuture<'_, Result<Json, Refusal>> {
-        let answer = if self.manner == Manner::Helpful {
+        let answer = if self.behavior == Behavior::Helpful {
             assert_eq!(request.to_value().unwrap()["systemPrompt"], "Be brief.");
             let paris = json!({"type": "text", "text": "Paris"});
             Ok(json!({"role": "assistant", "content": paris, "model": "m1", "stopReason": "endTurn"}).into())

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use crate::files;
+
 /// The allowed dependencies of each crate, outside its tests.
 const ARROWS: [(&str, &[&str]); 11] = [
     ("protocol", &[]),
@@ -63,14 +65,6 @@ fn protocol_has_no_runtime_and_client_no_third_party_client() {
     };
     assert!(!dependencies(&manifest("protocol")).contains("tokio"));
     assert!(!dependencies(&manifest("client")).contains("rmcp"));
-}
-
-/// Collects every file below a folder.
-fn files(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
-    for entry in std::fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() { files(&path, found) } else { found.push(path) }
-    }
 }
 
 #[test]

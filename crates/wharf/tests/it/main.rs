@@ -8,3 +8,14 @@ mod factories;
 mod gather;
 mod server;
 mod steps;
+mod structure;
+
+use std::path::{Path, PathBuf};
+
+/// Collects every file below a folder.
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() { files(&path, found) } else { found.push(path) }
+    }
+}

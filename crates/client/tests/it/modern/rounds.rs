@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use wharf_client::{CallErrorKind, CallOptions, Outcome};
 use wharf_testkit::soon;
 
-use super::{Manner, Peer, Person, closes, expected_of_every_peer};
+use super::{Behavior, Peer, Person, closes, expected_of_every_peer};
 use crate::peers::call;
 use crate::{none, result_text};
 
@@ -51,8 +51,8 @@ async fn the_host_answers_input_requests(peer: Peer) {
 }
 
 async fn a_host_can_decline_an_input_request(peer: Peer) {
-    for (manner, answer) in [(Manner::Declining, "declined"), (Manner::Leaving, "cancelled")] {
-        let session = peer.session(&Arc::new(Person::able(manner)));
+    for (behavior, answer) in [(Behavior::Declining, "declined"), (Behavior::Leaving, "cancelled")] {
+        let session = peer.session(&Arc::new(Person::able(behavior)));
         assert_eq!(call(&session, "ask_form", json!({})).await, answer);
         assert_eq!(call(&session, "ask_url", json!({})).await, answer);
         let error = soon(session.call("ask_model", &none())).await.unwrap_err();
@@ -89,7 +89,7 @@ async fn a_server_that_keeps_requesting_input_is_an_error(peer: Peer) {
 }
 
 async fn the_hosts_time_does_not_count(peer: Peer) {
-    let person = Arc::new(Person { thinks: Duration::from_millis(1100), ..Person::able(Manner::Helpful) });
+    let person = Arc::new(Person { thinks: Duration::from_millis(1100), ..Person::able(Behavior::Helpful) });
     let session = peer.session(&person);
     soon(session.connect()).await.unwrap();
     let ask = async |tool| {

@@ -9,7 +9,7 @@ use wharf_client::{
 };
 use wharf_testkit::{EvilPeer, NetworkFault, soon};
 
-use super::{Manner, Peer, Person, closes, expected_of_every_peer, expected_over_http};
+use super::{Behavior, Peer, Person, closes, expected_of_every_peer, expected_over_http};
 use crate::peers::call;
 use crate::{json as to_json, none, result_text};
 
@@ -34,7 +34,7 @@ async fn a_task_is_polled_until_it_completes(peer: Peer) {
     assert_eq!(call(&session, "task_ask", json!({})).await, "Ada 36");
     closes(&peer, &session).await;
 
-    let session = peer.session(&Arc::new(Person::able(Manner::Declining)));
+    let session = peer.session(&Arc::new(Person::able(Behavior::Declining)));
     assert_eq!(call(&session, "task_ask", json!({})).await, "declined");
     closes(&peer, &session).await;
 }

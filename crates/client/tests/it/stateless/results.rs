@@ -152,7 +152,7 @@ async fn the_callers_meta_is_sent_without_reserved_fields() {
             "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
             "io.modelcontextprotocol/protocolVersion": "1999-01-01",
             "io.modelcontextprotocol/clientCapabilities": {"everything": {}},
-            "io.modelcontextprotocol/clientInfo": {"name": "somebody else"},
+            "io.modelcontextprotocol/clientInfo": {"name": "another client"},
             "io.modelcontextprotocol/logLevel": "debug",
         },
     });

@@ -79,7 +79,7 @@ async fn an_occupied_port_is_reported_and_retried() {
     let fleet = open(vec![managed("second", "sleep", &["60"], port)], folder.path());
     soon(fleet.settled(LONG)).await;
     assert!(
-        summary(&fleet).starts_with("second pending") && summary(&fleet).contains("somebody listens"),
+        summary(&fleet).starts_with("second pending") && summary(&fleet).contains("already in use"),
         "{}",
         summary(&fleet)
     );
