@@ -89,7 +89,7 @@ mod tests {
         let fetched = fetch(&format!("{url}?key=s3cr3t"), HttpSettings::default()).await.expect("a response");
         assert_eq!(fetched, CloudText { from: url, text: "{}".to_owned() });
         let url = serve_once("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n".to_owned());
-        assert_eq!(fetch_error(&url).await, "it answered with the status 503");
+        assert_eq!(fetch_error(&url).await, "HTTP status 503");
         let url = serve_once(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{{", MAX_RESPONSE_BYTES + 1));
         assert_eq!(fetch_error(&url).await, "it is longer than 1 MiB");
     }

@@ -171,7 +171,7 @@ pub struct Settings {
     pub timeout: Option<Duration>,
     /// Timeout of connecting; `None` for the default.
     pub connect_timeout: Option<Duration>,
-    /// Which protocol era to use.
+    /// The protocol mode.
     pub protocol: ProtocolMode,
     /// Which tools are used, and their descriptions.
     pub tools: ToolChoice,

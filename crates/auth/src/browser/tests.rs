@@ -160,13 +160,13 @@ async fn the_error_lists_all_openers_that_failed() {
                 }
             }
         };
-        let rest = OPENERS.iter().map(|opener| format!("`{opener}` was not found")).collect::<Vec<_>>().join("; ");
-        let none = format!("no browser could be opened ({rest})");
+        let rest = OPENERS.iter().map(|opener| format!("`{opener}`: not found")).collect::<Vec<_>>().join("; ");
+        let none = format!("cannot open a browser: {rest}");
         assert_eq!(tried(None).await, none);
         assert_eq!(tried(Some(Vec::new())).await, none);
-        let named = format!("no browser could be opened (`no-such-browser` was not found; {rest})");
+        let named = format!("cannot open a browser: `no-such-browser`: not found; {rest}");
         assert_eq!(tried(Some(vec!["no-such-browser".into()])).await, named);
-        let failed = format!("no browser could be opened (`{failing}` failed with exit status: 3; {rest})");
+        let failed = format!("cannot open a browser: `{failing}`: failed with exit status: 3; {rest}");
         assert_eq!(tried(Some(vec![failing.clone()])).await, failed);
         assert!(tried(Some(vec!["/no/such/browser".into()])).await.contains("cannot run: No such file"));
     }

@@ -81,7 +81,7 @@ mod tests {
         insta::assert_snapshot!(Page::failed("access_denied").render().replace('\r', ""), @r#"
         HTTP/1.1 200 OK
         Content-Type: text/html; charset=utf-8
-        Content-Length: 146
+        Content-Length: 147
         Connection: close
         Cache-Control: no-store
         Content-Security-Policy: default-src 'none'

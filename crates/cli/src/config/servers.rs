@@ -141,7 +141,7 @@ fn parse(text: &str) -> Result<Server, UsageError> {
         if let TransportConfig::Http(at) | TransportConfig::Sse(at) | TransportConfig::WebSocket(at) = &reach {
             // As for servers in a file: rules compare URLs, and some URLs cannot be compared.
             check_url(&at.url)
-                .map_err(|(why, hint)| usage_error(format!("server `{name}` has an invalid URL: it {why}"), hint))?;
+                .map_err(|(why, hint)| usage_error(format!("server `{name}` has an invalid URL: {why}"), hint))?;
         }
         return Ok(Server::new(name, Scope::Dynamic, reach));
     }
@@ -259,17 +259,17 @@ mod tests {
         quoted: "sh" ["-c", "a b; $HOME", "c d"]
         equals: "env" ["KEY=value", "server"]
         --mcp nameless: no name before `=`
-        a server name cannot be empty
-        the server name `bad name` has the character U+0020 in it; use letters, digits, `_`, `.` and `-`
+        invalid server name: it is empty
+        invalid server name `bad name`: contains the character U+0020; use letters, digits, `_`, `.` and `-`
         server `empty` has neither a URL nor a command
         server `open` has an unclosed quote in its command
         web: http https://example.com/mcp?a=b
         old: sse http://127.0.0.1:3001/sse
         socket: ws wss://example.com/ws
         server `odd` has a URL with the unsupported scheme `ftp`
-        server `up` has an invalid URL: it has `.` or `..` as a part of its path
-        server `number` has an invalid URL: it has a host that is a number in disguise
-        server `user` has an invalid URL: it has a name or password in it
+        server `up` has an invalid URL: `.` or `..` in the path
+        server `number` has an invalid URL: ambiguous numeric host
+        server `user` has an invalid URL: contains a user name or password
         curl: "curl" ["https://example.com"]
         server `bare` has a URL without a scheme
         server `slash` has a URL without a scheme

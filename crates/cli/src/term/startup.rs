@@ -213,7 +213,7 @@ mod tests {
         insta::assert_snapshot!(drawn(&statuses, 30, 10), @r"
         ✓ docs    3 tools
         ⠙ github  connecting, 0 s
-        · later   waits for its turn…
+        · later   queued, 0 s
         ✗ broken  the command `a-ver…
         ✗ jp      壊れた壊れた壊れた…
         ");
@@ -227,7 +227,7 @@ mod tests {
         statuses[8] = status("s8", ServerState::Pending, Some(StateReason::Queued));
         insta::assert_snapshot!(drawn(&statuses, 60, 4), @r"
         ⠙ s7  connecting, 0 s
-        · s8  waits for its turn, 0 s
+        · s8  queued, 0 s
         ✓ s0  3 tools
         … 6 more; 7 of 9 connected
         ");

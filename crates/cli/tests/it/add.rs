@@ -55,10 +55,10 @@ fn it_is_told_where_it_was_written_and_what_came_of_it() {
     exit 0
     --- stdout
     --- stderr
-    warning: the command `srv` was not found
-    hint: install it, or write its path in full; servers see the PATH that this program sees
+    warning: command `srv` not found
+    hint: install it, or write its full path; servers get the PATH of this program
     added `x` (stdio) to the local scope, in /home/.local/state/wharf/projects/PROJECT/mcp.json
-    it takes the place of the one in the user scope
+    it shadows the one of the user scope
     ");
     insta::assert_snapshot!(person.screen(&person.run(&["add", "-s", "project", "x", "other"])), @r"
     exit 0
@@ -92,12 +92,12 @@ fn what_somebody_adds_to_a_project_is_approved_for_them_alone() {
     exit 0
     --- stdout
     --- stderr
-    warning: x.env.TOKEN: looks like a secret in plain sight
-    hint: take it from a variable: `${TOKEN}`
-    warning: the command `srv` was not found
-    hint: install it, or write its path in full; servers see the PATH that this program sees
+    warning: x.env.TOKEN: looks like a plaintext secret
+    hint: use a variable: `${TOKEN}`
+    warning: command `srv` not found
+    hint: install it, or write its full path; servers get the PATH of this program
     added `x` (stdio) to the project scope, in /project/.mcp.json
-    it is approved for you; everybody else is asked first
+    approved for you; other users must approve it first
     ");
     assert!(person.run(&["list", "--no-connect"]).out.contains("ready"));
     let mut other = person.wharf(&["list", "--no-connect"]);
@@ -133,8 +133,8 @@ fn nothing_is_written_over_unless_somebody_says_so() {
     exit 2
     --- stdout
     --- stderr
-    error: /home/.config/wharf/mcp.json has a server `x` already
-    hint: --force puts the new one in its place
+    error: server `x` already exists in /home/.config/wharf/mcp.json
+    hint: replace it with --force
     ");
     assert_eq!(person.run(&["add", "-s", "user", "-f", "x", "new"]).code, 0);
     let text = person.read(USER);

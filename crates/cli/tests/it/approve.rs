@@ -70,7 +70,7 @@ fn all_that_wait_can_be_approved_at_once_and_forgotten_again() {
     exit 0
     --- stdout
     --- stderr
-    no server of this project waits for an approval
+    no server of this project needs approval
     ");
     insta::assert_snapshot!(person.screen(&person.run(&["approve", "--reset"])), @r"
     exit 0

@@ -109,7 +109,7 @@ fn stdout_that_cannot_be_written_is_an_error_and_one_that_nobody_reads_is_not() 
     let ran = done(&command.stdout(full()).output().unwrap());
     assert_eq!(
         (ran.code, ran.err.as_str()),
-        (1, "error: stdout cannot be written: No space left on device (os error 28)\n")
+        (1, "error: cannot write to stdout: No space left on device (os error 28)\n")
     );
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -121,7 +121,7 @@ fn stdout_that_cannot_be_written_is_an_error_and_one_that_nobody_reads_is_not() 
 fn a_tool_that_was_left_out_is_answered_with_its_reason_and_many_names_with_their_number() {
     let server = Server::new(&Script::default().tool(json!({"name": "odd", "inputSchema": 7})));
     let told = server.run(&["call", "s", "odd"]).err;
-    assert_eq!(told, "error: s: tool `odd` left out: `inputSchema` is no schema: 7\n");
+    assert_eq!(told, "error: s: tool `odd` left out: `inputSchema` is not a schema: 7\n");
     assert!(server.run(&["call", "s", "other"]).err.ends_with("hint: the server has no tools\n"));
     let many = (0..40).fold(Script::default(), |script, n| script.any_tool(&format!("{n}{n}")));
     let told = Server::new(&many).run(&["call", "s", "weather"]).err;

@@ -47,9 +47,9 @@ fn a_broken_entry_costs_its_server_only_and_is_told_where_it_matters() {
     exit 2
     --- stdout
     --- stderr
-    error: /home/.config/wharf/mcp.json:11: mcpServers.odd.timeout: 30 is under 1000 milliseconds
+    error: /home/.config/wharf/mcp.json:11: mcpServers.odd.timeout: 30 is less than 1000 milliseconds
     hint: did you mean 30000?
-    error: the server `odd` cannot be used as it is written in /home/.config/wharf/mcp.json:9
+    error: server `odd` has an invalid entry in /home/.config/wharf/mcp.json:9
     ");
     let all = person.run(&["tools"]);
     assert!(all.code == 0 && all.err.contains("mcpServers.odd.timeout"), "{}", all.err);
@@ -60,7 +60,7 @@ fn the_highest_scope_wins_and_it_is_told() {
     let person = Person::new().with(USER, "demo", &good()).with(PROJECT, "demo", &json!({"command": "no-such-server"}));
     let ran = person.run(&call("demo", &[]));
     assert_eq!((ran.code, ran.out.as_str()), (0, "{\"result\":42.0}\n"), "{}", ran.err);
-    assert!(ran.err.contains("is not used: the user scope has a server of the same name"), "{}", ran.err);
+    assert!(ran.err.contains("not used: the user scope has a server with the same name"), "{}", ran.err);
     assert_eq!(person.run(&[&call("demo", &[])[..], &["-q"]].concat()).err, "");
 }
 
@@ -73,7 +73,7 @@ fn a_projects_server_is_not_started_before_somebody_has_approved_it() {
     exit 2
     --- stdout
     --- stderr
-    error: the server `demo` of this project needs your approval first
+    error: server `demo` of this project needs your approval
     hint: review and approve it: wharf approve demo
     ");
     let listed = person.run(&["tools"]);
@@ -106,8 +106,8 @@ fn a_server_of_the_command_line_may_not_take_the_name_of_a_configured_one() {
     exit 2
     --- stdout
     --- stderr
-    error: --mcp demo: it is configured already, in /home/.config/wharf/mcp.json:3
-    hint: take another name, or leave the configured ones out with --only-mcp
+    error: --mcp demo: already configured in /home/.config/wharf/mcp.json:3
+    hint: choose another name, or ignore configured servers with --only-mcp
     ");
     let alone = person.run(&["tools", "--json", "--only-mcp", "--mcp", &mcp]);
     let told: Value = serde_json::from_str(&alone.out).unwrap();
@@ -128,7 +128,7 @@ fn what_an_organisation_forbids_is_forbidden_on_the_command_line_too() {
     let mut command = person.wharf(&["tools", "--mcp", &mcp]);
     command.env("WHARF_MANAGED_CONFIG", person.path("missing.json"));
     let missing = ran(command);
-    assert!(missing.code == 2 && missing.err.contains("WHARF_MANAGED_CONFIG names"), "{}", missing.err);
+    assert!(missing.code == 2 && missing.err.contains("cannot read WHARF_MANAGED_CONFIG"), "{}", missing.err);
 }
 
 #[test]
@@ -180,8 +180,8 @@ fn limits_come_from_the_environment_where_no_flag_is_given() {
     exit 4
     --- stdout
     --- stderr
-    warning: WHARF_LOCAL_GATE is `many`, no number from 1 to 1000; 3 is used
-    warning: MCP_TOOL_TIMEOUT is `soon`, no number of milliseconds; 600000 is used
+    warning: invalid WHARF_LOCAL_GATE `many`: expected 1 to 1000; using 3
+    warning: invalid MCP_TOOL_TIMEOUT `soon`: expected milliseconds; using 600000
     error: s: the server was not ready within 300 ms
     hint: a first start may download packages; start it once by hand, or raise the limit with --connect-timeout SECONDS
     ");
@@ -215,7 +215,7 @@ fn a_providers_servers_are_there_and_cannot_start_anything() {
     let states: Vec<String> =
         servers.map(|one| format!("{} {} {}", one["name"], one["scope"], one["state"]).replace('"', "")).collect();
     assert_eq!((ran.code, &states[..]), (0, &["web cloud connected".to_owned(), "evil cloud failed".to_owned()][..]));
-    assert!(ran.err.contains("would start a command, which a provider may not"), "{}", ran.err);
+    assert!(ran.err.contains("starts a command, which a provider's server must not"), "{}", ran.err);
 }
 
 #[test]

@@ -16,13 +16,13 @@ fn servers_and_tools_are_told_with_the_most_expensive_first() {
     let world = World::new().server("small", &Script::good()).server("large", &talkative());
     let ran = world.run(&["context"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
-    insta::assert_snapshot!(ran.out, @"
+    insta::assert_snapshot!(ran.out, @r"
     SERVER  TOOLS  EST. TOKENS  SHARE
     large       3          512  0.3 %
     small       2           84  0.0 %
     total       5          596  0.3 %
 
-    The most expensive tools:
+    Most expensive tools:
     SERVER  TOOL   EST. TOKENS  DESCRIPTION  ARGUMENTS
     large   essay          428          405          8
     large   add             47            4         27
@@ -30,7 +30,7 @@ fn servers_and_tools_are_told_with_the_most_expensive_first() {
     large   echo            37            3         19
     small   echo            37            3         19
 
-    large: 1 text was cut, which saves about 11,934 tokens
+    large: 1 text cut, which saves about 11,934 tokens
     ");
 }
 
@@ -38,7 +38,7 @@ fn servers_and_tools_are_told_with_the_most_expensive_first() {
 fn one_server_is_told_tool_by_tool_and_so_is_every_server_with_v() {
     let world = World::new().server("one", &talkative()).server("two", &Script::good());
     let one = world.run(&["context", "one"]);
-    insta::assert_snapshot!(one.out, @"
+    insta::assert_snapshot!(one.out, @r"
     SERVER  TOOLS  EST. TOKENS  SHARE
     one         3          512  0.3 %
     total       3          512  0.3 %
@@ -48,7 +48,7 @@ fn one_server_is_told_tool_by_tool_and_so_is_every_server_with_v() {
     one     add             47            4         27
     one     echo            37            3         19
 
-    one: 1 text was cut, which saves about 11,934 tokens
+    one: 1 text cut, which saves about 11,934 tokens
     ");
     let all = world.run(&["context", "-v"]);
     assert_eq!((all.code, all.out.matches("two     ").count()), (0, 3), "{}", all.out);
@@ -60,7 +60,7 @@ fn a_context_that_is_filled_with_tools_comes_with_a_way_out() {
     let full = world.run(&["context", "--window", "100"]);
     assert_eq!(
         full.err,
-        "hint: the tools take 84.0 % of the window; name those you need in a server's entry: \
+        "hint: the tools take 84.0 % of the window; allow only those you need in a server's entry: \
          \"tools\": {\"allow\": [\"search_*\"]}\n"
     );
     assert_eq!((world.run(&["context", "--window", "100", "-q"]).err.as_str(), full.code), ("", 0));

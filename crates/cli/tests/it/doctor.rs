@@ -127,7 +127,7 @@ fn tools_that_cannot_be_used_are_problems_and_those_that_could_be_better_are_adv
     odd (stdio)
       ✗ tool discovery   tool `nothing` left out: has no `inputSchema`
                          fix: this is a bug in the server; report it to its authors. Its other tools work
-      ✗ tool discovery   tool `rows` left out: unusable schema: its type is "array", but arguments are an object
+      ✗ tool discovery   tool `rows` left out: invalid schema: its type is "array", but arguments are an object
                          fix: this is a bug in the server; report it to its authors. Its other tools work
       ! tool discovery   no description: add
                          fix: describe each tool in the server, or in its entry with "tools": {"descriptions": {…}}
@@ -152,15 +152,15 @@ fn a_broken_entry_and_an_unset_variable_are_told_with_their_lines() {
     let world = World::new()
         .entry("broken", json!({"command": "a", "url": "http://b"}))
         .entry("unset", json!({"command": "a", "env": {"TOKEN": "${NOT_SET_HERE}"}}));
-    insta::assert_snapshot!(told(&world, &[]), @"
+    insta::assert_snapshot!(told(&world, &[]), @r"
     exit 2
     broken
-      ✗ start and scope  ~/root/mcp.json:5: mcpServers.broken.url: stands beside `command`
+      ✗ start and scope  ~/root/mcp.json:5: mcpServers.broken.url: `url` and `command` are mutually exclusive
                          fix: keep one of them
 
     unset
-      ✗ start and scope  ~/root/mcp.json:10: mcpServers.unset.env.TOKEN: the variable NOT_SET_HERE is not set
-                         fix: set it, or give a default: `${NOT_SET_HERE:-default}`
+      ✗ start and scope  ~/root/mcp.json:10: mcpServers.unset.env.TOKEN: variable `NOT_SET_HERE` is not set
+                         fix: set it, or add a default: `${NOT_SET_HERE:-default}`
 
     2 servers: 0 ok, 0 suggestions, 2 problems
     ");

@@ -72,7 +72,7 @@ fn ends_by(kind: Signal) -> (i32, String) {
 #[test]
 fn after_ctrl_c_nobody_is_alive() {
     let (code, err) = ends_by(Signal::INT);
-    assert_eq!((code, err.as_str()), (130, "interrupted; closing the servers (once more to kill them now)\n"));
+    assert_eq!((code, err.as_str()), (130, "interrupted; closing servers (press Ctrl-C again to kill them)\n"));
 }
 
 #[test]

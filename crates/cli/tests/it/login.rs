@@ -118,7 +118,7 @@ fn who_has_signed_in_once_is_let_in_by_every_command() {
     exit 3
     --- stdout
     SERVER  SCOPE  TRANSPORT  STATE         TOOLS  DETAILS
-    docs    user   http       ! needs-auth         the server wants authorization (HTTP 401); it asks for: Bearer resource_metadata="http://docs.test/.well-known/oauth-protected-resource/mcp"
+    docs    user   http       ! needs-auth         authorization required (HTTP 401): challenge `Bearer resource_metadata="http://docs.test/.well-known/oauth-protected-resource/mcp"`
     --- stderr
     hint: sign in: wharf login docs
     "#);
@@ -236,7 +236,7 @@ fn where_no_browser_can_be_opened_it_is_opened_by_hand() {
         assert_ne!(err.read_line(&mut line).unwrap(), 0, "{said}");
         said.push_str(&line);
     }
-    assert!(said.contains("no browser could be opened (`no-such-browser` was not found"), "{said}");
+    assert!(said.contains("cannot open a browser: `no-such-browser`: not found"), "{said}");
     let address = said.lines().find(|line| line.contains("/authorize?")).unwrap();
     child.stdin.take().unwrap().write_all(format!("{}\n", led(address)).as_bytes()).unwrap();
     assert_eq!(ended(child, err).code, 0);
@@ -249,7 +249,7 @@ fn what_is_pasted_wrong_three_times_ends_the_sign_in() {
     let other = led(&address).replace("state=", "state=x");
     child.stdin.take().unwrap().write_all(format!("what?\n{other}\n{other}\n").as_bytes()).unwrap();
     let ran = ended(child, err);
-    let last = "error: docs: nobody has signed in: no redirect URL in 3 attempts; the last: this URL \
+    let last = "error: docs: sign-in not completed: no redirect URL in 3 attempts; the last: this URL \
         belongs to another sign-in\n";
     assert!(ran.code == 1 && ran.err.ends_with(last), "{}", ran.err);
     assert!(!reader.person.path(CREDENTIALS).exists() || !reader.person.read(CREDENTIALS).contains("acc3ss"));
@@ -262,11 +262,11 @@ fn who_is_denied_is_told_so() {
     insta::assert_snapshot!(reader.screen(&["login", "docs", "--json"]), @r#"
     exit 1
     --- stdout
-    {"version":1,"name":"docs","signedIn":false,"tools":null,"error":"http://docs.test says no: access_denied"}
+    {"version":1,"name":"docs","signedIn":false,"tools":null,"error":"http://docs.test denied the request: access_denied"}
     --- stderr
-    opening a browser to sign in to docs; if none appears, open this address:
+    opening a browser to sign in to docs; if none appears, open this URL:
     URL
-    error: docs: http://docs.test says no: access_denied
+    error: docs: http://docs.test denied the request: access_denied
     "#);
 }
 

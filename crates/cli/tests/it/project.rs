@@ -140,7 +140,7 @@ fn every_command_says_the_right_thing_of_every_server() {
         (call(&["broken", "echo", "text=x"]), 4, "cannot find its licence"),
         (call(&["slow", "echo", "text=x"]), 4, "not ready within 4 s"),
         (call(&["locked", "echo", "text=x"]), 3, "authorization"),
-        (call(&["twice", "echo", "text=x"]), 2, "stands beside `command`"),
+        (call(&["twice", "echo", "text=x"]), 2, "`url` and `command` are mutually exclusive"),
         (call(&["odd", "bad"]), 2, "left out"),
         (call(&["odd", "list"]), 2, "left out"),
         (call(&["git", "git_status", "repo_path=/nonexistent"]), 1, ""),

@@ -70,7 +70,7 @@ fn programs_are_told_what_is_spoken_and_people_who_ask() {
     assert_eq!(told["servers"][0]["protocol"], json!("2025-11-25"));
     let spoken = "s: scripted 1.0, protocol 2025-11-25 (legacy)\n";
     assert_eq!(add(&server, &["-v"]).err, spoken);
-    assert_eq!(server.run(&["tools", "-v"]).err, format!("{spoken}s: `add`: it has no description\n"));
+    assert_eq!(server.run(&["tools", "-v"]).err, format!("{spoken}s: `add`: no description\n"));
 }
 
 /// The same call in a home, so that what was found out is kept.

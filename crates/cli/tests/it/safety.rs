@@ -45,7 +45,7 @@ fn an_import_takes_a_projects_file_only_into_the_project_where_it_waits_for_appr
     person.write("home/.cursor/mcp.json", &json!({"mcpServers": {"mine": good()}}).to_string());
     let ran = person.run(&["import", "cursor"]);
     assert!(ran.out.contains("mine") && !ran.out.contains("theirs"), "{}", ran.out);
-    assert!(ran.err.contains("skipped /project/.cursor/mcp.json: it belongs to the project"), "{}", ran.err);
+    assert!(ran.err.contains("project/.cursor/mcp.json: it belongs to the project"), "{}", ran.err);
     let ran = person.run(&["import", "cursor", "-s", "project"]);
     assert!(ran.out.contains("theirs") && ran.out.contains("touch"), "{}", ran.out);
     assert!(person.run(&["call", "theirs", "now"]).err.contains("needs your approval"));
@@ -65,11 +65,7 @@ fn a_header_that_cannot_be_sent_costs_its_server_and_not_the_others() {
     let person = Person::new().with(USER, "demo", &good()).with(USER, "odd", &odd);
     let ran = person.run(&["tools"]);
     assert!(ran.code == 0 && ran.out.contains("calculate"), "{}", ran.err);
-    assert!(
-        ran.err.contains("mcpServers.odd.headers.Content-Type: is a header that is always set here"),
-        "{}",
-        ran.err
-    );
+    assert!(ran.err.contains("mcpServers.odd.headers.Content-Type: the client sets this header"), "{}", ran.err);
 }
 
 #[test]

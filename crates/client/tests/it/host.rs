@@ -122,7 +122,7 @@ async fn a_panicking_host_answers_the_server_with_an_error() {
     }
     let (session, _server) = with_host(asking("roots/list", json!({})), Clumsy);
     let answer = result_text(eventually(session.call("ask", &none())).await);
-    assert_eq!(answer, r#"{"code":-32603,"message":"the client failed"}"#);
+    assert_eq!(answer, r#"{"code":-32603,"message":"internal error of the client"}"#);
 }
 
 #[tokio::test(start_paused = true)]

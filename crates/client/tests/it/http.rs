@@ -92,15 +92,15 @@ async fn every_error_status_fails_its_call_immediately_and_is_reported() {
             "it redirects to `http://elsewhere.test/`, which is another origin or an invalid URL",
             Outcome::NotRun,
         ),
-        (status(401, ""), "the server wants authorization (HTTP 401)", Outcome::NotRun),
+        (status(401, ""), "authorization required (HTTP 401)", Outcome::NotRun),
         (
             status_with(401, "www-authenticate", "Bearer realm=x"),
-            "the server wants authorization (HTTP 401); it asks for: Bearer realm=x",
+            "authorization required (HTTP 401): challenge `Bearer realm=x`",
             Outcome::NotRun,
         ),
         (
             status_with(403, "www-authenticate", "Bearer error=insufficient_scope"),
-            "the server wants authorization (HTTP 403); it asks for: Bearer error=insufficient_scope",
+            "authorization required (HTTP 403): challenge `Bearer error=insufficient_scope`",
             Outcome::NotRun,
         ),
         (

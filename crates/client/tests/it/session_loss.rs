@@ -156,7 +156,7 @@ async fn the_cache_is_cleared_with_a_lost_session() {
     let server = HttpScripted::new(Script::default().tool(strict).on_call("take", [Step::Text("taken".into())]));
     let (session, _) = http(&server);
     eventually(session.list_tools()).await.unwrap();
-    assert!(result_text(eventually(session.call("take", &none())).await).contains("do not fit"));
+    assert!(result_text(eventually(session.call("take", &none())).await).contains("do not match its schema"));
     server.wipe();
     eventually(session.ping()).await.unwrap();
     assert_eq!(result_text(eventually(session.call("take", &none())).await), "taken");

@@ -161,8 +161,8 @@ async fn a_server_that_keeps_crashing_gets_a_cooldown_and_then_another_attempt()
     for _ in 0..8 {
         let began = Instant::now();
         let error = eventually(session.ping()).await.unwrap_err();
-        let resting = error.to_string().contains("is left alone");
-        history.push((server.connections(), began.elapsed().as_secs_f64() > 0.2, resting));
+        let is_cooldown = error.to_string().contains("next attempt in");
+        history.push((server.connections(), began.elapsed().as_secs_f64() > 0.2, is_cooldown));
     }
     // Tried immediately, immediately again, then after growing delays, then not until the cooldown has passed.
     let expected = [

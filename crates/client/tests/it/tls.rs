@@ -130,7 +130,7 @@ async fn a_wrong_certificate_is_refused_immediately_and_not_retried() {
         for session in secure {
             let before = server.handshakes.load(Ordering::Relaxed);
             let error = soon(session.connect()).await.unwrap_err();
-            assert!(matches!(error.kind, ConnectErrorKind::Unusable(_)), "{error}");
+            assert!(matches!(error.kind, ConnectErrorKind::Untrusted(_)), "{error}");
             assert!(error.to_string().contains("not secure"), "{error}");
             assert_eq!(server.handshakes.load(Ordering::Relaxed) - before, 1);
         }

@@ -84,7 +84,7 @@ fn a_server_that_is_there_is_replaced_only_when_asked() {
     let mut editor = Editor::open(&machine.path("user.json"), Scope::User).unwrap();
     assert_eq!(editor.names(), ["a", "b"]);
     let refused = editor.add(&name("a"), &json!({"command": "new"}), OnExisting::Refuse).unwrap_err();
-    assert_eq!(machine.anonymous(&refused.to_string()), "user.json has a server `a` already");
+    assert_eq!(machine.anonymous(&refused.to_string()), "server `a` already exists in user.json");
     editor.add(&name("a"), &json!({"command": "new"}), OnExisting::Replace).unwrap();
     assert!(editor.text().contains("\"command\": \"new\"") && editor.text().contains("// the first"));
     assert!(matches!(editor.remove("ghost"), Err(EditError::Missing { .. })));

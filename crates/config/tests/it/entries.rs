@@ -187,7 +187,11 @@ fn every_protocol_mode_has_a_name() {
         assert_eq!(server(&entry).settings.protocol, name.parse().unwrap());
     }
     let found = problems_of(r#"{"command": "x", "protocol": "atuo"}"#, Scope::User);
-    assert!(found.starts_with("error: x.protocol: `atuo`") && found.ends_with("did you mean `auto`?"), "{found}");
+    assert!(
+        found.starts_with("error: x.protocol: invalid protocol mode \"atuo\"")
+            && found.ends_with("did you mean `auto`?"),
+        "{found}"
+    );
 }
 
 #[test]

@@ -114,8 +114,8 @@ fn an_invalid_condition_names_the_position_and_the_error() {
     invalid condition `a "b`: at character 3: unclosed quotation mark
     invalid condition `a||b`: at character 1: empty alternative
     invalid condition `server:`: at character 1: empty alternative
-    invalid condition `x /a|b/`: at character 3: `/a` is no regular expression: an expression stands between two slashes; quote blanks and bars with quotation marks
-    invalid condition `"/a(|b/"`: at character 1: `/a(|b/` is no regular expression: unclosed group
+    invalid condition `x /a|b/`: at character 3: invalid regular expression `/a`: expected an expression between two slashes; quote blanks and bars with quotation marks
+    invalid condition `"/a(|b/"`: at character 1: invalid regular expression `/a(|b/`: unclosed group
     "#);
     assert!(serde_json::from_str::<Condition>("\"hint:x\"").is_err());
 }

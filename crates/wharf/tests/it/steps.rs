@@ -131,7 +131,7 @@ async fn a_run_emits_its_steps_in_order_and_runs_layers_inside_the_loop() {
     let text = heard.text.lock().unwrap().join(", ");
     assert_eq!(
         text,
-        "connect, discover, filter, transform, [invoke_agent], execute, [chat], a model is asked again, [execute_tool], \
+        "connect, discover, filter, transform, [invoke_agent], execute, [chat], retrying the model request, [execute_tool], \
          [call], [chat], capture, convert, return"
     );
 }

@@ -139,18 +139,16 @@ fn expand(prefix: &str, tree: &str, found: &mut Vec<String>) {
         return;
     };
     let prefix = format!("{prefix}{}", tree[..open].trim());
-    let inner = tree[open + 1..].trim_end().trim_end_matches('}');
+    let inner = tree[open + 1..].trim_end();
+    let inner = inner.strip_suffix('}').unwrap_or(inner);
     let mut depth = 0_i32;
     let mut start = 0;
     for (position, character) in inner.char_indices().chain([(inner.len(), ',')]) {
         match character {
             '{' => depth += 1,
             '}' => depth -= 1,
-            ',' if depth <= 0 => {
-                let item = &inner[start..position];
-                let item =
-                    if item.contains('{') && !item.contains('}') { format!("{item}}}") } else { item.to_owned() };
-                expand(&prefix, item.trim(), found);
+            ',' if depth == 0 => {
+                expand(&prefix, inner[start..position].trim(), found);
                 start = (position + 1).min(inner.len());
             }
             _ => {}

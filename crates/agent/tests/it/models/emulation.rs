@@ -47,7 +47,7 @@ async fn emulated_calls_and_results_are_text_on_the_wire() {
     [
       {
         "role": "system",
-        "content": "Be brief.\n\nYou can use tools. Answer with one JSON object and nothing else. When a tool can help, call it: {\"tool\": NAME, \"arguments\": {...}}; you will be reported its result. Once you have been reported what you need, or where no tool can help, write {\"answer\": ...}. These are the tools:\n\nadd: Does add\nArguments: {\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\"}}}"
+        "content": "Be brief.\n\nYou can use tools. Answer with one JSON object and nothing else. When a tool can help, call it: {\"tool\": NAME, \"arguments\": {...}}; you will be told its result. Once you have been told what you need, or where no tool can help, write {\"answer\": ...}. These are the tools:\n\nadd: Does add\nArguments: {\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\"}}}"
       },
       {
         "role": "user",

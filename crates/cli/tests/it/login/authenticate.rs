@@ -33,7 +33,7 @@ fn a_model_has_the_person_sign_in_and_goes_on_with_the_tools() {
     };
     let seen = answered("n\n");
     assert!(
-        seen.contains("call authenticate with {\"server\":\"docs\"}? (the tool wants a person to be asked)"),
+        seen.contains("call authenticate with {\"server\":\"docs\"}? (the tool requires the user's approval)"),
         "{seen}"
     );
     assert!(!reader.person.path(CREDENTIALS).exists() && !seen.contains("opening a browser"), "{seen}");
@@ -59,6 +59,6 @@ fn where_nobody_is_there_nobody_is_asked_to_sign_in() {
     let shown: Value = serde_json::from_str(&ran.out).unwrap();
     let result = &shown["trace_messages"][1];
     let failed = result["tool_result"]["is_error"] == true;
-    assert!(failed && result["content"].as_str().unwrap().contains("no tool"), "{result:#}");
+    assert!(failed && result["content"].as_str().unwrap().contains("Unknown tool `authenticate`"), "{result:#}");
     assert_eq!(reader.server.count("GET /authorize", ""), 0);
 }

@@ -262,7 +262,7 @@ fn money_is_a_limit_too() {
     ]);
     let ran = provider.run(&server, &["-m", "anthropic:claude-sonnet-4-5", "--max-cost", "$0.5", "Hi"]);
     assert_eq!((ran.code, ran.out.as_str()), (1, ""));
-    assert!(ran.err.contains("the limit of $0.5 was reached"), "{}", ran.err);
+    assert!(ran.err.contains("the limit of $0.5 reached"), "{}", ran.err);
     assert_eq!(provider.models.remaining_turns(), 1, "the model is not asked again");
 }
 

@@ -142,7 +142,7 @@ async fn a_server_that_requires_authorization_needs_auth_and_is_not_retried() {
     let (secured, _listening) = over_http("secured", &server).await;
     let fleet = open([secured]);
     assert!(soon(fleet.settled(LONG)).await);
-    assert_eq!(summary(&fleet), "secured needs-auth 0: the server wants authorization (HTTP 401)");
+    assert_eq!(summary(&fleet), "secured needs-auth 0: authorization required (HTTP 401)");
     assert_eq!(fleet.status(&name("secured")).unwrap().next_try, None);
     assert!(offered(&fleet).is_empty());
     let asked = server.requests().len();

@@ -105,7 +105,7 @@ async fn a_recent_authorization_failure_is_cached() {
     assert_eq!((state(&second).await, server.requests().len()), (ServerState::NeedsAuth, asked));
     let status = &second.statuses()[0];
     let reason = status.reason.as_ref().unwrap().to_string();
-    let words = ["(HTTP 401); cached from ", " s ago; without a sign-in the next attempt is in ", " min"];
+    let words = ["(HTTP 401): cached from ", " s ago; without a sign-in the next attempt is in ", " min"];
     assert!(words.iter().all(|words| reason.contains(words)), "{reason}");
     // The user requests an attempt.
     second.retry(&plain.name).await.unwrap();
