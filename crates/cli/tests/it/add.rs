@@ -64,10 +64,10 @@ fn it_is_told_where_it_was_written_and_what_came_of_it() {
     exit 0
     --- stdout
     --- stderr
-    warning: the command `other` was not found
-    hint: install it, or write its path in full; servers see the PATH that this program sees
+    warning: command `other` not found
+    hint: install it, or write its full path; servers get the PATH of this program
     added `x` (stdio) to the project scope, in /project/.mcp.json
-    warning: `x` is not used: the local scope has a server of the same name
+    warning: `x` is not used: shadowed by the local scope
     ");
     let same = person.run(&["add", "y", "srv", "-q"]);
     assert_eq!(same.code, 0);
@@ -75,12 +75,12 @@ fn it_is_told_where_it_was_written_and_what_came_of_it() {
     insta::assert_snapshot!(person.screen(&same), @r#"
     exit 0
     --- stdout
-    {"version":1,"name":"z","scope":"user","transport":"stdio","file":"/home/.config/wharf/mcp.json","replaced":false,"standing":"duplicate","reason":"it is the same server as `x`","hides":[],"approved":false}
+    {"version":1,"name":"z","scope":"user","transport":"stdio","file":"/home/.config/wharf/mcp.json","replaced":false,"standing":"duplicate","reason":"duplicate of `x`","hides":[],"approved":false}
     --- stderr
-    warning: the command `srv` was not found
-    hint: install it, or write its path in full; servers see the PATH that this program sees
+    warning: command `srv` not found
+    hint: install it, or write its full path; servers get the PATH of this program
     added `z` (stdio) to the user scope, in /home/.config/wharf/mcp.json
-    warning: `z` is not used: it is the same server as `x`
+    warning: `z` is not used: duplicate of `x`
     "#);
 }
 

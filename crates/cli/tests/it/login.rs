@@ -87,8 +87,8 @@ impl Reader {
 
 /// A line without how long ago a server refused us.
 fn timeless(line: &str) -> String {
-    let said = line.split_once("it said so ").and_then(|(before, said)| Some((before, said.split_once(" s ago")?.1)));
-    said.map_or_else(|| line.to_owned(), |(before, after)| format!("{before}it said so N s ago{after}"))
+    let said = line.split_once("cached from ").and_then(|(before, said)| Some((before, said.split_once(" s ago")?.1)));
+    said.map_or_else(|| line.to_owned(), |(before, after)| format!("{before}cached from N s ago{after}"))
 }
 
 fn discreet(ran: Ran) -> Ran {
@@ -122,25 +122,25 @@ fn who_has_signed_in_once_is_let_in_by_every_command() {
     --- stderr
     hint: sign in: wharf login docs
     "#);
-    insta::assert_snapshot!(reader.screen(&["tools"]), @"
+    insta::assert_snapshot!(reader.screen(&["tools"]), @r"
     exit 3
     --- stdout
     --- stderr
-    error: docs: the server wants authorization (HTTP 401); it said so N s ago, and was not asked again; without a sign-in it is asked in 15 min
+    error: docs: authorization required (HTTP 401): cached from N s ago; without a sign-in the next attempt is in 15 min
     hint: sign in: wharf login docs
     ");
-    insta::assert_snapshot!(reader.screen(&["call", "docs", "answer"]), @"
+    insta::assert_snapshot!(reader.screen(&["call", "docs", "answer"]), @r"
     exit 3
     --- stdout
     --- stderr
-    error: docs: the server wants authorization (HTTP 401); it said so N s ago, and was not asked again; without a sign-in it is asked in 15 min
+    error: docs: authorization required (HTTP 401): cached from N s ago; without a sign-in the next attempt is in 15 min
     hint: sign in: wharf login docs
     ");
     insta::assert_snapshot!(reader.screen(&["login", "docs"]), @r"
     exit 0
     --- stdout
     --- stderr
-    opening a browser to sign in to docs; if none appears, open this address:
+    opening a browser to sign in to docs; if none appears, open this URL:
     URL
     signed in to docs: 2 tools
     ");
