@@ -2,55 +2,59 @@
 
 use serde_json::{Value, json};
 
-use crate::{PROJECT, Person, USER, good, ran_with_input};
+use crate::{PROJECT, Person, USER, demo_entry, ran_with_input};
 
-/// The one server in a file.
-fn written(person: &Person, file: &str, name: &str) -> Value {
+/// Returns a server's entry in a file.
+fn read_entry(person: &Person, file: &str, name: &str) -> Value {
     let value: Value = serde_json::from_str(&person.read(file)).unwrap();
     value["mcpServers"][name].clone()
 }
 
-fn added(arguments: &[&str]) -> Value {
+fn add_and_read(arguments: &[&str]) -> Value {
     let person = Person::new();
     let ran = person.run(&[&["add", "-s", "user"], arguments].concat());
     assert_eq!(ran.code, 0, "{arguments:?}: {}", ran.err);
-    written(&person, USER, "x")
+    read_entry(&person, USER, "x")
 }
 
 #[test]
-fn a_command_takes_everything_behind_it() {
+fn arguments_after_the_command_belong_to_it() {
     assert_eq!(
-        added(&["x", "uvx", "srv", "-v", "--json"]),
+        add_and_read(&["x", "uvx", "srv", "-v", "--json"]),
         json!({"type": "stdio", "command": "uvx", "args": ["srv", "-v", "--json"]})
     );
     assert_eq!(
-        added(&["x", "--", "npx", "-y", "srv"]),
+        add_and_read(&["x", "--", "npx", "-y", "srv"]),
         json!({"type": "stdio", "command": "npx", "args": ["-y", "srv"]})
     );
-    assert_eq!(added(&["x", "uvx srv 'a b'"]), json!({"type": "stdio", "command": "uvx", "args": ["srv", "a b"]}));
     assert_eq!(
-        added(&["-e", "A=1=2", "-e", "SECRET", "x", "srv"]),
+        add_and_read(&["x", "uvx srv 'a b'"]),
+        json!({"type": "stdio", "command": "uvx", "args": ["srv", "a b"]})
+    );
+    assert_eq!(
+        add_and_read(&["-e", "A=1=2", "-e", "SECRET", "x", "srv"]),
         json!({"type": "stdio", "command": "srv", "env": {"A": "1=2", "SECRET": "${SECRET}"}})
     );
 }
 
 #[test]
-fn a_url_may_be_followed_by_options() {
-    let entry = added(&["x", "https://example.com/mcp", "-H", "X-A: b", "--header", "Authorization: Bearer ${SECRET}"]);
+fn options_may_follow_a_url() {
+    let entry =
+        add_and_read(&["x", "https://example.com/mcp", "-H", "X-A: b", "--header", "Authorization: Bearer ${SECRET}"]);
     let headers = json!({"X-A": "b", "Authorization": "Bearer ${SECRET}"});
     assert_eq!(entry, json!({"type": "http", "url": "https://example.com/mcp", "headers": headers}));
-    assert_eq!(added(&["-t", "sse", "x", "https://example.com/sse"])["type"], "sse");
-    assert_eq!(added(&["x", "https://example.com/sse", "--transport", "sse"])["type"], "sse");
-    assert_eq!(added(&["x", "wss://example.com/ws"])["type"], "ws");
+    assert_eq!(add_and_read(&["-t", "sse", "x", "https://example.com/sse"])["type"], "sse");
+    assert_eq!(add_and_read(&["x", "https://example.com/sse", "--transport", "sse"])["type"], "sse");
+    assert_eq!(add_and_read(&["x", "wss://example.com/ws"])["type"], "ws");
     assert_eq!(
-        added(&["x", "sse+http://127.0.0.1:1/sse", "--timeout", "2.5", "--protocol", "legacy"]),
+        add_and_read(&["x", "sse+http://127.0.0.1:1/sse", "--timeout", "2.5", "--protocol", "legacy"]),
         json!({"type": "sse", "url": "http://127.0.0.1:1/sse", "timeout": 2500, "protocol": "legacy"})
     );
 }
 
 #[test]
-fn it_is_told_where_it_was_written_and_what_came_of_it() {
-    let person = Person::new().with(USER, "x", &good());
+fn add_reports_the_file_and_whether_the_server_is_used() {
+    let person = Person::new().with(USER, "x", &demo_entry());
     insta::assert_snapshot!(person.screen(&person.run(&["add", "x", "srv"])), @r"
     exit 0
     --- stdout
@@ -85,7 +89,7 @@ fn it_is_told_where_it_was_written_and_what_came_of_it() {
 }
 
 #[test]
-fn what_somebody_adds_to_a_project_is_approved_for_them_alone() {
+fn a_server_added_to_a_project_is_approved_only_for_its_author() {
     let person = Person::new();
     let ran = person.run(&["add", "-s", "project", "-e", "TOKEN=0123456789abc", "x", "srv"]);
     insta::assert_snapshot!(person.screen(&ran), @r"
@@ -106,7 +110,7 @@ fn what_somebody_adds_to_a_project_is_approved_for_them_alone() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_before_anything_is_written() {
+fn invalid_arguments_are_rejected_before_writing() {
     let person = Person::new();
     let cases: [&[&str]; 8] = [
         &["add", "a b", "srv"],
@@ -125,7 +129,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_written() {
 }
 
 #[test]
-fn nothing_is_written_over_unless_somebody_says_so() {
+fn an_existing_server_is_replaced_only_with_force() {
     let person = Person::new();
     person.write(USER, "{\n  // mine\n  \"mcpServers\": {\"x\": {\"command\": \"old\"}}\n}\n");
     let refused = person.run(&["add", "-s", "user", "x", "new"]);
@@ -142,7 +146,7 @@ fn nothing_is_written_over_unless_somebody_says_so() {
 }
 
 #[test]
-fn a_file_that_cannot_be_understood_is_left_alone() {
+fn a_file_with_invalid_json_is_not_modified() {
     let person = Person::new();
     person.write(USER, "{\"mcpServers\": {\n");
     let ran = person.run(&["add", "-s", "user", "x", "srv"]);
@@ -151,14 +155,14 @@ fn a_file_that_cannot_be_understood_is_left_alone() {
 }
 
 #[test]
-fn an_entry_can_be_given_as_it_stands() {
+fn add_json_accepts_an_entry_as_an_argument_or_on_stdin() {
     let person = Person::new();
     let entry = r#"{"command": "srv", "tools": ["a"]}"#;
     assert_eq!(person.run(&["add-json", "-s", "project", "x", entry]).code, 0);
-    assert_eq!(written(&person, PROJECT, "x"), json!({"command": "srv", "tools": ["a"]}));
+    assert_eq!(read_entry(&person, PROJECT, "x"), json!({"command": "srv", "tools": ["a"]}));
     let piped =
         ran_with_input(person.wharf(&["add-json", "-s", "project", "y", "-"]), entry.replace("srv", "z").as_str());
-    assert_eq!((piped.code, written(&person, PROJECT, "y")["command"].clone()), (0, json!("z")), "{}", piped.err);
+    assert_eq!((piped.code, read_entry(&person, PROJECT, "y")["command"].clone()), (0, json!("z")), "{}", piped.err);
     let cases: [&[&str]; 4] = [
         &["add-json", "x", "{"],
         &["add-json", "x", r#"{"mcpServers": {}}"#],
@@ -170,13 +174,13 @@ fn an_entry_can_be_given_as_it_stands() {
 }
 
 #[test]
-fn where_there_is_no_home_it_is_said() {
+fn a_missing_home_directory_is_an_error() {
     let ran = crate::ran(crate::wharf(&["add", "x", "srv"]));
     assert_eq!(ran.err, "error: no home directory to store files in\nhint: set HOME, or pass --config-root DIR\n");
 }
 
 #[test]
-fn a_server_that_an_organisation_forbids_is_not_added() {
+fn a_server_denied_by_the_organization_is_not_added() {
     let person = Person::new();
     person.write("managed.json", r#"{"deniedMcpServers": [{"serverName": "x"}]}"#);
     let mut command = person.wharf(&["add", "x", "srv"]);

@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::{PROJECT, Person, USER, good, traced};
+use crate::{PROJECT, Person, USER, demo_entry, entry_touching};
 
 fn project() -> Person {
     let entry = json!({
@@ -16,7 +16,7 @@ fn project() -> Person {
 }
 
 #[test]
-fn what_would_be_run_is_shown_in_full_with_its_dangers() {
+fn approve_shows_the_full_command_with_warnings() {
     let person = project();
     insta::assert_snapshot!(person.screen(&person.run(&["approve", "demo", "--yes"])));
     assert!(person.run(&["list", "--no-connect"]).out.contains("ready"));
@@ -25,7 +25,7 @@ fn what_would_be_run_is_shown_in_full_with_its_dangers() {
 }
 
 #[test]
-fn without_a_terminal_somebody_has_to_say_yes() {
+fn approve_requires_yes_without_a_terminal() {
     let person = project();
     let ran = person.run(&["approve", "demo"]);
     assert!(ran.err.ends_with(
@@ -36,14 +36,14 @@ fn without_a_terminal_somebody_has_to_say_yes() {
 }
 
 #[test]
-fn a_changed_server_has_to_be_approved_again_and_the_change_is_shown() {
+fn a_changed_server_requires_a_new_approval_and_shows_the_change() {
     let person = Person::new();
     let (first, second) = (person.path("first"), person.path("second"));
-    let person = person.with(PROJECT, "demo", &traced(&first));
+    let person = person.with(PROJECT, "demo", &entry_touching(&first));
     assert_eq!(person.run(&["approve", "demo", "-y", "-q"]).code, 0);
     assert_eq!(person.run(&["call", "demo", "now"]).code, 0);
     assert!(first.exists());
-    let person = person.with(PROJECT, "demo", &traced(&second));
+    let person = person.with(PROJECT, "demo", &entry_touching(&second));
     insta::assert_snapshot!(person.screen(&person.run(&["call", "demo", "now"])), @r"
     exit 2
     --- stdout
@@ -58,14 +58,16 @@ fn a_changed_server_has_to_be_approved_again_and_the_change_is_shown() {
 }
 
 #[test]
-fn all_that_wait_can_be_approved_at_once_and_forgotten_again() {
-    let person = Person::new().with(PROJECT, "a", &good()).with(PROJECT, "b", &json!({"url": "https://x.test/mcp"}));
+fn all_approves_pending_servers_and_reset_revokes_them() {
+    let person =
+        Person::new().with(PROJECT, "a", &demo_entry()).with(PROJECT, "b", &json!({"url": "https://x.test/mcp"}));
     let approved = person.run(&["approve", "--all", "--yes", "--json", "-q"]);
-    let told: Value = serde_json::from_str(&approved.out).unwrap();
-    let names =
-        |told: &Value| told["servers"].as_array().unwrap().iter().map(|one| one["name"].clone()).collect::<Vec<_>>();
-    assert_eq!((approved.code, names(&told)), (0, vec![json!("a"), json!("b")]));
-    assert!(told["servers"].as_array().unwrap().iter().all(|one| one["approved"] == true && one["hash"].is_string()));
+    let report: Value = serde_json::from_str(&approved.out).unwrap();
+    let names = |report: &Value| {
+        report["servers"].as_array().unwrap().iter().map(|one| one["name"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!((approved.code, names(&report)), (0, vec![json!("a"), json!("b")]));
+    assert!(report["servers"].as_array().unwrap().iter().all(|one| one["approved"] == true && one["hash"].is_string()));
     insta::assert_snapshot!(person.screen(&person.run(&["approve", "--all", "--yes"])), @r"
     exit 0
     --- stdout
@@ -82,8 +84,8 @@ fn all_that_wait_can_be_approved_at_once_and_forgotten_again() {
 }
 
 #[test]
-fn what_needs_no_approval_is_told() {
-    let person = Person::new().with(USER, "mine", &good()).with(PROJECT, "demo", &good()).with(
+fn servers_that_need_no_approval_are_reported() {
+    let person = Person::new().with(USER, "mine", &demo_entry()).with(PROJECT, "demo", &demo_entry()).with(
         USER,
         "x",
         &json!({"command": "x"}),
@@ -96,7 +98,7 @@ fn what_needs_no_approval_is_told() {
 }
 
 #[test]
-fn on_a_terminal_a_person_is_asked_and_silence_is_a_no() {
+fn approve_prompts_on_a_terminal_and_defaults_to_no() {
     let person = project();
     let answered = |answer: &str| {
         let command = format!("{} approve demo", env!("CARGO_BIN_EXE_wharf"));
@@ -115,7 +117,7 @@ fn on_a_terminal_a_person_is_asked_and_silence_is_a_no() {
 }
 
 #[test]
-fn approvals_that_cannot_be_understood_approve_nothing_and_are_left_alone() {
+fn an_invalid_approvals_file_approves_nothing_and_is_not_modified() {
     let person = project();
     person.write("home/.local/state/wharf/approvals.json", "nonsense");
     let listed = person.run(&["list", "--no-connect"]);

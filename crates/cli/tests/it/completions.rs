@@ -1,13 +1,13 @@
-//! Completion, in a real shell.
+//! Shell completion, in bash.
 
 use std::process::Command;
 
 use serde_json::json;
 
-use crate::{PROJECT, Person, USER, good};
+use crate::{PROJECT, Person, USER, demo_entry};
 
-/// What bash offers at the end of a line.
-fn offered(person: &Person, line: &str) -> Vec<String> {
+/// Returns the completions of bash at the end of a line.
+fn completions(person: &Person, line: &str) -> Vec<String> {
     let script = r#"
         source <(wharf completions bash)
         COMP_LINE="$1"; COMP_POINT=${#COMP_LINE}; COMP_TYPE=9
@@ -30,34 +30,34 @@ fn offered(person: &Person, line: &str) -> Vec<String> {
 }
 
 #[test]
-fn servers_and_tools_are_offered_without_starting_any() {
-    let person = Person::new().with(USER, "github", &good()).with(PROJECT, "docs", &json!({"command": "x"}));
+fn servers_and_tools_complete_without_starting_servers() {
+    let person = Person::new().with(USER, "github", &demo_entry()).with(PROJECT, "docs", &json!({"command": "x"}));
     let person = person.with(USER, "gitlab", &json!({"command": "no-such-server"}));
-    assert_eq!(offered(&person, "wharf call gi"), ["github", "gitlab"]);
-    assert_eq!(offered(&person, "wharf remove "), ["docs", "github", "gitlab"]);
-    assert_eq!(offered(&person, "wharf approve d"), ["docs"]);
-    assert_eq!(offered(&person, "wharf login git"), ["github", "gitlab"]);
-    assert_eq!(offered(&person, "wharf logout d"), ["docs"]);
-    assert!(offered(&person, "wharf call github ").is_empty());
+    assert_eq!(completions(&person, "wharf call gi"), ["github", "gitlab"]);
+    assert_eq!(completions(&person, "wharf remove "), ["docs", "github", "gitlab"]);
+    assert_eq!(completions(&person, "wharf approve d"), ["docs"]);
+    assert_eq!(completions(&person, "wharf login git"), ["github", "gitlab"]);
+    assert_eq!(completions(&person, "wharf logout d"), ["docs"]);
+    assert!(completions(&person, "wharf call github ").is_empty());
     assert_eq!(person.run(&["tools", "github"]).code, 0);
-    assert_eq!(offered(&person, "wharf call github c"), ["calculate", "crash"]);
-    assert_eq!(offered(&person, "wharf call github w"), ["write_note"]);
+    assert_eq!(completions(&person, "wharf call github c"), ["calculate", "crash"]);
+    assert_eq!(completions(&person, "wharf call github w"), ["write_note"]);
 }
 
 #[test]
-fn commands_scopes_transports_and_protocols_are_offered() {
+fn commands_scopes_transports_and_protocols_complete() {
     let person = Person::new();
-    assert_eq!(offered(&person, "wharf appr"), ["approve"]);
-    assert_eq!(offered(&person, "wharf add --scope "), ["local", "user", "project"]);
-    assert_eq!(offered(&person, "wharf add -t "), ["stdio", "http", "sse", "ws"]);
-    assert_eq!(offered(&person, "wharf tools --protocol "), ["auto", "legacy", "modern"]);
-    assert_eq!(offered(&person, "wharf import c"), ["claude-code", "claude-desktop", "cursor", "codex"]);
+    assert_eq!(completions(&person, "wharf appr"), ["approve"]);
+    assert_eq!(completions(&person, "wharf add --scope "), ["local", "user", "project"]);
+    assert_eq!(completions(&person, "wharf add -t "), ["stdio", "http", "sse", "ws"]);
+    assert_eq!(completions(&person, "wharf tools --protocol "), ["auto", "legacy", "modern"]);
+    assert_eq!(completions(&person, "wharf import c"), ["claude-code", "claude-desktop", "cursor", "codex"]);
 }
 
 #[test]
-fn a_shell_is_offered_only_words_that_mean_nothing_to_it() {
-    let person = Person::new().with(PROJECT, "good", &good()).with(PROJECT, "$(id)", &good());
-    assert_eq!(offered(&person, "wharf get "), ["good"]);
+fn names_with_shell_syntax_are_not_completed() {
+    let person = Person::new().with(PROJECT, "good", &demo_entry()).with(PROJECT, "$(id)", &demo_entry());
+    assert_eq!(completions(&person, "wharf get "), ["good"]);
     person.write("home/.cache/wharf/tools.json", r#"{"good": ["fine", "$(id)", "a;b", "a b"]}"#);
-    assert_eq!(offered(&person, "wharf call good "), ["fine"]);
+    assert_eq!(completions(&person, "wharf call good "), ["fine"]);
 }

@@ -1,4 +1,4 @@
-//! Where servers come from: scopes, rules, variables, a provider; and what is said when they cannot be used.
+//! Configuration sources: scopes, rules, variables, a cloud provider; and errors of unusable servers.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -7,18 +7,18 @@ use serde_json::{Value, json};
 use wharf_testkit::{Script, Step};
 
 use crate::remote::remote;
-use crate::{PROJECT, Person, Server, USER, good, ran, traced};
+use crate::{PROJECT, Person, Server, USER, demo_entry, entry_touching, ran};
 
 const CALL: [&str; 3] = ["a=6", "operation=*", "b=7"];
 
-/// Calls the calculator of a server.
+/// Returns the arguments that call the calculator of a server.
 fn call<'a>(server: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&["call", server, "calculate"], &CALL[..], more].concat()
 }
 
 #[test]
 fn a_configured_server_is_called_by_its_name() {
-    let person = Person::new().with(USER, "demo", &good());
+    let person = Person::new().with(USER, "demo", &demo_entry());
     let ran = person.run(&call("demo", &[]));
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "{\"result\":42.0}\n", ""));
     let listed = person.run(&["tools"]);
@@ -26,8 +26,8 @@ fn a_configured_server_is_called_by_its_name() {
 }
 
 #[test]
-fn a_name_that_is_not_there_is_answered_with_the_configured_ones() {
-    let person = Person::new().with(USER, "github", &good()).with(PROJECT, "docs", &good());
+fn an_unknown_server_suggests_configured_ones() {
+    let person = Person::new().with(USER, "github", &demo_entry()).with(PROJECT, "docs", &demo_entry());
     insta::assert_snapshot!(person.screen(&person.run(&["call", "guthib", "x"])), @r"
     exit 2
     --- stdout
@@ -39,8 +39,9 @@ fn a_name_that_is_not_there_is_answered_with_the_configured_ones() {
 }
 
 #[test]
-fn a_broken_entry_costs_its_server_only_and_is_told_where_it_matters() {
-    let person = Person::new().with(USER, "demo", &good()).with(USER, "odd", &json!({"command": "x", "timeout": 30}));
+fn an_invalid_entry_disables_only_its_server() {
+    let person =
+        Person::new().with(USER, "demo", &demo_entry()).with(USER, "odd", &json!({"command": "x", "timeout": 30}));
     let other = person.run(&call("demo", &[]));
     assert_eq!((other.code, other.err.as_str()), (0, ""));
     insta::assert_snapshot!(person.screen(&person.run(&["call", "odd", "x"])), @r"
@@ -56,8 +57,9 @@ fn a_broken_entry_costs_its_server_only_and_is_told_where_it_matters() {
 }
 
 #[test]
-fn the_highest_scope_wins_and_it_is_told() {
-    let person = Person::new().with(USER, "demo", &good()).with(PROJECT, "demo", &json!({"command": "no-such-server"}));
+fn the_highest_scope_wins_with_a_warning() {
+    let person =
+        Person::new().with(USER, "demo", &demo_entry()).with(PROJECT, "demo", &json!({"command": "no-such-server"}));
     let ran = person.run(&call("demo", &[]));
     assert_eq!((ran.code, ran.out.as_str()), (0, "{\"result\":42.0}\n"), "{}", ran.err);
     assert!(ran.err.contains("not used: the user scope has a server with the same name"), "{}", ran.err);
@@ -65,10 +67,10 @@ fn the_highest_scope_wins_and_it_is_told() {
 }
 
 #[test]
-fn a_projects_server_is_not_started_before_somebody_has_approved_it() {
+fn a_project_server_is_not_started_before_its_approval() {
     let person = Person::new();
     let trace = person.path("started");
-    let person = person.with(PROJECT, "demo", &traced(&trace));
+    let person = person.with(PROJECT, "demo", &entry_touching(&trace));
     insta::assert_snapshot!(person.screen(&person.run(&call("demo", &[]))), @r"
     exit 2
     --- stdout
@@ -82,8 +84,8 @@ fn a_projects_server_is_not_started_before_somebody_has_approved_it() {
 }
 
 #[test]
-fn a_project_is_found_from_the_folders_in_it_or_by_its_name() {
-    let person = Person::new().with(PROJECT, "demo", &good());
+fn the_project_is_found_from_a_subdirectory_or_by_option() {
+    let person = Person::new().with(PROJECT, "demo", &demo_entry());
     assert_eq!(person.run(&["approve", "demo", "--yes", "-q"]).code, 0);
     std::fs::create_dir_all(person.path("project/deep/down")).unwrap();
     let mut command = person.wharf(&call("demo", &[]));
@@ -98,8 +100,8 @@ fn a_project_is_found_from_the_folders_in_it_or_by_its_name() {
 }
 
 #[test]
-fn a_server_of_the_command_line_may_not_take_the_name_of_a_configured_one() {
-    let person = Person::new().with(USER, "demo", &good());
+fn a_command_line_server_cannot_reuse_a_configured_name() {
+    let person = Person::new().with(USER, "demo", &demo_entry());
     let mcp = format!("demo={} __demo-server", env!("CARGO_BIN_EXE_wharf"));
     let refused = person.run(&["tools", "--mcp", &mcp]);
     insta::assert_snapshot!(person.screen(&refused), @r"
@@ -110,12 +112,12 @@ fn a_server_of_the_command_line_may_not_take_the_name_of_a_configured_one() {
     hint: choose another name, or ignore configured servers with --only-mcp
     ");
     let alone = person.run(&["tools", "--json", "--only-mcp", "--mcp", &mcp]);
-    let told: Value = serde_json::from_str(&alone.out).unwrap();
-    assert_eq!((alone.code, told["servers"].as_array().unwrap().len()), (0, 1), "{}", alone.err);
+    let report: Value = serde_json::from_str(&alone.out).unwrap();
+    assert_eq!((alone.code, report["servers"].as_array().unwrap().len()), (0, 1), "{}", alone.err);
 }
 
 #[test]
-fn what_an_organisation_forbids_is_forbidden_on_the_command_line_too() {
+fn organization_rules_apply_to_command_line_servers() {
     let person = Person::new();
     person.write("managed.json", r#"{"exclusive": true, "mcpServers": {}}"#);
     let mcp = format!("demo={} __demo-server", env!("CARGO_BIN_EXE_wharf"));
@@ -132,7 +134,7 @@ fn what_an_organisation_forbids_is_forbidden_on_the_command_line_too() {
 }
 
 #[test]
-fn one_folder_can_stand_for_all_folders_of_a_person() {
+fn config_root_replaces_all_user_directories() {
     let person = Person::new();
     let (root, root_text) = (person.path("root"), person.path("root").display().to_string());
     assert_eq!(person.run(&["add", "-q", "--config-root", &root_text, "-s", "user", "x", "y"]).code, 0);
@@ -146,7 +148,7 @@ fn one_folder_can_stand_for_all_folders_of_a_person() {
 }
 
 #[test]
-fn variables_of_the_environment_are_put_in_and_never_shown() {
+fn environment_variables_are_expanded_and_never_printed() {
     let server = remote(Script::good());
     let entry = json!({"type": "http", "url": server.url(), "headers": {"Authorization": "Bearer ${SECRET}"}});
     let person = Person::new().with(USER, "web", &entry);
@@ -160,18 +162,18 @@ fn variables_of_the_environment_are_put_in_and_never_shown() {
 }
 
 #[test]
-fn a_header_of_the_command_line_goes_to_the_configured_server_that_is_named() {
+fn command_line_headers_go_to_the_named_configured_server() {
     let server = remote(Script::good());
     let entry = json!({"type": "http", "url": server.url(), "headers": {"x-team": "red", "x-keep": "yes"}});
     let person = Person::new().with(USER, "web", &entry);
     assert_eq!(person.run(&["tools", "web", "-H", "X-Team: blue"]).code, 0);
     assert!(server.requests().iter().all(|seen| seen.headers["x-team"] == "blue" && seen.headers["x-keep"] == "yes"));
-    // With none named it would be a guess.
+    // Without a server name, the header's server is ambiguous.
     assert_eq!(person.run(&["tools", "-H", "X-Team: blue"]).code, 2);
 }
 
 #[test]
-fn limits_come_from_the_environment_where_no_flag_is_given() {
+fn timeouts_default_to_environment_variables() {
     let server = Server::new(&Script::good().at_start([Step::Wait(60_000)]));
     let person = Person::new();
     let mut command = person.wharf(&["tools", "--mcp", &server.mcp()]);
@@ -187,31 +189,31 @@ fn limits_come_from_the_environment_where_no_flag_is_given() {
     ");
 }
 
-/// Answers one request with a text, and tells whether it was asked.
+/// Starts a cloud provider that answers one request. Returns its URL and the thread, which ends after the request.
 fn provider(text: String) -> (String, std::thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/servers", listener.local_addr().unwrap());
-    let answering = std::thread::spawn(move || {
+    let server_thread = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        let mut asked = [0; 4096];
-        let _ = stream.read(&mut asked).unwrap();
+        let mut request = [0; 4096];
+        let _ = stream.read(&mut request).unwrap();
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", text.len());
         stream.write_all(format!("{head}{text}").as_bytes()).unwrap();
     });
-    (url, answering)
+    (url, server_thread)
 }
 
 #[test]
-fn a_providers_servers_are_there_and_cannot_start_anything() {
+fn cloud_provider_servers_cannot_start_commands() {
     let web = remote(Script::good());
     let text = json!({"mcpServers": {"web": {"type": "http", "url": web.url()}, "evil": {"command": "touch"}}});
-    let (url, answering) = provider(text.to_string());
+    let (url, server_thread) = provider(text.to_string());
     let person = Person::new();
     person.write(USER, &json!({ "cloud": url }).to_string());
     let ran = person.run(&["list", "--json", "-q"]);
-    answering.join().unwrap();
-    let told: Value = serde_json::from_str(&ran.out).unwrap();
-    let servers = told["servers"].as_array().unwrap().iter();
+    server_thread.join().unwrap();
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    let servers = report["servers"].as_array().unwrap().iter();
     let states: Vec<String> =
         servers.map(|one| format!("{} {} {}", one["name"], one["scope"], one["state"]).replace('"', "")).collect();
     assert_eq!((ran.code, &states[..]), (0, &["web cloud connected".to_owned(), "evil cloud failed".to_owned()][..]));
@@ -219,8 +221,8 @@ fn a_providers_servers_are_there_and_cannot_start_anything() {
 }
 
 #[test]
-fn a_provider_that_does_not_answer_costs_its_servers_only() {
-    let person = Person::new().with(USER, "demo", &good());
+fn an_unreachable_cloud_provider_is_only_a_warning() {
+    let person = Person::new().with(USER, "demo", &demo_entry());
     let mut command = person.wharf(&["tools"]);
     command.env("WHARF_CLOUD_URL", "http://127.0.0.1:1/servers");
     let ran = ran(command);
@@ -229,10 +231,10 @@ fn a_provider_that_does_not_answer_costs_its_servers_only() {
 }
 
 #[test]
-fn a_provider_is_never_asked_where_an_organisation_has_a_file() {
+fn the_cloud_provider_is_ignored_under_a_managed_configuration() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
-    let person = Person::new().with(USER, "demo", &good());
+    let person = Person::new().with(USER, "demo", &demo_entry());
     person.write("managed.json", r#"{"mcpServers": {}}"#);
     let mut command = person.wharf(&["tools"]);
     command.env("WHARF_CLOUD_URL", format!("http://{}/servers", listener.local_addr().unwrap()));

@@ -3,18 +3,18 @@
 use serde_json::{Value, json};
 use wharf_testkit::{Script, Step};
 
-use crate::world::World;
+use crate::fixtures::Sandbox;
 
-/// A server with a few tools, one of them with far too much to say.
-fn talkative() -> Script {
+/// A server with a few tools, one of them with a very long description.
+fn verbose_server() -> Script {
     let long = "This tool does something. ".repeat(2_400);
     Script::good().tool(json!({"name": "essay", "description": long, "inputSchema": {"type": "object"}}))
 }
 
 #[test]
-fn servers_and_tools_are_told_with_the_most_expensive_first() {
-    let world = World::new().server("small", &Script::good()).server("large", &talkative());
-    let ran = world.run(&["context"]);
+fn servers_and_tools_are_sorted_by_cost() {
+    let sandbox = Sandbox::new().server("small", &Script::good()).server("large", &verbose_server());
+    let ran = sandbox.run(&["context"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
     insta::assert_snapshot!(ran.out, @r"
     SERVER  TOOLS  EST. TOKENS  SHARE
@@ -35,9 +35,9 @@ fn servers_and_tools_are_told_with_the_most_expensive_first() {
 }
 
 #[test]
-fn one_server_is_told_tool_by_tool_and_so_is_every_server_with_v() {
-    let world = World::new().server("one", &talkative()).server("two", &Script::good());
-    let one = world.run(&["context", "one"]);
+fn a_named_server_or_verbose_output_lists_every_tool() {
+    let sandbox = Sandbox::new().server("one", &verbose_server()).server("two", &Script::good());
+    let one = sandbox.run(&["context", "one"]);
     insta::assert_snapshot!(one.out, @r"
     SERVER  TOOLS  EST. TOKENS  SHARE
     one         3          512  0.3 %
@@ -50,30 +50,30 @@ fn one_server_is_told_tool_by_tool_and_so_is_every_server_with_v() {
 
     one: 1 text cut, which saves about 11,934 tokens
     ");
-    let all = world.run(&["context", "-v"]);
+    let all = sandbox.run(&["context", "-v"]);
     assert_eq!((all.code, all.out.matches("two     ").count()), (0, 3), "{}", all.out);
 }
 
 #[test]
-fn a_context_that_is_filled_with_tools_comes_with_a_way_out() {
-    let world = World::new().server("s", &Script::good());
-    let full = world.run(&["context", "--window", "100"]);
+fn a_hint_is_printed_when_tools_fill_the_context_window() {
+    let sandbox = Sandbox::new().server("s", &Script::good());
+    let full = sandbox.run(&["context", "--window", "100"]);
     assert_eq!(
         full.err,
         "hint: the tools take 84.0 % of the window; allow only those you need in a server's entry: \
          \"tools\": {\"allow\": [\"search_*\"]}\n"
     );
-    assert_eq!((world.run(&["context", "--window", "100", "-q"]).err.as_str(), full.code), ("", 0));
-    assert_eq!(world.run(&["context", "--window", "0"]).code, 2);
+    assert_eq!((sandbox.run(&["context", "--window", "100", "-q"]).err.as_str(), full.code), ("", 0));
+    assert_eq!(sandbox.run(&["context", "--window", "0"]).code, 2);
 }
 
 #[test]
-fn what_the_configuration_leaves_out_costs_nothing_and_is_told() {
-    let all = World::new().server("s", &Script::good());
-    let some = World::new().server_with("s", &Script::good(), "tools", json!({"allow": ["echo"]}));
-    let tokens = |world: &World| {
-        let told: Value = serde_json::from_str(&world.run(&["context", "--json"]).out).unwrap();
-        (told["tokens"].as_u64().unwrap(), told["servers"][0]["saved"].clone())
+fn excluded_tools_cost_nothing_and_are_reported() {
+    let all = Sandbox::new().server("s", &Script::good());
+    let some = Sandbox::new().server_with("s", &Script::good(), "tools", json!({"allow": ["echo"]}));
+    let tokens = |sandbox: &Sandbox| {
+        let report: Value = serde_json::from_str(&sandbox.run(&["context", "--json"]).out).unwrap();
+        (report["tokens"].as_u64().unwrap(), report["servers"][0]["saved"].clone())
     };
     let (whole, nothing) = tokens(&all);
     let (less, saved) = tokens(&some);
@@ -84,35 +84,35 @@ fn what_the_configuration_leaves_out_costs_nothing_and_is_told() {
 }
 
 #[test]
-fn instructions_count_and_are_cut_as_well() {
+fn instructions_are_counted_and_truncated() {
     let greeting = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
         "serverInfo": {"name": "s", "version": "1"}, "instructions": "Use it well. ".repeat(1_000)});
-    let world = World::new().server("s", &Script::good().on("initialize", [Step::Result(greeting)]));
-    let told: Value = serde_json::from_str(&world.run(&["context", "--json"]).out).unwrap();
-    let server = &told["servers"][0];
+    let sandbox = Sandbox::new().server("s", &Script::good().on("initialize", [Step::Result(greeting)]));
+    let report: Value = serde_json::from_str(&sandbox.run(&["context", "--json"]).out).unwrap();
+    let server = &report["servers"][0];
     let instructions = server["instructions"].as_u64().unwrap();
-    assert!((400..800).contains(&instructions), "{told}");
-    // Four tokens a sentence, and a thousand sentences.
+    assert!((400..800).contains(&instructions), "{report}");
+    // A thousand sentences of four tokens.
     let cut = server["saved"]["byCutting"].as_u64().unwrap();
-    assert!(server["saved"]["cut"] == 1 && (3_900..4_100).contains(&(instructions + cut)), "{told}");
-    assert!(world.run(&["context"]).out.contains("tokens of instructions"));
+    assert!(server["saved"]["cut"] == 1 && (3_900..4_100).contains(&(instructions + cut)), "{report}");
+    assert!(sandbox.run(&["context"]).out.contains("tokens of instructions"));
 }
 
 #[test]
-fn programs_get_every_tool_and_the_servers_that_are_not_there() {
-    let world = World::new().server("s", &Script::good()).entry("ghost", json!({"command": "no-such-server"}));
-    let ran = world.run(&["context", "--json"]);
-    let told: Value = serde_json::from_str(&ran.out).unwrap();
+fn json_output_includes_every_tool_and_failed_servers() {
+    let sandbox = Sandbox::new().server("s", &Script::good()).entry("ghost", json!({"command": "no-such-server"}));
+    let ran = sandbox.run(&["context", "--json"]);
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(
-        (ran.code, &told["version"], &told["tokenizer"], &told["window"]),
+        (ran.code, &report["version"], &report["tokenizer"], &report["window"]),
         (0, &json!(1), &json!("o200k_base"), &json!(200_000))
     );
-    let servers = told["servers"].as_array().unwrap();
+    let servers = report["servers"].as_array().unwrap();
     let names: Vec<_> = servers.iter().map(|server| (&server["name"], &server["state"])).collect();
     assert_eq!(names, [(&json!("s"), &json!("connected")), (&json!("ghost"), &json!("failed"))]);
     let tools = servers[0]["tools"].as_array().unwrap();
     let sum: u64 = tools.iter().map(|tool| tool["tokens"].as_u64().unwrap()).sum();
-    assert_eq!((tools.len(), &json!(sum), &tools[0]["name"]), (2, &told["tokens"], &json!("mcp__s__add")));
-    // A server that is named has to be there.
-    assert_eq!(world.run(&["context", "ghost"]).code, 4);
+    assert_eq!((tools.len(), &json!(sum), &tools[0]["name"]), (2, &report["tokens"], &json!("mcp__s__add")));
+    // A named server must be reachable.
+    assert_eq!(sandbox.run(&["context", "ghost"]).code, 4);
 }

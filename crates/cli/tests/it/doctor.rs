@@ -1,31 +1,31 @@
-//! `wharf doctor`: every class of trouble, what is printed about it, and how it ends.
+//! `wharf doctor`: output and exit code of every class of problem.
 
 use serde_json::{Value, json};
 use wharf_testkit::{Script, Step};
 
+use crate::fixtures::Sandbox;
 use crate::remote::{refuse, remote};
-use crate::world::World;
 
-/// What a run found, a line for each finding: its verdict, class and check.
-fn findings(world: &World, arguments: &[&str]) -> (i32, Vec<String>) {
-    let ran = world.run(&[&["doctor", "--json"], arguments].concat());
-    let told: Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}{}", ran.out, ran.err));
-    assert_eq!((&told["version"], told["exit"].as_i64()), (&json!(1), Some(i64::from(ran.code))));
-    assert_eq!(told["ok"], ran.code == 0);
+/// Returns the exit code and one line for each finding: verdict, class and check.
+fn findings(sandbox: &Sandbox, arguments: &[&str]) -> (i32, Vec<String>) {
+    let ran = sandbox.run(&[&["doctor", "--json"], arguments].concat());
+    let report: Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}{}", ran.out, ran.err));
+    assert_eq!((&report["version"], report["exit"].as_i64()), (&json!(1), Some(i64::from(ran.code))));
+    assert_eq!(report["ok"], ran.code == 0);
     let line = |finding: &Value| {
         let text = |key: &str| finding[key].as_str().unwrap_or("–").to_owned();
         format!("{} {}/{}", text("verdict"), text("class"), text("check"))
     };
-    (ran.code, told["findings"].as_array().unwrap().iter().map(line).collect())
+    (ran.code, report["findings"].as_array().unwrap().iter().map(line).collect())
 }
 
-/// A run on one screen.
-fn told(world: &World, arguments: &[&str]) -> String {
-    let ran = world.run(&[&["doctor"], arguments].concat());
-    format!("exit {}\n{}{}", ran.code, world.plain(&ran.out), world.plain(&ran.err))
+/// Formats a run for snapshots: exit code, stdout, stderr.
+fn screen(sandbox: &Sandbox, arguments: &[&str]) -> String {
+    let ran = sandbox.run(&[&["doctor"], arguments].concat());
+    format!("exit {}\n{}{}", ran.code, sandbox.normalized(&ran.out), sandbox.normalized(&ran.err))
 }
 
-fn odd() -> Script {
+fn invalid_tools() -> Script {
     Script::good()
         .tool(json!({"name": "essay", "description": "word ".repeat(12_000), "inputSchema": {"type": "object"}}))
         .tool(json!({"name": "rows", "description": "Takes rows", "inputSchema": {"type": "array"}}))
@@ -35,10 +35,10 @@ fn odd() -> Script {
 }
 
 #[test]
-fn a_good_server_has_nothing_wrong_with_it() {
+fn a_working_server_has_no_problems() {
     let described = json!({"descriptions": {"add": "Adds two numbers"}});
-    let world = World::new().server_with("good", &Script::good(), "tools", described);
-    insta::assert_snapshot!(told(&world, &[]), @"
+    let sandbox = Sandbox::new().server_with("good", &Script::good(), "tools", described);
+    insta::assert_snapshot!(screen(&sandbox, &[]), @"
     exit 0
     good (stdio)
       ✓ start and scope  user scope, ~/root/mcp.json:3
@@ -52,11 +52,11 @@ fn a_good_server_has_nothing_wrong_with_it() {
 }
 
 #[test]
-fn a_command_that_is_missing_is_told_with_what_to_install() {
-    let world = World::new()
+fn a_missing_command_is_reported_with_how_to_install_it() {
+    let sandbox = Sandbox::new()
         .entry("ghost", json!({"command": "uvx", "args": ["mcp-server-time"]}))
         .entry("script", json!({"command": "/etc/passwd"}));
-    insta::assert_snapshot!(told(&world, &[]), @"
+    insta::assert_snapshot!(screen(&sandbox, &[]), @"
     exit 4
     ghost (stdio)
       ✓ start and scope  user scope, ~/root/mcp.json:3
@@ -73,10 +73,10 @@ fn a_command_that_is_missing_is_told_with_what_to_install() {
 }
 
 #[test]
-fn a_server_that_ends_or_says_nothing_is_told_with_its_last_words() {
+fn an_exited_or_silent_server_is_reported_with_its_stderr() {
     let exits = Script::good().at_start([Step::Stderr("API_KEY is not set".into()), Step::Exit(3)]);
-    let world = World::new().server("exits", &exits).server("silent", &Script::good().at_start([Step::Hang]));
-    insta::assert_snapshot!(told(&world, &["--connect-timeout", "0.5"]), @"
+    let sandbox = Sandbox::new().server("exits", &exits).server("silent", &Script::good().at_start([Step::Hang]));
+    insta::assert_snapshot!(screen(&sandbox, &["--connect-timeout", "0.5"]), @"
     exit 4
     exits (stdio)
       ✓ start and scope  user scope, ~/root/mcp.json:3
@@ -96,10 +96,10 @@ fn a_server_that_ends_or_says_nothing_is_told_with_its_last_words() {
 }
 
 #[test]
-fn noise_is_survived_and_told() {
+fn invalid_lines_on_stdout_are_ignored_and_reported() {
     let noisy = Script::good().at_start([Step::Line("Welcome!".into()), Step::Stderr("listening".into())]);
-    let world = World::new().server("noisy", &noisy);
-    insta::assert_snapshot!(told(&world, &["-v"]), @r#"
+    let sandbox = Sandbox::new().server("noisy", &noisy);
+    insta::assert_snapshot!(screen(&sandbox, &["-v"]), @r#"
     exit 0
     noisy (stdio)
       ✓ start and scope  user scope, ~/root/mcp.json:3
@@ -120,9 +120,9 @@ fn noise_is_survived_and_told() {
 }
 
 #[test]
-fn tools_that_cannot_be_used_are_problems_and_those_that_could_be_better_are_advice() {
-    let world = World::new().server("odd", &odd());
-    insta::assert_snapshot!(told(&world, &["-q"]), @r#"
+fn unusable_tools_are_problems_and_poor_ones_get_suggestions() {
+    let sandbox = Sandbox::new().server("odd", &invalid_tools());
+    insta::assert_snapshot!(screen(&sandbox, &["-q"]), @r#"
     exit 1
     odd (stdio)
       ✗ tool discovery   tool `nothing` left out: has no `inputSchema`
@@ -141,18 +141,18 @@ fn tools_that_cannot_be_used_are_problems_and_those_that_could_be_better_are_adv
 }
 
 #[test]
-fn a_filter_that_names_no_tool_is_told() {
-    let world = World::new().server_with("s", &Script::good(), "tools", json!({"allow": ["ecko"]}));
-    let out = told(&world, &[]);
+fn a_filter_that_matches_no_tool_is_reported() {
+    let sandbox = Sandbox::new().server_with("s", &Script::good(), "tools", json!({"allow": ["ecko"]}));
+    let out = screen(&sandbox, &[]);
     assert!(out.contains("none of its 2 tools is offered") && out.contains("did you mean `echo`?"), "{out}");
 }
 
 #[test]
-fn a_broken_entry_and_an_unset_variable_are_told_with_their_lines() {
-    let world = World::new()
+fn invalid_entries_and_unset_variables_are_reported_with_their_lines() {
+    let sandbox = Sandbox::new()
         .entry("broken", json!({"command": "a", "url": "http://b"}))
         .entry("unset", json!({"command": "a", "env": {"TOKEN": "${NOT_SET_HERE}"}}));
-    insta::assert_snapshot!(told(&world, &[]), @r"
+    insta::assert_snapshot!(screen(&sandbox, &[]), @r"
     exit 2
     broken
       ✗ start and scope  ~/root/mcp.json:5: mcpServers.broken.url: `url` and `command` are mutually exclusive
@@ -164,13 +164,13 @@ fn a_broken_entry_and_an_unset_variable_are_told_with_their_lines() {
 
     2 servers: 0 ok, 0 suggestions, 2 problems
     ");
-    assert_eq!(findings(&world, &["unset"]).1, ["problem start and scope/configuration"]);
+    assert_eq!(findings(&sandbox, &["unset"]).1, ["problem start and scope/configuration"]);
 }
 
 #[test]
-fn a_project_server_that_nobody_approved_is_told_and_never_started() {
-    let world = World::new().project_server("ours", &Script::good().at_start([Step::Touch("$/started".into())]));
-    insta::assert_snapshot!(told(&world, &[]), @"
+fn an_unapproved_project_server_is_reported_and_not_started() {
+    let sandbox = Sandbox::new().project_server("ours", &Script::good().at_start([Step::Touch("$/started".into())]));
+    insta::assert_snapshot!(screen(&sandbox, &[]), @"
     exit 2
     ours (stdio)
       ✗ start and scope  it belongs to this project and needs your approval; not started
@@ -178,29 +178,29 @@ fn a_project_server_that_nobody_approved_is_told_and_never_started() {
 
     1 server: 0 ok, 0 suggestions, 1 problem
     ");
-    assert_eq!(findings(&world, &["ours"]), (2, vec!["problem start and scope/approval".to_owned()]));
-    assert!(!world.path("started").exists());
+    assert_eq!(findings(&sandbox, &["ours"]), (2, vec!["problem start and scope/approval".to_owned()]));
+    assert!(!sandbox.path("started").exists());
 }
 
 #[test]
-fn a_server_that_is_switched_off_is_no_problem_and_not_started() {
+fn a_disabled_server_is_not_a_problem_and_not_started() {
     let script = Script::good().at_start([Step::Touch("$/started".into())]);
-    let world = World::new().server_with("off", &script, "disabled", json!(true));
-    assert_eq!(findings(&world, &[]), (0, vec!["ok start and scope/scope".to_owned()]));
-    assert!(told(&world, &["off"]).contains("fix: wharf enable off"));
-    assert!(!world.path("started").exists());
+    let sandbox = Sandbox::new().server_with("off", &script, "disabled", json!(true));
+    assert_eq!(findings(&sandbox, &[]), (0, vec!["ok start and scope/scope".to_owned()]));
+    assert!(screen(&sandbox, &["off"]).contains("fix: wharf enable off"));
+    assert!(!sandbox.path("started").exists());
 }
 
 #[test]
-fn a_server_that_wants_a_login_ends_with_three() {
+fn a_server_that_requires_a_login_exits_with_3() {
     let remote = remote(Script::good().on("initialize", [refuse(401, &[("www-authenticate", "Bearer")], "")]));
-    let world = World::new().entry("private", json!({"url": remote.url()}));
-    let (code, found) = findings(&world, &[]);
+    let sandbox = Sandbox::new().entry("private", json!({"url": remote.url()}));
+    let (code, found) = findings(&sandbox, &[]);
     assert_eq!((code, found.last().unwrap().as_str()), (3, "problem connection/login"), "{found:?}");
 }
 
 #[test]
-fn how_far_one_gets_on_the_way_to_an_address_is_told() {
+fn connection_problems_name_the_failed_step() {
     let remote = remote(Script::good().on("initialize", [refuse(404, &[], "nothing here")]));
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let cases = [
@@ -209,51 +209,51 @@ fn how_far_one_gets_on_the_way_to_an_address_is_told() {
         (remote.url(), "problem connection/http"),
     ];
     for (url, expected) in cases {
-        let world = World::new().entry("s", json!({"url": url}));
-        let (code, found) = findings(&world, &[]);
+        let sandbox = Sandbox::new().entry("s", json!({"url": url}));
+        let (code, found) = findings(&sandbox, &[]);
         assert_eq!((code, found.last().unwrap().as_str()), (4, expected), "{found:?}");
     }
 }
 
 #[test]
-fn a_good_server_over_http_is_looked_at_to_the_end() {
+fn a_working_http_server_passes_all_checks() {
     let remote = remote(Script::good());
-    let world = World::new().entry("web", json!({"url": remote.url()}));
-    let (code, found) = findings(&world, &["web", "--call", "add", "a=1", "b=2"]);
+    let sandbox = Sandbox::new().entry("web", json!({"url": remote.url()}));
+    let (code, found) = findings(&sandbox, &["web", "--call", "add", "a=1", "b=2"]);
     assert_eq!((code, found.last().unwrap().as_str()), (0, "ok tool execution/call"), "{found:?}");
 }
 
 #[test]
-fn a_list_that_never_comes_is_waited_for_no_longer_than_asked() {
-    let world = World::new().server("s", &Script::good().on("tools/list", [Step::Hang]));
-    let (code, found) = findings(&world, &["--timeout", "0.5"]);
+fn the_tool_list_is_subject_to_the_timeout() {
+    let sandbox = Sandbox::new().server("s", &Script::good().on("tools/list", [Step::Hang]));
+    let (code, found) = findings(&sandbox, &["--timeout", "0.5"]);
     assert_eq!((code, found.last().unwrap().as_str()), (1, "problem tool discovery/list"), "{found:?}");
-    let refused = World::new().server("s", &Script::good().on("tools/list", [Step::Error(-32601, "no".into())]));
+    let refused = Sandbox::new().server("s", &Script::good().on("tools/list", [Step::Error(-32601, "no".into())]));
     assert_eq!(findings(&refused, &[]).1.last().unwrap(), "problem tool discovery/list");
 }
 
 #[test]
-fn a_tool_is_called_only_when_it_is_named_and_what_comes_of_it_is_told() {
+fn only_a_named_tool_is_called_and_its_result_is_reported() {
     let script = Script::good()
         .any_tool("fail")
         .on_call("fail", [Step::Result(json!({"content": [{"type": "text", "text": "disk full"}], "isError": true}))])
         .on_call("add", [Step::Touch("$/called".into()), Step::Normally]);
-    let world = World::new().server("s", &script);
+    let sandbox = Sandbox::new().server("s", &script);
     let last = |arguments: &[&str]| {
-        let out = told(&world, arguments);
+        let out = screen(&sandbox, arguments);
         let code = out.lines().next().unwrap().to_owned();
         let call: Vec<&str> = out.lines().skip_while(|line| !line.contains("pings")).skip(1).collect();
         format!("{code}\n{}", call[..call.len() - 2].join("\n"))
     };
-    assert_eq!(findings(&world, &[]).0, 0);
-    assert!(!world.path("called").exists());
+    assert_eq!(findings(&sandbox, &[]).0, 0);
+    assert!(!sandbox.path("called").exists());
     let runs = [
         last(&["s", "--call", "add", "a=40", "b=2"]),
         last(&["s", "--call", "mcp__s__add", "{\"a\": 40, \"b\": \"two\"}"]),
         last(&["s", "--call", "ad"]),
         last(&["s", "--call", "fail"]),
     ];
-    assert!(world.path("called").exists());
+    assert!(sandbox.path("called").exists());
     insta::assert_snapshot!(runs.join("\n"), @r#"
     exit 0
       ✓ tool execution   `add` answered in N ms: 42
@@ -267,34 +267,35 @@ fn a_tool_is_called_only_when_it_is_named_and_what_comes_of_it_is_told() {
       ✗ tool execution   `fail` reported an error after N ms: disk full
                          fix: fail accepts no arguments; the server's log may say more
     "#);
-    assert_eq!(world.run(&["doctor", "--call", "add"]).code, 2);
+    assert_eq!(sandbox.run(&["doctor", "--call", "add"]).code, 2);
 }
 
 #[test]
-fn servers_are_looked_at_side_by_side_and_the_worst_decides_how_it_ends() {
+fn servers_are_checked_concurrently_and_the_worst_sets_the_exit_code() {
     let silent = Script::good().at_start([Step::Hang]);
-    let world = World::new().server("a", &silent).server("b", &silent).server("c", &silent);
+    let sandbox = Sandbox::new().server("a", &silent).server("b", &silent).server("c", &silent);
     let began = tokio::time::Instant::now();
-    assert_eq!(findings(&world, &["--connect-timeout", "4"]).0, 4);
+    assert_eq!(findings(&sandbox, &["--connect-timeout", "4"]).0, 4);
     assert!(began.elapsed().as_secs() < 11, "one after the other: {:?}", began.elapsed());
 
-    let world = World::new()
+    let sandbox = Sandbox::new()
         .server("good", &Script::good())
-        .server("odd", &odd())
+        .server("odd", &invalid_tools())
         .entry("broken", json!({"command": 7}))
         .entry("gone", json!({"url": "http://127.0.0.1:1/mcp"}));
-    let (code, found) = findings(&world, &[]);
+    let (code, found) = findings(&sandbox, &[]);
     assert_eq!(code, 4, "{found:?}");
-    let (code, _) = findings(&world, &["odd"]);
+    let (code, _) = findings(&sandbox, &["odd"]);
     assert_eq!(code, 1);
 }
 
 #[test]
-fn what_is_wrong_with_the_environment_costs_only_who_depends_on_it() {
-    let world = World::new().server("good", &Script::good()).entry("tls", json!({"url": "https://127.0.0.1:1/mcp"}));
-    let mut command = crate::wharf(&["doctor", "--config-root", world.path("root").to_str().unwrap()]);
-    world.run(&["list"]);
-    command.env("SSL_CERT_FILE", "/no/such/file").current_dir(world.path("project"));
+fn environment_problems_affect_only_servers_that_depend_on_them() {
+    let sandbox =
+        Sandbox::new().server("good", &Script::good()).entry("tls", json!({"url": "https://127.0.0.1:1/mcp"}));
+    let mut command = crate::wharf(&["doctor", "--config-root", sandbox.path("root").to_str().unwrap()]);
+    sandbox.run(&["list"]);
+    command.env("SSL_CERT_FILE", "/no/such/file").current_dir(sandbox.path("project"));
     let ran = crate::ran(command);
     assert!(
         ran.out.contains("cannot read SSL_CERT_FILE `/no/such/file`") && ran.out.contains("3 pings answered"),
@@ -305,28 +306,30 @@ fn what_is_wrong_with_the_environment_costs_only_who_depends_on_it() {
 }
 
 #[test]
-fn nothing_to_look_at_and_a_name_that_is_none_are_usage_errors() {
-    let none = World::new().run(&["doctor"]);
+fn no_servers_and_unknown_servers_are_usage_errors() {
+    let none = Sandbox::new().run(&["doctor"]);
     assert!(none.code == 2 && none.err.starts_with("error: no servers configured"), "{}", none.err);
-    let unknown = World::new().server("time", &Script::good()).run(&["doctor", "tme"]);
+    let unknown = Sandbox::new().server("time", &Script::good()).run(&["doctor", "tme"]);
     assert!(unknown.code == 2 && unknown.err.contains("did you mean `time`?"), "{}", unknown.err);
 }
 
-/// Every example in the guide is what the command prints, word for word.
+/// The command prints every example in the guide verbatim.
 #[test]
-fn the_examples_of_the_guide_are_true() {
+fn the_examples_in_the_troubleshooting_guide_are_accurate() {
     let guide = include_str!("../../../../docs/troubleshooting.md");
     let examples: Vec<&str> = guide.split("```text\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     let exits = Script::good().at_start([Step::Stderr("API_KEY is not set".into()), Step::Exit(3)]);
-    let world = World::new()
+    let sandbox = Sandbox::new()
         .server("notes", &exits)
         .entry("time", json!({"command": "uvx", "args": ["mcp-server-time"]}))
         .entry("docs", json!({"url": "http://127.0.0.1:1/mcp"}))
-        .server("files", &odd())
+        .server("files", &invalid_tools())
         .server("sums", &Script::good());
-    let out =
-        [world.run(&["doctor", "-q"]).out, world.run(&["doctor", "sums", "-q", "--call", "add", "a=1", "b=two"]).out];
-    let out = world.plain(&out.join("\n"));
+    let out = [
+        sandbox.run(&["doctor", "-q"]).out,
+        sandbox.run(&["doctor", "sums", "-q", "--call", "add", "a=1", "b=two"]).out,
+    ];
+    let out = sandbox.normalized(&out.join("\n"));
     assert_eq!(examples.len(), 5);
     for example in examples {
         assert!(out.contains(example), "not printed:\n{example}\nin:\n{out}");

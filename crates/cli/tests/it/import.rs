@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::{Person, USER, good};
+use crate::{Person, USER, demo_entry};
 
 fn desktop() -> Person {
     let person = Person::new();
     let file = json!({"mcpServers": {
-        "demo": good(),
+        "demo": demo_entry(),
         "my server": {"command": "uvx", "args": ["srv"], "env": {"KEY": "value"}},
         "odd": {"args": ["x"]},
     }});
@@ -15,8 +15,8 @@ fn desktop() -> Person {
     person
 }
 
-/// A table whose columns are no wider than they have to be: how wide they are depends on where the binary is.
-fn narrow(screen: &str) -> String {
+/// Collapses the spaces of a table, because column widths depend on the path of the binary.
+fn collapse_spaces(screen: &str) -> String {
     let mut screen = screen.to_owned();
     while screen.contains("   ") {
         screen = screen.replace("   ", "  ");
@@ -25,23 +25,23 @@ fn narrow(screen: &str) -> String {
 }
 
 #[test]
-fn the_servers_of_another_host_are_brought_over_and_it_is_told_what_was_not() {
+fn import_copies_servers_and_reports_skipped_ones() {
     let person = desktop();
     let tried = person.run(&["import", "claude-desktop", "-s", "user", "--dry-run"]);
-    insta::assert_snapshot!("tried", narrow(&person.screen(&tried)));
+    insta::assert_snapshot!("tried", collapse_spaces(&person.screen(&tried)));
     assert!(!person.path(USER).exists());
     let done = person.run(&["import", "claude-desktop", "-s", "user"]);
-    insta::assert_snapshot!("done", narrow(&person.screen(&done)));
+    insta::assert_snapshot!("done", collapse_spaces(&person.screen(&done)));
     assert_eq!(person.run(&["call", "demo", "now"]).code, 0);
     let again = person.run(&["import", "claude-desktop", "-s", "user", "--json"]);
     insta::assert_snapshot!("again", person.screen(&again));
     let forced = person.run(&["import", "claude-desktop", "-s", "user", "--force", "--json"]);
-    let told: Value = serde_json::from_str(&forced.out).unwrap();
-    assert_eq!(told["taken"].as_array().unwrap().len(), 2);
+    let report: Value = serde_json::from_str(&forced.out).unwrap();
+    assert_eq!(report["taken"].as_array().unwrap().len(), 2);
 }
 
 #[test]
-fn a_file_can_be_named_and_one_that_is_not_there_is_told() {
+fn import_reads_a_named_file_and_reports_a_missing_one() {
     let person = Person::new();
     person.write("codex.toml", "[mcp_servers.x]\ncommand = \"srv\"\n");
     let from = person.path("codex.toml").display().to_string();

@@ -4,24 +4,24 @@ use serde_json::{Value, json};
 use wharf_testkit::Script;
 
 use crate::remote::remote;
-use crate::{PROJECT, Person, USER, good, ran, screen, traced};
+use crate::{PROJECT, Person, USER, demo_entry, entry_touching, ran, screen};
 
-/// One server for everything that can stand in the way of one.
+/// Returns a configuration with one server for each state.
 fn everything() -> Person {
     let person = Person::new();
     let trace = person.path("started");
     person
-        .with(USER, "demo", &good())
+        .with(USER, "demo", &demo_entry())
         .with(USER, "gone", &json!({"command": "no-such-server", "args": ["--token", "0123456789"]}))
-        .with(USER, "again", &good())
+        .with(USER, "again", &demo_entry())
         .with(USER, "off", &json!({"command": "x", "disabled": true}))
         .with(USER, "odd", &json!({"command": "x", "url": "https://x.test/"}))
         .with(PROJECT, "demo", &json!({"command": "other"}))
-        .with(PROJECT, "waits", &traced(&trace))
+        .with(PROJECT, "waits", &entry_touching(&trace))
 }
 
 #[test]
-fn every_server_is_listed_with_its_state_or_what_stands_in_its_way() {
+fn every_server_is_listed_with_its_state_or_failure() {
     let person = everything();
     let ran = person.run(&["list"]);
     insta::assert_snapshot!(person.screen(&ran));
@@ -29,28 +29,29 @@ fn every_server_is_listed_with_its_state_or_what_stands_in_its_way() {
 }
 
 #[test]
-fn programs_are_told_the_same() {
+fn json_output_lists_the_same_servers() {
     let person = everything();
     let ran = person.run(&["list", "--json", "-q"]);
-    let told: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!((ran.code, &told["version"]), (0, &json!(1)));
-    let lines: Vec<String> = told["servers"].as_array().unwrap().iter().map(Value::to_string).collect();
-    let shown = crate::Ran { code: ran.code, out: lines.join("\n") + "\n", err: String::new() };
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((ran.code, &report["version"]), (0, &json!(1)));
+    let lines: Vec<String> = report["servers"].as_array().unwrap().iter().map(Value::to_string).collect();
+    let shown = crate::RunOutput { code: ran.code, out: lines.join("\n") + "\n", err: String::new() };
     insta::assert_snapshot!(person.screen(&shown));
 }
 
 #[test]
-fn the_configuration_alone_can_be_looked_at() {
+fn no_connect_lists_only_the_configuration() {
     let person = everything();
     let never = person.path("never");
-    let person = person.with(USER, "never", &traced(&never));
+    let person = person.with(USER, "never", &entry_touching(&never));
     insta::assert_snapshot!(person.screen(&person.run(&["list", "--no-connect", "-q"])));
     assert!(!never.exists());
 }
 
 #[test]
-fn a_server_that_is_required_and_cannot_be_reached_makes_the_list_fail() {
-    let person = Person::new().with(USER, "demo", &good()).with(USER, "gone", &json!({"command": "no-such-server"}));
+fn an_unreachable_required_server_fails_the_list() {
+    let person =
+        Person::new().with(USER, "demo", &demo_entry()).with(USER, "gone", &json!({"command": "no-such-server"}));
     assert_eq!(person.run(&["list"]).code, 0);
     let person = person.with(USER, "gone", &json!({"command": "no-such-server", "required": true}));
     assert_eq!(person.run(&["list"]).code, 4);
@@ -58,7 +59,7 @@ fn a_server_that_is_required_and_cannot_be_reached_makes_the_list_fail() {
 }
 
 #[test]
-fn an_empty_list_says_how_to_begin() {
+fn an_empty_list_prints_a_hint() {
     let ran = Person::new().run(&["list"]);
     insta::assert_snapshot!(screen(&ran), @r"
     exit 0
@@ -71,7 +72,7 @@ fn an_empty_list_says_how_to_begin() {
 }
 
 #[test]
-fn many_servers_are_connected_and_listed_together() {
+fn many_servers_are_listed() {
     let servers = (0..12).map(|_| remote(Script::good())).collect::<Vec<_>>();
     let person = servers.iter().enumerate().fold(Person::new(), |person, (n, server)| {
         person.with(USER, &format!("web{n}"), &json!({"url": server.url()}))
@@ -81,7 +82,7 @@ fn many_servers_are_connected_and_listed_together() {
 }
 
 #[test]
-fn everything_about_one_server_is_shown_but_its_secrets() {
+fn get_shows_a_server_without_its_secrets() {
     let entry = json!({
         "command": env!("CARGO_BIN_EXE_wharf"),
         "args": ["__demo-server"],
@@ -101,7 +102,7 @@ fn everything_about_one_server_is_shown_but_its_secrets() {
 }
 
 #[test]
-fn a_server_that_cannot_be_used_is_shown_with_the_reason() {
+fn get_shows_why_a_server_cannot_be_used() {
     let person = everything();
     let names = ["gone", "off", "odd", "waits", "again", "gon"];
     let screens: Vec<String> = names.iter().map(|name| person.screen(&person.run(&["get", name]))).collect();
@@ -109,7 +110,7 @@ fn a_server_that_cannot_be_used_is_shown_with_the_reason() {
 }
 
 #[test]
-fn a_terminal_sees_the_servers_while_they_connect_and_nothing_is_left_of_it() {
+fn the_startup_display_is_cleared_before_the_result() {
     let slow = crate::Server::new(&Script::good().at_start([wharf_testkit::Step::Wait(700)]));
     let command = format!("{} list --mcp '{}' --protocol legacy", env!("CARGO_BIN_EXE_wharf"), slow.mcp());
     let seen_on = |terminal: &str| {

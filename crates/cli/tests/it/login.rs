@@ -1,10 +1,10 @@
-//! `wharf login` and `wharf logout`, with a browser that is a script, and sign-ins in every other command.
+//! `wharf login` and `wharf logout` with a scripted browser, and stored credentials in all other commands.
 
+mod auth_failures;
 mod authenticate;
 mod chromium;
-mod guarded;
 mod profiles;
-mod refused;
+mod protected_server;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,14 +12,14 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::{PROJECT, Person, Ran, USER, done, good, ran};
-use guarded::{Guarded, SECRETS};
+use crate::{PROJECT, Person, RunOutput, USER, demo_entry, ran, run_output};
+use protected_server::{ProtectedServer, SECRETS};
 
 const CREDENTIALS: &str = "home/.local/state/wharf/auth/credentials.json";
 
-/// A person who has the server `docs`, and a browser that goes wherever it is sent.
+/// A user with the server `docs` and a browser that follows all redirects.
 struct Reader {
-    server: Guarded,
+    server: ProtectedServer,
     person: Person,
 }
 
@@ -29,7 +29,7 @@ impl Reader {
     }
 
     fn with(more: &Value) -> Self {
-        let server = Guarded::start();
+        let server = ProtectedServer::start();
         let mut entry = json!({"type": "http", "url": server.url()});
         entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let person = Person::new().with(USER, "docs", &entry);
@@ -47,20 +47,20 @@ impl Reader {
         format!("sh '{}' --new-window", self.person.path("browser").display())
     }
 
-    /// A run that tells nobody's secrets.
-    fn run(&self, arguments: &[&str]) -> Ran {
-        discreet(ran(self.wharf(arguments)))
+    /// Runs the binary and asserts that it prints no secrets.
+    fn run(&self, arguments: &[&str]) -> RunOutput {
+        assert_no_secrets(ran(self.wharf(arguments)))
     }
 
-    /// The same on one screen, without what is never the same.
+    /// Runs the binary and formats the output without the parts that differ between runs.
     fn screen(&self, arguments: &[&str]) -> String {
         let ran = self.run(arguments);
         let text = self.person.screen(&ran);
         let url = self.server.url();
         text.lines()
-            // What a binary says that knows of keychains and finds none.
+            // Printed by binaries with keychain support if there is no keychain.
             .filter(|line| !line.starts_with("no keychain available"))
-            .map(|line| if line.contains("/authorize?") { "URL".to_owned() } else { timeless(line) })
+            .map(|line| if line.contains("/authorize?") { "URL".to_owned() } else { without_age(line) })
             .collect::<Vec<_>>()
             .join("\n")
             .replace(&url, "http://docs.test/mcp")
@@ -72,47 +72,48 @@ impl Reader {
         assert_eq!(ran.code, 0, "{}", ran.err);
     }
 
-    /// A login without a browser, up to where the address is shown.
-    fn begun(&self) -> (Child, BufReader<std::process::ChildStderr>, String) {
+    /// Starts a login without a browser and reads up to the authorization URL.
+    fn start_login(&self) -> (Child, BufReader<std::process::ChildStderr>, String) {
         let mut child = self.wharf(&["login", "docs", "--no-browser"]).stdin(Stdio::piped()).spawn().unwrap();
         let mut err = BufReader::new(child.stderr.take().unwrap());
-        let mut address = String::new();
-        while !address.contains("/authorize?") {
-            address.clear();
-            assert_ne!(err.read_line(&mut address).unwrap(), 0, "there is no address");
+        let mut url = String::new();
+        while !url.contains("/authorize?") {
+            url.clear();
+            assert_ne!(err.read_line(&mut url).unwrap(), 0, "no authorization URL");
         }
-        (child, err, address.trim().to_owned())
+        (child, err, url.trim().to_owned())
     }
 }
 
-/// A line without how long ago a server refused us.
-fn timeless(line: &str) -> String {
-    let said = line.split_once("cached from ").and_then(|(before, said)| Some((before, said.split_once(" s ago")?.1)));
-    said.map_or_else(|| line.to_owned(), |(before, after)| format!("{before}cached from N s ago{after}"))
+/// Replaces the age of a cached auth failure.
+fn without_age(line: &str) -> String {
+    let printed =
+        line.split_once("cached from ").and_then(|(before, printed)| Some((before, printed.split_once(" s ago")?.1)));
+    printed.map_or_else(|| line.to_owned(), |(before, after)| format!("{before}cached from N s ago{after}"))
 }
 
-fn discreet(ran: Ran) -> Ran {
+fn assert_no_secrets(ran: RunOutput) -> RunOutput {
     for secret in SECRETS {
         assert!(!ran.out.contains(secret) && !ran.err.contains(secret), "{secret}: {}", crate::screen(&ran));
     }
     ran
 }
 
-/// Where a page leads.
-fn led(address: &str) -> String {
-    let curl = ["-s", "-o", "/dev/null", "-w", "%{redirect_url}", address];
+/// Returns the redirect target of a page.
+fn redirect_target(url: &str) -> String {
+    let curl = ["-s", "-o", "/dev/null", "-w", "%{redirect_url}", url];
     String::from_utf8(Command::new("curl").args(curl).output().unwrap().stdout).unwrap()
 }
 
-fn ended(child: Child, mut err: BufReader<std::process::ChildStderr>) -> Ran {
+fn wait_for(child: Child, mut err: BufReader<std::process::ChildStderr>) -> RunOutput {
     let mut rest = String::new();
     err.read_to_string(&mut rest).unwrap();
-    let ran = done(&child.wait_with_output().unwrap());
-    discreet(Ran { err: rest, ..ran })
+    let ran = run_output(&child.wait_with_output().unwrap());
+    assert_no_secrets(RunOutput { err: rest, ..ran })
 }
 
 #[test]
-fn who_has_signed_in_once_is_let_in_by_every_command() {
+fn every_command_uses_the_stored_credentials() {
     let reader = Reader::new();
     insta::assert_snapshot!(reader.screen(&["list"]), @r#"
     exit 3
@@ -166,28 +167,28 @@ fn who_has_signed_in_once_is_let_in_by_every_command() {
     );
 }
 
-/// In a binary that knows of keychains; there is none here.
+/// With keychain support, on a system without a keychain.
 #[cfg(feature = "keychain")]
 #[test]
-fn where_there_is_no_keychain_sign_ins_are_kept_in_the_file_and_that_is_said() {
+fn without_a_keychain_credentials_are_stored_in_a_file() {
     let reader = Reader::new();
     let ran = reader.run(&["login", "docs"]);
     let file = reader.person.path(CREDENTIALS);
     let end = format!("; storing credentials in {}, readable only by you\n", file.display());
     assert!(ran.code == 0 && ran.err.starts_with("no keychain available (") && ran.err.contains(&end), "{}", ran.err);
     assert!(reader.person.read(CREDENTIALS).contains("acc3ss-"));
-    // Only when something is kept.
+    // Printed only when credentials are stored.
     assert_eq!(reader.run(&["tools"]).err, "");
 }
 
 #[test]
-fn sign_ins_are_kept_where_only_their_owner_can_read_them() {
+fn credentials_are_readable_only_by_their_owner() {
     let reader = Reader::new();
     reader.login();
     let mode = |name: &str| reader.person.path(name).metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(CREDENTIALS), mode("home/.local/state/wharf/auth")), (0o600, 0o700));
     assert!(reader.person.read(CREDENTIALS).contains("acc3ss-"));
-    // Another root is another person.
+    // Another config root has its own credentials.
     let root = reader.person.path("root");
     let mcp = format!("docs={}", reader.server.url());
     let elsewhere = ["--config-root", root.to_str().unwrap(), "--mcp", &mcp];
@@ -198,14 +199,14 @@ fn sign_ins_are_kept_where_only_their_owner_can_read_them() {
 }
 
 #[test]
-fn without_a_browser_the_address_can_be_pasted() {
+fn without_a_browser_the_redirect_url_can_be_pasted() {
     let reader = Reader::new();
-    let (mut child, err, address) = reader.begun();
-    let back = led(&address);
-    // Something else at first, and nothing at all.
+    let (mut child, err, url) = reader.start_login();
+    let back = redirect_target(&url);
+    // An empty line and a wrong URL come first.
     let pasted = format!("\nhttps://example.com/\n{back}\n");
     child.stdin.take().unwrap().write_all(pasted.as_bytes()).unwrap();
-    let ran = ended(child, err);
+    let ran = wait_for(child, err);
     assert!(ran.code == 0 && ran.err.contains("signed in to docs: 2 tools"), "{}", ran.err);
     let wrong = "warning: this is not the redirect URL; paste the whole URL, it begins with http://";
     assert!(ran.err.contains(wrong), "{}", ran.err);
@@ -213,42 +214,42 @@ fn without_a_browser_the_address_can_be_pasted() {
 }
 
 #[test]
-fn a_browser_that_was_opened_by_hand_may_come_back_by_itself() {
+fn a_manually_opened_browser_is_redirected_to_the_callback() {
     let reader = Reader::new();
-    let (mut child, err, address) = reader.begun();
-    // Nobody types anything.
+    let (mut child, err, url) = reader.start_login();
+    // There is no input on stdin.
     drop(child.stdin.take());
-    assert!(Command::new("curl").args(["-sL", &address]).output().unwrap().status.success());
-    let ran = ended(child, err);
+    assert!(Command::new("curl").args(["-sL", &url]).output().unwrap().status.success());
+    let ran = wait_for(child, err);
     assert!(ran.code == 0 && ran.err.contains("signed in to docs: 2 tools"), "{}", ran.err);
 }
 
 #[test]
-fn where_no_browser_can_be_opened_it_is_opened_by_hand() {
+fn login_falls_back_to_pasting_when_no_browser_opens() {
     let reader = Reader::new();
     let mut command = reader.wharf(&["login", "docs"]);
     command.env("BROWSER", "no-such-browser").env("PATH", "/nowhere").stdin(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut err = BufReader::new(child.stderr.take().unwrap());
-    let (mut said, mut line) = (String::new(), String::new());
+    let (mut printed, mut line) = (String::new(), String::new());
     while !line.contains("paste the URL") {
         line.clear();
-        assert_ne!(err.read_line(&mut line).unwrap(), 0, "{said}");
-        said.push_str(&line);
+        assert_ne!(err.read_line(&mut line).unwrap(), 0, "{printed}");
+        printed.push_str(&line);
     }
-    assert!(said.contains("cannot open a browser: `no-such-browser`: not found"), "{said}");
-    let address = said.lines().find(|line| line.contains("/authorize?")).unwrap();
-    child.stdin.take().unwrap().write_all(format!("{}\n", led(address)).as_bytes()).unwrap();
-    assert_eq!(ended(child, err).code, 0);
+    assert!(printed.contains("cannot open a browser: `no-such-browser`: not found"), "{printed}");
+    let url = printed.lines().find(|line| line.contains("/authorize?")).unwrap();
+    child.stdin.take().unwrap().write_all(format!("{}\n", redirect_target(url)).as_bytes()).unwrap();
+    assert_eq!(wait_for(child, err).code, 0);
 }
 
 #[test]
-fn what_is_pasted_wrong_three_times_ends_the_sign_in() {
+fn three_invalid_redirect_urls_end_the_login() {
     let reader = Reader::new();
-    let (mut child, err, address) = reader.begun();
-    let other = led(&address).replace("state=", "state=x");
+    let (mut child, err, url) = reader.start_login();
+    let other = redirect_target(&url).replace("state=", "state=x");
     child.stdin.take().unwrap().write_all(format!("what?\n{other}\n{other}\n").as_bytes()).unwrap();
-    let ran = ended(child, err);
+    let ran = wait_for(child, err);
     let last = "error: docs: sign-in not completed: no redirect URL in 3 attempts; the last: this URL \
         belongs to another sign-in\n";
     assert!(ran.code == 1 && ran.err.ends_with(last), "{}", ran.err);
@@ -256,9 +257,9 @@ fn what_is_pasted_wrong_three_times_ends_the_sign_in() {
 }
 
 #[test]
-fn who_is_denied_is_told_so() {
+fn a_denied_authorization_is_reported() {
     let reader = Reader::new();
-    reader.server.state().denies = Some("access_denied");
+    reader.server.state().authorization_error = Some("access_denied");
     insta::assert_snapshot!(reader.screen(&["login", "docs", "--json"]), @r#"
     exit 1
     --- stdout
@@ -271,17 +272,17 @@ fn who_is_denied_is_told_so() {
 }
 
 #[test]
-fn a_sign_in_can_be_interrupted() {
+fn ctrl_c_interrupts_a_login() {
     let reader = Reader::new();
-    let (child, err, _) = reader.begun();
+    let (child, err, _) = reader.start_login();
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let ran = ended(child, err);
+    let ran = wait_for(child, err);
     assert!(ran.code == 130 && ran.err.contains("interrupted"), "{}: {}", ran.code, ran.err);
 }
 
 #[test]
-fn who_signs_out_is_out_and_the_token_is_worth_nothing() {
+fn logout_revokes_the_token() {
     let reader = Reader::new();
     reader.login();
     insta::assert_snapshot!(reader.screen(&["logout", "docs"]), @r"
@@ -305,10 +306,10 @@ fn who_signs_out_is_out_and_the_token_is_worth_nothing() {
 }
 
 #[test]
-fn what_cannot_be_taken_back_is_forgotten_all_the_same() {
+fn logout_deletes_credentials_even_if_revocation_fails() {
     let reader = Reader::new();
     reader.login();
-    reader.server.state().is_stubborn = true;
+    reader.server.state().revocation_fails = true;
     insta::assert_snapshot!(reader.screen(&["logout", "docs"]), @r"
     exit 1
     --- stdout
@@ -320,13 +321,13 @@ fn what_cannot_be_taken_back_is_forgotten_all_the_same() {
 }
 
 #[test]
-fn a_token_that_ended_is_renewed_without_a_word() {
+fn an_expired_token_is_refreshed_silently() {
     let reader = Reader::new();
     reader.login();
-    // By its own date, and by what the server says.
-    let mut kept: Value = serde_json::from_str(&reader.person.read(CREDENTIALS)).unwrap();
-    assert_eq!(outdate(&mut kept), 1);
-    reader.person.write(CREDENTIALS, &kept.to_string());
+    // First the stored date has passed, then the server rejects the token.
+    let mut stored: Value = serde_json::from_str(&reader.person.read(CREDENTIALS)).unwrap();
+    assert_eq!(expire_all(&mut stored), 1);
+    reader.person.write(CREDENTIALS, &stored.to_string());
     for renewed in 1..=2 {
         let called = reader.run(&["call", "docs", "answer"]);
         assert_eq!((called.code, called.out.as_str(), called.err.as_str()), (0, "42\n", ""));
@@ -336,23 +337,23 @@ fn a_token_that_ended_is_renewed_without_a_word() {
     assert_eq!(reader.server.count("GET /authorize", ""), 1);
 }
 
-/// Makes all dates in it the beginning of time; how many there were.
-fn outdate(value: &mut Value) -> usize {
+/// Sets all expiry dates to the past. Returns how many there were.
+fn expire_all(value: &mut Value) -> usize {
     match value {
         Value::Object(fields) => fields.iter_mut().fold(0, |count, (key, value)| {
             if key == "expires_at" && value.is_number() {
                 *value = json!(1);
                 return count + 1;
             }
-            count + outdate(value)
+            count + expire_all(value)
         }),
-        Value::Array(items) => items.iter_mut().map(outdate).sum(),
+        Value::Array(items) => items.iter_mut().map(expire_all).sum(),
         _ => 0,
     }
 }
 
 #[test]
-fn servers_at_one_address_have_one_sign_in() {
+fn servers_with_the_same_url_share_credentials() {
     let reader = Reader::new();
     let entry = json!({"type": "http", "url": reader.server.url(), "headers": {"X-Team": "blue"}});
     let reader = Reader { person: reader.person.with(USER, "copy", &entry), server: reader.server };
@@ -360,7 +361,7 @@ fn servers_at_one_address_have_one_sign_in() {
     assert_eq!(reader.run(&["tools", "copy"]).code, 0);
     let third = format!("third={}", reader.server.url());
     assert_eq!(reader.run(&["tools", "--only-mcp", "--mcp", &third]).code, 0);
-    // It stays as long as one of them does.
+    // The credentials stay until the last of these servers is removed.
     assert!(!reader.run(&["remove", "docs"]).err.contains("signed out"));
     assert_eq!(reader.run(&["tools", "copy"]).code, 0);
     let removed = reader.run(&["remove", "copy"]);
@@ -370,35 +371,35 @@ fn servers_at_one_address_have_one_sign_in() {
 }
 
 #[test]
-fn what_the_entry_says_about_signing_in_is_used_and_not_shown() {
+fn oauth_settings_of_the_entry_are_used_and_not_printed() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let client = json!({"clientId": "me", "clientSecret": "${SECRET}", "scopes": "read write", "callbackPort": port});
     let reader = Reader::with(&json!({"oauth": client}));
     reader.login();
     assert_eq!(reader.server.count("POST /register", ""), 0);
-    let asked = reader.server.asked();
-    assert_eq!((asked["client_id"].as_str(), asked["scope"].as_str()), ("me", "read write"));
-    assert_eq!(asked["redirect_uri"], format!("http://127.0.0.1:{port}/callback"));
+    let params = reader.server.authorization_params();
+    assert_eq!((params["client_id"].as_str(), params["scope"].as_str()), ("me", "read write"));
+    assert_eq!(params["redirect_uri"], format!("http://127.0.0.1:{port}/callback"));
     // `me:s3cr3t`
-    assert_eq!(reader.server.state().proof.as_deref(), Some("Basic bWU6czNjcjN0"));
+    assert_eq!(reader.server.state().client_authentication.as_deref(), Some("Basic bWU6czNjcjN0"));
     for command in [&["get", "docs", "--json"][..], &["list", "--json", "-v"], &["get", "docs"]] {
         assert_eq!(reader.run(command).code, 0);
     }
-    // More is asked for beside what there is.
+    // `--scope` adds to the configured scopes.
     assert_eq!(reader.run(&["login", "docs", "--scope", "admin"]).code, 0);
-    assert_eq!(reader.server.asked()["scope"], "read write admin");
+    assert_eq!(reader.server.authorization_params()["scope"], "read write admin");
 }
 
 #[test]
-fn only_servers_that_take_a_sign_in_are_signed_in_to() {
-    let server = Guarded::start();
+fn login_rejects_servers_without_a_sign_in() {
+    let server = ProtectedServer::start();
     let url = server.url();
     let person = Person::new()
-        .with(USER, "local", &good())
+        .with(USER, "local", &demo_entry())
         .with(USER, "fixed", &json!({"url": url, "headers": {"Authorization": "Bearer ${SECRET}"}}))
         .with(PROJECT, "waits", &json!({"url": "https://waits.test/mcp"}));
-    let screens =
-        ["local", "fixed", "waits", "nobody"].map(|name| person.screen(&discreet(person.run(&["login", name]))));
+    let screens = ["local", "fixed", "waits", "nobody"]
+        .map(|name| person.screen(&assert_no_secrets(person.run(&["login", name]))));
     insta::assert_snapshot!(screens.join("\n"), @r"
     exit 2
     --- stdout
@@ -424,7 +425,7 @@ fn only_servers_that_take_a_sign_in_are_signed_in_to() {
     error: unknown server `nobody`
     hint: available: fixed, local, waits
     ");
-    assert!(server.state().seen.is_empty());
+    assert!(server.state().requests.is_empty());
     let open = crate::remote::remote(wharf_testkit::Script::good());
     let person = Person::new().with(USER, "open", &json!({"url": open.url()}));
     insta::assert_snapshot!(person.screen(&person.run(&["login", "open"])), @r"

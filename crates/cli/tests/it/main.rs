@@ -1,4 +1,4 @@
-//! The binary as its users meet it: what it prints, how it ends, and what it leaves behind.
+//! Tests of the binary: its output, its exit codes, and the files and processes it leaves behind.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -7,26 +7,26 @@ mod approve;
 mod call;
 mod completions;
 mod config;
-mod configured;
 mod context;
 mod doctor;
-mod ending;
+mod fixtures;
 mod import;
 mod list;
 mod login;
 mod manage;
-mod misuse;
-mod offers;
-mod permitted;
+mod policy;
 mod project;
+mod prompts_and_resources;
 mod protocol;
 mod readme;
 mod remote;
 mod run;
 mod safety;
-mod slips;
+mod server_states;
+mod shutdown;
 mod tools;
-mod world;
+mod usage_errors;
+mod usage_hints;
 
 use std::io::Write as _;
 use std::path::Path;
@@ -34,7 +34,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use wharf_testkit::{Script, scripted_server};
 
-/// The binary with arguments, in an environment that knows nothing of the one who runs the tests.
+/// Returns the binary with arguments, isolated from the environment of the tests.
 fn wharf(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wharf"));
     command.args(arguments).env_clear().env("PATH", "/usr/bin:/bin").env("SECRET", "s3cr3t").stdin(Stdio::null());
@@ -42,7 +42,7 @@ fn wharf(arguments: &[&str]) -> Command {
     command
 }
 
-/// A line of the shell on a terminal of its own, in an environment as bare as that of `wharf`. What it shows is on stdout.
+/// Returns a shell command on its own terminal, in the environment of `wharf`. Its stdout is the terminal's output.
 fn on_terminal(line: &str) -> Command {
     let mut script = Command::new("script");
     script.args(["--quiet", "--return", "--command", line, "/dev/null"]).env_clear();
@@ -51,7 +51,7 @@ fn on_terminal(line: &str) -> Command {
     script
 }
 
-/// A scripted server for `--mcp`, in a folder of its own; `$` in its texts stands for that folder.
+/// A scripted server for `--mcp`, in its own directory; `$` in its script stands for that directory.
 struct Server {
     folder: tempfile::TempDir,
 }
@@ -68,23 +68,23 @@ impl Server {
         self.folder.path()
     }
 
-    /// The value of `--mcp`, under the name `s`.
+    /// Returns the value of `--mcp`; the server is named `s`.
     fn mcp(&self) -> String {
         format!("s={}", self.command_line())
     }
 
-    /// What it is started with.
+    /// Returns the command line that starts the server.
     fn command_line(&self) -> String {
         format!("{} {}", scripted_server().display(), self.path().join("script").display())
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
+    fn run(&self, arguments: &[&str]) -> RunOutput {
         let mcp = self.mcp();
         ran(wharf(&[arguments, &["--mcp", &mcp]].concat()))
     }
 }
 
-/// A person with a home and a project, and nothing that is configured yet.
+/// A user with a home and a project directory, without any configuration.
 struct Person {
     folder: tempfile::TempDir,
 }
@@ -98,12 +98,12 @@ impl Person {
         Self { folder }
     }
 
-    /// A file or folder of theirs.
+    /// Returns the path of a file or directory of the user.
     fn path(&self, name: &str) -> std::path::PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Writes a file of theirs.
+    /// Writes a file of the user, and creates its directory.
     fn write(&self, name: &str, text: &str) {
         let file = self.path(name);
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -114,7 +114,7 @@ impl Person {
         std::fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// The same with a server in it.
+    /// Adds a server to a configuration file.
     fn with(self, file: &str, name: &str, entry: &serde_json::Value) -> Self {
         let text = std::fs::read_to_string(self.path(file)).unwrap_or_else(|_| r#"{"mcpServers": {}}"#.to_owned());
         let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -123,19 +123,19 @@ impl Person {
         self
     }
 
-    /// The binary, as this person runs it in the project.
+    /// Returns the binary with this home, in the project directory.
     fn wharf(&self, arguments: &[&str]) -> Command {
         let mut command = wharf(arguments);
         command.env("HOME", self.path("home")).current_dir(self.path("project"));
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
+    fn run(&self, arguments: &[&str]) -> RunOutput {
         ran(self.wharf(arguments))
     }
 
-    /// A screen on which everything that is never the same has been made the same.
-    fn screen(&self, ran: &Ran) -> String {
+    /// Returns the output of a run, without the parts that differ between runs.
+    fn screen(&self, ran: &RunOutput) -> String {
         let text = screen(ran).replace(self.folder.path().to_str().unwrap(), "");
         let text = text.replace(env!("CARGO_BIN_EXE_wharf"), "WHARF");
         match text.split_once("/wharf/projects/") {
@@ -145,45 +145,45 @@ impl Person {
     }
 }
 
-/// The file of the user scope, in a home.
+/// The configuration file of the user scope.
 const USER: &str = "home/.config/wharf/mcp.json";
-/// The file of the project.
+/// The configuration file of the project scope.
 const PROJECT: &str = "project/.mcp.json";
 
-/// An entry that starts a server which works: this binary's own.
-fn good() -> serde_json::Value {
+/// Returns an entry of a working server: the demo server of the binary.
+fn demo_entry() -> serde_json::Value {
     serde_json::json!({"command": env!("CARGO_BIN_EXE_wharf"), "args": ["__demo-server"]})
 }
 
-/// An entry that leaves a trace when it is started.
-fn traced(file: &Path) -> serde_json::Value {
+/// Returns the entry of a demo server that creates a file when it starts.
+fn entry_touching(file: &Path) -> serde_json::Value {
     let line = format!("touch {}; exec {} __demo-server", file.display(), env!("CARGO_BIN_EXE_wharf"));
     serde_json::json!({"command": "sh", "args": ["-c", line]})
 }
 
-/// What a run came to.
-struct Ran {
+/// The exit code and the output of a run.
+struct RunOutput {
     code: i32,
     out: String,
     err: String,
 }
 
-fn ran(mut command: Command) -> Ran {
-    done(&command.output().unwrap())
+fn ran(mut command: Command) -> RunOutput {
+    run_output(&command.output().unwrap())
 }
 
-fn ran_with_input(mut command: Command, input: &str) -> Ran {
+fn ran_with_input(mut command: Command, input: &str) -> RunOutput {
     let mut child: Child = command.stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    done(&child.wait_with_output().unwrap())
+    run_output(&child.wait_with_output().unwrap())
 }
 
-fn done(output: &Output) -> Ran {
+fn run_output(output: &Output) -> RunOutput {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    Ran { code: output.status.code().unwrap_or(-1), out: text(&output.stdout), err: text(&output.stderr) }
+    RunOutput { code: output.status.code().unwrap_or(-1), out: text(&output.stdout), err: text(&output.stderr) }
 }
 
-/// A run on one screen: how it ended, stdout, stderr.
-fn screen(ran: &Ran) -> String {
+/// Formats a run for snapshots: exit code, stdout, stderr.
+fn screen(ran: &RunOutput) -> String {
     format!("exit {}\n--- stdout\n{}--- stderr\n{}", ran.code, ran.out, ran.err)
 }

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::{PROJECT, Person, USER, good};
+use crate::{PROJECT, Person, USER, demo_entry};
 
 #[test]
-fn a_server_is_removed_from_the_one_file_it_is_in() {
-    let person = Person::new().with(USER, "demo", &good()).with(USER, "stays", &good());
+fn remove_deletes_the_server_from_its_file() {
+    let person = Person::new().with(USER, "demo", &demo_entry()).with(USER, "stays", &demo_entry());
     insta::assert_snapshot!(person.screen(&person.run(&["remove", "demo"])), @r"
     exit 0
     --- stdout
@@ -24,8 +24,8 @@ fn a_server_is_removed_from_the_one_file_it_is_in() {
 }
 
 #[test]
-fn a_server_in_several_files_is_removed_where_somebody_says() {
-    let person = Person::new().with(USER, "demo", &good()).with(PROJECT, "demo", &good());
+fn removing_a_server_in_several_scopes_requires_a_scope() {
+    let person = Person::new().with(USER, "demo", &demo_entry()).with(PROJECT, "demo", &demo_entry());
     insta::assert_snapshot!(person.screen(&person.run(&["remove", "demo"])), @r"
     exit 2
     --- stdout
@@ -41,7 +41,7 @@ fn a_server_in_several_files_is_removed_where_somebody_says() {
 }
 
 #[test]
-fn a_server_that_is_removed_from_a_project_is_no_longer_approved() {
+fn removing_a_project_server_revokes_its_approval() {
     let person = Person::new();
     assert_eq!(person.run(&["add", "-q", "-s", "project", "demo", "srv"]).code, 0);
     let before = person.read(PROJECT);
@@ -51,15 +51,15 @@ fn a_server_that_is_removed_from_a_project_is_no_longer_approved() {
 }
 
 #[test]
-fn a_broken_server_can_be_removed() {
+fn an_invalid_server_can_be_removed() {
     let person = Person::new().with(USER, "odd", &json!({"command": 7}));
     assert_eq!(person.run(&["remove", "odd", "-q"]).code, 0);
     assert_eq!(person.run(&["list"]).code, 0);
 }
 
 #[test]
-fn a_server_of_any_scope_is_switched_off_and_on_for_one_person() {
-    let person = Person::new().with(USER, "demo", &good());
+fn disable_and_enable_apply_only_to_the_current_user() {
+    let person = Person::new().with(USER, "demo", &demo_entry());
     let before = person.read(USER);
     insta::assert_snapshot!(person.screen(&person.run(&["disable", "demo"])), @r"
     exit 0
@@ -84,8 +84,8 @@ fn a_server_of_any_scope_is_switched_off_and_on_for_one_person() {
 }
 
 #[test]
-fn what_an_organisation_switches_off_stays_off_and_that_is_told() {
-    let person = Person::new().with(USER, "demo", &good());
+fn enable_warns_when_the_organization_disables_the_server() {
+    let person = Person::new().with(USER, "demo", &demo_entry());
     person.write("managed.json", r#"{"disabledServers": ["demo"]}"#);
     let mut command = person.wharf(&["enable", "demo"]);
     command.env("WHARF_MANAGED_CONFIG", person.path("managed.json"));

@@ -1,5 +1,5 @@
-//! Somebody's project as it is: a `.mcp.json` that other hosts use, with servers that other people wrote and some that do
-//! not work. What every command says of it, and what is left when it ends.
+//! A realistic project: a `.mcp.json` with third-party servers and broken ones. Tests the output of every command, and
+//! that no process survives.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use wharf_testkit::{Script, Step, alive, descendants_of, peers, scripted_server}
 use crate::remote::{Remote, refuse, remote};
 use crate::{PROJECT, Person, Server};
 
-/// How long the slow server is waited for, in milliseconds, where nobody waits for that.
-const PATIENCE: u32 = 15_000;
+/// Connect timeout of the slow server, for tests that do not wait until it is over.
+const CONNECT_TIMEOUT_MS: u32 = 15_000;
 
-/// A project with three real servers and five bad ones.
+/// A project with three third-party servers and six scripted or broken ones.
 struct Project {
     person: Person,
     _scripts: Vec<Server>,
@@ -22,7 +22,7 @@ struct Project {
 }
 
 impl Project {
-    fn new(patience: u32) -> Self {
+    fn new(connect_timeout_ms: u32) -> Self {
         let root = peers();
         let at = |path: &str| root.join(path).to_str().unwrap().to_owned();
         let person = Person::new();
@@ -56,14 +56,14 @@ impl Project {
         for (name, script) in &scripts {
             servers[name] = json!({"command": scripted_server(), "args": [script.path().join("script")]});
         }
-        servers["slow"]["connectTimeout"] = json!(patience);
+        servers["slow"]["connectTimeout"] = json!(connect_timeout_ms);
         person.write(PROJECT, &serde_json::to_string_pretty(&json!({ "mcpServers": servers })).unwrap());
         Self { person, _scripts: scripts.into_iter().map(|(_, script)| script).collect(), _locked: locked }
     }
 
-    /// The same after its owner has looked at it and approved.
-    fn approved(patience: u32) -> Self {
-        let project = Self::new(patience);
+    /// Creates the project and approves all of its servers.
+    fn approved(connect_timeout_ms: u32) -> Self {
+        let project = Self::new(connect_timeout_ms);
         let ran = project.person.run(&["approve", "--all", "--yes"]);
         assert!(ran.err.contains("mcp-server-time"), "what is approved is shown: {}", ran.err);
         project
@@ -82,8 +82,8 @@ fn states(listed: &Value) -> Vec<String> {
 }
 
 #[test]
-fn nothing_of_a_project_is_started_before_it_is_approved() {
-    let project = Project::new(PATIENCE);
+fn unapproved_project_servers_are_not_started() {
+    let project = Project::new(CONNECT_TIMEOUT_MS);
     let (code, listed) = project.json(&["list"]);
     assert_eq!(code, 0);
     let expected =
@@ -97,7 +97,7 @@ fn nothing_of_a_project_is_started_before_it_is_approved() {
 }
 
 #[test]
-fn every_command_says_the_right_thing_of_every_server() {
+fn every_command_reports_the_state_of_every_server() {
     let project = Project::approved(4_000);
     let (code, listed) = project.json(&["list"]);
     let mut found = states(&listed);
@@ -145,25 +145,25 @@ fn every_command_says_the_right_thing_of_every_server() {
         (call(&["odd", "list"]), 2, "left out"),
         (call(&["git", "git_status", "repo_path=/nonexistent"]), 1, ""),
     ];
-    for (ran, code, words) in codes {
-        assert!(ran.code == code && ran.err.contains(words), "{} instead of {code}: {}", ran.code, ran.err);
+    for (ran, code, text) in codes {
+        assert!(ran.code == code && ran.err.contains(text), "{} instead of {code}: {}", ran.code, ran.err);
     }
 
     let doctor = project.person.run(&["doctor"]);
     assert_eq!(doctor.code, 4, "{}\n{}", doctor.out, doctor.err);
-    for words in ["cannot find its licence", "not ready within 4 s", "HTTP 401", "60000 characters", "bad"] {
-        assert!(doctor.out.contains(words) || doctor.err.contains(words), "{words}: {}\n{}", doctor.out, doctor.err);
+    for text in ["cannot find its licence", "not ready within 4 s", "HTTP 401", "60000 characters", "bad"] {
+        assert!(doctor.out.contains(text) || doctor.err.contains(text), "{text}: {}\n{}", doctor.out, doctor.err);
     }
     assert_eq!(project.person.run(&["doctor", "time"]).code, 0);
 }
 
 #[test]
-fn however_it_ends_no_process_of_the_project_is_left() {
+fn no_server_process_survives_a_signal() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 130), (Signal::KILL, -1)] {
-        let project = Project::approved(PATIENCE);
+        let project = Project::approved(CONNECT_TIMEOUT_MS);
         let mut wharf = project.person.wharf(&["tools"]).spawn().unwrap();
         let deadline = Instant::now() + Duration::from_secs(30);
-        // The real ones are there, and one is being waited for.
+        // The third-party servers have started, and the slow one is still connecting.
         while descendants_of(wharf.id()).len() < 5 {
             assert!(Instant::now() < deadline, "the servers did not start");
             std::thread::yield_now();

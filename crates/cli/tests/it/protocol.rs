@@ -1,4 +1,4 @@
-//! What is spoken with a server: found out, chosen, remembered.
+//! The protocol of a server: detection, selection, cache.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,92 +6,92 @@ use std::process::Command;
 use serde_json::{Value, json};
 use wharf_testkit::{Script, Step};
 
-use crate::{Ran, Server, ran, wharf};
+use crate::{RunOutput, Server, ran, wharf};
 
 /// Calls `add` on a server.
-fn add(server: &Server, more: &[&str]) -> Ran {
+fn add(server: &Server, more: &[&str]) -> RunOutput {
     server.run(&[&["call", "s", "add", "a=2", "b=3"], more].concat())
 }
 
 #[test]
-fn a_server_that_takes_long_to_start_is_waited_for_in_either_way() {
+fn a_slow_start_does_not_fail_protocol_detection() {
     let server = Server::new(&Script::good().at_start([Step::Wait(11_000)]));
     let ran = add(&server, &[]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "5\n"), "{}", ran.err);
 }
 
 #[test]
-fn a_server_that_ends_over_a_question_it_does_not_know_is_started_again_and_greeted() {
+fn a_server_that_exits_on_discover_is_restarted_with_the_legacy_protocol() {
     let server = Server::new(&Script::good().on("server/discover", [Step::Exit(1)]));
     let ran = add(&server, &[]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "5\n"), "{}", ran.err);
 }
 
 #[test]
-fn a_server_that_is_silent_about_a_question_it_does_not_know_is_greeted_beside() {
+fn a_server_that_ignores_discover_is_initialized_with_the_legacy_protocol() {
     let server = Server::new(&Script::good().on("server/discover", [Step::Hang]));
     let ran = add(&server, &[]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "5\n"), "{}", ran.err);
 }
 
 #[test]
-fn what_to_speak_can_be_chosen_for_all_servers_and_for_one() {
+fn the_protocol_can_be_set_for_all_servers_or_one() {
     let server = Server::new(&Script::good());
     for choice in [&["--protocol", "legacy"][..], &["--protocol", "modern", "--protocol", "s=auto"]] {
         assert_eq!(add(&server, choice).code, 0, "{choice:?}");
     }
     let refused = add(&server, &["--protocol", "modern"]);
-    let said = "error: s: the server refused the session: it does not support the modern protocol (error -32601: no method \
+    let expected = "error: s: the server refused the session: it does not support the modern protocol (error -32601: no method \
         server/discover)\nhint: omit --protocol to detect what the server supports\n";
-    assert_eq!((refused.code, refused.err.as_str()), (4, said));
+    assert_eq!((refused.code, refused.err.as_str()), (4, expected));
 }
 
 #[test]
-fn a_choice_that_is_none_is_told_with_those_there_are() {
+fn an_invalid_protocol_lists_the_valid_ones() {
     let server = Server::new(&Script::good());
     let unknown = add(&server, &["--protocol", "legcy"]);
-    let said = "error: --protocol legcy: invalid protocol mode \"legcy\": expected auto, legacy or modern\nhint: did you mean `legacy`?\n";
-    assert_eq!((unknown.code, unknown.err.as_str()), (2, said));
+    let expected = "error: --protocol legcy: invalid protocol mode \"legcy\": expected auto, legacy or modern\nhint: did you mean `legacy`?\n";
+    assert_eq!((unknown.code, unknown.err.as_str()), (2, expected));
     let demo = ran(wharf(&["demo", "--protocol", "nonsense"]));
     assert_eq!(demo.code, 2, "{}", demo.err);
-    // One that is named and not wanted may have a choice too.
+    // A protocol for a server that is not used is allowed.
     let (mcp, other) = (server.mcp(), server.mcp().replacen("s=", "t=", 1));
     let two = ran(wharf(&["tools", "s", "--mcp", &mcp, "--mcp", &other, "--protocol", "t=modern"]));
     assert_eq!(two.code, 0, "{}", two.err);
-    let nobody = add(&server, &["--protocol", "t=auto"]);
-    let said = "error: --protocol t=auto: unknown server `t`\nhint: available: s\n";
-    assert_eq!((nobody.code, nobody.err.as_str()), (2, said));
+    let unknown_server = add(&server, &["--protocol", "t=auto"]);
+    let expected = "error: --protocol t=auto: unknown server `t`\nhint: available: s\n";
+    assert_eq!((unknown_server.code, unknown_server.err.as_str()), (2, expected));
 }
 
 #[test]
-fn programs_are_told_what_is_spoken_and_people_who_ask() {
+fn json_and_verbose_output_show_the_protocol() {
     let server = Server::new(&Script::good());
-    let told: Value = serde_json::from_str(&server.run(&["tools", "--json"]).out).unwrap();
-    assert_eq!(told["servers"][0]["protocol"], json!("2025-11-25"));
-    let spoken = "s: scripted 1.0, protocol 2025-11-25 (legacy)\n";
-    assert_eq!(add(&server, &["-v"]).err, spoken);
-    assert_eq!(server.run(&["tools", "-v"]).err, format!("{spoken}s: `add`: no description\n"));
+    let report: Value = serde_json::from_str(&server.run(&["tools", "--json"]).out).unwrap();
+    assert_eq!(report["servers"][0]["protocol"], json!("2025-11-25"));
+    let version_line = "s: scripted 1.0, protocol 2025-11-25 (legacy)\n";
+    assert_eq!(add(&server, &["-v"]).err, version_line);
+    assert_eq!(server.run(&["tools", "-v"]).err, format!("{version_line}s: `add`: no description\n"));
 }
 
-/// The same call in a home, so that what was found out is kept.
-fn at_home(server: &Server, home: &Path) -> Command {
+/// Returns the same call with a home directory, where the detected protocol is cached.
+fn call_with_home(server: &Server, home: &Path) -> Command {
     let mut command = wharf(&["call", "s", "add", "a=2", "b=3", "--mcp", &server.mcp()]);
     command.env("HOME", home);
     command
 }
 
 #[test]
-fn what_a_server_speaks_is_remembered_from_one_run_to_the_next() {
+fn the_detected_protocol_is_cached_between_runs() {
     let server = Server::new(&Script::good().on("server/discover", [Step::Touch("$/asked".into()), Step::Exit(1)]));
     let (home, asked) = (server.path().join("home"), server.path().join("asked"));
-    assert_eq!(ran(at_home(&server, &home)).code, 0);
+    assert_eq!(ran(call_with_home(&server, &home)).code, 0);
     assert!(std::fs::remove_file(&asked).is_ok());
-    assert_eq!(ran(at_home(&server, &home)).code, 0);
+    assert_eq!(ran(call_with_home(&server, &home)).code, 0);
     assert!(!asked.exists());
-    let kept = std::fs::read_to_string(home.join(".cache/wharf/servers.json")).unwrap();
-    assert!(kept.contains("legacy") && !kept.contains("script"), "{kept}");
-    // A memory that cannot be read is an empty one.
+    let cached = std::fs::read_to_string(home.join(".cache/wharf/servers.json")).unwrap();
+    assert!(cached.contains("legacy") && !cached.contains("script"), "{cached}");
+    // An invalid cache file counts as empty.
     std::fs::write(home.join(".cache/wharf/servers.json"), "garbage").unwrap();
-    assert_eq!(ran(at_home(&server, &home)).code, 0);
+    assert_eq!(ran(call_with_home(&server, &home)).code, 0);
     assert!(asked.exists());
 }

@@ -1,4 +1,4 @@
-//! The examples of the README and the documentation, as they stand there.
+//! Runs the examples of the README and the documentation.
 
 use std::path::Path;
 
@@ -12,21 +12,21 @@ fn document(name: &str) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// The commands in the `console` blocks of a document that can run anywhere: those with `wharf` alone.
+/// Returns the commands in the `console` blocks of a document that need only `wharf`.
 fn commands(document: &str) -> Vec<String> {
     let lines = document.lines().filter_map(|line| line.strip_prefix("$ wharf "));
     lines.filter(|line| !line.contains("uvx") && !line.contains("npx")).map(str::to_owned).collect()
 }
 
-/// Runs the commands of a document one after the other, as one person would.
+/// Runs the commands of a document in order, as one user.
 fn all_work(name: &str, least: usize) {
     let commands = commands(&document(name));
     assert!(commands.len() >= least, "{commands:?}");
     let (server, person) = (remote(Script::good()), Person::new());
-    // Examples name the server as people will have it installed: the binary itself.
+    // Examples use the installed binary as a server.
     let folder = Path::new(env!("CARGO_BIN_EXE_wharf")).parent().unwrap();
     for command in commands {
-        // What is at an address on the web is at one of this machine here.
+        // A local server replaces the one on the web.
         let command = command.replace("https://example.com/mcp", &server.url());
         let words = shlex::split(&command).unwrap();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -38,11 +38,11 @@ fn all_work(name: &str, least: usize) {
 }
 
 #[test]
-fn every_command_the_readme_shows_works() {
+fn every_command_in_the_readme_works() {
     all_work("README.md", 8);
 }
 
 #[test]
-fn every_command_the_documentation_shows_works() {
+fn every_command_in_the_documentation_works() {
     all_work("docs/cli.md", 5);
 }

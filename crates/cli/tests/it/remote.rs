@@ -1,15 +1,15 @@
-//! Servers at URLs: every transport, headers, what the environment says about the network, and errors with their hints.
+//! Remote servers: transports, headers, proxy and certificate variables, errors and their hints.
 
 use tokio::runtime::Runtime;
 use wharf_testkit::{HttpScripted, Listening, Script, Step};
 
-use crate::{Ran, ran, screen, wharf};
+use crate::{RunOutput, ran, screen, wharf};
 
-/// A scripted server on a port of this machine.
+/// A scripted server on a local port.
 pub(crate) struct Remote {
     server: HttpScripted,
     listening: Listening,
-    /// Serves while the test runs the binary.
+    /// Runs the server until the test ends.
     _runtime: Runtime,
 }
 
@@ -25,25 +25,25 @@ impl Remote {
         self.listening.url()
     }
 
-    /// What it was sent.
+    /// Returns the received requests.
     pub(crate) fn requests(&self) -> Vec<wharf_testkit::SeenRequest> {
         self.server.requests()
     }
 
-    /// The last message with this method that the server got.
+    /// Returns the last received message with this method.
     pub(crate) fn sent(&self, method: &str) -> serde_json::Value {
         let requests = self.server.requests();
         let mut messages = requests.iter().rev().filter_map(|seen| serde_json::from_str(&seen.body).ok());
         messages.find(|message: &serde_json::Value| message["method"] == method).unwrap()
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
+    fn run(&self, arguments: &[&str]) -> RunOutput {
         let mcp = format!("s={}", self.listening.url());
         ran(wharf(&[arguments, &["--mcp", &mcp]].concat()))
     }
 
-    /// A screen on which the port, which is never the same, has been made the same.
-    fn screen(&self, ran: &Ran) -> String {
+    /// Returns the output of a run with a fixed port.
+    fn screen(&self, ran: &RunOutput) -> String {
         screen(ran).replace(&self.listening.address().port().to_string(), "PORT")
     }
 }
@@ -67,7 +67,7 @@ fn tools_are_called_over_every_transport() {
 }
 
 #[test]
-fn headers_are_sent_to_the_one_server_they_are_for() {
+fn headers_are_sent_to_their_server() {
     let remote = remote(Script::good());
     let ran = remote.run(&["tools", "-H", "Authorization: Bearer t0k3n", "--header", "X-Team:blue"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -79,7 +79,7 @@ fn headers_are_sent_to_the_one_server_they_are_for() {
 }
 
 #[test]
-fn headers_that_make_no_sense_are_usage_errors_that_do_not_show_them() {
+fn invalid_headers_are_usage_errors_without_their_values() {
     let cases: [&[&str]; 5] = [
         &["tools", "-H", "A: t0k3n", "--mcp", "a=http://127.0.0.1:1/mcp", "--mcp", "b=http://127.0.0.1:1/mcp"],
         &["tools", "-H", "A: t0k3n", "--mcp", "a=cmd"],
@@ -93,7 +93,7 @@ fn headers_that_make_no_sense_are_usage_errors_that_do_not_show_them() {
 }
 
 #[test]
-fn a_server_that_wants_authorization_has_its_own_exit_code_and_the_command_to_sign_in() {
+fn http_401_exits_with_3_and_shows_the_login_command() {
     let script = Script::good().on("initialize", [refuse(401, &[("www-authenticate", "Bearer realm=\"x\"")], "")]);
     let remote = remote(script);
     insta::assert_snapshot!(remote.screen(&remote.run(&["tools"])));
@@ -106,13 +106,13 @@ fn a_server_that_wants_authorization_has_its_own_exit_code_and_the_command_to_si
 }
 
 #[test]
-fn what_is_no_mcp_server_is_told_with_its_own_words() {
+fn a_non_mcp_response_is_quoted_in_the_error() {
     let remote = remote(Script::good().on("initialize", [refuse(404, &[], "<html>\u{1b}[31mNot Found</html>")]));
     insta::assert_snapshot!(remote.screen(&remote.run(&["tools"])));
 }
 
 #[test]
-fn an_address_nobody_listens_at_is_told_with_a_hint() {
+fn a_refused_connection_is_reported_with_a_hint() {
     let port = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap().port()
@@ -123,25 +123,25 @@ fn an_address_nobody_listens_at_is_told_with_a_hint() {
 }
 
 #[test]
-fn an_http_error_of_a_call_is_told_for_programs_too() {
+fn http_errors_of_calls_are_reported_in_json() {
     let script = Script::good().on_call("add", [refuse(500, &[], "out of order")]);
     let remote = remote(script);
     insta::assert_snapshot!(remote.screen(&remote.run(&["call", "s", "add", "a=1", "b=2", "--json"])));
 }
 
 #[test]
-fn what_the_environment_says_of_proxies_and_certificates_is_heeded() {
-    // A server's name that only the proxy can know: the request can only have gone through it.
+fn proxy_and_certificate_variables_are_respected() {
+    // Only the proxy can resolve this host, so the request must go through it.
     let remote = remote(Script::good());
     let proxy = format!("http://127.0.0.1:{}", remote.listening.address().port());
     let mut command = wharf(&["tools", "--mcp", "s=http://mcp.test/mcp"]);
-    // A line read from a file often has its end with it.
+    // A value read from a file often ends with a newline.
     command.env("HTTP_PROXY", format!("{proxy}\n"));
     let ran_through = ran(command);
     assert_eq!(ran_through.code, 0, "{}", ran_through.err);
     assert!(remote.server.requests().iter().all(|seen| seen.headers["host"] == "mcp.test"));
 
-    // Inside TLS the proxy is asked for a tunnel, which this one does not make.
+    // HTTPS requires a tunnel through the proxy, which this one refuses.
     let proxy = format!("http://127.0.0.1:{}", remote.listening.address().port());
     let mut command = wharf(&["tools", "--mcp", "s=https://mcp.test/mcp"]);
     command.env("https_proxy", proxy);

@@ -1,16 +1,16 @@
-//! `wharf run`: canned turns over live tools.
+//! `wharf run` with scripted models and live tools.
 
-mod from_file;
 mod models;
+mod models_file;
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use wharf_testkit::{Script, Step};
 
-use crate::{Person, Server, USER, good, ran, screen, wharf};
+use crate::{Person, Server, USER, demo_entry, ran, screen, wharf};
 
-/// A server with one tool that deletes, one that reads, and one that is long.
+/// A server with a destructive tool, a read-only tool, and a tool with long output.
 fn server() -> Server {
     let tool =
         |name: &str, hints: Value| json!({"name": name, "inputSchema": {"type": "object"}, "annotations": hints});
@@ -24,7 +24,7 @@ fn server() -> Server {
     Server::new(&script)
 }
 
-/// A file of turns beside the server.
+/// Writes a file of turns in the server's directory. Returns the model that reads it.
 fn turns(server: &Server, text: &str) -> String {
     let file = server.path().join("turns.yaml");
     std::fs::write(&file, text).unwrap();
@@ -36,8 +36,8 @@ fn calling(tools: &[&str]) -> String {
     format!("- text: working\n  tools:\n{}- text: done\n", calls.concat())
 }
 
-/// Without how long calls took.
-fn timeless(text: &str) -> String {
+/// Replaces the durations of calls.
+fn without_durations(text: &str) -> String {
     let line = |line: &str| match line.rsplit_once(" (") {
         Some((before, time)) if time.ends_with("ms)") => format!("{before} (N ms)"),
         _ => line.to_owned(),
@@ -51,20 +51,20 @@ fn run(server: &Server, model: &str, more: &[&str]) -> Value {
 }
 
 #[test]
-fn the_script_speaks_its_tools_are_called_and_its_last_word_is_the_answer() {
+fn a_scripted_model_calls_tools_and_answers() {
     let server = server();
     let model = turns(
         &server,
         "- text: Let me add.\n  tools:\n    - {name: mcp__s__add, arguments: {a: 40, b: \"2\"}}\n    - name: mcp__s__ad\n- text: It is 42.\n",
     );
-    insta::assert_snapshot!(timeless(&screen(&server.run(&["run", "-m", &model, "How much?"]))));
+    insta::assert_snapshot!(without_durations(&screen(&server.run(&["run", "-m", &model, "How much?"]))));
     let shown = run(&server, &model, &[]);
     assert_eq!(shown["final_response"], "It is 42.");
     assert_eq!(shown["servers"], json!([{"name": "s", "state": "connected", "tools": 5}]));
 }
 
 #[test]
-fn what_destroys_is_asked_about_and_without_a_person_it_is_not_done() {
+fn destructive_calls_are_denied_without_a_terminal() {
     let server = server();
     let model = turns(&server, &calling(&["delete"]));
     let shown = run(&server, &model, &[]);
@@ -80,7 +80,7 @@ fn what_destroys_is_asked_about_and_without_a_person_it_is_not_done() {
 }
 
 #[test]
-fn what_only_reads_is_done_together_and_the_rest_in_order() {
+fn read_only_calls_run_concurrently_and_others_in_order() {
     let server = server();
     let millis = |shown: &Value| {
         let calls = shown["tool_traces"].as_array().unwrap();
@@ -89,7 +89,7 @@ fn what_only_reads_is_done_together_and_the_rest_in_order() {
     let model = turns(&server, &calling(&["look", "look", "add", "look"]));
     let began = tokio::time::Instant::now();
     let shown = run(&server, &model, &[]);
-    // Three looks of 400 ms, two of them at the same time; the sum is what each took for itself.
+    // Three calls of 400 ms, two of them concurrent; `millis` sums up the duration of each call.
     assert!(millis(&shown) >= 1200, "{}", millis(&shown));
     assert!(began.elapsed() >= Duration::from_millis(800));
     let order =
@@ -98,13 +98,13 @@ fn what_only_reads_is_done_together_and_the_rest_in_order() {
 }
 
 #[test]
-fn what_is_too_long_for_a_model_is_cut_and_can_be_read_on() {
+fn long_output_is_truncated_and_can_be_read_in_parts() {
     let server = server();
     let first = turns(&server, &calling(&["long"]));
     let shown = run(&server, &first, &[]);
     let long = shown["trace_messages"][1]["content"].as_str().unwrap();
     assert!(long.len() < 110_000 && long.contains("read_output"), "{}", &long[long.len() - 300..]);
-    // A script does not see what it is told, but ids are given in order.
+    // A script cannot read results, but ids are assigned in order.
     let id = shown["tool_traces"][0]["steps"].as_array().unwrap().iter().find_map(|step| step["kept_as"].as_str());
     let read = format!("    - {{name: read_output, arguments: {{id: {}, offset: 199990, length: 10}}}}\n", id.unwrap());
     let second = turns(&server, &format!("- tools:\n    - name: mcp__s__long\n- tools:\n{read}- text: done\n"));
@@ -114,14 +114,15 @@ fn what_is_too_long_for_a_model_is_cut_and_can_be_read_on() {
 }
 
 #[test]
-fn a_run_that_needs_a_server_does_not_begin_without_it() {
+fn a_run_does_not_start_without_its_required_servers() {
     let server = server();
     let model = turns(&server, &calling(&["look"]));
     let missing = ["--mcp", "other=no-such-command-anywhere"];
     let named = server.run(&[&["run", "-m", &model, "go"], &missing[..]].concat());
     assert!(named.code == 4 && named.err.contains("no-such-command-anywhere"), "{} {}", named.code, named.err);
 
-    let person = Person::new().with(USER, "demo", &good()).with(USER, "broken", &json!({"command": "no-such-command"}));
+    let person =
+        Person::new().with(USER, "demo", &demo_entry()).with(USER, "broken", &json!({"command": "no-such-command"}));
     person.write("project/turns.yaml", "- text: hello\n");
     let loose = person.run(&["run", "-m", "scripted:turns.yaml", "go"]);
     assert_eq!((loose.code, loose.out.as_str()), (0, "hello\n"));
@@ -132,14 +133,14 @@ fn a_run_that_needs_a_server_does_not_begin_without_it() {
     torn.write("project/turns.yaml", "- text: hello\n");
     let needed = torn.run(&["run", "-m", "scripted:turns.yaml", "go"]);
     assert!(needed.code == 2 && needed.out.is_empty() && needed.err.contains("torn"), "{}", needed.err);
-    let nobody = Person::new();
-    nobody.write("project/turns.yaml", "- text: hello\n");
-    let alone = nobody.run(&["run", "-m", "scripted:turns.yaml", "go"]);
+    let without_servers = Person::new();
+    without_servers.write("project/turns.yaml", "- text: hello\n");
+    let alone = without_servers.run(&["run", "-m", "scripted:turns.yaml", "go"]);
     assert_eq!((alone.code, alone.out.as_str()), (0, "hello\n"), "a model without servers just speaks");
 }
 
 #[test]
-fn turns_have_a_limit() {
+fn max_turns_limits_a_run() {
     let server = server();
     let model = turns(&server, &calling(&["add", "add"]));
     let shown = run(&server, &model, &["--max-turns", "1"]);
@@ -148,10 +149,10 @@ fn turns_have_a_limit() {
 }
 
 #[test]
-fn what_is_no_model_and_what_is_no_script_are_told() {
+fn invalid_models_and_scripts_are_usage_errors() {
     let server = server();
-    let told =
+    let show =
         |model: &str| screen(&ran(wharf(&["run", "-m", model, "go"]))).replace(server.path().to_str().unwrap(), "");
     let odd = turns(&server, "- text: hello\n  tool: add\n");
-    insta::assert_snapshot!([told("gpt"), told("scripted:nowhere.yaml"), told(&odd)].join("\n"));
+    insta::assert_snapshot!([show("gpt"), show("scripted:nowhere.yaml"), show(&odd)].join("\n"));
 }

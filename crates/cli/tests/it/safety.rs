@@ -1,18 +1,18 @@
-//! What somebody else may write, and what it must not come to: files of a project, names that are taken, rules.
+//! Untrusted input: project files, reused names and organization rules must not bypass protections.
 
 use serde_json::json;
 use wharf_testkit::free_port;
 
-use crate::{PROJECT, Person, USER, good, traced};
+use crate::{PROJECT, Person, USER, demo_entry, entry_touching};
 
 #[test]
-fn only_mcp_does_not_get_past_the_organisation_by_taking_one_of_its_names() {
+fn only_mcp_cannot_bypass_the_organization_by_reusing_a_name() {
     let person = Person::new();
     let started = person.path("started");
-    let line = traced(&started)["args"][1].as_str().unwrap().to_owned();
+    let line = entry_touching(&started)["args"][1].as_str().unwrap().to_owned();
     let mcp = format!("x=sh -c '{line}'");
     for rules in [
-        json!({"exclusive": true, "mcpServers": {"x": good()}}),
+        json!({"exclusive": true, "mcpServers": {"x": demo_entry()}}),
         json!({"deniedMcpServers": [{"serverCommand": ["sh", "-c", line]}], "mcpServers": {"x": {}}}),
     ] {
         person.write("managed.json", &rules.to_string());
@@ -25,7 +25,7 @@ fn only_mcp_does_not_get_past_the_organisation_by_taking_one_of_its_names() {
 }
 
 #[test]
-fn a_pipe_is_no_file_with_rules_and_is_not_waited_for() {
+fn a_named_pipe_is_rejected_as_a_configuration_file() {
     let person = Person::new();
     let pipe = person.path("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -38,11 +38,11 @@ fn a_pipe_is_no_file_with_rules_and_is_not_waited_for() {
 }
 
 #[test]
-fn an_import_takes_a_projects_file_only_into_the_project_where_it_waits_for_approval() {
+fn project_files_are_imported_only_into_the_project_scope() {
     let person = Person::new();
     let started = person.path("started");
-    person.write("project/.cursor/mcp.json", &json!({"mcpServers": {"theirs": traced(&started)}}).to_string());
-    person.write("home/.cursor/mcp.json", &json!({"mcpServers": {"mine": good()}}).to_string());
+    person.write("project/.cursor/mcp.json", &json!({"mcpServers": {"theirs": entry_touching(&started)}}).to_string());
+    person.write("home/.cursor/mcp.json", &json!({"mcpServers": {"mine": demo_entry()}}).to_string());
     let ran = person.run(&["import", "cursor"]);
     assert!(ran.out.contains("mine") && !ran.out.contains("theirs"), "{}", ran.out);
     assert!(ran.err.contains("project/.cursor/mcp.json: it belongs to the project"), "{}", ran.err);
@@ -53,23 +53,23 @@ fn an_import_takes_a_projects_file_only_into_the_project_where_it_waits_for_appr
 }
 
 #[test]
-fn a_project_takes_no_server_away_by_breaking_one_of_its_name() {
-    let person = Person::new().with(USER, "demo", &good()).with(PROJECT, "demo", &json!({}));
+fn an_invalid_project_entry_does_not_hide_a_user_server() {
+    let person = Person::new().with(USER, "demo", &demo_entry()).with(PROJECT, "demo", &json!({}));
     assert_eq!(person.run(&["call", "demo", "now"]).code, 0);
     assert_eq!(person.run(&["get", "demo"]).code, 0);
 }
 
 #[test]
-fn a_header_that_cannot_be_sent_costs_its_server_and_not_the_others() {
+fn an_invalid_header_disables_only_its_server() {
     let odd = json!({"url": "https://odd.test/mcp", "headers": {"Content-Type": "text/plain"}});
-    let person = Person::new().with(USER, "demo", &good()).with(USER, "odd", &odd);
+    let person = Person::new().with(USER, "demo", &demo_entry()).with(USER, "odd", &odd);
     let ran = person.run(&["tools"]);
     assert!(ran.code == 0 && ran.out.contains("calculate"), "{}", ran.err);
     assert!(ran.err.contains("mcpServers.odd.headers.Content-Type: the client sets this header"), "{}", ran.err);
 }
 
 #[test]
-fn nothing_in_a_file_draws_on_the_screen() {
+fn control_characters_in_files_are_escaped() {
     let person = Person::new().with(PROJECT, "evil\u{1b}[2J\nname", &json!({"command": "x"})).with(
         USER,
         "lines",
@@ -84,8 +84,8 @@ fn nothing_in_a_file_draws_on_the_screen() {
 }
 
 #[test]
-fn what_was_switched_on_is_on() {
-    let mut off = good();
+fn enable_overrides_a_disabled_entry() {
+    let mut off = demo_entry();
     off["enabled"] = json!(false);
     let person = Person::new().with(USER, "demo", &off);
     assert_eq!(person.run(&["call", "demo", "now"]).code, 2);
@@ -96,19 +96,19 @@ fn what_was_switched_on_is_on() {
 }
 
 #[test]
-fn while_a_persons_file_cannot_be_read_nothing_is_called() {
-    let person = Person::new().with(PROJECT, "demo", &good());
+fn calls_are_rejected_while_the_user_file_is_invalid() {
+    let person = Person::new().with(PROJECT, "demo", &demo_entry());
     assert_eq!(person.run(&["approve", "demo", "-y", "-q"]).code, 0);
     assert_eq!(person.run(&["call", "demo", "now"]).code, 0);
     person.write(USER, r#"{"policy": {"deny": ["*"]},,}"#);
     let ran = person.run(&["call", "demo", "now"]);
     assert!(ran.code == 2 && ran.err.contains("cannot read the rules and hooks of the user scope"), "{}", ran.err);
-    // It can still be looked at.
+    // Listing its tools still works.
     assert_eq!(person.run(&["tools", "demo"]).code, 0);
 }
 
 #[test]
-fn a_managed_server_needs_no_place_for_its_log() {
+fn the_log_directory_of_a_managed_server_is_created() {
     let port = free_port();
     let line = format!("echo hello; exec sleep 60 # {port}");
     let entry = json!({"command": "sh", "args": ["-c", line], "manage": {"port": port, "startupTimeout": 1000}});
@@ -119,12 +119,12 @@ fn a_managed_server_needs_no_place_for_its_log() {
 }
 
 #[test]
-fn a_file_that_is_broken_or_approvals_that_are_do_not_hide_what_was_removed() {
-    let person = Person::new().with(USER, "mine", &good());
+fn remove_reports_success_despite_other_invalid_files() {
+    let person = Person::new().with(USER, "mine", &demo_entry());
     person.write(PROJECT, "{,}");
     let ran = person.run(&["remove", "mine"]);
     assert!(ran.code == 0 && ran.err.contains("removed `mine`"), "{}", ran.err);
-    let person = Person::new().with(PROJECT, "ours", &good());
+    let person = Person::new().with(PROJECT, "ours", &demo_entry());
     person.write("home/.local/state/wharf/approvals.json", "nonsense");
     let ran = person.run(&["remove", "ours"]);
     assert!(ran.code == 2 && ran.err.contains("removed `ours`"), "{}", ran.err);
@@ -132,14 +132,14 @@ fn a_file_that_is_broken_or_approvals_that_are_do_not_hide_what_was_removed() {
 }
 
 #[test]
-fn a_header_for_a_server_that_is_not_used_is_not_dropped_in_silence() {
+fn a_header_for_an_unused_server_is_an_error() {
     let person = Person::new().with(USER, "there", &json!({"url": "https://a.test/mcp"}));
     let ran = person.run(&["tools", "--mcp", "here=https://a.test/mcp", "-H", "X: y"]);
     assert!(ran.code == 2 && ran.err.contains("--header is for a server that is not used"), "{}", ran.err);
 }
 
 #[test]
-fn a_project_is_not_a_way_to_write_elsewhere() {
+fn symlinks_out_of_the_project_are_not_written() {
     let person = Person::new();
     person.write("theirs.json", "{}");
     std::os::unix::fs::symlink("../theirs.json", person.path(PROJECT)).unwrap();

@@ -13,16 +13,16 @@ fn odd() -> Script {
 }
 
 #[test]
-fn tools_are_a_table_and_what_was_left_out_is_told() {
+fn tools_are_listed_in_a_table_with_warnings_for_invalid_ones() {
     insta::assert_snapshot!(screen(&Server::new(&odd()).run(&["tools"])));
 }
 
 #[test]
-fn tools_as_json_keep_everything_the_server_said() {
+fn json_output_keeps_tools_as_the_server_sent_them() {
     let ran = Server::new(&odd()).run(&["tools", "--json"]);
-    let told: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!((ran.code, &told["version"]), (0, &json!(1)));
-    let server = &told["servers"][0];
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((ran.code, &report["version"]), (0, &json!(1)));
+    let server = &report["servers"][0];
     assert_eq!(
         (&server["name"], &server["state"], &server["reason"]),
         (&json!("s"), &json!("connected"), &json!(null))
@@ -33,7 +33,7 @@ fn tools_as_json_keep_everything_the_server_said() {
 }
 
 #[test]
-fn one_unreachable_server_does_not_hide_the_others_and_the_exit_code_tells() {
+fn an_unreachable_server_fails_the_command_but_the_others_are_listed() {
     let good = Server::new(&Script::good());
     let bad = Server::new(&Script::good().at_start([Step::Stderr("cannot bind".into()), Step::Exit(3)]));
     let bad = bad.mcp().replacen("s=", "bad=", 1);
@@ -42,7 +42,7 @@ fn one_unreachable_server_does_not_hide_the_others_and_the_exit_code_tells() {
 }
 
 #[test]
-fn only_the_wanted_server_is_started() {
+fn only_the_named_server_is_started() {
     let server = Server::new(&Script::good());
     let never = format!("never=sh -c 'touch {}; exit 1'", server.path().join("started").display());
     let ran = ran(wharf(&["tools", "s", "--mcp", &server.mcp(), "--mcp", &never]));
@@ -51,16 +51,16 @@ fn only_the_wanted_server_is_started() {
 }
 
 #[test]
-fn the_server_does_not_see_our_secrets() {
+fn servers_do_not_inherit_secrets_from_the_environment() {
     let ran = ran(wharf(&["tools", "--mcp", "env=sh -c 'env >&2; exit 1'"]));
     assert!(ran.err.contains("PATH=") && !ran.err.contains("s3cr3t"), "{}", ran.err);
 }
 
 #[test]
-fn the_server_sees_the_variables_that_are_named() {
+fn env_passes_variables_to_servers() {
     let env = "env=sh -c 'env >&2; exit 1'";
-    let said = ran(wharf(&["tools", "--mcp", env, "--env", "SECRET", "-e", "TOKEN=a=b"])).err;
-    assert!(said.contains("SECRET=s3cr3t") && said.contains("TOKEN=a=b"), "{said}");
+    let err = ran(wharf(&["tools", "--mcp", env, "--env", "SECRET", "-e", "TOKEN=a=b"])).err;
+    assert!(err.contains("SECRET=s3cr3t") && err.contains("TOKEN=a=b"), "{err}");
     let unset = ran(wharf(&["tools", "--mcp", env, "--env", "NOT_SET"]));
     assert_eq!(
         (unset.code, unset.err.as_str()),
@@ -69,13 +69,13 @@ fn the_server_sees_the_variables_that_are_named() {
 }
 
 #[test]
-fn with_v_the_tools_say_what_they_take() {
+fn verbose_output_lists_the_arguments_of_tools() {
     let ran = Server::new(&Script::good()).run(&["tools", "-v"]);
     insta::assert_snapshot!(ran.out);
 }
 
 #[test]
-fn a_server_that_is_not_ready_in_its_time_has_failed() {
+fn a_server_that_exceeds_the_connect_timeout_fails() {
     let began = tokio::time::Instant::now();
     let ran = ran(wharf(&["tools", "--mcp", "mute=sh -c 'echo hello; sleep 60'", "--connect-timeout", "0.5"]));
     assert!(began.elapsed().as_secs() < 20);
@@ -83,7 +83,7 @@ fn a_server_that_is_not_ready_in_its_time_has_failed() {
 }
 
 #[test]
-fn the_demo_shows_every_step_and_survives_its_crash() {
+fn demo_shows_every_step_and_survives_a_server_crash() {
     let ran = ran(wharf(&["demo"]));
     assert_eq!(ran.code, 0, "{}", ran.err);
     let done = ran.out.lines().filter_map(|line| line.strip_prefix("✓  "));
@@ -99,13 +99,13 @@ fn the_demo_shows_every_step_and_survives_its_crash() {
 }
 
 #[test]
-fn the_demo_visits_the_servers_that_are_named_too() {
+fn demo_also_connects_to_servers_of_the_command_line() {
     let server = crate::remote::remote(wharf_testkit::Script::good());
     let (there, gone) = (format!("here={}", server.url()), "gone=http://127.0.0.1:1/mcp");
     let visited = ran(wharf(&["demo", "--json", "--mcp", &there]));
-    let told: Value = serde_json::from_str(&visited.out).unwrap();
+    let report: Value = serde_json::from_str(&visited.out).unwrap();
     assert_eq!(
-        (visited.code, &told["servers"][0]["ok"], &told["servers"][0]["tools"]),
+        (visited.code, &report["servers"][0]["ok"], &report["servers"][0]["tools"]),
         (0, &json!(true), &json!("2 tools"))
     );
     let failed = ran(wharf(&["demo", "--mcp", gone]));
@@ -113,12 +113,12 @@ fn the_demo_visits_the_servers_that_are_named_too() {
 }
 
 #[test]
-fn the_demo_can_be_read_by_a_program() {
+fn demo_prints_json() {
     let ran = ran(wharf(&["demo", "--json"]));
-    let told: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!((ran.code, &told["version"], &told["ok"]), (0, &json!(1), &json!(true)));
-    let times = told["steps"].as_array().unwrap().iter().find(|step| step["step"] == "6 × 7").unwrap();
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((ran.code, &report["version"], &report["ok"]), (0, &json!(1), &json!(true)));
+    let times = report["steps"].as_array().unwrap().iter().find(|step| step["step"] == "6 × 7").unwrap();
     assert_eq!((&times["inProcess"], &times["child"]), (&json!("42"), &json!("42")));
-    let network = told["network"].as_array().unwrap();
+    let network = report["network"].as_array().unwrap();
     assert!(network.len() == 6 && network.iter().all(|journey| journey["ok"] == true && journey["call"] == "42"));
 }

@@ -1,17 +1,17 @@
-//! A model that has the person at the terminal sign in.
+//! The `authenticate` tool: a model asks the user at the terminal to sign in.
 
 use std::io::Write as _;
 use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::login::{CREDENTIALS, Reader, discreet};
-use crate::{done, on_terminal};
+use crate::login::{CREDENTIALS, Reader, assert_no_secrets};
+use crate::{on_terminal, run_output};
 
 const TURNS: &str = "- text: Let me ask.\n  tools: [{name: authenticate, arguments: {server: docs}}]\n\
     - text: Now.\n  tools: [{name: mcp__docs__answer}]\n- text: That is all.\n";
 
-/// A person with a model that wants to use their server, and can do without.
+/// Returns a user with an optional server, and a scripted model that calls it.
 fn reader() -> (Reader, String) {
     let reader = Reader::with(&serde_json::json!({}));
     reader.person.write("turns.yaml", TURNS);
@@ -20,7 +20,7 @@ fn reader() -> (Reader, String) {
 }
 
 #[test]
-fn a_model_has_the_person_sign_in_and_goes_on_with_the_tools() {
+fn a_model_requests_a_sign_in_and_then_calls_the_tools() {
     let (reader, model) = reader();
     let line = format!("{} run -v -m {model} go", env!("CARGO_BIN_EXE_wharf"));
     let answered = |answer: &str| {
@@ -29,7 +29,7 @@ fn a_model_has_the_person_sign_in_and_goes_on_with_the_tools() {
         script.env("BROWSER", reader.browser());
         let mut child = script.stdin(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(answer.as_bytes()).unwrap();
-        discreet(done(&child.wait_with_output().unwrap())).out
+        assert_no_secrets(run_output(&child.wait_with_output().unwrap())).out
     };
     let seen = answered("n\n");
     assert!(
@@ -39,25 +39,25 @@ fn a_model_has_the_person_sign_in_and_goes_on_with_the_tools() {
     assert!(!reader.person.path(CREDENTIALS).exists() && !seen.contains("opening a browser"), "{seen}");
 
     let seen = answered("y\n");
-    for words in [
+    for text in [
         "opening a browser to sign in to docs",
         "Signed in to `docs`. Its tools (2) can be called",
         "42",
         "That is all.",
     ] {
-        assert!(seen.contains(words), "{words}: {seen}");
+        assert!(seen.contains(text), "{text}: {seen}");
     }
     assert_eq!(reader.server.count("GET /authorize", ""), 1);
-    // What is there is not offered to be signed in to.
+    // The tool is not offered for a server that is already connected.
     assert!(!answered("").contains("call authenticate with"));
 }
 
 #[test]
-fn where_nobody_is_there_nobody_is_asked_to_sign_in() {
+fn the_authenticate_tool_is_unavailable_without_a_terminal() {
     let (reader, model) = reader();
     let ran = reader.run(&["run", "-m", &model, "--json", "go"]);
-    let shown: Value = serde_json::from_str(&ran.out).unwrap();
-    let result = &shown["trace_messages"][1];
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    let result = &report["trace_messages"][1];
     let failed = result["tool_result"]["is_error"] == true;
     assert!(failed && result["content"].as_str().unwrap().contains("Unknown tool `authenticate`"), "{result:#}");
     assert_eq!(reader.server.count("GET /authorize", ""), 0);

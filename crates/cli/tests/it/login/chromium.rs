@@ -1,4 +1,4 @@
-//! One sign-in with nothing made up: a browser, a provider (`oidc-provider`) and an MCP server that other people wrote, all on the
+//! A login with a real browser, a third-party provider (`oidc-provider`) and a third-party MCP server, all on the
 //! loopback interface.
 
 use std::io::{BufRead as _, BufReader};
@@ -9,9 +9,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::login::CREDENTIALS;
-use crate::{Person, Ran, USER, done};
+use crate::{Person, RunOutput, USER, run_output};
 
-/// How long a browser may take, to start too.
+/// Timeout of the browser, including its start.
 const LIMIT: Duration = Duration::from_secs(200);
 
 fn root(name: &str) -> PathBuf {
@@ -22,7 +22,7 @@ fn node() -> PathBuf {
     root(".peers/node_modules/node/bin/node")
 }
 
-/// The provider, and the server it guards. It ends with its stdin, and so with this process; the browser ends with it.
+/// The provider and its MCP server. The process exits when its stdin closes, and the browser exits with it.
 struct Provider {
     process: Child,
     origin: String,
@@ -42,7 +42,7 @@ impl Provider {
         format!("{}/mcp", self.origin)
     }
 
-    /// What a path answers, with a token if there is one.
+    /// Requests a path with a token. Returns the status and the body.
     fn get(&self, path: &str, token: &str) -> (String, String) {
         let header = format!("Authorization: Bearer {token}");
         let url = format!("{}{path}", self.origin);
@@ -52,12 +52,12 @@ impl Provider {
         (status.to_owned(), body.to_owned())
     }
 
-    /// What the provider has done so far.
+    /// Returns the events of the provider so far.
     fn events(&self) -> Vec<String> {
         serde_json::from_str(&self.get("/test/events", "").1).unwrap()
     }
 
-    /// No access token is good any more; the others are.
+    /// Expires all access tokens, but no refresh tokens.
     fn expire(&self) {
         assert_eq!(self.get("/test/expire", "").0, "200");
     }
@@ -70,11 +70,11 @@ impl Drop for Provider {
     }
 }
 
-/// Waits for something that comes in its time.
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+/// Polls until there is a value, up to the limit.
+fn until<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> T {
     let began = tokio::time::Instant::now();
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = poll() {
             return found;
         }
         assert!(began.elapsed() < LIMIT, "{what} takes too long");
@@ -82,13 +82,13 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A sign-in with the browser, and what the browser saw. Whatever becomes of it, nothing is left running.
-fn signed_in(person: &Person) -> (Ran, Value) {
+/// Signs in with the browser. Returns the run and what the browser saw. No process is left running, even on failure.
+fn sign_in(person: &Person) -> (RunOutput, Value) {
     let folder = person.path("browser");
     std::fs::create_dir(&folder).unwrap();
     let words = [node(), root("peers/sign_in.mjs"), folder.clone()].map(|word| format!("'{}'", word.display()));
     let mut login = person.wharf(&["login", "notes"]).env("BROWSER", words.join(" ")).spawn().unwrap();
-    // The browser has closed when its file is there; if it failed, nobody waits for it to come back.
+    // The browser writes its file when it closes. If it failed, the login would wait forever and is killed.
     let seen: Value = until("the browser", || {
         let text = std::fs::read_to_string(folder.join("seen.json")).ok();
         text.map(|text| serde_json::from_str(&text).unwrap()).or_else(|| {
@@ -100,17 +100,17 @@ fn signed_in(person: &Person) -> (Ran, Value) {
         let _ = login.kill();
     }
     until("the sign-in", || login.try_wait().unwrap());
-    (done(&login.wait_with_output().unwrap()), seen)
+    (run_output(&login.wait_with_output().unwrap()), seen)
 }
 
 #[test]
-fn a_person_signs_in_with_a_real_browser_at_a_real_provider() {
+fn login_works_with_a_real_browser_and_provider() {
     let provider = Provider::start();
     let person = Person::new().with(USER, "notes", &json!({"url": provider.url()}));
     let whoami = || person.run(&["call", "notes", "whoami"]);
     assert_eq!(whoami().code, 3);
 
-    let (ran, seen) = signed_in(&person);
+    let (ran, seen) = sign_in(&person);
     assert_eq!(seen.get("error"), None, "{seen:#}\n{}", ran.err);
     assert!(ran.code == 0 && ran.err.ends_with("\nsigned in to notes: 1 tool\n"), "{}\n{seen:#}", ran.err);
     let pages: Vec<&str> =
@@ -125,7 +125,7 @@ fn a_person_signs_in_with_a_real_browser_at_a_real_provider() {
     assert_eq!((called.code, called.out.as_str(), called.err.as_str()), (0, "ada may notes:read\n", ""));
     let mut expected = vec!["registered", "page login", "page consent", "authorization_code"];
     assert_eq!(provider.events(), expected);
-    // Each of these takes the token that came with the last one, which is good for one use.
+    // Each refresh uses the refresh token of the previous one, which is valid for one use.
     for _ in 0..2 {
         provider.expire();
         let called = whoami();
@@ -144,9 +144,9 @@ fn a_person_signs_in_with_a_real_browser_at_a_real_provider() {
     assert_eq!(whoami().code, 3);
 }
 
-/// The access token that is kept, wherever it is.
-fn access_token(kept: &Value) -> Option<String> {
-    match kept {
+/// Returns the stored access token, at any depth.
+fn access_token(stored: &Value) -> Option<String> {
+    match stored {
         Value::Object(fields) => {
             let found = fields.get("access").and_then(Value::as_str).map(str::to_owned);
             found.or_else(|| fields.values().find_map(access_token))

@@ -1,4 +1,4 @@
-//! `wharf run` with models over the wire, recorded, played, interrupted and taken up again.
+//! `wharf run` with model providers over HTTP: recording, replay, interruption and resumption.
 
 use std::process::Command;
 
@@ -8,10 +8,10 @@ use tokio::runtime::Runtime;
 use wharf_testkit::models::{FakeModels, ListeningModels, Tokens, Turn};
 use wharf_testkit::{Script, Step};
 
-use crate::ending::until;
-use crate::{Ran, Server, on_terminal, ran, wharf};
+use crate::shutdown::until;
+use crate::{RunOutput, Server, on_terminal, ran, wharf};
 
-/// A provider that says what a test tells it to.
+/// A fake provider with scripted turns.
 pub(super) struct Provider {
     pub(super) models: FakeModels,
     pub(super) listening: ListeningModels,
@@ -26,7 +26,7 @@ impl Provider {
         Self { models, listening, _runtime: runtime }
     }
 
-    /// A question that adds, and its answer.
+    /// Returns a provider that calls `add` and then answers.
     fn adding() -> Self {
         Self::new([
             Turn::default().saying("Let me add.").calling("c1", "mcp__s__add", r#"{"a":40,"b":2}"#),
@@ -39,39 +39,39 @@ impl Provider {
         command.env("OPENAI_API_KEY", "k3y-of-openai").env("OPENAI_BASE_URL", self.listening.openai_url());
     }
 
-    fn run(&self, server: &Server, arguments: &[&str]) -> Ran {
+    fn run(&self, server: &Server, arguments: &[&str]) -> RunOutput {
         let mut command = wharf(&[&["run"], arguments, &["--mcp", &server.mcp()]].concat());
         self.env(&mut command);
         ran(command)
     }
 }
 
-pub(super) fn shown(ran: &Ran) -> Value {
+pub(super) fn parse_output(ran: &RunOutput) -> Value {
     serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{} {}", ran.out, ran.err))
 }
 
 #[test]
-fn every_wire_comes_to_the_same_answer_over_the_same_tools() {
+fn all_providers_produce_the_same_trace() {
     let server = Server::new(&Script::good());
     let mut traces = Vec::new();
     for model in ["anthropic:claude-sonnet-4-5", "openai:gpt-5"] {
         let provider = Provider::adding();
         let ran = provider.run(&server, &["-m", model, "--json", "How much?"]);
-        let shown = shown(&ran);
+        let shown = parse_output(&ran);
         assert_eq!((ran.code, &shown["final_response"]), (0, &json!("It is 42.")), "{}", ran.err);
         assert_eq!(shown["trace_messages"][1]["content"], "42");
         assert_eq!((&shown["turns"], &shown["stop"]["why"]), (&json!(2), &json!("completed")));
         assert!(shown["usage"]["cost_usd"].as_f64().unwrap() > 0.0);
         assert!(!ran.out.contains("k3y") && !ran.err.contains("k3y"));
         traces.push(shown["raw_trace"].clone());
-        let asked = &provider.models.bodies()[0];
-        assert!(asked["tools"].as_array().unwrap().len() >= 2 && asked["stream"] == true, "{asked}");
+        let request = &provider.models.bodies()[0];
+        assert!(request["tools"].as_array().unwrap().len() >= 2 && request["stream"] == true, "{request}");
     }
     assert_eq!(traces[0], traces[1]);
 }
 
 #[test]
-fn without_servers_the_model_is_asked_once_and_with_no_tools_at_all() {
+fn a_run_without_servers_sends_no_tools() {
     let provider = Provider::new([Turn::text("Hello.")]);
     let folder = tempfile::tempdir().unwrap();
     let mut command = wharf(&[
@@ -88,38 +88,38 @@ fn without_servers_the_model_is_asked_once_and_with_no_tools_at_all() {
     command.current_dir(folder.path());
     let ran = ran(command);
     assert_eq!((ran.code, ran.out.as_str()), (0, "Hello.\n"), "{}", ran.err);
-    let asked = &provider.models.bodies()[0];
-    assert!(asked.get("tools").is_none() && asked["system"].to_string().contains("Be brief."), "{asked}");
+    let request = &provider.models.bodies()[0];
+    assert!(request.get("tools").is_none() && request["system"].to_string().contains("Be brief."), "{request}");
 }
 
 #[test]
-fn without_a_name_the_first_model_with_a_key_is_asked_and_without_a_key_it_is_told_what_to_set() {
+fn the_default_model_is_the_first_with_an_api_key() {
     let provider = Provider::new([Turn::text("Hello.")]);
     let server = Server::new(&Script::good());
-    let ran_ = provider.run(&server, &["Hi"]);
-    assert_eq!((ran_.code, ran_.out.as_str()), (0, "Hello.\n"));
-    assert!(ran_.err.contains("using anthropic:claude-sonnet-4-5; choose another with -m"), "{}", ran_.err);
+    let with_key = provider.run(&server, &["Hi"]);
+    assert_eq!((with_key.code, with_key.out.as_str()), (0, "Hello.\n"));
+    assert!(with_key.err.contains("using anthropic:claude-sonnet-4-5; choose another with -m"), "{}", with_key.err);
     let mut command = wharf(&["run", "Hi"]);
     command.env("OLLAMA_HOST", "127.0.0.1:1");
-    let nobody = ran(command);
-    assert_eq!((nobody.code, nobody.out.as_str()), (2, ""));
-    assert!(nobody.err.contains("ANTHROPIC_API_KEY") && nobody.err.contains("no model given"), "{}", nobody.err);
+    let no_key = ran(command);
+    assert_eq!((no_key.code, no_key.out.as_str()), (2, ""));
+    assert!(no_key.err.contains("ANTHROPIC_API_KEY") && no_key.err.contains("no model given"), "{}", no_key.err);
     let unset = ran(wharf(&["run", "-m", "openai:gpt-5", "Hi"]));
     assert!(unset.code == 2 && unset.err.contains("OPENAI_API_KEY is not set"), "{}", unset.err);
 }
 
 #[test]
-fn a_recorded_run_plays_without_anybody_and_to_the_same_trace() {
+fn a_recorded_run_replays_offline_with_the_same_trace() {
     let (server, provider) = (Server::new(&Script::good()), Provider::adding());
     let file = server.path().join("tape.jsonl");
     let file = file.to_str().unwrap();
     let recorded = provider.run(&server, &["-m", "anthropic:x", "--json", "--record", file, "How much?"]);
     assert_eq!(recorded.code, 0, "{}", recorded.err);
-    // Nobody is there any more.
+    // The provider is gone.
     drop(provider);
     let played = ran(wharf(&["run", "--json", "--replay", file, "How much?"]));
     assert_eq!(played.code, 0, "{}", played.err);
-    let (before, after) = (shown(&recorded), shown(&played));
+    let (before, after) = (parse_output(&recorded), parse_output(&played));
     for key in ["raw_trace", "trace_messages", "final_response", "usage", "turns"] {
         assert_eq!(before[key], after[key], "{key}");
     }
@@ -138,7 +138,7 @@ fn a_recorded_run_plays_without_anybody_and_to_the_same_trace() {
 }
 
 #[test]
-fn what_happens_is_written_line_by_line_as_it_happens() {
+fn stream_json_writes_one_event_per_line() {
     let progress = [Step::Progress(1.0, 2.0, "half".into()), Step::Text("42".into())];
     let (server, provider) = (Server::new(&Script::good().on_call("add", progress)), Provider::adding());
     let ran = provider.run(&server, &["-m", "openai:gpt-5", "--output", "stream-json", "How much?"]);
@@ -168,7 +168,7 @@ fn what_happens_is_written_line_by_line_as_it_happens() {
 }
 
 #[test]
-fn a_run_that_was_killed_goes_on_and_repeats_no_finished_call() {
+fn a_killed_run_resumes_without_repeating_finished_calls() {
     let script = Script::good()
         .tool(json!({"name": "mark", "inputSchema": {"type": "object"}}))
         .tool(json!({"name": "hang", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}}))
@@ -186,11 +186,11 @@ fn a_run_that_was_killed_goes_on_and_repeats_no_finished_call() {
     kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
     child.wait().unwrap();
     std::fs::remove_file(server.path().join("marked")).unwrap();
-    // It is no longer slow.
+    // The tool `hang` of this server returns immediately.
     let quick =
         Server::new(&Script::good().tool(json!({"name": "mark", "inputSchema": {"type": "object"}})).any_tool("hang"));
     let ran = provider.run(&quick, &["-m", "anthropic:x", "--json", "--resume", file.to_str().unwrap()]);
-    let shown = shown(&ran);
+    let shown = parse_output(&ran);
     assert_eq!((ran.code, &shown["final_response"]), (0, &json!("Done.")), "{}", ran.err);
     assert_eq!(shown["trace_messages"][1]["content"], "marked", "what it had answered");
     assert_eq!(shown["tool_traces"].as_array().unwrap().len(), 1, "only what had not ended is done again");
@@ -198,7 +198,7 @@ fn a_run_that_was_killed_goes_on_and_repeats_no_finished_call() {
 }
 
 #[test]
-fn a_run_that_ended_at_a_limit_goes_on_when_it_is_given_more() {
+fn a_run_that_reached_a_limit_resumes_with_a_higher_one() {
     let (server, provider) = (Server::new(&Script::good()), Provider::adding());
     let file = server.path().join("run.jsonl");
     let file = file.to_str().unwrap();
@@ -214,7 +214,7 @@ fn a_run_that_ended_at_a_limit_goes_on_when_it_is_given_more() {
 }
 
 #[test]
-fn ctrl_c_ends_the_run_with_what_there_is() {
+fn ctrl_c_ends_the_run_with_a_partial_result() {
     let script = Script::good().any_tool("hang").on_call("hang", [Step::Touch("$/hangs".into()), Step::Wait(120_000)]);
     let server = Server::new(&script);
     let provider = Provider::new([Turn::default().calling("c1", "mcp__s__hang", "{}")]);
@@ -231,7 +231,7 @@ fn ctrl_c_ends_the_run_with_what_there_is() {
 }
 
 #[test]
-fn a_provider_that_fails_is_asked_again_and_then_told_of() {
+fn transient_provider_errors_are_retried_and_others_reported() {
     let server = Server::new(&Script::good());
     let busy = || {
         Turn::status(
@@ -253,11 +253,11 @@ fn a_provider_that_fails_is_asked_again_and_then_told_of() {
 }
 
 #[test]
-fn money_is_a_limit_too() {
+fn max_cost_limits_a_run() {
     let server = Server::new(&Script::good());
-    let dear = Tokens { input: 1_000_000, output: 100_000, ..Tokens::default() };
+    let expensive = Tokens { input: 1_000_000, output: 100_000, ..Tokens::default() };
     let provider = Provider::new([
-        Turn::default().calling("c1", "mcp__s__add", r#"{"a":1,"b":1}"#).costing(dear),
+        Turn::default().calling("c1", "mcp__s__add", r#"{"a":1,"b":1}"#).costing(expensive),
         Turn::text("2"),
     ]);
     let ran = provider.run(&server, &["-m", "anthropic:claude-sonnet-4-5", "--max-cost", "$0.5", "Hi"]);
@@ -267,7 +267,7 @@ fn money_is_a_limit_too() {
 }
 
 #[test]
-fn on_a_terminal_the_answer_is_shown_once_as_it_comes() {
+fn the_answer_is_streamed_once_on_a_terminal() {
     let (server, provider) = (Server::new(&Script::good()), Provider::adding());
     let line = format!(
         "{} run -m anthropic:x --color never --mcp '{}' 'How much?'",
@@ -285,7 +285,7 @@ fn on_a_terminal_the_answer_is_shown_once_as_it_comes() {
 }
 
 #[test]
-fn a_manual_model_has_answered_already_and_takes_no_servers() {
+fn a_manual_model_answers_from_its_file_and_rejects_servers() {
     let server = Server::new(&Script::good());
     let file = server.path().join("traces.json");
     // The digest of `How much?`.

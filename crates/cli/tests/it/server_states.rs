@@ -1,13 +1,12 @@
-//! Servers that are configured, good ones and bad ones beside each other: what `tools` shows of them, what `call` says,
-//! and how the program ends.
+//! Working and failing configured servers together: output and exit codes of `tools` and `call`.
 
 use serde_json::{Value, json};
 use wharf_testkit::{Script, Step, scripted_server};
 
 use crate::remote::{Remote, refuse, remote};
-use crate::{Ran, Server, ran, screen, wharf};
+use crate::{RunOutput, Server, ran, screen, wharf};
 
-/// A person whose servers are all in one file, and a project without any.
+/// A config root with all servers in one file, and a project without servers.
 pub(crate) struct Home {
     folder: tempfile::TempDir,
     file: Value,
@@ -22,13 +21,13 @@ impl Home {
         Self { folder, file: json!({"mcpServers": {}}), servers: Vec::new(), remotes: Vec::new() }
     }
 
-    /// With a key of the file beside the servers.
-    pub(crate) fn saying(mut self, key: &str, value: Value) -> Self {
+    /// Adds a top-level key to the configuration file.
+    pub(crate) fn with_key(mut self, key: &str, value: Value) -> Self {
         self.file[key] = value;
         self
     }
 
-    /// With a server that is a child process.
+    /// Adds a stdio server.
     pub(crate) fn child(mut self, name: &str, script: &Script, settings: Value) -> Self {
         let server = Server::new(script);
         let entry = json!({"command": scripted_server(), "args": [server.path().join("script")]});
@@ -36,7 +35,7 @@ impl Home {
         self.entry(name, entry, settings)
     }
 
-    /// With a server at a URL.
+    /// Adds a remote server.
     fn at_url(mut self, name: &str, script: Script, settings: Value) -> Self {
         let server = remote(script);
         let entry = json!({"url": server.url()});
@@ -45,22 +44,22 @@ impl Home {
     }
 
     fn entry(mut self, name: &str, mut entry: Value, settings: Value) -> Self {
-        let Value::Object(settings) = settings else { panic!("{settings} are no settings") };
+        let Value::Object(settings) = settings else { panic!("settings must be an object: {settings}") };
         entry.as_object_mut().unwrap().extend(settings);
         self.file["mcpServers"][name] = entry;
         self
     }
 
-    /// The folder of the server that was added so and so many before the last one.
+    /// Returns the stdio server that was added last.
     pub(crate) fn last(&self) -> &Server {
         self.servers.last().unwrap()
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> RunOutput {
         let (root, project) = (self.folder.path(), self.folder.path().join("project"));
         std::fs::write(root.join("mcp.json"), self.file.to_string()).unwrap();
-        let places = ["--config-root", root.to_str().unwrap(), "--project", project.to_str().unwrap()];
-        let mut ran = ran(wharf(&[arguments, &places].concat()));
+        let options = ["--config-root", root.to_str().unwrap(), "--project", project.to_str().unwrap()];
+        let mut ran = ran(wharf(&[arguments, &options].concat()));
         for text in [&mut ran.out, &mut ran.err] {
             *text = text.replace(root.to_str().unwrap(), "ROOT");
         }
@@ -76,7 +75,7 @@ fn locked() -> Script {
     Script::good().on("initialize", [refuse(401, &[("www-authenticate", "Bearer realm=\"x\"")], "")])
 }
 
-/// One of each kind.
+/// Returns a configuration with one server in each state.
 fn all_kinds() -> Home {
     let long = json!({"name": "talk", "description": "word ".repeat(12_000), "inputSchema": {"type": "object"}});
     let bad = json!({"name": "bad", "description": "Takes a text", "inputSchema": {"type": "string"}});
@@ -91,12 +90,12 @@ fn all_kinds() -> Home {
 }
 
 #[test]
-fn servers_that_nobody_needs_only_warn_and_the_others_are_shown() {
+fn failures_of_optional_servers_are_only_warnings() {
     insta::assert_snapshot!(screen(&all_kinds().run(&["tools"])));
 }
 
 #[test]
-fn a_server_that_is_needed_decides_how_the_program_ends() {
+fn a_failed_required_server_determines_the_exit_code() {
     let with = |script: &Script| {
         Home::new().child("good", &Script::good(), json!({})).child("bad", script, json!({"required": true}))
     };
@@ -107,10 +106,10 @@ fn a_server_that_is_needed_decides_how_the_program_ends() {
 
     let ran = Home::new().at_url("locked", locked(), json!({"required": true})).run(&["tools"]);
     assert_eq!(ran.code, 3, "{}", ran.err);
-    // What is named on the command line is needed, too.
+    // A server named on the command line is required, too.
     assert_eq!(Home::new().at_url("locked", locked(), json!({})).run(&["tools", "locked"]).code, 3);
     assert_eq!(Home::new().child("broken", &broken(), json!({})).run(&["tools", "broken"]).code, 4);
-    // One that is switched off is not.
+    // A disabled server is not required.
     let off = Home::new().child("good", &Script::good(), json!({})).child(
         "off",
         &broken(),
@@ -121,7 +120,7 @@ fn a_server_that_is_needed_decides_how_the_program_ends() {
 }
 
 #[test]
-fn a_call_says_of_each_what_is_the_matter() {
+fn call_reports_why_a_server_or_tool_cannot_be_used() {
     let home = all_kinds();
     let calls: [&[&str]; 9] = [
         &["call", "good", "add", "a=2", "b=3"],
@@ -134,12 +133,12 @@ fn a_call_says_of_each_what_is_the_matter() {
         &["call", "odd", "echo"],
         &["call", "off", "add"],
     ];
-    let told = |arguments: &&[&str]| format!("$ wharf {}\n{}", arguments.join(" "), screen(&home.run(arguments)));
-    insta::assert_snapshot!(calls.iter().map(told).collect::<Vec<_>>().join("\n"));
+    let show = |arguments: &&[&str]| format!("$ wharf {}\n{}", arguments.join(" "), screen(&home.run(arguments)));
+    insta::assert_snapshot!(calls.iter().map(show).collect::<Vec<_>>().join("\n"));
 }
 
 #[test]
-fn a_failed_connection_of_a_call_can_be_read_by_a_program() {
+fn call_reports_a_failed_connection_in_json() {
     let home = all_kinds();
     let error = |arguments: &[&str]| serde_json::from_str::<Value>(&home.run(arguments).out).unwrap()["error"].clone();
     let broken = error(&["call", "broken", "add", "--json"]);
@@ -148,37 +147,37 @@ fn a_failed_connection_of_a_call_can_be_read_by_a_program() {
 }
 
 #[test]
-fn a_description_that_is_too_long_is_cut_for_the_model_and_that_is_told() {
+fn a_long_description_is_truncated_with_a_note() {
     let ran = all_kinds().run(&["tools", "long", "--json"]);
-    let told: Value = serde_json::from_str(&ran.out).unwrap();
-    let long = &told["servers"][0];
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    let long = &report["servers"][0];
     assert_eq!(long["offered"][0]["description"].as_str().unwrap().chars().count(), 2048);
     assert_eq!(long["offered"][0]["name"], "mcp__long__talk");
     let notes = long["notes"].as_array().unwrap();
     assert!(notes.iter().any(|note| note.as_str().unwrap().contains("cut to 2048")), "{notes:?}");
-    let told = all_kinds().run(&["tools", "long", "-v"]).err;
-    assert!(told.contains("long: `talk`:") && told.contains("cut to 2048"), "{told}");
+    let err = all_kinds().run(&["tools", "long", "-v"]).err;
+    assert!(err.contains("long: `talk`:") && err.contains("cut to 2048"), "{err}");
 }
 
 #[test]
-fn the_table_shows_what_a_model_is_offered() {
+fn the_tool_table_shows_configured_overrides() {
     let hinted = json!({"name": "wipe", "description": "Wipes", "inputSchema": {"type": "object", "properties": {"what": {}}},
         "annotations": {"readOnlyHint": false, "destructiveHint": true}});
     let settings = json!({"excludeTools": ["echo", "ecko"], "bindings": {"add": {"b": 40}},
         "tools": {"descriptions": {"add": "Adds forty"}}});
     let home = Home::new().child("s", &Script::good().tool(hinted), settings);
     insta::assert_snapshot!(screen(&home.run(&["tools", "-v"])));
-    // What the configuration sets is sent, and is not asked for.
+    // A bound argument is sent, and is not an argument of the tool.
     assert_eq!(home.run(&["call", "s", "add", "a=2"]).out, "42\n");
     assert!(home.run(&["call", "s", "add"]).err.ends_with("hint: add accepts a: integer\n"));
 }
 
 #[test]
-fn programs_are_told_where_a_server_comes_from_and_what_is_offered_of_it() {
+fn json_output_includes_the_scope_and_the_offered_tools() {
     let ran = all_kinds().run(&["tools", "--json"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
-    let told: Value = serde_json::from_str(&ran.out).unwrap();
-    let summary = told["servers"].as_array().unwrap().iter().map(|server| {
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    let summary = report["servers"].as_array().unwrap().iter().map(|server| {
         let count = |key: &str| server[key].as_array().unwrap().len();
         let text = |key: &str| server[key].as_str().unwrap_or("-").to_owned();
         format!(
@@ -196,7 +195,7 @@ fn programs_are_told_where_a_server_comes_from_and_what_is_offered_of_it() {
 }
 
 #[test]
-fn a_server_of_the_project_waits_for_approval_and_is_not_started() {
+fn a_project_server_is_pending_until_approved() {
     let home = Home::new().child("good", &Script::good(), json!({}));
     let started = home.folder.path().join("started");
     let project = json!({"mcpServers": {"theirs": {"command": "touch", "args": [started]}}});
@@ -210,15 +209,15 @@ fn a_server_of_the_project_waits_for_approval_and_is_not_started() {
 }
 
 #[test]
-fn a_limit_of_the_command_line_counts_more_than_a_configured_one() {
+fn command_line_timeouts_override_configured_ones() {
     let script = Script::good().any_tool("hang").on_call("hang", [Step::Hang]);
-    let patient = Home::new().child("s", &script, json!({"timeout": 600_000}));
-    let told = patient.run(&["call", "s", "hang", "--timeout", "0.5"]).err;
-    assert!(told.contains("no response within 500 ms"), "{told}");
-    let hasty = Home::new().child("s", &script, json!({"timeout": 1000}));
-    let told = hasty.run(&["call", "s", "hang"]).err;
-    assert!(told.contains("no response within 1 s"), "{told}");
-    let sleepy = Home::new().child("s", &Script::good().at_start([Step::Hang]), json!({"connectTimeout": 600_000}));
-    let told = sleepy.run(&["tools", "--connect-timeout", "0.5"]).err;
-    assert!(told.contains("not ready within 500 ms"), "{told}");
+    let slow_entry = Home::new().child("s", &script, json!({"timeout": 600_000}));
+    let err = slow_entry.run(&["call", "s", "hang", "--timeout", "0.5"]).err;
+    assert!(err.contains("no response within 500 ms"), "{err}");
+    let fast_entry = Home::new().child("s", &script, json!({"timeout": 1000}));
+    let err = fast_entry.run(&["call", "s", "hang"]).err;
+    assert!(err.contains("no response within 1 s"), "{err}");
+    let hanging = Home::new().child("s", &Script::good().at_start([Step::Hang]), json!({"connectTimeout": 600_000}));
+    let err = hanging.run(&["tools", "--connect-timeout", "0.5"]).err;
+    assert!(err.contains("not ready within 500 ms"), "{err}");
 }

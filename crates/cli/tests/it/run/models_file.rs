@@ -1,4 +1,4 @@
-//! `wharf run --models FILE`: models with servers and settings of their own.
+//! `wharf run --models FILE`: models with their own servers and settings.
 
 use std::path::Path;
 
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use wharf_testkit::Script;
 use wharf_testkit::models::Turn;
 
-use super::models::{Provider, shown};
-use crate::{Ran, Server, ran, wharf};
+use super::models::{Provider, parse_output};
+use crate::{RunOutput, Server, ran, wharf};
 
 fn with_models(folder: &Path, models: &Value) -> String {
     let file = folder.join("models.json");
@@ -15,8 +15,8 @@ fn with_models(folder: &Path, models: &Value) -> String {
     file.display().to_string()
 }
 
-/// A run in a folder with a configured server, which models of a file know nothing of.
-fn run(provider: &Provider, server: &Server, arguments: &[&str]) -> Ran {
+/// Runs with a config root that has a configured server, which models of a file must ignore.
+fn run(provider: &Provider, server: &Server, arguments: &[&str]) -> RunOutput {
     let project = server.path().join("project");
     std::fs::create_dir_all(&project).unwrap();
     let configured = json!({"mcpServers": {"configured": {"type": "http", "url": "http://127.0.0.1:1/mcp"}}});
@@ -30,15 +30,15 @@ fn run(provider: &Provider, server: &Server, arguments: &[&str]) -> Ran {
     ran(command)
 }
 
-fn names(asked: &Value) -> Vec<&str> {
-    asked["tools"]
+fn names(request: &Value) -> Vec<&str> {
+    request["tools"]
         .as_array()
         .map(|tools| tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect())
         .unwrap_or_default()
 }
 
 #[test]
-fn a_model_of_a_file_has_its_own_servers_and_only_the_tools_it_wants_as_it_describes_them() {
+fn a_model_of_a_file_uses_its_own_servers_filters_and_descriptions() {
     let server = Server::new(&Script::good());
     let provider = Provider::new([
         Turn::default().calling("c1", "mcp__mine__add", r#"{"a":40,"b":2}"#),
@@ -60,29 +60,29 @@ fn a_model_of_a_file_has_its_own_servers_and_only_the_tools_it_wants_as_it_descr
         ]),
     );
     let ran = run(&provider, &server, &["--models", &file, "-m", "agent", "--json", "How much?"]);
-    let told = shown(&ran);
-    assert_eq!((ran.code, &told["final_response"]), (0, &json!("It is 42.")), "{}", ran.err);
-    assert_eq!(told["trace_messages"][1]["content"], "42");
-    assert_eq!(told["servers"].as_array().unwrap().len(), 1, "what is configured is left out");
-    let asked = &provider.models.bodies()[0];
-    assert_eq!(names(asked), ["mcp__mine__add", "read_output"]);
+    let report = parse_output(&ran);
+    assert_eq!((ran.code, &report["final_response"]), (0, &json!("It is 42.")), "{}", ran.err);
+    assert_eq!(report["trace_messages"][1]["content"], "42");
+    assert_eq!(report["servers"].as_array().unwrap().len(), 1, "what is configured is left out");
+    let request = &provider.models.bodies()[0];
+    assert_eq!(names(request), ["mcp__mine__add", "read_output"]);
     insta::assert_snapshot!(ran.err, @"
     warning: `mcp_tool_filter` names the unknown tool `ad`
     warning: `per_tool_limit` names the unknown tool `add`
     ");
-    assert_eq!(asked["tools"][0]["description"], "Adds, and nothing else.");
-    assert_eq!((&asked["temperature"], &asked["max_tokens"]), (&json!(0.7), &json!(99)));
-    assert!(asked["system"].to_string().contains("Be exact."));
-    // One without servers just answers: no tools field, and what is for agents is not for it.
+    assert_eq!(request["tools"][0]["description"], "Adds, and nothing else.");
+    assert_eq!((&request["temperature"], &request["max_tokens"]), (&json!(0.7), &json!(99)));
+    assert!(request["system"].to_string().contains("Be exact."));
+    // A model without servers gets no `tools` field, and settings for agents do not apply.
     let ran = run(&provider, &server, &["--models", &file, "-m", "plain", "--json", "And so?"]);
-    let told = shown(&ran);
-    assert_eq!((&told["final_response"], &told["servers"]), (&json!("Just so."), &json!([])), "{}", ran.err);
-    let asked = provider.models.bodies().pop().unwrap();
-    assert!(asked.get("tools").is_none() && asked.get("temperature").is_none(), "{asked}");
+    let report = parse_output(&ran);
+    assert_eq!((&report["final_response"], &report["servers"]), (&json!("Just so."), &json!([])), "{}", ran.err);
+    let request = provider.models.bodies().pop().unwrap();
+    assert!(request.get("tools").is_none() && request.get("temperature").is_none(), "{request}");
 }
 
 #[test]
-fn the_limits_of_a_model_hold_for_it_and_the_command_line_counts_more() {
+fn command_line_limits_override_those_of_the_model() {
     let server = Server::new(&Script::good());
     let calls = || Turn::default().calling("c1", "mcp__mine__add", r#"{"a":1,"b":1}"#);
     let provider = Provider::new([calls(), calls(), calls(), calls()]);
@@ -94,17 +94,17 @@ fn the_limits_of_a_model_hold_for_it_and_the_command_line_counts_more() {
             "args": [script]}}, "agent_middleware": {"limits": {"model_call_limit": 1}}}),
     );
     let ran = run(&provider, &server, &["--models", &file, "--json", "Go on"]);
-    let told = shown(&ran);
-    assert_eq!((ran.code, &told["limits"]), (1, &json!([{"kind": "model_calls", "most": 1}])), "{}", ran.err);
-    let more = shown(&run(&provider, &server, &["--models", &file, "--max-turns", "2", "--json", "Go on"]));
+    let report = parse_output(&ran);
+    assert_eq!((ran.code, &report["limits"]), (1, &json!([{"kind": "model_calls", "most": 1}])), "{}", ran.err);
+    let more = parse_output(&run(&provider, &server, &["--models", &file, "--max-turns", "2", "--json", "Go on"]));
     assert_eq!((&more["turns"], &more["limit_reached"]), (&json!(2), &json!(true)));
 }
 
 #[test]
-fn a_file_that_names_no_usable_model_says_which_and_why() {
+fn unusable_models_are_reported_with_the_reason() {
     let server = Server::new(&Script::good());
     let provider = Provider::new([]);
-    let told = |models: &Value, more: &[&str]| {
+    let error = |models: &Value, more: &[&str]| {
         let file = with_models(server.path(), models);
         let ran = run(&provider, &server, &[&["--models", &file], more, &["Hi"]].concat());
         assert_eq!((ran.code, ran.out.as_str()), (2, ""));
@@ -118,19 +118,19 @@ fn a_file_that_names_no_usable_model_says_which_and_why() {
         "endpoint_api_key": "${NOT_SET_ANYWHERE}"});
     let filters = json!({"id": "twice", "model_name": "x", "interface": "claude_tool", "mcp_tool_filter": ["a"],
         "mcp_urls_dict": {"s": {"command": "true", "tools": {"allow": ["b"]}}}});
-    let told = [
-        told(&json!([model("one"), model("two")]), &[]),
-        told(&json!([model("one"), model("two")]), &["-m", "three"]),
-        told(&manual, &[]),
-        told(&servers, &[]),
-        told(&key, &[]),
-        told(&filters, &[]),
+    let errors = [
+        error(&json!([model("one"), model("two")]), &[]),
+        error(&json!([model("one"), model("two")]), &["-m", "three"]),
+        error(&manual, &[]),
+        error(&servers, &[]),
+        error(&key, &[]),
+        error(&filters, &[]),
     ];
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(errors.join("\n"));
 }
 
 #[test]
-fn who_cannot_be_driven_is_stood_in_for_unless_that_very_one_is_wanted() {
+fn an_unavailable_model_is_substituted_unless_strict() {
     let server = Server::new(&Script::good());
     let provider = Provider::new([Turn::text("Hello.")]);
     let file = with_models(server.path(), &json!({"model_name": "claude-sonnet-4-5", "interface": "claude_agent_sdk"}));
@@ -142,7 +142,7 @@ fn who_cannot_be_driven_is_stood_in_for_unless_that_very_one_is_wanted() {
 }
 
 #[test]
-fn the_file_a_scripted_model_reads_is_beside_the_one_that_names_it() {
+fn scripted_models_resolve_paths_relative_to_their_file() {
     let server = Server::new(&Script::good());
     std::fs::write(server.path().join("turns.yaml"), "- text: As told.\n").unwrap();
     let file = with_models(server.path(), &json!({"models": [{"model_name": "turns.yaml", "interface": "scripted"}]}));

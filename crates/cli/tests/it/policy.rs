@@ -1,17 +1,17 @@
-//! What `wharf call` may do: rules and hooks hold for it, and it is its own approval.
+//! Policy of `wharf call`: rules and hooks apply, and no confirmation is needed.
 
 use serde_json::{Value, json};
 use wharf_testkit::{Script, Step};
 
-use crate::configured::Home;
 use crate::screen;
+use crate::server_states::Home;
 
-/// A server whose tool `wipe` leaves a trace.
+/// Returns a configuration with a server whose tool `wipe` creates a file.
 fn home(key: &str, value: Value) -> Home {
     let wipe = json!({"name": "wipe", "inputSchema": {"type": "object"}, "annotations": {"destructiveHint": true},
         "_meta": {"anthropic/requiresUserInteraction": true}});
     let done = [Step::Touch("$/wiped".into()), Step::Text("wiped".into())];
-    Home::new().saying(key, value).child("s", &Script::good().tool(wipe).on_call("wipe", done), json!({}))
+    Home::new().with_key(key, value).child("s", &Script::good().tool(wipe).on_call("wipe", done), json!({}))
 }
 
 fn wiped(home: &Home) -> bool {
@@ -19,7 +19,7 @@ fn wiped(home: &Home) -> bool {
 }
 
 #[test]
-fn whoever_types_a_call_has_approved_of_it() {
+fn call_needs_no_confirmation() {
     for policy in [json!({"mode": "cautious"}), json!({"ask": ["*"]}), json!({})] {
         let home = home("policy", policy);
         let ran = home.run(&["call", "s", "wipe"]);
@@ -28,7 +28,7 @@ fn whoever_types_a_call_has_approved_of_it() {
 }
 
 #[test]
-fn what_a_rule_forbids_is_not_called_by_hand_either() {
+fn deny_rules_apply_to_call() {
     let home = home("policy", json!({"deny": ["hint:destructive"]}));
     let ran = home.run(&["call", "s", "wipe", "--json"]);
     insta::assert_snapshot!(screen(&ran), @r#"
@@ -43,7 +43,7 @@ fn what_a_rule_forbids_is_not_called_by_hand_either() {
 }
 
 #[test]
-fn a_rule_or_a_hook_that_cannot_be_read_lets_nothing_through() {
+fn an_invalid_rule_or_hook_blocks_all_calls() {
     let unreadable = home("policy", json!({"deny": ["hint:dangerous"]}));
     let ran = unreadable.run(&["call", "s", "wipe"]);
     assert_eq!(ran.code, 2);
@@ -59,20 +59,20 @@ fn hook(event: &str, command: &str) -> Value {
 }
 
 #[test]
-fn a_hook_keeps_a_call_from_being_made_and_an_output_from_being_seen() {
+fn hooks_can_block_a_call_or_withhold_its_output() {
     let before = home("hooks", hook("PreToolUse", "sh -c 'echo not today >&2; exit 2'"));
     let ran = before.run(&["call", "s", "wipe"]);
     assert_eq!((ran.code, ran.err.as_str()), (1, "error: s: the tool `wipe` was not called: not today\n"));
     assert!(!wiped(&before));
     let after = home("hooks", hook("PostToolUse", "sh -c 'echo it is secret >&2; exit 2'"));
     let ran = after.run(&["call", "s", "wipe"]);
-    let told = "error: s: the tool `wipe` was called, but its output is withheld: it is secret\n";
-    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (1, "", told));
+    let expected = "error: s: the tool `wipe` was called, but its output is withheld: it is secret\n";
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (1, "", expected));
     assert!(wiped(&after));
 }
 
 #[test]
-fn a_hook_that_fails_and_may_do_so_is_told_of() {
+fn a_failed_hook_that_may_fail_is_a_warning() {
     let mut hooks = hook("PreToolUse", "sh -c 'exit 7'");
     hooks["PreToolUse"][0]["hooks"][0]["onFailure"] = json!("proceed");
     let ran = home("hooks", hooks).run(&["call", "s", "wipe"]);
@@ -81,7 +81,7 @@ fn a_hook_that_fails_and_may_do_so_is_told_of() {
 }
 
 #[test]
-fn a_person_gets_the_whole_output() {
+fn call_prints_the_whole_output() {
     let long = "all of it ".repeat(30_000);
     let script = Script::good().any_tool("talk").on_call("talk", [Step::Text(long.clone())]);
     let ran = Home::new().child("s", &script, json!({"maxOutputTokens": 10})).run(&["call", "s", "talk"]);
@@ -89,10 +89,13 @@ fn a_person_gets_the_whole_output() {
 }
 
 #[test]
-fn an_error_of_the_server_keeps_its_code() {
+fn json_output_keeps_the_error_code_of_the_server() {
     let script = Script::good().any_tool("no").on_call("no", [Step::Error(-32050, "no such row".into())]);
     let ran = Home::new().child("s", &script, json!({})).run(&["call", "s", "no", "--json"]);
-    let told: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!((ran.code, &told["error"]["code"], &told["error"]["outcome"]), (1, &json!(-32050), &json!("answered")));
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(
+        (ran.code, &report["error"]["code"], &report["error"]["outcome"]),
+        (1, &json!(-32050), &json!("answered"))
+    );
     assert_eq!(ran.err, "error: s: the server answered with error -32050: no such row\n");
 }

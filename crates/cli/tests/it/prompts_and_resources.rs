@@ -34,7 +34,7 @@ fn contents(parts: &Value) -> Server {
 }
 
 #[test]
-fn prompts_and_resources_are_tables() {
+fn prompts_and_resources_are_listed_in_tables() {
     let server = Server::new(&script());
     insta::assert_snapshot!(screen(&server.run(&["prompts"])), @r"
     exit 0
@@ -57,11 +57,11 @@ fn prompts_and_resources_are_tables() {
 }
 
 #[test]
-fn a_server_without_any_is_no_failure() {
+fn a_server_without_prompts_or_resources_is_not_an_error() {
     let server = Server::new(&Script::good());
-    for (command, told) in [("prompts", "no prompts\n"), ("resources", "no resources\n")] {
+    for (command, message) in [("prompts", "no prompts\n"), ("resources", "no resources\n")] {
         let ran = server.run(&[command]);
-        assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "", told));
+        assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "", message));
         assert_eq!(server.run(&[command, "-q"]).err, "");
     }
     let ran = server.run(&["prompt", "s", "hello"]);
@@ -69,32 +69,32 @@ fn a_server_without_any_is_no_failure() {
 }
 
 #[test]
-fn programs_get_lists_as_they_were_sent() {
+fn json_output_contains_the_lists_as_sent() {
     let server = Server::new(&script());
-    let told = |command: &str| serde_json::from_str::<Value>(&server.run(&[command, "--json"]).out).unwrap();
-    let prompts = told("prompts");
+    let list = |command: &str| serde_json::from_str::<Value>(&server.run(&[command, "--json"]).out).unwrap();
+    let prompts = list("prompts");
     assert_eq!((&prompts["version"], &prompts["servers"][0]["state"]), (&json!(1), &json!("connected")));
     assert_eq!(prompts["servers"][0]["prompts"][0], script().prompts[0]);
     assert_eq!(prompts["servers"][0]["quarantined"][0]["position"], 2);
-    let resources = told("resources");
+    let resources = list("resources");
     assert_eq!(resources["servers"][0]["resources"], json!(script().resources));
     assert_eq!(resources["servers"][0]["templates"], json!(script().templates));
 }
 
 #[test]
-fn a_list_that_fails_is_told_and_templates_that_nobody_knows_are_none() {
+fn a_failed_list_is_an_error_but_missing_templates_are_not() {
     let broken = Server::new(&script().on("prompts/list", [Step::Error(-32603, "out of paper".into())]));
     let ran = broken.run(&["prompts"]);
     assert_eq!((ran.code, ran.err.as_str()), (1, "error: s: the server answered with error -32603: out of paper\n"));
-    let told: Value = serde_json::from_str(&broken.run(&["prompts", "--json"]).out).unwrap();
-    assert_eq!(told["servers"][0]["error"]["code"], -32603);
+    let report: Value = serde_json::from_str(&broken.run(&["prompts", "--json"]).out).unwrap();
+    assert_eq!(report["servers"][0]["error"]["code"], -32603);
     let plain = Server::new(&script().on("resources/templates/list", [Step::Error(-32601, "what?".into())]));
     let ran = plain.run(&["resources"]);
     assert!(ran.code == 0 && ran.err.is_empty() && ran.out.contains("file:///a.txt"), "{}", screen(&ran));
 }
 
 #[test]
-fn a_prompt_is_shown_message_by_message() {
+fn a_prompt_is_printed_message_by_message() {
     let server = Server::new(&script().on("prompts/get", [Step::Result(messages())]));
     let ran = server.run(&["prompt", "s", "review", "code=1", "lines=2"]);
     insta::assert_snapshot!(screen(&ran).replace('\u{1b}', "ESC"), @r"
@@ -112,14 +112,14 @@ fn a_prompt_is_shown_message_by_message() {
     --- stderr
     ");
     let ran = server.run(&["prompt", "s", "review", r#"{"code": "1", "lines": "2"}"#, "--json"]);
-    let told: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!((&told["version"], &told["prompt"], &told["result"]), (&json!(1), &json!("review"), &messages()));
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&report["version"], &report["prompt"], &report["result"]), (&json!(1), &json!("review"), &messages()));
     let seen = on_terminal(&server, "prompt s review code=1 lines=2");
     assert!(seen.contains(r"Look at \u{1b}[31mthis"), "{seen:?}");
 }
 
 #[test]
-fn what_a_prompt_takes_is_sent_as_text() {
+fn prompt_arguments_are_sent_as_strings() {
     let remote = remote(script().on("prompts/get", [Step::Result(messages())]));
     let mcp = format!("s={}", remote.url());
     let ran = ran(wharf(&["prompt", "s", "review", "code=1", "lines=[2]", "--mcp", &mcp]));
@@ -129,7 +129,7 @@ fn what_a_prompt_takes_is_sent_as_text() {
 }
 
 #[test]
-fn a_prompt_that_cannot_be_filled_in_says_what_it_takes() {
+fn invalid_prompt_arguments_are_reported_with_the_accepted_ones() {
     let server = Server::new(&script());
     let cases: [&[&str]; 6] = [
         &["reviw"],
@@ -139,12 +139,12 @@ fn a_prompt_that_cannot_be_filled_in_says_what_it_takes() {
         &["review", r#"{"code": "1", "lines": 2}"#],
         &["hello", "world"],
     ];
-    let told = cases.iter().map(|case| {
+    let errors = cases.iter().map(|case| {
         let ran = server.run(&[&["prompt", "s"], *case].concat());
         assert_eq!(ran.code, 2);
         ran.err
     });
-    insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @r#"
+    insta::assert_snapshot!(errors.collect::<Vec<_>>().join("\n"), @r#"
     error: s: unknown prompt `reviw`
     hint: did you mean `review`?
 
@@ -166,20 +166,20 @@ fn a_prompt_that_cannot_be_filled_in_says_what_it_takes() {
 }
 
 #[test]
-fn a_resource_is_written_as_it_is() {
+fn a_resource_is_written_unchanged() {
     let text = "no line feed at the end, \u{1b}[31mand red";
     let server = contents(&json!([{"uri": "file:///a.txt", "text": text}]));
     let ran = server.run(&["read", "s", "file:///a.txt"]);
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, text, ""));
     let seen = on_terminal(&server, "read s file:///a.txt");
     assert!(seen.contains(r"\u{1b}[31mand red"), "{seen:?}");
-    let told: Value = serde_json::from_str(&server.run(&["read", "s", "file:///a.txt", "--json"]).out).unwrap();
-    assert_eq!((&told["uri"], &told["result"]["contents"][0]["text"]), (&json!("file:///a.txt"), &json!(text)));
+    let report: Value = serde_json::from_str(&server.run(&["read", "s", "file:///a.txt", "--json"]).out).unwrap();
+    assert_eq!((&report["uri"], &report["result"]["contents"][0]["text"]), (&json!("file:///a.txt"), &json!(text)));
 }
 
 #[test]
-fn bytes_go_to_a_pipe_or_a_file_and_never_to_a_terminal() {
-    // The bytes 0, 1, 255; some servers leave the padding out.
+fn binary_resources_are_not_written_to_a_terminal() {
+    // The bytes 0, 1, 255, 0 without padding, which some servers omit.
     let server = contents(&json!([{"uri": "file:///x", "mimeType": "image/png", "blob": "AAH/AA"}]));
     let mut command = wharf(&["read", "s", "file:///x", "--mcp", &server.mcp()]);
     assert_eq!(command.output().unwrap().stdout, [0, 1, 255, 0]);
@@ -195,7 +195,7 @@ fn bytes_go_to_a_pipe_or_a_file_and_never_to_a_terminal() {
 }
 
 #[test]
-fn several_contents_stand_one_after_the_other() {
+fn several_contents_are_written_in_order() {
     let server = contents(&json!([{"uri": "a", "text": "one"}, {"uri": "b", "text": "two\n"}]));
     assert_eq!(server.run(&["read", "s", "file:///"]).out, "one\ntwo\n");
     let file = server.path().join("out");
@@ -205,19 +205,19 @@ fn several_contents_stand_one_after_the_other() {
 }
 
 #[test]
-fn a_resource_that_cannot_be_read_says_why() {
+fn an_unreadable_resource_is_reported_with_the_reason() {
     let missing = Server::new(&script().on("resources/read", [Step::Error(-32002, "no such file".into())]));
     let ran = missing.run(&["read", "s", "file:///z"]);
-    let told = "error: s: the server answered with error -32002: no such file\n\
+    let expected = "error: s: the server answered with error -32002: no such file\n\
         hint: list resources: wharf resources s\n";
-    assert_eq!((ran.code, ran.err.as_str()), (1, told));
+    assert_eq!((ran.code, ran.err.as_str()), (1, expected));
     let garbled = contents(&json!([{"uri": "x", "blob": "%%%"}]));
     let ran = garbled.run(&["read", "s", "x"]);
     assert!(ran.code == 1 && ran.err.contains("invalid base64 in `blob`"), "{}", ran.err);
 }
 
 #[test]
-fn servers_that_are_not_there_end_these_commands_as_they_end_a_call() {
+fn unreachable_servers_have_the_same_exit_codes_as_in_call() {
     let commands: [&[&str]; 4] = [&["prompts"], &["prompt", "s", "x"], &["resources"], &["read", "s", "x"]];
     let locked = remote(Script::good().on("initialize", [refuse(401, &[("www-authenticate", "Bearer")], "")]));
     let locked = format!("s={}", locked.url());
@@ -230,11 +230,11 @@ fn servers_that_are_not_there_end_these_commands_as_they_end_a_call() {
         assert!(command.len() == 1 || unknown.code == 2, "{command:?}: {}", unknown.err);
     }
     let failed = ran(wharf(&["read", "s", "x", "--json", "--mcp", "s=sh -c 'exit 3'"]));
-    let told: Value = serde_json::from_str(&failed.out).unwrap();
-    assert_eq!((&told["uri"], &told["error"]["outcome"]), (&json!("x"), &json!("not run")));
+    let report: Value = serde_json::from_str(&failed.out).unwrap();
+    assert_eq!((&report["uri"], &report["error"]["outcome"]), (&json!("x"), &json!("not run")));
 }
 
-/// What a command writes to a terminal.
+/// Returns what a command writes to a terminal.
 fn on_terminal(server: &Server, arguments: &str) -> String {
     let command = format!("{} {arguments} --mcp '{}'", env!("CARGO_BIN_EXE_wharf"), server.mcp());
     String::from_utf8(crate::on_terminal(&command).output().unwrap().stdout).unwrap()

@@ -1,20 +1,20 @@
-//! A person's folder and a project of their own, with servers configured in them.
+//! [`Sandbox`]: a config root and a project with configured servers.
 
 use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 use wharf_testkit::{Script, scripted_server};
 
-use crate::{Ran, ran, wharf};
+use crate::{RunOutput, ran, wharf};
 
-/// Everything the binary reads, in a folder that is gone afterwards. `$` in a script stands for that folder.
-pub(crate) struct World {
+/// A temporary directory with everything the binary reads. `$` in a script stands for that directory.
+pub(crate) struct Sandbox {
     folder: tempfile::TempDir,
     user: Map<String, Value>,
     project: Map<String, Value>,
 }
 
-impl World {
+impl Sandbox {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         for name in ["root", "project"] {
@@ -27,26 +27,26 @@ impl World {
         self.folder.path().join(name)
     }
 
-    /// A server of the user scope, with this entry.
+    /// Adds a server with this entry to the user scope.
     pub(crate) fn entry(mut self, name: &str, entry: Value) -> Self {
         self.user.insert(name.to_owned(), entry);
         self
     }
 
-    /// A scripted server of the user scope.
+    /// Adds a scripted server to the user scope.
     pub(crate) fn server(self, name: &str, script: &Script) -> Self {
         let entry = self.scripted(name, script);
         self.entry(name, entry)
     }
 
-    /// A scripted server of the user scope, with more in its entry.
+    /// Adds a scripted server to the user scope, with one more key in its entry.
     pub(crate) fn server_with(self, name: &str, script: &Script, key: &str, value: Value) -> Self {
         let mut entry = self.scripted(name, script);
         entry[key] = value;
         self.entry(name, entry)
     }
 
-    /// A scripted server of the project, which nobody has approved.
+    /// Adds an unapproved scripted server to the project.
     pub(crate) fn project_server(mut self, name: &str, script: &Script) -> Self {
         let entry = self.scripted(name, script);
         self.project.insert(name.to_owned(), entry);
@@ -60,7 +60,7 @@ impl World {
         json!({"command": scripted_server(), "args": [file]})
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> RunOutput {
         let write = |file: &str, servers: &Map<String, Value>| {
             let text = serde_json::to_string_pretty(&json!({"mcpServers": servers})).unwrap();
             std::fs::write(self.path(file), text).unwrap();
@@ -74,24 +74,24 @@ impl World {
         ran(command)
     }
 
-    /// What was printed, with everything that differs from run to run made the same.
-    pub(crate) fn plain(&self, text: &str) -> String {
+    /// Returns the output without the parts that differ between runs: paths and durations.
+    pub(crate) fn normalized(&self, text: &str) -> String {
         let folder = self.folder.path().canonicalize().unwrap();
         let text = text.replace(folder.to_str().unwrap(), "~").replace(scripted_server().to_str().unwrap(), "server");
         let words = text.split_inclusive(char::is_whitespace).collect::<Vec<_>>();
         let is_unit = |word: &str| matches!(word.trim_end_matches([' ', '\n', ':', ',']), "ms" | "s");
         let is_number = |word: &str| word.trim().parse::<f64>().is_ok();
-        let same = |(index, word): (usize, &&str)| {
+        let normalize = |(index, word): (usize, &&str)| {
             let (next, before) = (words.get(index + 1).copied().unwrap_or(""), words.get(index.wrapping_sub(1)));
             match *word {
                 word if is_number(word) && is_unit(next) => "N ".to_owned(),
-                // How long it takes is a matter of the machine, and so is the unit.
+                // The duration depends on the machine, and so does its unit.
                 word if is_unit(word) && before.is_some_and(|word| is_number(word)) => {
                     format!("ms{}", word.trim_start_matches(['m', 's']))
                 }
                 word => word.to_owned(),
             }
         };
-        words.iter().enumerate().map(same).collect()
+        words.iter().enumerate().map(normalize).collect()
     }
 }

@@ -1,9 +1,9 @@
-//! What people get wrong, and what they are told: nothing that was meant to protect them is passed over in silence.
+//! Typos and other mistakes in configuration and arguments: none is ignored silently, and each has a hint.
 
 use serde_json::{Value, json};
 
-use crate::configured::Home;
-use crate::{PROJECT, Person, Ran, USER, good};
+use crate::server_states::Home;
+use crate::{PROJECT, Person, RunOutput, USER, demo_entry};
 
 fn with_file(text: &str) -> Person {
     let person = Person::new();
@@ -12,20 +12,20 @@ fn with_file(text: &str) -> Person {
 }
 
 #[test]
-fn a_misspelt_event_of_a_hook_stops_calls() {
+fn a_misspelled_hook_event_blocks_calls() {
     let hook = json!([{"hooks": [{"type": "command", "command": "false"}]}]);
     let home = |event: &str| {
         let script = wharf_testkit::Script::good();
-        Home::new().saying("hooks", json!({event: hook.clone()})).child("s", &script, json!({}))
+        Home::new().with_key("hooks", json!({event: hook.clone()})).child("s", &script, json!({}))
     };
     let ran = home("PreToolUze").run(&["call", "s", "add", "a=1", "b=2"]);
     assert!(ran.code == 2 && ran.err.contains("unknown event; did you mean `PreToolUse`?"), "{}", ran.err);
-    // What other hosts have besides calls concerns nobody here.
+    // Events of other hosts that do not concern calls are ignored.
     assert_eq!(home("SessionStart").run(&["call", "s", "add", "a=1", "b=2"]).code, 0);
 }
 
 #[test]
-fn permissions_of_another_host_are_told_to_be_without_effect() {
+fn permissions_of_another_host_have_no_effect_and_are_reported() {
     let ran = with_file(r#"{"permissions": {"deny": ["mcp__x"]}}"#).run(&["list"]);
     insta::assert_snapshot!(ran.err.lines().skip(1).collect::<Vec<_>>().join("\n"), @r#"
     hint: write rules for calls in `policy`: {"policy": {"deny": ["mcp__SERVER__TOOL"]}}
@@ -36,7 +36,7 @@ fn permissions_of_another_host_are_told_to_be_without_effect() {
 }
 
 #[test]
-fn rules_and_hooks_that_cannot_be_read_are_a_problem_for_the_doctor_and_in_lists() {
+fn doctor_and_list_report_invalid_rules_and_hooks() {
     let person = with_file(r#"{"policy": "x", "hooks": 3}"#);
     let ran = person.run(&["doctor"]);
     insta::assert_snapshot!(person.screen(&ran), @r#"
@@ -56,33 +56,32 @@ fn rules_and_hooks_that_cannot_be_read_are_a_problem_for_the_doctor_and_in_lists
 }
 
 #[test]
-fn a_rule_for_a_server_that_is_not_there_is_told_with_the_one_that_is() {
-    let file =
-        json!({"mcpServers": {"demo": good()}, "policy": {"deny": ["mcp__dmeo__*", "server:demo", "mcp__demo__x"]}});
+fn a_rule_for_an_unknown_server_suggests_the_nearest_name() {
+    let file = json!({"mcpServers": {"demo": demo_entry()}, "policy": {"deny": ["mcp__dmeo__*", "server:demo", "mcp__demo__x"]}});
     let person = with_file(&file.to_string());
-    let told = "rule `mcp__dmeo__*` names the unknown server `dmeo`";
+    let expected = "rule `mcp__dmeo__*` names the unknown server `dmeo`";
     let doctor = person.run(&["doctor"]);
-    assert!(doctor.out.contains(told) && doctor.out.contains("did you mean `demo`?"), "{}", doctor.out);
+    assert!(doctor.out.contains(expected) && doctor.out.contains("did you mean `demo`?"), "{}", doctor.out);
     assert_eq!(doctor.out.matches("names the unknown server").count(), 1, "{}", doctor.out);
-    assert!(person.run(&["tools", "-v"]).err.contains(told) && !person.run(&["tools"]).err.contains(told));
+    assert!(person.run(&["tools", "-v"]).err.contains(expected) && !person.run(&["tools"]).err.contains(expected));
 }
 
 #[test]
-fn a_broken_entry_that_is_required_is_missed() {
-    let person = Person::new().with(USER, "demo", &good()).with(USER, "odd", &json!({"command": 3}));
+fn an_invalid_required_entry_is_an_error() {
+    let person = Person::new().with(USER, "demo", &demo_entry()).with(USER, "odd", &json!({"command": 3}));
     assert_eq!([&["list"], &["tools"]].map(|arguments| person.run(arguments).code), [0, 0]);
     let person = person.with(USER, "odd", &json!({"command": 3, "required": true}));
     let codes = [&["list"][..], &["tools"], &["list", "--no-connect"]].map(|arguments| person.run(arguments).code);
     assert_eq!(codes, [2, 2, 2]);
-    // One of a lower scope takes no part.
-    let person = Person::new().with(USER, "demo", &good()).with(PROJECT, "demo", &json!({"required": true}));
+    // An entry of a lower scope does not count.
+    let person = Person::new().with(USER, "demo", &demo_entry()).with(PROJECT, "demo", &json!({"required": true}));
     assert_eq!(person.run(&["list"]).code, 0);
 }
 
 #[test]
-fn a_broken_entry_that_is_switched_off_troubles_nobody() {
+fn an_invalid_entry_can_be_disabled() {
     let odd = json!({"command": 3, "required": true});
-    let person = Person::new().with(USER, "demo", &good()).with(USER, "odd", &odd);
+    let person = Person::new().with(USER, "demo", &demo_entry()).with(USER, "odd", &odd);
     assert!(person.run(&["list"]).err.contains("error: "));
     let ran = person.run(&["disable", "odd"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, "disabled `odd` for you in this project\n"));
@@ -94,12 +93,12 @@ fn a_broken_entry_that_is_switched_off_troubles_nobody() {
 }
 
 #[test]
-fn what_waits_for_a_variable_is_written_and_the_variable_is_named() {
+fn add_warns_about_unset_variables() {
     let person = Person::new();
     let ran = person.run(&["add", "-s", "project", "-e", "GH_TOKEN", "gh", "sh"]);
-    let told = "warning: gh.env.GH_TOKEN: variable `GH_TOKEN` is not set: the server cannot start until it is";
-    assert!(ran.code == 0 && ran.err.contains(told) && ran.err.contains("added `gh`"), "{}", ran.err);
-    // It is approved by the hand that wrote it, for when the variable is there.
+    let expected = "warning: gh.env.GH_TOKEN: variable `GH_TOKEN` is not set: the server cannot start until it is";
+    assert!(ran.code == 0 && ran.err.contains(expected) && ran.err.contains("added `gh`"), "{}", ran.err);
+    // The server is approved already, and is ready once the variable is set.
     let mut later = person.wharf(&["list", "--no-connect"]);
     later.env("GH_TOKEN", "x");
     assert!(crate::ran(later).out.contains("ready"));
@@ -107,13 +106,13 @@ fn what_waits_for_a_variable_is_written_and_the_variable_is_named() {
     assert!(ran.code == 0 && ran.err.contains("variable `NO_HOST` is not set"), "{}", ran.err);
     let ran = person.run(&["add", "-s", "project", "tool", "${NO_FOLDER}/bin/tool"]);
     assert!(ran.code == 0 && ran.err.contains("variable `NO_FOLDER` is not set"), "{}", ran.err);
-    // Elsewhere it is said what is the matter.
-    assert!(person.run(&["approve", "gh"]).err.contains("the variable GH_TOKEN is not set"));
+    // Other commands name the unset variable.
+    assert!(person.run(&["approve", "gh"]).err.contains("variable `GH_TOKEN` is not set"));
     let out = person.run(&["list"]).out;
-    assert!(out.contains(" the variable GH_TOKEN is not set") && !out.contains("GH_TOKEN: "), "{out}");
+    assert!(out.contains(" variable `GH_TOKEN` is not set") && !out.contains("GH_TOKEN: "), "{out}");
 }
 
-fn vscode(servers: &Value) -> (Person, Ran) {
+fn vscode(servers: &Value) -> (Person, RunOutput) {
     let person = Person::new();
     person
         .write("mcp.json", &json!({"servers": servers, "inputs": [{"id": "gh", "type": "promptString"}]}).to_string());
@@ -123,10 +122,10 @@ fn vscode(servers: &Value) -> (Person, Ran) {
 }
 
 #[test]
-fn an_import_tells_what_to_set_what_is_off_and_whether_anything_came_of_it() {
-    let asked =
+fn import_reports_unset_variables_and_disabled_servers() {
+    let servers =
         json!({"gh": {"command": "sh", "env": {"T": "${input:gh}"}}, "off": {"command": "sh", "disabled": true}});
-    let (person, ran) = vscode(&asked);
+    let (person, ran) = vscode(&servers);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(
         ran.out.contains("set the variable GH instead") && ran.out.contains("variable `GH` is not set"),
@@ -139,7 +138,7 @@ fn an_import_tells_what_to_set_what_is_off_and_whether_anything_came_of_it() {
 }
 
 #[test]
-fn what_an_address_is_given_for_is_said() {
+fn add_reports_a_url_for_stdio_and_replaced_entries() {
     let person = Person::new();
     let ran = person.run(&["add", "-t", "stdio", "y", "http://127.0.0.1/"]);
     assert!(ran.code == 2 && ran.err.contains("-t stdio expects a command"), "{}", ran.err);
@@ -150,14 +149,14 @@ fn what_an_address_is_given_for_is_said() {
 }
 
 #[test]
-fn what_is_shown_of_a_server_is_what_its_entry_says() {
-    let person = Person::new().with(USER, "demo", &good());
-    let told: Value = serde_json::from_str(&person.run(&["get", "demo", "--json"]).out).unwrap();
-    assert_eq!((&told["server"]["state"], &told["server"]["required"]), (&json!("connected"), &json!(false)));
+fn get_shows_the_state_and_the_settings_of_the_entry() {
+    let person = Person::new().with(USER, "demo", &demo_entry());
+    let report: Value = serde_json::from_str(&person.run(&["get", "demo", "--json"]).out).unwrap();
+    assert_eq!((&report["server"]["state"], &report["server"]["required"]), (&json!("connected"), &json!(false)));
 }
 
 #[test]
-fn a_misspelt_key_is_the_reason_that_is_listed() {
+fn list_reports_a_misspelled_key() {
     let person = Person::new().with(USER, "typo", &json!({"commnad": "uvx", "args": ["x"]}));
     let ran = person.run(&["list"]);
     assert!(ran.out.contains("unknown key `commnad`; did you mean `command`?"), "{}", ran.out);
@@ -165,9 +164,9 @@ fn a_misspelt_key_is_the_reason_that_is_listed() {
 }
 
 #[test]
-fn what_died_or_was_left_out_is_listed_with_its_last_words_and_how_to_approve_is_said_once() {
+fn list_shows_the_last_stderr_line_and_one_approval_hint() {
     let dying = json!({"command": "sh", "args": ["-c", "echo first >&2; echo no database >&2; exit 3"]});
-    let mut demo = good();
+    let mut demo = demo_entry();
     demo["excludeTools"] = json!(["now"]);
     let person = Person::new().with(USER, "dying", &dying).with(USER, "demo", &demo);
     let person = person.with(PROJECT, "one", &json!({"command": "a"}));
@@ -183,46 +182,43 @@ fn what_died_or_was_left_out_is_listed_with_its_last_words_and_how_to_approve_is
     --- stderr
     hint: review and approve them: wharf approve --all
     ");
-    let told = person.run(&["tools"]).err;
-    assert!(told.contains(
+    let err = person.run(&["tools"]).err;
+    assert!(err.contains(
         "dying: failed: the server exited with status 3 before it was ready; last line on stderr: no database"
     ));
-    let coloured = person.run(&["list", "--color", "always"]).out;
-    assert!(
-        coloured.contains("\u{1b}[32m✓ connected\u{1b}[0m") && coloured.contains("✗ failed\u{1b}[0m"),
-        "{coloured:?}"
-    );
-    let coloured = person.run(&["doctor", "demo", "--color", "always"]).out;
-    assert!(coloured.contains("  \u{1b}[32m✓\u{1b}[0m start and scope"), "{coloured:?}");
-    // Nothing is known of a server that is not there.
+    let colored = person.run(&["list", "--color", "always"]).out;
+    assert!(colored.contains("\u{1b}[32m✓ connected\u{1b}[0m") && colored.contains("✗ failed\u{1b}[0m"), "{colored:?}");
+    let colored = person.run(&["doctor", "demo", "--color", "always"]).out;
+    assert!(colored.contains("  \u{1b}[32m✓\u{1b}[0m start and scope"), "{colored:?}");
+    // A server that failed to start has no context.
     assert_eq!(person.run(&["context", "dying"]).out, "");
 }
 
 #[test]
-fn who_is_not_let_in_is_told_the_command_to_sign_in_and_the_doctor_knows_the_header_too() {
+fn http_401_hints_at_login_or_the_authorization_header() {
     let locked = crate::remote::refuse(401, &[("www-authenticate", "Bearer realm=\"x\"")], "");
     let remote = crate::remote::remote(wharf_testkit::Script::good().on("initialize", [locked]));
     let person = Person::new().with(USER, "locked", &json!({"url": remote.url()}));
-    let told = person.run(&["tools"]).err;
-    let wanted = r#""headers": {"Authorization": "Bearer ${NAME}"}"#;
-    assert!(told.ends_with("hint: sign in: wharf login locked\n"), "{told}");
-    let told = person.screen(&person.run(&["doctor"]));
-    assert!(told.contains("sign in: wharf login locked; or add the header to its entry"), "{told}");
-    assert!(told.contains("its entry (/home/.config/wharf/mcp.json:3)") && told.contains(wanted), "{told}");
+    let output = person.run(&["tools"]).err;
+    let header = r#""headers": {"Authorization": "Bearer ${NAME}"}"#;
+    assert!(output.ends_with("hint: sign in: wharf login locked\n"), "{output}");
+    let output = person.screen(&person.run(&["doctor"]));
+    assert!(output.contains("sign in: wharf login locked; or add the header to its entry"), "{output}");
+    assert!(output.contains("its entry (/home/.config/wharf/mcp.json:3)") && output.contains(header), "{output}");
     let mcp = format!("locked={}", remote.url());
-    let told = Person::new().run(&["tools", "--mcp", &mcp]).err;
-    assert!(told.ends_with("hint: sign in: wharf login locked --mcp locked=URL\n"), "{told}");
-    let told = Person::new().run(&["doctor", "--mcp", &mcp]);
-    assert!((told.out + &told.err).contains("-H 'Authorization: Bearer …'"));
-    // A sign-in would not be used beside a header.
+    let output = Person::new().run(&["tools", "--mcp", &mcp]).err;
+    assert!(output.ends_with("hint: sign in: wharf login locked --mcp locked=URL\n"), "{output}");
+    let output = Person::new().run(&["doctor", "--mcp", &mcp]);
+    assert!((output.out + &output.err).contains("-H 'Authorization: Bearer …'"));
+    // A configured header takes precedence over a sign-in.
     let entry = json!({"url": remote.url(), "headers": {"Authorization": "Bearer ${SECRET}"}});
     let person = Person::new().with(USER, "locked", &entry);
-    let told = [person.run(&["doctor"]), person.run(&["list"])].map(|ran| ran.out + &ran.err).concat();
-    assert!(told.contains("add the header to its entry") && !told.contains("wharf login"), "{told}");
+    let output = [person.run(&["doctor"]), person.run(&["list"])].map(|ran| ran.out + &ran.err).concat();
+    assert!(output.contains("add the header to its entry") && !output.contains("wharf login"), "{output}");
 }
 
 #[test]
-fn what_is_added_is_looked_at() {
+fn add_checks_the_target_and_the_secrets() {
     let person = Person::new();
     let ran = person.run(&["add", "z", "example.com/mcp"]);
     assert!(ran.code == 2 && ran.err.contains("did you mean https://example.com/mcp?"), "{}", ran.err);
@@ -238,15 +234,15 @@ fn what_is_added_is_looked_at() {
 }
 
 #[test]
-fn messages_on_a_terminal_break_between_words() {
+fn messages_on_a_terminal_wrap_between_words() {
     let person = Person::new();
-    let command = format!("stty cols 40; {} call somebody something", env!("CARGO_BIN_EXE_wharf"));
+    let command = format!("stty cols 40; {} call untested something", env!("CARGO_BIN_EXE_wharf"));
     let mut script = crate::on_terminal(&command);
     script.current_dir(person.path("project")).env("HOME", person.path("home")).env("TERM", "dumb");
     let seen = String::from_utf8(script.output().unwrap().stdout).unwrap();
     let lines: Vec<&str> = seen.lines().map(str::trim_end).collect();
     assert_eq!(
         lines,
-        ["error: unknown server `somebody`", "hint: no servers configured; add one", "  with `wharf add`"]
+        ["error: unknown server `untested`", "hint: no servers configured; add one", "  with `wharf add`"]
     );
 }

@@ -1,4 +1,4 @@
-//! A server that lets nobody in who is not signed in, and the authorization server it names, on one port.
+//! An MCP server that requires authorization and its authorization server, on one port.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -10,35 +10,35 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use sha2::Digest as _;
 
-/// What both remember.
+/// The state of both servers.
 #[derive(Default)]
 pub(crate) struct State {
     /// Every request: its method and path, and its body.
-    pub(crate) seen: Vec<(String, String)>,
-    /// How people are sent back: with this error, if there is one.
-    pub(crate) denies: Option<&'static str>,
-    /// What tokens are for; the server beside it if absent.
+    pub(crate) requests: Vec<(String, String)>,
+    /// Error in the authorization response, if any.
+    pub(crate) authorization_error: Option<&'static str>,
+    /// Expected `resource` of tokens; the MCP server if absent.
     pub(crate) resource: Option<String>,
-    /// Whether everybody is let in.
+    /// Whether the MCP server accepts requests without a token.
     pub(crate) is_open: bool,
-    /// Whether tokens stay good whoever asks to have them back.
-    pub(crate) is_stubborn: bool,
-    /// How whoever asked for a token last proved who they are.
-    pub(crate) proof: Option<String>,
-    /// The access tokens and refresh tokens that are good.
-    good: BTreeSet<String>,
-    refreshes: BTreeSet<String>,
-    /// What each code was given out for: the proof, the way back and the scopes.
+    /// Whether the revocation endpoint fails.
+    pub(crate) revocation_fails: bool,
+    /// `Authorization` header of the last token request.
+    pub(crate) client_authentication: Option<String>,
+    /// Valid access tokens and refresh tokens.
+    access_tokens: BTreeSet<String>,
+    refresh_tokens: BTreeSet<String>,
+    /// Code challenge, redirect URI and scopes of each authorization code.
     codes: BTreeMap<String, [String; 3]>,
-    given: usize,
+    issued: usize,
 }
 
-pub(crate) struct Guarded {
+pub(crate) struct ProtectedServer {
     port: u16,
     state: Arc<Mutex<State>>,
 }
 
-/// How everything begins that must never be shown.
+/// Prefixes of secrets, which must never be printed.
 pub(crate) const SECRETS: [&str; 4] = ["acc3ss-", "r3fresh-", "c0de-", "s3cr3t"];
 
 struct Request {
@@ -54,8 +54,8 @@ struct Response {
     body: String,
 }
 
-impl Guarded {
-    /// Listens until the test is over.
+impl ProtectedServer {
+    /// Listens until the test ends.
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -64,7 +64,7 @@ impl Guarded {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let state = Arc::clone(&shared);
-                std::thread::spawn(move || answer(stream.unwrap(), port, &state));
+                std::thread::spawn(move || serve(stream.unwrap(), port, &state));
             }
         });
         Self { port, state }
@@ -78,22 +78,22 @@ impl Guarded {
         self.state.lock().unwrap()
     }
 
-    /// No access token is good any more.
+    /// Expires all access tokens.
     pub(crate) fn expire(&self) {
-        self.state().good.clear();
+        self.state().access_tokens.clear();
     }
 
-    /// What a person was last sent to the page with.
-    pub(crate) fn asked(&self) -> BTreeMap<String, String> {
+    /// Returns the parameters of the last authorization request.
+    pub(crate) fn authorization_params(&self) -> BTreeMap<String, String> {
         let state = self.state();
-        let page = state.seen.iter().rev().find_map(|(line, _)| line.strip_prefix("GET /authorize?"));
+        let page = state.requests.iter().rev().find_map(|(line, _)| line.strip_prefix("GET /authorize?"));
         form(page.unwrap())
     }
 
-    /// How often this was asked for, with this in the body.
-    pub(crate) fn count(&self, what: &str, body: &str) -> usize {
+    /// Returns the number of requests with this start and this text in the body.
+    pub(crate) fn count(&self, request: &str, body: &str) -> usize {
         let state = self.state();
-        state.seen.iter().filter(|(line, sent)| line.starts_with(what) && sent.contains(body)).count()
+        state.requests.iter().filter(|(line, sent)| line.starts_with(request) && sent.contains(body)).count()
     }
 }
 
@@ -101,11 +101,11 @@ fn origin(port: u16) -> String {
     format!("http://127.0.0.1:{port}")
 }
 
-fn answer(mut stream: TcpStream, port: u16, state: &Mutex<State>) {
+fn serve(mut stream: TcpStream, port: u16, state: &Mutex<State>) {
     let Some(request) = read(&stream) else { return };
     let response = {
         let mut state = state.lock().unwrap();
-        state.seen.push((format!("{} {}", request.method, request.path), request.body.clone()));
+        state.requests.push((format!("{} {}", request.method, request.path), request.body.clone()));
         respond(&request, port, &mut state)
     };
     let Response { status, headers, body } = response;
@@ -168,14 +168,14 @@ fn respond(request: &Request, port: u16, state: &mut State) -> Response {
         }
         ("GET", "/authorize") => authorize(&origin, &form(query), state),
         ("POST", "/token") => {
-            state.proof = request.headers.get("authorization").cloned();
+            state.client_authentication = request.headers.get("authorization").cloned();
             token(&form(&request.body), state)
         }
-        ("POST", "/revoke") if state.is_stubborn => json(503, &json!({"error": "temporarily_unavailable"})),
+        ("POST", "/revoke") if state.revocation_fails => json(503, &json!({"error": "temporarily_unavailable"})),
         ("POST", "/revoke") => {
             let token = form(&request.body)["token"].clone();
-            assert!(state.refreshes.remove(&token) || state.good.contains(&token));
-            state.good.clear();
+            assert!(state.refresh_tokens.remove(&token) || state.access_tokens.contains(&token));
+            state.access_tokens.clear();
             Response { status: 200, headers: Vec::new(), body: String::new() }
         }
         (_, "/mcp") => mcp(&origin, request, state),
@@ -183,42 +183,42 @@ fn respond(request: &Request, port: u16, state: &mut State) -> Response {
     }
 }
 
-/// A page on which everybody signs in at once.
-fn authorize(origin: &str, asked: &BTreeMap<String, String>, state: &mut State) -> Response {
-    assert_eq!((asked["response_type"].as_str(), asked["code_challenge_method"].as_str()), ("code", "S256"));
-    assert_eq!(asked["resource"], state.resource.clone().unwrap_or_else(|| format!("{origin}/mcp")));
-    state.given += 1;
-    let code = format!("c0de-{}", state.given);
-    let scope = asked.get("scope").cloned().unwrap_or_default();
-    state.codes.insert(code.clone(), [asked["code_challenge"].clone(), asked["redirect_uri"].clone(), scope]);
-    let answer = state.denies.map_or(format!("code={code}"), |error| format!("error={error}"));
+/// Authorizes every request immediately.
+fn authorize(origin: &str, params: &BTreeMap<String, String>, state: &mut State) -> Response {
+    assert_eq!((params["response_type"].as_str(), params["code_challenge_method"].as_str()), ("code", "S256"));
+    assert_eq!(params["resource"], state.resource.clone().unwrap_or_else(|| format!("{origin}/mcp")));
+    state.issued += 1;
+    let code = format!("c0de-{}", state.issued);
+    let scope = params.get("scope").cloned().unwrap_or_default();
+    state.codes.insert(code.clone(), [params["code_challenge"].clone(), params["redirect_uri"].clone(), scope]);
+    let answer = state.authorization_error.map_or(format!("code={code}"), |error| format!("error={error}"));
     let iss = origin.replace(':', "%3A").replace('/', "%2F");
-    let back = format!("{}?{answer}&state={}&iss={iss}", asked["redirect_uri"], asked["state"]);
-    Response { status: 302, headers: vec![("location", back)], body: String::new() }
+    let location = format!("{}?{answer}&state={}&iss={iss}", params["redirect_uri"], params["state"]);
+    Response { status: 302, headers: vec![("location", location)], body: String::new() }
 }
 
-fn token(asked: &BTreeMap<String, String>, state: &mut State) -> Response {
-    let is_good = match asked["grant_type"].as_str() {
-        "authorization_code" => state.codes.remove(&asked["code"]).is_some_and(|[proof, redirect_uri, _]| {
-            let shown = BASE64_URL_SAFE_NO_PAD.encode(sha2::Sha256::digest(&asked["code_verifier"]));
-            shown == proof && redirect_uri == asked["redirect_uri"]
+fn token(params: &BTreeMap<String, String>, state: &mut State) -> Response {
+    let is_valid = match params["grant_type"].as_str() {
+        "authorization_code" => state.codes.remove(&params["code"]).is_some_and(|[challenge, redirect_uri, _]| {
+            let actual = BASE64_URL_SAFE_NO_PAD.encode(sha2::Sha256::digest(&params["code_verifier"]));
+            actual == challenge && redirect_uri == params["redirect_uri"]
         }),
-        // Good for one use.
-        _ => state.refreshes.remove(&asked["refresh_token"]),
+        // Refresh tokens are valid for one use.
+        _ => state.refresh_tokens.remove(&params["refresh_token"]),
     };
-    if !is_good {
+    if !is_valid {
         return json(400, &json!({"error": "invalid_grant"}));
     }
-    state.given += 1;
-    let (access, refresh) = (format!("acc3ss-{}", state.given), format!("r3fresh-{}", state.given));
-    state.good.insert(access.clone());
-    state.refreshes.insert(refresh.clone());
+    state.issued += 1;
+    let (access, refresh) = (format!("acc3ss-{}", state.issued), format!("r3fresh-{}", state.issued));
+    state.access_tokens.insert(access.clone());
+    state.refresh_tokens.insert(refresh.clone());
     json(200, &json!({"access_token": access, "token_type": "Bearer", "expires_in": 3600, "refresh_token": refresh}))
 }
 
 fn mcp(origin: &str, request: &Request, state: &State) -> Response {
     let token = request.headers.get("authorization").and_then(|value| value.strip_prefix("Bearer "));
-    if !state.is_open && !token.is_some_and(|token| state.good.contains(token)) {
+    if !state.is_open && !token.is_some_and(|token| state.access_tokens.contains(token)) {
         let metadata = format!("{origin}/.well-known/oauth-protected-resource/mcp");
         let challenge = format!("Bearer resource_metadata=\"{metadata}\"");
         return Response { status: 401, headers: vec![("www-authenticate", challenge)], body: String::new() };
@@ -245,13 +245,13 @@ fn mcp(origin: &str, request: &Request, state: &State) -> Response {
     json(200, &json!({"jsonrpc": "2.0", "id": id, "result": result}))
 }
 
-/// The pairs of a form, or of a query.
+/// Parses a form or a query.
 fn form(text: &str) -> BTreeMap<String, String> {
     let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
-    pairs.map(|(key, value)| (decoded(key), decoded(value))).collect()
+    pairs.map(|(key, value)| (percent_decode(key), percent_decode(value))).collect()
 }
 
-fn decoded(text: &str) -> String {
+fn percent_decode(text: &str) -> String {
     let (bytes, mut decoded, mut at) = (text.as_bytes(), Vec::new(), 0);
     while at < bytes.len() {
         let escaped = text.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');

@@ -1,9 +1,9 @@
-//! What is asked for and makes no sense, and the texts that tell how to ask.
+//! Usage errors, help texts, completions and the manual.
 
 use crate::{ran, screen, wharf};
 
 #[test]
-fn each_misuse_says_what_is_wrong_and_what_to_write_instead() {
+fn usage_errors_include_a_hint() {
     let cases: [&[&str]; 7] = [
         &["tools"],
         &["tools", "--mcp", "nameless"],
@@ -18,12 +18,12 @@ fn each_misuse_says_what_is_wrong_and_what_to_write_instead() {
 }
 
 #[test]
-fn a_command_that_is_not_installed_is_named() {
+fn a_missing_command_is_named() {
     insta::assert_snapshot!(screen(&ran(wharf(&["tools", "--mcp", "ghost=no-such-server --stdio"]))));
 }
 
 #[test]
-fn a_command_that_needs_a_shell_or_is_no_program_gets_the_right_hint() {
+fn shell_syntax_and_non_executables_get_specific_hints() {
     let hint = |mcp: &str| ran(wharf(&["tools", "--mcp", mcp])).err.lines().last().unwrap().to_owned();
     assert!(hint("a=~/bin/server").starts_with("hint: commands run without a shell"));
     assert!(hint("a=KEY=value server").starts_with("hint: commands run without a shell"));
@@ -31,7 +31,7 @@ fn a_command_that_needs_a_shell_or_is_no_program_gets_the_right_hint() {
 }
 
 #[test]
-fn the_help_is_short_and_true() {
+fn help_text() {
     insta::assert_snapshot!(ran(wharf(&["--help"])).out);
 }
 
@@ -43,7 +43,7 @@ fn unknown_commands_are_usage_errors() {
 }
 
 #[test]
-fn completions_and_the_manual_are_written_for_every_command_people_see() {
+fn completions_and_the_manual_omit_hidden_commands() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let ran = ran(wharf(&["completions", shell]));
         assert_eq!(ran.code, 0);
@@ -55,6 +55,6 @@ fn completions_and_the_manual_are_written_for_every_command_people_see() {
 }
 
 #[test]
-fn the_version_is_the_crates() {
+fn version_matches_the_crate() {
     assert_eq!(ran(wharf(&["--version"])).out, format!("wharf {}\n", env!("CARGO_PKG_VERSION")));
 }

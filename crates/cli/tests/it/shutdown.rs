@@ -1,4 +1,4 @@
-//! However the binary ends, nothing it started is left. `/proc` is the judge.
+//! No process that the binary started survives it, checked in `/proc`.
 
 use std::process::Child;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::Instant;
 use wharf_testkit::{Script, Step, alive, descendants_of};
 
-use crate::{Ran, Server, done, wharf};
+use crate::{RunOutput, Server, run_output, wharf};
 
-/// The binary, killed if its test fails half-way; its guard then ends what it had started.
-struct Killed(Option<Child>);
+/// The binary, killed if its test fails; its guard then ends the processes it started.
+struct KillOnDrop(Option<Child>);
 
-impl Killed {
+impl KillOnDrop {
     fn id(&self) -> u32 {
         self.0.as_ref().unwrap().id()
     }
@@ -21,12 +21,12 @@ impl Killed {
         kill_process(Pid::from_child(self.0.as_ref().unwrap()), signal).unwrap();
     }
 
-    fn output(mut self) -> Ran {
-        done(&self.0.take().unwrap().wait_with_output().unwrap())
+    fn output(mut self) -> RunOutput {
+        run_output(&self.0.take().unwrap().wait_with_output().unwrap())
     }
 }
 
-impl Drop for Killed {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         if let Some(mut child) = self.0.take() {
             let _ = child.kill();
@@ -35,12 +35,12 @@ impl Drop for Killed {
     }
 }
 
-/// A call that never ends, on a server that ignores its end and has a grandchild that ignores SIGTERM.
-fn stubborn_call(server: &Server) -> Killed {
-    Killed(Some(wharf(&["call", "s", "dig_in", "--mcp", &server.mcp()]).spawn().unwrap()))
+/// Starts a call that never ends, on a server that ignores shutdown and has a grandchild that ignores SIGTERM.
+fn stubborn_call(server: &Server) -> KillOnDrop {
+    KillOnDrop(Some(wharf(&["call", "s", "dig_in", "--mcp", &server.mcp()]).spawn().unwrap()))
 }
 
-fn stubborn() -> Server {
+fn stubborn_server() -> Server {
     let steps = [Step::Grandchild("$/grandchild".into()), Step::IgnoreShutdown, Step::Hang];
     Server::new(&Script::good().any_tool("dig_in").on_call("dig_in", steps))
 }
@@ -53,64 +53,64 @@ pub(crate) fn until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Sends a signal in the middle of the call and tells how the binary ended; everything it had started must be gone.
-fn ends_by(kind: Signal) -> (i32, String) {
-    let server = stubborn();
+/// Sends a signal during the call and returns the exit code and stderr. No process may survive.
+fn exit_after(kind: Signal) -> (i32, String) {
+    let server = stubborn_server();
     let child = stubborn_call(&server);
     let grandchild = server.path().join("grandchild");
-    until("the grandchild never came", || grandchild.exists());
-    let mut family = descendants_of(child.id());
-    family.push(std::fs::read_to_string(&grandchild).unwrap().trim().parse().unwrap());
-    assert!(family.len() >= 3, "a guard, a server and a grandchild: {family:?}");
-    assert!(family.iter().all(|pid| alive(*pid)));
+    until("the grandchild did not start", || grandchild.exists());
+    let mut processes = descendants_of(child.id());
+    processes.push(std::fs::read_to_string(&grandchild).unwrap().trim().parse().unwrap());
+    assert!(processes.len() >= 3, "a guard, a server and a grandchild: {processes:?}");
+    assert!(processes.iter().all(|pid| alive(*pid)));
     child.signal(kind);
     let ran = child.output();
-    until("somebody is still alive", || !family.iter().any(|pid| alive(*pid)));
+    until("a process is still alive", || !processes.iter().any(|pid| alive(*pid)));
     (ran.code, ran.err)
 }
 
 #[test]
-fn after_ctrl_c_nobody_is_alive() {
-    let (code, err) = ends_by(Signal::INT);
+fn no_process_survives_ctrl_c() {
+    let (code, err) = exit_after(Signal::INT);
     assert_eq!((code, err.as_str()), (130, "interrupted; closing servers (press Ctrl-C again to kill them)\n"));
 }
 
 #[test]
-fn after_sigterm_nobody_is_alive() {
-    assert_eq!(ends_by(Signal::TERM).0, 130);
+fn no_process_survives_sigterm() {
+    assert_eq!(exit_after(Signal::TERM).0, 130);
 }
 
 #[test]
-fn after_a_lost_terminal_nobody_is_alive() {
-    assert_eq!(ends_by(Signal::HUP).0, 130);
+fn no_process_survives_sighup() {
+    assert_eq!(exit_after(Signal::HUP).0, 130);
 }
 
 #[test]
-fn after_sigkill_nobody_is_alive() {
-    assert_eq!(ends_by(Signal::KILL).0, -1);
+fn no_process_survives_sigkill() {
+    assert_eq!(exit_after(Signal::KILL).0, -1);
 }
 
 #[test]
-fn a_second_ctrl_c_does_not_wait_for_the_servers() {
-    let server = stubborn();
+fn a_second_ctrl_c_kills_the_servers_immediately() {
+    let server = stubborn_server();
     let mut child = stubborn_call(&server);
     let grandchild = server.path().join("grandchild");
-    until("the grandchild never came", || grandchild.exists());
-    let family = descendants_of(child.id());
+    until("the grandchild did not start", || grandchild.exists());
+    let processes = descendants_of(child.id());
     let began = Instant::now();
     child.signal(Signal::INT);
-    // The first one is heard when the binary says so; only then does a second one mean something.
-    let mut heard = [0; 11];
-    std::io::Read::read_exact(child.0.as_mut().unwrap().stderr.as_mut().unwrap(), &mut heard).unwrap();
-    assert_eq!(&heard, b"interrupted");
+    // A second signal has a meaning only after the binary has handled the first one.
+    let mut message = [0; 11];
+    std::io::Read::read_exact(child.0.as_mut().unwrap().stderr.as_mut().unwrap(), &mut message).unwrap();
+    assert_eq!(&message, b"interrupted");
     child.signal(Signal::INT);
     assert_eq!(child.output().code, 130);
     assert!(began.elapsed() < Duration::from_secs(2));
-    until("somebody is still alive", || !family.iter().any(|pid| alive(*pid)));
+    until("a process is still alive", || !processes.iter().any(|pid| alive(*pid)));
 }
 
 #[test]
-fn after_a_good_end_nobody_is_alive() {
+fn no_process_survives_a_successful_call() {
     let server = Server::new(
         &Script::good()
             .any_tool("spawn")
@@ -123,7 +123,7 @@ fn after_a_good_end_nobody_is_alive() {
 }
 
 #[test]
-fn a_pipe_that_nobody_reads_does_not_keep_ctrl_c_away() {
+fn ctrl_c_works_while_stdout_is_blocked() {
     let server = Server::new(&Script::good().any_tool("big").on_call(
         "big",
         [Step::Flood(
@@ -132,15 +132,15 @@ fn a_pipe_that_nobody_reads_does_not_keep_ctrl_c_away() {
             "\"}]}}\n".into(),
         )],
     ));
-    let child = Killed(Some(wharf(&["call", "s", "big", "--mcp", &server.mcp()]).spawn().unwrap()));
-    // It writes once the pipe is full and can go no further; then it is interrupted.
+    let child = KillOnDrop(Some(wharf(&["call", "s", "big", "--mcp", &server.mcp()]).spawn().unwrap()));
+    // The signal is sent once the pipe is full and the write blocks.
     let waiting = || {
         std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().flatten().any(|task| {
             std::fs::read_to_string(task.path().join("wchan")).is_ok_and(|place| place.contains("pipe_write"))
         })
     };
-    until("it never got stuck", waiting);
-    let family = descendants_of(child.id());
+    until("stdout was never blocked", waiting);
+    let processes = descendants_of(child.id());
     child.signal(Signal::INT);
     let mut stuck = child;
     let mut process = stuck.0.take().unwrap();
@@ -149,9 +149,9 @@ fn a_pipe_that_nobody_reads_does_not_keep_ctrl_c_away() {
         if let Some(status) = process.try_wait().unwrap() {
             break status;
         }
-        assert!(Instant::now() < deadline, "it does not hear Ctrl-C");
+        assert!(Instant::now() < deadline, "Ctrl-C was ignored");
         std::thread::yield_now();
     };
     assert_eq!(status.code(), Some(130));
-    until("somebody is still alive", || !family.iter().any(|pid| alive(*pid)));
+    until("a process is still alive", || !processes.iter().any(|pid| alive(*pid)));
 }
