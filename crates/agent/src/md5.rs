@@ -15,14 +15,19 @@ pub(crate) fn hex_digest(text: &str) -> String {
     for block in message.chunks_exact(64) {
         absorb(&mut state, block);
     }
-    state.iter().flat_map(|word| word.to_le_bytes()).map(|byte| format!("{byte:02x}")).collect()
+    state.map(|word| format!("{:08x}", word.swap_bytes())).concat()
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the constants are 32 bits of sines")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "the constants are 32 bits of sines"
+)]
 fn absorb(state: &mut [u32; 4], block: &[u8]) {
     let word = |at: usize| u32::from_le_bytes([block[4 * at], block[4 * at + 1], block[4 * at + 2], block[4 * at + 3]]);
     let [mut a, mut b, mut c, mut d] = *state;
-    for step in 0..64 {
+    for step in 0..64_usize {
         let (mixed, at) = match step / 16 {
             0 => ((b & c) | (!b & d), step),
             1 => ((d & b) | (!d & c), (5 * step + 1) % 16),

@@ -41,6 +41,7 @@ fn value_of<'a>(mapping: &'a Node, name: &str) -> Option<(&'a Rc<Node>, &'a Rc<N
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::fmt::Write as _;
 
     use serde::Deserialize;
     use serde_json::{Value, json};
@@ -132,12 +133,11 @@ mod tests {
 
     #[test]
     fn hostile_texts_end_early() {
-        let bomb: String = (0..30)
-            .map(|level| {
-                let inner = if level == 0 { "x".to_owned() } else { format!("*a{}", level - 1) };
-                format!("a{level}: &a{level} [{inner}, {inner}, {inner}]\n")
-            })
-            .collect();
+        let mut bomb = "a0: &a0 [x, x, x]\n".to_owned();
+        for level in 1..30 {
+            let inner = format!("*a{}", level - 1);
+            let _ = writeln!(bomb, "a{level}: &a{level} [{inner}, {inner}, {inner}]");
+        }
         assert!(error(&bomb).contains("too many values"));
         // Each alias repeats a long list once.
         let list = "x, ".repeat(2_000);
@@ -147,11 +147,14 @@ mod tests {
         assert!(error(&"- ".repeat(10_000)).contains("line 1"));
         let mut ladder = "- &a0 [[[[[[[[[[x]]]]]]]]]]\n".to_owned();
         for level in 1..200 {
-            ladder += &format!("- &a{level} [[[[[[[[[[*a{}]]]]]]]]]]\n", level - 1);
+            let _ = writeln!(ladder, "- &a{level} [[[[[[[[[[*a{}]]]]]]]]]]", level - 1);
         }
         assert!(error(&ladder).contains("nested too deeply"));
-        let steps: String = (1..100_000).map(|level| format!("- &a{level} [*a{}]\n", level - 1)).collect();
-        assert!(error(&format!("- &a0 x\n{steps}")).contains("nested too deeply"));
+        let mut steps = "- &a0 x\n".to_owned();
+        for level in 1..100_000 {
+            let _ = writeln!(steps, "- &a{level} [*a{}]", level - 1);
+        }
+        assert!(error(&steps).contains("nested too deeply"));
         assert!(error("&a [*a]").contains("line 1"));
     }
 }

@@ -33,10 +33,10 @@ pub(crate) struct Globals {
     /// Project directory [default: the nearest one with a .mcp.json, or the repository root]
     #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) project: Option<PathBuf>,
-    /// Root directory for all user state [default: the XDG directories] [env: WHARF_CONFIG_ROOT]
+    /// Root directory for all user state [default: the XDG directories] [env: `WHARF_CONFIG_ROOT`]
     #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) config_root: Option<PathBuf>,
-    /// Credential profile [default: default] [env: WHARF_PROFILE]
+    /// Credential profile [default: default] [env: `WHARF_PROFILE`]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) profile: Option<String>,
     /// Print JSON instead of text

@@ -12,7 +12,7 @@ pub struct Health {
     pub noise: u64,
     /// Messages that violated the protocol.
     pub violations: u64,
-    /// ResponseFormat without a pending call: late, repeated or unsolicited.
+    /// Answers without a pending call: late, repeated or unsolicited.
     pub stray_answers: u64,
     /// Notifications dropped because the host was too slow.
     pub lost_notices: u64,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use wharf_protocol::Json;
 
-/// ResponseFormat a server's requests and receives its notifications.
+/// Answers a server's requests and receives its notifications.
 ///
 /// Every method has a default, so that a host implements only what it supports.
 ///

@@ -66,7 +66,7 @@ pub async fn create_mcp_tools_from_agent(
             }
         }
     }
-    Ok((AgentTools::new(servers, &clients), clients))
+    Ok((AgentTools::new(&servers, &clients), clients))
 }
 
 /// Creates the tools of one server, called through an existing client; none if the server is disabled.
@@ -78,7 +78,7 @@ pub async fn create_mcp_tools_from_metadata_for_mcp_server(
     if config.is_enabled() {
         servers.push(agent_tools::of_resource(config, client).await?);
     }
-    Ok(AgentTools::new(servers, std::slice::from_ref(client)))
+    Ok(AgentTools::new(&servers, std::slice::from_ref(client)))
 }
 
 /// Creates the tools that servers offer now, with live sessions that end with the returned value. Only the tools of a
@@ -92,7 +92,7 @@ pub async fn create_mcp_tools(configs: &[McpResource], platform: &Platform) -> R
     });
     let listed: Vec<_> = stream::iter(lists).buffered(MAX_CONCURRENT_LISTS).collect().await;
     match listed.into_iter().collect::<Result<Vec<_>, _>>() {
-        Ok(servers) => Ok(LiveTools { tools: AgentTools::new(servers, &clients), clients }),
+        Ok(servers) => Ok(LiveTools { tools: AgentTools::new(&servers, &clients), clients }),
         Err(error) => {
             close(&clients).await;
             Err(error)

@@ -135,8 +135,10 @@ fn import_servers(globals: &Globals, import: &Import) -> Result<JsonImport, Writ
 /// Returns why a server was skipped, in one line.
 fn reason(error: WriteError) -> String {
     match error {
-        WriteError::Usage(UsageError { message, hint: None }) => message,
-        WriteError::Usage(UsageError { message, hint: Some(hint) }) => format!("{message}; {hint}"),
+        WriteError::Usage(UsageError { message, hint }) => match hint {
+            Some(hint) => format!("{message}; {hint}"),
+            None => message,
+        },
         WriteError::Problems(problems) => {
             let errors = problems.iter().filter(|problem| problem.is_error());
             errors.map(ToString::to_string).collect::<Vec<_>>().join("; ")

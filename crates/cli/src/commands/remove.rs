@@ -68,12 +68,12 @@ fn remove_server(globals: &Globals, remove: &Remove) -> Result<Removed, WriteErr
     let file = paths.of(scope)?.to_owned();
     let here =
         setup.loaded.servers.iter().find(|found| found.server.name.as_str() == name && found.server.scope == scope);
-    let remote = here.and_then(|found| servers::remote(&found.server.reach)).cloned();
+    let config = here.and_then(|found| servers::remote(&found.server.reach)).cloned();
     let mut editor = Editor::open(&file, scope)?;
     editor.remove(name)?;
     editor.save()?;
     let approval = if scope == Scope::Project { revoke_approval(paths, name) } else { Ok(()) };
-    Ok(Removed { scope, file, approval, remote })
+    Ok(Removed { scope, file, approval, remote: config })
 }
 
 /// Signs out of a removed server, unless another server shares its URL. A failure does not undo the removal.

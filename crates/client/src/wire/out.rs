@@ -24,7 +24,7 @@ pub(super) enum Out {
 }
 
 /// Messages that callers do not wait for. Callers send their own requests. Notifications are sent one after the other,
-/// because their order matters. ResponseFormat to the server's requests do not wait for them.
+/// because their order matters. Answers to the server's requests do not wait for them.
 pub(super) struct PostQueues {
     transport: Arc<dyn RequestTransport>,
     notifications: mpsc::Sender<Bytes>,
@@ -70,8 +70,8 @@ impl Out {
     pub(super) async fn run(&self, queued: Option<QueuedPosts>, write_limit: Duration) {
         match (self, queued) {
             (Self::Pipe(outbox), _) => outbox.pump(write_limit).await,
-            (Self::Requests(queues), Some(queued)) => {
-                let transport = &queues.transport;
+            (Self::Requests(requests), Some(queued)) => {
+                let transport = &requests.transport;
                 tokio::join!(
                     post_in_order(&**transport, queued.notifications),
                     post_concurrently(transport, queued.answers),

@@ -36,7 +36,7 @@ async fn a_pair_of_byte_streams_is_a_transport_and_is_reopened_at_each_restart()
     assert_eq!(opened.load(Ordering::Relaxed), 3);
 }
 
-/// ResponseFormat every request with its own method.
+/// Answers every request with its own method.
 fn answer(request: &Bytes) -> Option<String> {
     let request: Value = serde_json::from_slice(request).unwrap();
     let id = request.get("id")?;

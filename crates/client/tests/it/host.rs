@@ -13,7 +13,7 @@ use wharf_testkit::{Script, Step, eventually};
 
 use crate::{in_memory, json, none, result_text, seconds, settle, with_host, with_shared_host};
 
-/// ResponseFormat everything; the user takes a day to think.
+/// Answers everything; the user takes a day to think.
 struct Obliging;
 
 impl Host for Obliging {

@@ -115,13 +115,13 @@ pub(super) fn import_with(
     let mut imported = ImportedFile { servers: Vec::new(), skipped: found.skipped, notes: found.notes };
     let mut names = Names::reserve(found.servers.iter().map(|(name, _)| name.as_str()));
     for (original, server) in found.servers {
-        let converted = match server.as_object() {
+        let entry = match server.as_object() {
             Some(server) => convert(server),
             None => Err("its entry is not an object".to_owned()),
         };
         // A server that is skipped does not use up a name.
-        let named = converted.and_then(|converted| Ok((converted, names.assign(&original)?)));
-        match named {
+        let assigned = entry.and_then(|entry| Ok((entry, names.assign(&original)?)));
+        match assigned {
             Ok((ConvertedEntry { entry, mut notes }, (name, renamed))) => {
                 notes.extend(secrets::notes(&entry));
                 notes.splice(0..0, renamed);

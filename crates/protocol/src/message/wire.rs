@@ -1,6 +1,6 @@
 //! Serialization of message blocks.
 //!
-//! WireBlock by hand instead of derived: derived tagged enums buffer into a tree, and raw JSON does not survive that.
+//! Written by hand instead of derived: derived tagged enums buffer into a tree, and raw JSON does not survive that.
 
 use std::sync::Arc;
 

@@ -34,7 +34,7 @@ pub(super) struct ServerToolset {
 
 impl AgentTools {
     /// Creates the tools of these servers with the default dispatcher.
-    pub(super) fn new(servers: Vec<ServerToolset>, clients: &[McpClient]) -> Self {
+    pub(super) fn new(servers: &[ServerToolset], clients: &[McpClient]) -> Self {
         let catalog = Catalog::new(servers.iter().map(|server| Arc::clone(&server.tools)).collect(), Vec::new());
         let left_out = [CatalogNoteKind::LeftOut, CatalogNoteKind::Quarantined, CatalogNoteKind::UnknownTool];
         for note in catalog.notes().filter(|note| left_out.contains(&note.kind)) {

@@ -62,12 +62,12 @@ impl Default for ClientOptions {
 
 impl McpClient {
     /// Creates a client of the server at `url`.
-    pub fn new(name: ServerName, url: &str, options: ClientOptions) -> Result<Self, InvalidRemote> {
+    pub fn new(name: ServerName, url: &str, options: &ClientOptions) -> Result<Self, InvalidRemote> {
         let endpoint = Endpoint { name, url: url.to_owned(), headers: options.headers.clone() };
         let check = RemoteOptions { headers: endpoint.headers.clone(), ..RemoteOptions::default() };
         Http::new(url, check)?;
-        let fleet = LazyFleet::new(vec![endpoint.spec(&options)], fleet_options(&options));
-        Ok(Self::of_fleet(endpoint, &options, fleet))
+        let fleet = LazyFleet::new(vec![endpoint.spec(options)], fleet_options(options));
+        Ok(Self::of_fleet(endpoint, options, fleet))
     }
 
     /// Creates the clients of several servers in one fleet.

@@ -137,7 +137,8 @@ fn digest(resource: &McpResource) -> String {
         hash.update(part.len().to_le_bytes());
         hash.update(part);
     }
-    hash.finalize().iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+    let digest: [u8; 32] = hash.finalize().into();
+    format!("{:02x}{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2], digest[3])
 }
 
 impl fmt::Debug for Platform {

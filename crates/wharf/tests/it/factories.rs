@@ -48,7 +48,7 @@ fn nowhere() -> Platform {
 
 /// The tools of one server.
 async fn tools(value: Value) -> AgentTools {
-    let client = McpClient::new("any".parse().unwrap(), "http://127.0.0.1:9/mcp", ClientOptions::default()).unwrap();
+    let client = McpClient::new("any".parse().unwrap(), "http://127.0.0.1:9/mcp", &ClientOptions::default()).unwrap();
     create_mcp_tools_from_metadata_for_mcp_server(&resource(value), &client).await.unwrap()
 }
 
@@ -430,7 +430,7 @@ fn debug_output_does_not_contain_the_token() {
     let platform = Platform::new("https://example.com", "t0ken".to_owned());
     let headers = vec![("Authorization".to_owned(), "Bearer t0ken".to_owned())];
     let options = ClientOptions { headers, ..ClientOptions::default() };
-    let client = McpClient::new("any".parse().unwrap(), "https://example.com/mcp", options.clone()).unwrap();
+    let client = McpClient::new("any".parse().unwrap(), "https://example.com/mcp", &options).unwrap();
     let printed = format!("{platform:?} {options:?} {client:?}");
     assert!(!printed.contains("t0ken"), "{printed}");
 }

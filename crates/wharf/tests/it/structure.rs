@@ -194,7 +194,7 @@ fn top_level_modules_of_a_crate_import_in_one_direction() {
         for module in imports.keys() {
             let Some(cycle) = cycle_through(module, &imports) else { continue };
             let _ = writeln!(report, "{}: {} → {module}", folder.display(), cycle.join(" → "));
-            for pair in [cycle.as_slice(), &[module.clone()]].concat().windows(2) {
+            for pair in [cycle.as_slice(), std::slice::from_ref(module)].concat().windows(2) {
                 let _ = writeln!(report, "    {}", imports[&pair[0]][&pair[1]]);
             }
             break;

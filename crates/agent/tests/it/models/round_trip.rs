@@ -39,7 +39,7 @@ fn check_deltas(message: &Message, deltas: &[Delta]) {
         match &block.kind {
             BlockKind::Thinking { text, .. } => complete[1].push_str(text),
             BlockKind::ToolUse(call) => {
-                complete[2].extend(["\n", &call.id, " ", &call.name, " ", call.arguments.as_str()])
+                complete[2].extend(["\n", &call.id, " ", &call.name, " ", call.arguments.as_str()]);
             }
             _ => {}
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
         wharf run -m scripted:turns.yaml --record run.jsonl 'How much is 1 and 2?'")]
 pub(crate) struct Run {
     /// Model: `anthropic:NAME`, `openai:NAME`, `openrouter:NAME`, `ollama:NAME`, `openai-endpoint:URL#NAME`,
-    /// `manual:FILE` or `scripted:FILE` [default: WHARF_MODEL, a provider with an API key, or a local Ollama]
+    /// `manual:FILE` or `scripted:FILE` [default: `WHARF_MODEL`, a provider with an API key, or a local Ollama]
     #[arg(short, long, value_name = "MODEL")]
     pub(super) model: Option<String>,
     /// File of models with their own servers and settings; -m selects one. Ignores configured servers

@@ -1,4 +1,4 @@
-//! ResponseFormat that arrive as an event stream: forwards the messages before and after the answer, and resumes a stream that
+//! Answers that arrive as an event stream: forwards the messages before and after the answer, and resumes a stream that
 //! breaks before it.
 
 use std::sync::Arc;

@@ -63,8 +63,8 @@ async fn server_and_client_info_are_exchanged(peer: Peer) {
     let logged = |wanted: LogLevel, text: &str| {
         let data = json!(text).to_string();
         person.times(|notice| {
-            matches!(notice, Notification::Log { level: Some(level), logger: Some(logger), data: logged }
-                if *level == wanted && logger == "peer" && logged.as_str() == data)
+            matches!(notice, Notification::Log { level: Some(level), logger: Some(source), data: text }
+                if *level == wanted && source == "peer" && text.as_str() == data)
         })
     };
     until(async || logged(LogLevel::Info, "a line of info") == 1 && logged(LogLevel::Error, "a line of error") == 1)

@@ -1,4 +1,4 @@
-//! ResponseFormat to `server/discover`.
+//! Answers to `server/discover`.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -154,7 +154,7 @@ async fn many_callers_of_a_lost_session_cause_one_handshake_and_one_list() {
     soon(fleet.close()).await;
 }
 
-/// FixedHook yes after the server has changed its mind about the tool.
+/// Answers yes after the server has changed its mind about the tool.
 struct Slow(Fleet);
 
 impl UserPrompt for Slow {

@@ -17,7 +17,7 @@ fn on_demand(server: &Scripted) -> Fleet {
     Fleet::open([spec], FleetOptions::default())
 }
 
-fn listed(tools: Value) -> Listed<Tool> {
+fn listed(tools: &Value) -> Listed<Tool> {
     let mut listed = Listed::default();
     let page: Vec<Json> = tools.as_array().unwrap().iter().cloned().map(Json::from).collect();
     listed.add_page(&page);
@@ -25,8 +25,8 @@ fn listed(tools: Value) -> Listed<Tool> {
 }
 
 /// A turn with the tool `add` as a definition describes it.
-fn turn(fleet: &Fleet, schema: Value) -> Turn {
-    let tools = listed(json!([{"name": "add", "description": "Adds", "inputSchema": schema}]));
+fn turn(fleet: &Fleet, schema: &Value) -> Turn {
+    let tools = listed(&json!([{"name": "add", "description": "Adds", "inputSchema": schema}]));
     let preset = fleet.preset_tools(&name("s"), Settings::default(), &tools).unwrap();
     Turn { catalog: Arc::new(Catalog::new(vec![preset], Vec::new())), dispatcher: Arc::default() }
 }
@@ -45,7 +45,7 @@ async fn a_server_on_demand_connects_with_the_first_call_and_again_after_a_disco
     let fleet = on_demand(&server);
     assert!(fleet.settled(LONG).await);
     assert_eq!((summary(&fleet).as_str(), server.connections()), ("s pending 0: connects on first use", 0));
-    let turn = turn(&fleet, numbers());
+    let turn = turn(&fleet, &numbers());
     assert_eq!(server.connections(), 0);
     assert_eq!(eventually(turn.call(&add(1))).await.unwrap().text(), "2");
     assert_eq!((summary(&fleet).as_str(), server.connections()), ("s connected 2", 1));
@@ -63,7 +63,7 @@ async fn a_preset_tool_is_checked_against_the_servers_list() {
     let fleet = on_demand(&server);
     let text = json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {}}});
     let call = ToolCall { arguments: json!({"a": "1", "b": 1}).into(), ..add(1) };
-    let output = eventually(turn(&fleet, text).call(&call)).await.unwrap();
+    let output = eventually(turn(&fleet, &text).call(&call)).await.unwrap();
     assert!(output.is_error && output.text().contains("it has changed on its server"), "{}", output.text());
     assert_eq!(server.log().count("tools/call"), 0);
     let unknown = fleet.preset_tools(&name("other"), Settings::default(), &Listed::default());
@@ -79,7 +79,7 @@ async fn connect_returns_the_status_after_the_attempt() {
     let status = eventually(fleet.connect(&name("s"))).await.unwrap();
     assert_eq!(status.state, ServerState::Failed);
     // A call makes another attempt.
-    let failed = eventually(turn(&fleet, numbers()).call(&add(1))).await.unwrap_err();
+    let failed = eventually(turn(&fleet, &numbers()).call(&add(1))).await.unwrap_err();
     assert!(failed.reason.contains("not you"), "{failed}");
     let fleet = on_demand(&Scripted::new(Script::good()));
     assert_eq!(eventually(fleet.connect(&name("s"))).await.unwrap().state, ServerState::Connected);
