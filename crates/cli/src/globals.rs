@@ -8,6 +8,7 @@ use wharf::ProtocolMode;
 #[derive(Clone, Debug, Default, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[command(next_help_heading = "Global options")]
+#[expect(clippy::doc_markdown, reason = "clap prints these texts as they are")]
 pub(crate) struct Globals {
     /// Add a server for this invocation (repeatable)
     #[arg(long, global = true, value_name = "NAME=URL|COMMAND")]
@@ -33,10 +34,10 @@ pub(crate) struct Globals {
     /// Project directory [default: the nearest one with a .mcp.json, or the repository root]
     #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) project: Option<PathBuf>,
-    /// Root directory for all user state [default: the XDG directories] [env: `WHARF_CONFIG_ROOT`]
+    /// Root directory for all user state [default: the XDG directories] [env: WHARF_CONFIG_ROOT]
     #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) config_root: Option<PathBuf>,
-    /// Credential profile [default: default] [env: `WHARF_PROFILE`]
+    /// Credential profile [default: default] [env: WHARF_PROFILE]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) profile: Option<String>,
     /// Print JSON instead of text

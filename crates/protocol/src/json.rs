@@ -82,7 +82,8 @@ impl Json {
     /// and the text of every field. Returns `None` if nothing changes or the value is not an object.
     pub fn with_values(&self, change: impl Fn(&str, &str) -> Option<Self>) -> Option<Self> {
         let whole = self.as_str();
-        let (mut text, mut copied) = (String::new(), 0);
+        let mut text = String::new();
+        let mut copied = 0;
         for (name, value) in scan::entries(whole) {
             let (Some(changed), Some(span)) = (change(&name, value), span_within(whole, value)) else { continue };
             text.push_str(&whole[copied..span.start]);

@@ -23,7 +23,8 @@ const MIN_SERVER_LENGTH: usize = 8;
 /// Returns the name that models see for a tool.
 pub fn visible_name(identity: &ToolRef) -> Arc<str> {
     let ToolRef { server, tool } = identity;
-    let (plain_server, plain_tool) = (plain(server.as_str()), plain(tool));
+    let plain_server = plain(server.as_str());
+    let plain_tool = plain(tool);
     let whole = PREFIX.len() + plain_server.len() + SEPARATOR.len() + plain_tool.len();
     let is_ambiguous = matches!(plain_server, Cow::Owned(_))
         || matches!(plain_tool, Cow::Owned(_))
@@ -38,7 +39,8 @@ pub fn visible_name(identity: &ToolRef) -> Arc<str> {
     let room = MAX_NAME_LENGTH - PREFIX.len() - SEPARATOR.len() - 1 - DIGEST_DIGITS;
     let tool_left = plain_tool.len().min(room - plain_server.len().min(MIN_SERVER_LENGTH));
     let server_left = plain_server.len().min(room - tool_left);
-    let (server_left, tool_left) = (&plain_server[..server_left], &plain_tool[..tool_left]);
+    let server_left = &plain_server[..server_left];
+    let tool_left = &plain_tool[..tool_left];
     format!("{PREFIX}{server_left}{SEPARATOR}{tool_left}_{}", digest(identity)).into()
 }
 

@@ -1,7 +1,7 @@
 //! Calls of the model whose results are not in the conversation yet.
 
 use serde::{Deserialize, Serialize};
-use wharf_protocol::{CallFailed, Hints, Json, ToolCall, ToolOutput};
+use wharf_protocol::{CallFailed, Hints, Json, Outcome, ToolCall, ToolOutput};
 
 use super::failure_text;
 use crate::{Limit, RunEnd};
@@ -36,7 +36,8 @@ impl PendingCall {
     pub(super) fn new(call: ToolCall, hints: impl Fn(&str) -> Option<Hints>) -> Self {
         let hints = hints(&call.name);
         let read_only = hints.is_some_and(|hints| hints.read_only == Some(true));
-        let repeatable = hints.is_some_and(Hints::safe_to_repeat);
+        // A process that ended during the call leaves its outcome unknown.
+        let repeatable = Outcome::Unknown.retry_safety(hints).allows_retry();
         Self { call, read_only, repeatable, state: CallState::Waiting }
     }
 

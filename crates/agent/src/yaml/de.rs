@@ -11,13 +11,10 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 
 use super::Error;
-use super::tree::{Kind, Node};
+use super::tree::{Kind, MAX_VALUES, Node};
 
 /// Integers that JSON has a type for; greater ones are floats.
 const FITTING: std::ops::RangeInclusive<i128> = i64::MIN as i128..=u64::MAX as i128;
-/// Values that a text becomes once its aliases are followed.
-pub(super) const MAX_VALUES: usize = 250_000;
-
 pub(super) fn deserialize<T: DeserializeOwned>(root: &Node) -> Result<T, Error> {
     let left = Cell::new(MAX_VALUES);
     T::deserialize(At { node: root, left: &left })

@@ -7,8 +7,10 @@ use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
 
 use super::Error;
 
-/// Lists and mappings inside each other.
+/// The maximum nesting of lists and mappings.
 const MAX_DEPTH: usize = 64;
+/// The maximum number of values after aliases are followed.
+pub(super) const MAX_VALUES: usize = 250_000;
 
 #[derive(Debug)]
 pub(super) struct Node {
@@ -174,7 +176,7 @@ fn merge(value: &Rc<Node>, into: &mut Vec<(Rc<Node>, Rc<Node>)>) -> Result<(), E
         }
         _ => return Err(Error::new("`<<` merges mappings only", value.line)),
     }
-    if into.len() > super::de::MAX_VALUES {
+    if into.len() > MAX_VALUES {
         return Err(Error::new("the text becomes too many values", value.line));
     }
     Ok(())

@@ -40,7 +40,8 @@ fn a_saved_value_may_span_several_lines() {
 
 #[tokio::test(start_paused = true)]
 async fn a_canceled_or_failed_run_resumes_where_it_ended() {
-    let (failing, tools) = (Arc::new(Fake::new([Ok(one_call("1"))])), TestTools::new());
+    let failing = Arc::new(Fake::new([Ok(one_call("1"))]));
+    let tools = TestTools::new();
     let mut run = new_run(Limits::default());
     let result = finish(&test_agent(&failing, &tools), &mut run).await;
     assert!(matches!(result.stop, RunEnd::ModelFailed(_)), "{:?}", result.stop);
@@ -87,7 +88,8 @@ fn changes_are_appended_and_an_incomplete_last_line_is_ignored() {
 async fn the_size_of_the_file_is_linear_in_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.jsonl");
-    let (model, tools) = (Arc::new(Fake::endless(one_call("1"))), TestTools::new());
+    let model = Arc::new(Fake::endless(one_call("1")));
+    let tools = TestTools::new();
     let turns = 200;
     let agent = test_agent(&model, &tools).with_checkpoint(Arc::new(CheckpointFile::new(&path)));
     let mut run = new_run(Limits { model_calls: turns, tool_calls: u32::MAX, ..Limits::default() });
@@ -151,7 +153,8 @@ async fn another_run_with_the_same_id_or_a_missing_file_is_saved_as_a_whole() {
 #[tokio::test(start_paused = true)]
 async fn a_run_that_ended_at_a_limit_continues_with_a_higher_limit() {
     let calls = || Ok(one_call("1"));
-    let (model, tools) = (Arc::new(Fake::new([calls(), calls(), Ok(answer("42", &[]))])), TestTools::new());
+    let model = Arc::new(Fake::new([calls(), calls(), Ok(answer("42", &[]))]));
+    let tools = TestTools::new();
     let agent = test_agent(&model, &tools);
     let mut run = new_run(Limits { model_calls: 1, ..Limits::default() });
     assert_eq!(finish(&agent, &mut run).await.stop, RunEnd::Limit(Limit::ModelCalls { max: 1 }));

@@ -83,7 +83,8 @@ async fn by_default_50_tool_calls_are_executed() {
     let calls: Vec<(&str, String)> = (0..60).map(|number| ("look", number.to_string())).collect();
     let calls: Vec<_> = calls.iter().map(|(name, id)| (*name, id.as_str(), json!({}))).collect();
     let model = Arc::new(Fake::new([Ok(answer("", &calls)), Ok(answer("enough", &[]))]));
-    let (tools, events) = (TestTools::new(), Arc::<EventLog>::default());
+    let tools = TestTools::new();
+    let events = Arc::<EventLog>::default();
     let mut middleware = steady();
     middleware.repetition.0 = None;
     let agent = test_agent(&model, &tools).with_middleware(middleware).with_events(events.clone());
@@ -242,7 +243,8 @@ async fn the_attempt_timeout_excludes_the_wait_for_the_concurrency_limit() {
     let agent = test_agent(&model, &TestTools::new())
         .with_concurrency_limit(limit)
         .with_attempt_timeout(Duration::from_secs(10));
-    let (mut one, mut other) = (new_run(Limits::default()), new_run(Limits::default()));
+    let mut one = new_run(Limits::default());
+    let mut other = new_run(Limits::default());
     let (one, other) = tokio::join!(finish(&agent, &mut one), finish(&agent, &mut other));
     assert!(one.final_response.is_some() && other.final_response.is_some());
     assert_eq!(model.pauses(), [8.0], "one after the other");
@@ -258,7 +260,8 @@ async fn caching_is_requested_if_supported_and_otherwise_warned_about_once() {
     for (behavior, warnings, answered) in
         [(OnUnsupported::Warn, 1, true), (OnUnsupported::Ignore, 0, true), (OnUnsupported::Raise, 0, false)]
     {
-        let (model, events) = (without(), Arc::<EventLog>::default());
+        let model = without();
+        let events = Arc::<EventLog>::default();
         let mut middleware = steady();
         middleware.prompt_caching.unsupported_model_behavior = behavior;
         let agent = test_agent(&model, &TestTools::new()).with_middleware(middleware).with_events(events.clone());

@@ -108,7 +108,8 @@ async fn refusal(store: &FileStore) -> String {
 
 /// Checks the basic operations of a store through two handles.
 async fn check_operations(store: &dyn Store, other: &dyn Store) {
-    let (one, two) = (account("one"), account("two"));
+    let one = account("one");
+    let two = account("two");
     let work = Account { profile: "work".to_owned(), ..one.clone() };
     assert_eq!(store.sign_in(&one).await.unwrap(), None);
     assert_eq!(store.remove(&one).await.unwrap(), None);
@@ -137,7 +138,8 @@ async fn check_operations(store: &dyn Store, other: &dyn Store) {
 
 /// Checks that renewals of an account are exclusive, through two handles and under a paused clock.
 async fn check_renewal_guard(store: &dyn Store, other: &dyn Store) {
-    let (one, two) = (account("one"), account("two"));
+    let one = account("one");
+    let two = account("two");
     let turn = store.turn(&one).await.unwrap();
     assert!(timeout(Duration::from_secs(1), other.turn(&one)).await.is_err());
     let _free = timeout(Duration::from_secs(1), other.turn(&two)).await.unwrap().unwrap();
@@ -156,7 +158,8 @@ async fn stored_credentials_are_visible_through_all_handles() {
     check_operations(&FileStore::at(folder.path()), &FileStore::at(folder.path())).await;
     let store = MemoryStore::default();
     check_operations(&store, &store).await;
-    let (folder, chest) = (tempfile::tempdir().unwrap(), Arc::new(Chest::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let chest = Arc::new(Chest::default());
     let vault = || VaultStore::new(Arc::clone(&chest) as _, FileStore::at(folder.path()));
     check_operations(&vault(), &vault()).await;
     assert!(!FileStore::at(folder.path()).file().exists());
@@ -196,8 +199,11 @@ impl Vault for Chest {
 
 #[tokio::test]
 async fn credentials_in_an_older_file_move_into_the_vault() {
-    let (folder, chest) = (tempfile::tempdir().unwrap(), Arc::new(Chest::default()));
-    let (file, one, two) = (FileStore::at(folder.path()), account("one"), account("two"));
+    let folder = tempfile::tempdir().unwrap();
+    let chest = Arc::new(Chest::default());
+    let file = FileStore::at(folder.path());
+    let one = account("one");
+    let two = account("two");
     file.keep(&one, sign_in("hush-1")).await.unwrap();
     file.keep(&two, sign_in("hush-2")).await.unwrap();
     file.keep_client("https://issuer.example", "default", client()).await.unwrap();
@@ -235,7 +241,8 @@ async fn renewals_of_one_account_are_exclusive_and_other_accounts_do_not_wait() 
 #[tokio::test]
 async fn secrets_are_in_the_file_and_not_in_debug_output() {
     let folder = tempfile::tempdir().unwrap();
-    let (file, memory) = (FileStore::at(folder.path()), MemoryStore::default());
+    let file = FileStore::at(folder.path());
+    let memory = MemoryStore::default();
     file.keep(&account("one"), sign_in("hush-1")).await.unwrap();
     memory.keep(&account("one"), sign_in("hush-1")).await.unwrap();
     let written = std::fs::read_to_string(file.file()).unwrap();
@@ -270,7 +277,8 @@ async fn concurrent_writes_lose_nothing() {
     for number in 0..50 {
         let store = FileStore::at(folder.path());
         writers.spawn(async move {
-            let (account, sign_in) = (account(&number.to_string()), sign_in(&format!("hush-{number}")));
+            let account = account(&number.to_string());
+            let sign_in = sign_in(&format!("hush-{number}"));
             // On a slow disk, some of them must try again.
             while let Err(error) = store.keep(&account, sign_in.clone()).await {
                 assert!(matches!(error, StoreError::Busy { .. }), "{error:?}");

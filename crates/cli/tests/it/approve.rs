@@ -38,7 +38,8 @@ fn approve_requires_yes_without_a_terminal() {
 #[test]
 fn a_changed_server_requires_a_new_approval_and_shows_the_change() {
     let person = Person::new();
-    let (first, second) = (person.path("first"), person.path("second"));
+    let first = person.path("first");
+    let second = person.path("second");
     let person = person.with(PROJECT, "demo", &entry_touching(&first));
     assert_eq!(person.run(&["approve", "demo", "-y", "-q"]).code, 0);
     assert_eq!(person.run(&["call", "demo", "now"]).code, 0);

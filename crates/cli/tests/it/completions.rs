@@ -24,7 +24,8 @@ fn completions(person: &Person, line: &str) -> Vec<String> {
     bash.args(["--norc", "-c", script, "bash", line]).env_clear().current_dir(person.path("project"));
     bash.env("HOME", person.path("home")).env("PATH", format!("{}:/usr/bin:/bin", folder.display()));
     let output = bash.output().unwrap();
-    let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    let out = String::from_utf8(output.stdout).unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(err, "", "{line}");
     out.lines().map(|word| word.trim().to_owned()).filter(|word| !word.is_empty() && !word.starts_with('-')).collect()
 }

@@ -136,7 +136,8 @@ fn organization_rules_apply_to_command_line_servers() {
 #[test]
 fn config_root_replaces_all_user_directories() {
     let person = Person::new();
-    let (root, root_text) = (person.path("root"), person.path("root").display().to_string());
+    let root = person.path("root");
+    let root_text = root.display().to_string();
     assert_eq!(person.run(&["add", "-q", "--config-root", &root_text, "-s", "user", "x", "y"]).code, 0);
     assert!(root.join("mcp.json").exists() && !person.path("home/.config").exists());
     let mut command = person.wharf(&["list", "--no-connect"]);

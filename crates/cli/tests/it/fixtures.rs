@@ -82,7 +82,8 @@ impl Sandbox {
         let is_unit = |word: &str| matches!(word.trim_end_matches([' ', '\n', ':', ',']), "ms" | "s");
         let is_number = |word: &str| word.trim().parse::<f64>().is_ok();
         let normalize = |(index, word): (usize, &&str)| {
-            let (next, before) = (words.get(index + 1).copied().unwrap_or(""), words.get(index.wrapping_sub(1)));
+            let next = words.get(index + 1).copied().unwrap_or("");
+            let before = words.get(index.wrapping_sub(1));
             match *word {
                 word if is_number(word) && is_unit(next) => "N ".to_owned(),
                 // The duration depends on the machine, and so does its unit.

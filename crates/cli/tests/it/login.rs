@@ -231,7 +231,8 @@ fn login_falls_back_to_pasting_when_no_browser_opens() {
     command.env("BROWSER", "no-such-browser").env("PATH", "/nowhere").stdin(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut err = BufReader::new(child.stderr.take().unwrap());
-    let (mut printed, mut line) = (String::new(), String::new());
+    let mut printed = String::new();
+    let mut line = String::new();
     while !line.contains("paste the URL") {
         line.clear();
         assert_ne!(err.read_line(&mut line).unwrap(), 0, "{printed}");

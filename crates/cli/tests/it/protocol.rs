@@ -55,7 +55,8 @@ fn an_invalid_protocol_lists_the_valid_ones() {
     let demo = ran(wharf(&["demo", "--protocol", "nonsense"]));
     assert_eq!(demo.code, 2, "{}", demo.err);
     // A protocol for a server that is not used is allowed.
-    let (mcp, other) = (server.mcp(), server.mcp().replacen("s=", "t=", 1));
+    let mcp = server.mcp();
+    let other = mcp.replacen("s=", "t=", 1);
     let two = ran(wharf(&["tools", "s", "--mcp", &mcp, "--mcp", &other, "--protocol", "t=modern"]));
     assert_eq!(two.code, 0, "{}", two.err);
     let unknown_server = add(&server, &["--protocol", "t=auto"]);
@@ -83,7 +84,8 @@ fn call_with_home(server: &Server, home: &Path) -> Command {
 #[test]
 fn the_detected_protocol_is_cached_between_runs() {
     let server = Server::new(&Script::good().on("server/discover", [Step::Touch("$/asked".into()), Step::Exit(1)]));
-    let (home, asked) = (server.path().join("home"), server.path().join("asked"));
+    let home = server.path().join("home");
+    let asked = server.path().join("asked");
     assert_eq!(ran(call_with_home(&server, &home)).code, 0);
     assert!(std::fs::remove_file(&asked).is_ok());
     assert_eq!(ran(call_with_home(&server, &home)).code, 0);

@@ -22,7 +22,8 @@ fn commands(document: &str) -> Vec<String> {
 fn all_work(name: &str, least: usize) {
     let commands = commands(&document(name));
     assert!(commands.len() >= least, "{commands:?}");
-    let (server, person) = (remote(Script::good()), Person::new());
+    let server = remote(Script::good());
+    let person = Person::new();
     // Examples use the installed binary as a server.
     let folder = Path::new(env!("CARGO_BIN_EXE_wharf")).parent().unwrap();
     for command in commands {

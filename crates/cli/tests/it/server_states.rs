@@ -56,7 +56,8 @@ impl Home {
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> RunOutput {
-        let (root, project) = (self.folder.path(), self.folder.path().join("project"));
+        let root = self.folder.path();
+        let project = self.folder.path().join("project");
         std::fs::write(root.join("mcp.json"), self.file.to_string()).unwrap();
         let options = ["--config-root", root.to_str().unwrap(), "--project", project.to_str().unwrap()];
         let mut ran = ran(wharf(&[arguments, &options].concat()));

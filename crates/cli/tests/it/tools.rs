@@ -101,7 +101,8 @@ fn demo_shows_every_step_and_survives_a_server_crash() {
 #[test]
 fn demo_also_connects_to_servers_of_the_command_line() {
     let server = crate::remote::remote(wharf_testkit::Script::good());
-    let (there, gone) = (format!("here={}", server.url()), "gone=http://127.0.0.1:1/mcp");
+    let there = format!("here={}", server.url());
+    let gone = "gone=http://127.0.0.1:1/mcp";
     let visited = ran(wharf(&["demo", "--json", "--mcp", &there]));
     let report: Value = serde_json::from_str(&visited.out).unwrap();
     assert_eq!(

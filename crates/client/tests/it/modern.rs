@@ -122,7 +122,8 @@ impl Peer {
     fn session_with(&self, person: &Arc<Person>, headers: &[(&str, &str)], options: SessionOptions) -> Session {
         // Negotiation is not tested here; a slow start must not cause a fallback.
         let options = SessionOptions { protocol: ProtocolMode::Modern, ..options };
-        let (name, host) = ("peer".parse().unwrap(), Arc::<Person>::clone(person));
+        let name = "peer".parse().unwrap();
+        let host = Arc::<Person>::clone(person);
         let Some(http) = &self.http else {
             let command_line = self.sdk.command_line();
             let command_line: Vec<&str> = command_line.iter().map(String::as_str).collect();

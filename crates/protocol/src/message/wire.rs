@@ -44,15 +44,19 @@ impl Serialize for Block {
         let (kind, block) = match &self.kind {
             BlockKind::Text(text) => ("text", WireBlock { text: Some(text.clone()), ..WireBlock::default() }),
             BlockKind::ToolUse(ToolCall { id, name, arguments }) => {
-                let (id, name, input) = (Some(id.clone()), Some(name.clone()), Some(arguments.clone()));
+                let id = Some(id.clone());
+                let name = Some(name.clone());
+                let input = Some(arguments.clone());
                 ("tool_use", WireBlock { id, name, input, ..WireBlock::default() })
             }
             BlockKind::ToolResult(ToolReturn { call_id, output }) => {
-                let (tool_use_id, output) = (Some(call_id.clone()), Some(output.raw.clone()));
+                let tool_use_id = Some(call_id.clone());
+                let output = Some(output.raw.clone());
                 ("tool_result", WireBlock { tool_use_id, output, ..WireBlock::default() })
             }
             BlockKind::Thinking { text, signature } => {
-                let (thinking, signature) = (Some(text.clone()), signature.clone());
+                let thinking = Some(text.clone());
+                let signature = signature.clone();
                 ("thinking", WireBlock { thinking, signature, ..WireBlock::default() })
             }
             BlockKind::RedactedThinking { data } => {

@@ -198,8 +198,10 @@ proptest! {
     ) {
         let mut bytes = if anthropic { ANTHROPIC } else { CHAT }.as_bytes().to_vec();
         for (how, one, other) in &corruptions {
-            let (one, other) = (one.index(bytes.len()), other.index(bytes.len()));
-            let (from, to) = (one.min(other), one.max(other));
+            let one = one.index(bytes.len());
+            let other = other.index(bytes.len());
+            let from = one.min(other);
+            let to = one.max(other);
             match how % 4 {
                 0 => bytes[one] = *how,
                 1 => drop(bytes.drain(from..to)),

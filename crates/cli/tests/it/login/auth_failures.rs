@@ -78,7 +78,8 @@ fn login_logout_and_remove_clear_cached_auth_failures() {
 fn auth_failures_are_cached_in_the_config_root() {
     let reader = Reader::new();
     assert_ne!(reader.requests_of(&["tools"]), 0);
-    let (root, mcp) = (reader.person.path("root"), format!("docs={}", reader.server.url()));
+    let root = reader.person.path("root");
+    let mcp = format!("docs={}", reader.server.url());
     let elsewhere = ["tools", "--config-root", root.to_str().unwrap(), "--mcp", &mcp];
     assert_ne!(reader.requests_of(&elsewhere), 0);
     assert!(root.join("cache/refusals.json").is_file());

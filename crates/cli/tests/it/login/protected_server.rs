@@ -120,7 +120,8 @@ fn read(stream: &TcpStream) -> Option<Request> {
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
     let mut words = line.split_whitespace().map(str::to_owned);
-    let (method, path) = (words.next()?, words.next()?);
+    let method = words.next()?;
+    let path = words.next()?;
     let mut headers = BTreeMap::new();
     loop {
         let mut line = String::new();
@@ -210,7 +211,8 @@ fn token(params: &BTreeMap<String, String>, state: &mut State) -> Response {
         return json(400, &json!({"error": "invalid_grant"}));
     }
     state.issued += 1;
-    let (access, refresh) = (format!("acc3ss-{}", state.issued), format!("r3fresh-{}", state.issued));
+    let access = format!("acc3ss-{}", state.issued);
+    let refresh = format!("r3fresh-{}", state.issued);
     state.access_tokens.insert(access.clone());
     state.refresh_tokens.insert(refresh.clone());
     json(200, &json!({"access_token": access, "token_type": "Bearer", "expires_in": 3600, "refresh_token": refresh}))
@@ -252,7 +254,9 @@ fn form(text: &str) -> BTreeMap<String, String> {
 }
 
 fn percent_decode(text: &str) -> String {
-    let (bytes, mut decoded, mut at) = (text.as_bytes(), Vec::new(), 0);
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::new();
+    let mut at = 0;
     while at < bytes.len() {
         let escaped = text.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
         if let Some(byte) = escaped.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {

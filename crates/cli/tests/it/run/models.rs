@@ -110,7 +110,8 @@ fn the_default_model_is_the_first_with_an_api_key() {
 
 #[test]
 fn a_recorded_run_replays_offline_with_the_same_trace() {
-    let (server, provider) = (Server::new(&Script::good()), Provider::adding());
+    let server = Server::new(&Script::good());
+    let provider = Provider::adding();
     let file = server.path().join("tape.jsonl");
     let file = file.to_str().unwrap();
     let recorded = provider.run(&server, &["-m", "anthropic:x", "--json", "--record", file, "How much?"]);
@@ -119,7 +120,8 @@ fn a_recorded_run_replays_offline_with_the_same_trace() {
     drop(provider);
     let played = ran(wharf(&["run", "--json", "--replay", file, "How much?"]));
     assert_eq!(played.code, 0, "{}", played.err);
-    let (before, after) = (parse_output(&recorded), parse_output(&played));
+    let before = parse_output(&recorded);
+    let after = parse_output(&played);
     for key in ["raw_trace", "trace_messages", "final_response", "usage", "turns"] {
         assert_eq!(before[key], after[key], "{key}");
     }
@@ -140,7 +142,8 @@ fn a_recorded_run_replays_offline_with_the_same_trace() {
 #[test]
 fn stream_json_writes_one_event_per_line() {
     let progress = [Step::Progress(1.0, 2.0, "half".into()), Step::Text("42".into())];
-    let (server, provider) = (Server::new(&Script::good().on_call("add", progress)), Provider::adding());
+    let server = Server::new(&Script::good().on_call("add", progress));
+    let provider = Provider::adding();
     let ran = provider.run(&server, &["-m", "openai:gpt-5", "--output", "stream-json", "How much?"]);
     let lines: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let mut kinds: Vec<&str> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
@@ -199,7 +202,8 @@ fn a_killed_run_resumes_without_repeating_finished_calls() {
 
 #[test]
 fn a_run_that_reached_a_limit_resumes_with_a_higher_one() {
-    let (server, provider) = (Server::new(&Script::good()), Provider::adding());
+    let server = Server::new(&Script::good());
+    let provider = Provider::adding();
     let file = server.path().join("run.jsonl");
     let file = file.to_str().unwrap();
     let ended = provider.run(&server, &["-m", "anthropic:x", "--max-turns", "1", "--checkpoint", file, "How much?"]);
@@ -268,7 +272,8 @@ fn max_cost_limits_a_run() {
 
 #[test]
 fn the_answer_is_streamed_once_on_a_terminal() {
-    let (server, provider) = (Server::new(&Script::good()), Provider::adding());
+    let server = Server::new(&Script::good());
+    let provider = Provider::adding();
     let line = format!(
         "{} run -m anthropic:x --color never --mcp '{}' 'How much?'",
         env!("CARGO_BIN_EXE_wharf"),
@@ -279,8 +284,10 @@ fn the_answer_is_streamed_once_on_a_terminal() {
     let output = command.output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap().replace('\r', "");
     assert_eq!(text.matches("It is 42.").count(), 1, "{text}");
-    let (said, called) = (text.find("Let me add.").unwrap(), text.find("✓ mcp__s__add").unwrap());
-    let (answered, took) = (text.find("It is 42.").unwrap(), text.find("2 turns · 1 tool call").unwrap());
+    let said = text.find("Let me add.").unwrap();
+    let called = text.find("✓ mcp__s__add").unwrap();
+    let answered = text.find("It is 42.").unwrap();
+    let took = text.find("2 turns · 1 tool call").unwrap();
     assert!(said < called && called < answered && answered < took, "{text}");
 }
 
