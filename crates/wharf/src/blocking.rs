@@ -4,6 +4,7 @@
 //! program, from inside a runtime (whose thread then waits), or with a runtime that the caller chooses. Only a session that
 //! is connected on a runtime with one thread must not be used from that thread, because no thread would read its responses.
 
+#[cfg(feature = "fleet")]
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::OnceLock;
@@ -11,9 +12,11 @@ use std::sync::mpsc::sync_channel;
 
 use tokio::runtime::{Handle, Runtime, RuntimeFlavor};
 use wharf_client::{CallError, Session};
+#[cfg(feature = "fleet")]
 use wharf_config::Server;
 use wharf_protocol::{Json, Listed, Tool, ToolResult};
 
+#[cfg(feature = "fleet")]
 use crate::gather::{self, DescribeError, OVERALL_LIMIT};
 
 /// Runs futures on a runtime from code that does not await.
@@ -104,6 +107,7 @@ impl Portal {
 
     /// Returns the full names and descriptions of the servers' tools, only those in `filter` if there is one. Each server
     /// has 30 seconds, all together have 45.
+    #[cfg(feature = "fleet")]
     pub fn tool_descriptions(
         &self,
         servers: Vec<Server>,
@@ -120,7 +124,7 @@ impl Portal {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "fleet"))]
 mod tests {
     use super::*;
     use serde_json::json;
