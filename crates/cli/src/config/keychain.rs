@@ -77,14 +77,14 @@ fn open() -> keyring_core::Result<Arc<CredentialStore>> {
 #[cfg(test)]
 mod tests {
     use wharf::Secret;
-    use wharf::auth::{Account, Client, FileStore, SignIn, Store as _, VaultStore};
+    use wharf::auth::{Account, FileStore, RegisteredClient, SignIn, Store as _, VaultStore};
 
     use super::*;
 
     fn sign_in(access: &str) -> SignIn {
         SignIn {
             issuer: "https://issuer.example".to_owned(),
-            client: Client::public("me"),
+            client: RegisteredClient::public("me"),
             access: Secret::new(access),
             refresh: Some(Secret::new("r")),
             expires_at: None,

@@ -13,7 +13,7 @@ use wharf::fleet::{
 };
 use wharf::{Environment, HttpClient, HttpSettings, Message, Role, Tools};
 use wharf_testkit::models::{FakeModels, ListeningModels, Turn};
-use wharf_testkit::{children_of, peers, soon};
+use wharf_testkit::{children_of, peers, soon, until};
 
 /// The model adapter under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -266,6 +266,9 @@ fn expect_sent(adapter: Adapter, bodies: &[Value], image: &str) {
 async fn tools_of_real_servers_produce_the_same_trace_with_every_adapter() {
     let fleet = open();
     soon(fleet.needed(true, std::time::Duration::from_secs(30))).await.unwrap();
+    // A slow server briefly runs twice while its protocol is negotiated; the second process ends soon after.
+    let servers = fleet.statuses().len();
+    until(async || children_of(std::process::id()).len() == servers).await;
     let children = children_of(std::process::id());
     let (expected, _) = converse(Adapter::Scripted, true, &fleet).await;
     let expected = normalized(&expected.trace_messages);
