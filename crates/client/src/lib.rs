@@ -28,7 +28,7 @@ pub use host::{
     ClientCapabilities, Elicitation, ElicitationAnswer, Host, LogLevel, NoHost, Notification, Progress, Refusal, Root,
 };
 pub use remote::{InvalidRemote, is_reserved_header};
-pub use schema::{Schema, SchemaViolation};
+pub use schema::{Admission, Schema, SchemaError, SchemaViolation};
 pub use session::{
     CallOptions, Deadlines, OnLoss, Phase, ResultCache, SavedSession, ServerInfo, Session, SessionOptions,
     SessionStatus,

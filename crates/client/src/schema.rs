@@ -1,19 +1,31 @@
 //! JSON Schema validation of arguments and results.
+//!
+//! Servers choose their schemas, and often the values too. A schema that demands too much work is not compiled, a check
+//! that does is not made, and a long one runs on a thread of its own.
 
+mod elsewhere;
+mod error;
+mod graph;
+mod pattern;
 mod validator;
+mod work;
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use wharf_protocol::{Json, schema_accepts};
 
+pub use error::SchemaError;
 use validator::Validator;
+use work::{MAX_WEIGHT, Work};
 
 /// A compiled JSON Schema. External references are never fetched; a schema that has one does not compile.
 #[derive(Debug)]
 pub struct Schema {
     document: Value,
     validator: Validator,
+    work: Work,
 }
 
 /// A value's first violation of a schema.
@@ -23,6 +35,14 @@ pub struct SchemaViolation {
     pub path: String,
     /// What is wrong with it.
     pub message: String,
+}
+
+impl SchemaViolation {
+    /// Parses arguments. Two values for one name are a violation: what a rule or a user has seen might not be what the
+    /// server uses.
+    pub fn in_text(arguments: &Json) -> Result<Value, Self> {
+        arguments.to_unambiguous_value().map_err(|error| Self { path: String::new(), message: error.to_string() })
+    }
 }
 
 impl fmt::Display for SchemaViolation {
@@ -35,35 +55,93 @@ impl fmt::Display for SchemaViolation {
     }
 }
 
+/// The result of checking arguments that violate nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// They are valid.
+    Valid,
+    /// They are valid in this form, which is to be sent instead.
+    Repaired(Json),
+    /// They were not checked, for this reason.
+    Unchecked(String),
+}
+
+/// Why a value was not checked.
+struct Unchecked(&'static str);
+
 impl Schema {
     /// Compiles a schema. Patterns are matched in linear time, so that no schema can stall the client.
-    pub fn compile(schema: &Json) -> Result<Self, String> {
-        let document = schema.to_value().map_err(|error| error.to_string())?;
-        let validator = Validator::compile(&document)?;
-        Ok(Self { document, validator })
+    pub fn compile(schema: &Json) -> Result<Self, SchemaError> {
+        let document = schema.to_value().map_err(|error| SchemaError::Unusable(error.to_string()))?;
+        let work = Work::new(&document)?;
+        let compile = || Validator::compile(&document).map_err(SchemaError::Unusable);
+        let validator = if work.may_be_deep() {
+            let no_thread = || SchemaError::unusable("no thread can be started to compile it");
+            elsewhere::with_large_stack(compile).ok_or_else(no_thread)??
+        } else {
+            compile()?
+        };
+        Ok(Self { document, validator, work })
     }
 
-    /// Checks a value. Returns its first violation.
-    pub fn check(&self, value: &Json) -> Result<(), SchemaViolation> {
-        self.check_value(&tree(value)?)
+    /// The largest weight of a schema that is used.
+    pub const MAX_WEIGHT: u64 = MAX_WEIGHT;
+
+    /// Returns the weight of a schema without compiling it: the number of its subschemas and their keywords when every
+    /// reference is replaced by its target. Fails if it is over [`MAX_WEIGHT`](Self::MAX_WEIGHT).
+    pub fn weight(document: &Value) -> Result<u64, SchemaError> {
+        Ok(Work::new(document)?.weight())
+    }
+
+    /// Checks a value. Returns its first violation. A check that takes too much work is not made.
+    pub async fn check(self: &Arc<Self>, value: &Json) -> Result<(), SchemaViolation> {
+        match self.check_value(tree(value)?).await {
+            Ok((_, result)) => result,
+            Err(Unchecked(reason)) => {
+                tracing::warn!(reason, "a value is not checked against its schema");
+                Ok(())
+            }
+        }
     }
 
     /// Checks arguments, and repairs two common mistakes of models: arrays and objects written as a JSON string, and
     /// `null` for an omitted argument. Returns the repaired arguments to send instead, if that makes them valid.
-    pub fn admit(&self, arguments: &Json) -> Result<Option<Json>, SchemaViolation> {
-        let mut value = tree(arguments)?;
-        let Err(fault) = self.check_value(&value) else { return Ok(None) };
+    pub async fn admit(self: &Arc<Self>, arguments: &Json) -> Result<Admission, SchemaViolation> {
+        let (mut value, fault) = match self.check_value(SchemaViolation::in_text(arguments)?).await {
+            Ok((_, Ok(()))) => return Ok(Admission::Valid),
+            Ok((value, Err(fault))) => (value, fault),
+            Err(Unchecked(reason)) => return Ok(Admission::Unchecked(reason.to_owned())),
+        };
         let repairs: [fn(&Self, &mut Value) -> bool; 2] = [Self::decode_strings, Self::remove_nulls];
         for repair in repairs {
-            if repair(self, &mut value) && self.check_value(&value).is_ok() {
-                return Ok(Some(Json::from(value)));
+            if !repair(self, &mut value) {
+                continue;
+            }
+            match self.check_value(value).await {
+                Ok((repaired, Ok(()))) => return Ok(Admission::Repaired(Json::from(repaired))),
+                Ok((unchanged, Err(_))) => value = unchanged,
+                Err(Unchecked(_)) => break,
             }
         }
         Err(fault)
     }
 
-    fn check_value(&self, value: &Value) -> Result<(), SchemaViolation> {
-        self.validator.check(value)
+    /// Checks a value and returns it.
+    async fn check_value(self: &Arc<Self>, value: Value) -> Result<(Value, Result<(), SchemaViolation>), Unchecked> {
+        if self.work.is_small(&value) {
+            let result = self.validator.check(&value);
+            return Ok((value, result));
+        }
+        let schema = Arc::clone(self);
+        let check = move || {
+            let result = schema.work.is_feasible(&value).then(|| schema.validator.check(&value));
+            (value, result)
+        };
+        match Box::pin(elsewhere::run(check)).await {
+            Some((value, Some(result))) => Ok((value, result)),
+            Some((_, None)) => Err(Unchecked("checking it against the schema would take too much work")),
+            None => Err(Unchecked("checking it against the schema took too long")),
+        }
     }
 
     /// Removes optional arguments that are `null` but must not be.
@@ -113,55 +191,62 @@ fn tree(value: &Json) -> Result<Value, SchemaViolation> {
 }
 
 #[cfg(test)]
-mod tests {
+mod tests;
+
+#[cfg(test)]
+mod repair_tests {
     use super::*;
     use serde_json::json;
 
-    fn schema(value: Value) -> Schema {
-        Schema::compile(&Json::from(value)).unwrap()
+    fn schema(value: Value) -> Arc<Schema> {
+        Arc::new(Schema::compile(&Json::from(value)).unwrap())
     }
 
-    fn admitted(schema: &Schema, arguments: Value) -> String {
-        match schema.admit(&Json::from(arguments)) {
-            Ok(None) => "unchanged".to_owned(),
-            Ok(Some(decoded)) => decoded.to_string(),
+    async fn admitted(schema: &Arc<Schema>, arguments: Value) -> String {
+        match schema.admit(&Json::from(arguments)).await {
+            Ok(Admission::Valid) => "unchanged".to_owned(),
+            Ok(Admission::Repaired(decoded)) => decoded.to_string(),
+            Ok(Admission::Unchecked(reason)) => reason,
             Err(fault) => fault.to_string(),
         }
     }
 
-    #[test]
-    fn violations_are_reported_with_their_path() {
+    #[tokio::test]
+    async fn violations_are_reported_with_their_path() {
         let schema = schema(json!({"type": "object", "required": ["who"], "properties":
             {"who": {"type": "object", "properties": {"age": {"type": "integer"}}}}}));
-        assert_eq!(admitted(&schema, json!({"who": {"age": "x"}})), r#"at `/who/age`: "x" is not of type "integer""#);
-        assert_eq!(admitted(&schema, json!({})), r#""who" is a required property"#);
-        assert_eq!(admitted(&schema, json!({"who": {"age": 3}})), "unchanged");
-        let huge = admitted(&schema, json!({"who": {"age": "x".repeat(100_000)}}));
+        assert_eq!(
+            admitted(&schema, json!({"who": {"age": "x"}})).await,
+            r#"at `/who/age`: "x" is not of type "integer""#
+        );
+        assert_eq!(admitted(&schema, json!({})).await, r#""who" is a required property"#);
+        assert_eq!(admitted(&schema, json!({"who": {"age": 3}})).await, "unchanged");
+        let huge = admitted(&schema, json!({"who": {"age": "x".repeat(100_000)}})).await;
         assert!(huge.len() < 400, "{}", huge.len());
     }
 
-    #[test]
-    fn strings_are_decoded_only_where_the_schema_requires_an_array_or_object() {
+    #[tokio::test]
+    async fn strings_are_decoded_only_where_the_schema_requires_an_array_or_object() {
         let schema = schema(json!({"type": "object", "properties": {
             "list": {"type": "array"}, "map": {"type": ["object", "null"]}, "text": {"type": "string"},
             "either": {"type": ["string", "array"]}, "maybe": {"anyOf": [{"type": "array"}, {"type": "null"}]}}}));
-        assert_eq!(admitted(&schema, json!({"maybe": "[3]"})), r#"{"maybe":[3]}"#);
-        assert_eq!(admitted(&schema, json!({"list": "[1,2]", "text": "[1]"})), r#"{"list":[1,2],"text":"[1]"}"#);
-        assert_eq!(admitted(&schema, json!({"map": "{\"a\":1}"})), r#"{"map":{"a":1}}"#);
-        assert_eq!(admitted(&schema, json!({"either": "[1]"})), "unchanged");
-        assert_eq!(admitted(&schema, json!({"list": "one"})), r#"at `/list`: "one" is not of type "array""#);
-        assert_eq!(admitted(&schema, json!({"list": "{}"})), r#"at `/list`: "{}" is not of type "array""#);
+        assert_eq!(admitted(&schema, json!({"maybe": "[3]"})).await, r#"{"maybe":[3]}"#);
+        assert_eq!(admitted(&schema, json!({"list": "[1,2]", "text": "[1]"})).await, r#"{"list":[1,2],"text":"[1]"}"#);
+        assert_eq!(admitted(&schema, json!({"map": "{\"a\":1}"})).await, r#"{"map":{"a":1}}"#);
+        assert_eq!(admitted(&schema, json!({"either": "[1]"})).await, "unchanged");
+        assert_eq!(admitted(&schema, json!({"list": "one"})).await, r#"at `/list`: "one" is not of type "array""#);
+        assert_eq!(admitted(&schema, json!({"list": "{}"})).await, r#"at `/list`: "{}" is not of type "array""#);
     }
 
-    #[test]
-    fn null_is_removed_only_where_it_is_optional_and_invalid() {
+    #[tokio::test]
+    async fn null_is_removed_only_where_it_is_optional_and_invalid() {
         let schema = schema(json!({"type": "object", "required": ["must"], "properties": {"must": {"type": "string"},
             "may": {"type": "boolean"}, "null": {"type": ["string", "null"]}, "list": {"type": "array"}}}));
-        let repaired = admitted(&schema, json!({"must": "x", "may": null, "null": null, "other": null}));
+        let repaired = admitted(&schema, json!({"must": "x", "may": null, "null": null, "other": null})).await;
         assert_eq!(repaired, r#"{"must":"x","null":null,"other":null}"#);
-        assert_eq!(admitted(&schema, json!({"must": "x", "null": null})), "unchanged");
-        assert_eq!(admitted(&schema, json!({"must": null})), r#"at `/must`: null is not of type "string""#);
-        let both = admitted(&schema, json!({"must": "x", "may": null, "list": "[1]"}));
+        assert_eq!(admitted(&schema, json!({"must": "x", "null": null})).await, "unchanged");
+        assert_eq!(admitted(&schema, json!({"must": null})).await, r#"at `/must`: null is not of type "string""#);
+        let both = admitted(&schema, json!({"must": "x", "may": null, "list": "[1]"})).await;
         assert_eq!(both, r#"{"must":"x","list":[1]}"#);
     }
 
@@ -174,9 +259,9 @@ mod tests {
         assert!(Schema::compile(&Json::parse(deep).unwrap()).is_err());
     }
 
-    #[test]
-    fn patterns_run_in_linear_time() {
+    #[tokio::test]
+    async fn patterns_run_in_linear_time() {
         let schema = schema(json!({"pattern": "^(a+)+$"}));
-        assert!(schema.check(&Json::from(json!(format!("{}!", "a".repeat(50_000))))).is_err());
+        assert!(schema.check(&Json::from(json!(format!("{}!", "a".repeat(50_000))))).await.is_err());
     }
 }

@@ -179,6 +179,8 @@ pub struct Settings {
     pub bindings: BTreeMap<String, Map<String, Value>>,
     /// Maximum length of tool outputs in tokens; `None` for the default.
     pub max_output_tokens: Option<usize>,
+    /// Maximum size of a tool's definition in bytes; `None` for the default. A larger tool is left out.
+    pub max_tool_bytes: Option<usize>,
     /// A name for display.
     pub display_name: Option<String>,
 }
@@ -206,6 +208,7 @@ impl Default for Settings {
             tools: ToolChoice::default(),
             bindings: BTreeMap::new(),
             max_output_tokens: None,
+            max_tool_bytes: None,
             display_name: None,
         }
     }

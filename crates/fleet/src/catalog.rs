@@ -7,6 +7,7 @@ mod normalize;
 mod note;
 mod own_tool;
 mod server_tools;
+mod strictest_hints;
 mod tool_filter;
 
 use std::collections::HashMap;
@@ -22,6 +23,7 @@ pub use normalize::{NormalizedSchema, normalize};
 pub use note::{CatalogNote, CatalogNoteKind};
 pub use own_tool::{InvalidOwnTool, OwnTool};
 pub use server_tools::{ServerTools, ServerToolsParts};
+pub use strictest_hints::StrictestHints;
 pub(crate) use tool_filter::MAX_DESCRIPTION_CHARS;
 use tool_filter::{ToolFilter, capped};
 use wharf_config::ToolChoice;

@@ -40,6 +40,7 @@ pub use user_prompt::{
 };
 
 use call_trace::CallTrace;
+use output::OutputLimit;
 use policy_evaluator::PolicyEvaluator;
 
 /// How long the user may take to approve a call.
@@ -55,8 +56,7 @@ pub struct Dispatcher {
     user_prompt: Arc<dyn UserPrompt>,
     spill: Option<Spill>,
     trace: Option<Arc<dyn TraceSink>>,
-    /// The output limit in tokens; `None` for unlimited outputs.
-    max_output_tokens: Option<usize>,
+    max_output: OutputLimit,
     total: Option<Duration>,
     idle: Option<Duration>,
     /// The tools that the user always approves, with their definitions at that time.
@@ -190,7 +190,7 @@ impl Dispatcher {
 
     async fn run_call(&self, entry: &Arc<Entry>, call: &ToolCall, trace: &mut CallTrace<'_>) -> Result<Answered, Stop> {
         let mut arguments =
-            admit(entry, &call.arguments, trace).map_err(|fault| Stop::invalid_arguments(entry, fault))?;
+            admit(entry, &call.arguments, trace).await.map_err(|fault| Stop::invalid_arguments(entry, fault))?;
         let newer = refresh_tool(entry, trace).await?;
         let tool = newer.as_ref().unwrap_or(&entry.tool);
 
@@ -223,7 +223,7 @@ impl Dispatcher {
             annotations.extend(changes.context.map(|text| (hook.name(), text)));
             if let Some(rewritten) = changes.arguments {
                 trace.step(|| TraceStep::Rewritten { by: by() });
-                let admitted = admit(entry, &rewritten, trace).map(Arguments::into_owned);
+                let admitted = Box::pin(admit(entry, &rewritten, trace)).await.map(Arguments::into_owned);
                 arguments = admitted.map_err(|fault| {
                     let reason = messages::invalid_rewrite(hook.name(), &fault);
                     Stop::refused(messages::not_called(entry, &format!("{reason}.")), reason)
@@ -236,10 +236,9 @@ impl Dispatcher {
         trace.sent(arguments.visible());
         let (mut output, mut cause) = self.execute(checked, trace).await?;
         trace.answered();
-        if let Some(limit) = self.exceeded_limit(entry, &output) {
-            output = Box::pin(self.cap(output, limit, trace)).await;
-        }
-
+        // Hooks see the whole output. What they withhold is never stored, so it cannot be read back.
+        let mut is_withheld = false;
+        let mut annotations_after = Vec::new();
         for hook in &self.hooks {
             if !hook.condition().matches(entry, arguments.visible()) {
                 continue;
@@ -247,16 +246,15 @@ impl Dispatcher {
             let by = || hook.name().to_owned();
             match hook.after(&CallView { id: &call.id, entry, arguments: arguments.visible() }, &output).await {
                 AfterCall::Keep => {}
-                AfterCall::Annotate(text) => output = annotated(output, hook.name(), text, trace),
+                AfterCall::Annotate(text) => annotations_after.push((hook.name(), text)),
                 AfterCall::Replace(replaced) => {
                     cause = None;
+                    is_withheld = false;
                     trace.step(|| TraceStep::Replaced { by: by() });
                     output = replaced;
-                    if let Some(limit) = self.exceeded_limit(entry, &output) {
-                        output = Box::pin(self.cap(output, limit, trace)).await;
-                    }
                 }
                 AfterCall::Block(reason) => {
+                    is_withheld = true;
                     output = ToolOutput::error(messages::withheld(entry, &reason));
                     cause = Some(CallFailure::Withheld(reason.clone()));
                     trace.step(|| TraceStep::Blocked { by: by(), reason });
@@ -264,7 +262,10 @@ impl Dispatcher {
                 AfterCall::Failed(reason) => trace.step(|| TraceStep::HookFailed { by: by(), reason }),
             }
         }
-        for (hook, text) in annotations {
+        if !is_withheld && let Some(limit) = self.exceeded_limit(entry, &output) {
+            output = Box::pin(self.cap(output, limit, trace)).await;
+        }
+        for (hook, text) in annotations_after.into_iter().chain(annotations) {
             output = annotated(output, hook, text, trace);
         }
         Ok((output, cause))
@@ -375,7 +376,7 @@ impl Dispatcher {
 
     /// Returns the output limit in characters if the output may exceed it.
     fn exceeded_limit(&self, entry: &Entry, output: &ToolOutput) -> Option<usize> {
-        let limit = output::limit(entry, self.max_output_tokens?);
+        let limit = self.max_output.for_tool(entry)?;
         (!output::is_within(output, limit)).then_some(limit)
     }
 
@@ -419,7 +420,7 @@ async fn before_retry(
         ExecutionError::ToolChanged => (true, true),
         // The session itself has retried what does not need a new connection.
         ExecutionError::Call(error) => (
-            error.needs_reconnect() && error.retry_safety(Some(tool.hints)).allows_retry(),
+            error.needs_reconnect() && error.retry_safety(Some(tool.hints.strictest(entry.hints))).allows_retry(),
             matches!(error.kind, CallErrorKind::SessionLost { .. } | CallErrorKind::SessionReplaced),
         ),
     };
@@ -484,9 +485,15 @@ fn failed(
 }
 
 /// Checks and repairs arguments, and traces what was done.
-fn admit<'a>(entry: &Entry, written: &'a Json, trace: &mut CallTrace<'_>) -> Result<Arguments<'a>, SchemaViolation> {
-    let admitted =
-        entry.admit(written).inspect_err(|fault| trace.step(|| TraceStep::Misfit { fault: fault.to_string() }))?;
+async fn admit<'a>(
+    entry: &Entry,
+    written: &'a Json,
+    trace: &mut CallTrace<'_>,
+) -> Result<Arguments<'a>, SchemaViolation> {
+    let admitted = entry
+        .admit(written)
+        .await
+        .inspect_err(|fault| trace.step(|| TraceStep::Misfit { fault: fault.to_string() }))?;
     if admitted.repaired {
         trace.step(|| TraceStep::Repaired);
     }
@@ -560,7 +567,7 @@ impl Default for Dispatcher {
             user_prompt: Arc::new(NoUserPrompt),
             spill: None,
             trace: None,
-            max_output_tokens: Some(DEFAULT_OUTPUT_TOKENS),
+            max_output: OutputLimit::Default,
             total: None,
             idle: None,
             approved: Mutex::default(),
@@ -602,18 +609,18 @@ impl Dispatcher {
         self
     }
 
-    /// Sets the output limit, in tokens of about four characters. A server's own setting overrides it, and a limit that
-    /// the tool requests overrides both.
+    /// Sets the user's output limit, in tokens of about four characters. A server's own setting overrides it. A tool may
+    /// request less, but more only where neither is set.
     #[must_use]
     pub fn with_max_output_tokens(mut self, tokens: usize) -> Self {
-        self.max_output_tokens = Some(tokens);
+        self.max_output = OutputLimit::Tokens(tokens);
         self
     }
 
     /// Removes the output limit, for a host that shows outputs to the user.
     #[must_use]
     pub fn with_unlimited_outputs(mut self) -> Self {
-        self.max_output_tokens = None;
+        self.max_output = OutputLimit::None;
         self
     }
 
@@ -627,7 +634,6 @@ impl Dispatcher {
 
     /// Returns the tool `read_output` for the catalog, if the dispatcher has a store for long outputs.
     pub fn read_output(&self) -> Option<Arc<Entry>> {
-        let limit = self.max_output_tokens.map_or(usize::MAX, |tokens| tokens.saturating_mul(output::CHARS_PER_TOKEN));
-        Some(read_output::read_output(self.spill.clone()?, limit))
+        Some(read_output::read_output(self.spill.clone()?, self.max_output.chars()))
     }
 }

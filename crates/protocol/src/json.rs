@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::scan;
+use crate::unambiguous::UnambiguousValue;
 
 /// JSON text, byte for byte as it was received or written, cheap to clone and to slice.
 ///
@@ -112,6 +113,11 @@ impl Json {
     /// Parses the text into a tree. Nesting deeper than 128 levels is an error, not a stack overflow.
     pub fn to_value(&self) -> Result<serde_json::Value, serde_json::Error> {
         self.decode()
+    }
+
+    /// Parses the text into a tree like [`to_value`](Self::to_value), but fails if an object has two fields of one name.
+    pub fn to_unambiguous_value(&self) -> Result<serde_json::Value, serde_json::Error> {
+        self.decode::<UnambiguousValue>().map(|value| value.0)
     }
 
     /// Whether the text is an object. The text is known to be valid, so its first character decides.

@@ -20,6 +20,7 @@ mod tool;
 mod tool_result;
 mod tools;
 mod trace;
+mod unambiguous;
 
 pub use content::{Content, ContentKind, ResourceBody};
 pub use cut::cut;

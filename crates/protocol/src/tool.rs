@@ -49,6 +49,22 @@ impl Hints {
         self.read_only == Some(true) || self.idempotent == Some(true)
     }
 
+    /// Returns the stricter of both for each hint. A hint that is absent once is not relied on.
+    #[must_use]
+    pub fn strictest(self, other: Self) -> Self {
+        let strictest = |one: Option<bool>, other: Option<bool>, strict: bool| match (one, other) {
+            _ if one == Some(strict) || other == Some(strict) => Some(strict),
+            (Some(one), Some(_)) => Some(one),
+            _ => None,
+        };
+        Self {
+            read_only: strictest(self.read_only, other.read_only, false),
+            destructive: strictest(self.destructive, other.destructive, true),
+            idempotent: strictest(self.idempotent, other.idempotent, false),
+            open_world: strictest(self.open_world, other.open_world, true),
+        }
+    }
+
     fn read(annotations: &Json, notes: &mut Vec<String>) -> Self {
         let fields = match Fields::of(annotations) {
             Ok(fields) => fields,

@@ -53,7 +53,10 @@ pub(crate) fn policy(setup: &Setup) -> Result<Policy, UsageError> {
 /// Returns a dispatcher with a policy, the configured hooks and the environment's limit for outputs. The command adds the
 /// user prompt and the trace sink.
 pub(crate) fn dispatcher(globals: &Globals, setup: &Setup, policy: Policy) -> Result<Dispatcher, UsageError> {
-    let mut dispatcher = Dispatcher::new(policy).with_max_output_tokens(max_output_tokens(globals));
+    let mut dispatcher = Dispatcher::new(policy);
+    if let Some(tokens) = max_output_tokens(globals) {
+        dispatcher = dispatcher.with_max_output_tokens(tokens);
+    }
     let mut environment: Option<HookEnvironment> = None;
     for setting in trusted(&setup.loaded.hooks) {
         let environment = environment.get_or_insert_with(hook_environment);
@@ -155,17 +158,18 @@ fn hook_environment() -> HookEnvironment {
     HookEnvironment { environment: env::for_servers(), cwd: None, watcher: Some(watcher) }
 }
 
-fn max_output_tokens(globals: &Globals) -> usize {
-    let Some(value) = variable(&[MAX_OUTPUT_TOKENS]) else { return DEFAULT_OUTPUT_TOKENS };
+/// Returns the user's limit for outputs, if the environment sets one.
+fn max_output_tokens(globals: &Globals) -> Option<usize> {
+    let value = variable(&[MAX_OUTPUT_TOKENS])?;
     match value.trim().parse() {
-        Ok(tokens) if tokens > 0 => tokens,
+        Ok(tokens) if tokens > 0 => Some(tokens),
         _ => {
             if !globals.quiet {
                 term::warning(&format!(
                     "invalid {MAX_OUTPUT_TOKENS} `{value}`: expected a number of tokens; using {DEFAULT_OUTPUT_TOKENS}"
                 ));
             }
-            DEFAULT_OUTPUT_TOKENS
+            None
         }
     }
 }

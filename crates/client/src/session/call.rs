@@ -101,7 +101,7 @@ impl Session {
         let repaired = if options.admitted {
             None
         } else {
-            admit(&live, tool, arguments).map_err(|kind| self.inner.call_error(&live, kind))?
+            admit(&live, tool, arguments).await.map_err(|kind| self.inner.call_error(&live, kind))?
         };
         let arguments = repaired.as_ref().unwrap_or(arguments);
         let mut call = Call { tool, arguments, options: &mut options, deadline };
@@ -256,7 +256,7 @@ impl Session {
             }
         }
         match live.cache.tools.get().as_ref().and_then(|tools| tools.get(tool)) {
-            Some(known) => known.check_output(structured),
+            Some(known) => known.check_output(structured).await,
             None => Ok(()),
         }
     }
@@ -305,14 +305,14 @@ impl Live {
 }
 
 /// Checks and repairs arguments by the cached schema of the tool, without a request.
-fn admit(live: &Live, tool: &str, arguments: &Json) -> Result<Option<Json>, CallErrorKind> {
+async fn admit(live: &Live, tool: &str, arguments: &Json) -> Result<Option<Json>, CallErrorKind> {
     let fault = |fault| CallErrorKind::Arguments { tool: tool.to_owned(), fault };
     if !arguments.is_object() {
         let message = "the arguments must be an object".to_owned();
         return Err(fault(SchemaViolation { path: String::new(), message }));
     }
-    match live.cache.tools.get().and_then(|tools| Some(tools.get(tool)?.admit(arguments))) {
-        Some(admitted) => admitted.map_err(fault),
+    match live.cache.tools.get().as_ref().and_then(|tools| tools.get(tool)) {
+        Some(known) => known.admit(arguments).await.map_err(fault),
         None => Ok(None),
     }
 }

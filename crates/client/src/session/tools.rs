@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use wharf_protocol::{Json, Listed, Tool};
 
 use super::param_headers::ParamHeaders;
-use crate::{Schema, SchemaViolation};
+use crate::{Admission, Schema, SchemaViolation};
 
 /// The tools of the last list, until a notification invalidates it.
 #[derive(Debug)]
@@ -85,8 +85,8 @@ pub(super) struct ToolIndex {
 pub(super) struct IndexedTool {
     pub(super) tool: Arc<Tool>,
     /// The inner value is `None` if the schema is unusable; then nothing is checked against it.
-    input: OnceLock<Option<Box<Schema>>>,
-    output: OnceLock<Option<Box<Schema>>>,
+    input: OnceLock<Option<Arc<Schema>>>,
+    output: OnceLock<Option<Arc<Schema>>>,
     headers: OnceLock<Box<ParamHeaders>>,
 }
 
@@ -111,10 +111,15 @@ impl ToolIndex {
 
 impl IndexedTool {
     /// Checks arguments. Returns repaired arguments to send instead, if a repair was needed.
-    pub(super) fn admit(&self, arguments: &Json) -> Result<Option<Json>, SchemaViolation> {
-        match self.input.get_or_init(|| self.compile(&self.tool.input_schema)) {
-            Some(schema) => schema.admit(arguments),
-            None => Ok(None),
+    pub(super) async fn admit(&self, arguments: &Json) -> Result<Option<Json>, SchemaViolation> {
+        let Some(schema) = self.input.get_or_init(|| self.compile(&self.tool.input_schema)) else { return Ok(None) };
+        match schema.admit(arguments).await? {
+            Admission::Valid => Ok(None),
+            Admission::Repaired(repaired) => Ok(Some(repaired)),
+            Admission::Unchecked(reason) => {
+                tracing::warn!(tool = &*self.tool.name, reason, "arguments are not checked");
+                Ok(None)
+            }
         }
     }
 
@@ -125,22 +130,22 @@ impl IndexedTool {
     }
 
     /// Checks structured content against the output schema.
-    pub(super) fn check_output(&self, structured: Option<&Json>) -> Result<(), SchemaViolation> {
+    pub(super) async fn check_output(&self, structured: Option<&Json>) -> Result<(), SchemaViolation> {
         let Some(schema) = &self.tool.output_schema else { return Ok(()) };
         let Some(structured) = structured else {
             let message = "structured content is missing, although the tool has an output schema".to_owned();
             return Err(SchemaViolation { path: String::new(), message });
         };
         match self.output.get_or_init(|| self.compile(schema)) {
-            Some(schema) => schema.check(structured),
+            Some(schema) => schema.check(structured).await,
             None => Ok(()),
         }
     }
 
-    fn compile(&self, schema: &Json) -> Option<Box<Schema>> {
+    fn compile(&self, schema: &Json) -> Option<Arc<Schema>> {
         Schema::compile(schema)
-            .map(Box::new)
-            .inspect_err(|reason| tracing::warn!(tool = &*self.tool.name, reason, "ignoring an unusable schema"))
+            .map(Arc::new)
+            .inspect_err(|reason| tracing::warn!(tool = &*self.tool.name, %reason, "ignoring an unusable schema"))
             .ok()
     }
 }

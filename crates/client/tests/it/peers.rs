@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use wharf_client::{
-    CallOptions, NoHost, Outcome, Progress, ProtocolMode, Session, SessionOptions, SessionStatus, Stdio,
+    CallOptions, NoHost, Outcome, Progress, ProtocolMode, Schema, Session, SessionOptions, SessionStatus, Stdio,
 };
 use wharf_io::{Environment, Grace};
 use wharf_protocol::{ContentKind, ToolResult};
@@ -53,6 +53,12 @@ pub(crate) async fn call(session: &Session, tool: &str, arguments: Value) -> Str
 pub(crate) async fn names(session: &Session) -> Vec<String> {
     let listed = soon(session.list_tools()).await.unwrap();
     assert!(listed.quarantined.is_empty() && listed.notes.is_empty());
+    for tool in &listed.items {
+        for schema in [Some(&tool.input_schema), tool.output_schema.as_ref()].into_iter().flatten() {
+            let weight = Schema::weight(&schema.to_value().unwrap()).unwrap();
+            assert!(weight < Schema::MAX_WEIGHT / 10, "{}: {weight}", tool.name);
+        }
+    }
     listed.items.iter().map(|tool| tool.name.to_string()).collect()
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use wharf_client::{Schema, SchemaViolation};
+use wharf_client::{Admission, Schema, SchemaError, SchemaViolation};
 use wharf_protocol::{Fields, Hints, Json, ServerName, Tool, ToolDefinition};
 
 use super::executor::ToolExecutor;
@@ -26,7 +26,7 @@ pub struct Entry {
     pub description: Arc<str>,
     /// The tool as its server describes it.
     pub tool: Arc<Tool>,
-    /// The tool's hints.
+    /// The tool's hints: of all that its server has sent, the strictest.
     pub hints: Hints,
     /// The executor of its calls.
     pub executor: Arc<dyn ToolExecutor>,
@@ -41,7 +41,7 @@ pub struct Entry {
     /// Arguments that are always sent and never shown.
     bound: Option<Arc<Map<String, Value>>>,
     /// The tool's own schema, compiled by the first call.
-    compiled_schema: OnceLock<Result<Box<Schema>, String>>,
+    compiled_schema: OnceLock<Result<Arc<Schema>, SchemaError>>,
     /// The cached decision of a policy, encoded by its evaluator.
     pub(crate) decided: AtomicU64,
 }
@@ -52,6 +52,7 @@ pub(super) struct EntryParts {
     pub(super) server: Option<ServerName>,
     pub(super) description: Arc<str>,
     pub(super) tool: Arc<Tool>,
+    pub(super) hints: Hints,
     pub(super) executor: Arc<dyn ToolExecutor>,
     pub(super) input_schema: Json,
     pub(super) settings: Arc<Settings>,
@@ -89,7 +90,7 @@ impl Entry {
             name: parts.name,
             server: parts.server,
             description: parts.description,
-            hints: parts.tool.hints,
+            hints: parts.hints,
             tool: parts.tool,
             executor: parts.executor,
             input_schema: parts.input_schema,
@@ -140,28 +141,33 @@ impl Entry {
     }
 
     /// Adds the bound arguments, checks the result against the tool's own schema, and repairs what can be repaired.
-    pub(crate) fn admit<'a>(&self, written: &'a Json) -> Result<Admitted<'a>, SchemaViolation> {
+    pub(crate) async fn admit<'a>(&self, written: &'a Json) -> Result<Admitted<'a>, SchemaViolation> {
         let object = as_object(written);
         let mut repaired = object.is_some();
         let mut arguments = object.map_or(Cow::Borrowed(written), Cow::Owned);
         if let Some(bound) = &self.bound {
-            arguments = Cow::Owned(with_bound(&arguments, bound));
+            arguments = Cow::Owned(with_bound(&arguments, bound)?);
         }
-        let schema = self.compiled_schema.get_or_init(|| Schema::compile(&self.tool.input_schema).map(Box::new));
+        let schema = self.compiled_schema.get_or_init(|| Schema::compile(&self.tool.input_schema).map(Arc::new));
         let unchecked = match schema {
-            Ok(schema) => {
-                if let Some(fixed) = schema.admit(&arguments).map_err(|fault| self.without_bound_values(fault))? {
+            Ok(schema) => match schema.admit(&arguments).await.map_err(|fault| self.without_bound_values(fault))? {
+                Admission::Valid => None,
+                Admission::Repaired(fixed) => {
                     arguments = Cow::Owned(fixed);
                     repaired = true;
+                    None
                 }
-                None
-            }
-            Err(_) if !arguments.is_object() || arguments.to_value().is_err() => {
-                let message = "the arguments are not an object, or nested too deeply".to_owned();
+                Admission::Unchecked(reason) => Some(reason),
+            },
+            Err(_) if !arguments.is_object() => {
+                let message = "the arguments are not an object".to_owned();
                 return Err(SchemaViolation { path: String::new(), message });
             }
             // The server owns its schema and checks the arguments too.
-            Err(reason) => Some(reason.clone()),
+            Err(reason) => {
+                SchemaViolation::in_text(&arguments)?;
+                Some(reason.to_string())
+            }
         };
         Ok(Admitted { arguments, repaired, unchecked })
     }
@@ -200,6 +206,7 @@ impl Entry {
             server: self.server.clone(),
             description,
             tool: Arc::clone(&self.tool),
+            hints: self.hints,
             executor: Arc::clone(&self.executor),
             input_schema: self.input_schema.clone(),
             settings: Arc::clone(&self.settings),
@@ -259,14 +266,14 @@ fn as_object(written: &Json) -> Option<Json> {
     Json::parse(text).ok().filter(Json::is_object)
 }
 
-fn with_bound(arguments: &Json, bound: &Map<String, Value>) -> Json {
-    match arguments.to_value() {
-        Ok(Value::Object(mut fields)) => {
+fn with_bound(arguments: &Json, bound: &Map<String, Value>) -> Result<Json, SchemaViolation> {
+    match SchemaViolation::in_text(arguments)? {
+        Value::Object(mut fields) => {
             fields.extend(bound.iter().map(|(name, value)| (name.clone(), value.clone())));
-            Json::from(Value::Object(fields))
+            Ok(Json::from(Value::Object(fields)))
         }
         // The schema check reports what is wrong.
-        _ => arguments.clone(),
+        _ => Ok(arguments.clone()),
     }
 }
 

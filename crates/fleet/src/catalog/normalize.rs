@@ -8,6 +8,7 @@ mod resolve;
 mod validate;
 
 use serde_json::{Map, Value, json};
+use wharf_client::{Schema, SchemaError};
 use wharf_protocol::Json;
 
 /// The result of [`normalize`].
@@ -33,11 +34,22 @@ pub fn normalize(schema: &Json) -> NormalizedSchema {
         }
         Err(error) => return NormalizedSchema::Unusable(error.to_string()),
     };
+    if may_multiply(schema)
+        && let Err(SchemaError::OverBudget(reason)) = Schema::weight(&tree)
+    {
+        return NormalizedSchema::Unusable(reason);
+    }
     match at_root(&tree) {
         Ok((_, changes)) if changes.is_empty() => NormalizedSchema::Same,
         Ok((tree, changes)) => NormalizedSchema::Changed(Json::from(Value::Object(tree)), changes),
         Err(reason) => NormalizedSchema::Unusable(reason),
     }
+}
+
+/// Whether checking a value against a schema may take much more work than the schema's size suggests. Without references,
+/// patterns and `unevaluated…` it cannot, and most schemas have none. An escape may hide a keyword.
+pub(super) fn may_multiply(schema: &Json) -> bool {
+    ["$", "pattern", "unevaluated", "\\u"].iter().any(|part| schema.as_str().contains(part))
 }
 
 /// Returns the root as an object, and a description of each change.

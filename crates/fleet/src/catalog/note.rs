@@ -28,6 +28,8 @@ pub enum CatalogNoteKind {
     Quarantined,
     /// A tool was left out.
     LeftOut,
+    /// A tool was left out because of its size.
+    TooLarge,
     /// The list itself is irregular.
     List,
     /// A description or the instructions were overridden or cut.
@@ -48,7 +50,9 @@ impl CatalogNote {
     /// The note without the server and the tool that it is about.
     pub fn summary(&self) -> String {
         match self.kind {
-            CatalogNoteKind::Quarantined | CatalogNoteKind::LeftOut => format!("left out: {}", self.text),
+            CatalogNoteKind::Quarantined | CatalogNoteKind::LeftOut | CatalogNoteKind::TooLarge => {
+                format!("left out: {}", self.text)
+            }
             _ => self.text.clone(),
         }
     }

@@ -109,6 +109,7 @@ impl OwnTool {
             name,
             server: None,
             description,
+            hints: tool.hints,
             tool: Arc::new(tool),
             executor,
             input_schema,

@@ -3,15 +3,20 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use wharf_client::{Schema, SchemaError};
 use wharf_protocol::{Json, Listed, ServerName, Tool, ToolRef};
 
 use super::entry::{Entry, EntryParts, ToolMeta, without_bound};
 use super::executor::ToolExecutor;
-use super::normalize::{NormalizedSchema, normalize};
+use super::normalize::{NormalizedSchema, may_multiply, normalize};
 use super::note::{CatalogNote, CatalogNoteKind, description_cut};
+use super::strictest_hints::{StrictHints, StrictestHints};
 use super::tool_filter::{MAX_DESCRIPTION_CHARS, ToolFilter, capped};
 use wharf_config::{Pattern, Scope, Settings, ToolNames, TransportKind};
 use wharf_protocol::visible_name;
+
+/// The largest definition of a tool that a model sees, in bytes of its name, description and schema.
+const DEFAULT_MAX_TOOL_BYTES: usize = 64 * 1024;
 
 /// The input of [`ServerTools::new`].
 pub struct ServerToolsParts<'a> {
@@ -27,6 +32,8 @@ pub struct ServerToolsParts<'a> {
     pub instructions: Option<&'a str>,
     /// Its tool list.
     pub tools: &'a Listed<Tool>,
+    /// The strictest hints of its tools so far.
+    pub hints: &'a StrictestHints,
     /// The executor of its tools.
     pub executor: Arc<dyn ToolExecutor>,
 }
@@ -55,7 +62,7 @@ struct Notes {
 impl ServerTools {
     /// Filters, describes, caps and normalizes the tools of one list.
     pub fn new(parts: ServerToolsParts<'_>) -> Self {
-        let ServerToolsParts { server, scope, transport, settings, instructions, tools, executor } = parts;
+        let ServerToolsParts { server, scope, transport, settings, instructions, tools, hints, executor } = parts;
         let mut notes = Notes { server: server.clone(), notes: Vec::new() };
         let instructions = notes.capped_instructions(instructions);
         for item in &tools.quarantined {
@@ -83,15 +90,22 @@ impl ServerTools {
             let bound = bindings(&settings, &names);
             let Some(input_schema) = notes.input_schema(tool, bound.as_deref()) else { continue };
             let description = notes.description(tool, overriding);
+            if !notes.is_small_enough(tool, name.len() + description.len() + input_schema.as_str().len(), &settings) {
+                continue;
+            }
+            notes.output_schema(tool);
             for irregular in &tool.notes {
                 notes.add(Some(&tool.name), CatalogNoteKind::Tool, irregular.clone());
             }
             let ToolMeta { max_output_chars, requires_user } = ToolMeta::of(tool);
+            let StrictHints { hints, requires_user } =
+                hints.add(&tool.name, StrictHints { hints: tool.hints, requires_user });
             entries.push(Arc::new(Entry::new(EntryParts {
                 name,
                 server: Some(server.clone()),
                 description,
                 tool: Arc::clone(tool),
+                hints,
                 executor: Arc::clone(&executor),
                 input_schema,
                 settings: Arc::clone(&settings),
@@ -150,6 +164,29 @@ impl Notes {
         let Some(cut) = capped(&text) else { return text };
         self.add(Some(&tool.name), CatalogNoteKind::Description, description_cut());
         cut
+    }
+
+    /// Leaves a tool out if its definition is too large. Cutting a definition would change its meaning.
+    fn is_small_enough(&mut self, tool: &Tool, bytes: usize, settings: &Settings) -> bool {
+        let max = settings.max_tool_bytes.unwrap_or(DEFAULT_MAX_TOOL_BYTES);
+        if bytes > max {
+            let text = format!("its definition has {bytes} bytes; the maximum is {max}");
+            self.add(Some(&tool.name), CatalogNoteKind::TooLarge, text);
+        }
+        bytes <= max
+    }
+
+    /// Notes an output schema that results are not checked against, because that would take too much work.
+    fn output_schema(&mut self, tool: &Tool) {
+        let Some(schema) = &tool.output_schema else { return };
+        if !may_multiply(schema) {
+            return;
+        }
+        let Ok(document) = schema.to_value() else { return };
+        if let Err(SchemaError::OverBudget(reason)) = Schema::weight(&document) {
+            let text = format!("output schema ignored: {reason}");
+            self.add(Some(&tool.name), CatalogNoteKind::Schema, text);
+        }
     }
 
     /// Returns the schema for the model, shared with the tool if it is unchanged; `None` if models cannot use it.

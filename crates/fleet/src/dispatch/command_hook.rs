@@ -1,8 +1,8 @@
 //! Hooks that are commands, in the format of other hosts.
 //!
 //! The command reads the call as JSON on its stdin and writes its response, JSON too, to its stdout. Status 2 blocks the
-//! call, with stderr as the reason. Status 0 with an empty stdout lets the call proceed. Anything else is a failure: before
-//! a call it blocks the call, unless the hook is set to `proceed`; after a call it is only traced.
+//! call, with stderr as the reason. Status 0 with an empty stdout lets the call proceed. Anything else is a failure: it
+//! blocks the call or withholds its output, unless the hook is set to `proceed`.
 
 mod response;
 
@@ -233,7 +233,8 @@ impl Hook for CommandHook {
             }
             match self.run(call, Some(output)).await.and_then(|response| response.after(output)) {
                 Ok(after) => after,
-                Err(reason) => AfterCall::Failed(reason),
+                Err(reason) if self.on_failure == OnFailure::Proceed => AfterCall::Failed(reason),
+                Err(reason) => AfterCall::Block(format!("the hook `{}` failed: {reason}", self.name)),
             }
         })
     }

@@ -9,7 +9,7 @@
 //! | `"/mcp__git(hub|lab)__.*/"` | tools whose full or bare name matches a regular expression |
 //! | `server:git*` | tools of servers with this name |
 //! | `hint:destructive` | tools with this hint; also `read-only`, `idempotent`, `open-world`, and `unknown` for tools with neither `destructive` nor `read-only` |
-//! | `arg.path=/etc/*` | calls with this argument; `arg.options.force=true` selects inside objects |
+//! | `arg.path=/etc/*` | calls with this argument; `arg.options.force=true` selects inside objects. Upper and lower case of names are the same. Each element of an array is an argument of its own |
 //!
 //! `|` separates alternatives in a term, `!` before a term negates it, and `"…"` quotes blanks and bars. An empty condition
 //! matches every call.
@@ -52,6 +52,14 @@ pub(crate) struct Facts<'a> {
     pub(crate) parsed: OnceCell<Value>,
 }
 
+/// Which elements of an argument a condition must match. A rule that restricts calls applies if any element matches; a
+/// rule that allows calls, only if all do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Elements {
+    Any,
+    All,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Term {
     negated: bool,
@@ -89,9 +97,9 @@ impl Condition {
         &self.text
     }
 
-    /// Whether the condition matches a call.
+    /// Whether the condition matches a call, or one of the elements of its arguments.
     pub fn matches(&self, entry: &Entry, arguments: &Json) -> bool {
-        self.matches_facts(&Facts::new(entry, arguments))
+        self.matches_facts(&Facts::new(entry, arguments), Elements::Any)
     }
 
     /// Whether the condition can match some calls of a tool and not others.
@@ -118,8 +126,8 @@ impl Condition {
         unknown
     }
 
-    pub(crate) fn matches_facts(&self, facts: &Facts<'_>) -> bool {
-        self.terms.iter().all(|term| term.test.matches(facts) != term.negated)
+    pub(crate) fn matches_facts(&self, facts: &Facts<'_>, elements: Elements) -> bool {
+        self.terms.iter().all(|term| term.matches(facts, elements))
     }
 }
 
@@ -128,12 +136,55 @@ impl<'a> Facts<'a> {
         Self { entry, arguments, parsed: OnceCell::new() }
     }
 
-    /// Returns an argument as text, by its name or its path.
-    fn argument(&self, path: &str) -> Option<String> {
+    /// Returns the texts of an argument, by its name or its path: one for each element of an array.
+    fn argument(&self, path: &str) -> Vec<String> {
         let arguments = self.parsed.get_or_init(|| self.arguments.to_value().unwrap_or_default());
-        let found =
-            arguments.get(path).or_else(|| path.split('.').try_fold(arguments, |inside, name| inside.get(name)));
-        found.map(|found| found.as_str().map_or_else(|| found.to_string(), str::to_owned))
+        let mut found = named(arguments, path);
+        if path.contains('.') {
+            let inside = path.split('.').fold(vec![arguments], |inside, name| {
+                inside.into_iter().flat_map(|value| named(value, name)).collect()
+            });
+            found.extend(inside);
+        }
+        let mut texts = Vec::new();
+        found.into_iter().for_each(|value| add_texts(value, &mut texts));
+        texts
+    }
+}
+
+/// Returns the fields with a name, also those of the objects in an array. Servers differ in whether they distinguish upper
+/// and lower case, and a rule must hold for all of them.
+fn named<'a>(value: &'a Value, name: &str) -> Vec<&'a Value> {
+    match value {
+        Value::Object(fields) => {
+            let is_named = |field: &str| field == name || field.to_lowercase() == name.to_lowercase();
+            fields.iter().filter(|(field, _)| is_named(field)).map(|(_, value)| value).collect()
+        }
+        Value::Array(elements) => elements.iter().flat_map(|element| named(element, name)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn add_texts(value: &Value, texts: &mut Vec<String>) {
+    match value {
+        Value::String(text) => texts.push(text.clone()),
+        Value::Array(elements) if !elements.is_empty() => {
+            elements.iter().for_each(|element| add_texts(element, texts));
+        }
+        other => texts.push(other.to_string()),
+    }
+}
+
+impl Term {
+    fn matches(&self, facts: &Facts<'_>, elements: Elements) -> bool {
+        let Test::Argument(name, patterns) = &self.test else { return self.test.matches(facts) != self.negated };
+        let matches = |text: &String| patterns.iter().any(|pattern| pattern.fits(text)) != self.negated;
+        let texts = facts.argument(name);
+        match elements {
+            _ if texts.is_empty() => self.negated,
+            Elements::Any => texts.iter().any(matches),
+            Elements::All => texts.iter().all(matches),
+        }
     }
 }
 
@@ -150,10 +201,7 @@ impl Test {
                 server.is_some_and(|server| patterns.iter().any(|pattern| pattern.fits(server.as_str())))
             }
             Self::Hint(hints) => hints.iter().any(|hint| hint.matches(entry.hints)),
-            Self::Argument(name, patterns) => {
-                let found = facts.argument(name);
-                found.is_some_and(|found| patterns.iter().any(|pattern| pattern.fits(&found)))
-            }
+            Self::Argument(..) => false,
         }
     }
 }

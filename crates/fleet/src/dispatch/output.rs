@@ -7,15 +7,47 @@ use super::spill::Spill;
 use crate::catalog::Entry;
 
 /// The approximate number of characters per token. An exact count is not worth a request to the model.
-pub(super) const CHARS_PER_TOKEN: usize = 4;
+const CHARS_PER_TOKEN: usize = 4;
 /// The default output limit, in tokens.
 pub const DEFAULT_OUTPUT_TOKENS: usize = 25_000;
 
-/// Returns the output limit of a tool in characters: what the tool requests, or else its server's setting, or else the
-/// host's limit in tokens.
-pub(super) fn limit(entry: &Entry, tokens: usize) -> usize {
-    let configured = || entry.settings.max_output_tokens.unwrap_or(tokens).saturating_mul(CHARS_PER_TOKEN);
-    entry.max_output_chars.unwrap_or_else(configured)
+/// The host's limit on outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OutputLimit {
+    /// No limit.
+    None,
+    /// [`DEFAULT_OUTPUT_TOKENS`], unless a tool requests another limit.
+    Default,
+    /// The user's limit in tokens. A tool may only request less.
+    Tokens(usize),
+}
+
+impl OutputLimit {
+    /// The limit in characters of a tool that requests none and whose server has none.
+    pub(super) fn chars(self) -> usize {
+        match self {
+            Self::None => usize::MAX,
+            Self::Default => DEFAULT_OUTPUT_TOKENS * CHARS_PER_TOKEN,
+            Self::Tokens(tokens) => tokens.saturating_mul(CHARS_PER_TOKEN),
+        }
+    }
+
+    /// Returns the limit of a tool in characters: the user's for its server, or else the host's. What the tool requests
+    /// never raises a limit that the user has set.
+    pub(super) fn for_tool(self, entry: &Entry) -> Option<usize> {
+        if self == Self::None {
+            return None;
+        }
+        let of_server = entry.settings.max_output_tokens.map(|tokens| tokens.saturating_mul(CHARS_PER_TOKEN));
+        let by_user = of_server.or_else(|| matches!(self, Self::Tokens(_)).then(|| self.chars()));
+        Some(match (by_user, entry.max_output_chars) {
+            // The host's own tools are not a server's: what they request is what the host wants.
+            (Some(limit), Some(requested)) if entry.server.is_some() => requested.min(limit),
+            (Some(_), Some(requested)) => requested,
+            (Some(limit), None) => limit,
+            (None, requested) => requested.unwrap_or_else(|| self.chars()),
+        })
+    }
 }
 
 /// Whether an output is certainly within the limit. A character takes at least one byte, so most outputs need no count.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::condition::{Condition, Facts};
+use super::condition::{Condition, Elements, Facts};
 use crate::catalog::Entry;
 
 /// Rules, and a mode for calls that no rule matches.
@@ -80,7 +80,7 @@ impl Policy {
         let mut deciding: Option<(usize, &Rule)> = None;
         for (index, rule) in self.rules.iter().enumerate() {
             // Of rules with the same action, the first decides.
-            if deciding.is_none_or(|(_, deciding)| rule.then > deciding.then) && rule.when.matches_facts(facts) {
+            if deciding.is_none_or(|(_, deciding)| rule.then > deciding.then) && rule.matches(facts) {
                 deciding = Some((index, rule));
             }
         }
@@ -105,6 +105,11 @@ impl Policy {
 }
 
 impl Rule {
+    fn matches(&self, facts: &Facts<'_>) -> bool {
+        let elements = if self.then == RuleAction::Allow { Elements::All } else { Elements::Any };
+        self.when.matches_facts(facts, elements)
+    }
+
     fn name(&self) -> &str {
         self.name.as_deref().unwrap_or_else(|| self.when.as_str())
     }

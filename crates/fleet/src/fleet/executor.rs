@@ -41,6 +41,7 @@ fn entries(
     instructions: Option<&str>,
     tools: &Listed<Tool>,
 ) -> ServerTools {
+    let executor = Arc::new(executor);
     let server = Arc::clone(&executor.server.server);
     ServerTools::new(ServerToolsParts {
         server: server.name.clone(),
@@ -49,7 +50,8 @@ fn entries(
         settings,
         instructions,
         tools,
-        executor: Arc::new(executor),
+        hints: &executor.server.hints,
+        executor: Arc::clone(&executor) as Arc<dyn ToolExecutor>,
     })
 }
 

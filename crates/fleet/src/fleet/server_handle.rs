@@ -16,7 +16,7 @@ use wharf_protocol::Tool;
 use super::known_tools::KnownTools;
 use super::list_invalidation::ListInvalidation;
 use super::status::{ServerState, ServerStatus, StateReason};
-use crate::catalog::ToolFreshness;
+use crate::catalog::{StrictestHints, ToolFreshness};
 use wharf_config::{Server, Settings};
 
 /// The capacity of the command channel. Commands are rare, and each is handled at once.
@@ -53,6 +53,7 @@ pub(super) struct ServerHandle {
     pub(super) commands: mpsc::Sender<ConnectionCommand>,
     pub(super) invalidation: Arc<ListInvalidation>,
     pub(super) known: ArcSwapOption<KnownTools>,
+    pub(super) hints: StrictestHints,
     pub(super) connect_timeout: Duration,
     /// The total timeout of calls that have none of their own.
     pub(super) total_timeout: Option<Duration>,
@@ -101,6 +102,7 @@ impl ServerHandle {
             commands,
             invalidation,
             known: ArcSwapOption::empty(),
+            hints: StrictestHints::default(),
             connect_timeout: parts.connect_timeout,
             total_timeout: parts.total_timeout,
             is_on_demand: parts.is_on_demand,

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use wharf_config::Pattern;
 use wharf_config::ToolChoice;
 use wharf_fleet::Settings;
-use wharf_fleet::catalog::{Catalog, InvalidOwnTool, OwnTool, ServerTools, ServerToolsParts};
-use wharf_protocol::ToolOutput;
+use wharf_fleet::catalog::{Catalog, InvalidOwnTool, OwnTool, ServerTools, ServerToolsParts, StrictestHints};
+use wharf_protocol::{Json, ToolOutput};
 
 use crate::dispatch_kit::{Fake, listed, server_tools};
 
@@ -100,6 +100,7 @@ fn descriptions_are_overridden_and_then_capped() {
 #[test]
 fn instructions_are_capped_too() {
     let none = wharf_protocol::Listed::default();
+    let hints = StrictestHints::default();
     let parts = |instructions| ServerToolsParts {
         server: "s".parse().unwrap(),
         scope: wharf_fleet::Scope::User,
@@ -107,6 +108,7 @@ fn instructions_are_capped_too() {
         settings: Arc::default(),
         instructions,
         tools: &none,
+        hints: &hints,
         executor: Fake::echo(),
     };
     let long = "x".repeat(60_000);
@@ -136,6 +138,75 @@ fn an_unusable_schema_removes_only_its_tool() {
 }
 
 #[test]
+fn a_tool_too_large_for_a_model_is_left_out_with_its_size() {
+    let large = json!({"name": "large", "inputSchema": {"type": "object", "properties": {"a": {"description": "x".repeat(70_000)}}}});
+    let count = |settings| {
+        let catalog =
+            Catalog::new(vec![server_tools("s", settings, json!([simple("good"), large]), Fake::echo())], Vec::new());
+        (names(&catalog).len(), notes(&catalog))
+    };
+    let (tools, text) = count(Settings::default());
+    assert_eq!(tools, 1);
+    assert_eq!(text, "s: `large`: left out: its definition has 70093 bytes; the maximum is 65536");
+    assert_eq!(count(Settings { max_tool_bytes: Some(80_000), ..Settings::default() }), (2, String::new()));
+    assert_eq!(count(Settings { max_tool_bytes: Some(10), ..Settings::default() }).0, 0);
+}
+
+#[test]
+fn a_schema_that_multiplies_is_left_out_or_ignored() {
+    let mut definitions = serde_json::Map::new();
+    for level in 0..26 {
+        let next = json!({"$ref": format!("#/$defs/a{}", level + 1)});
+        definitions.insert(format!("a{level}"), json!({"anyOf": [next, next]}));
+    }
+    definitions.insert("a26".to_owned(), json!({"type": "integer"}));
+    let bomb = json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/a0"}}, "$defs": definitions});
+    let hidden = Json::parse(bomb.to_string().replace("$ref", "\\u0024ref")).unwrap().to_string();
+    let tools = format!(
+        r#"[{{"name":"input","inputSchema":{bomb}}},{{"name":"hidden","inputSchema":{hidden}}},
+        {{"name":"output","inputSchema":{{"type":"object","properties":{{}}}},"outputSchema":{bomb}}}]"#
+    );
+    let tools = Json::parse(tools).unwrap();
+    let catalog = Catalog::new(vec![server_tools("s", Settings::default(), tools, Fake::echo())], Vec::new());
+    assert_eq!(names(&catalog), ["mcp__s__output"]);
+    insta::assert_snapshot!(notes(&catalog), @r"
+    s: `input`: left out: unusable schema: its references multiply: checking a value would take too much work
+    s: `hidden`: left out: unusable schema: its references multiply: checking a value would take too much work
+    s: `output`: output schema ignored: its references multiply: checking a value would take too much work
+    ");
+}
+
+#[test]
+fn the_strictest_hints_of_all_lists_count() {
+    let hints = StrictestHints::default();
+    let entry = |tool: serde_json::Value| {
+        let tools = listed(&json!([tool]));
+        let server_tools = ServerTools::new(ServerToolsParts {
+            server: "s".parse().unwrap(),
+            scope: wharf_fleet::Scope::User,
+            transport: wharf_config::TransportKind::Stdio,
+            settings: Arc::default(),
+            instructions: None,
+            tools: &tools,
+            hints: &hints,
+            executor: Fake::echo(),
+        });
+        let entry = &server_tools.entries()[0];
+        (entry.hints.read_only, entry.hints.destructive, entry.requires_user)
+    };
+    let tool = |annotations, meta| json!({"name": "t", "inputSchema": {}, "annotations": annotations, "_meta": meta});
+    let asks = json!({"anthropic/requiresUserInteraction": true});
+    let safe = json!({"readOnlyHint": true, "destructiveHint": false});
+    assert_eq!(entry(tool(safe.clone(), json!({}))), (Some(true), Some(false), false));
+    assert_eq!(entry(tool(json!({}), json!({}))), (None, None, false));
+    assert_eq!(
+        entry(tool(json!({"readOnlyHint": false, "destructiveHint": true}), asks)),
+        (Some(false), Some(true), true)
+    );
+    assert_eq!(entry(tool(safe, json!({}))), (Some(false), Some(true), true));
+}
+
+#[test]
 fn the_servers_schema_stays_byte_equal_and_is_shared_if_unchanged() {
     let raw = r#"{"name":"t","inputSchema":{ "type":"object", "properties":{"b":{},"a":{"minimum":1e0}}}}"#;
     let tools = json!([simple("other")]);
@@ -148,6 +219,7 @@ fn the_servers_schema_stays_byte_equal_and_is_shared_if_unchanged() {
         settings: Arc::default(),
         instructions: None,
         tools: &list,
+        hints: &StrictestHints::default(),
         executor: Fake::echo(),
     });
     let entry = &server_tools.entries()[1];
@@ -265,6 +337,7 @@ fn entries_share_their_tools_and_settings() {
         settings: Arc::clone(&settings),
         instructions: None,
         tools: &list,
+        hints: &StrictestHints::default(),
         executor: Fake::echo(),
     };
     let server_tools = Arc::new(ServerTools::new(parts));

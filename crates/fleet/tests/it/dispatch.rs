@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use wharf_client::{CallErrorKind, Deadline, InProcess, NoHost, SchemaViolation, Session, SessionOptions};
 use wharf_fleet::catalog::{Catalog, Entry, OwnTool, ToolFreshness};
 use wharf_fleet::dispatch::{Dispatcher, Turn};
@@ -162,6 +162,68 @@ async fn a_tool_that_has_changed_is_called_only_if_the_call_still_means_the_same
     {"what":"x"}
     {"step":"allowed","by":"standard mode"}
     "#);
+}
+
+#[tokio::test]
+async fn a_tool_that_became_less_safe_is_not_called() {
+    let schema = json!({"type": "object", "required": ["what"], "properties":
+        {"what": {"type": "string"}, "tags": {"type": "array"}}});
+    let now = |more: Value| {
+        let mut tool = json!({"name": "add", "inputSchema": schema});
+        tool.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        ToolFreshness::Changed(crate::dispatch_kit::tool(tool))
+    };
+    let changes = [
+        (json!({}), now(json!({"annotations": {"destructiveHint": true}}))),
+        (json!({"readOnlyHint": true}), now(json!({"annotations": {}}))),
+        (json!({}), now(json!({"_meta": {"anthropic/requiresUserInteraction": true}}))),
+    ];
+    let mut outputs = Vec::new();
+    for (hints, freshness) in changes {
+        let fake = Fake::with_freshness(freshness);
+        let catalog = catalog(vec![notes("add", hints, fake.clone())]);
+        let output = read(&Dispatcher::default(), &catalog, "mcp__notes__add", json!({"what": "x"})).await;
+        outputs.push(output.split(" Its schema").next().unwrap().to_owned());
+        assert!(fake.calls().is_empty());
+    }
+    insta::assert_snapshot!(outputs.join("\n"), @r"
+    error: `mcp__notes__add` was not called: it has changed on its server since it was offered: it is destructive now.
+    error: `mcp__notes__add` was not called: it has changed on its server since it was offered: it is no longer read-only.
+    error: `mcp__notes__add` was not called: it has changed on its server since it was offered: it requires the user's approval now.
+    ");
+}
+
+#[tokio::test]
+async fn arguments_that_name_a_field_twice_are_refused() {
+    let fake = Fake::echo();
+    let bound = Settings {
+        bindings: [("t".to_owned(), Map::from_iter([("key".to_owned(), json!("k"))]))].into(),
+        ..Settings::default()
+    };
+    let unusable =
+        json!([{"name": "t", "inputSchema": {"type": "object", "properties": {"a": {"pattern": "(?<=x)"}}}}]);
+    let catalogs = [
+        catalog(vec![notes("t", json!({}), fake.clone())]),
+        Catalog::new(
+            vec![server_tools("notes", bound, json!([{"name": "t", "inputSchema": {}}]), fake.clone())],
+            Vec::new(),
+        ),
+        Catalog::new(vec![server_tools("notes", Settings::default(), unusable, fake.clone())], Vec::new()),
+    ];
+    let inputs = [
+        r#"{"what": "a", "what": "b"}"#,
+        r#"{"what": "a", "tags": [{"x": 1, "\u0078": 2}]}"#,
+        r#""{\"what\":1,\"what\":2}""#,
+    ];
+    for catalog in &catalogs {
+        for input in inputs {
+            let mut twice = call("mcp__notes__t", json!({}));
+            twice.arguments = Json::parse(input).unwrap();
+            let output = soon(Dispatcher::default().call(catalog, &twice)).await.unwrap();
+            assert!(output.is_error && output.text().contains("is given twice"), "{input}: {}", output.text());
+        }
+    }
+    assert!(fake.calls().is_empty());
 }
 
 #[tokio::test]

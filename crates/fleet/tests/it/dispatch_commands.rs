@@ -110,6 +110,7 @@ async fn a_failing_command_blocks_the_call_unless_configured_to_proceed() {
         before("head -c 2000000 /dev/zero").await,
         summary("PreToolUse", "exit 1", json!({"onFailure": "proceed"})).await,
         after("exit 1").await,
+        summary("PostToolUse", "exit 1", json!({"onFailure": "proceed"})).await,
     ];
     insta::assert_snapshot!(failures.join("\n---\n"), @r#"
     error: `mcp__notes__add` was not called: the hook `HOOK` failed: it exited with status 1: broken
@@ -132,6 +133,9 @@ async fn a_failing_command_blocks_the_call_unless_configured_to_proceed() {
     ---
     {"what":"x"}
     {"step":"hook_failed","by":"HOOK","reason":"it exited with status 1: no reason given"}
+    ---
+    error: `mcp__notes__add` was called, but its output is withheld: the hook `HOOK` failed: it exited with status 1: no reason given
+    {"step":"blocked","by":"HOOK","reason":"the hook `HOOK` failed: it exited with status 1: no reason given"}
     ---
     {"what":"x"}
     {"step":"hook_failed","by":"HOOK","reason":"it exited with status 1: no reason given"}

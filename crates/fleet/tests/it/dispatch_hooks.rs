@@ -19,8 +19,12 @@ pub(crate) struct FixedHook {
 }
 
 impl FixedHook {
-    fn new(name: &'static str, when: &str, before: BeforeCall, after: AfterCall) -> Arc<Self> {
+    pub(crate) fn new(name: &'static str, when: &str, before: BeforeCall, after: AfterCall) -> Arc<Self> {
         Arc::new(Self { name, condition: condition(when), before, after, saw: Mutex::default() })
+    }
+
+    pub(crate) fn saw(&self) -> Vec<String> {
+        self.saw.lock().unwrap().clone()
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use wharf_client::{BoxFuture, CallError, CallErrorKind, CallOptions, Evidence, Progress, Session};
 use wharf_fleet::catalog::{
-    Catalog, Entry, ExecutionError, ServerTools, ServerToolsParts, ToolExecutor, ToolFreshness,
+    Catalog, Entry, ExecutionError, ServerTools, ServerToolsParts, StrictestHints, ToolExecutor, ToolFreshness,
 };
 use wharf_fleet::dispatch::{Condition, Dispatcher};
 use wharf_fleet::{Scope, Settings};
@@ -147,6 +147,7 @@ pub(crate) fn server_tools(
         settings: Arc::new(settings),
         instructions: None,
         tools: &listed(&tools.into().to_value().unwrap()),
+        hints: &StrictestHints::default(),
         executor,
     }))
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use wharf_fleet::dispatch::{Dispatcher, Spill};
+use wharf_fleet::dispatch::{AfterCall, BeforeCall, Dispatcher, Spill};
 use wharf_fleet::{Catalog, Settings};
 use wharf_protocol::{ContentKind, Json, ToolOutput};
 use wharf_testkit::soon;
 
+use crate::dispatch_hooks::FixedHook;
 use crate::dispatch_kit::{Fake, Recorder, call, catalog, notes, read, server_tools};
 
 const NAME: &str = "mcp__notes__add";
@@ -191,17 +192,50 @@ fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
 }
 
 #[tokio::test]
-async fn servers_and_tools_can_have_their_own_output_limits() {
-    let settings = Settings { max_output_tokens: Some(5), ..Settings::default() };
+async fn a_tool_requests_more_only_where_the_user_has_set_no_limit() {
     let tools = json!([{"name": "a", "inputSchema": {}}, {"name": "b", "inputSchema": {}, "_meta": {"anthropic/maxResultSizeChars": 50}},
         {"name": "c", "inputSchema": {}, "_meta": {"anthropic/maxResultSizeChars": 9_000_000}}]);
-    let server_tools = server_tools("s", settings, tools, answering(text(&"x".repeat(600_000))));
-    let catalog = Catalog::new(vec![server_tools], Vec::new());
-    let dispatcher = Dispatcher::default();
-    let mut lengths = Vec::new();
-    for name in ["a", "b", "c"] {
-        let output = soon(dispatcher.call(&catalog, &call(&format!("mcp__s__{name}"), json!({})))).await.unwrap();
-        lengths.push(output.content[0].as_text().unwrap().len());
-    }
-    assert_eq!(lengths, [20, 50, 500_000]);
+    let lengths = async |dispatcher: Dispatcher, of_server: Option<usize>| {
+        let settings = Settings { max_output_tokens: of_server, ..Settings::default() };
+        let server_tools = server_tools("s", settings, tools.clone(), answering(text(&"x".repeat(600_000))));
+        let catalog = Catalog::new(vec![server_tools], Vec::new());
+        let mut lengths = Vec::new();
+        for name in ["a", "b", "c"] {
+            let output = soon(dispatcher.call(&catalog, &call(&format!("mcp__s__{name}"), json!({})))).await.unwrap();
+            lengths.push(output.content[0].as_text().unwrap().len());
+        }
+        lengths
+    };
+    assert_eq!(lengths(Dispatcher::default(), None).await, [100_000, 50, 500_000]);
+    assert_eq!(lengths(Dispatcher::default(), Some(25)).await, [100, 50, 100]);
+    assert_eq!(lengths(Dispatcher::default().with_max_output_tokens(25), None).await, [100, 50, 100]);
+    assert_eq!(lengths(Dispatcher::default().with_max_output_tokens(10), Some(25)).await, [100, 50, 100]);
+}
+
+#[tokio::test]
+async fn hooks_see_the_whole_output_and_what_they_withhold_cannot_be_read_back() {
+    let secret = format!("{}the secret", "x".repeat(100));
+    let (dispatcher, folder) = short();
+    let withhold = FixedHook::new("guard", "", BeforeCall::proceed(), AfterCall::Block("it holds a secret".into()));
+    let dispatcher = dispatcher.with_hook(withhold.clone());
+    let withheld = output(&dispatcher, text(&secret)).await;
+    assert!(withheld.is_error && !withheld.text().contains("out-"), "{}", withheld.text());
+    assert!(withhold.saw().last().unwrap().ends_with("the secret"), "{:?}", withhold.saw());
+    assert!(walk(folder.path()).is_empty(), "the withheld output is stored");
+    let read_back = catalog(vec![dispatcher.read_output().unwrap()]);
+    let answer = read(&dispatcher, &read_back, "read_output", json!({"id": "out-1"})).await;
+    assert!(!answer.contains("secret the"), "{answer}");
+
+    let (dispatcher, folder) = short();
+    let replacing = AfterCall::Replace(ToolOutput::said("y".repeat(100)));
+    let dispatcher = dispatcher.with_hook(FixedHook::new("edit", "", BeforeCall::proceed(), replacing));
+    let replaced = output(&dispatcher, text(&secret)).await;
+    assert!(replaced.text().starts_with(&"y".repeat(40)) && replaced.text().contains("out-1"), "{}", replaced.text());
+    let stored: Vec<String> = walk(folder.path()).iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    assert_eq!(stored, ["y".repeat(100)], "only the replaced output is stored");
+
+    let (dispatcher, _folder) = short();
+    let note = FixedHook::new("note", "", BeforeCall::proceed(), AfterCall::Annotate("checked".into()));
+    let noted = output(&dispatcher.with_hook(note), text(&secret)).await;
+    assert!(noted.text().ends_with("\nchecked"), "an annotation is not cut: {}", noted.text());
 }

@@ -7,7 +7,7 @@ use wharf_client::{BoxFuture, ClientCapabilities, ElicitationAnswer, InProcess, 
 use wharf_fleet::dispatch::{
     ApprovalAnswer, Condition, Dispatcher, Policy, Question, QuestionKind, UserAnswer, UserPrompt, host,
 };
-use wharf_fleet::{Entry, Settings};
+use wharf_fleet::{Catalog, Entry, Settings};
 use wharf_testkit::{Script, Scripted, Step, soon};
 
 use crate::dispatch_kit::{Fake, Recorder, catalog, condition, notes, read, server_tools};
@@ -98,6 +98,38 @@ fn all_terms_of_a_condition_must_match() {
     ] {
         assert!(!holds(text, &entry, json!({"what": "ab"})), "{text}");
     }
+}
+
+#[test]
+fn argument_terms_look_into_arrays_and_ignore_case() {
+    let entry = entry("move", json!({}));
+    let arguments = json!({"Paths": ["/home/a", ["/etc/passwd"]], "jobs": [{"Options": {"force": true}}], "none": []});
+    for text in
+        ["arg.paths=/etc/*", "arg.PATHS=/home/*", "arg.jobs.options.force=true", "arg.none=[]", "!arg.paths=/etc/*"]
+    {
+        assert!(holds(text, &entry, arguments.clone()), "{text}");
+    }
+    for text in ["arg.paths=/root/*", "!arg.paths=/*", "arg.jobs.force=true", "!arg.jobs.options.force=true"] {
+        assert!(!holds(text, &entry, arguments.clone()), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_rule_allows_a_list_only_if_it_allows_every_element() {
+    let policy = json!({"mode": "cautious", "allow": ["arg.what=/home/*"], "deny": ["arg.what=/etc/*"]});
+    let policy: Policy = serde_json::from_value(policy).unwrap();
+    let tools = json!([{"name": "t", "inputSchema": {}}]);
+    let fake = Fake::echo();
+    let catalog = Catalog::new(vec![server_tools("s", Settings::default(), tools, fake.clone())], Vec::new());
+    let dispatcher = Dispatcher::new(policy);
+    let outcome = async |what: Value| read(&dispatcher, &catalog, "mcp__s__t", json!({"what": what})).await;
+    assert!(!outcome(json!(["/home/a", "/home/b"])).await.starts_with("error"));
+    assert!(outcome(json!(["/home/a", "/root/b"])).await.contains("approval"));
+    assert!(outcome(json!(["/home/a", "/etc/b"])).await.contains("denied by the policy"));
+    assert_eq!(fake.calls().len(), 1);
+    // A server may use either of two names that differ in case.
+    let both = json!({"what": "/home/a", "WHAT": "/root/b"});
+    assert!(read(&dispatcher, &catalog, "mcp__s__t", both).await.contains("approval"));
 }
 
 #[test]

@@ -1,0 +1,27 @@
+//! Why a schema is not used.
+
+use std::fmt;
+
+/// Why a schema is not used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SchemaError {
+    /// It is not a schema, or uses what is not supported.
+    Unusable(String),
+    /// Checking a value against it would take too much work.
+    OverBudget(String),
+}
+
+impl SchemaError {
+    pub(super) fn unusable(reason: &str) -> Self {
+        Self::Unusable(reason.to_owned())
+    }
+}
+
+impl fmt::Display for SchemaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Unusable(reason) | Self::OverBudget(reason)) = self;
+        f.write_str(reason)
+    }
+}
+
+impl std::error::Error for SchemaError {}

@@ -1,0 +1,264 @@
+//! A schema as a graph of its subschemas, so that the work of a check can be counted before the work is done.
+//!
+//! A few lines of schema can demand endless work: definitions that refer to each other twice per level double the work
+//! with each level. The graph holds each subschema once, whatever refers to it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Map, Value};
+use wharf_io::percent;
+
+use super::error::SchemaError;
+use super::pattern::pattern_weight;
+
+/// The index of a subschema. A subschema's own index is lower than those of all subschemas that it applies in place.
+pub(super) type NodeId = usize;
+
+/// How often a subschema is evaluated in place beside `unevaluatedProperties` or `unevaluatedItems`: once for its own
+/// sake, and again to find out what it has evaluated.
+const EVALUATIONS_BESIDE_UNEVALUATED: u64 = 3;
+
+/// The subschemas of a schema, and how they apply each other.
+#[derive(Debug)]
+pub(super) struct Graph {
+    pub(super) nodes: Vec<Node>,
+    pub(super) root: NodeId,
+    /// The sum of all patterns' weights.
+    pub(super) patterns: u64,
+    /// Whether any subschema is reached by a reference.
+    pub(super) has_references: bool,
+}
+
+/// One subschema: the subschemas that it applies, and to what.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    /// Those for the same value, with how often each is evaluated.
+    pub(super) in_place: Vec<(NodeId, u64)>,
+    /// Those for properties by name.
+    pub(super) properties: HashMap<String, NodeId>,
+    /// Those for every property's value.
+    pub(super) values: Vec<NodeId>,
+    /// Those for every property's name.
+    pub(super) names: Vec<NodeId>,
+    /// Those for the first elements, by position.
+    pub(super) prefix: Vec<NodeId>,
+    /// Those for every element.
+    pub(super) elements: Vec<NodeId>,
+    /// The work for a value, without other subschemas.
+    pub(super) weight: u64,
+    /// The work for each byte of a string.
+    pub(super) string_weight: u64,
+    /// The work for each byte of a property's name.
+    pub(super) name_weight: u64,
+}
+
+impl Node {
+    /// All subschemas that it applies to parts of a value.
+    pub(super) fn parts(&self) -> impl Iterator<Item = NodeId> {
+        let lists = [&self.values, &self.names, &self.prefix, &self.elements];
+        self.properties.values().copied().chain(lists.into_iter().flatten().copied())
+    }
+}
+
+/// Builds the graph of a schema. Fails if a subschema cannot be found or applies itself to the same value.
+pub(super) fn graph(document: &Value, max_nodes: usize) -> Result<Graph, SchemaError> {
+    let mut builder = Builder::new(document, max_nodes);
+    let root = builder.id(document)?;
+    while let Some((id, schema)) = builder.unread.pop() {
+        builder.nodes[id] = builder.read(schema)?;
+    }
+    let Builder { nodes, patterns, has_references, .. } = builder;
+    in_order(Graph { nodes, root, patterns, has_references })
+}
+
+struct Builder<'a> {
+    document: &'a Value,
+    max_nodes: usize,
+    nodes: Vec<Node>,
+    ids: HashMap<*const Value, NodeId>,
+    unread: Vec<(NodeId, &'a Value)>,
+    anchors: HashMap<&'a str, Vec<&'a Value>>,
+    patterns: u64,
+    has_references: bool,
+}
+
+impl<'a> Builder<'a> {
+    fn new(document: &'a Value, max_nodes: usize) -> Self {
+        let mut anchors = HashMap::new();
+        if let Value::Object(_) = document {
+            find_anchors(document, &mut anchors);
+        }
+        Self {
+            document,
+            max_nodes,
+            nodes: Vec::new(),
+            ids: HashMap::new(),
+            unread: Vec::new(),
+            anchors,
+            patterns: 0,
+            has_references: false,
+        }
+    }
+
+    fn id(&mut self, schema: &'a Value) -> Result<NodeId, SchemaError> {
+        if let Some(id) = self.ids.get(&std::ptr::from_ref(schema)) {
+            return Ok(*id);
+        }
+        let id = self.nodes.len();
+        if id >= self.max_nodes {
+            return Err(SchemaError::OverBudget(format!("it has more than {} subschemas", self.max_nodes)));
+        }
+        self.nodes.push(Node::default());
+        self.ids.insert(std::ptr::from_ref(schema), id);
+        self.unread.push((id, schema));
+        Ok(id)
+    }
+
+    fn read(&mut self, schema: &'a Value) -> Result<Node, SchemaError> {
+        let mut node = Node { weight: 1, ..Node::default() };
+        let Value::Object(keywords) = schema else { return Ok(node) };
+        // A reference inside it would be relative to it, and so would all pointers.
+        if !std::ptr::eq(schema, self.document) && embeds_document(keywords) {
+            return Err(SchemaError::unusable("a subschema has its own `$id`, which is not supported"));
+        }
+        let is_unevaluated = |key: &String| key == "unevaluatedProperties" || key == "unevaluatedItems";
+        let times = if keywords.keys().any(is_unevaluated) { EVALUATIONS_BESIDE_UNEVALUATED } else { 1 };
+        for (key, value) in keywords {
+            node.weight += 1;
+            match (key.as_str(), value) {
+                ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) => {
+                    self.has_references = true;
+                    for target in self.targets(reference)? {
+                        node.in_place.push((self.id(target)?, times));
+                    }
+                }
+                ("allOf" | "anyOf" | "oneOf", Value::Array(several)) => {
+                    for one in several {
+                        node.in_place.push((self.id(one)?, times));
+                    }
+                }
+                ("not" | "if" | "then" | "else", one) => node.in_place.push((self.id(one)?, times)),
+                ("dependentSchemas" | "dependencies", Value::Object(named)) => {
+                    for one in named.values().filter(|one| !one.is_array()) {
+                        node.in_place.push((self.id(one)?, times));
+                    }
+                }
+                ("properties", Value::Object(named)) => {
+                    for (name, one) in named {
+                        let id = self.id(one)?;
+                        node.properties.insert(name.clone(), id);
+                    }
+                }
+                ("patternProperties", Value::Object(named)) => {
+                    for (pattern, one) in named {
+                        node.name_weight += self.pattern(pattern);
+                        node.values.push(self.id(one)?);
+                    }
+                }
+                ("additionalProperties" | "unevaluatedProperties", one) => node.values.push(self.id(one)?),
+                ("propertyNames", one) => node.names.push(self.id(one)?),
+                ("prefixItems" | "items", Value::Array(several)) => {
+                    for one in several {
+                        node.prefix.push(self.id(one)?);
+                    }
+                }
+                ("items" | "additionalItems" | "contains" | "unevaluatedItems", one) => {
+                    node.elements.push(self.id(one)?);
+                }
+                ("pattern", Value::String(pattern)) => node.string_weight += self.pattern(pattern),
+                ("enum" | "const", value) => node.weight += size(value),
+                _ => {}
+            }
+        }
+        Ok(node)
+    }
+
+    fn pattern(&mut self, pattern: &str) -> u64 {
+        let weight = pattern_weight(pattern);
+        self.patterns = self.patterns.saturating_add(weight);
+        weight
+    }
+
+    /// Returns the targets of a reference: one, or for an anchor all that have its name.
+    fn targets(&self, reference: &str) -> Result<Vec<&'a Value>, SchemaError> {
+        let missing = || SchemaError::Unusable(format!("`$ref` to `{reference}` has no target"));
+        let Some(fragment) = reference.strip_prefix('#') else {
+            return Err(SchemaError::Unusable(format!("external `$ref` to `{reference}` is not supported")));
+        };
+        let fragment = percent::decode(fragment);
+        if fragment.is_empty() || fragment.starts_with('/') {
+            return self.document.pointer(&fragment).map(|target| vec![target]).ok_or_else(missing);
+        }
+        self.anchors.get(&*fragment).cloned().ok_or_else(missing)
+    }
+}
+
+/// Whether a subschema is a document of its own: it has an identifier other than an anchor.
+fn embeds_document(keywords: &Map<String, Value>) -> bool {
+    let id = |key| keywords.get(key).and_then(Value::as_str);
+    ["$id", "id"].into_iter().filter_map(id).any(|id| !id.starts_with('#'))
+}
+
+/// Collects every anchor of a document, wherever it is. Its depth is limited by the parser.
+fn find_anchors<'a>(value: &'a Value, found: &mut HashMap<&'a str, Vec<&'a Value>>) {
+    match value {
+        Value::Object(fields) => {
+            for key in ["$anchor", "$dynamicAnchor", "$id", "id"] {
+                let Some(name) = fields.get(key).and_then(Value::as_str) else { continue };
+                let name = if key.ends_with("id") { name.strip_prefix('#') } else { Some(name) };
+                if let Some(name) = name {
+                    found.entry(name).or_default().push(value);
+                }
+            }
+            fields.values().for_each(|one| find_anchors(one, found));
+        }
+        Value::Array(several) => several.iter().for_each(|one| find_anchors(one, found)),
+        _ => {}
+    }
+}
+
+/// Renumbers the subschemas so that each comes before those that it applies in place.
+fn in_order(graph: Graph) -> Result<Graph, SchemaError> {
+    let mut applied = vec![0_usize; graph.nodes.len()];
+    for (target, _) in graph.nodes.iter().flat_map(|node| &node.in_place) {
+        applied[*target] += 1;
+    }
+    let mut ready: Vec<NodeId> = (0..graph.nodes.len()).filter(|id| applied[*id] == 0).collect();
+    let mut order = Vec::with_capacity(graph.nodes.len());
+    while let Some(id) = ready.pop() {
+        order.push(id);
+        for (target, _) in &graph.nodes[id].in_place {
+            applied[*target] -= 1;
+            if applied[*target] == 0 {
+                ready.push(*target);
+            }
+        }
+    }
+    if order.len() < graph.nodes.len() {
+        return Err(SchemaError::unusable("a subschema refers to itself for the same value"));
+    }
+    let mut renamed = vec![0; order.len()];
+    for (new, old) in order.iter().enumerate() {
+        renamed[*old] = new;
+    }
+    let mut nodes: BTreeMap<NodeId, Node> = BTreeMap::new();
+    for (old, mut node) in graph.nodes.into_iter().enumerate() {
+        let Node { in_place, properties, values, names, prefix, elements, .. } = &mut node;
+        in_place.iter_mut().for_each(|(id, _)| *id = renamed[*id]);
+        properties.values_mut().for_each(|id| *id = renamed[*id]);
+        for list in [values, names, prefix, elements] {
+            list.iter_mut().for_each(|id| *id = renamed[*id]);
+        }
+        nodes.insert(renamed[old], node);
+    }
+    Ok(Graph { nodes: nodes.into_values().collect(), root: renamed[graph.root], ..graph })
+}
+
+/// Returns the number of values in a value.
+fn size(value: &Value) -> u64 {
+    match value {
+        Value::Array(several) => several.iter().map(size).sum::<u64>() + 1,
+        Value::Object(fields) => fields.values().map(size).sum::<u64>() + 1,
+        _ => 1,
+    }
+}

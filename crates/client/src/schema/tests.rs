@@ -1,0 +1,218 @@
+//! Schemas and values that are made to take endless work, and schemas of real servers, which are not.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::*;
+
+/// How long a check may take in an unoptimized build, at most.
+const LIMIT: Duration = Duration::from_secs(20);
+/// So many levels that doubled work never ends.
+const LEVELS: usize = 60;
+
+struct Attack {
+    name: String,
+    schema: Value,
+    value: Value,
+}
+
+fn attack(name: impl Into<String>, schema: Value, value: Value) -> Attack {
+    Attack { name: name.into(), schema, value }
+}
+
+/// The keywords that apply one subschema twice to the same value or to one part of it, with that part.
+fn doublings(next: &Value) -> Vec<(&'static str, Value, fn(Value) -> Value)> {
+    let same: fn(Value) -> Value = |value| value;
+    let property: fn(Value) -> Value = |value| json!({"x": value});
+    let element: fn(Value) -> Value = |value| json!([value]);
+    let two = json!([next, next]);
+    vec![
+        ("anyOf", json!({"anyOf": two}), same),
+        ("oneOf", json!({"oneOf": two}), same),
+        ("allOf", json!({"allOf": two}), same),
+        ("not", json!({"not": {"anyOf": two}}), same),
+        ("if", json!({"if": next, "then": next, "else": next}), same),
+        ("dependentSchemas", json!({"dependentSchemas": {"x": next, "y": next}}), same),
+        ("ref beside allOf", json!({"$ref": next["$ref"], "allOf": [next]}), same),
+        ("properties", json!({"anyOf": [{"properties": {"x": next}}, {"properties": {"x": next}}]}), property),
+        (
+            "additionalProperties",
+            json!({"additionalProperties": next, "propertyNames": true, "patternProperties": {"^x": next}}),
+            property,
+        ),
+        ("patternProperties", json!({"patternProperties": {"x": next, "^x": next}}), property),
+        ("items", json!({"items": next, "contains": next}), element),
+        ("prefixItems", json!({"prefixItems": [next], "contains": next}), element),
+        (
+            "unevaluatedProperties",
+            json!({"anyOf": [{"properties": {"y": next}}], "unevaluatedProperties": next, "patternProperties": {"x": next}}),
+            property,
+        ),
+        ("unevaluatedItems", json!({"contains": next, "unevaluatedItems": next}), element),
+    ]
+}
+
+fn definitions(levels: usize, level: impl Fn(&Value) -> Value, last: Value) -> Value {
+    let mut all = serde_json::Map::new();
+    for number in 0..levels {
+        all.insert(format!("a{number}"), level(&json!({"$ref": format!("#/$defs/a{}", number + 1)})));
+    }
+    all.insert(format!("a{levels}"), last);
+    json!({"$ref": "#/$defs/a0", "$defs": all})
+}
+
+fn nested(wrap: fn(Value) -> Value, levels: usize) -> Value {
+    (0..levels).fold(json!("end"), |value, _| wrap(value))
+}
+
+fn attacks() -> Vec<Attack> {
+    let mut all = Vec::new();
+    for (number, (name, _, wrap)) in doublings(&json!({"$ref": "#"})).into_iter().enumerate() {
+        let level = |next: &Value| doublings(next).swap_remove(number).1;
+        let value = nested(wrap, LEVELS);
+        // Each level refers twice to the next one.
+        let schema = definitions(LEVELS, level, json!({"type": "integer"}));
+        all.push(attack(format!("levels of {name}"), schema, value.clone()));
+        // One level refers twice to itself.
+        all.push(attack(format!("recursive {name}"), level(&json!({"$ref": "#"})), value.clone()));
+        // The same through an anchor.
+        let mut anchored = level(&json!({"$ref": "#top"}));
+        anchored["$anchor"] = json!("top");
+        all.push(attack(format!("anchored {name}"), anchored, value));
+    }
+    let every = |to: usize| -> Vec<Value> { (0..to).map(|n| json!({"$ref": format!("#/$defs/a{n}")})).collect() };
+    let complete: serde_json::Map<String, Value> =
+        (0..12).map(|n| (format!("a{n}"), json!({"properties": {"x": {"anyOf": every(12)}}}))).collect();
+    all.push(attack(
+        "everything refers to everything",
+        json!({"$ref": "#/$defs/a0", "$defs": complete}),
+        nested(|v| json!({"x": v}), 50),
+    ));
+    let chain = definitions(10_000, |next| json!({"allOf": [next]}), json!({"type": "integer"}));
+    all.push(attack("a long chain", chain, json!("x")));
+    let chain = definitions(8_000, |next| json!({"properties": {"x": next}}), json!({"type": "integer"}));
+    all.push(attack("a long chain of properties", chain, nested(|v| json!({"x": v}), 100)));
+    let chain = definitions(150, |next| json!({"allOf": [next]}), json!({"properties": {"x": {"$ref": "#"}}}));
+    all.push(attack("a chain at every level of a deep value", chain, nested(|v| json!({"x": v}), 100)));
+    all.push(attack("itself", json!({"$ref": "#"}), json!({})));
+    all.push(attack("itself beside others", json!({"allOf": [{"anyOf": [{"$ref": "#"}, true]}]}), json!({})));
+    all.push(attack(
+        "each other",
+        json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}),
+        json!({}),
+    ));
+    all.push(attack("dynamic references", json!({"$dynamicAnchor": "n", "anyOf": [{"properties": {"x": {"$dynamicRef": "#n"}}}, {"properties": {"x": {"$dynamicRef": "#n"}}}]}), nested(|v| json!({"x": v}), 100)));
+    all.push(attack(
+        "an embedded document",
+        json!({"$id": "http://a/", "anyOf": [{"$id": "b", "anyOf": [{"$ref": "#"}]}]}),
+        json!({}),
+    ));
+    all.push(attack("repeated groups", json!({"pattern": "^(((a{99}){99}){99}){99}$"}), json!("a".repeat(10_000))));
+    let patterns: Vec<Value> = (0..3_000).map(|n| json!({"pattern": format!(r"^\w{{200}}{n}$")})).collect();
+    all.push(attack("thousands of patterns", json!({"allOf": patterns}), json!("a".repeat(10_000))));
+    all.push(attack(
+        "a pattern on a long text",
+        json!({"items": {"pattern": r"(\w{50}x){20}$"}}),
+        json!(vec!["a".repeat(50_000); 20]),
+    ));
+    all.push(attack(
+        "a pattern for names",
+        json!({"patternProperties": {r"(\w{50}x){20}$": true}, "propertyNames": {"pattern": r"(\w{60}y){20}$"}}),
+        json!({"a".repeat(500_000): 1}),
+    ));
+    let numbers: Vec<usize> = (0..20_000).collect();
+    all.push(attack(
+        "a large enumeration for each element",
+        json!({"items": {"anyOf": [{"enum": numbers}, {"enum": numbers}]}}),
+        json!(vec!["x"; 20_000]),
+    ));
+    all.push(attack(
+        "a wide schema for a wide value",
+        json!({"items": {"anyOf": vec![json!({"type": "null"}); 10_000]}}),
+        json!(vec![1; 10_000]),
+    ));
+    all.push(attack(
+        "deep alternatives",
+        (0..60).fold(json!({"type": "integer"}), |inner, _| json!({"anyOf": [inner]})),
+        json!("x"),
+    ));
+    all.push(attack(
+        "deep unevaluated properties",
+        (0..40).fold(json!({"type": "object"}), |inner, _| json!({"allOf": [inner], "unevaluatedProperties": false})),
+        json!({"a": 1}),
+    ));
+    all
+}
+
+/// Compiles a schema and checks a value on a thread with a small stack, as tasks have one.
+fn outcome(attack: &Attack) -> Option<String> {
+    let schema = Json::from(attack.schema.clone());
+    let value = Json::from(attack.value.clone());
+    let (send, receive) = mpsc::channel();
+    let check = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let outcome = match Schema::compile(&schema) {
+            Err(error) => format!("{error:?}"),
+            Ok(schema) => format!("{:?}", runtime.block_on(Arc::new(schema).admit(&value)).map_err(|fault| fault.path)),
+        };
+        send.send(outcome).unwrap();
+    };
+    std::thread::Builder::new().stack_size(2 << 20).spawn(check).unwrap();
+    receive.recv_timeout(LIMIT).ok()
+}
+
+#[test]
+fn no_schema_takes_endless_work() {
+    let attacks = attacks();
+    assert!(attacks.len() >= 50, "{}", attacks.len());
+    for attack in &attacks {
+        let outcome = outcome(attack);
+        println!("{}: {outcome:?}", attack.name);
+        assert!(outcome.is_some(), "{}", attack.name);
+    }
+}
+
+#[test]
+fn what_multiplies_is_over_budget_and_what_cannot_be_followed_is_unusable() {
+    let bomb = definitions(26, |next| json!({"anyOf": [next, next]}), json!({"type": "integer"}));
+    assert!(bomb.to_string().len() < 2_000);
+    assert!(matches!(Schema::weight(&bomb), Err(SchemaError::OverBudget(_))));
+    for schema in [json!({"$ref": "#"}), json!({"$ref": "#/nowhere"}), json!({"items": {"$id": "x", "$ref": "#"}})] {
+        assert!(matches!(Schema::weight(&schema), Err(SchemaError::Unusable(_))), "{schema}");
+    }
+}
+
+#[tokio::test]
+async fn recursive_schemas_check_ordinary_values() {
+    let expression = json!({"$ref": "#/$defs/e", "$defs": {"e": {"anyOf": [
+        {"type": "object", "required": ["and"], "properties": {"and": {"type": "array", "items": {"$ref": "#/$defs/e"}}}},
+        {"type": "object", "required": ["not"], "properties": {"not": {"$ref": "#/$defs/e"}}},
+        {"type": "string"}]}}});
+    let schema = Arc::new(Schema::compile(&Json::from(expression)).unwrap());
+    let mut value = json!("a");
+    for _ in 0..20 {
+        value = json!({"and": [{"not": value}, "b"]});
+    }
+    assert_eq!(schema.admit(&Json::from(value.clone())).await, Ok(Admission::Valid));
+    let mut wrong = json!(1);
+    for _ in 0..20 {
+        wrong = json!({"and": [{"not": wrong}, "b"]});
+    }
+    assert!(schema.admit(&Json::from(wrong)).await.is_err());
+}
+
+#[tokio::test]
+async fn a_long_check_blocks_no_other_task() {
+    let mut alternatives = vec![json!({"type": "null"}); 50];
+    alternatives.push(json!({"type": "integer"}));
+    let schema = json!({"items": {"anyOf": alternatives}});
+    let schema = Arc::new(Schema::compile(&Json::from(schema)).unwrap());
+    let value = Json::from(json!(vec![1; 10_000]));
+    let other = tokio::spawn(async { "ran" });
+    let check = schema.admit(&value);
+    // On one thread, the other task runs only while the check waits.
+    assert_eq!(check.await, Ok(Admission::Valid));
+    assert!(other.is_finished());
+}
