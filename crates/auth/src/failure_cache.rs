@@ -229,6 +229,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_clock_that_jumps_ends_the_validity_of_a_failure() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("refusals.json");
+        let cache = AuthFailureCache::with_file(&file).lasting(Duration::from_secs(600));
+        let one = failure("https://a.example", "");
+        let written_at = async |change: fn(u64) -> u64| {
+            cache.note(&one, 401).await;
+            let mut written: CacheFile = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+            written.entries.values_mut().for_each(|entry| entry.at = change(entry.at));
+            std::fs::write(&file, serde_json::to_vec(&written).unwrap()).unwrap();
+            cache.recall(&one).await.is_some()
+        };
+        assert!(written_at(|at| at).await);
+        assert!(!written_at(|at| at + 3600).await, "set back by an hour");
+        assert!(!written_at(|at| at - 24 * 3600).await, "set forward by a day");
+    }
+
+    #[tokio::test]
     async fn fifty_concurrent_writers_leave_fifty_entries() {
         let dir = tempfile::tempdir().unwrap();
         let file = Arc::new(dir.path().join("refusals.json"));

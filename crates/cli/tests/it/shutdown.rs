@@ -4,6 +4,7 @@ use std::process::Child;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 use tokio::time::Instant;
 use wharf_testkit::{Script, Step, alive, descendants_of};
 
@@ -88,6 +89,30 @@ fn no_process_survives_sighup() {
 #[test]
 fn no_process_survives_sigkill() {
     assert_eq!(exit_after(Signal::KILL).0, -1);
+}
+
+#[test]
+fn a_run_with_64_calls_in_flight_ends_within_its_time_after_sigterm() {
+    let look = json!({"name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}});
+    let steps = [Step::Touch("$/looking".into()), Step::IgnoreShutdown, Step::Hang];
+    let server = Server::new(&Script::good().tool(look).on_call("look", steps));
+    let turns = server.path().join("turns.yaml");
+    std::fs::write(&turns, format!("- tools:\n{}- text: done\n", "    - name: mcp__s__look\n".repeat(64))).unwrap();
+    let model = format!("scripted:{}", turns.display());
+    let child =
+        KillOnDrop(Some(wharf(&["run", "-m", &model, "--json", "go", "--mcp", &server.mcp()]).spawn().unwrap()));
+    until("no call has started", || server.path().join("looking").exists());
+    let processes = descendants_of(child.id());
+    let began = Instant::now();
+    child.signal(Signal::TERM);
+    let ran = child.output();
+    assert_eq!(ran.code, 130, "{}", ran.err);
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    until("a process is still alive", || !processes.iter().any(|pid| alive(*pid)));
+    let shown: serde_json::Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{} {}", ran.out, ran.err));
+    let ends: Vec<&str> =
+        shown["tool_traces"].as_array().unwrap().iter().map(|trace| trace["status"].as_str().unwrap_or("?")).collect();
+    assert!(!ends.is_empty() && ends.iter().all(|end| *end == "canceled"), "{shown}");
 }
 
 #[test]

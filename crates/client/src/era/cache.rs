@@ -67,7 +67,9 @@ impl EraCache {
 
     pub(crate) fn get(&self, identity: Option<&str>) -> Option<KnownEra> {
         let entry = *self.entries().get(&digest(identity?))?;
-        let is_valid = entry.era == KnownEra::Modern || unix_now().saturating_sub(entry.at) < LEGACY_TTL_SECONDS;
+        // An entry from the future has no known age: the clock was set back.
+        let is_recent = unix_now().checked_sub(entry.at).is_some_and(|age| age < LEGACY_TTL_SECONDS);
+        let is_valid = entry.era == KnownEra::Modern || is_recent;
         is_valid.then_some(entry.era)
     }
 
@@ -180,6 +182,8 @@ mod tests {
         assert_eq!(detected_at(unix_now() - LEGACY_TTL_SECONDS - 5), (None, Some(KnownEra::Modern)));
         let (old, new) = detected_at(unix_now() - LEGACY_TTL_SECONDS + 60);
         assert_eq!((old, new), (Some(KnownEra::Legacy), Some(KnownEra::Modern)));
+        // The clock was set back by an hour after the server was detected.
+        assert_eq!(detected_at(unix_now() + 3600), (None, Some(KnownEra::Modern)));
         std::fs::write(&file, "{").unwrap();
         let cache = EraCache::with_file(&file);
         cache.insert(Some("old"), KnownEra::Legacy).await;

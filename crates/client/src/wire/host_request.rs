@@ -5,7 +5,10 @@ use serde_json::json;
 use wharf_protocol::{Fields, Json};
 
 use crate::jsonrpc::RpcError;
-use crate::{ClientCapabilities, Elicitation, ElicitationAnswer, Host};
+use crate::{ClientCapabilities, Elicitation, ElicitationAnswer, Host, Schema};
+
+/// The largest request for user input: a form is made to be read.
+const MAX_ELICITATION_BYTES: usize = 64 * 1024;
 
 pub(crate) enum HostRequest {
     Elicit(Elicitation),
@@ -60,9 +63,16 @@ struct ElicitationResult {
 }
 
 fn elicitation(params: Json) -> Result<Elicitation, String> {
+    if params.as_str().len() > MAX_ELICITATION_BYTES {
+        return Err(format!("is larger than {MAX_ELICITATION_BYTES} bytes"));
+    }
     let fields = Fields::of(&params)?;
     let message = fields.required_text("message")?;
     let schema = fields.object("requestedSchema")?;
+    if let Some(schema) = &schema {
+        let document = schema.to_value().map_err(|error| format!("`requestedSchema`: {error}"))?;
+        Schema::weight(&document).map_err(|error| format!("`requestedSchema`: {error}"))?;
+    }
     let url = fields.text("url")?;
     drop(fields);
     Ok(Elicitation { message, schema, url, raw: params })

@@ -65,6 +65,21 @@ async fn each_request_of_the_server_gets_the_hosts_answer() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_form_that_is_too_large_or_takes_endless_work_is_refused() {
+    let long = answer("elicitation/create", json!({"message": "x".repeat(70_000)})).await;
+    assert_eq!(long, r#"{"code":-32602,"message":"is larger than 65536 bytes"}"#);
+    let doubling = |level: usize| {
+        let next = json!({"$ref": format!("#/$defs/a{}", level + 1)});
+        (format!("a{level}"), json!({"anyOf": [next, next]}))
+    };
+    let mut definitions: serde_json::Map<_, _> = (0..30).map(doubling).collect();
+    definitions.insert("a30".to_owned(), json!({}));
+    let schema = json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/a0"}}, "$defs": definitions});
+    let bomb = answer("elicitation/create", json!({"message": "?", "requestedSchema": schema})).await;
+    assert!(bomb.contains("-32602") && bomb.contains("too much work"), "{bomb}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_host_gets_only_requests_that_it_supports() {
     let (session, server) = in_memory(asking("sampling/createMessage", json!({})));
     let refused = result_text(eventually(session.call("ask", &none())).await);

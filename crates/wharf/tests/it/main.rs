@@ -4,6 +4,7 @@
 
 mod adapters;
 mod arrows;
+mod documents;
 mod factories;
 mod gather;
 mod server;

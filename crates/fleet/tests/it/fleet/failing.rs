@@ -79,8 +79,23 @@ async fn a_transient_failure_is_retried_and_pending_without_tools_until_then() {
 async fn a_server_that_keeps_failing_is_retried_less_and_less_often() {
     let (server, opened) = shaky(8, Script::good());
     let fleet = open([server]);
+    let mut pauses = Vec::new();
+    let mut began = Instant::now();
+    for attempts in 1..=6 {
+        let attempt = async {
+            while opened.load(Ordering::SeqCst) < attempts {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        };
+        eventually(attempt).await;
+        pauses.push(began.elapsed().as_secs_f64());
+        began = Instant::now();
+    }
+    // Each pause is twice the one before, and up to a quarter longer.
+    for (pause, least) in pauses[1..].iter().zip([1.0, 2.0, 4.0, 8.0, 16.0]) {
+        assert!((least..=least * 1.25 + 0.1).contains(pause), "{pauses:?}");
+    }
     eventually(reaches(&fleet, "shaky", ServerState::Failed)).await;
-    assert_eq!(opened.load(Ordering::SeqCst), 6);
     let status = fleet.status(&name("shaky")).unwrap();
     assert!(status.next_try.unwrap() - Instant::now() >= std::time::Duration::from_secs(299));
     eventually(reaches(&fleet, "shaky", ServerState::Connected)).await;
