@@ -236,6 +236,11 @@ impl Dispatcher {
         trace.sent(arguments.visible());
         let (mut output, mut cause) = self.execute(checked, trace).await?;
         trace.answered();
+        if self.max_output_tokens.is_some()
+            && let Some(tokens) = output::large(&output)
+        {
+            trace.step(|| TraceStep::LargeOutput { tokens });
+        }
         if let Some(limit) = self.exceeded_limit(entry, &output) {
             output = Box::pin(self.cap(output, limit, trace)).await;
         }
