@@ -55,7 +55,8 @@ pub(crate) fn note(message: &str) {
 }
 
 pub(crate) fn hint(message: &str) {
-    err(&format!("{CYAN}hint:{CYAN:#} {}", fitting(message, "hint: ")));
+    // A hint may list names that a server chose.
+    err(&format!("{CYAN}hint:{CYAN:#} {}", fitting(&name(message), "hint: ")));
 }
 
 /// Prints the title of a block of lines.

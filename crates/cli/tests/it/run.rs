@@ -92,7 +92,7 @@ fn read_only_calls_run_concurrently_and_others_in_order() {
         .on_call("write", [Step::Wait(50), Step::Text("3".into())]);
     let server = Server::new(&script);
     let model = turns(&server, &calling(&["first", "second", "write", "write", "first"]));
-    let ran = server.run(&["run", "-m", &model, "--timeout", "20", "--output", "stream-json", "go"]);
+    let ran = server.run(&["run", "-m", &model, "--timeout", "10", "--output", "stream-json", "go"]);
     let events: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of_calls = events.iter().filter_map(|event| {
         let what = event["type"].as_str()?.strip_prefix("tool_")?;

@@ -20,7 +20,7 @@ impl Session {
         let file = server.path().join("turns.yaml");
         std::fs::write(&file, format!("- tools:\n    - {call}\n- text: finished\n")).unwrap();
         let line = format!(
-            "stty cols 80 rows 24; {} run -m 'scripted:{}' {more} go --mcp '{}'",
+            "stty cols 80 rows 24; timeout --foreground 60 {} run -m 'scripted:{}' {more} go --mcp '{}'",
             env!("CARGO_BIN_EXE_wharf"),
             file.display(),
             server.mcp()
@@ -46,8 +46,9 @@ impl Session {
         stdin.write_all(format!("{line}\n").as_bytes()).and_then(|()| stdin.flush()).unwrap();
     }
 
-    /// Waits for the end, and returns everything that the terminal showed.
+    /// Ends the input, waits for the end of the run, and returns everything that the terminal showed.
     fn finish(mut self) -> String {
+        drop(self.child.stdin.take());
         let mut rest = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
         self.child.wait().unwrap();
