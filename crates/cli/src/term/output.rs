@@ -34,8 +34,8 @@ pub(crate) async fn exactly(bytes: Vec<u8>) -> Exit {
 
 /// Writes one JSON value to stdout, in one line.
 pub(crate) async fn json(value: &impl serde::Serialize) -> Exit {
-    match json_line(value) {
-        Ok(text) => out(text).await,
+    match serde_json::to_string(value) {
+        Ok(text) => out(json_line(&text)).await,
         Err(cause) => {
             error(&format!("cannot write the result as JSON: {cause}"), &[], None);
             Exit::Failed

@@ -264,7 +264,7 @@ impl Screen {
 
 /// Returns a call in one line.
 fn shown_call(name: &str, arguments: &Json) -> String {
-    format!("{name} {}", json_line(arguments).unwrap_or_default())
+    format!("{name} {}", json_line(arguments.as_str()))
 }
 
 impl EventSink for Screen {

@@ -21,7 +21,8 @@ impl Stream {
 
 impl EventSink for Stream {
     fn event(&self, event: AgentEvent) {
-        let Ok(mut line) = json_line(&event) else { return };
+        let Ok(text) = serde_json::to_string(&event) else { return };
+        let mut line = json_line(&text);
         line.push('\n');
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut stdout = std::io::stdout().lock();
