@@ -18,7 +18,8 @@ use crate::middleware::{
 };
 use crate::run::failure_text;
 use crate::{
-    AgentEvent, AgentResult, Delta, EventSink, Limit, Model, ModelError, ModelOptions, ModelRequest, Run, RunEnd, Step,
+    AgentEvent, AgentResult, BlockedCall, Delta, EventSink, Limit, Model, ModelError, ModelOptions, ModelRequest, Run,
+    RunEnd, Step,
 };
 pub use checkpoint::{Checkpoint, CheckpointFile};
 
@@ -339,9 +340,13 @@ impl Agent {
         });
     }
 
-    fn report_limits(&self, run: &Run, reported: usize) {
+    /// Reports limits and the calls that they prevented. `reported` is the number of limits that were reported before.
+    fn report_limits(&self, run: &mut Run, reported: usize) {
         for limit in &run.reached()[reported..] {
             self.sink.event(AgentEvent::LimitReached { limit: limit.clone() });
+        }
+        for BlockedCall { call: ToolCall { id, name, arguments }, limit } in run.take_blocked() {
+            self.sink.event(AgentEvent::ToolBlocked { id, name, arguments, limit });
         }
     }
 

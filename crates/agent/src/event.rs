@@ -80,6 +80,17 @@ pub enum AgentEvent {
         /// Duration in milliseconds.
         millis: u64,
     },
+    /// A limit prevented a tool call.
+    ToolBlocked {
+        /// The model's id for the call.
+        id: Arc<str>,
+        /// Name of the tool.
+        name: Arc<str>,
+        /// The arguments as the model wrote them.
+        arguments: Json,
+        /// The limit.
+        limit: Limit,
+    },
     /// A request or call failed and is retried. Discard the parts of the response that were streamed so far.
     Retry {
         /// `model`, or the name of the tool.

@@ -35,7 +35,7 @@ pub use manual::{Manual, question_hash};
 pub use metrics::Metrics;
 pub use model::{Cache, Capabilities, Model, ModelOptions, ModelRequest, ModelResponse, StopReason};
 pub use result::{AgentResult, ServerSummary};
-pub use run::{InvalidRun, Run, Step};
+pub use run::{BlockedCall, InvalidRun, Run, Step};
 pub use run_end::RunEnd;
 pub use scripted::Scripted;
 pub use trace::{TraceCall, TraceMessage, TraceResult, TraceThinking, raw_trace, trace_messages};

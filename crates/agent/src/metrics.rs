@@ -6,6 +6,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use wharf_protocol::{Message, Role};
 
+use crate::Run;
+
 /// Terms in a result that usually mean failure.
 const FAILURE_TERMS: [&str; 16] = [
     "error",
@@ -31,8 +33,10 @@ const FAILURE_TERMS: [&str; 16] = [
 pub struct Metrics {
     /// Number of model responses.
     pub iterations: usize,
-    /// Number of tool calls.
+    /// Number of tool calls that were made.
     pub tool_calls: usize,
+    /// Number of tool calls that were not made, because of a limit or because the run ended.
+    pub blocked_tool_calls: usize,
     /// Names of the called tools.
     pub tools_used: BTreeSet<String>,
     /// Number of calls by tool.
@@ -44,31 +48,31 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Counts the messages of a conversation.
-    pub fn from_messages(messages: &[Message]) -> Self {
+    /// Counts the messages of a run.
+    pub fn from_run(run: &Run) -> Self {
         let mut metrics = Self::default();
         let mut names = HashMap::new();
-        for message in messages {
+        for (position, message) in run.new_messages().iter().enumerate() {
             match message.role {
                 Role::Assistant => metrics.iterations += 1,
-                _ => metrics.count_failure(message, &names),
+                _ if run.is_blocked(position) => metrics.blocked_tool_calls += 1,
+                _ => metrics.count_result(message, &names),
             }
-            for call in message.calls() {
-                metrics.tool_calls += 1;
-                metrics.tools_used.insert(call.name.to_string());
-                *metrics.tool_call_counts.entry(call.name.to_string()).or_default() += 1;
-                names.insert(call.id.clone(), call.name.clone());
-            }
+            names.extend(message.calls().map(|call| (call.id.clone(), call.name.clone())));
         }
         metrics
     }
 
-    fn count_failure(&mut self, message: &Message, names: &HashMap<Arc<str>, Arc<str>>) {
+    fn count_result(&mut self, message: &Message, names: &HashMap<Arc<str>, Arc<str>>) {
         let Some(returned) = message.result() else { return };
+        let Some(name) = names.get(&returned.call_id).map(ToString::to_string) else { return };
+        self.tool_calls += 1;
+        *self.tool_call_counts.entry(name.clone()).or_default() += 1;
         if returned.output.is_error || looks_like_a_failure(&returned.text()) {
             self.suspect_failed_tool_calls += 1;
-            self.suspect_failed_tools.extend(names.get(&returned.call_id).map(ToString::to_string));
+            self.suspect_failed_tools.insert(name.clone());
         }
+        self.tools_used.insert(name);
     }
 }
 

@@ -62,7 +62,7 @@ impl AgentResult {
         let stop = run.stop().cloned().unwrap_or(RunEnd::Cancelled);
         Self {
             raw_trace: raw_trace(run.new_messages(), &stop, final_response.is_some()),
-            metrics: Metrics::from_messages(run.new_messages()),
+            metrics: Metrics::from_run(run),
             final_response,
             trace_messages,
             usage: run.usage(),

@@ -37,6 +37,18 @@ pub struct Run {
     /// Messages are only ever appended, so saved messages stay valid.
     messages: Vec<Message>,
     progress: Progress,
+    /// Calls that a limit prevented and the driver has not reported yet.
+    #[serde(skip)]
+    newly_blocked: Vec<BlockedCall>,
+}
+
+/// A call of the model that a limit prevented.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BlockedCall {
+    /// The call.
+    pub call: ToolCall,
+    /// The limit.
+    pub limit: Limit,
 }
 
 /// Everything about a run except the conversation. Its size does not grow with the conversation.
@@ -55,6 +67,9 @@ struct Progress {
     model: Option<String>,
     stop_reason: Option<StopReason>,
     reached: Vec<Limit>,
+    /// Positions of the results of calls that were not made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    blocked: Vec<usize>,
     /// Total time of the run, over all processes.
     #[serde(rename = "spent")]
     elapsed: Duration,
@@ -112,10 +127,11 @@ impl Run {
             model: None,
             stop_reason: None,
             reached: Vec::new(),
+            blocked: Vec::new(),
             elapsed: Duration::ZERO,
             state: State::CallModel { last: false },
         };
-        Self { messages, progress }
+        Self { messages, progress, newly_blocked: Vec::new() }
     }
 
     /// Reads a saved run and prepares it for resuming.
@@ -222,6 +238,7 @@ impl Run {
         for call in &mut pending {
             if let Some(limit) = self.call_limit(&call.call.name, last) {
                 call.reject(&limit);
+                self.newly_blocked.push(BlockedCall { call: call.call.clone(), limit: limit.clone() });
                 self.add_reached(limit);
             } else {
                 self.progress.tool_calls += 1;
@@ -258,7 +275,19 @@ impl Run {
         }
         if let State::CallTools { pending } = &mut self.progress.state {
             for call in pending.iter_mut() {
+                let was_blocked = call.blocked;
                 call.abandon(&stop);
+                if was_blocked || !call.blocked {
+                    continue;
+                }
+                // It was counted when the model requested it.
+                self.progress.tool_calls = self.progress.tool_calls.saturating_sub(1);
+                if let Some(calls) = self.progress.per_tool.get_mut(&*call.call.name) {
+                    *calls = calls.saturating_sub(1);
+                }
+                if let RunEnd::Limit(limit) = &stop {
+                    self.newly_blocked.push(BlockedCall { call: call.call.clone(), limit: limit.clone() });
+                }
             }
             self.add_results();
         }
@@ -301,6 +330,16 @@ impl Run {
     /// Returns the limits that were reached, in order.
     pub fn reached(&self) -> &[Limit] {
         &self.progress.reached
+    }
+
+    /// Returns the calls that limits prevented since the last call of this method.
+    pub fn take_blocked(&mut self) -> Vec<BlockedCall> {
+        std::mem::take(&mut self.newly_blocked)
+    }
+
+    /// Returns whether the message at this position of [`Run::new_messages`] is the result of a call that was not made.
+    pub(crate) fn is_blocked(&self, position: usize) -> bool {
+        self.progress.blocked.contains(&(self.progress.initial_messages + position))
     }
 
     /// Returns the number of model responses.
@@ -376,7 +415,10 @@ impl Run {
     fn add_results(&mut self) {
         let State::CallTools { pending } = &mut self.progress.state else { return };
         for call in std::mem::take(pending) {
-            let PendingCall { call, state, .. } = call;
+            let PendingCall { call, state, blocked, .. } = call;
+            if blocked {
+                self.progress.blocked.push(self.messages.len());
+            }
             let output = match state {
                 CallState::Finished(output) => ToolOutput::from_json(&output).unwrap_or_else(ToolOutput::error),
                 // Does not happen; but no call may stay without a result.

@@ -74,6 +74,6 @@ pub(crate) fn exit_code(statuses: &[ServerStatus]) -> Exit {
 pub(crate) fn print_server_info(session: &Session) {
     if let SessionStatus::Connected(info) = &*session.status().borrow() {
         let text = format!("{}: {} {}, protocol {}", session.name(), info.name, info.version, info.protocol());
-        term::note(&term::plain(&text));
+        term::note(&term::name(&text));
     }
 }

@@ -2,9 +2,14 @@
 //!
 //! Nothing here knows a command or the configuration.
 
+mod approval;
+mod elicitation;
+mod input;
+mod json_line;
 mod message;
 mod output;
 pub(crate) mod prompt;
+mod secret_field;
 mod sign_in_page;
 mod startup;
 mod status_line;
@@ -13,6 +18,7 @@ mod table;
 mod text;
 mod wrap;
 
+pub(crate) use json_line::json_line;
 pub(crate) use message::{caution, error, heading, hint, line, note, problem, quote, usage_error, warning};
 pub(crate) use output::{exactly, for_stdout, json, out, terminal_width};
 pub(crate) use sign_in_page::{BrowserMode, SignInPage};
@@ -20,5 +26,5 @@ pub(crate) use startup::{SETTLE_LIMIT, StartupDisplay};
 pub(crate) use status_line::{SPINNER, StatusLine, progress_bar};
 pub(crate) use style::{DIM, GREEN, RED, YELLOW, painted, stderr_has_color};
 pub(crate) use table::{Column, colored_column, table};
-pub(crate) use text::{brief, counted, flat, is_dumb, plain};
+pub(crate) use text::{brief, counted, flat, is_dumb, name, plain, unlabeled, visible};
 pub(crate) use wrap::wrapped;

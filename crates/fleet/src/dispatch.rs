@@ -236,6 +236,11 @@ impl Dispatcher {
         trace.sent(arguments.visible());
         let (mut output, mut cause) = self.execute(checked, trace).await?;
         trace.answered();
+        if self.max_output != OutputLimit::None
+            && let Some(tokens) = output::large(&output)
+        {
+            trace.step(|| TraceStep::LargeOutput { tokens });
+        }
         // Hooks see the whole output. What they withhold is never stored, so it cannot be read back.
         let mut is_withheld = false;
         let mut annotations_after = Vec::new();

@@ -140,6 +140,11 @@ pub enum TraceStep {
         /// The path of the mismatch and the reason.
         fault: String,
     },
+    /// The output takes much of a model's context.
+    LargeOutput {
+        /// Estimated number of tokens, before it was shortened.
+        tokens: usize,
+    },
     /// The output was too long and was shortened.
     Cut {
         /// Original length in characters.

@@ -44,6 +44,7 @@ pub(crate) async fn step(step: &Step) {
         Step::Touch(file) => {
             let _ = std::fs::write(file, "");
         }
+        Step::AwaitFile(file) => await_file(file).await,
         Step::Exit(status) => std::process::exit(*status),
         Step::ExitOnce(status, marker) if !std::path::Path::new(marker).exists() => {
             let _ = std::fs::write(marker, "");
@@ -62,15 +63,19 @@ pub(crate) async fn step(step: &Step) {
             let mut shell = std::process::Command::new("/bin/sh");
             let _ = shell.arg("-c").arg(script).arg(file).stdin(std::process::Stdio::null()).spawn();
             // The server must not respond before the grandchild runs.
-            while !std::path::Path::new(file).exists() {
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-            }
+            await_file(file).await;
         }
         Step::IgnoreShutdown => {
             IGNORES_SHUTDOWN.store(true, Ordering::Relaxed);
             ignore_sigterm();
         }
         _ => {}
+    }
+}
+
+async fn await_file(file: &str) {
+    while !std::path::Path::new(file).exists() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
 }
 

@@ -87,6 +87,8 @@ pub enum Step {
     HangUp,
     /// Creates an empty file, as a signal to the test.
     Touch(String),
+    /// Waits until a file exists.
+    AwaitFile(String),
     /// Writes a line to stderr (only as a child process).
     Stderr(String),
     /// Writes lines with this many bytes to stderr (only as a child process).

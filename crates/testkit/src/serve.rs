@@ -157,6 +157,7 @@ impl Connection {
                     return false;
                 }
                 Step::Touch(_)
+                | Step::AwaitFile(_)
                 | Step::Stderr(_)
                 | Step::StderrFlood(_)
                 | Step::Exit(_)

@@ -15,6 +15,9 @@ pub(super) struct PendingCall {
     read_only: bool,
     /// Whether the call may be repeated.
     repeatable: bool,
+    /// Whether the tool is not called at all.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) blocked: bool,
     #[serde(rename = "stage")]
     pub(super) state: CallState,
 }
@@ -38,10 +41,11 @@ impl PendingCall {
         let read_only = hints.is_some_and(|hints| hints.read_only == Some(true));
         // A process that ended during the call leaves its outcome unknown.
         let repeatable = Outcome::Unknown.retry_safety(hints).allows_retry();
-        Self { call, read_only, repeatable, state: CallState::Waiting }
+        Self { call, read_only, repeatable, blocked: false, state: CallState::Waiting }
     }
 
     pub(super) fn reject(&mut self, limit: &Limit) {
+        self.blocked = true;
         self.set_result(ToolOutput::error(format!("This tool was not called: {limit} was reached.")));
     }
 
@@ -64,7 +68,10 @@ impl PendingCall {
     pub(super) fn abandon(&mut self, stop: &RunEnd) {
         let text = match self.state {
             CallState::Finished(_) => return,
-            CallState::Waiting => format!("This tool was not called: {}.", stop.reason()),
+            CallState::Waiting => {
+                self.blocked = true;
+                format!("This tool was not called: {}.", stop.reason())
+            }
             CallState::Started => {
                 format!("The call was canceled: {}. It is unknown whether it had an effect.", stop.reason())
             }

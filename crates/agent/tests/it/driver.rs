@@ -183,6 +183,34 @@ async fn a_tool_error_is_not_retried() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn blocked_calls_are_reported() {
+    let calls = ["1", "2"].map(|id| ("look", id, json!({"q": id})));
+    let model = Arc::new(Fake::new([Ok(answer("", &calls)), Ok(answer("done", &[]))]));
+    let events = Arc::<EventLog>::default();
+    let limits = Limits { per_tool: [("look".to_owned(), 1)].into(), ..Limits::default() };
+    finish(&test_agent(&model, &TestTools::new()).with_events(events.clone()), &mut new_run(limits)).await;
+    let all = events.all();
+    let blocked: Vec<_> = all.iter().filter(|event| event["type"] == "tool_blocked").collect();
+    let limit = json!({"kind": "per_tool", "name": "look", "most": 1});
+    let expected = json!({"type": "tool_blocked", "id": "2", "name": "look", "arguments": {"q": "2"}, "limit": limit});
+    assert_eq!(blocked, [&expected]);
+
+    // A call that waits for another one when the time is over.
+    let calls = [("send", "3", json!({})), ("send", "4", json!({}))];
+    let tools = TestTools::new().on_call("3", Behavior::Never);
+    let model = Arc::new(Fake::new([Ok(answer("", &calls))]));
+    let events = Arc::<EventLog>::default();
+    let mut run = new_run(Limits { time: Some(Duration::from_secs(5)), ..Limits::default() });
+    let result = finish(&test_agent(&model, &tools).with_events(events.clone()), &mut run).await;
+    let ids = |kind: &str| {
+        let all = events.all();
+        all.iter().filter(|event| event["type"] == kind).map(|event| event["id"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!((ids("tool_started"), ids("tool_blocked")), (vec![json!("3")], vec![json!("4")]));
+    assert_eq!((result.metrics.tool_calls, result.metrics.blocked_tool_calls), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn read_only_calls_run_concurrently_and_others_in_order() {
     let tools = TestTools::new();
     for (id, seconds) in [("1", 3), ("2", 1), ("3", 2), ("4", 1)] {

@@ -157,6 +157,27 @@ fn with_continue_the_run_continues_and_rejects_further_calls() {
 }
 
 #[test]
+fn blocked_calls_are_not_counted_as_made_also_after_a_resume() {
+    let limits = Limits { tool_calls: 1, exit_behavior: ExitBehavior::Continue, ..Limits::default() };
+    let mut run = new_run(limits);
+    run.step();
+    run.on_response(answer("", &[("look", "1", json!({})), ("send", "2", json!({}))]), hints);
+    let blocked = run.take_blocked();
+    assert_eq!(blocked.len(), 1);
+    assert_eq!((&*blocked[0].call.id, &blocked[0].limit), ("2", &Limit::ToolCalls { max: 1 }));
+    assert_eq!(run.take_blocked(), []);
+    let step = run.step();
+    execute(&mut run, step);
+    run.step();
+    let mut run = Run::read(run.write()).unwrap();
+    run.step();
+    run.on_response(answer("done", &[]), hints);
+    let metrics = AgentResult::from_run(&run).metrics;
+    assert_eq!((metrics.tool_calls, metrics.blocked_tool_calls, metrics.suspect_failed_tool_calls), (1, 1, 0));
+    assert_eq!(metrics.tools_used.into_iter().collect::<Vec<_>>(), ["look"]);
+}
+
+#[test]
 fn a_per_tool_limit_applies_to_that_tool_only() {
     let limits = Limits { per_tool: [("send".to_owned(), 1)].into(), ..Limits::default() };
     let mut run = new_run(limits);
@@ -215,6 +236,9 @@ fn an_interrupted_run_has_a_result_for_every_call() {
     run.interrupt(RunEnd::Cancelled);
     assert_eq!(run.step(), Step::Done(RunEnd::Cancelled));
     assert_eq!(summary(&run), "U A3 T1 T2! T3!");
+    let metrics = AgentResult::from_run(&run).metrics;
+    assert_eq!((metrics.tool_calls, metrics.blocked_tool_calls), (2, 1), "the third call was not made");
+    assert_eq!(run.take_blocked(), [], "but not because of a limit");
     let texts: Vec<String> = run.messages()[3..].iter().map(|message| message.result().unwrap().text()).collect();
     insta::assert_snapshot!(texts.join("\n"), @"
     The call was canceled: the run was canceled. It is unknown whether it had an effect.

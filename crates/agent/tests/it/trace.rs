@@ -75,7 +75,7 @@ fn the_messages_are_those_of_the_model_and_the_tools() {
     let metrics = serde_json::to_value(&result.metrics).unwrap();
     assert_eq!(
         metrics,
-        json!({"iterations": 2, "tool_calls": 2, "tools_used": ["look", "send"],
+        json!({"iterations": 2, "tool_calls": 2, "blocked_tool_calls": 0, "tools_used": ["look", "send"],
             "tool_call_counts": {"look": 1, "send": 1}, "suspect_failed_tool_calls": 1, "suspect_failed_tools": ["look"]})
     );
 }

@@ -167,7 +167,7 @@ fn not_waiting(globals: &Globals, found: &ConfiguredServer) -> Result<(), UsageE
 /// Prints what the user must review.
 fn show(approval: &Approval) {
     term::heading(&format!("{} would", approval.name));
-    let line = |key: &str, value: &str| term::line(&format!("  {key:<9} {value}"));
+    let line = |key: &str, value: &str| term::line(&format!("  {key:<9} {}", term::name(value)));
     approval.command_line.iter().for_each(|command| line("run", command));
     approval.url.iter().for_each(|url| line("connect", url));
     approval.cwd.iter().for_each(|cwd| line("in", cwd));
@@ -195,7 +195,8 @@ fn show(approval: &Approval) {
 
 fn print_change(change: &EntryChange) {
     let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "(none)".to_owned());
-    term::line(&format!("  {:<9} {} → {}", change.what, shown(&change.approved), shown(&change.now)));
+    let text = format!("{:<9} {} → {}", change.what, shown(&change.approved), shown(&change.now));
+    term::line(&format!("  {}", term::name(&text)));
 }
 
 /// Asks the user, which needs a terminal.

@@ -120,7 +120,7 @@ fn most_expensive(costs: &[ServerCost]) -> Vec<(&ServerCost, &ToolCost)> {
 fn tool_table(tools: &[(&ServerCost, &ToolCost)]) -> String {
     let row = |(cost, tool): &(&ServerCost, &ToolCost)| {
         let numbers = [tool.tokens, tool.description, tool.arguments].map(grouped);
-        [vec![cost.server.to_string(), term::brief(&tool.tool, NAME_CHARS)], numbers.to_vec()].concat()
+        [vec![cost.server.to_string(), term::brief(&term::name(&tool.tool), NAME_CHARS)], numbers.to_vec()].concat()
     };
     let rows = tools.iter().map(row).collect();
     table(&["server", "tool", "est. tokens", "description", "arguments"], rows, 2)

@@ -77,7 +77,7 @@ pub(crate) async fn run(globals: &Globals) -> Exit {
                 None => Vec::new(),
             },
         };
-        let written = if globals.json { term::out(demo.to_json().to_string()).await } else { demo.show(globals).await };
+        let written = if globals.json { term::json(&demo.to_json()).await } else { demo.show(globals).await };
         let exit = demo.named.iter().map(|server| server.exit).max().unwrap_or(Exit::Done).max(written);
         if demo.is_ok() { exit } else { Exit::Failed.max(exit) }
     })

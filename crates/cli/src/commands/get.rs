@@ -121,8 +121,8 @@ async fn show_invalid(globals: &Globals, setup: &Setup, invalid: &InvalidEntry) 
 
 fn text(details: &JsonDetails<'_>, status: Option<&ServerStatus>) -> String {
     let row = &details.server;
-    let mut lines = vec![term::flat(&row.name)];
-    let mut line = |key: &str, value: &str| lines.push(format!("  {key:<10} {}", term::flat(value)));
+    let mut lines = vec![term::name(&row.name)];
+    let mut line = |key: &str, value: &str| lines.push(format!("  {key:<10} {}", term::name(value)));
     let place = |row: &ServerRow| {
         row.origin.as_ref().map_or_else(String::new, |origin| format!(", {}:{}", origin.file.display(), origin.line))
     };

@@ -243,10 +243,10 @@ async fn print(result: &JsonImport, globals: &Globals) -> Exit {
     }
     let imported = |server: &Imported| {
         let word = if *dry_run { "new" } else { "added" };
-        vec![server.name.clone(), word.to_owned(), server.target.clone(), term::flat(&server.notes.join("; "))]
+        vec![term::name(&server.name), word.to_owned(), server.target.clone(), term::flat(&server.notes.join("; "))]
     };
     let skipped_row = |server: &Skipped| {
-        vec![term::flat(&server.name), "skipped".to_owned(), String::new(), term::flat(&server.reason)]
+        vec![term::name(&server.name), "skipped".to_owned(), String::new(), term::flat(&server.reason)]
     };
     let rows: Vec<Vec<String>> = taken.iter().map(imported).chain(skipped.iter().map(skipped_row)).collect();
     if rows.is_empty() {

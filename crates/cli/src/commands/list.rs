@@ -112,7 +112,7 @@ fn state_table(rows: &[ServerRow]) -> String {
             _ => String::new(),
         };
         let details = first_line(&row.short_reason().or_else(|| row.target.clone()).unwrap_or_default());
-        vec![term::flat(&row.name), row.scope.to_string(), transport(row), marked(row.state), tools, details]
+        vec![term::name(&row.name), row.scope.to_string(), transport(row), marked(row.state), tools, details]
     };
     let table =
         term::table(&["server", "scope", "transport", "state", "tools", "details"], rows.iter().map(line).collect());
@@ -127,7 +127,7 @@ fn configured_table(rows: &[ServerRow]) -> String {
         let is_explained = matches!(row.usability, Usability::Ready | Usability::NeedsApproval);
         let reason = if is_explained { None } else { row.short_reason() };
         let details = first_line(&reason.or_else(|| row.target.clone()).unwrap_or_default());
-        vec![term::flat(&row.name), row.scope.to_string(), transport(row), row.standing.to_owned(), details]
+        vec![term::name(&row.name), row.scope.to_string(), transport(row), row.standing.to_owned(), details]
     };
     let table = term::table(&["server", "scope", "transport", "standing", "details"], rows.iter().map(line).collect());
     let styles = rows.iter().map(|row| (row.standing.to_owned(), usability_style(row.usability))).collect();

@@ -65,8 +65,8 @@ async fn show(statuses: &[ServerStatus], listings: &[ServerListing<Prompt>], glo
             Some(Ok(listed)) => {
                 for prompt in &listed.items {
                     let description = term::brief(prompt.description.as_deref().unwrap_or_default(), DESCRIPTION_CHARS);
-                    let arguments = term::plain(&argument_list(&arguments(prompt)));
-                    rows.push(vec![status.name.to_string(), term::plain(&prompt.name), arguments, description]);
+                    let arguments = term::name(&argument_list(&arguments(prompt)));
+                    rows.push(vec![status.name.to_string(), term::name(&prompt.name), arguments, description]);
                 }
                 if !globals.quiet {
                     print_list_problems(&status.name, "prompt", &listed.quarantined, &listed.notes);

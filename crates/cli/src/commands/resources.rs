@@ -79,10 +79,10 @@ async fn show(found: &[ServerResources<'_>], globals: &Globals) -> Exit {
         let name = &status.name;
         let mut row = |uri: &str, title: &str, raw: &Json| {
             let text = |key: &str| text_of(raw, key);
-            let title = if title == uri { String::new() } else { term::plain(title) };
-            let mime_type = term::plain(&text("mimeType"));
+            let title = if title == uri { String::new() } else { term::name(title) };
+            let mime_type = term::name(&text("mimeType"));
             let description = term::brief(&text("description"), DESCRIPTION_CHARS);
-            rows.push(vec![name.to_string(), term::plain(uri), title, mime_type, description]);
+            rows.push(vec![name.to_string(), term::name(uri), title, mime_type, description]);
         };
         for resource in resources.iter().flat_map(|listed| &listed.items) {
             row(&resource.uri, &resource.name, &resource.raw);

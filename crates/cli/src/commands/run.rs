@@ -8,6 +8,7 @@ mod record;
 mod report;
 mod screen;
 mod stream;
+mod summary;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,7 @@ use crate::exit::Exit;
 use crate::globals::Globals;
 use crate::interrupt::{Stopped, stoppable};
 use crate::term::StartupDisplay;
-use crate::term::prompt::user_prompt;
+use crate::term::prompt::{SecretFields, user_prompt};
 use crate::{failure, hints, term};
 use args::Output;
 pub(crate) use args::Run;
@@ -82,7 +83,8 @@ pub(crate) async fn run(globals: &Globals, run: Run) -> Exit {
         for text in &run.allow {
             policy.rules.push(allow_rule(text)?);
         }
-        let prompt = user_prompt();
+        let secret_fields = if run.allow_secrets { SecretFields::Allow } else { SecretFields::Refuse };
+        let prompt = user_prompt(secret_fields);
         let total = setup.session.deadlines.total;
         let dispatcher = dispatcher(globals, &setup, policy)?.with_spill(spill()?).with_limits(total, None);
         let dispatcher = dispatcher.with_user_prompt(Arc::clone(&prompt)).with_trace(Arc::clone(&traces) as _);
@@ -191,7 +193,7 @@ async fn converse(
         Output::StreamJson => Arc::new(Stream::new()),
         Output::Text | Output::Json => Arc::clone(&screen) as _,
     };
-    traces.send_progress_to(Arc::clone(&sink));
+    traces.send_events_to(Arc::clone(&sink));
     let tools = record_mode.tools(Arc::new(FleetTools::new(fleet.clone(), dispatcher)));
     let model_name = format!("{}:{}", model.interface(), model.name());
     let options = config.as_ref().map(ModelConfig::options).unwrap_or_default();
@@ -231,6 +233,8 @@ async fn converse(
 
 fn exit_of(result: &AgentResult) -> Exit {
     match result.stop {
+        // The model gave an answer, but without the calls that a limit blocked.
+        RunEnd::Completed if result.limit_reached => Exit::Failed,
         RunEnd::Completed if result.final_response.is_some() => Exit::Done,
         RunEnd::Cancelled => Exit::Interrupted,
         _ => Exit::Failed,

@@ -129,7 +129,7 @@ impl ServerRow {
 }
 
 pub(super) fn first_line(text: &str) -> String {
-    term::flat(text.lines().next().unwrap_or_default())
+    term::name(text.lines().next().unwrap_or_default())
 }
 
 /// Returns a state with its mark.

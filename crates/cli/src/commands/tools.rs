@@ -79,9 +79,9 @@ fn row(entry: &Entry, verbose: bool) -> Vec<String> {
     // The default description of a tool without one says nothing.
     let description =
         if lint::is_undescribed(entry) { String::new() } else { term::brief(&entry.description, DESCRIPTION_CHARS) };
-    let mut row = vec![server, term::plain(&entry.tool.name), description];
+    let mut row = vec![server, term::name(&entry.tool.name), description];
     if verbose {
-        row.extend([term::plain(&signature::arguments(entry)), hints(entry.hints), entry.name.to_string()]);
+        row.extend([term::name(&signature::arguments(entry)), hints(entry.hints), entry.name.to_string()]);
     }
     row
 }

@@ -10,7 +10,7 @@ use wharf::config::Pattern;
 use wharf::config::{ConfiguredServer, DisabledBy, Eligibility, RawEntry, StdioConfig, looks_secret};
 use wharf::fleet::{Settings, TransportConfig};
 
-use crate::term::flat;
+use crate::term;
 
 /// Replaces a secret.
 const HIDDEN: &str = "…";
@@ -32,7 +32,7 @@ pub(crate) fn target(written: &RawEntry, reach: &TransportConfig) -> String {
         TransportConfig::Http(remote) | TransportConfig::Sse(remote) | TransportConfig::WebSocket(remote) => {
             display_url(&remote.url)
         }
-        TransportConfig::Custom(name, _) => flat(name),
+        TransportConfig::Custom(name, _) => term::name(name),
     }
 }
 
@@ -56,7 +56,7 @@ fn command_line<'a>(words: impl Iterator<Item = &'a str>) -> String {
         });
         option = if word.starts_with('-') && !word.contains('=') { word } else { "" };
     }
-    flat(&line.join(" "))
+    term::name(&line.join(" "))
 }
 
 /// Hides the user and password of a URL, and values that follow a secret's name and `=` or `:`.
@@ -93,7 +93,7 @@ fn without_user(text: &str) -> String {
 /// Hides the user, the password and secrets in the query of a URL.
 fn display_url(url: &str) -> String {
     let url = without_user(url);
-    let Some((place, query)) = url.split_once('?') else { return flat(&url) };
+    let Some((place, query)) = url.split_once('?') else { return term::name(&url) };
     let shown: Vec<String> = query
         .split('&')
         .map(|pair| match pair.split_once('=') {
@@ -101,7 +101,7 @@ fn display_url(url: &str) -> String {
             _ => pair.to_owned(),
         })
         .collect();
-    flat(&format!("{place}?{}", shown.join("&")))
+    term::name(&format!("{place}?{}", shown.join("&")))
 }
 
 /// A variable or a header, and the environment variables its value refers to. The value itself is never shown.

@@ -6,7 +6,7 @@ use rustix::termios::tcgetwinsize;
 use wharf::config::{Problem, Severity};
 
 use super::style::{BOLD, CYAN, DIM, RED, YELLOW};
-use super::text::plain;
+use super::text::{name, unlabeled, visible};
 use super::wrap;
 use crate::error::UsageError;
 use crate::exit::Exit;
@@ -18,16 +18,14 @@ fn err(text: &str) {
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 
-/// Wraps a message that follows a label, if stderr is a terminal.
+/// Indents all lines of a message but the first, which follows a label, and wraps them if stderr is a terminal. Only
+/// labels of ours begin in the first column.
 fn fitting(text: &str, label: &str) -> String {
-    let text = plain(text);
-    match stderr_width() {
-        Some(width) => wrap::message(&text, label.len(), width),
-        None => text,
-    }
+    wrap::message(&visible(text), label.len(), stderr_width().unwrap_or(usize::MAX))
 }
 
-fn stderr_width() -> Option<usize> {
+/// Returns the width of the terminal, if stderr is one.
+pub(super) fn stderr_width() -> Option<usize> {
     let size = tcgetwinsize(std::io::stderr()).ok()?;
     Some(usize::from(size.ws_col)).filter(|width| *width > 0)
 }
@@ -44,7 +42,7 @@ pub(crate) fn error(message: &str, quoted: &[String], hint: Option<&str>) {
 /// Prints the last lines of a server's output.
 pub(crate) fn quote(lines: &[String]) {
     for line in &lines[lines.len().saturating_sub(QUOTED_LINES)..] {
-        err(&format!("  {DIM}{}", plain(line).replacen('│', &format!("│{DIM:#}"), 1)));
+        err(&format!("  {DIM}{}", visible(line).replace('\n', "\\n").replacen('│', &format!("│{DIM:#}"), 1)));
     }
 }
 
@@ -53,26 +51,27 @@ pub(crate) fn warning(message: &str) {
 }
 
 pub(crate) fn note(message: &str) {
-    err(&format!("{DIM}{}{DIM:#}", fitting(message, "")));
+    err(&format!("{DIM}{}{DIM:#}", fitting(&unlabeled(message), "")));
 }
 
 pub(crate) fn hint(message: &str) {
-    err(&format!("{CYAN}hint:{CYAN:#} {}", fitting(message, "hint: ")));
+    // A hint may list names that a server chose.
+    err(&format!("{CYAN}hint:{CYAN:#} {}", fitting(&name(message), "hint: ")));
 }
 
 /// Prints the title of a block of lines.
 pub(crate) fn heading(title: &str) {
-    err(&format!("{BOLD}{}{BOLD:#}", plain(title)));
+    err(&format!("{BOLD}{}{BOLD:#}", unlabeled(&name(title))));
 }
 
 /// Prints one line of a block.
 pub(crate) fn line(text: &str) {
-    err(&plain(text));
+    err(&unlabeled(&visible(text)));
 }
 
 /// Prints a risk that deserves a second look.
 pub(crate) fn caution(message: &str) {
-    err(&format!("{RED}caution:{RED:#} {}", plain(message)));
+    err(&format!("{RED}caution:{RED:#} {}", name(message)));
 }
 
 /// Prints a usage error and returns its exit code.

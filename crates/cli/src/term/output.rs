@@ -4,8 +4,9 @@ use std::io::{IsTerminal as _, Write as _};
 
 use rustix::termios::tcgetwinsize;
 
+use super::json_line::json_line;
 use super::message::error;
-use super::text::plain;
+use super::text::{plain, unlabeled};
 use crate::exit::Exit;
 
 /// Writes text and a line feed to stdout.
@@ -31,10 +32,10 @@ pub(crate) async fn exactly(bytes: Vec<u8>) -> Exit {
     }
 }
 
-/// Writes one JSON value to stdout. Parts that came from a server stay as they came.
+/// Writes one JSON value to stdout, in one line.
 pub(crate) async fn json(value: &impl serde::Serialize) -> Exit {
     match serde_json::to_string(value) {
-        Ok(text) => out(text).await,
+        Ok(text) => out(json_line(&text)).await,
         Err(cause) => {
             error(&format!("cannot write the result as JSON: {cause}"), &[], None);
             Exit::Failed
@@ -47,7 +48,7 @@ pub(crate) fn terminal_width() -> Option<u16> {
     tcgetwinsize(std::io::stdout()).ok().map(|size| size.ws_col).filter(|width| *width > 0)
 }
 
-/// Escapes a server's text for a terminal, and leaves it as it is for a pipe.
+/// Makes a server's text harmless for a terminal, and leaves it as it is for a pipe.
 pub(crate) fn for_stdout(text: String) -> String {
-    if std::io::stdout().is_terminal() { plain(&text) } else { text }
+    if std::io::stdout().is_terminal() { unlabeled(&plain(&text)) } else { text }
 }

@@ -5,9 +5,9 @@ use comfy_table::{ContentArrangement, Table, presets};
 
 use super::output::terminal_width;
 use super::style::painted;
-use super::text::plain;
+use super::text::flat;
 
-/// Renders a table, as wide as the terminal at most. Output to a pipe is not wrapped.
+/// Renders a table, as wide as the terminal at most. Output to a pipe is not wrapped: a row is a line.
 pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
@@ -16,7 +16,7 @@ pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     }
     table.set_header(head.iter().map(|title| title.to_uppercase()));
     for row in rows {
-        table.add_row(row.iter().map(|cell| plain(cell)));
+        table.add_row(row.iter().map(|cell| flat(cell)));
     }
     let last = head.len().saturating_sub(1);
     for (index, column) in table.column_iter_mut().enumerate() {

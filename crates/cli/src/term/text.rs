@@ -1,20 +1,45 @@
-//! Text from servers, made harmless for a terminal.
+//! Text from servers, made harmless for a terminal. This file decides which characters are shown, and which lines may
+//! begin like lines of ours.
+//!
+//! | text | function |
+//! |---|---|
+//! | results, which keep their lines and their joiners | [`plain`] and [`unlabeled`] |
+//! | messages of ours that quote a server | [`visible`] |
+//! | names, and everything in a question | [`name`] |
+//! | cells of a table | [`flat`] |
+
+use std::fmt::Write as _;
 
 use crate::env::variable;
 
-/// Escapes everything a terminal would act on. Line feeds and tabs stay.
+/// What begins a line of ours.
+const LABELS: [&str; 4] = ["error:", "warning:", "hint:", "caution:"];
+
+/// Escapes everything a terminal would act on, and everything that reverses or hides text. Line feeds and tabs stay, and
+/// so do the joiners of Persian and emoji.
 pub(crate) fn plain(text: &str) -> String {
-    let visible = |c: char| match c {
-        '\n' | '\t' => c.to_string(),
-        c if c.is_control() || is_bidi(c) => format!("\\u{{{:x}}}", u32::from(c)),
-        c => c.to_string(),
-    };
-    text.replace("\r\n", "\n").chars().map(visible).collect()
+    escaped(text, |_, c| is_deceptive(c))
 }
 
 /// Like [`plain`], but escapes line feeds and tabs as well, so that one line results.
 pub(crate) fn flat(text: &str) -> String {
-    plain(text).replace('\n', "\\n").replace('\t', "\\t")
+    one_line(&plain(text))
+}
+
+/// Like [`plain`], but escapes characters without width as well: two texts that look the same are the same.
+pub(crate) fn visible(text: &str) -> String {
+    escaped(text, |before, c| is_deceptive(c) || is_invisible(before, c))
+}
+
+/// Like [`visible`], in one line.
+pub(crate) fn name(text: &str) -> String {
+    one_line(&visible(text))
+}
+
+/// Quotes the lines that begin like a line of ours: a server must not speak for us.
+pub(crate) fn unlabeled(text: &str) -> String {
+    let line = |line: &str| if is_labeled(line) { format!("│ {line}") } else { line.to_owned() };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns the first line of a text, cut to `max_chars`.
@@ -32,9 +57,53 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Whether a character reverses the direction of text, so that it reads as something else.
-fn is_bidi(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+/// Whether a character controls a terminal, reverses text, ends a line, or is a tag, which shows nothing and spells text.
+pub(super) fn is_deceptive(c: char) -> bool {
+    c.is_control() && !matches!(c, '\n' | '\t')
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+            | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Whether a character shows nothing. A variation selector after an emoji does: it gives the emoji its color.
+fn is_invisible(before: Option<char>, c: char) -> bool {
+    match c {
+        '\u{fe0e}' | '\u{fe0f}' => before.is_none_or(|before| before.is_ascii() || has_no_width(before)),
+        c => has_no_width(c),
+    }
+}
+
+/// Whether a character has no width, or is blank without being a space.
+fn has_no_width(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2064}' | '\u{206a}'..='\u{206f}' | '\u{2800}' | '\u{3164}'
+        | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0100}'..='\u{e01ef}')
+}
+
+fn is_labeled(line: &str) -> bool {
+    let start = line.trim_start_matches(|c: char| c.is_whitespace() || has_no_width(c));
+    let begins = |label: &&str| start.get(..label.len()).is_some_and(|head| head.eq_ignore_ascii_case(label));
+    LABELS.iter().any(begins)
+}
+
+/// Escapes characters. `is_escaped` receives each one with the one before it.
+fn escaped(text: &str, is_escaped: impl Fn(Option<char>, char) -> bool) -> String {
+    let text = text.replace("\r\n", "\n");
+    let mut shown = String::with_capacity(text.len());
+    let mut before = None;
+    for c in text.chars() {
+        if is_escaped(before, c) {
+            let _ = write!(shown, "\\u{{{:x}}}", u32::from(c));
+        } else {
+            shown.push(c);
+        }
+        before = Some(c);
+    }
+    shown
+}
+
+fn one_line(text: &str) -> String {
+    text.replace('\n', "\\n").replace('\t', "\\t")
 }
 
 /// Whether the terminal cannot move its cursor.
@@ -50,6 +119,25 @@ mod tests {
     fn terminal_control_characters_are_escaped() {
         let text = "a\u{1b}[31mred\u{1b}]52;c;x\u{7}\r\nb\tc\u{202e}d\rover";
         assert_eq!(plain(text), "a\\u{1b}[31mred\\u{1b}]52;c;x\\u{7}\nb\tc\\u{202e}d\\u{d}over");
+        assert_eq!(plain("\u{9b}31m\u{85}\u{61c}\u{2028}\u{e0041}"), "\\u{9b}31m\\u{85}\\u{61c}\\u{2028}\\u{e0041}");
+    }
+
+    #[test]
+    fn results_keep_their_joiners_and_names_show_them() {
+        let family = "👩\u{200d}👧 می\u{200c}خواهم";
+        assert_eq!(plain(family), family);
+        assert_eq!(name("pay\u{200b}pal\u{feff}\n"), "pay\\u{200b}pal\\u{feff}\\n");
+        assert_eq!(name("❤\u{fe0f}"), "❤\u{fe0f}");
+        assert_eq!(name("a\u{fe0f}❤\u{fe0f}\u{fe0f}"), "a\\u{fe0f}❤\u{fe0f}\\u{fe0f}");
+    }
+
+    #[test]
+    fn lines_that_begin_like_ours_are_quoted() {
+        assert_eq!(
+            unlabeled("hint: x\nall\n  \u{200b}Error: y\nno hint: z"),
+            "│ hint: x\nall\n│   \u{200b}Error: y\nno hint: z"
+        );
+        assert_eq!(unlabeled("hints: x\nér"), "hints: x\nér");
     }
 
     #[test]

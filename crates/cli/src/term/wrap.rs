@@ -22,20 +22,73 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Wraps a message that follows a label such as `error: ` of `label` characters. Lines that fit stay as they are; the rest
-/// of a longer line is indented.
+/// Columns before every line of a message but the first.
+const INDENT: usize = 2;
+/// How far before the end of a row [`filled`] looks for a space.
+const RAGGED_COLUMNS: usize = 20;
+
+/// Wraps a message that follows a label such as `error: ` of `label` characters. Lines that fit stay as they are. All
+/// lines but the first are indented, and so is the rest of a longer line.
 pub(super) fn message(text: &str, label: usize, width: usize) -> String {
-    const INDENT: usize = 2;
     let line = |(index, line): (usize, &str)| {
-        let before = if index == 0 { label } else { 0 };
-        if before + line.chars().count() <= width {
-            return line.to_owned();
+        let is_first = index == 0;
+        if line.trim().is_empty() {
+            return String::new();
+        }
+        let is_indented = line.len() - line.trim_start().len() >= INDENT;
+        let line = if is_first || is_indented { line.to_owned() } else { format!("{:INDENT$}{line}", "") };
+        let before = if is_first { label } else { 0 };
+        if line.chars().count().saturating_add(before) <= width {
+            return line;
         }
         // The label takes its share of the first line.
         let room = width.saturating_sub(before.max(INDENT)).max(1);
-        wrapped(line, room).join(&format!("\n{:INDENT$}", ""))
+        let rows = wrapped(&line, room).join(&format!("\n{:INDENT$}", ""));
+        if is_first { rows } else { format!("{:INDENT$}{rows}", "") }
     };
     text.split('\n').enumerate().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Breaks a text into rows that fit between a prefix and the end of the terminal, so that every row begins with the
+/// prefix. All characters stay: unlike [`wrapped`], this breaks long words and leaves runs of spaces.
+pub(super) fn filled(text: &str, prefix: &str, width: usize) -> Vec<String> {
+    let room = width.saturating_sub(columns(prefix)).max(RAGGED_COLUMNS);
+    let mut rows = Vec::new();
+    let mut rest = text;
+    loop {
+        let fitting = fitting(rest, room);
+        let mut end = fitting;
+        if end < rest.len()
+            && let Some(space) = rest[..end].rfind(' ')
+            && columns(&rest[space..end]) <= RAGGED_COLUMNS
+        {
+            end = space + 1;
+        }
+        rows.push(format!("{prefix}{}", &rest[..end]));
+        rest = &rest[end..];
+        if rest.is_empty() {
+            return rows;
+        }
+    }
+}
+
+/// Returns how many bytes of a text fit; at least one character.
+fn fitting(text: &str, room: usize) -> usize {
+    let mut used = 0;
+    let does_not_fit = |(at, c): (usize, char)| {
+        used += width_of(c);
+        (used > room && at > 0).then_some(at)
+    };
+    text.char_indices().find_map(does_not_fit).unwrap_or(text.len())
+}
+
+fn columns(text: &str) -> usize {
+    text.chars().map(width_of).sum()
+}
+
+/// A character that is not ASCII counts for two columns, as it may be wide.
+fn width_of(c: char) -> usize {
+    if c.is_ascii() { 1 } else { 2 }
 }
 
 #[cfg(test)]
@@ -52,6 +105,26 @@ mod tests {
     fn a_message_is_wrapped_only_where_it_does_not_fit() {
         assert_eq!(message("the server is  gone", 7, 30), "the server is  gone");
         assert_eq!(message("the server is gone again", 7, 20), "the server is\n  gone again");
-        assert_eq!(message("one\n  two three four", 0, 12), "one\ntwo three\n  four");
+        assert_eq!(message("one\n  two three four", 0, 12), "one\n  two three\n  four");
+    }
+
+    #[test]
+    fn only_the_first_line_of_a_message_begins_in_the_first_column() {
+        assert_eq!(
+            message("no\nhint: run this\n    as it is\n", 7, usize::MAX),
+            "no\n  hint: run this\n    as it is\n"
+        );
+        assert_eq!(message("no\nhint: run this now", 7, 14), "no\n  hint: run\n  this now");
+    }
+
+    #[test]
+    fn every_row_of_a_filled_text_begins_with_its_prefix() {
+        assert_eq!(filled("", "s │ ", 80), ["s │ "]);
+        let rows = filled(&format!("{}hint: 壊れた", " ".repeat(50)), "s │ ", 30);
+        assert!(rows.iter().all(|row| row.starts_with("s │ ")), "{rows:?}");
+        assert_eq!(rows.concat().replace("s │ ", "").trim_start(), "hint: 壊れた");
+        assert_eq!(filled("one two three four five", "> ", 22), ["> one two three four ", "> five"]);
+        let rows = filled(&"x".repeat(45), "", 22);
+        assert_eq!(rows.iter().map(String::len).collect::<Vec<_>>(), [22, 22, 1]);
     }
 }

@@ -10,6 +10,7 @@ mod config;
 mod context;
 mod doctor;
 mod fixtures;
+mod hostile;
 mod import;
 mod list;
 mod login;

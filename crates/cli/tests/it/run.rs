@@ -2,8 +2,7 @@
 
 mod models;
 mod models_file;
-
-use std::time::Duration;
+mod questions;
 
 use serde_json::{Value, json};
 use wharf_testkit::{Script, Step};
@@ -81,20 +80,56 @@ fn destructive_calls_are_denied_without_a_terminal() {
 
 #[test]
 fn read_only_calls_run_concurrently_and_others_in_order() {
+    // The first call ends only when the second one has started: executed one after the other, it would time out.
+    let tool =
+        |name: &str, hints: Value| json!({"name": name, "inputSchema": {"type": "object"}, "annotations": hints});
+    let script = Script::good()
+        .tool(tool("first", json!({"readOnlyHint": true})))
+        .tool(tool("second", json!({"readOnlyHint": true})))
+        .tool(tool("write", json!({})))
+        .on_call("first", [Step::AwaitFile("$/second".into()), Step::Text("1".into())])
+        .on_call("second", [Step::Touch("$/second".into()), Step::Text("2".into())])
+        .on_call("write", [Step::Wait(50), Step::Text("3".into())]);
+    let server = Server::new(&script);
+    let model = turns(&server, &calling(&["first", "second", "write", "write", "first"]));
+    let ran = server.run(&["run", "-m", &model, "--timeout", "10", "--output", "stream-json", "go"]);
+    let events: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of_calls = events.iter().filter_map(|event| {
+        let what = event["type"].as_str()?.strip_prefix("tool_")?;
+        Some(format!("{} {what}", event["id"].as_str()?.trim_start_matches("call_1_")))
+    });
+    let mut order: Vec<String> = of_calls.collect();
+    // Which of the two ends first is up to the server.
+    order[2..4].sort_unstable();
+    let expected = [
+        "1 started",
+        "2 started",
+        "1 finished",
+        "2 finished",
+        "3 started",
+        "3 finished",
+        "4 started",
+        "4 finished",
+        "5 started",
+        "5 finished",
+    ];
+    assert_eq!(order, expected, "{}", ran.err);
+    let result = events.last().unwrap();
+    let content = |place: usize| result["trace_messages"][place]["content"].as_str().unwrap().to_owned();
+    assert_eq!([1, 2, 3, 4, 5].map(content), ["1", "2", "3", "3", "1"]);
+}
+
+#[test]
+fn a_large_output_is_a_warning_on_the_screen_and_in_the_trace() {
     let server = server();
-    let millis = |shown: &Value| {
-        let calls = shown["tool_traces"].as_array().unwrap();
-        calls.iter().map(|call| call["millis"].as_u64().unwrap()).sum::<u64>()
-    };
-    let model = turns(&server, &calling(&["look", "look", "add", "look"]));
-    let began = tokio::time::Instant::now();
+    let model = turns(&server, &calling(&["long", "add"]));
+    let ran = server.run(&["run", "-m", &model, "go"]);
+    let expected = "warning: mcp__s__long: the output has about 50000 tokens, of which the model reads the beginning";
+    assert_eq!(ran.err.lines().filter(|line| line.starts_with("warning:")).collect::<Vec<_>>(), [expected]);
     let shown = run(&server, &model, &[]);
-    // Three calls of 400 ms, two of them concurrent; `millis` sums up the duration of each call.
-    assert!(millis(&shown) >= 1200, "{}", millis(&shown));
-    assert!(began.elapsed() >= Duration::from_millis(800));
-    let order =
-        |place: usize| shown["trace_messages"][place]["tool_result"]["tool_use_id"].as_str().unwrap().to_owned();
-    assert_eq!([1, 2, 3, 4].map(order), ["call_1_1", "call_1_2", "call_1_3", "call_1_4"]);
+    let steps = shown["tool_traces"][0]["steps"].as_array().unwrap();
+    assert!(steps.contains(&json!({"step": "large_output", "tokens": 50_000})), "{steps:?}");
+    assert!(!server.run(&["run", "-q", "-m", &model, "go"]).err.contains("warning"));
 }
 
 #[test]
@@ -146,6 +181,72 @@ fn max_turns_limits_a_run() {
     let shown = run(&server, &model, &["--max-turns", "1"]);
     assert_eq!((&shown["limit_reached"], &shown["final_response"]), (&json!(true), &Value::Null));
     assert_eq!(server.run(&["run", "-m", &model, "--max-turns", "1", "go"]).code, 1);
+}
+
+/// Runs a model of a file with these limits, which calls `echo` three times and then answers.
+fn run_limited(limits: &Value, more: &[&str]) -> crate::RunOutput {
+    let server = server();
+    let calls = "    - {name: mcp__s__echo, arguments: {text: hi}}\n".repeat(3);
+    std::fs::write(server.path().join("turns.yaml"), format!("- tools:\n{calls}- text: done\n")).unwrap();
+    let model = json!({"model_name": "turns.yaml", "interface": "scripted", "mcp_urls_dict": {"s": server.command_line()},
+        "agent_middleware": {"limits": limits}});
+    let file = server.path().join("models.json");
+    std::fs::write(&file, model.to_string()).unwrap();
+    ran(wharf(&[&["run", "--models", file.to_str().unwrap(), "go"], more].concat()))
+}
+
+#[test]
+fn a_run_that_reached_a_limit_says_so_whatever_happens_then() {
+    let limits = [
+        json!({"tool_call_limit": 1}),
+        json!({"tool_call_limit": 1, "exit_behavior": "continue"}),
+        json!({"per_tool_limit": {"mcp__s__echo": 1}}),
+    ];
+    let screens = limits.each_ref().map(|limits| without_durations(&screen(&run_limited(limits, &[]))));
+    insta::assert_snapshot!(screens.join("\n\n"), @r#"
+    exit 1
+    --- stdout
+    done
+    --- stderr
+    ! mcp__s__echo {"text":"hi"} (not called: the limit of 1 tool calls)
+    ! mcp__s__echo {"text":"hi"} (not called: the limit of 1 tool calls)
+    ✓ mcp__s__echo {"text":"hi"} (N ms)
+    error: the limit of 1 tool calls reached
+    hint: raise it with --max-turns, --max-tool-calls, --max-tokens, --max-cost or --max-time
+    2 turns · 1 tool call · 2 blocked · limit reached
+
+    exit 1
+    --- stdout
+    done
+    --- stderr
+    ! mcp__s__echo {"text":"hi"} (not called: the limit of 1 tool calls)
+    ! mcp__s__echo {"text":"hi"} (not called: the limit of 1 tool calls)
+    ✓ mcp__s__echo {"text":"hi"} (N ms)
+    error: the limit of 1 tool calls reached
+    hint: raise it with --max-turns, --max-tool-calls, --max-tokens, --max-cost or --max-time
+    2 turns · 1 tool call · 2 blocked · limit reached
+
+    exit 1
+    --- stdout
+    done
+    --- stderr
+    ! mcp__s__echo {"text":"hi"} (not called: the limit of 1 calls of mcp__s__echo)
+    ! mcp__s__echo {"text":"hi"} (not called: the limit of 1 calls of mcp__s__echo)
+    ✓ mcp__s__echo {"text":"hi"} (N ms)
+    error: the limit of 1 calls of mcp__s__echo reached
+    hint: raise it with `per_tool_limit` in the model's settings
+    2 turns · 1 tool call · 2 blocked · limit reached
+    "#);
+    for limits in &limits {
+        let ran = run_limited(limits, &["--json"]);
+        let report: Value = serde_json::from_str(&ran.out).unwrap();
+        let metrics = &report["metrics"];
+        assert_eq!((ran.code, &report["limit_reached"]), (1, &json!(true)), "{limits}");
+        assert_eq!((&metrics["tool_calls"], &metrics["blocked_tool_calls"]), (&json!(1), &json!(2)), "{limits}");
+        assert_eq!(metrics["tool_call_counts"], json!({"mcp__s__echo": 1}));
+        assert_eq!(metrics["suspect_failed_tool_calls"], 0);
+    }
+    assert_eq!(run_limited(&json!({"tool_call_limit": 3}), &[]).code, 0);
 }
 
 #[test]

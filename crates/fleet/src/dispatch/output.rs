@@ -10,6 +10,8 @@ use crate::catalog::Entry;
 const CHARS_PER_TOKEN: usize = 4;
 /// The default output limit, in tokens.
 pub const DEFAULT_OUTPUT_TOKENS: usize = 25_000;
+/// A larger output is traced as such, in tokens.
+const LARGE_OUTPUT_TOKENS: usize = 10_000;
 
 /// The host's limit on outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +56,18 @@ impl OutputLimit {
 pub(super) fn is_within(output: &ToolOutput, limit: usize) -> bool {
     let text: usize = output.content.iter().filter_map(text_of).map(str::len).sum();
     text <= limit && output.structured.as_ref().is_none_or(|structured| structured.as_str().len() <= limit)
+}
+
+/// Estimates the tokens of an output that is large; `None` for any other.
+pub(super) fn large(output: &ToolOutput) -> Option<usize> {
+    if is_within(output, LARGE_OUTPUT_TOKENS * CHARS_PER_TOKEN) {
+        return None;
+    }
+    let text: usize = output.content.iter().filter_map(text_of).map(|text| text.chars().count()).sum();
+    let structured = output.structured.as_ref().map_or(0, |structured| structured.as_str().chars().count());
+    // Models read the one or the other.
+    let tokens = text.max(structured) / CHARS_PER_TOKEN;
+    (tokens > LARGE_OUTPUT_TOKENS).then_some(tokens)
 }
 
 /// Cuts the texts of an output to the limit, and returns what was done. Images and other content stay.

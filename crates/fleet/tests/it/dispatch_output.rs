@@ -61,6 +61,25 @@ async fn a_long_output_is_cut_at_a_character_and_says_how_to_read_the_rest() {
 }
 
 #[tokio::test]
+async fn an_output_of_more_than_10000_tokens_is_traced_as_large() {
+    let steps = async |dispatcher: Dispatcher, result: Value| {
+        let recorder = Arc::new(Recorder::default());
+        output(&dispatcher.with_trace(recorder.clone()), result).await;
+        recorder.steps()
+    };
+    let at_limit = text(&"é".repeat(40_003));
+    let large = text(&"é".repeat(40_004));
+    assert!(!steps(Dispatcher::default(), at_limit).await.contains("large_output"));
+    let step = r#"{"step":"large_output","tokens":10001}"#;
+    assert!(steps(Dispatcher::default(), large.clone()).await.contains(step));
+    let structured = json!({"content": [], "structuredContent": {"x": "y".repeat(40_000)}});
+    assert!(steps(Dispatcher::default(), structured).await.contains("large_output"));
+    // The size before a cut counts. The user may read as much as there is.
+    assert!(steps(Dispatcher::default().with_max_output_tokens(10), large.clone()).await.contains(step));
+    assert!(!steps(Dispatcher::default().with_unlimited_outputs(), large).await.contains("large_output"));
+}
+
+#[tokio::test]
 async fn without_a_store_the_rest_is_dropped_and_the_output_says_so() {
     insta::assert_snapshot!(output(&Dispatcher::default().with_max_output_tokens(2), text("0123456789")).await.text(), @"
     01234567

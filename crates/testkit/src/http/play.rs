@@ -73,7 +73,7 @@ pub(super) async fn play(server: HttpScripted, steps: Vec<Step>, request: Value,
                 None
             }
             Step::Hang => std::future::pending().await,
-            Step::Touch(_) => {
+            Step::Touch(_) | Step::AwaitFile(_) => {
                 process::step(step).await;
                 None
             }

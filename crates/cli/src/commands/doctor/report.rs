@@ -29,7 +29,7 @@ fn text(globals: &Globals, setup: &Setup, findings: &[Finding]) -> String {
     let mut parts = Vec::new();
     for server in servers(findings) {
         let mut lines = vec![match server {
-            Some(name) => format!("{name}{}", described(setup, name)),
+            Some(name) => format!("{}{}", term::name(name), described(setup, name)),
             None => "configuration".to_owned(),
         }];
         let mut of_server: Vec<&Finding> =
@@ -72,10 +72,10 @@ fn is_shown(finding: &Finding, globals: &Globals) -> bool {
 
 fn finding_lines(finding: &Finding, globals: &Globals, width: usize) -> Vec<String> {
     let room = width.saturating_sub(INDENT).max(MIN_TEXT_WIDTH);
-    let mut lines: Vec<String> = wrapped(&term::plain(&finding.message), room);
+    let mut lines: Vec<String> = wrapped(&term::visible(&finding.message), room);
     lines.extend(finding.said.iter().map(|line| term::brief(line, if globals.verbose { usize::MAX } else { room })));
     if let Some(fix) = &finding.fix {
-        lines.extend(wrapped(&term::plain(&format!("fix: {fix}")), room));
+        lines.extend(wrapped(&term::visible(&format!("fix: {fix}")), room));
     }
     let mark = term::painted(&finding.verdict.mark().to_string(), finding.verdict.style());
     let head = format!("  {mark} {:<width$}", finding.class.as_str(), width = INDENT - 4);

@@ -41,6 +41,9 @@ pub(crate) struct Run {
     /// Allow calls without asking, for example `mcp__git__*` or `server:git !hint:destructive` (repeatable)
     #[arg(long, value_name = "CONDITION")]
     pub(super) allow: Vec<String>,
+    /// Let servers ask you for passwords and other secrets; what you type is not shown
+    #[arg(long)]
+    pub(super) allow_secrets: bool,
     /// Describe tools in the prompt, for a model without tool support
     #[arg(long)]
     pub(super) emulate_tools: bool,

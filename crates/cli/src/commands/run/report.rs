@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::Serialize;
 use wharf::agent::{AgentEvent, AgentResult, EventSink};
-use wharf::{ToolTrace, TraceEvent, TraceSink};
+use wharf::{ToolTrace, TraceEvent, TraceSink, TraceStep};
 
 /// The layout of `--output json`.
 #[derive(Serialize)]
@@ -42,7 +42,7 @@ impl<'a> JsonReport<'a> {
     }
 }
 
-/// Collects the traces of tool calls, and forwards their progress.
+/// Collects the traces of tool calls, and forwards their progress and warnings.
 #[derive(Default)]
 pub(super) struct TraceRecorder {
     traces: Mutex<Vec<ToolTrace>>,
@@ -50,7 +50,7 @@ pub(super) struct TraceRecorder {
 }
 
 impl TraceRecorder {
-    pub(super) fn send_progress_to(&self, sink: Arc<dyn EventSink>) {
+    pub(super) fn send_events_to(&self, sink: Arc<dyn EventSink>) {
         let _ = self.sink.set(sink);
     }
 
@@ -63,6 +63,9 @@ impl TraceSink for TraceRecorder {
     fn record(&self, event: TraceEvent) {
         match event {
             TraceEvent::ToolFinished(trace) => {
+                if let (Some(sink), Some(message)) = (self.sink.get(), large_output(&trace)) {
+                    sink.event(AgentEvent::Warning { message });
+                }
                 self.traces.lock().unwrap_or_else(PoisonError::into_inner).push(*trace);
             }
             TraceEvent::ToolProgress { id, progress, total, message } => {
@@ -73,6 +76,17 @@ impl TraceSink for TraceRecorder {
             TraceEvent::ToolStarted { .. } => {}
         }
     }
+}
+
+/// Returns a warning about an output that takes much of the model's context.
+fn large_output(trace: &ToolTrace) -> Option<String> {
+    let tokens = trace.steps.iter().find_map(|step| match step {
+        TraceStep::LargeOutput { tokens } => Some(tokens),
+        _ => None,
+    })?;
+    let is_cut = trace.steps.iter().any(|step| matches!(step, TraceStep::Cut { .. }));
+    let cut = if is_cut { ", of which the model reads the beginning" } else { "" };
+    Some(format!("{}: the output has about {tokens} tokens{cut}", trace.name))
 }
 
 /// Returns a unique name for a run.

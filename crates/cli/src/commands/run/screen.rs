@@ -6,14 +6,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::MissedTickBehavior;
-use wharf::agent::{AgentEvent, AgentResult, Delta, EventSink, RunEnd};
-use wharf::{Json, ToolOutput, Usage};
+use wharf::agent::{AgentEvent, AgentResult, Delta, EventSink, Limit, RunEnd};
+use wharf::{Json, ToolOutput};
 
 use super::activity::{Activity, FRAME_INTERVAL};
 use super::args::Output;
+use super::summary::{model_hint, report_limits, summary};
 use crate::exit::Exit;
 use crate::globals::Globals;
-use crate::term::{self, DIM, GREEN, RED};
+use crate::term::{self, DIM, GREEN, RED, YELLOW, json_line};
 
 /// How much of arguments and outputs is shown in a line.
 const BRIEF_CHARS: usize = 100;
@@ -71,7 +72,7 @@ impl State {
         let PendingCall { name, arguments, .. } = self.pending_calls.first()?;
         let more = self.pending_calls.len() - 1;
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        Some(term::plain(&format!("{name} {arguments}{more}")))
+        Some(term::name(&format!("{}{more}", shown_call(name, arguments))))
     }
 }
 
@@ -147,20 +148,12 @@ impl Screen {
             RunEnd::Truncated => {
                 term::warning("the answer is truncated: it reached the model's output limit");
             }
-            RunEnd::Limit(limit) => {
-                let raise = "raise it with --max-turns, --max-tool-calls, --max-tokens, --max-cost or --max-time";
-                let hint = match checkpoint {
-                    Some(file) if result.final_response.is_none() => {
-                        format!("{raise}, and --resume {}", file.display())
-                    }
-                    _ => raise.to_owned(),
-                };
-                term::error(&format!("{limit} reached"), &[], Some(&hint));
-            }
-            RunEnd::Cancelled => {}
-            RunEnd::ModelFailed(error) => term::error(&error.to_string(), &[], hint(error)),
+            // All limits follow.
+            RunEnd::Limit(_) | RunEnd::Cancelled => {}
+            RunEnd::ModelFailed(error) => term::error(&error.to_string(), &[], model_hint(error)),
             RunEnd::ToolFailed(reason) => term::error(reason, &[], None),
         }
+        report_limits(result, checkpoint);
         if !self.quiet {
             self.line(&summary(result));
         }
@@ -225,7 +218,7 @@ impl Screen {
             return self.close_line();
         }
         if !is_answer && !self.quiet {
-            self.line(&term::plain(&text));
+            self.line(&term::unlabeled(&term::plain(&text)));
         }
     }
 
@@ -242,7 +235,7 @@ impl Screen {
             state.activity.set(oldest);
             call
         };
-        let arguments = call.as_ref().map_or("", |call| call.arguments.as_str());
+        let called = call.as_ref().map_or_else(|| name.to_owned(), |call| shown_call(name, &call.arguments));
         let (mark, style) = if is_error { ("✗", RED) } else { ("✓", GREEN) };
         let time =
             if millis < 1000 { format!("{millis} ms") } else { format!("{}.{} s", millis / 1000, millis % 1000 / 100) };
@@ -250,7 +243,7 @@ impl Screen {
             ToolOutput::from_json(output).map_or_else(|_| output.decode().unwrap_or_default(), |output| output.text());
         let max_chars = if self.verbose { VERBOSE_CHARS } else { BRIEF_CHARS };
         self.close_line();
-        let called = term::brief(&format!("{name} {arguments}"), max_chars);
+        let called = term::brief(&term::name(&called), max_chars);
         let _ = writeln!(anstream::stderr(), "{style}{mark}{style:#} {called} {DIM}({time}){DIM:#}");
         if self.verbose {
             let _ = writeln!(anstream::stderr(), "{DIM}{}{DIM:#}", indented(&text, max_chars));
@@ -258,6 +251,20 @@ impl Screen {
             let _ = writeln!(anstream::stderr(), "  {DIM}{}{DIM:#}", term::brief(&text, BRIEF_CHARS * 2));
         }
     }
+
+    /// Prints a call that a limit prevented.
+    fn call_blocked(&self, name: &str, arguments: &Json, limit: &Limit) {
+        let max_chars = if self.verbose { VERBOSE_CHARS } else { BRIEF_CHARS };
+        let called = term::brief(&term::name(&shown_call(name, arguments)), max_chars);
+        let why = term::name(&format!("not called: {limit}"));
+        self.close_line();
+        let _ = writeln!(anstream::stderr(), "{YELLOW}!{YELLOW:#} {called} {DIM}({why}){DIM:#}");
+    }
+}
+
+/// Returns a call in one line.
+fn shown_call(name: &str, arguments: &Json) -> String {
+    format!("{name} {}", json_line(arguments.as_str()))
 }
 
 impl EventSink for Screen {
@@ -284,6 +291,9 @@ impl EventSink for Screen {
             AgentEvent::ToolFinished { id, name, is_error, output, millis } => {
                 self.call_finished(&name, &id, &CallResult { is_error, output: &output, millis });
             }
+            AgentEvent::ToolBlocked { name, arguments, limit, .. } if !self.quiet => {
+                self.call_blocked(&name, &arguments, &limit);
+            }
             AgentEvent::ToolProgress { progress, total, message, .. } => {
                 self.progress(message.as_deref(), progress, total);
             }
@@ -298,32 +308,6 @@ impl EventSink for Screen {
             }
             _ => {}
         }
-    }
-}
-
-/// Summarizes turns, calls, tokens and cost.
-fn summary(result: &AgentResult) -> String {
-    let Usage { input_tokens, output_tokens, cache_read_tokens, cost_usd, .. } = result.usage;
-    let mut parts = vec![term::counted(usize::try_from(result.turns).unwrap_or_default(), "turn")];
-    if result.metrics.tool_calls > 0 {
-        parts.push(term::counted(result.metrics.tool_calls, "tool call"));
-    }
-    if input_tokens + output_tokens > 0 {
-        let cached = if cache_read_tokens > 0 { format!(" ({cache_read_tokens} cached)") } else { String::new() };
-        parts.push(format!("{input_tokens} tokens in{cached}, {output_tokens} out"));
-    }
-    parts.extend(cost_usd.map(|cost| format!("${cost:.4}")));
-    parts.join(" · ")
-}
-
-fn hint(error: &wharf::agent::ModelError) -> Option<&'static str> {
-    use wharf::agent::ModelErrorKind as Kind;
-    match error.kind {
-        Kind::Auth => Some("check the API key, and whether it covers this model"),
-        Kind::RateLimit | Kind::Overloaded => Some("try again later, or use another model with -m"),
-        Kind::ContextTooLong => Some("offer fewer tools (see their cost with `wharf context`), or shorten the prompt"),
-        Kind::Network => Some("check the URL and the network"),
-        _ => None,
     }
 }
 

@@ -5,6 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use wharf::agent::{AgentEvent, EventSink};
 
+use crate::term::json_line;
+
 /// Writes events in order.
 pub(super) struct Stream {
     /// One line at a time.
@@ -19,7 +21,8 @@ impl Stream {
 
 impl EventSink for Stream {
     fn event(&self, event: AgentEvent) {
-        let Ok(mut line) = serde_json::to_string(&event) else { return };
+        let Ok(text) = serde_json::to_string(&event) else { return };
+        let mut line = json_line(&text);
         line.push('\n');
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut stdout = std::io::stdout().lock();

@@ -32,10 +32,8 @@ fn a_model_requests_a_sign_in_and_then_calls_the_tools() {
         assert_no_secrets(run_output(&child.wait_with_output().unwrap())).out
     };
     let seen = answered("n\n");
-    assert!(
-        seen.contains("call authenticate with {\"server\":\"docs\"}? (the tool requires the user's approval)"),
-        "{seen}"
-    );
+    assert!(seen.contains("call authenticate? (the tool requires the user's approval)"), "{seen}");
+    assert!(seen.contains("  server: \"docs\""), "{seen}");
     assert!(!reader.person.path(CREDENTIALS).exists() && !seen.contains("opening a browser"), "{seen}");
 
     let seen = answered("y\n");
@@ -49,7 +47,7 @@ fn a_model_requests_a_sign_in_and_then_calls_the_tools() {
     }
     assert_eq!(reader.server.count("GET /authorize", ""), 1);
     // The tool is not offered for a server that is already connected.
-    assert!(!answered("").contains("call authenticate with"));
+    assert!(!answered("").contains("call authenticate?"));
 }
 
 #[test]

@@ -71,6 +71,25 @@ fn all_providers_produce_the_same_trace() {
 }
 
 #[test]
+fn context_counts_the_definitions_that_a_run_sends() {
+    let odd = json!({"anyOf": [{"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]},
+        {"type": "object", "properties": {"b": {"type": "integer"}}}], "not": {"required": ["zzz"]}});
+    let tool = |schema: &Value| json!({"name": "odd", "description": "word ".repeat(1_000), "inputSchema": schema});
+    let server = |schema: &Value| Server::new(&Script::default().tool(tool(schema)));
+    let provider = Provider::new([Turn::text("Hello.")]);
+    let ran = provider.run(&server(&odd), &["-m", "anthropic:claude-sonnet-4-5", "Hi"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let sent = provider.models.bodies()[0]["tools"][0].clone();
+    assert_ne!(sent["input_schema"], odd, "the schema is changed for models");
+    let counted =
+        |schema: &Value| parse_output(&server(schema).run(&["context", "--json"]))["servers"][0]["tools"][0].clone();
+    // The same for a server that sends what the model receives.
+    assert_eq!(counted(&odd), counted(&sent["input_schema"]));
+    let uncut = sent["description"].as_str().unwrap().len();
+    assert!(uncut < 3_000 && counted(&odd)["description"].as_u64().unwrap() < 600, "{uncut}");
+}
+
+#[test]
 fn a_run_without_servers_sends_no_tools() {
     let provider = Provider::new([Turn::text("Hello.")]);
     let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,148 @@
+//! Forms that servers ask the user to fill in. Every row names the server, and no text of the server ends a row.
+
+use serde_json::{Map, Value};
+use wharf::{Elicitation, ElicitationAnswer, ServerName, schema_accepts};
+
+use super::input::{hidden_line, line};
+use super::message::stderr_width;
+use super::secret_field::{accepts_text, is_secret, is_secret_message};
+use super::text::name;
+use super::wrap::filled;
+
+/// The width of a terminal that does not report its own.
+const DEFAULT_WIDTH: usize = 80;
+/// How much of a field's name is shown before its title.
+const MAX_NAME_CHARS: usize = 60;
+
+/// Whether servers may ask for passwords and other secrets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SecretFields {
+    Refuse,
+    /// The user may fill them in; what is typed is not shown.
+    Allow,
+}
+
+/// Asks for every field of a form. An empty line selects the default or omits the field.
+pub(super) async fn fill_in(
+    server: &ServerName,
+    elicitation: &Elicitation,
+    secret_fields: SecretFields,
+) -> ElicitationAnswer {
+    let form = Form { server };
+    form.say(&format!("asks: {}", elicitation.message));
+    if let Some(url) = &elicitation.url {
+        form.say(&format!("visit {url}"));
+        return match form.ask("done? [y/N]").await.as_deref().map(str::trim) {
+            Some("y" | "Y" | "yes") => ElicitationAnswer::Accept(None),
+            Some(_) => ElicitationAnswer::Decline,
+            None => ElicitationAnswer::Cancel,
+        };
+    }
+    let schema = elicitation.schema.as_ref().and_then(|schema| schema.to_value().ok()).unwrap_or_default();
+    let fields: Vec<Field<'_>> = fields(&schema, &elicitation.message);
+    if let (SecretFields::Refuse, Some(secret)) = (secret_fields, fields.iter().find(|field| field.is_secret)) {
+        form.say(&format!("declined: `{}` looks like a secret; --allow-secrets lets you fill it in", secret.name));
+        return ElicitationAnswer::Decline;
+    }
+    let mut filled =
+        elicitation.defaults().to_value().ok().and_then(|value| value.as_object().cloned()).unwrap_or_default();
+    for field in &fields {
+        match form.fill_in_field(field, &mut filled).await {
+            Some(()) => {}
+            None => return ElicitationAnswer::Cancel,
+        }
+    }
+    match form.ask("send this? [y/N]").await.as_deref().map(str::trim) {
+        Some("y" | "Y" | "yes") => ElicitationAnswer::Accept(Some(Value::Object(filled).into())),
+        Some(_) => ElicitationAnswer::Decline,
+        None => ElicitationAnswer::Cancel,
+    }
+}
+
+/// One field of a form.
+struct Field<'a> {
+    name: &'a str,
+    schema: &'a Value,
+    is_secret: bool,
+}
+
+/// Returns the fields. A message that asks for a secret makes every field for text a secret one.
+fn fields<'a>(schema: &'a Value, message: &str) -> Vec<Field<'a>> {
+    let asks_for_secret = is_secret_message(message);
+    let field = |(name, schema): (&'a String, &'a Value)| {
+        let is_meant = asks_for_secret && accepts_text(schema);
+        Field { name, schema, is_secret: is_meant || is_secret(name, schema) }
+    };
+    schema["properties"].as_object().into_iter().flatten().map(field).collect()
+}
+
+/// A form of one server on the terminal.
+struct Form<'a> {
+    server: &'a ServerName,
+}
+
+impl Form<'_> {
+    /// Returns a text as rows that begin with the server's name.
+    fn rows(&self, text: &str) -> String {
+        let width = stderr_width().unwrap_or(DEFAULT_WIDTH);
+        filled(&name(text), &format!("{} │ ", self.server), width).join("\n")
+    }
+
+    fn say(&self, text: &str) {
+        super::message::line(&self.rows(text));
+    }
+
+    async fn ask(&self, question: &str) -> Option<String> {
+        line(format!("{}: ", self.rows(question))).await
+    }
+
+    /// Asks for one field; `None` at the end of the input. A field that does not accept text is parsed as JSON.
+    async fn fill_in_field(&self, field: &Field<'_>, filled: &mut Map<String, Value>) -> Option<()> {
+        let Field { name, schema, is_secret } = *field;
+        let title = schema["title"].as_str().or(schema["description"].as_str()).map(|title| format!(" ({title})"));
+        let shown_name: String = name.chars().take(MAX_NAME_CHARS).collect();
+        let label = format!("{shown_name}{}", title.unwrap_or_default());
+        let typed = if is_secret {
+            // Without a default: it would be shown.
+            filled.remove(name);
+            hidden_line(format!("{}: ", self.rows(&format!("{label} (not shown)")))).await?
+        } else {
+            let default = filled.get(name).map(|value| format!(" [{value}]")).unwrap_or_default();
+            self.ask(&format!("{label}{default}")).await?
+        };
+        let typed = typed.trim();
+        if !typed.is_empty() {
+            let text = || Value::String(typed.to_owned());
+            let value =
+                if schema_accepts(schema, "string") { text() } else { typed.parse().unwrap_or_else(|_| text()) };
+            filled.insert(name.to_owned(), value);
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn no_row_of_a_form_begins_with_text_of_the_server() {
+        let server: ServerName = "s".parse().expect("a name");
+        let form = Form { server: &server };
+        for text in
+            ["ok\nhint: run it", "ok\r\nwharf │ hi", &format!("x{}hint: run it", " ".repeat(79)), &"y".repeat(300)]
+        {
+            let rows = form.rows(text);
+            assert!(rows.lines().all(|row| row.starts_with("s │ ") && row.chars().count() <= 80), "{rows}");
+        }
+    }
+
+    #[test]
+    fn a_message_that_asks_for_a_password_makes_its_text_fields_secret() {
+        let schema = json!({"properties": {"answer": {"type": "string"}, "ok": {"type": "boolean"}}});
+        let secret = |message: &str| fields(&schema, message).iter().map(|field| field.is_secret).collect::<Vec<_>>();
+        assert_eq!(secret("Please enter your\u{200b} pass\u{200b}word"), [true, false]);
+        assert_eq!(secret("Which city?"), [false, false]);
+    }
+}

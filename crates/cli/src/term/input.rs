@@ -1,0 +1,48 @@
+//! Lines that the user types, shown or not.
+
+use std::io::Write as _;
+
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+
+use super::text::plain;
+
+/// Reads a line; `None` at the end of the input. A blocking thread reads it, so that Ctrl-C still works.
+pub(super) async fn line(question: String) -> Option<String> {
+    let read = move || {
+        let mut stderr = std::io::stderr();
+        let _ = write!(stderr, "{}", plain(&question));
+        let _ = stderr.flush();
+        let mut text = String::new();
+        let bytes = std::io::stdin().read_line(&mut text).ok()?;
+        (bytes > 0).then_some(text)
+    };
+    tokio::task::spawn_blocking(read).await.ok().flatten()
+}
+
+/// Like [`line`], without showing what is typed; `None` also if the terminal cannot hide it.
+pub(super) async fn hidden_line(question: String) -> Option<String> {
+    let _hidden = HiddenInput::begin()?;
+    line(question).await
+}
+
+/// The terminal shows no input for as long as this lives. It belongs to the task, not to the thread that reads: Ctrl-C
+/// drops the task while the thread still waits.
+struct HiddenInput(Termios);
+
+impl HiddenInput {
+    fn begin() -> Option<Self> {
+        let before = tcgetattr(std::io::stdin()).ok()?;
+        let mut hidden = before.clone();
+        hidden.local_modes.remove(LocalModes::ECHO);
+        hidden.local_modes.insert(LocalModes::ECHONL);
+        // What was typed before the question was not meant for it.
+        tcsetattr(std::io::stdin(), OptionalActions::Flush, &hidden).ok()?;
+        Some(Self(before))
+    }
+}
+
+impl Drop for HiddenInput {
+    fn drop(&mut self) {
+        let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.0);
+    }
+}
