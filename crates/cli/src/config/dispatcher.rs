@@ -3,6 +3,7 @@
 //! A rule or hook that cannot be read stops every call: users must not learn from a call that went through that a rule
 //! did not apply.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use wharf::config::{Problem, RawSetting, Severity};
@@ -54,10 +55,8 @@ pub(crate) fn policy(setup: &Setup) -> Result<Policy, UsageError> {
 /// user prompt and the trace sink.
 pub(crate) fn dispatcher(globals: &Globals, setup: &Setup, policy: Policy) -> Result<Dispatcher, UsageError> {
     let mut dispatcher = Dispatcher::new(policy).with_max_output_tokens(max_output_tokens(globals));
-    let mut environment: Option<HookEnvironment> = None;
     for setting in trusted(&setup.loaded.hooks) {
-        let environment = environment.get_or_insert_with(hook_environment);
-        let read = command_hooks(&setting.value, environment)
+        let read = command_hooks(&setting.value, &hook_environment(setting))
             .map_err(|error| usage_error(format!("{}: invalid hooks: {error}", place(setting)), Some(INVALID_HOOK)))?;
         if globals.verbose {
             read.notes.iter().for_each(|note| term::note(&format!("{}: {note}", place(setting))));
@@ -150,9 +149,13 @@ fn place(setting: &RawSetting) -> String {
     format!("{}:{}", setting.origin.file.display(), setting.origin.line)
 }
 
-fn hook_environment() -> HookEnvironment {
+/// Returns the environment of a file's hooks. They run in the directory of the file: the current directory may be a
+/// repository, whose files must not run in place of the hook's.
+fn hook_environment(setting: &RawSetting) -> HookEnvironment {
     let watcher: Arc<dyn GroupWatcher> = Guard::start();
-    HookEnvironment { environment: env::for_servers(), cwd: None, watcher: Some(watcher) }
+    let file = std::path::absolute(&setting.origin.file).ok();
+    let cwd = file.as_deref().and_then(Path::parent).map(Path::to_owned);
+    HookEnvironment { environment: env::for_servers(), cwd, watcher: Some(watcher) }
 }
 
 fn max_output_tokens(globals: &Globals) -> usize {
