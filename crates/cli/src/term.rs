@@ -2,9 +2,11 @@
 //!
 //! Nothing here knows a command or the configuration.
 
+pub(crate) mod approval;
 mod message;
 mod output;
 pub(crate) mod prompt;
+pub(crate) mod secret;
 mod sign_in_page;
 mod startup;
 mod status_line;
@@ -13,7 +15,7 @@ mod table;
 mod text;
 mod wrap;
 
-pub(crate) use message::{caution, error, heading, hint, line, note, problem, quote, usage_error, warning};
+pub(crate) use message::{error, hint, note, problem, quote, usage_error, warning};
 pub(crate) use output::{exactly, for_stdout, json, out, terminal_width};
 pub(crate) use sign_in_page::{BrowserMode, SignInPage};
 pub(crate) use startup::{SETTLE_LIMIT, StartupDisplay};
