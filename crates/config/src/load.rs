@@ -72,7 +72,9 @@ fn read_all(sources: &Sources, variables: &Variables, cloud_allowed: bool) -> Ve
         contents.push((Scope::Cloud, read_cloud(cloud, cloud_allowed)));
     }
     if sources.only_dynamic {
-        contents.iter_mut().for_each(|(scope, content)| remove_servers(*scope, content));
+        for (scope, content) in &mut contents {
+            remove_servers(*scope, content);
+        }
     }
     contents
 }

@@ -134,8 +134,8 @@ fn pairs(object: Option<&Value>) -> Vec<(String, String)> {
 }
 
 /// Returns the risks of a program with its arguments.
-fn dangers_of_command(argv: &[String]) -> Vec<String> {
-    let Some((command, args)) = argv.split_first() else { return Vec::new() };
+fn dangers_of_command(words: &[String]) -> Vec<String> {
+    let Some((command, args)) = words.split_first() else { return Vec::new() };
     let mut dangers = Vec::new();
     if danger::runs_shell_string(command, args) {
         dangers.push("runs a shell command string".to_owned());
@@ -153,7 +153,7 @@ fn dangers_of_command(argv: &[String]) -> Vec<String> {
     for name in danger::variables_in_arguments(command, args).into_iter().filter(|name| danger::loads_code(name)) {
         dangers.push(format!("sets {}, which controls which code programs load", visible(name)));
     }
-    if argv.iter().any(|word| word.contains(['\n', '\r'])) {
+    if words.iter().any(|word| word.contains(['\n', '\r'])) {
         dangers.push("has an argument with a line break".to_owned());
     }
     dangers

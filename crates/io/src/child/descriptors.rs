@@ -23,7 +23,7 @@ pub fn close_descriptors_on_exec() {}
 const FIRST: u32 = 3;
 /// How many descriptors are closed one by one on kernels before 5.9, which cannot close a range.
 #[cfg(target_os = "linux")]
-const MAX_CLOSED_SINGLY: libc::rlim_t = 65_536;
+const MAX_CLOSED_SINGLY: libc::c_int = 65_536;
 
 /// Closes all descriptors above the standard streams, in a new process before it executes its program.
 ///
@@ -38,10 +38,11 @@ pub(super) unsafe fn close_inherited() {
         if libc::syscall(libc::SYS_close_range, FIRST, u32::MAX, 0) == 0 {
             return;
         }
-        let mut limit = libc::rlimit { rlim_cur: MAX_CLOSED_SINGLY, rlim_max: 0 };
+        let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
         libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
-        let mut descriptor = 3;
-        while (descriptor as libc::rlim_t) < limit.rlim_cur.min(MAX_CLOSED_SINGLY) {
+        let end = libc::c_int::try_from(limit.rlim_cur).unwrap_or(MAX_CLOSED_SINGLY).min(MAX_CLOSED_SINGLY);
+        let mut descriptor = libc::STDERR_FILENO + 1;
+        while descriptor < end {
             libc::close(descriptor);
             descriptor += 1;
         }

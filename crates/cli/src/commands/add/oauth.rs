@@ -66,13 +66,11 @@ fn client_secret(named: &str, scope: Scope) -> Result<String, UsageError> {
     let name = if named.is_empty() && variable(&[SECRET_VARIABLE]).is_some() { SECRET_VARIABLE } else { named };
     if !name.is_empty() {
         // Without the name in the message: it may be a secret, typed by mistake.
-        return match variable(&[name]) {
-            Some(_) => Ok(format!("${{{name}}}")),
-            None => {
-                let message = "--client-secret names a variable that is not set";
-                Err(usage_error(message.to_owned(), Some("the secret itself does not belong on a command line")))
-            }
-        };
+        if variable(&[name]).is_some() {
+            return Ok(format!("${{{name}}}"));
+        }
+        let message = "--client-secret names a variable that is not set";
+        return Err(usage_error(message.to_owned(), Some("the secret itself does not belong on a command line")));
     }
     if scope == Scope::Project {
         let message = "a project's file must not contain a client secret, because others can read it";
