@@ -12,10 +12,10 @@ use crate::remote::remote;
 use crate::{PROJECT, Person, Server, USER, demo_entry, ran};
 
 /// The connect timeout of servers that never answer.
-const CONNECT: Duration = Duration::from_millis(600);
+const CONNECT: Duration = Duration::from_secs(1);
 
-/// How much later than its connect timeout begins a server may be asked.
-const CLOCK_SLACK: Duration = Duration::from_millis(200);
+/// How much later than its connect timeout a server may start, on a busy machine.
+const START_SLACK: Duration = Duration::from_millis(500);
 
 /// Returns the time between the first starts of two servers, of which each holds its place until the timeout. A silent
 /// server may be started twice.
@@ -63,12 +63,11 @@ fn between_requests(variable: (&str, &str)) -> Duration {
 fn the_number_of_servers_that_connect_at_a_time_is_set_by_variables() {
     for variable in ["WHARF_LOCAL_GATE", "MCP_SERVER_CONNECTION_BATCH_SIZE"] {
         let alone = between_processes((variable, "1"));
-        assert!(alone >= CONNECT, "{variable}: {alone:?}");
+        assert!(alone + START_SLACK >= CONNECT, "{variable}: {alone:?}");
     }
     for variable in ["WHARF_REMOTE_GATE", "MCP_REMOTE_SERVER_CONNECTION_BATCH_SIZE"] {
         let alone = between_requests((variable, "1"));
-        // The timeout starts before the first request.
-        assert!(alone + CLOCK_SLACK >= CONNECT, "{variable}: {alone:?}");
+        assert!(alone + START_SLACK >= CONNECT, "{variable}: {alone:?}");
     }
 }
 

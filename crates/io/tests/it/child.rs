@@ -183,6 +183,8 @@ async fn relative_and_empty_folders_of_the_path_are_skipped() {
         std::fs::write(&file, "#!/bin/sh\necho from the repository\n").unwrap();
         std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     }
+    // Each test is a process of its own.
+    std::env::set_current_dir(folder.path()).unwrap();
     for path in ["", ".", "bin", "./bin", ":/nowhere", "/nowhere:", "/nowhere::/elsewhere"] {
         let spec = ChildSpec {
             command: "node".into(),
