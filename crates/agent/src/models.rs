@@ -14,6 +14,7 @@ mod capability_table;
 mod config;
 mod endpoint;
 mod factory;
+mod key_destination;
 mod openai;
 mod prices;
 mod wire;
@@ -22,6 +23,7 @@ pub use anthropic::Anthropic;
 pub use config::{InvalidConfig, ModelConfig};
 pub use endpoint::{Endpoint, InvalidEndpoint, ProviderTimeouts};
 pub use factory::{Interface, InvalidModel, ModelSpec, Providers, ResolvedModel, Unavailable};
+pub use key_destination::{KeyVariable, UnsafeKey, may_send};
 pub use openai::{Dialect, OpenAi};
 pub use prices::Priced;
 

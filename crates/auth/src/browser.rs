@@ -16,9 +16,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use wharf_io::Environment;
 use wharf_io::address::is_loopback_host;
 use wharf_io::percent::is_well_formed;
+use wharf_io::{Environment, search_folders};
 
 /// Programs that open the user's preferred browser. `open` is a different program outside of macOS.
 const OPENERS: &[&str] = if cfg!(target_os = "macos") { &["open"] } else { &["xdg-open", "sensible-browser"] };
@@ -194,13 +194,12 @@ async fn exited(opener: &mut Child) -> io::Result<ExitStatus> {
     }
 }
 
-/// Returns the file of a program: a path as it is, a name from `PATH`. Relative directories are skipped, because what they
-/// contain depends on the current directory.
+/// Returns the file of a program: a path as it is, a name from the absolute directories of `PATH`.
 fn find(program: &str, environment: &Environment) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(program.into());
     }
-    let dirs = std::env::split_paths(environment.get("PATH")?).filter(|dir| dir.is_absolute());
+    let dirs = search_folders(environment.get("PATH")?);
     let is_executable =
         |file: &PathBuf| file.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0);
     dirs.map(|dir| dir.join(program)).find(is_executable)

@@ -48,7 +48,12 @@ pub(crate) fn for_browser() -> Environment {
         "LANG",
     ];
     let set = NEEDED.into_iter().filter_map(|name| Some((name, exactly(name)?)));
-    set.fold(Environment::default(), |environment, (name, value)| environment.with(name, value))
+    let environment = set.fold(Environment::default(), |environment, (name, value)| environment.with(name, value));
+    // As for servers, without relative directories.
+    match for_servers().get("PATH") {
+        Some(path) => environment.with("PATH", path),
+        None => environment,
+    }
 }
 
 /// Returns the variables that `${VAR}` in a configuration may refer to: all that are UTF-8.

@@ -17,6 +17,7 @@ mod exit;
 mod failure;
 mod globals;
 mod guard;
+mod hardening;
 mod hints;
 mod interrupt;
 mod lint;
@@ -36,6 +37,7 @@ use commands::switch::Switch;
 use exit::Exit;
 
 fn main() -> ExitCode {
+    hardening::harden();
     // Wharf starts itself with these two; they are not commands for users, so clap does not know them.
     let hidden = std::env::args_os().nth(1);
     if hidden.as_deref().is_some_and(|word| word == guard::COMMAND) {

@@ -5,6 +5,8 @@ use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use wharf::search_folders;
+
 /// The result of searching for a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Program {
@@ -18,12 +20,12 @@ pub(crate) enum Program {
 /// How much of a script is read to find its first line.
 const FIRST_LINE_BYTES: u64 = 256;
 
-/// Searches the directories of `path` for a command. One with a `/` in it is relative to `folder`.
+/// Searches the absolute directories of `path` for a command. One with a `/` in it is relative to `folder`.
 pub(crate) fn find(command: &str, path: Option<&OsStr>, folder: &Path) -> Program {
     let candidates: Vec<PathBuf> = if command.contains('/') {
         vec![folder.join(command)]
     } else {
-        path.iter().flat_map(std::env::split_paths).map(|place| folder.join(place).join(command)).collect()
+        path.iter().flat_map(|path| search_folders(path)).map(|place| place.join(command)).collect()
     };
     let Some(file) = candidates.iter().find(|file| is_executable(file)) else {
         let there = candidates.into_iter().find(|file| file.exists());
@@ -104,6 +106,9 @@ mod tests {
         assert_eq!(found("orphan"), Program::NoInterpreter(here.join("orphan"), "no-such-interpreter".to_owned()));
         assert_eq!(found("lost"), Program::NoInterpreter(here.join("lost"), "/no/such/python3".to_owned()));
         assert_eq!((found("nowhere"), find("good", None, here)), (Program::Missing, Program::Missing));
+        for relative in ["", ".", ":/no/such/folder"] {
+            assert_eq!(find("good", Some(OsStr::new(relative)), here), Program::Missing, "{relative}");
+        }
     }
 
     #[test]

@@ -9,6 +9,8 @@ mod json_line;
 mod message;
 mod output;
 pub(crate) mod prompt;
+pub(crate) mod review;
+pub(crate) mod secret;
 mod secret_field;
 mod sign_in_page;
 mod startup;
@@ -19,7 +21,7 @@ mod text;
 mod wrap;
 
 pub(crate) use json_line::json_line;
-pub(crate) use message::{caution, error, heading, hint, line, note, problem, quote, usage_error, warning};
+pub(crate) use message::{error, hint, line, note, problem, quote, usage_error, warning};
 pub(crate) use output::{exactly, for_stdout, json, out, terminal_width};
 pub(crate) use sign_in_page::{BrowserMode, SignInPage};
 pub(crate) use startup::{SETTLE_LIMIT, StartupDisplay};

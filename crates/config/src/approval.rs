@@ -3,56 +3,24 @@
 //! An approval is stored with the approved content, so that changes can be displayed and not only detected. An approvals
 //! file in an unknown format approves nothing and is never overwritten.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod review;
+
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use wharf_protocol::ServerName;
 
-use crate::danger;
-use crate::expand::variable_names;
-use crate::hidden_chars::{is_hidden, visible};
 use crate::jsonc::{self, MAX_FILE_BYTES};
 use crate::problem::{Problem, Severity};
 use crate::raw_entry::{EntryChange, RawEntry};
 use crate::store::{self, NotWritten, Readers};
 
+pub use review::Approval;
+
 /// Version of the file format.
 const VERSION: u32 = 1;
-
-/// What a person must see before they approve a project's server.
-#[derive(Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Approval {
-    /// The name of the server.
-    pub name: ServerName,
-    /// The project directory.
-    pub root: PathBuf,
-    /// The SHA-256 of the approved content.
-    pub hash: String,
-    /// The command to run, quoted for a shell, with control characters escaped.
-    pub command_line: Option<String>,
-    /// The working directory of the command, or of the headers helper.
-    pub cwd: Option<String>,
-    /// Environment variables of the process, as written and in full: what looks like a secret may be a command.
-    pub env: Vec<(String, String)>,
-    /// The URL to connect to.
-    pub url: Option<String>,
-    /// Headers of requests, as written and in full.
-    pub headers: Vec<(String, String)>,
-    /// The command that prints more headers.
-    pub headers_helper: Option<String>,
-    /// All other approved values, by their path in the entry.
-    pub more: Vec<(String, String)>,
-    /// The variables of this machine that the entry reads.
-    pub reads: Vec<String>,
-    /// Risks to point out.
-    pub dangers: Vec<String>,
-    /// Changes since the last approval; empty if it was never approved.
-    pub changes: Vec<EntryChange>,
-}
 
 /// All approvals of a user, by project and server.
 #[derive(Clone, Default)]
@@ -102,13 +70,6 @@ pub(super) enum ApprovalState {
     Approved,
     Unknown,
     Changed(Vec<EntryChange>),
-}
-
-/// Omits the content, which does not belong in a log.
-impl std::fmt::Debug for Approval {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Approval({} in {:?}, {})", self.name, self.root, self.hash)
-    }
 }
 
 /// Omits the approved content, which may contain secrets.
@@ -168,6 +129,16 @@ impl Approvals {
         matches!(self.state(root, name, written), ApprovalState::Approved)
     }
 
+    /// Returns what a person must review before a server of another file than a project's starts, or `None` if exactly
+    /// this content is approved. `origin` identifies the file, and `directory` is where the server would run.
+    pub fn review(&self, origin: &Path, directory: &Path, name: &ServerName, written: &RawEntry) -> Option<Approval> {
+        match self.state(origin, name, written) {
+            ApprovalState::Approved => None,
+            ApprovalState::Unknown => Some(Approval::new(directory, name, written, Vec::new())),
+            ApprovalState::Changed(changes) => Some(Approval::new(directory, name, written, changes)),
+        }
+    }
+
     pub(super) fn state(&self, root: &Path, name: &ServerName, written: &RawEntry) -> ApprovalState {
         match self.projects.get(&key(root)).and_then(|project| project.get(name.as_str())) {
             Some(approved) if approved.hash == written.hash() => ApprovalState::Approved,
@@ -224,125 +195,4 @@ fn parse(text: &str) -> Result<ApprovalsFile, (usize, String)> {
         Some((name, _)) => Err((0, format!("the hash of `{name}` does not match its content"))),
         None => Ok(stored),
     }
-}
-
-impl Approval {
-    /// Describes an entry for approval.
-    pub(super) fn new(root: &Path, name: &ServerName, written: &RawEntry, changes: Vec<EntryChange>) -> Self {
-        let reads: BTreeSet<String> = written
-            .leaves()
-            .values()
-            .filter_map(Value::as_str)
-            .flat_map(|text| variable_names(text).map(str::to_owned).collect::<Vec<_>>())
-            .collect();
-        let separate = ["command", "args", "cwd", "env", "url", "headers", "headersHelper", "type"];
-        let is_more = |path: &str| !separate.contains(&path.split(['.', '[']).next().unwrap_or_default());
-        let more = written.leaves().into_iter().filter(|(path, _)| is_more(path));
-        Self {
-            name: name.clone(),
-            root: root.to_owned(),
-            hash: written.hash(),
-            command_line: written.text("command").map(|command| quoted(&argv(command, written))),
-            cwd: working_dir(root, written),
-            env: pairs(written.get("env")),
-            url: written.text("url").map(visible),
-            headers: pairs(written.get("headers")),
-            headers_helper: written.get("headersHelper").map(|helper| match helper {
-                Value::String(line) => visible(line),
-                list => quoted(&texts(list)),
-            }),
-            more: more.map(|(path, value)| (visible(&path), visible(&value.to_string()))).collect(),
-            reads: reads.into_iter().collect(),
-            dangers: dangers(written),
-            changes,
-        }
-    }
-}
-
-/// Returns the directory in which a process runs; `None` if there is no process.
-fn working_dir(root: &Path, written: &RawEntry) -> Option<String> {
-    let has_command = written.get("command").is_some();
-    if !has_command && written.get("headersHelper").is_none() {
-        return None;
-    }
-    let cwd = if has_command { written.text("cwd") } else { None };
-    match cwd {
-        // A variable may hold an absolute path.
-        Some(cwd) if cwd.starts_with("${") => Some(visible(cwd)),
-        Some(cwd) => Some(visible(&root.join(cwd).to_string_lossy())),
-        None => Some(visible(&root.to_string_lossy())),
-    }
-}
-
-fn argv(command: &str, written: &RawEntry) -> Vec<String> {
-    let args = written.get("args").map(texts).unwrap_or_default();
-    std::iter::once(command.to_owned()).chain(args).collect()
-}
-
-fn texts(list: &Value) -> Vec<String> {
-    list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
-}
-
-/// Quotes words for a shell, with hidden characters escaped.
-fn quoted(words: &[String]) -> String {
-    let quote = |word: &String| {
-        let is_odd = word.chars().any(|c| c.is_control() || is_hidden(c));
-        match shlex::try_quote(word) {
-            // The shell syntax for escaped characters.
-            _ if is_odd => format!("$'{}'", visible(&word.replace('\\', "\\\\").replace('\'', "\\'"))),
-            Ok(quoted) => quoted.into_owned(),
-            Err(_) => format!("{word:?}"),
-        }
-    };
-    words.iter().map(quote).collect::<Vec<_>>().join(" ")
-}
-
-fn pairs(object: Option<&Value>) -> Vec<(String, String)> {
-    let fields = object.and_then(Value::as_object).into_iter().flatten();
-    fields.filter_map(|(name, value)| Some((visible(name), visible(value.as_str()?)))).collect()
-}
-
-/// Returns the risks of an entry.
-fn dangers(written: &RawEntry) -> Vec<String> {
-    let mut dangers = Vec::new();
-    if let Some(command) = written.text("command") {
-        let argv = argv(command, written);
-        if danger::runs_shell_string(command, &argv[1..]) {
-            dangers.push("runs a shell command string".to_owned());
-        }
-        if danger::runs_inline_code(command, &argv[1..]) {
-            dangers.push("runs code from its arguments".to_owned());
-        }
-        if let Some(package) = danger::unpinned(command, &argv[1..]) {
-            dangers.push(format!("fetches the latest version of `{}`", visible(package)));
-        }
-        if argv.iter().any(|word| word.contains(['\n', '\r'])) {
-            dangers.push("has an argument with a line break".to_owned());
-        }
-    }
-    let leaves = written.leaves();
-    let texts = || leaves.values().filter_map(Value::as_str);
-    if texts().any(|text| text.contains("${IFS}") || text.contains("$IFS")) {
-        dangers.push("disguises spaces as `${IFS}`".to_owned());
-    }
-    if texts().any(|text| text.chars().any(is_hidden)) {
-        dangers.push("contains hidden characters".to_owned());
-    }
-    if written.get("headersHelper").is_some() {
-        dangers.push("runs a command for headers on every connection".to_owned());
-    }
-    for group in ["env", "headers", "oauth"] {
-        for (name, value) in written.get(group).and_then(Value::as_object).into_iter().flatten() {
-            if danger::loads_code(name) && group == "env" {
-                dangers.push(format!("sets {name}, which controls which code programs load"));
-            }
-            if danger::moves_settings(name) && group == "env" {
-                dangers.push(format!("sets {}, which controls where programs read their settings", visible(name)));
-            }
-            if danger::looks_secret(name, value.as_str().unwrap_or_default()) {
-                dangers.push(format!("contains a plaintext secret: {group}.{}", visible(name)));
-            }
-        }
-    }
-    dangers
 }

@@ -29,21 +29,6 @@ pub(crate) use self::expander::ReadPurpose;
 /// Entries with longer names are not read.
 const MAX_NAME_BYTES: usize = 256;
 
-/// The keys whose values a person approves: what is run, what it can read, and what its tools may do.
-const APPROVED_KEYS: [&str; 11] = [
-    "command",
-    "args",
-    "env",
-    "cwd",
-    "headers",
-    "headersHelper",
-    "oauth",
-    "bindings",
-    "tools",
-    "includeTools",
-    "excludeTools",
-];
-
 /// How entries are read.
 #[derive(Clone, Copy)]
 pub(crate) struct EntryContext<'a> {
@@ -143,10 +128,10 @@ fn raw_entry(entry: &Cursor<'_>, transport: &TransportConfig) -> RawEntry {
         Value::Object(fields) => fields.is_empty(),
         _ => false,
     };
-    // An empty list of tools allows none, but an empty list of arguments says nothing.
-    let says_something = |(key, value): &(String, Value)| key.ends_with("ools") || !is_empty(value);
-    let fields = APPROVED_KEYS.iter().filter_map(|key| as_written(key)).filter(says_something);
+    // An empty list of tools allows none, and an empty `manage` has defaults; an empty list of arguments says nothing.
+    let says_something = |(key, value): &(String, Value)| key.ends_with("ools") || key == "manage" || !is_empty(value);
+    let fields = keys::approved().filter_map(as_written).filter(says_something);
     let kind = ("type".to_owned(), Value::from(transport.kind().as_str()));
     let url = transport::url_field(entry).map(|field| ("url".to_owned(), field.node.to_value()));
-    RawEntry::new(fields.chain([kind]).chain(url).chain(as_written("manage")))
+    RawEntry::new(fields.chain([kind]).chain(url))
 }

@@ -20,6 +20,7 @@ pub mod import;
 mod jsonc;
 mod load;
 mod loaded;
+mod look_alike;
 pub mod model_servers;
 mod pattern;
 mod problem;
@@ -38,7 +39,7 @@ mod watch;
 
 pub use address::check_url;
 pub use approval::{Approval, Approvals, ApprovalsError};
-pub use danger::looks_secret;
+pub use danger::{imports_from_directory, looks_secret};
 pub use edit::{EditError, Editor, OnExisting};
 pub use expand::Variables;
 pub use load::load;

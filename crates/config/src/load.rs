@@ -72,11 +72,22 @@ fn read_all(sources: &Sources, variables: &Variables, cloud_allowed: bool) -> Ve
         contents.push((Scope::Cloud, read_cloud(cloud, cloud_allowed)));
     }
     if sources.only_dynamic {
-        for (_, content) in &mut contents {
-            content.entries.clear();
+        for (scope, content) in &mut contents {
+            remove_servers(*scope, content);
         }
     }
     contents
+}
+
+/// Removes the servers of a file. Its rules, policy and hooks still apply to servers of this run.
+fn remove_servers(scope: Scope, content: &mut FileContent) {
+    content.entries.clear();
+    content.problems.retain(|problem| problem.server.is_none());
+    // A user switches configured servers. An enterprise switches names, also those of this run.
+    if scope != Scope::Enterprise {
+        content.disabled.clear();
+        content.enabled.clear();
+    }
 }
 
 /// Reduces a named enterprise file to its rules: beside a system-wide one it can restrict, but not add servers.

@@ -8,16 +8,16 @@
 //! mcp_http_timeout: 10
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use wharf_protocol::ServerName;
 
-use crate::expand::Variables;
+use crate::expand::{Variables, variable_names};
 use crate::pattern::{InvalidPattern, Pattern};
-use crate::problem::Problem;
-use crate::server::{Scope, Server};
+use crate::read_server::ReadServer;
+use crate::server::Scope;
 use crate::simple::{self, InvalidServers};
 
 /// The key of the servers.
@@ -111,15 +111,24 @@ impl ModelServers {
         [SERVERS, TOOL_FILTER, DESCRIPTIONS].into_iter().find(|key| value(keys, key).is_some())
     }
 
-    /// Resolves the servers, with variables expanded and the settings applied. Returns warnings and notes too.
+    /// Returns the variables of this machine that the entry of a server reads, sorted.
+    pub fn variables_of(&self, name: &ServerName) -> Vec<String> {
+        let mut names = BTreeSet::new();
+        if let Some(entry) = self.servers.get(name.as_str()) {
+            collect_variables(entry, &mut names);
+        }
+        names.into_iter().collect()
+    }
+
+    /// Resolves the servers, with variables expanded and the settings applied.
     ///
     /// A timeout in the entry of a server takes precedence.
     ///
     /// # Errors
     /// If an entry is invalid, or has a tool filter although the model has one.
-    pub fn resolve(&self, variables: &Variables) -> Result<(Vec<Server>, Vec<Problem>), InvalidModelServers> {
-        let (mut servers, problems) = simple::read(&self.servers, Scope::Dynamic, variables)?;
-        for server in &mut servers {
+    pub fn resolve(&self, variables: &Variables) -> Result<Vec<ReadServer>, InvalidModelServers> {
+        let mut servers = simple::read(&self.servers, Scope::Dynamic, variables)?;
+        for ReadServer { server, .. } in &mut servers {
             let settings = &mut server.settings;
             if let Some(filter) = &self.tool_filter {
                 if settings.tools.allowed.is_some() {
@@ -130,7 +139,17 @@ impl ModelServers {
             settings.tools.descriptions.extend(self.description_overrides.clone());
             settings.connect_timeout = settings.connect_timeout.or(self.connect_timeout);
         }
-        Ok((servers, problems))
+        Ok(servers)
+    }
+}
+
+/// Collects the `${NAME}` references of all strings of a value.
+fn collect_variables(value: &Value, names: &mut BTreeSet<String>) {
+    match value {
+        Value::String(text) => names.extend(variable_names(text).map(str::to_owned)),
+        Value::Array(items) => items.iter().for_each(|item| collect_variables(item, names)),
+        Value::Object(fields) => fields.values().for_each(|field| collect_variables(field, names)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
@@ -214,8 +233,9 @@ mod tests {
         let model = parse(&keys).unwrap();
         assert_eq!(model.idle_timeout, Some(Duration::from_secs(30)));
         let variables: Variables = [("HOST", "slow.example.com")].into_iter().collect();
-        let (servers, problems) = model.resolve(&variables).unwrap();
-        assert_eq!(problems, []);
+        let servers = model.resolve(&variables).unwrap();
+        assert!(servers.iter().all(|read| read.problems.is_empty()));
+        let servers: Vec<_> = servers.into_iter().map(|read| read.server).collect();
         let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
         assert_eq!(names, ["search", "time", "slow"]);
         for server in &servers {
@@ -227,6 +247,28 @@ mod tests {
         assert_eq!(timeouts, [2500, 2500, 60_000].map(Duration::from_millis));
         let TransportConfig::Http(slow) = &servers[2].reach else { panic!("{:?}", servers[2]) };
         assert_eq!(slow.url, "https://slow.example.com/mcp");
+    }
+
+    #[test]
+    fn entries_stay_as_written_for_a_review() {
+        let keys = json!({"mcp_urls_dict": {
+            "line": "sh -c ${SCRIPT}",
+            "entry": {"command": "x", "args": ["${A}"], "env": {"B": "${B:-b}"}},
+            "any": "${ANY} -x",
+        }});
+        let model = parse(&keys).unwrap();
+        let variables: Variables = [("SCRIPT", "touch it"), ("A", "s3cret"), ("ANY", "run it")].into_iter().collect();
+        let servers = model.resolve(&variables).unwrap();
+        let written = |index: usize| serde_json::to_value(&servers[index].written).unwrap();
+        assert_eq!(written(0)["args"], json!(["-c", "${SCRIPT}"]));
+        assert_eq!(written(1)["args"], json!(["${A}"]));
+        let TransportConfig::Stdio(line) = &servers[0].server.reach else { panic!("{:?}", servers[0]) };
+        assert_eq!(line.args, ["-c", "touch it"], "a value stays one argument");
+        let TransportConfig::Stdio(any) = &servers[2].server.reach else { panic!("{:?}", servers[2]) };
+        assert_eq!((any.command.as_str(), &any.args[..]), ("run", &["it".to_owned(), "-x".to_owned()][..]));
+        let reads = |name: &str| model.variables_of(&name.parse().unwrap());
+        assert_eq!((reads("line"), reads("entry")), (vec!["SCRIPT".to_owned()], vec!["A".to_owned(), "B".to_owned()]));
+        assert_eq!((reads("any"), reads("none")), (vec!["ANY".to_owned()], Vec::new()));
     }
 
     #[test]

@@ -24,6 +24,9 @@ pub enum Severity {
 pub enum ProblemKind {
     /// A server is not used although its entry is valid: it is shadowed, a duplicate or not allowed.
     ServerNotUsed,
+    /// A command installs the latest version of an npm package without a question, as `npx -y` does. A note, because it
+    /// works; worth a warning where a person looks at the entry.
+    UnpinnedPackage,
     /// Any other problem.
     #[default]
     Other,

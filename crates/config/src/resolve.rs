@@ -13,6 +13,7 @@ use crate::approval::{Approval, ApprovalState, Approvals};
 use crate::entry::Entry;
 use crate::file::{FileContent, SwitchedServer};
 use crate::loaded::{ConfiguredServer, DisabledBy, Eligibility, InvalidEntry};
+use crate::look_alike::skeleton;
 use crate::problem::{Problem, ProblemKind, Severity};
 use crate::raw_entry::RawEntry;
 use crate::rules::Rules;
@@ -36,7 +37,14 @@ pub(super) struct Resolution {
     pub(super) problems: Vec<Problem>,
     /// The scope that each name belongs to.
     owners: BTreeMap<String, Scope>,
+    /// The first server with each skeleton of a name.
+    skeletons: BTreeMap<String, NamedServer>,
     used: Vec<UsedServer>,
+}
+
+struct NamedServer {
+    name: ServerName,
+    scope: Scope,
 }
 
 struct UsedServer {
@@ -113,7 +121,19 @@ impl Resolver<'_> {
     }
 
     fn add_server(&self, resolution: &mut Resolution, mut candidate: Candidate) {
-        let eligibility = self.eligibility(resolution, &candidate);
+        let mut eligibility = self.eligibility(resolution, &candidate);
+        if let Some(other) = resolution.look_alike(&candidate.server) {
+            let message = format!("its name looks like `{}` of the {} scope", other.name, other.scope);
+            match &mut eligibility {
+                Eligibility::NeedsApproval(approval) | Eligibility::ApprovalChanged(approval) => {
+                    approval
+                        .dangers
+                        .push(format!("has a name that looks like `{}` of the {} scope", other.name, other.scope));
+                }
+                _ => {}
+            }
+            resolution.problems.push(server_problem(&candidate.server, Severity::Warning, message));
+        }
         let warning = match &eligibility {
             Eligibility::Refused(reason) => Some(format!("not used: {reason}")),
             Eligibility::Shadowed { by } => Some(format!("not used: the {by} scope has a server with the same name")),
@@ -259,6 +279,18 @@ impl Resolver<'_> {
                 resolution.problems.push(Problem { severity: Severity::Warning, message, ..both.unknown.clone() });
             }
         }
+    }
+}
+
+impl Resolution {
+    /// Remembers the name of a server. Returns the server of another scope whose name looks the same and differs.
+    fn look_alike(&mut self, server: &Server) -> Option<NamedServer> {
+        let Server { name, scope, .. } = server;
+        let first = self.skeletons.entry(skeleton(name.as_str()));
+        let NamedServer { name: other, scope: owner } =
+            first.or_insert_with(|| NamedServer { name: name.clone(), scope: *scope });
+        let differs = other != name && owner != scope;
+        differs.then(|| NamedServer { name: other.clone(), scope: *owner })
     }
 }
 

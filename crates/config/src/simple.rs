@@ -7,8 +7,8 @@ use crate::address::{self, Family};
 use crate::expand::Variables;
 use crate::hidden_chars::visible;
 use crate::problem::Problem;
-use crate::read_server::read_server;
-use crate::server::{Scope, Server};
+use crate::read_server::{ReadServer, read_server};
+use crate::server::Scope;
 
 /// The servers of a map that cannot be used, with the reasons.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -84,21 +84,18 @@ pub fn convert_and_validate(map: &Map<String, Value>) -> Result<Map<String, Valu
     Ok(converted)
 }
 
-/// Reads the servers of a map like the entries of a file, with variables and all keys. Returns warnings and notes too.
+/// Reads the servers of a map like the entries of a file, with variables and all keys.
 ///
 /// # Errors
 /// Returns all invalid servers.
-pub fn read(
-    map: &Map<String, Value>,
-    scope: Scope,
-    variables: &Variables,
-) -> Result<(Vec<Server>, Vec<Problem>), InvalidServers> {
+pub fn read(map: &Map<String, Value>, scope: Scope, variables: &Variables) -> Result<Vec<ReadServer>, InvalidServers> {
     let mut servers = Vec::new();
-    let mut problems = Vec::new();
     let mut invalid = Vec::new();
-    // Only after expansion is it known whether a string is a URL or a command.
+    // Where a string starts with a variable, only its value says whether it is a URL or a command.
     let expanded = map.iter().map(|(name, value)| match value {
-        Value::String(text) => (name.clone(), variables.expand(text).map_or_else(|_| value.clone(), Value::from)),
+        Value::String(text) if text.trim_start().starts_with("${") => {
+            (name.clone(), variables.expand(text).map_or_else(|_| value.clone(), Value::from))
+        }
         other => (name.clone(), other.clone()),
     });
     for (name, entry) in convert(&expanded.collect()) {
@@ -107,17 +104,14 @@ pub fn read(
             continue;
         }
         match read_server(&name, &entry.to_string(), scope, variables) {
-            Ok(read) => {
-                servers.push(read.server);
-                problems.extend(read.problems);
-            }
+            Ok(read) => servers.push(read),
             Err(problems) => {
                 let reasons: Vec<String> = problems.iter().filter(|problem| problem.is_error()).map(reason).collect();
                 invalid.push((name, reasons.join(", ")));
             }
         }
     }
-    if invalid.is_empty() { Ok((servers, problems)) } else { Err(InvalidServers { servers: invalid }) }
+    if invalid.is_empty() { Ok(servers) } else { Err(InvalidServers { servers: invalid }) }
 }
 
 /// Describes a problem; the text follows the name of the server.

@@ -25,7 +25,7 @@ pub struct Sources {
     pub cloud: Option<CloudText>,
     /// The precedence of scopes, highest first.
     pub order: Vec<Scope>,
-    /// Whether to use only the dynamic servers. Rules and settings of the files still apply to them.
+    /// Whether to use only the dynamic servers. Rules, policy and hooks of the files still apply to them.
     pub only_dynamic: bool,
 }
 

@@ -3,6 +3,7 @@
 //! The group is killed whenever the leader ends, even after a clean exit, because processes that it left behind have no
 //! owner. That happens before the leader is reaped: until then its id cannot be reused.
 
+mod descriptors;
 mod exit;
 mod launch;
 mod spawner;
@@ -21,6 +22,7 @@ use rustix::process::{Pid, Signal, test_kill_process_group};
 use tokio::net::unix::pipe;
 use tokio::task::JoinSet;
 
+pub use descriptors::close_descriptors_on_exec;
 pub use exit::Exit;
 use exit::ExitWatch;
 use launch::Launch;

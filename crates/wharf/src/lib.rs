@@ -93,7 +93,8 @@ pub use wharf_client::{
 };
 pub use wharf_io::{
     ChildSpec, Dial, DialTarget, DialTo, Dialed, Environment, Exit, Grace, GroupWatcher, HttpClient, HttpSettings,
-    InvalidSettings, ManageError, Managed, ManagedSpec, Proxies, Resolve, SpawnError, stop_all,
+    InvalidSettings, ManageError, Managed, ManagedSpec, Proxies, Resolve, SpawnError, close_descriptors_on_exec,
+    search_folders, stop_all,
 };
 pub use wharf_protocol::{
     Block, BlockKind, CallFailed, Content, ContentKind, Hints, ImageFormat, ImageSource, InvalidName, Item, Json,

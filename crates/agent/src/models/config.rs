@@ -233,28 +233,9 @@ impl ModelConfig {
         self
     }
 
-    /// Returns the model's own value for an environment variable: its API key for the variable of its provider.
-    ///
-    /// If the file refers to a variable that is not set, the value is empty. The key of the default variable is then
-    /// not sent to this model's URL.
-    pub fn variable(&self, name: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Option<String> {
-        let interface = match self.known_interface().ok()? {
-            Interface::ClaudeCode => Interface::Anthropic,
-            interface => interface,
-        };
-        if interface.key_variable() != Some(name) {
-            return None;
-        }
-        let key = self.api_key()?;
-        Some(match referenced_variable(key) {
-            Some(other) => lookup(other).unwrap_or_default(),
-            None => key.to_owned(),
-        })
-    }
-
     /// Returns the environment variable that the file refers to for the API key, if it is not set.
     pub fn unset_key_variable<'a>(&'a self, lookup: &dyn Fn(&str) -> Option<String>) -> Option<&'a str> {
-        self.api_key().and_then(referenced_variable).filter(|name| lookup(name).is_none())
+        self.key_variable().filter(|name| lookup(name).is_none())
     }
 
     /// Returns the API keys of the file, and of the variables that it refers to, for redaction.
@@ -264,8 +245,13 @@ impl ModelConfig {
         keys.map(Secret::from).collect()
     }
 
+    /// Returns the environment variable that the file reads for the API key.
+    pub(super) fn key_variable(&self) -> Option<&str> {
+        self.api_key().and_then(referenced_variable)
+    }
+
     /// Returns the key of the file for this interface, as written.
-    fn api_key(&self) -> Option<&str> {
+    pub(super) fn api_key(&self) -> Option<&str> {
         match self.known_interface().ok()? {
             Interface::Anthropic | Interface::ClaudeCode => self.anthropic_api_key.as_deref(),
             Interface::Chat(_) => self.endpoint_api_key.as_deref(),
@@ -273,7 +259,7 @@ impl ModelConfig {
         }
     }
 
-    fn known_interface(&self) -> Result<Interface, InvalidModel> {
+    pub(super) fn known_interface(&self) -> Result<Interface, InvalidModel> {
         // `langchain` selects the interface by provider.
         if self.interface == "langchain" {
             let provider = self.model_provider.as_deref().unwrap_or_default();

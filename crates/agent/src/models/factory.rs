@@ -126,6 +126,15 @@ impl Interface {
         }
     }
 
+    /// Returns the provider's own URL; `None` for interfaces without one.
+    pub fn default_url(self) -> Option<&'static str> {
+        match self {
+            Self::Anthropic => Some(Anthropic::BASE_URL),
+            Self::Chat(dialect) => dialect.base_url(),
+            Self::Scripted | Self::Manual | Self::ClaudeCode => None,
+        }
+    }
+
     /// Returns the environment variable of the base URL.
     fn base_url_variable(self) -> Option<&'static str> {
         match self {
@@ -195,9 +204,9 @@ impl Providers<'_> {
             hint: hint.to_owned(),
             fallback: (interface == Interface::ClaudeCode).then_some("anthropic"),
         };
-        let (default_url, needs_key) = match interface {
-            Interface::Anthropic => (Some(Anthropic::BASE_URL), true),
-            Interface::Chat(dialect) => (dialect.base_url(), dialect.needs_key()),
+        let needs_key = match interface {
+            Interface::Anthropic => true,
+            Interface::Chat(dialect) => dialect.needs_key(),
             Interface::Scripted | Interface::Manual => {
                 return Err(unavailable("it is created from a file".to_owned(), "read its file"));
             }
@@ -214,7 +223,8 @@ impl Providers<'_> {
             let url = if url.contains("://") { url } else { format!("http://{url}") };
             format!("{}/v1", url.trim_end_matches('/').trim_end_matches("/v1"))
         });
-        let base = spec.base_url.clone().or(from_variable).or(default_url.map(str::to_owned)).unwrap_or_default();
+        let base =
+            spec.base_url.clone().or(from_variable).or(interface.default_url().map(str::to_owned)).unwrap_or_default();
         let key = interface.key_variable().and_then(|name| (self.variable)(name));
         let key = key.filter(|key| !key.trim().is_empty()).map(Secret::from);
         if let (true, None, Some(name)) = (needs_key, &key, interface.key_variable()) {

@@ -1,13 +1,17 @@
 //! `wharf add` and `wharf add-json`: write a server into a configuration file.
 
+mod oauth;
+
 use std::io::Read as _;
+use std::path::Path;
 
 use clap::{Parser, ValueEnum};
 use serde_json::{Map, Value, json};
 use wharf::ServerName;
-use wharf::config::{OnExisting, Problem, Severity, TransportKind};
-use wharf::fleet::{Server, TransportConfig};
+use wharf::config::{OnExisting, Problem, ProblemKind, Severity, TransportKind};
+use wharf::fleet::{Scope, Server, TransportConfig};
 
+use self::oauth::OAuthArgs;
 use super::common::WriteScope;
 use crate::config::Setup;
 use crate::config::servers::{self, Protocols, looks_like_url};
@@ -24,7 +28,8 @@ const MAX_ENTRY_BYTES: u64 = 1 << 20;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:\n  wharf add time uvx mcp-server-time\n  \
         wharf add -e GITHUB_TOKEN github -- npx -y @modelcontextprotocol/server-github\n  \
-        wharf add -s user docs https://example.com/mcp -H 'Authorization: Bearer ${DOCS_TOKEN}'\n\n\
+        wharf add -s user docs https://example.com/mcp -H 'Authorization: Bearer ${DOCS_TOKEN}'\n  \
+        wharf add crm https://crm.example.com/mcp --client-id wharf --client-secret\n\n\
         Arguments after the command belong to it: put options before the name, or after a URL.\n\
         -e NAME without a value is written as ${NAME} and read when the server starts.")]
 pub(crate) struct Add {
@@ -37,6 +42,8 @@ pub(crate) struct Add {
     /// Replace an existing server of the same name
     #[arg(short, long)]
     force: bool,
+    #[command(flatten)]
+    oauth: OAuthArgs,
     /// Server name
     name: String,
     /// URL, or command with its arguments
@@ -68,6 +75,8 @@ struct OptionsAfterUrl {
     transport: Option<TransportArg>,
     #[arg(short, long)]
     force: bool,
+    #[command(flatten)]
+    oauth: OAuthArgs,
     #[command(flatten)]
     globals: Globals,
 }
@@ -145,13 +154,13 @@ async fn write(globals: &Globals, new: &NewEntry<'_>) -> Exit {
         let setup = Setup::read(globals)?;
         let read = writing::check(&setup, new.name.as_str(), &new.entry.to_string(), new.scope)?;
         let file = writing::write(&setup.paths, new)?;
-        let is_wanted = |problem: &&Problem| match problem.severity {
+        let is_wanted = |problem: &Problem| match problem.severity {
             Severity::Note => globals.verbose,
             _ => !globals.quiet,
         };
-        read.problems.iter().filter(is_wanted).for_each(term::problem);
+        read.problems.iter().cloned().map(for_new_entry).filter(is_wanted).for_each(|problem| term::problem(&problem));
         if !globals.quiet {
-            warn_if_command_is_missing(&read.server);
+            warn_if_command_is_missing(&read.server, &setup.paths.project.root);
         }
         writing::outcome(globals, &read, file)
     };
@@ -161,6 +170,14 @@ async fn write(globals: &Globals, new: &NewEntry<'_>) -> Exit {
             if globals.json { term::json(&outcome).await } else { Exit::Done }
         }
         Err(error) => error.report(),
+    }
+}
+
+/// Returns a problem as it matters for a new entry: now is the time to pin a version.
+fn for_new_entry(problem: Problem) -> Problem {
+    match problem.kind {
+        ProblemKind::UnpinnedPackage => Problem { severity: Severity::Warning, ..problem },
+        ProblemKind::ServerNotUsed | ProblemKind::Other => problem,
     }
 }
 
@@ -177,6 +194,7 @@ fn with_late_options(mut globals: Globals, mut add: Add) -> Result<(Globals, Add
     add.scope = late.scope.unwrap_or(add.scope);
     add.transport = late.transport.or(add.transport);
     add.force |= late.force;
+    add.oauth.extend(late.oauth);
     globals.header.extend(late.globals.header);
     globals.env.extend(late.globals.env);
     globals.protocol.extend(late.globals.protocol);
@@ -204,6 +222,9 @@ fn entry(name: &ServerName, add: &Add, globals: &Globals) -> Result<Map<String, 
             if !headers.is_empty() {
                 let pair = |(name, value): (String, wharf::Secret)| (name, json!(value.expose()));
                 entry.insert("headers".to_owned(), Value::Object(headers.into_iter().map(pair).collect()));
+            }
+            if let Some(oauth) = add.oauth.entry(add.scope.into())? {
+                entry.insert("oauth".to_owned(), oauth);
             }
             entry
         }
@@ -269,10 +290,10 @@ fn looks_like_a_host(target: &str) -> bool {
         |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     let ending = host.rsplit('.').next().unwrap_or_default();
     let is_ending = ending.len() > 1 && ending.bytes().all(|byte| byte.is_ascii_alphabetic());
-    host.contains('.') && host.split('.').all(is_part) && is_ending && !std::path::Path::new(target).exists()
+    host.contains('.') && host.split('.').all(is_part) && is_ending && !Path::new(target).exists()
 }
 
-fn warn_if_command_is_missing(server: &Server) {
+fn warn_if_command_is_missing(server: &Server, project: &Path) {
     let TransportConfig::Stdio(stdio) = &server.reach else { return };
     // A command that depends on a variable cannot be found yet.
     if stdio.command.contains("${") || stdio.env.contains_key("PATH") {
@@ -280,8 +301,12 @@ fn warn_if_command_is_missing(server: &Server) {
     }
     let environment = env::for_servers();
     let path: Option<std::ffi::OsString> = environment.get("PATH").map(Into::into);
-    let here = || std::env::current_dir().unwrap_or_else(|_| "/".into());
-    let folder = stdio.cwd.clone().unwrap_or_else(here);
+    // A project's relative command refers to its root.
+    let folder = match &stdio.cwd {
+        _ if server.scope == Scope::Project => project.to_owned(),
+        Some(cwd) => cwd.clone(),
+        None => std::env::current_dir().unwrap_or_else(|_| "/".into()),
+    };
     if program::find(&stdio.command, path.as_deref(), &folder) == Program::Missing {
         term::warning(&format!("command `{}` not found", stdio.command));
         term::hint(&program::install_hint(&stdio.command, path.as_deref()));
@@ -293,9 +318,13 @@ fn command(add: &Add, globals: &Globals) -> Result<Map<String, Value>, UsageErro
         let hint = Some("stdio servers get variables: -e NAME=VALUE");
         return Err(usage_error("-H is only for remote servers".to_owned(), hint));
     }
+    if let Some(option) = add.oauth.first() {
+        let hint = Some("stdio servers get credentials in variables: -e NAME");
+        return Err(usage_error(format!("{option} is only for remote servers"), hint));
+    }
     // One word with spaces is a whole command in quotes, as for --mcp, unless a program has that name.
     let words = match &add.target[..] {
-        [line] if line.contains(char::is_whitespace) && !std::path::Path::new(line).exists() => {
+        [line] if line.contains(char::is_whitespace) && !Path::new(line).exists() => {
             shlex::split(line).ok_or_else(|| usage_error("unclosed quote in the command".to_owned(), None))?
         }
         words => words.to_vec(),

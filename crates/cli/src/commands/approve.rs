@@ -1,11 +1,9 @@
 //! `wharf approve`: the user reviews what a project's server would run, and approves it.
 
-use std::io::{IsTerminal as _, Write as _};
-
 use clap_complete::ArgValueCandidates;
 use serde::Serialize;
 use serde_json::json;
-use wharf::config::{Approval, Approvals, ConfiguredServer, Eligibility, EntryChange};
+use wharf::config::{Approval, Approvals, ConfiguredServer, Eligibility};
 use wharf::fleet::Scope;
 
 use super::server_row::invalid_because;
@@ -83,9 +81,9 @@ async fn approve_servers(globals: &Globals, approve: &Approve) -> Result<Exit, W
     let mut reviewed = Vec::new();
     for (found, approval) in waiting {
         if !globals.quiet || !approve.yes {
-            show(approval);
+            term::review::show(approval);
         }
-        let yes = approve.yes || ask(approval)?;
+        let yes = approve.yes || term::review::ask(approval, "if you have reviewed it, pass --yes")?;
         if yes {
             writing::approve(&setup.paths, [(&found.server.name, &found.written)])?;
         }
@@ -162,57 +160,4 @@ fn not_waiting(globals: &Globals, found: &ConfiguredServer) -> Result<(), UsageE
         term::note(&format!("`{name}` is already approved"));
     }
     Ok(())
-}
-
-/// Prints what the user must review.
-fn show(approval: &Approval) {
-    term::heading(&format!("{} would", approval.name));
-    let line = |key: &str, value: &str| term::line(&format!("  {key:<9} {}", term::name(value)));
-    approval.command_line.iter().for_each(|command| line("run", command));
-    approval.url.iter().for_each(|url| line("connect", url));
-    approval.cwd.iter().for_each(|cwd| line("in", cwd));
-    approval.headers_helper.iter().for_each(|helper| line("also run", helper));
-    for (name, value) in &approval.env {
-        line("with", &format!("{name}={value}"));
-    }
-    for (name, value) in &approval.headers {
-        line("sending", &format!("{name}: {value}"));
-    }
-    for (path, value) in &approval.more {
-        line("and", &format!("{path} = {value}"));
-    }
-    if !approval.reads.is_empty() {
-        line("reading", &format!("your {}", approval.reads.join(", ")));
-    }
-    for danger in &approval.dangers {
-        term::caution(&format!("it {danger}"));
-    }
-    if !approval.changes.is_empty() {
-        term::heading("changes since you approved it");
-        approval.changes.iter().for_each(print_change);
-    }
-}
-
-fn print_change(change: &EntryChange) {
-    let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "(none)".to_owned());
-    let text = format!("{:<9} {} → {}", change.what, shown(&change.approved), shown(&change.now));
-    term::line(&format!("  {}", term::name(&text)));
-}
-
-/// Asks the user, which needs a terminal.
-fn ask(approval: &Approval) -> Result<bool, UsageError> {
-    let stdin = std::io::stdin();
-    if !stdin.is_terminal() || !std::io::stderr().is_terminal() {
-        let hint = "if you have reviewed it, pass --yes";
-        return Err(usage_error(
-            format!("cannot ask for approval of `{}` without a terminal", approval.name),
-            Some(hint),
-        ));
-    }
-    let mut stderr = anstream::stderr();
-    let _ = write!(stderr, "Approve? [y/N] ").and_then(|()| stderr.flush());
-    let mut answer = String::new();
-    let read = stdin.read_line(&mut answer);
-    read.map_err(|error| usage_error(format!("cannot read stdin: {error}"), None))?;
-    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }

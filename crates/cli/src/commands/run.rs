@@ -9,6 +9,7 @@ mod report;
 mod screen;
 mod stream;
 mod summary;
+mod trust;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +38,7 @@ use record::RecordMode;
 use report::{JsonReport, TraceRecorder};
 use screen::Screen;
 use stream::Stream;
+use trust::OwnServers;
 
 /// How long the first turn waits for optional servers.
 const OPTIONAL_SERVERS_TIMEOUT: Duration = Duration::from_secs(10);
@@ -67,12 +69,17 @@ pub(crate) async fn run(globals: &Globals, run: Run) -> Exit {
         // A recording contains the servers' answers, and a manual model calls no tools.
         let needs_no_servers = run.replay.is_some() || model::is_manual(&run, prepared.config.as_ref());
         let globals = &if needs_no_servers { without_servers(globals) } else { with_own_servers(globals, &run) };
+        let model_servers = prepared.config.as_ref().map(models::model_servers).transpose()?.unwrap_or_default();
         let own_servers = match &prepared.config {
-            Some(config) if !needs_no_servers => models::servers(config)?,
+            Some(config) if !needs_no_servers => models::servers(config, &model_servers)?,
             _ => Vec::new(),
         };
-        let mut setup = Setup::load_with(globals, own_servers).await?;
-        let model_servers = prepared.config.as_ref().map(models::model_servers).transpose()?.unwrap_or_default();
+        let servers = own_servers.iter().map(|read| read.server.clone()).collect();
+        let mut setup = Setup::load_with(globals, servers).await?;
+        if let Some(config) = &prepared.config {
+            let own = OwnServers { config, declared: &model_servers, servers: &own_servers };
+            trust::check_servers(&setup, &run, &own)?;
+        }
         if let Some(idle) = model_servers.idle_timeout {
             setup.session.deadlines.idle = Some(idle);
         }

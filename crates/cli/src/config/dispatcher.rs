@@ -3,6 +3,7 @@
 //! A rule or hook that cannot be read stops every call: users must not learn from a call that went through that a rule
 //! did not apply.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use wharf::config::{Problem, RawSetting, Severity};
@@ -57,10 +58,8 @@ pub(crate) fn dispatcher(globals: &Globals, setup: &Setup, policy: Policy) -> Re
     if let Some(tokens) = max_output_tokens(globals) {
         dispatcher = dispatcher.with_max_output_tokens(tokens);
     }
-    let mut environment: Option<HookEnvironment> = None;
     for setting in trusted(&setup.loaded.hooks) {
-        let environment = environment.get_or_insert_with(hook_environment);
-        let read = command_hooks(&setting.value, environment)
+        let read = command_hooks(&setting.value, &hook_environment(setting))
             .map_err(|error| usage_error(format!("{}: invalid hooks: {error}", place(setting)), Some(INVALID_HOOK)))?;
         if globals.verbose {
             read.notes.iter().for_each(|note| term::note(&format!("{}: {note}", place(setting))));
@@ -153,9 +152,13 @@ fn place(setting: &RawSetting) -> String {
     format!("{}:{}", setting.origin.file.display(), setting.origin.line)
 }
 
-fn hook_environment() -> HookEnvironment {
+/// Returns the environment of a file's hooks. They run in the directory of the file: the current directory may be a
+/// repository, whose files must not run in place of the hook's.
+fn hook_environment(setting: &RawSetting) -> HookEnvironment {
     let watcher: Arc<dyn GroupWatcher> = Guard::start();
-    HookEnvironment { environment: env::for_servers(), cwd: None, watcher: Some(watcher) }
+    let file = std::path::absolute(&setting.origin.file).ok();
+    let cwd = file.as_deref().and_then(Path::parent).map(Path::to_owned);
+    HookEnvironment { environment: env::for_servers(), cwd, watcher: Some(watcher) }
 }
 
 /// Returns the user's limit for outputs, if the environment sets one.

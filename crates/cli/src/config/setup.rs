@@ -232,6 +232,14 @@ impl Setup {
     }
 }
 
+impl Setup {
+    /// Returns the approvals of the user.
+    pub(crate) fn approvals(&self) -> Result<Approvals, UsageError> {
+        let Some(file) = &self.paths.approvals else { return Ok(Approvals::nothing()) };
+        Approvals::load(file).map_err(|error| usage_error(error.to_string(), None))
+    }
+}
+
 /// Reads all sources. Where approvals cannot be read, nothing counts as approved, and a problem says so.
 pub(super) fn load_sources(paths: &Paths, sources: &Sources, variables: &Variables) -> Loaded {
     let (approvals, problem) = approvals(paths);
@@ -253,19 +261,16 @@ fn approvals(paths: &Paths) -> (Approvals, Option<Problem>) {
 }
 
 fn sources(paths: &Paths, dynamic: Vec<Server>, only_dynamic: bool) -> Sources {
-    let enterprise = vec![paths.enterprise.clone()];
-    let named_enterprise = paths.named_enterprise.clone();
-    if only_dynamic {
-        // The organization's rules still apply.
-        return Sources { enterprise, named_enterprise, dynamic, only_dynamic, ..Sources::default() };
-    }
     Sources {
-        enterprise,
-        named_enterprise,
+        enterprise: vec![paths.enterprise.clone()],
+        named_enterprise: paths.named_enterprise.clone(),
+        // The rules, policy and hooks of these files apply to every server, wherever it comes from.
         local: paths.local.clone(),
         user: paths.user.clone(),
-        project: Some(paths.project.clone()),
+        // A project has no rules.
+        project: (!only_dynamic).then(|| paths.project.clone()),
         dynamic,
+        only_dynamic,
         ..Sources::default()
     }
 }

@@ -188,3 +188,89 @@ fn a_server_denied_by_the_organization_is_not_added() {
     let ran = crate::ran(command);
     assert!(ran.code == 2 && ran.err.contains("error: server `x` is not allowed: "), "{}", ran.err);
 }
+
+#[test]
+fn a_registered_oauth_client_is_written() {
+    assert_eq!(
+        add_and_read(&["x", "https://example.com/mcp", "--client-id", "me", "--callback-port", "8123"])["oauth"],
+        json!({"clientId": "me", "callbackPort": 8123})
+    );
+    assert_eq!(
+        add_and_read(&["--client-id", "me", "--client-secret=SECRET", "x", "https://example.com/mcp"])["oauth"],
+        json!({"clientId": "me", "clientSecret": "${SECRET}"})
+    );
+    let person = Person::new();
+    let mut command =
+        person.wharf(&["add", "-s", "user", "--client-id", "me", "--client-secret", "x", "https://e.test"]);
+    command.env("MCP_CLIENT_SECRET", "hidden");
+    assert_eq!(crate::ran(command).code, 0);
+    assert_eq!(read_entry(&person, USER, "x")["oauth"]["clientSecret"], "${MCP_CLIENT_SECRET}");
+}
+
+#[test]
+fn a_client_secret_is_never_on_the_command_line() {
+    let person = Person::new();
+    let refused = |arguments: &[&str], expected: &str| {
+        let ran = person.run(&[&["add"], arguments].concat());
+        assert!(ran.code == 2 && ran.err.contains(expected), "{arguments:?}: {}", ran.err);
+        assert!(!ran.err.contains("hunter2"), "{}", ran.err);
+    };
+    let url = "https://example.com/mcp";
+    refused(&["--client-id", "me", "--client-secret=hunter2", "x", url], "names a variable that is not set");
+    refused(&["--client-id", "me", "--client-secret", "x", url], "cannot ask for the client secret without a terminal");
+    refused(&["--client-secret=SECRET", "x", url], "--client-id");
+    refused(&["-s", "project", "--client-id", "me", "--client-secret", "x", url], "must not contain a client secret");
+    refused(&["--callback-port", "0", "x", url], "--callback-port");
+    refused(&["--client-id", "me", "x", "uvx", "srv"], "--client-id is only for remote servers");
+}
+
+#[test]
+fn a_client_secret_is_asked_for_without_showing_it() {
+    let person = Person::new();
+    let line = format!("{} add -s user --client-id me --client-secret x https://e.test", env!("CARGO_BIN_EXE_wharf"));
+    let mut script = crate::on_terminal(&line);
+    script.env("HOME", person.path("home")).current_dir(person.path("project"));
+    let mut child = script.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let mut terminal = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut seen = String::new();
+    while !seen.ends_with("Client secret: ") {
+        let mut byte = [0];
+        std::io::Read::read_exact(&mut terminal, &mut byte).unwrap();
+        seen.push(char::from(byte[0]));
+    }
+    std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"hunter2${x}\n").unwrap();
+    std::io::Read::read_to_string(&mut terminal, &mut seen).unwrap();
+    assert!(child.wait().unwrap().success(), "{seen}");
+    assert!(!seen.contains("hunter2"), "{seen}");
+    assert_eq!(read_entry(&person, USER, "x")["oauth"]["clientSecret"], "hunter2$${x}");
+}
+
+#[test]
+fn an_unpinned_package_is_a_warning_for_a_new_entry_only() {
+    let person = Person::new();
+    let added = person.run(&["add", "x", "npx", "-y", "pkg"]);
+    let warning = "warning: x.command: fetches the latest version of `pkg`\nhint: pin a version: `pkg@1.2.3`\n";
+    assert!(added.code == 0 && added.err.contains(warning), "{}", added.err);
+    assert!(!person.run(&["list", "--no-connect"]).err.contains("latest version"));
+    for pinned in [&["npx", "-y", "pkg@1.0.0"][..], &["npx", "pkg"], &["uvx", "pkg"]] {
+        let added = person.run(&[&["add", "-f", "x"], pinned].concat());
+        assert!(added.code == 0 && !added.err.contains("latest version"), "{pinned:?}: {}", added.err);
+    }
+    assert!(!person.run(&["add", "-q", "-f", "x", "npx", "-y", "pkg"]).err.contains("latest version"));
+}
+
+#[test]
+fn the_documented_forms_of_a_command_are_stored_verbatim() {
+    let guide = include_str!("../../../../docs/configuration.md");
+    let blocks = guide.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let entries: Vec<Value> = blocks.filter_map(|block| serde_json::from_str(block).ok()).collect();
+    let commands: Vec<&Value> = entries.iter().filter(|entry| entry.get("command").is_some()).collect();
+    let args = |form: usize| serde_json::from_value::<Vec<String>>(commands[form]["args"].clone()).unwrap();
+    assert_eq!(args(0), ["mcp-server-time"]);
+    assert_eq!(args(1), ["--from", "mcp-server-time", "mcp-server-time.exe"]);
+    for entry in commands {
+        let person = Person::new();
+        assert_eq!(person.run(&["add-json", "-s", "user", "x", &entry.to_string()]).code, 0);
+        assert_eq!(read_entry(&person, USER, "x")["args"], entry["args"]);
+    }
+}

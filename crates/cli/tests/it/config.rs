@@ -191,7 +191,7 @@ fn timeouts_default_to_environment_variables() {
 }
 
 /// Starts a cloud provider that answers one request. Returns its URL and the thread, which ends after the request.
-fn provider(text: String) -> (String, std::thread::JoinHandle<()>) {
+pub(crate) fn provider(text: String) -> (String, std::thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/servers", listener.local_addr().unwrap());
     let server_thread = std::thread::spawn(move || {

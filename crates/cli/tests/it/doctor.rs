@@ -290,6 +290,19 @@ fn servers_are_checked_concurrently_and_the_worst_sets_the_exit_code() {
 }
 
 #[test]
+fn an_unpinned_package_is_advice() {
+    let off = |package: &str| json!({"command": "npx", "args": ["-y", package], "enabled": false});
+    let sandbox = Sandbox::new().entry("latest", off("pkg")).entry("pinned", off("pkg@1.0.0"));
+    let ran = sandbox.run(&["doctor", "--json"]);
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    let all = report["findings"].as_array().unwrap().iter();
+    let unpinned: Vec<&Value> = all.filter(|one| one["message"].to_string().contains("latest version")).collect();
+    let [finding] = unpinned[..] else { panic!("{}", ran.out) };
+    assert_eq!((&finding["server"], &finding["verdict"]), (&json!("latest"), &json!("advice")));
+    assert_eq!(finding["fix"], "pin a version: `pkg@1.2.3`");
+}
+
+#[test]
 fn environment_problems_affect_only_servers_that_depend_on_them() {
     let sandbox =
         Sandbox::new().server("good", &Script::good()).entry("tls", json!({"url": "https://127.0.0.1:1/mcp"}));

@@ -28,6 +28,7 @@ mod shutdown;
 mod tools;
 mod usage_errors;
 mod usage_hints;
+mod variables;
 
 use std::io::Write as _;
 use std::path::Path;

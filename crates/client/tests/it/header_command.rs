@@ -35,6 +35,23 @@ async fn its_headers_are_sent_with_every_request_and_it_runs_once() {
 }
 
 #[tokio::test]
+async fn its_headers_replace_configured_ones_of_the_same_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = HttpScripted::new(Script::good());
+    let remote = RemoteOptions {
+        headers: [("authorization", "Bearer configured"), ("x-team", "red")].map(|(a, b)| (a.into(), b.into())).into(),
+        header_command: Some(command(COUNTING, &folder.path().join("runs"))),
+        ..options(in_memory(&server))
+    };
+    let session = http_with(remote, NoHost, legacy()).0;
+    assert_eq!(result_text(soon(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
+    for seen in server.requests() {
+        assert_eq!(seen.headers.get_all("authorization").iter().collect::<Vec<_>>(), ["Bearer 1"]);
+        assert_eq!(seen.headers["x-team"], "red");
+    }
+}
+
+#[tokio::test]
 async fn it_runs_again_on_401_or_403_and_the_call_succeeds() {
     for status in [401, 403] {
         let folder = tempfile::tempdir().unwrap();

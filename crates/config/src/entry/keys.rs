@@ -40,6 +40,12 @@ const KNOWN: [&str; 28] = [
     "manage",
 ];
 
+/// The known keys that change neither what runs nor what is trusted: whether and how long, and a name for display.
+const UNAPPROVED: [&str; 7] = ["enabled", "disabled", "required", "timeout", "connectTimeout", "title", "displayName"];
+
+/// The keys for the transport and the URL; their value is approved under one name.
+const ALIASES: [&str; 6] = ["type", "transportType", "transport", "url", "httpUrl", "serverUrl"];
+
 /// Keys of other hosts that would approve a server without a person.
 const APPROVAL: [&str; 7] =
     ["approved", "trust", "trusted", "autoApprove", "autoApproveTools", "alwaysAllow", "alwaysApprove"];
@@ -90,6 +96,12 @@ const SYNONYMS: [(&str, &str); 10] = [
     ("allowedTools", "tools"),
     ("isActive", "enabled"),
 ];
+
+/// Returns the keys whose values a person approves: all known ones, unless they are known to be harmless. Without the
+/// keys for the transport and the URL, which have aliases.
+pub(super) fn approved() -> impl Iterator<Item = &'static str> {
+    KNOWN.into_iter().filter(|key| !UNAPPROVED.contains(key) && !ALIASES.contains(key))
+}
 
 /// Reports every key that entries of this host do not have.
 ///

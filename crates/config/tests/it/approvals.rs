@@ -110,12 +110,85 @@ fn every_key_that_affects_what_is_run_or_allowed_is_approved() {
         r#"{"command": "node", "manage": {}}"#,
         r#"{"command": "node", "bindings": {"t": {"a": 1}}}"#,
         r#"{"command": "node", "tools": {"deny": []}}"#,
+        r#"{"command": "node", "includeTools": []}"#,
+        r#"{"command": "node", "excludeTools": ["x"]}"#,
+        r#"{"command": "node", "protocol": "legacy"}"#,
+        r#"{"command": "node", "maxOutputTokens": 1000000}"#,
         r#"{"url": "https://a.example"}"#,
     ] {
         let machine = Machine::new().project(&one(base));
         machine.approve_all();
         rewrite(&machine, changed);
         assert_eq!(machine.list(), "project x changed since it was approved", "{changed}");
+    }
+}
+
+#[test]
+fn every_key_that_affects_where_a_request_goes_is_approved() {
+    let base = r#"{"url": "https://a.example"}"#;
+    for changed in [
+        r#"{"url": "https://b.example"}"#,
+        r#"{"httpUrl": "https://b.example"}"#,
+        r#"{"url": "https://a.example", "type": "sse"}"#,
+        r#"{"url": "https://a.example", "headers": {"A": "b"}}"#,
+        r#"{"url": "https://a.example", "headersHelper": "node h.js"}"#,
+        r#"{"url": "https://a.example", "oauth": {"authServerMetadataUrl": "https://b.example"}}"#,
+    ] {
+        let machine = Machine::new().project(&one(base));
+        machine.approve_all();
+        rewrite(&machine, changed);
+        assert_eq!(machine.list(), "project x changed since it was approved", "{changed}");
+    }
+}
+
+#[test]
+fn a_relative_command_of_a_project_refers_to_its_root_and_is_shown_so() {
+    for command in ["./server", "bin/server", "../server", "C:/server"] {
+        let machine = Machine::new().project(&one(&format!(r#"{{"command": "{command}", "cwd": "sub"}}"#)));
+        let expected = machine.root().join(command).to_str().unwrap().to_owned();
+        assert_eq!(machine.list(), "project x needs approval", "{command}");
+        let TransportConfig::Stdio(process) = &machine.load().servers[0].server.reach else { panic!() };
+        assert_eq!(process.command, expected);
+        assert_eq!(approval(&machine).command_line.as_deref(), Some(expected.as_str()));
+    }
+    let machine = Machine::new().project(&one(r#"{"url": "https://a.example", "headersHelper": "./helper x"}"#));
+    let TransportConfig::Http(remote) = &machine.load().servers[0].server.reach else { panic!() };
+    let helper = remote.headers_helper.as_ref().unwrap();
+    assert_eq!(helper.words, [machine.root().join("./helper").to_str().unwrap(), "x"]);
+}
+
+#[test]
+fn disguised_commands_are_dangers() {
+    let dangers = |entry: &str| approval(&Machine::new().project(&one(entry))).dangers.join(", ");
+    let shell = "runs a shell command string";
+    let code = "runs code from its arguments";
+    for (entry, expected) in [
+        (r#"{"command": "sh", "args": ["-ce", "id"]}"#, shell),
+        (r#"{"command": "nice", "args": ["-n", "5", "sh", "-c", "id"]}"#, shell),
+        (r#"{"command": "timeout", "args": ["10", "bash", "-c", "id"]}"#, shell),
+        (r#"{"command": "env", "args": ["A=b", "sh", "-c", "id"]}"#, shell),
+        (r#"{"command": "python3", "args": ["-Ic", "1"]}"#, code),
+        (
+            r#"{"command": "npx", "args": ["--registry", "https://r.example", "a@1.0.0"]}"#,
+            "fetches packages from another registry",
+        ),
+        (
+            r#"{"command": "env", "args": ["LD_PRELOAD=./x.so", "node"]}"#,
+            "sets LD_PRELOAD, which controls which code programs load",
+        ),
+        (r#"{"url": "https://a.example", "headersHelper": "sh -ce id"}"#, shell),
+        (
+            r#"{"command": "x", "env": {"UV_INDEX_URL": "https://r.example"}}"#,
+            "sets UV_INDEX_URL, which controls where programs read their settings",
+        ),
+    ] {
+        assert!(dangers(entry).contains(expected), "{entry}: {}", dangers(entry));
+    }
+    for harmless in [
+        r#"{"command": "node", "args": ["s.js"], "env": {"NODE_ENV": "production", "PYTHONUNBUFFERED": "1"}}"#,
+        r#"{"command": "bash", "args": ["./server.sh", "-c", "config"]}"#,
+    ] {
+        assert_eq!(dangers(harmless), "");
     }
 }
 
@@ -262,7 +335,8 @@ fn dangers_in_variables_and_arguments_are_listed() {
     sets HOME, which controls where programs read their settings
     sets npm_config_registry, which controls where programs read their settings
     ");
-    for name in ["PERL5LIB", "_JAVA_OPTIONS", "GIT_CONFIG_COUNT", "DOTNET_STARTUP_HOOKS", "rubylib"] {
+    let names = ["PERL5LIB", "_JAVA_OPTIONS", "GIT_CONFIG_COUNT", "DOTNET_STARTUP_HOOKS", "rubylib"];
+    for name in names.into_iter().chain(["PYTHONUSERBASE", "PYTHONHOME", "PERL5OPT", "RUBYOPT", "GIT_SSH_COMMAND"]) {
         rewrite(&machine, &format!(r#"{{"command": "x", "env": {{"{name}": "y"}}}}"#));
         assert_eq!(machine.list(), "project x broken", "{name}");
     }

@@ -2,7 +2,9 @@
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
-use wharf_config::{Eligibility, OAuthSettings, RemoteConfig, Scope, Server, Severity, TransportConfig, read_server};
+use wharf_config::{
+    Eligibility, OAuthSettings, RemoteConfig, Scope, Server, Severity, TransportConfig, Variables, read_server,
+};
 
 use super::{Machine, list};
 
@@ -221,5 +223,28 @@ fn rules_apply_to_servers_of_this_run_whatever_their_name() {
             vec![read_server("x", r#"{"command": "evil"}"#, Scope::Dynamic, &machine.variables).unwrap().server];
         let loaded = machine.load();
         assert_eq!((loaded.servers.len(), loaded.broken.len(), loaded.ready().count()), (1, 0, 0), "{enterprise}");
+    }
+}
+
+#[test]
+fn rules_policy_and_hooks_of_the_user_apply_to_servers_of_this_run() {
+    let settings = r#""policy": {"deny": ["*"]}, "hooks": {"PreToolUse": []}"#;
+    let denied = r#""deniedMcpServers": [{"serverCommand": ["evil"]}]"#;
+    let servers = r#""mcpServers": {"own": {"command": "own"}, "bad": {"timeout": 1}}, "disabledServers": ["x"]"#;
+    let text = format!("{{{settings}, {denied}, {servers}}}");
+    for machine in [Machine::new().user(&text), Machine::new().local(&text)] {
+        let mut machine = machine;
+        machine.sources.only_dynamic = true;
+        let dynamic = |command: &str| {
+            let entry = format!(r#"{{"command": "{command}"}}"#);
+            vec![read_server("x", &entry, Scope::Dynamic, &Variables::none()).unwrap().server]
+        };
+        machine.sources.dynamic = dynamic("evil");
+        assert_eq!(machine.list(), "dynamic x refused");
+        machine.sources.dynamic = dynamic("good");
+        assert_eq!(machine.list(), "dynamic x ready", "the user disabled a configured server of this name");
+        let loaded = machine.load();
+        assert_eq!((loaded.policy.len(), loaded.hooks.len()), (1, 1));
+        assert_eq!(machine.problems(Severity::Note), "", "servers that are left out have no problems");
     }
 }

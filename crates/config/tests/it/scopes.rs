@@ -320,3 +320,24 @@ fn an_unreadable_file_is_listed_with_its_scope() {
     assert_eq!(lost, [Scope::User, Scope::Project]);
     assert!(Machine::new().user("{}").load().lost.is_empty());
 }
+
+#[test]
+fn look_alike_names_of_different_scopes_are_reported() {
+    let machine =
+        Machine::new().user(r#"{"mcpServers": {"github": {"command": "a"}, "my-db": {"command": "b"}}}"#).project(
+            r#"{"mcpServers": {"GitHub": {"command": "c"}, "my_db": {"command": "d"}, "gitlab": {"command": "e"}}}"#,
+        );
+    assert_eq!(
+        machine.problems(Severity::Warning),
+        "warning: project/.mcp.json:1: mcpServers.GitHub: its name looks like `github` of the user scope\n\
+         warning: project/.mcp.json:1: mcpServers.my_db: its name looks like `my-db` of the user scope"
+    );
+    let loaded = machine.load();
+    let Eligibility::NeedsApproval(approval) = &loaded.find("GitHub").unwrap().standing else { panic!() };
+    assert_eq!(approval.dangers, ["has a name that looks like `github` of the user scope"]);
+    let Eligibility::NeedsApproval(approval) = &loaded.find("gitlab").unwrap().standing else { panic!() };
+    assert_eq!(approval.dangers, [""; 0]);
+    // One scope may use any names.
+    let machine = Machine::new().user(r#"{"mcpServers": {"github": {"command": "a"}, "GitHub": {"command": "b"}}}"#);
+    assert_eq!(machine.problems(Severity::Warning), "");
+}

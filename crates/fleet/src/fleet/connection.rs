@@ -467,7 +467,7 @@ async fn start(
         // A process that has exited is of no use.
         (Some(running), _) if running.exited().now_or_never().is_none() => Some(running),
         (_, TransportConfig::Managed(manage)) => {
-            let spec = host_environment.managed_spec(server.server.name.as_str(), manage);
+            let spec = host_environment.managed_spec(&server.server, manage);
             match Managed::start(spec).await {
                 Ok(managed) => Some(managed),
                 Err(error) => {

@@ -9,7 +9,9 @@ use wharf_client::{HeaderCommand, Http, HttpSse, OpenError, RemoteOptions, Stdio
 use wharf_io::{ChildSpec, Environment, GroupWatcher, HttpSettings, ManagedSpec};
 use wharf_protocol::Secret;
 
-use wharf_config::{ManagedConfig, OAuthSettings, RemoteConfig, Server, StdioConfig, TransportConfig};
+use wharf_config::{
+    ManagedConfig, OAuthSettings, RemoteConfig, Scope, Server, StdioConfig, TransportConfig, imports_from_directory,
+};
 
 /// Returns the HTTP settings for a URL and a connect timeout.
 pub type NetworkSettings = Arc<dyn Fn(&str, Duration) -> Result<HttpSettings, String> + Send + Sync>;
@@ -58,7 +60,7 @@ impl HostEnvironment {
         connect: Duration,
         token_provider: Option<Arc<dyn TokenProvider>>,
     ) -> Arc<dyn Transport> {
-        match self.try_transport(&server.reach, connect, token_provider) {
+        match self.try_transport(server, connect, token_provider) {
             Ok(transport) => transport,
             Err(reason) => Arc::new(move || {
                 let reason = reason.clone();
@@ -69,15 +71,16 @@ impl HostEnvironment {
 
     fn try_transport(
         &self,
-        reach: &TransportConfig,
+        server: &Server,
         connect: Duration,
         token_provider: Option<Arc<dyn TokenProvider>>,
     ) -> Result<Arc<dyn Transport>, String> {
+        let scope = server.scope;
         let options = |remote: &RemoteConfig| {
-            Ok::<_, String>(RemoteOptions { token_provider, ..self.remote_options(remote, connect)? })
+            Ok::<_, String>(RemoteOptions { token_provider, ..self.remote_options(remote, scope, connect)? })
         };
-        Ok(match reach {
-            TransportConfig::Stdio(launch) => Arc::new(self.stdio(launch)),
+        Ok(match &server.reach {
+            TransportConfig::Stdio(launch) => Arc::new(self.stdio(launch, scope)),
             TransportConfig::Http(remote) => {
                 Arc::new(Http::new(&remote.url, options(remote)?).map_err(|error| error.to_string())?)
             }
@@ -92,7 +95,7 @@ impl HostEnvironment {
                 let headers = manage.headers.clone();
                 let remote = RemoteConfig { url: url(manage), headers, headers_helper: None, oauth };
                 Arc::new(
-                    Http::new(&remote.url, self.remote_options(&remote, connect)?)
+                    Http::new(&remote.url, self.remote_options(&remote, scope, connect)?)
                         .map_err(|error| error.to_string())?,
                 )
             }
@@ -100,8 +103,8 @@ impl HostEnvironment {
         })
     }
 
-    fn stdio(&self, launch: &StdioConfig) -> Stdio {
-        let mut stdio = Stdio::new(&launch.command, &launch.args, self.environment_of(launch));
+    fn stdio(&self, launch: &StdioConfig, scope: Scope) -> Stdio {
+        let mut stdio = Stdio::new(&launch.command, &launch.args, self.environment_of(launch, scope));
         if let Some(watcher) = &self.watcher {
             stdio = stdio.watched_by(Arc::clone(watcher));
         }
@@ -111,16 +114,30 @@ impl HostEnvironment {
         }
     }
 
-    fn environment_of(&self, launch: &StdioConfig) -> Environment {
+    fn environment_of(&self, launch: &StdioConfig, scope: Scope) -> Environment {
         let add = |environment: Environment, (name, value): (&String, &Secret)| environment.with(name, value.expose());
-        launch.env.iter().fold(self.environment.clone(), add)
+        launch.env.iter().fold(self.base_environment(&launch.command, &launch.args, scope), add)
     }
 
-    fn remote_options(&self, remote: &RemoteConfig, connect: Duration) -> Result<RemoteOptions, String> {
+    /// Returns the environment of a command, without the configured variables.
+    ///
+    /// The working directory is often a repository that the user did not write. A Python with `-m` or `-c` would import
+    /// its files in place of installed modules. Entries of the user and the enterprise are for every directory, so they
+    /// cannot mean those files; a project's entry is approved, and a local one is written for its directory.
+    fn base_environment(&self, command: &str, args: &[String], scope: Scope) -> Environment {
+        let environment = self.environment.clone();
+        let is_for_all_directories = matches!(scope, Scope::Enterprise | Scope::User);
+        if is_for_all_directories && imports_from_directory(command, args) {
+            return environment.with("PYTHONSAFEPATH", "1");
+        }
+        environment
+    }
+
+    fn remote_options(&self, remote: &RemoteConfig, scope: Scope, connect: Duration) -> Result<RemoteOptions, String> {
         let headers = remote.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned()));
         let helper = remote.headers_helper.as_ref().and_then(|helper| {
             let (command, args) = helper.words.split_first()?;
-            let environment = self.environment.clone();
+            let environment = self.base_environment(command, args, scope);
             let directory = helper.cwd.clone().or_else(|| self.directory.clone());
             Some(HeaderCommand { command: command.clone(), args: args.to_vec(), environment, directory })
         });
@@ -170,12 +187,13 @@ impl HostEnvironment {
     }
 
     /// Returns the process of a managed server.
-    pub(super) fn managed_spec(&self, name: &str, manage: &ManagedConfig) -> ManagedSpec {
+    pub(super) fn managed_spec(&self, server: &Server, manage: &ManagedConfig) -> ManagedSpec {
+        let name = server.name.as_str();
         let launch = &manage.launch;
         let child = ChildSpec {
             command: launch.command.clone().into(),
             args: launch.args.iter().map(Into::into).collect(),
-            environment: self.environment_of(launch),
+            environment: self.environment_of(launch, server.scope),
             cwd: launch.cwd.clone().or_else(|| self.directory.clone()),
             watcher: self.watcher.clone(),
         };

@@ -4,12 +4,13 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rustix::fs::{Access, access};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 
 use super::spec::ChildSpec;
+use crate::environment::search_folders;
 
 /// `PATH` if the environment has none.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -54,7 +55,7 @@ impl Launch {
         let environment: Vec<_> =
             spec.environment.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_os_str());
-        let program = find(&spec.command, path, spec.cwd.as_deref())?;
+        let program = find(&spec.command, path)?;
         let arguments = std::iter::once(&spec.command).chain(&spec.args).cloned().collect();
         let streams =
             [above_standard_streams(input)?, above_standard_streams(output)?, above_standard_streams(errors)?];
@@ -69,19 +70,18 @@ fn above_standard_streams(stream: OwnedFd) -> io::Result<OwnedFd> {
 }
 
 /// Returns the file of a command: a path unchanged, a name by the child's `PATH`.
-fn find(command: &OsStr, path: Option<&OsStr>, cwd: Option<&Path>) -> io::Result<PathBuf> {
+fn find(command: &OsStr, path: Option<&OsStr>) -> io::Result<PathBuf> {
     if command.as_encoded_bytes().contains(&b'/') {
         return Ok(command.into());
     }
     let mut problem = Errno::NOENT;
-    for folder in std::env::split_paths(path.unwrap_or(OsStr::new(DEFAULT_PATH))) {
-        // A relative folder is relative to the child's working directory.
-        let file = cwd.unwrap_or(Path::new("")).join(folder).join(command);
+    for folder in search_folders(path.unwrap_or(OsStr::new(DEFAULT_PATH))) {
+        let file = folder.join(command);
         if !file.is_file() {
             continue;
         }
         match access(&file, Access::EXEC_OK) {
-            Ok(()) => return std::path::absolute(file),
+            Ok(()) => return Ok(file),
             Err(error) => problem = error,
         }
     }

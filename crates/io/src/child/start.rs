@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use libc::{c_char, c_int, c_void};
 use rustix::process::{Pid, WaitOptions, waitpid};
 
+use super::descriptors::close_inherited;
 use super::launch::Launch;
 
 /// Size of the child's stack in units of 16 bytes: 64 KiB, of which it needs a few hundred bytes.
@@ -147,6 +148,8 @@ unsafe fn execute(data: &ChildData) -> Option<()> {
         for (stream, target) in data.streams.into_iter().zip(0..) {
             done(libc::dup2(stream, target))?;
         }
+        // The table of descriptors is the child's own: CLONE_FILES is not set.
+        close_inherited();
         if !data.cwd.is_null() {
             done(libc::chdir(data.cwd))?;
         }

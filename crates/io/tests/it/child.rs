@@ -143,7 +143,7 @@ print(blocked, signal.value, os.getpgrp() == os.getpid())";
 }
 
 #[tokio::test]
-async fn a_name_is_resolved_in_the_childs_path_and_a_path_in_its_directory() {
+async fn a_name_is_resolved_in_absolute_folders_of_the_childs_path_and_a_path_in_its_directory() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("tools")).unwrap();
     for (name, mode) in [("tools/hello", 0o755), ("tools/locked", 0o644)] {
@@ -158,18 +158,64 @@ async fn a_name_is_resolved_in_the_childs_path_and_a_path_in_its_directory() {
         ..sh("")
     };
     let hello = folder.path().join("tools/hello");
-    for (command, path) in [("hello", "/nowhere:tools"), ("hello", hello.parent().unwrap().to_str().unwrap())] {
-        let (child, mut pipes) = Child::spawn(&within(command, path)).await.unwrap();
+    let tools = hello.parent().unwrap().to_str().unwrap();
+    for path in [tools.to_owned(), format!("/nowhere:{tools}"), format!(":.:{tools}")] {
+        let (child, mut pipes) = Child::spawn(&within("hello", &path)).await.unwrap();
         assert_eq!(first_line(&mut pipes).await, hello.to_str().unwrap());
         child.exited().await;
     }
     let (child, mut pipes) = Child::spawn(&within("tools/hello", "/nowhere")).await.unwrap();
     assert_eq!(first_line(&mut pipes).await, "tools/hello");
     child.exited().await;
-    let refused = Child::spawn(&within("locked", "tools")).await.map(drop);
+    let refused = Child::spawn(&within("locked", tools)).await.map(drop);
     assert!(matches!(refused, Err(SpawnError::NotExecutable(_))), "{refused:?}");
-    let refused = Child::spawn(&within("tools", ".")).await.map(drop);
+    let refused = Child::spawn(&within("tools", folder.path().to_str().unwrap())).await.map(drop);
     assert!(matches!(refused, Err(SpawnError::NotFound(_))), "{refused:?}");
+}
+
+/// The working directory is often a repository: its files must not run under the name of a command.
+#[tokio::test]
+async fn relative_and_empty_folders_of_the_path_are_skipped() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("bin")).unwrap();
+    for name in ["node", "bin/node"] {
+        let file = folder.path().join(name);
+        std::fs::write(&file, "#!/bin/sh\necho from the repository\n").unwrap();
+        std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    // Each test is a process of its own.
+    std::env::set_current_dir(folder.path()).unwrap();
+    for path in ["", ".", "bin", "./bin", ":/nowhere", "/nowhere:", "/nowhere::/elsewhere"] {
+        let spec = ChildSpec {
+            command: "node".into(),
+            environment: Environment::default().with("PATH", path),
+            cwd: Some(folder.path().to_owned()),
+            ..sh("")
+        };
+        let refused = Child::spawn(&spec).await.map(drop);
+        assert!(matches!(refused, Err(SpawnError::NotFound(_))), "{path:?}: {refused:?}");
+    }
+}
+
+/// Every descriptor of ours is closed on exec; one that was inherited may not be.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_child_gets_no_descriptors_but_its_streams() {
+    use std::os::fd::AsRawFd as _;
+    let file = tempfile::tempfile().unwrap();
+    // As a shell would pass it on: without the flag.
+    let inherited = rustix::io::dup(&file).unwrap();
+    rustix::io::fcntl_setfd(&inherited, rustix::io::FdFlags::empty()).unwrap();
+    let number = inherited.as_raw_fd();
+    let (child, mut pipes) =
+        Child::spawn(&sh(&format!("test -e /proc/$$/fd/{number} && echo open || echo closed"))).await.unwrap();
+    assert_eq!(first_line(&mut pipes).await, "closed");
+    child.exited().await;
+    // The parent keeps it.
+    assert!(rustix::io::fcntl_getfd(&inherited).is_ok());
+    // Marked, it is closed in programs that are started by other means too.
+    wharf_io::close_descriptors_on_exec();
+    assert!(rustix::io::fcntl_getfd(&inherited).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
 }
 
 /// A child shares our memory until it executes its program. Other threads must not notice.

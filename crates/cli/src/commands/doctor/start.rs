@@ -19,6 +19,8 @@ pub(super) fn problems(setup: &Setup, selection: ServerSelection<'_>) -> Vec<Fin
         let verdict = match problem.severity {
             Severity::Error => Verdict::Problem(Exit::Usage),
             Severity::Warning => Verdict::Advice,
+            // It works, until a new version does something else.
+            Severity::Note if problem.kind == ProblemKind::UnpinnedPackage => Verdict::Advice,
             Severity::Note => Verdict::Fine,
         };
         Finding {

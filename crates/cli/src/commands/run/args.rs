@@ -17,6 +17,9 @@ pub(crate) struct Run {
     /// File of models with their own servers and settings; -m selects one. Ignores configured servers
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(super) models: Option<PathBuf>,
+    /// Start the commands of the --models file without approval, and send keys where it says
+    #[arg(long, requires = "models")]
+    pub(super) trust: bool,
     /// System prompt
     #[arg(long, value_name = "TEXT")]
     pub(super) system: Option<String>,

@@ -9,6 +9,7 @@ use wharf::agent::models::{Interface, InvalidModel, ModelConfig, ModelSpec, Prov
 use wharf::agent::{Manual, Model, Scripted};
 
 use super::args::Run;
+use super::trust;
 use crate::config::network;
 use crate::env::variable;
 use crate::error::{UsageError, usage_error};
@@ -28,12 +29,17 @@ pub(super) async fn model(
     globals: &Globals,
 ) -> Result<Arc<dyn Model>, UsageError> {
     let from_env = |name: &str| variable(&[name]);
-    // The model's own settings win over the environment.
-    let get = |name: &str| config.and_then(|config| config.variable(name, &from_env)).or_else(|| from_env(name));
+    let get = |name: &str| match config {
+        Some(config) => config.variable(name, &from_env),
+        None => from_env(name),
+    };
     let http = |url: &str| client(url).map_err(|error| error.message);
     if let Some((config, unset)) = config.and_then(|config| Some((config, config.unset_key_variable(&from_env)?))) {
         let hint = format!("set {unset}, or write the key itself");
         return Err(usage_error(format!("model `{}` needs {unset}, which is not set", config.label()), Some(&hint)));
+    }
+    if let Some(config) = config {
+        trust::check_key(run, globals, config)?;
     }
     let emulate_tools = run.emulate_tools || config.is_some_and(|config| config.emulate_tools);
     let providers = Providers { variable: &get, http: &http, emulate_tools };

@@ -6,8 +6,8 @@ use std::path::Path;
 use wharf::agent::Limits;
 use wharf::agent::models::{Interface, ModelConfig, ModelSpec};
 use wharf::config::model_servers::{self, InvalidModelServers, ModelServers};
-use wharf::config::{Pattern, ToolNames};
-use wharf::fleet::{Catalog, Entry, Server};
+use wharf::config::{Pattern, ReadServer, ToolNames};
+use wharf::fleet::{Catalog, Entry};
 
 use super::args::Run;
 use super::model::read_file;
@@ -75,10 +75,9 @@ fn has_name(model: &ModelConfig, name: &str) -> bool {
 }
 
 /// Returns the servers of a model, with its settings for their tools.
-pub(super) fn servers(config: &ModelConfig) -> Result<Vec<Server>, UsageError> {
-    let resolved = model_servers(config)?.resolve(&variables());
-    let (servers, problems) = resolved.map_err(|error| invalid_servers(config, &error))?;
-    problems.iter().for_each(term::problem);
+pub(super) fn servers(config: &ModelConfig, declared: &ModelServers) -> Result<Vec<ReadServer>, UsageError> {
+    let servers = declared.resolve(&variables()).map_err(|error| invalid_servers(config, &error))?;
+    servers.iter().flat_map(|read| &read.problems).for_each(term::problem);
     Ok(servers)
 }
 

@@ -55,12 +55,11 @@ pub(super) fn read_helper(context: &TransportContext<'_>, report: &mut Report) -
     let expand = |word: &String| context.expander.expand_or_keep(&at, word, HiddenCharPolicy::Allow, report);
     let expanded: Option<Vec<Expanded>> = written.iter().map(expand).collect();
     let expanded = expanded?;
-    match expanded.first() {
+    let mut expanded = expanded.into_iter();
+    match expanded.next() {
         Some(program) if !program.text.is_empty() => {
-            if !paths::check_program(context, &at, program, report) {
-                return None;
-            }
-            let words = expanded.into_iter().map(|word| word.text).collect();
+            let program = paths::resolve_program(context, &at, program, report)?;
+            let words = std::iter::once(program).chain(expanded.map(|word| word.text)).collect();
             Some(HeadersHelper { words, cwd: paths::default_dir(context) })
         }
         _ => {

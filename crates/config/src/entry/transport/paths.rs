@@ -8,30 +8,37 @@ use crate::entry::expander::Expanded;
 use crate::entry::report::Report;
 use crate::server::Scope;
 
-/// Checks that a command means the same program wherever the host runs. Reports it otherwise.
-pub(super) fn check_program(
+/// Returns the program of a command. A relative path of a project's entry refers to the project, wherever the host runs.
+pub(super) fn resolve_program(
     context: &TransportContext<'_>,
     at: &Cursor<'_>,
-    command: &Expanded,
+    command: Expanded,
     report: &mut Report,
-) -> bool {
+) -> Option<String> {
     let Expanded { text, is_complete } = command;
     if text.starts_with("~/") {
         report.error(at, "`~` is not expanded: commands run without a shell", "write `${HOME}/…`");
-        return false;
+        return None;
     }
     // What an unset variable will hold is unknown. Such a command does not run.
     let is_unknown = !is_complete && text.starts_with("${");
-    let is_relative = text.contains(['/', '\\']) && !is_absolute(text) && !is_unknown;
-    if is_relative && context.scope == Scope::Project {
-        let hint = "use an installed program, or run the file with one, such as `node` with `./server.js`";
-        report.error(at, "a project must not start a program relative to the current directory", hint);
-        return false;
+    let is_relative = text.contains(['/', '\\']) && !is_absolute(&text) && !is_unknown;
+    if !is_relative {
+        return Some(text);
     }
-    if is_relative {
+    if context.scope != Scope::Project {
         report.warning(at, "relative to the directory in which the host runs", "write an absolute path");
+        return Some(text);
     }
-    true
+    // Without a directory the entry is only stored, and stays as written.
+    match context.base_dir.map(|root| root.join(&text).into_os_string().into_string()) {
+        None => Some(text),
+        Some(Ok(program)) => Some(program),
+        Some(Err(_)) => {
+            report.error(at, "the path of the project is not UTF-8", "write an absolute path");
+            None
+        }
+    }
 }
 
 /// Returns the default directory of a project's processes: its root. The current directory may hold anything.

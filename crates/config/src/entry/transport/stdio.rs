@@ -13,6 +13,7 @@ use crate::entry::expander::HiddenCharPolicy;
 use crate::entry::report::Report;
 use crate::entry::values::{NamedString, named_strings, string, strings};
 use crate::hidden_chars;
+use crate::problem::{Problem, ProblemKind};
 use crate::server::{Scope, StdioConfig};
 
 pub(super) fn read<'a>(
@@ -33,11 +34,12 @@ pub(super) fn read<'a>(
 fn note_unpinned(entry: &Cursor<'_>, command_at: &Cursor<'_>, report: &mut Report) {
     let args = entry.field("args").into_iter().flat_map(|args| args.items());
     let args: Vec<String> = args.filter_map(|arg| arg.text().map(str::to_owned)).collect();
-    if let Some(package) = danger::unpinned(command_at.text().unwrap_or_default(), &args) {
-        let note = command_at.note(format!("fetches the latest version of `{package}`"));
-        let hint = format!("pin a version: `{}@1.2.3`", package.trim_end_matches("@latest"));
-        report.push(note.with_hint(hint));
-    }
+    let Some(fetch) = danger::fetched_package(command_at.text().unwrap_or_default(), &args) else { return };
+    let Some(package) = fetch.unpinned else { return };
+    let note = command_at.note(format!("fetches the latest version of `{package}`"));
+    let hint = format!("pin a version: `{}@1.2.3`", package.trim_end_matches("@latest"));
+    let kind = if fetch.is_silent_npm { ProblemKind::UnpinnedPackage } else { ProblemKind::Other };
+    report.push(Problem { kind, ..note.with_hint(hint) });
 }
 
 fn read_command<'a>(context: &TransportContext<'a>, at: &Cursor<'a>, report: &mut Report) -> Option<String> {
@@ -53,7 +55,7 @@ fn read_command<'a>(context: &TransportContext<'a>, at: &Cursor<'a>, report: &mu
         report.error(at, "`command` contains spaces, but must be one program", hint);
         return None;
     }
-    paths::check_program(context, at, &command, report).then_some(command.text)
+    paths::resolve_program(context, at, command, report)
 }
 
 fn read_args(context: &TransportContext<'_>, report: &mut Report) -> Option<Vec<String>> {

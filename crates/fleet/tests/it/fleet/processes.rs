@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
+use wharf_config::{Scope, Server, StdioConfig, TransportConfig};
 use wharf_fleet::{ServerSpec, ServerState};
+use wharf_protocol::Secret;
 use wharf_testkit::{Script, Step, alive, children_of, kill, soon, until};
 
 use super::{LONG, call, child, entry, name, offered, open, reaches};
@@ -40,7 +42,7 @@ async fn a_changed_entry_replaces_only_its_process() {
 
     let second = Script::good().any_tool("more").at_start([Step::Wait(50)]);
     let changed = child("renamed", &second, folder.path());
-    let changed = wharf_fleet::Server { name: name("edited"), ..changed };
+    let changed = Server { name: name("edited"), ..changed };
     soon(fleet.apply([changed.clone(), other.clone()].map(ServerSpec::from))).await;
     assert_eq!(before.iter().filter(|pid| alive(**pid)).count(), 1, "the old one is gone before the new one is up");
     soon(fleet.settled(LONG)).await;
@@ -105,4 +107,35 @@ async fn dropping_a_fleet_kills_its_servers() {
     assert_eq!(children().len(), 1);
     drop(fleet);
     until(async || children().is_empty()).await;
+}
+
+/// Starts a server whose program is named `python3`, and returns the `PYTHONSAFEPATH` that it gets.
+async fn safe_path(scope: Scope, args: &[&str], own: Option<&str>) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let python = folder.path().join("python3");
+    let script = format!("#!/bin/sh\necho \"${{PYTHONSAFEPATH-unset}}\" >{}\n", folder.path().join("seen").display());
+    std::fs::write(&python, script).unwrap();
+    std::fs::set_permissions(&python, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let env = own.map(|value| ("PYTHONSAFEPATH".to_owned(), Secret::new(value))).into_iter().collect();
+    let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+    let launch = StdioConfig { command: python.to_str().unwrap().to_owned(), args, env, cwd: None };
+    let fleet = open([Server::new(name("py"), scope, TransportConfig::Stdio(launch))]);
+    soon(fleet.settled(LONG)).await;
+    soon(fleet.close()).await;
+    std::fs::read_to_string(folder.path().join("seen")).unwrap().trim().to_owned()
+}
+
+#[tokio::test]
+async fn a_python_module_does_not_import_from_the_working_directory() {
+    for scope in [Scope::User, Scope::Enterprise] {
+        for args in [&["-m", "server"][..], &["-um", "server"], &["-c", "import server"]] {
+            assert_eq!(safe_path(scope, args, None).await, "1", "{scope} {args:?}");
+        }
+        assert_eq!(safe_path(scope, &["server.py", "-m"], None).await, "unset", "a script imports its siblings");
+        assert_eq!(safe_path(scope, &["-m", "server"], Some("")).await, "", "the entry decides");
+    }
+    // Approved, or written for this directory.
+    for scope in [Scope::Project, Scope::Local, Scope::Dynamic] {
+        assert_eq!(safe_path(scope, &["-m", "server"], None).await, "unset", "{scope}");
+    }
 }

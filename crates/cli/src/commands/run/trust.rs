@@ -1,0 +1,134 @@
+//! What the file of `--models` may do: it is untrusted, like a project's file.
+//!
+//! Its commands start only after the user approved exactly them, or with `--trust`. Before the run, the user reads which
+//! variables it uses and where they go. A provider's key goes to that provider only.
+
+use std::path::{Path, PathBuf};
+
+use wharf::agent::models::{ModelConfig, UnsafeKey, may_send};
+use wharf::config::model_servers::ModelServers;
+use wharf::config::{Approvals, ReadServer};
+use wharf::fleet::TransportConfig;
+
+use super::args::Run;
+use crate::config::servers::remote;
+use crate::config::{Setup, describe};
+use crate::env::variable;
+use crate::error::{UsageError, usage_error};
+use crate::globals::Globals;
+use crate::term;
+use crate::term::prompt::is_interactive;
+
+/// Checks that the API key of a model may be sent to its URL, and reports which variable it is read from.
+pub(super) fn check_key(run: &Run, globals: &Globals, config: &ModelConfig) -> Result<(), UsageError> {
+    let label = config.label();
+    match config.check_key() {
+        Ok(()) => {}
+        Err(UnsafeKey::OtherAddress { .. }) if run.trust => {}
+        Err(error) => {
+            let hint = match error {
+                UnsafeKey::Unencrypted { .. } => "use an https URL, or remove the key",
+                UnsafeKey::OtherAddress { .. } => "if you trust the address, pass --trust",
+            };
+            return Err(usage_error(format!("model `{label}`: {error}"), Some(hint)));
+        }
+    }
+    if let Some(name) = config.withheld_variable(&|name| variable(&[name])) {
+        let message = format!("model `{label}`: {name} is not sent to the base URL of a file");
+        let hint = format!("if you trust the address, set the key of the model to ${{{name}}} and pass --trust");
+        // Without a key some endpoints work.
+        if config.spec().is_ok_and(|spec| spec.interface.default_url().is_some()) {
+            return Err(usage_error(message, Some(&hint)));
+        }
+        if !globals.quiet {
+            term::warning(&message);
+        }
+    }
+    if let Some(read) = config.read_variable()
+        && !globals.quiet
+    {
+        term::note(&format!("model `{label}` reads your {} and sends it to {}", read.name, read.address));
+    }
+    Ok(())
+}
+
+/// A model of the file with its servers.
+pub(super) struct OwnServers<'a> {
+    pub(super) config: &'a ModelConfig,
+    /// The servers as the file has them.
+    pub(super) declared: &'a ModelServers,
+    /// The servers to start.
+    pub(super) servers: &'a [ReadServer],
+}
+
+/// Checks that the user approved what the servers of a model run and read. Asks at a terminal.
+pub(super) fn check_servers(setup: &Setup, run: &Run, own: &OwnServers<'_>) -> Result<(), UsageError> {
+    let Some(file) = &run.models else { return Ok(()) };
+    let OwnServers { config, declared, servers } = own;
+    for read in *servers {
+        let reads = declared.variables_of(&read.server.name);
+        check_variables(run, read, &reads)?;
+        if !reads.is_empty() && !setup.globals().quiet {
+            let target = describe::target(&read.written, &read.server.reach);
+            term::note(&format!("server `{}` ({target}) reads your {}", read.server.name, reads.join(", ")));
+        }
+    }
+    let commands: Vec<&ReadServer> = servers.iter().filter(|read| starts_command(&read.server.reach)).collect();
+    if run.trust || commands.is_empty() {
+        return Ok(());
+    }
+    let origin = origin(file, config);
+    let directory = std::env::current_dir().unwrap_or_default();
+    let approvals = setup.approvals()?;
+    for read in commands {
+        if let Some(approval) = approvals.review(&origin, &directory, &read.server.name, &read.written) {
+            if !is_interactive() {
+                let message =
+                    format!("{}: server `{}` runs a command that you have not approved", file.display(), approval.name);
+                let hint = "run it at a terminal to review and approve it, or start its commands without approval with --trust";
+                return Err(usage_error(message, Some(hint)));
+            }
+            term::review::show(&approval);
+            if !term::review::ask(&approval, "pass --trust")? {
+                return Err(usage_error(format!("server `{}` was not approved", approval.name), None));
+            }
+            store(setup, &origin, read)?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a remote server does not get the key of a model provider. A command is approved with its variables.
+fn check_variables(run: &Run, read: &ReadServer, reads: &[String]) -> Result<(), UsageError> {
+    let Some(remote) = remote(&read.server.reach).filter(|_| !run.trust) else { return Ok(()) };
+    match reads.iter().find(|name| !may_send(name, &remote.url)) {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!("server `{}` would get your {name}, which is for its provider", read.server.name);
+            Err(usage_error(message, Some("if you trust the server, pass --trust")))
+        }
+    }
+}
+
+/// Whether connecting starts a process.
+fn starts_command(reach: &TransportConfig) -> bool {
+    reach.is_local() || remote(reach).is_some_and(|remote| remote.headers_helper.is_some())
+}
+
+/// Returns the key of a model's approvals: two models of one file may have different servers of the same name.
+fn origin(file: &Path, config: &ModelConfig) -> PathBuf {
+    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let mut origin = file.into_os_string();
+    origin.push(format!("#{}", config.label()));
+    origin.into()
+}
+
+/// Stores an approval. Without a directory for it, it applies to this run only.
+fn store(setup: &Setup, origin: &Path, read: &ReadServer) -> Result<(), UsageError> {
+    let Some(file) = &setup.paths.approvals else { return Ok(()) };
+    let stored = Approvals::load(file).and_then(|mut approvals| {
+        approvals.approve(origin, &read.server.name, &read.written);
+        approvals.save()
+    });
+    stored.map_err(|error| usage_error(error.to_string(), None))
+}

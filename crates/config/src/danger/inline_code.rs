@@ -1,0 +1,225 @@
+//! Commands that pass code or a command string to an interpreter.
+
+use super::invocation::Invocation;
+
+/// Shells with the options of `sh`.
+const SHELLS: [&str; 13] =
+    ["sh", "bash", "zsh", "dash", "ksh", "mksh", "fish", "ash", "csh", "tcsh", "rbash", "nu", "elvish"];
+const POWERSHELLS: [&str; 2] = ["powershell", "pwsh"];
+
+/// How a Python gets its program, if not as a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PythonMode {
+    /// `-c CODE`.
+    Code,
+    /// `-m MODULE`.
+    Module,
+}
+
+/// Returns whether a command passes code to an interpreter.
+pub(crate) fn runs_inline_code(command: &str, args: &[String]) -> bool {
+    let run = Invocation::of(command, args);
+    if run.splits_string {
+        return true;
+    }
+    let options: &[&str] = match without_version(&run.program) {
+        "python" | "pypy" | "pythonw" => return python_mode(&run) == Some(PythonMode::Code),
+        "perl" => return has_letter(run.args, "eE", "IMmCFDdxi"),
+        "ruby" => return has_letter(run.args, "e", "IrCFEKTxi"),
+        "node" | "nodejs" | "bun" => &["-e", "--eval", "-p", "--print", "-pe"],
+        "deno" => &["eval"],
+        "php" => &["-r", "--run"],
+        "npx" | "npm" | "pnpx" => &["-c", "--call"],
+        _ => return false,
+    };
+    run.args.iter().any(|arg| {
+        let name = arg.split_once('=').map_or(arg.as_str(), |(name, _)| name);
+        options.contains(&name.to_ascii_lowercase().as_str())
+    })
+}
+
+/// Returns whether a command passes a command string to a shell.
+pub(crate) fn runs_shell_string(command: &str, args: &[String]) -> bool {
+    let run = Invocation::of(command, args);
+    let program = run.program.as_str();
+    if program == "cmd" {
+        return run
+            .args
+            .iter()
+            .any(|arg| ["/c", "/k", "/r"].contains(&arg.get(..2).unwrap_or("").to_lowercase().as_str()));
+    }
+    if POWERSHELLS.contains(&program) {
+        return run.args.iter().any(|arg| is_powershell_command(arg));
+    }
+    SHELLS.contains(&program) && has_command_option(run.args)
+}
+
+/// Whether the options of a shell, before its script, contain `-c`: alone, or among other letters as in `-ce`.
+fn has_command_option(args: &[String]) -> bool {
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        if let Some(long) = arg.strip_prefix("--") {
+            match long.split_once('=').map_or(long, |(name, _)| name) {
+                "" => return false,
+                // Options of fish and nu.
+                "command" | "commands" | "init-command" | "execute" => return true,
+                "rcfile" | "init-file" => drop(args.next()),
+                _ => {}
+            }
+            continue;
+        }
+        match arg.strip_prefix('-') {
+            Some("") => return false,
+            Some(letters) if letters.contains('c') => return true,
+            Some(letters) if letters.ends_with(['o', 'O']) => drop(args.next()),
+            Some(_) => {}
+            None if arg.starts_with('+') => {
+                if arg.ends_with(['o', 'O']) {
+                    args.next();
+                }
+            }
+            None => return false,
+        }
+    }
+    false
+}
+
+/// Whether an argument is `-Command` or `-EncodedCommand`, which may be abbreviated.
+fn is_powershell_command(arg: &str) -> bool {
+    let arg = arg.to_ascii_lowercase();
+    let Some(name) = arg.strip_prefix(['-', '/']).filter(|name| !name.is_empty()) else { return false };
+    name == "ec" || "command".starts_with(name) || "encodedcommand".starts_with(name) || "commandwithargs" == name
+}
+
+/// Returns whether a Python runs a module or code; `None` for a script and for other programs.
+pub(super) fn python_mode(run: &Invocation<'_>) -> Option<PythonMode> {
+    if !matches!(without_version(&run.program), "python" | "pypy" | "pythonw") {
+        return None;
+    }
+    let mut args = run.args.iter();
+    while let Some(arg) = args.next() {
+        if arg == "--check-hash-based-pycs" {
+            args.next();
+            continue;
+        }
+        let letters = arg.strip_prefix('-').filter(|letters| !letters.is_empty() && *letters != "-")?;
+        if letters.starts_with('-') {
+            continue;
+        }
+        for (index, letter) in letters.char_indices() {
+            match letter {
+                'c' => return Some(PythonMode::Code),
+                'm' => return Some(PythonMode::Module),
+                // The value is the rest of the argument, or the next one.
+                'W' | 'X' => {
+                    if index + 1 == letters.len() {
+                        args.next();
+                    }
+                    break;
+                }
+                _ => {}
+            }
+        }
+    }
+    None
+}
+
+/// Whether the options before the script contain one of `wanted`. The letters `valued` have a value, which ends an
+/// option.
+fn has_letter(args: &[String], wanted: &str, valued: &str) -> bool {
+    let options = args.iter().map_while(|arg| arg.strip_prefix('-').filter(|letters| !letters.is_empty()));
+    let mut letters = options.map(|option| option.split(|letter| valued.contains(letter)).next().unwrap_or_default());
+    letters.any(|letters| letters.contains(|letter| wanted.contains(letter)))
+}
+
+/// Returns the name of a program without its version: `python3.12` is Python.
+fn without_version(program: &str) -> &str {
+    program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn shell_strings_are_detected_also_behind_wrappers() {
+        for (command, rest) in [
+            ("sh", "-c id"),
+            ("sh", "-ce id"),
+            ("sh", "-ec id"),
+            ("/bin/bash", "-lc id"),
+            ("bash", "--norc -eo pipefail -c id"),
+            ("bash", "--rcfile x -c id"),
+            ("bash", "+x -uxc id"),
+            ("fish", "--command=id"),
+            ("cmd.exe", "/C dir"),
+            ("env", "sh -c id"),
+            ("env", "-i A=b sh -ce id"),
+            ("nice", "-n 5 sh -c id"),
+            ("timeout", "-k 1 10 bash -c id"),
+            ("pwsh", "-Command ls"),
+            ("pwsh", "-NoProfile -enc AAAA"),
+            ("busybox", "sh -c id"),
+        ] {
+            assert!(runs_shell_string(command, &args(rest)), "{command} {rest}");
+        }
+        for (command, rest) in [
+            ("node", "-c server.js"),
+            ("bash", "server.sh"),
+            ("bash", "server.sh -c config"),
+            ("bash", "-e server.sh -c config"),
+            ("pwsh", "-ExecutionPolicy Bypass -File x.ps1"),
+            ("timeout", "5 node server.js"),
+        ] {
+            assert!(!runs_shell_string(command, &args(rest)), "{command} {rest}");
+        }
+    }
+
+    #[test]
+    fn inline_code_is_detected_also_behind_wrappers() {
+        for (command, rest) in [
+            ("/usr/bin/node", "--eval=1"),
+            ("python3.12", "-c 1"),
+            ("python", "-Ic 1"),
+            ("python3", "-I -W ignore -uc 1"),
+            ("nice", "python -Ic 1"),
+            ("npx", "-y -c id"),
+            ("env", "-S id"),
+            ("env", "-Sid"),
+            ("perl", "-e 1"),
+            ("perl", "-Ilib -wE 1"),
+            ("ruby", "-rjson -ne 1"),
+            ("uv", "run python -c 1"),
+        ] {
+            assert!(runs_inline_code(command, &args(rest)), "{command} {rest}");
+        }
+        for (command, rest) in [
+            ("node", "server.js"),
+            ("python", "-m server"),
+            ("python", "server.py -c config"),
+            ("python", "-X code server.py"),
+            ("perl", "-Mre server.pl"),
+            ("ruby", "server.rb -e production"),
+        ] {
+            assert!(!runs_inline_code(command, &args(rest)), "{command} {rest}");
+        }
+    }
+
+    #[test]
+    fn the_mode_of_a_python_is_read_from_its_options() {
+        let mode = |line: &str| {
+            let words = args(line);
+            python_mode(&Invocation::of(&words[0], &words[1..]))
+        };
+        assert_eq!(mode("python3 -um server"), Some(PythonMode::Module));
+        assert_eq!(mode("python3 -X dev -m server"), Some(PythonMode::Module));
+        assert_eq!(mode("env A=b python3 -c 1"), Some(PythonMode::Code));
+        assert_eq!(mode("python3 server.py -m x"), None);
+        assert_eq!(mode("python3 -Xm server.py"), None);
+        assert_eq!(mode("uvx server -m x"), None);
+    }
+}

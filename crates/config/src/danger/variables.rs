@@ -1,0 +1,169 @@
+//! Environment variables with which programs load other code or read other settings, by exact name.
+
+/// Variables with which interpreters, loaders and shells run other code.
+const CODE_LOADING: [&str; 82] = [
+    "BASHOPTS",
+    "BASH_ENV",
+    "BROWSER",
+    "BUNDLE_GEMFILE",
+    "BUN_OPTIONS",
+    "CLASSPATH",
+    "COMSPEC",
+    "CORECLR_ENABLE_PROFILING",
+    "CORECLR_PROFILER",
+    "CORECLR_PROFILER_PATH",
+    "DOTNET_ADDITIONAL_DEPS",
+    "DOTNET_SHARED_STORE",
+    "DOTNET_STARTUP_HOOKS",
+    "EDITOR",
+    "ENV",
+    "FPATH",
+    "GCONV_PATH",
+    "GEM_HOME",
+    "GEM_PATH",
+    "GIO_EXTRA_MODULES",
+    "GIT_ASKPASS",
+    "GIT_EDITOR",
+    "GIT_EXEC_PATH",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_PAGER",
+    "GIT_PROXY_COMMAND",
+    "GIT_SEQUENCE_EDITOR",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_TEMPLATE_DIR",
+    "GTK_MODULES",
+    "GTK_PATH",
+    "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "JULIA_DEPOT_PATH",
+    "JULIA_LOAD_PATH",
+    "LD_AUDIT",
+    "LD_LIBRARY_PATH",
+    "LD_ORIGIN_PATH",
+    "LD_PRELOAD",
+    "LESSCLOSE",
+    "LESSOPEN",
+    "LUA_CPATH",
+    "LUA_PATH",
+    "NODE_OPTIONS",
+    "NODE_PATH",
+    "NODE_REPL_EXTERNAL_MODULE",
+    "OPENSSL_CONF",
+    "OPENSSL_ENGINES",
+    "OPENSSL_MODULES",
+    "PAGER",
+    "PATH",
+    "PERL5DB",
+    "PERL5LIB",
+    "PERL5OPT",
+    "PERLLIB",
+    "PHPRC",
+    "PHP_INI_SCAN_DIR",
+    "PROMPT_COMMAND",
+    "PS4",
+    "PYTHONBREAKPOINT",
+    "PYTHONEXECUTABLE",
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "PYTHONPLATLIBDIR",
+    "PYTHONPYCACHEPREFIX",
+    "PYTHONSTARTUP",
+    "PYTHONUSERBASE",
+    "PYTHONWARNINGS",
+    "QT_PLUGIN_PATH",
+    "RUBYLIB",
+    "RUBYOPT",
+    "RUBYSHELL",
+    "RUSTC",
+    "RUSTC_WRAPPER",
+    "R_PROFILE",
+    "R_PROFILE_USER",
+    "SHELLOPTS",
+    "SSH_ASKPASS",
+    "VISUAL",
+    "ZDOTDIR",
+    "_JAVA_OPTIONS",
+];
+
+/// Families of such variables: the loader of macOS, the settings of Git, the functions of bash, the start of Lua.
+const CODE_LOADING_PREFIXES: [&str; 4] = ["BASH_FUNC_", "DYLD_", "GIT_CONFIG", "LUA_INIT"];
+
+/// Variables that make programs read other settings or fetch other packages.
+const SETTINGS: [&str; 24] = [
+    "CARGO_HOME",
+    "DOCKER_CONFIG",
+    "DOCKER_HOST",
+    "GOFLAGS",
+    "GOPROXY",
+    "HOME",
+    "KUBECONFIG",
+    "PIPX_DEFAULT_PYTHON",
+    "PIPX_HOME",
+    "PIP_CONFIG_FILE",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_FIND_LINKS",
+    "PIP_INDEX_URL",
+    "UV_CONFIG_FILE",
+    "UV_DEFAULT_INDEX",
+    "UV_EXTRA_INDEX_URL",
+    "UV_FIND_LINKS",
+    "UV_INDEX",
+    "UV_INDEX_URL",
+    "UV_PYTHON",
+    "UV_PYTHON_INSTALL_MIRROR",
+    "XDG_CONFIG_DIRS",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+];
+
+/// npm reads each of its settings from a variable with this prefix.
+const NPM_SETTINGS_PREFIX: &str = "NPM_CONFIG_";
+
+/// Returns whether an environment variable makes programs load other code.
+pub(crate) fn loads_code(variable: &str) -> bool {
+    let variable = variable.to_ascii_uppercase();
+    CODE_LOADING.contains(&variable.as_str()) || CODE_LOADING_PREFIXES.iter().any(|group| variable.starts_with(group))
+}
+
+/// Returns whether an environment variable makes programs read other settings.
+pub(crate) fn moves_settings(variable: &str) -> bool {
+    let variable = variable.to_ascii_uppercase();
+    variable.starts_with(NPM_SETTINGS_PREFIX) || SETTINGS.contains(&variable.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_that_load_code_are_known_by_their_exact_names() {
+        for name in [
+            "PYTHONUSERBASE",
+            "PYTHONHOME",
+            "PERL5OPT",
+            "RUBYOPT",
+            "GIT_SSH_COMMAND",
+            "DYLD_INSERT_LIBRARIES",
+            "LD_PRELOAD",
+            "NODE_OPTIONS",
+            "BASH_FUNC_id%%",
+            "GIT_CONFIG_COUNT",
+            "LUA_INIT_5_4",
+        ] {
+            assert!(loads_code(name), "{name}");
+        }
+        for name in ["NODE_ENV", "PYTHONUNBUFFERED", "PYTHONUTF8", "GIT_AUTHOR_NAME", "LD_DEBUG", "JAVA_HOME", "PATHS"]
+        {
+            assert!(!loads_code(name) && !moves_settings(name), "{name}");
+        }
+        for name in ["npm_config_registry", "UV_INDEX_URL", "PIP_INDEX_URL", "HOME"] {
+            assert!(moves_settings(name) && !loads_code(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_lists_are_sorted_and_without_duplicates() {
+        assert!(CODE_LOADING.is_sorted_by(|a, b| a < b) && SETTINGS.is_sorted_by(|a, b| a < b));
+    }
+}
