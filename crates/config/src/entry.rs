@@ -30,7 +30,7 @@ pub(crate) use self::expander::ReadPurpose;
 const MAX_NAME_BYTES: usize = 256;
 
 /// The keys whose values a person approves: what is run, what it can read, and what its tools may do.
-const APPROVED_KEYS: [&str; 11] = [
+const APPROVED_KEYS: [&str; 12] = [
     "command",
     "args",
     "env",
@@ -42,6 +42,7 @@ const APPROVED_KEYS: [&str; 11] = [
     "tools",
     "includeTools",
     "excludeTools",
+    "instructions",
 ];
 
 /// How entries are read.

@@ -179,6 +179,8 @@ pub struct Settings {
     pub bindings: BTreeMap<String, Map<String, Value>>,
     /// Maximum length of tool outputs in tokens; `None` for the default.
     pub max_output_tokens: Option<usize>,
+    /// Whether the server's instructions are shown to models.
+    pub instructions: bool,
     /// A name for display.
     pub display_name: Option<String>,
 }
@@ -206,6 +208,7 @@ impl Default for Settings {
             tools: ToolChoice::default(),
             bindings: BTreeMap::new(),
             max_output_tokens: None,
+            instructions: true,
             display_name: None,
         }
     }

@@ -133,8 +133,17 @@ pub(crate) fn setting_sources(found: &ConfiguredServer, key: &str) -> Vec<Settin
 
 /// Returns the settings of an entry except its transport.
 pub(crate) fn settings(found: &ConfiguredServer) -> Map<String, Value> {
-    let Settings { required, timeout, connect_timeout, protocol, tools, max_output_tokens, display_name, .. } =
-        &found.server.settings;
+    let Settings {
+        required,
+        timeout,
+        connect_timeout,
+        protocol,
+        tools,
+        max_output_tokens,
+        instructions,
+        display_name,
+        ..
+    } = &found.server.settings;
     let milliseconds = |limit: &Option<Duration>| limit.map(|limit| json!(limit.as_millis()));
     let written = |patterns: &[Pattern]| patterns.iter().map(|pattern| json!(pattern.as_str())).collect::<Value>();
     let all = [
@@ -146,6 +155,7 @@ pub(crate) fn settings(found: &ConfiguredServer) -> Map<String, Value> {
         ("tools", tools.allowed.as_deref().map(written)),
         ("excludeTools", (!tools.rejected.is_empty()).then(|| written(&tools.rejected))),
         ("maxOutputTokens", max_output_tokens.map(|most| json!(most))),
+        ("instructions", (!instructions).then(|| json!(false))),
     ];
     all.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
 }

@@ -1,7 +1,10 @@
 //! `wharf run` with scripted models and live tools.
 
+mod cleanup;
+mod instructions;
 mod models;
 mod models_file;
+mod secrets;
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use crate::server::Scope;
 use crate::suggest::{brief, did_you_mean};
 
 /// The keys that entries of this host have.
-const KNOWN: [&str; 27] = [
+const KNOWN: [&str; 28] = [
     "type",
     "transportType",
     "transport",
@@ -34,6 +34,7 @@ const KNOWN: [&str; 27] = [
     "excludeTools",
     "bindings",
     "maxOutputTokens",
+    "instructions",
     "title",
     "displayName",
     "manage",

@@ -7,8 +7,9 @@ use std::time::Duration;
 use wharf_auth::{AuthFailure, AuthFailureCache, TokenProvider};
 use wharf_client::{HeaderCommand, Http, HttpSse, OpenError, RemoteOptions, Stdio, Transport, WebSocket};
 use wharf_io::{ChildSpec, Environment, GroupWatcher, HttpSettings, ManagedSpec};
-use wharf_protocol::Secret;
+use wharf_protocol::{Redactor, Secret};
 
+use super::redacted_tokens::RedactedTokens;
 use wharf_config::{ManagedConfig, OAuthSettings, RemoteConfig, Server, StdioConfig, TransportConfig};
 
 /// Returns the HTTP settings for a URL and a connect timeout.
@@ -34,6 +35,8 @@ pub struct HostEnvironment {
     pub directory: Option<PathBuf>,
     /// The directory for the logs of managed servers without a configured one.
     pub logs: PathBuf,
+    /// Receives the secrets of servers: values of their entries, tokens and printed headers. None if nothing is stored.
+    pub redactor: Option<Redactor>,
 }
 
 impl Default for HostEnvironment {
@@ -46,6 +49,7 @@ impl Default for HostEnvironment {
             refusals: None,
             directory: None,
             logs: PathBuf::from("."),
+            redactor: None,
         }
     }
 }
@@ -58,6 +62,9 @@ impl HostEnvironment {
         connect: Duration,
         token_provider: Option<Arc<dyn TokenProvider>>,
     ) -> Arc<dyn Transport> {
+        if let Some(redactor) = &self.redactor {
+            server.secrets().iter().for_each(|secret| redactor.add(secret));
+        }
         match self.try_transport(&server.reach, connect, token_provider) {
             Ok(transport) => transport,
             Err(reason) => Arc::new(move || {
@@ -122,7 +129,8 @@ impl HostEnvironment {
             let (command, args) = helper.words.split_first()?;
             let environment = self.environment.clone();
             let directory = helper.cwd.clone().or_else(|| self.directory.clone());
-            Some(HeaderCommand { command: command.clone(), args: args.to_vec(), environment, directory })
+            let redactor = self.redactor.clone();
+            Some(HeaderCommand { command: command.clone(), args: args.to_vec(), environment, directory, redactor })
         });
         Ok(RemoteOptions {
             http: (self.network)(&remote.url, connect)?,
@@ -143,7 +151,11 @@ impl HostEnvironment {
         if is_configured || remote.headers_helper.is_some() {
             return None;
         }
-        self.sign_ins.as_ref().and_then(|sign_ins| sign_ins(&remote.url, &remote.oauth))
+        let provider = self.sign_ins.as_ref().and_then(|sign_ins| sign_ins(&remote.url, &remote.oauth))?;
+        Some(match &self.redactor {
+            Some(redactor) => Arc::new(RedactedTokens { inner: provider, redactor: redactor.clone() }),
+            None => provider,
+        })
     }
 
     /// Returns the cache key of an authorization failure of the next attempt. With a header command it is unknown in

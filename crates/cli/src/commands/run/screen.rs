@@ -160,6 +160,10 @@ impl Screen {
             RunEnd::Cancelled => {}
             RunEnd::ModelFailed(error) => term::error(&error.to_string(), &[], hint(error)),
             RunEnd::ToolFailed(reason) => term::error(reason, &[], None),
+            RunEnd::CheckpointFailed(reason) => {
+                let hint = "free some space and --resume, or continue unsaved with --checkpoint-optional";
+                term::error(&format!("stopped because the run cannot be saved: {reason}"), &[], Some(hint));
+            }
         }
         if !self.quiet {
             self.line(&summary(result));
