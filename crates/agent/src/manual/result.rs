@@ -26,7 +26,9 @@ impl RecordedResult {
         let messages: Vec<Message> = self.trace_messages.iter().map(message).collect::<Result<_, _>>()?;
         let stop = self.stop.clone().or_else(|| self.limits.last().cloned().map(RunEnd::Limit));
         let mut total = Usage::default();
-        messages.iter().filter_map(|message| message.usage).for_each(|usage| total += usage);
+        for usage in messages.iter().filter_map(|message| message.usage) {
+            total += usage;
+        }
         Ok(PreparedRun {
             messages,
             limits: self.limits.clone(),
@@ -42,10 +44,8 @@ fn message(traced: &TraceMessage) -> Result<Message, String> {
     let mut content = Vec::new();
     match (traced.role, &traced.tool_result) {
         (Role::Tool, Some(result)) => {
-            let plain = || match result.is_error {
-                true => ToolOutput::error(traced.content.clone()),
-                false => ToolOutput::said(traced.content.clone()),
-            };
+            let text = || traced.content.clone();
+            let plain = || if result.is_error { ToolOutput::error(text()) } else { ToolOutput::said(text()) };
             let output = result.output.as_ref().map_or_else(|| Ok(plain()), ToolOutput::from_json)?;
             return Ok(Message::tool_result(result.tool_use_id.clone(), output));
         }

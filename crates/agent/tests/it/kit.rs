@@ -72,6 +72,8 @@ pub(crate) struct Fake {
     pub(crate) endless: Option<ModelResponse>,
     pub(crate) requests: Mutex<Vec<RecordedRequest>>,
     pub(crate) caching: bool,
+    /// How often a layer requested the capabilities.
+    pub(crate) capability_checks: std::sync::atomic::AtomicUsize,
     pub(crate) delay: Duration,
 }
 
@@ -115,6 +117,7 @@ impl Model for Fake {
     }
 
     fn capabilities(&self) -> Capabilities {
+        self.capability_checks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Capabilities { prompt_caching: self.caching, tools: true, ..Capabilities::default() }
     }
 

@@ -63,7 +63,9 @@ impl HostEnvironment {
         token_provider: Option<Arc<dyn TokenProvider>>,
     ) -> Arc<dyn Transport> {
         if let Some(redactor) = &self.redactor {
-            server.secrets().iter().for_each(|secret| redactor.add(secret));
+            for secret in server.secrets() {
+                redactor.add(&secret);
+            }
         }
         match self.try_transport(&server.reach, connect, token_provider) {
             Ok(transport) => transport,

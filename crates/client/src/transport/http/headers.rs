@@ -238,7 +238,9 @@ impl CommandHeaders {
         let pairs: std::collections::BTreeMap<String, String> =
             serde_json::from_str(&output).map_err(|_| "did not print a JSON object of strings".to_owned())?;
         if let Some(redactor) = redactor {
-            pairs.values().for_each(|value| redactor.add(&Secret::new(value.as_str())));
+            for value in pairs.values() {
+                redactor.add(&Secret::new(value.as_str()));
+            }
         }
         parse_headers(&pairs.into_iter().collect::<Vec<_>>()).map_err(|error| format!("printed an {error}"))
     }
