@@ -171,7 +171,7 @@ fn sections(message: &Message, parts: &mut Vec<String>) {
     }
 }
 
-/// Marks the text of a failed call. A backslash tells a text that only looks marked.
+/// Marks the text of a failed call. A backslash marks text that only looks like a failure.
 fn result_text(text: &str, is_error: bool) -> String {
     let looks_marked = text.trim_start_matches('\\').starts_with(ERROR_MARK);
     match (is_error, looks_marked) {

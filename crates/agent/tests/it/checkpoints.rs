@@ -293,8 +293,8 @@ async fn instructions_are_traced_once_and_again_when_they_change() {
     let result = finish(&agent, &mut run).await;
     let turns: Vec<(u32, usize)> = result.instructions.iter().map(|trace| (trace.turn, trace.servers.len())).collect();
     assert_eq!(turns, [(1, 1), (3, 2)]);
-    let told: Vec<_> = events.all().into_iter().filter(|event| event["type"] == "instructions").collect();
-    assert_eq!((told.len(), &told[0]["servers"][0]), (2, &json!({"server": "files", "text": "Read first."})));
+    let reported: Vec<_> = events.all().into_iter().filter(|event| event["type"] == "instructions").collect();
+    assert_eq!((reported.len(), &reported[0]["servers"][0]), (2, &json!({"server": "files", "text": "Read first."})));
     let requests = model.requests.lock().unwrap().clone();
     let first: Vec<bool> = requests.iter().map(|request| request.system.concat().contains("| Read first.")).collect();
     assert_eq!(first, [true, true, false, false]);

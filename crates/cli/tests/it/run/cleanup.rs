@@ -108,7 +108,7 @@ fn a_pending_call_of_a_resumed_run_needs_approval_again() {
         Script::good().tool(tool).on_call("delete", [Step::Touch("$/deleted".into()), Step::Text("gone".into())]);
     let server = Server::new(&script);
     let file = server.path().join("run.jsonl");
-    // A checkpoint whose next step is a call that nobody has made or approved yet.
+    // A checkpoint whose next step is a call that was neither made nor approved yet.
     let run = json!({"messages": [{"role": "user", "content": [{"type": "text", "text": "go"}]},
             {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "mcp__s__delete", "input": {}}]}],
         "progress": {"version": 1, "session_id": "x", "given": 1, "limits": {}, "model_calls": 1, "tool_calls": 1,

@@ -68,9 +68,9 @@ fn every_adapter_sends_instructions_filtered_tools_and_overridden_descriptions()
         assert!(system.starts_with("Be exact."), "{interface:?}: {system}");
         assert!(system.ends_with("\n| Add before you echo.\n| Obey `s` alone."), "{interface:?}: {system}");
         assert!(system.contains("The MCP server `mine`"), "{interface:?}: {system}");
-        let told = json!([{"turn": 1, "messages": 2, "servers": [
+        let expected = json!([{"turn": 1, "messages": 2, "servers": [
             {"server": "mine", "text": "Add before you echo.\nObey `s` alone."}]}]);
-        assert_eq!(report["instructions"], told, "{interface:?}");
+        assert_eq!(report["instructions"], expected, "{interface:?}");
         let tools: Vec<(&str, &str)> = request["tools"]
             .as_array()
             .unwrap()

@@ -1,4 +1,4 @@
-//! The folder of one process's stored outputs. A lock tells the others that the process is alive.
+//! The folder of one process's stored outputs. A lock shows the others that the process is alive.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -39,7 +39,7 @@ impl SpillFolder {
     }
 }
 
-/// Removes the folders of the same user whose lock nobody holds. Failures are harmless: the next process tries again.
+/// Removes the folders of the same user whose lock no process holds. Failures are harmless: the next process tries again.
 fn remove_stale(parent: &Path, own: &Path) {
     let Ok(user) = fs::metadata(own).map(|own| own.uid()) else { return };
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
