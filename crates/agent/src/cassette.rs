@@ -4,12 +4,12 @@
 //! exchange:
 //!
 //! ```text
-//! {"ask":{"from":0,"messages":[…],"offered":[…],"options":{…}},"answer":{…}}     or "error":{…} instead of "answer"
+//! {"ask":{"from":0,"messages":[…],"offered":[…],"instructions":[…],"options":{…}},"answer":{…}}   or "error":{…} instead of "answer"
 //! {"call":{"id":"1","name":"…","arguments":{…}},"output":{…}}                      or "failed":{…} instead of "output"
 //! ```
 //!
 //! A request contains only the messages that the previous request did not have; `from` is the number of shared
-//! messages. The tools are omitted if they are unchanged. The recorder removes the secrets that it knows.
+//! messages. The tools and the instructions of servers are omitted if they are unchanged. The recorder removes the secrets that it knows.
 
 mod record;
 mod replay;
@@ -17,7 +17,7 @@ mod replay;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use wharf_protocol::{CallFailed, Json, Message, Outcome, ToolCall, ToolDefinition};
+use wharf_protocol::{CallFailed, Json, Message, Outcome, ServerInstructions, ToolCall, ToolDefinition};
 
 use crate::{ModelError, ModelOptions, ModelResponse};
 
@@ -63,6 +63,10 @@ struct RecordedRequest {
     /// The tools, if they differ from those of the previous request.
     #[serde(rename = "offered", default, skip_serializing_if = "Option::is_none")]
     tools: Option<Vec<RecordedTool>>,
+    /// The instructions of servers, if they differ from those of the previous request. The first request has none
+    /// before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    instructions: Option<Vec<ServerInstructions>>,
     options: ModelOptions,
 }
 

@@ -1,6 +1,7 @@
 //! Executes the steps of a run: sends model requests, calls tools, and reports events.
 
 mod checkpoint;
+mod replay;
 mod spans;
 
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::{
     AgentEvent, AgentResult, BlockedCall, Delta, EventSink, Limit, Model, ModelError, ModelOptions, ModelRequest, Run,
     RunEnd, Step,
 };
-pub use checkpoint::{Checkpoint, CheckpointFile};
+pub use checkpoint::{Checkpoint, CheckpointFile, OnCheckpointFailure};
 
 /// An empty set of tools, for models without tools.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,6 +61,7 @@ pub struct Agent {
     tool_layers: Vec<Arc<dyn ToolLayer>>,
     sink: Arc<dyn EventSink>,
     checkpoint: Option<Arc<dyn Checkpoint>>,
+    on_checkpoint_failure: OnCheckpointFailure,
 }
 
 /// A run that failed under a setting `on_failure: raise`. The partial result is not lost.
@@ -100,6 +102,7 @@ impl Agent {
             tool_layers: Vec::new(),
             sink: Arc::new(NoEvents),
             checkpoint: None,
+            on_checkpoint_failure: OnCheckpointFailure::default(),
         }
     }
 
@@ -159,6 +162,13 @@ impl Agent {
         self
     }
 
+    /// Sets what happens to a run that cannot be saved.
+    #[must_use]
+    pub fn with_checkpoint_failure(mut self, action: OnCheckpointFailure) -> Self {
+        self.on_checkpoint_failure = action;
+        self
+    }
+
     /// Executes a run until it ends or `cancelled` completes. Canceling drops the pending model request and cancels
     /// pending tool calls at their servers.
     ///
@@ -189,6 +199,7 @@ impl Agent {
         };
         let clock = || elapsed_before + start.elapsed();
         spans::step("execute");
+        self.replay_prepared(run);
         let (raised, interrupted) = {
             let driving = self.drive(run, &layers, &clock);
             tokio::select! {
@@ -208,7 +219,9 @@ impl Agent {
             run.interrupt(stop);
             self.report_limits(run, reported);
         }
-        self.save(run).await;
+        if let Err(reason) = self.try_save(run).await {
+            self.warn_unsaved(&reason);
+        }
         spans::step("convert");
         let result = AgentResult::from_run(run);
         let error = match &result.stop {
@@ -236,6 +249,11 @@ impl Agent {
     /// Executes steps until the run ends. Returns the tool failure that ended it, if failures are raised.
     async fn drive(&self, run: &mut Run, layers: &Layers, clock: &(dyn Fn() -> Duration + Sync)) -> Option<String> {
         let mut turn: Option<Arc<dyn Tools>> = None;
+        if run.has_pending_calls() {
+            let tools = self.tools.turn();
+            run.recheck_pending(|name| hints(&*tools, name));
+            turn = Some(tools);
+        }
         loop {
             let reported = run.reached().len();
             let step = run.step();
@@ -245,14 +263,22 @@ impl Agent {
                 Step::Done(_) => return None,
                 Step::CallModel { tools } => {
                     let tools_now = self.tools.turn();
-                    self.save(run).await;
+                    self.trace_instructions(run, &*tools_now);
+                    if let Err(reason) = self.save(run).await {
+                        run.interrupt(RunEnd::CheckpointFailed(reason));
+                        return None;
+                    }
                     let offered = if tools { tools_now.offered() } else { &[] };
                     self.call_model(run, &*tools_now, offered, layers).await;
                     turn = Some(tools_now);
                 }
                 Step::CallTools(batch) => {
                     let tools_now = turn.get_or_insert_with(|| self.tools.turn()).clone();
-                    self.save(run).await;
+                    if let Err(reason) = self.save(run).await {
+                        run.take_back(&batch);
+                        run.interrupt(RunEnd::CheckpointFailed(reason));
+                        return None;
+                    }
                     if let Some(failed) = self.call_tools(run, &*tools_now, &batch, layers).await {
                         run.interrupt(RunEnd::ToolFailed(failed.clone()));
                         return Some(failed);
@@ -267,6 +293,7 @@ impl Agent {
         let on_delta = |delta: Delta| self.sink.event(AgentEvent::ModelDelta(delta));
         let request = ModelRequest {
             messages: run.messages(),
+            instructions: turn.instructions(),
             tools: offered,
             all_tools: turn.offered(),
             options: &self.options,
@@ -319,8 +346,8 @@ impl Agent {
                 raised = raised.or_else(|| Some(failed.to_string()));
             }
             run.on_tool_result(index, result);
-            // Saved at once, so that a finished call is never repeated.
-            self.save(run).await;
+            // Saved at once, so that a finished call is never repeated. If that fails, the next step decides.
+            let _ = self.try_save(run).await;
         }
         raised
     }
@@ -350,11 +377,47 @@ impl Agent {
         }
     }
 
-    /// Saves the run. A run that cannot be saved continues: its work is worth more than its checkpoint.
-    async fn save(&self, run: &Run) {
-        let Some(checkpoint) = &self.checkpoint else { return };
-        if let Err(reason) = checkpoint.save(run).await {
-            self.sink.event(AgentEvent::Warning { message: format!("failed to save the run: {reason}") });
+    /// Saves the run before a step. The error ends the run, unless it may continue unsaved.
+    async fn save(&self, run: &Run) -> Result<(), String> {
+        let Err(reason) = self.try_save(run).await else { return Ok(()) };
+        if self.on_checkpoint_failure == OnCheckpointFailure::Stop {
+            return Err(reason);
+        }
+        self.warn_unsaved(&reason);
+        Ok(())
+    }
+
+    async fn try_save(&self, run: &Run) -> Result<(), String> {
+        match &self.checkpoint {
+            Some(checkpoint) => checkpoint.save(run).await,
+            None => Ok(()),
+        }
+    }
+
+    fn warn_unsaved(&self, reason: &str) {
+        self.sink.event(AgentEvent::Warning { message: format!("failed to save the run: {reason}") });
+    }
+
+    /// Reports the instructions of the next request if they changed.
+    fn trace_instructions(&self, run: &mut Run, turn: &dyn Tools) {
+        if run.set_instructions(turn.instructions()) {
+            let servers = turn.instructions().to_vec();
+            self.sink.event(AgentEvent::Instructions { turn: run.turns() + 1, servers });
+        }
+    }
+
+    /// Ends a new run at once if the model has all of it prepared.
+    fn replay_prepared(&self, run: &mut Run) {
+        if run.turns() > 0 || run.stop().is_some() {
+            return;
+        }
+        match self.model.prepared(run.messages()) {
+            None => {}
+            Some(Ok(prepared)) => {
+                replay::report(&prepared, &*self.sink);
+                run.replay(prepared);
+            }
+            Some(Err(error)) => run.on_model_error(error),
         }
     }
 
@@ -366,7 +429,8 @@ impl Agent {
             model.push(Arc::new(limit.clone()));
         }
         if let Some(time) = self.attempt_timeout {
-            model.push(Arc::new(AttemptTimeout(time)));
+            let policy = self.middleware.model_retry.policy.clone();
+            model.push(Arc::new(AttemptTimeout::new(time, policy)));
         }
         let mut tools = self.tool_layers.clone();
         if let Some(max) = self.middleware.repetition.0 {

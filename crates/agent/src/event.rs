@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use wharf_protocol::{Json, Message, Usage};
+use wharf_protocol::{Json, Message, ServerInstructions, Usage};
 
 use crate::{Delta, Limit, ModelError, StopReason};
 
@@ -35,6 +35,13 @@ pub enum AgentEvent {
         turn: u32,
         /// Number of tools that the model may call.
         tools: usize,
+    },
+    /// The instructions of servers in the system prompt, from this turn on. Reported when they change.
+    Instructions {
+        /// Number of the turn, from 1.
+        turn: u32,
+        /// The instructions of all servers.
+        servers: Vec<ServerInstructions>,
     },
     /// A part of a streamed response.
     ModelDelta(Delta),

@@ -19,6 +19,8 @@ mod concurrency;
 mod config;
 mod loop_guard;
 mod model_retry;
+mod range;
+mod retry_policy;
 mod timeout;
 mod tool_retry;
 
@@ -36,6 +38,7 @@ pub use config::{
 };
 pub use loop_guard::LoopGuard;
 pub use model_retry::ModelRetry;
+pub use retry_policy::{CategoryRetry, EscalationStrategy, RetryPolicy, TimeoutEscalation};
 pub use timeout::AttemptTimeout;
 pub use tool_retry::ToolRetry;
 

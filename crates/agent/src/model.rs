@@ -1,11 +1,10 @@
 //! The interface to language models: a request with a conversation and tools, and a response with a message.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
-use wharf_protocol::{BoxFuture, Json, Message, ToolDefinition, Usage};
+use wharf_protocol::{BoxFuture, Json, Message, Role, ServerInstructions, ToolDefinition, Usage};
 
-use crate::{Delta, ModelError};
+use crate::instructions::instructions_section;
+use crate::{Delta, ModelError, PreparedRun, StopReason};
 
 /// A language model behind some API.
 pub trait Model: Send + Sync {
@@ -23,6 +22,13 @@ pub trait Model: Send + Sync {
     /// Dropping the future cancels the request. [`ModelRequest::on_delta`] receives parts of the response as they
     /// arrive. If the future fails, discard the received parts.
     fn complete<'a>(&'a self, request: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>>;
+
+    /// Returns the whole run for a conversation, if the model has it prepared and needs no requests for it. The error
+    /// ends the run.
+    fn prepared(&self, messages: &[Message]) -> Option<Result<PreparedRun, ModelError>> {
+        let _ = messages;
+        None
+    }
 
     /// Returns the maximum length of a conversation in tokens, if known.
     fn context_window(&self) -> BoxFuture<'_, Option<u64>> {
@@ -55,6 +61,8 @@ pub struct Capabilities {
 pub struct ModelRequest<'a> {
     /// The conversation, system messages first.
     pub messages: &'a [Message],
+    /// The instructions of the tools' servers, which belong into the system prompt; see [`ModelRequest::system_texts`].
+    pub instructions: &'a [ServerInstructions],
     /// The tools that the model may call. Omitted from the request if empty.
     pub tools: &'a [ToolDefinition],
     /// All tools, even if the model may call none of them. Some providers require the definitions of tools that occur
@@ -64,6 +72,15 @@ pub struct ModelRequest<'a> {
     pub options: &'a ModelOptions,
     /// Receives parts of the response as they arrive.
     pub on_delta: &'a (dyn Fn(Delta) + Send + Sync),
+}
+
+impl ModelRequest<'_> {
+    /// Returns the texts of the system prompt: the system messages, then the instructions of servers, marked as such.
+    pub fn system_texts(&self) -> Vec<String> {
+        let system = self.messages.iter().filter(|message| message.role == Role::System).map(Message::plain_text);
+        let instructions = self.instructions.iter().map(instructions_section);
+        system.chain(instructions).filter(|text| !text.trim().is_empty()).collect()
+    }
 }
 
 /// The parameters of model requests.
@@ -114,36 +131,6 @@ pub struct ModelResponse {
     pub id: Option<String>,
     /// Tokens and cost of the response.
     pub usage: Usage,
-}
-
-/// Why a response ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StopReason {
-    /// The answer is complete.
-    EndTurn,
-    /// The model requests tool calls.
-    ToolUse,
-    /// The response reached its maximum length.
-    MaxTokens,
-    /// The model or the provider refuses to continue.
-    Refusal,
-    /// Another reason, in the provider's own term.
-    #[serde(untagged)]
-    Other(Arc<str>),
-}
-
-impl StopReason {
-    /// Returns the reason in snake case, as in JSON.
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::EndTurn => "end_turn",
-            Self::ToolUse => "tool_use",
-            Self::MaxTokens => "max_tokens",
-            Self::Refusal => "refusal",
-            Self::Other(reason) => reason,
-        }
-    }
 }
 
 impl Default for ModelOptions {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use wharf_protocol::Usage;
 
-use crate::{Limit, Metrics, Run, RunEnd, StopReason, TraceMessage, raw_trace, trace_messages};
+use crate::{InstructionsTrace, Limit, Metrics, Run, RunEnd, StopReason, TraceMessage, raw_trace, trace_messages};
 
 /// The result of a run, complete or partial.
 ///
@@ -16,6 +16,9 @@ pub struct AgentResult {
     pub raw_trace: String,
     /// The messages of the model and the tools: the authoritative trace.
     pub trace_messages: Vec<TraceMessage>,
+    /// The instructions of servers that the model read: those of the first request, and every change.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub instructions: Vec<InstructionsTrace>,
     /// Total tokens and cost.
     pub usage: Usage,
     /// Number of model responses.
@@ -65,6 +68,7 @@ impl AgentResult {
             metrics: Metrics::from_run(run),
             final_response,
             trace_messages,
+            instructions: run.instructions().to_vec(),
             usage: run.usage(),
             turns: run.turns(),
             limit_reached: !run.reached().is_empty(),

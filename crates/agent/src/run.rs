@@ -17,9 +17,11 @@ mod pending;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use wharf_protocol::{CallFailed, Hints, Message, Outcome, Role, ToolCall, ToolOutput, Usage};
+use wharf_protocol::{CallFailed, Hints, Message, Outcome, Role, ServerInstructions, ToolCall, ToolOutput, Usage};
 
-use crate::{ExitBehavior, Limit, Limits, ModelError, ModelResponse, RunEnd, StopReason};
+use crate::{
+    ExitBehavior, InstructionsTrace, Limit, Limits, ModelError, ModelResponse, PreparedRun, RunEnd, StopReason,
+};
 use pending::{CallState, PendingCall};
 
 /// Version of the saved form of runs.
@@ -36,6 +38,9 @@ const VERSION: u32 = 1;
 pub struct Run {
     /// Messages are only ever appended, so saved messages stay valid.
     messages: Vec<Message>,
+    /// The instructions of servers that the model read, in order. Also only ever appended.
+    #[serde(default)]
+    instructions: Vec<InstructionsTrace>,
     progress: Progress,
     /// Calls that a limit prevented and the driver has not reported yet.
     #[serde(skip)]
@@ -131,13 +136,13 @@ impl Run {
             elapsed: Duration::ZERO,
             state: State::CallModel { last: false },
         };
-        Self { messages, progress, newly_blocked: Vec::new() }
+        Self { messages, instructions: Vec::new(), progress, newly_blocked: Vec::new() }
     }
 
     /// Reads a saved run and prepares it for resuming.
     ///
-    /// A call that was pending may have run. It is repeated if its tool is read-only or idempotent. For any other call,
-    /// the model reads that the outcome is unknown. A run that was canceled, or ended because a model or a tool failed,
+    /// A call that was pending may have run. It is repeated if its tool was read-only or idempotent, and still is; see
+    /// [`Run::recheck_pending`]. For any other call, the model reads that the outcome is unknown. A run that was canceled, or ended because a model or a tool failed,
     /// resumes where that happened.
     ///
     /// # Errors
@@ -154,7 +159,9 @@ impl Run {
         match state {
             State::CallTools { pending } => pending.iter_mut().for_each(PendingCall::recover),
             // Resuming such a run retries what failed.
-            State::Done(RunEnd::ModelFailed(_) | RunEnd::ToolFailed(_) | RunEnd::Cancelled) => run.call_model_next(),
+            State::Done(
+                RunEnd::ModelFailed(_) | RunEnd::ToolFailed(_) | RunEnd::CheckpointFailed(_) | RunEnd::Cancelled,
+            ) => run.call_model_next(),
             State::CallModel { .. } | State::Done(_) => {}
         }
         Ok(run)
@@ -167,7 +174,8 @@ impl Run {
 
     /// Serializes the run without its first `from` messages. Append the text to earlier text that contains them.
     pub fn write_since(&self, from: usize) -> String {
-        journal::write(&self.messages[from.min(self.messages.len())..], &self.progress)
+        let known = self.instructions.partition_point(|trace| trace.messages < from);
+        journal::write(&self.messages[from.min(self.messages.len())..], &self.instructions[known..], &self.progress)
     }
 
     /// Replaces the limits. A run that ended at a limit continues, unless the model already gave its final answer.
@@ -260,6 +268,62 @@ impl Run {
         }
     }
 
+    /// Judges the pending calls of a resumed run by the tools of today. A checkpoint is a file, so what it says about a
+    /// tool does not suffice to repeat a call. The driver of a resumed run calls it before the first [`Run::step`].
+    pub fn recheck_pending(&mut self, hints: impl Fn(&str) -> Option<Hints>) {
+        let State::CallTools { pending } = &mut self.progress.state else { return };
+        for call in pending {
+            call.recheck(&hints);
+        }
+    }
+
+    /// Whether calls of the model have no result yet.
+    pub fn has_pending_calls(&self) -> bool {
+        matches!(self.progress.state, State::CallTools { .. })
+    }
+
+    /// Takes calls back that [`Run::step`] returned and the driver did not make.
+    pub(crate) fn take_back(&mut self, batch: &[(usize, ToolCall)]) {
+        let State::CallTools { pending } = &mut self.progress.state else { return };
+        for (index, _) in batch {
+            if let Some(call) = pending.get_mut(*index).filter(|call| matches!(call.state, CallState::Started)) {
+                call.state = CallState::Waiting;
+            }
+        }
+    }
+
+    /// Sets the instructions of the next request. Returns whether they changed.
+    pub(crate) fn set_instructions(&mut self, servers: &[ServerInstructions]) -> bool {
+        if self.instructions.last().map_or(&[][..], |last| &last.servers) == servers {
+            return false;
+        }
+        let trace = InstructionsTrace {
+            turn: self.progress.model_calls + 1,
+            messages: self.messages.len(),
+            servers: servers.to_vec(),
+        };
+        self.instructions.push(trace);
+        true
+    }
+
+    /// Ends the run with everything that a prepared one has.
+    pub(crate) fn replay(&mut self, prepared: PreparedRun) {
+        let PreparedRun { messages, limits, stop, stop_reason, model, usage } = prepared;
+        for message in messages {
+            self.progress.model_calls += u32::from(message.role == Role::Assistant);
+            for call in message.calls() {
+                self.progress.tool_calls += 1;
+                *self.progress.per_tool.entry(call.name.to_string()).or_default() += 1;
+            }
+            self.messages.push(message);
+        }
+        self.progress.usage += usage;
+        self.progress.model = model;
+        self.progress.stop_reason = stop_reason;
+        self.progress.reached = limits;
+        self.progress.state = State::Done(stop);
+    }
+
     /// Sets the result of the call with this index.
     pub fn on_tool_result(&mut self, index: usize, result: Result<ToolOutput, CallFailed>) {
         let State::CallTools { pending } = &mut self.progress.state else { return };
@@ -305,6 +369,11 @@ impl Run {
     /// Returns the messages that the run added: those of the model and the tools.
     pub fn new_messages(&self) -> &[Message] {
         &self.messages[self.progress.initial_messages..]
+    }
+
+    /// Returns the instructions of servers that the model read: those of the first request, and every change.
+    pub fn instructions(&self) -> &[InstructionsTrace] {
+        &self.instructions
     }
 
     /// Returns the id of the run.

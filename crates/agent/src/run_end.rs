@@ -22,6 +22,8 @@ pub enum RunEnd {
     ModelFailed(ModelError),
     /// A tool call failed, and `on_failure: raise` ended the run.
     ToolFailed(String),
+    /// The run could not be saved, so it ended before its next step.
+    CheckpointFailed(String),
 }
 
 impl RunEnd {
@@ -35,6 +37,7 @@ impl RunEnd {
             Self::Cancelled => "cancelled",
             Self::ModelFailed(_) => "model_failed",
             Self::ToolFailed(_) => "tool_failed",
+            Self::CheckpointFailed(_) => "checkpoint_failed",
         }
     }
 
@@ -48,6 +51,7 @@ impl RunEnd {
             Self::Cancelled => "the run was canceled".to_owned(),
             Self::ModelFailed(error) => format!("the model request failed ({error})"),
             Self::ToolFailed(reason) => format!("a tool call failed ({reason})"),
+            Self::CheckpointFailed(reason) => format!("the run could not be saved ({reason})"),
         }
     }
 }

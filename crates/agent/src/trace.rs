@@ -1,38 +1,45 @@
 //! The two forms of a trace: messages, which are authoritative, and text for reading.
 
+pub(crate) mod text_format;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use wharf_protocol::{BlockKind, Json, Message, Role, Usage};
 
-use crate::{Limit, RunEnd};
+use crate::RunEnd;
+use text_format::{
+    AI_HEADING, CALLS, ERROR_MARK, HUMAN_HEADING, LimitNote, NO_ANSWER, SYSTEM_HEADING, THINKING_HEADING, escape,
+    one_line, tool_heading,
+};
 
 /// One message of a trace.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceMessage {
     /// The author: the model or a tool.
     pub role: Role,
     /// The text of the message.
     pub content: String,
     /// Index of the message in the trace, from 0.
+    #[serde(default)]
     pub block_index: usize,
     /// The tool calls of the message.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<TraceCall>,
     /// The call that the message answers, for a tool's message.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_result: Option<TraceResult>,
     /// The model's reasoning.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<TraceThinking>,
     /// Tokens and cost of the response.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage_metadata: Option<Usage>,
 }
 
 /// A tool call in a trace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceCall {
     /// The model's id for the call.
     pub id: Arc<str>,
@@ -43,24 +50,25 @@ pub struct TraceCall {
 }
 
 /// The result of a tool call in a trace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceResult {
     /// The model's id for the call.
     pub tool_use_id: Arc<str>,
     /// Whether the tool reported a failure.
+    #[serde(default)]
     pub is_error: bool,
     /// The result as received, if it has more than one text block.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Json>,
 }
 
 /// The model's reasoning.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceThinking {
     /// The reasoning as text.
     pub thinking: String,
     /// The provider's proof that the text is the model's own.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<String>,
 }
 
@@ -121,45 +129,41 @@ pub fn raw_trace(messages: &[Message], stop: &RunEnd, answered: bool) -> String 
     for message in messages {
         sections(message, &mut parts);
     }
-    if let RunEnd::Limit(limit) = stop {
-        let what = match limit {
-            Limit::ModelCalls { .. } => "Turn limit reached",
-            Limit::Time { .. } => "Agent timed out",
-            _ => "Recursion limit reached",
-        };
-        parts.push(format!("[Note: {what} - partial response shown]"));
-    }
+    parts.extend(LimitNote::of(stop).map(|note| note.as_str().to_owned()));
     if !answered {
-        parts.push("[No final response extracted]".to_owned());
+        parts.push(NO_ANSWER.to_owned());
     }
     parts.join("\n\n")
 }
 
 fn sections(message: &Message, parts: &mut Vec<String>) {
     match message.role {
-        Role::System => parts.push(section("--- System Message ---", &message.plain_text())),
-        Role::User => parts.push(section("--- Human Message ---", &message.plain_text())),
+        Role::System => parts.push(section(SYSTEM_HEADING, &message.plain_text())),
+        Role::User => parts.push(section(HUMAN_HEADING, &message.plain_text())),
         Role::Tool => {
             for block in &message.content {
                 let BlockKind::ToolResult(returned) = &block.kind else { continue };
-                let heading = format!("--- Tool Message (call_id: {}) ---", returned.call_id);
-                let mark = if returned.output.is_error { "[ERROR] " } else { "" };
-                parts.push(section(&heading, &format!("{mark}{}", returned.text())));
+                parts.push(section(
+                    &tool_heading(&returned.call_id),
+                    &result_text(&returned.text(), returned.output.is_error),
+                ));
             }
         }
         Role::Assistant => {
             for block in &message.content {
                 if let BlockKind::Thinking { text, .. } = &block.kind {
-                    parts.push(section("--- Thinking ---", text));
+                    parts.push(section(THINKING_HEADING, text));
                 }
             }
-            let mut text = section("--- AI Message ---", &message.plain_text());
+            let mut text = section(AI_HEADING, &message.plain_text());
             let mut calls = message.calls().peekable();
             if calls.peek().is_some() {
-                text.push_str("\n\nTool Calls:");
+                let _ = write!(text, "\n\n{CALLS}");
             }
             for call in calls {
-                let _ = write!(text, "\n  {} (call_{})\n   Call ID: {}", call.name, call.id, call.id);
+                let name = one_line(&call.name);
+                let id = one_line(&call.id);
+                let _ = write!(text, "\n  {name} (call_{id})\n   Call ID: {id}");
                 let _ = write!(text, "\n   Args: {}", call.arguments);
             }
             parts.push(text);
@@ -167,17 +171,25 @@ fn sections(message: &Message, parts: &mut Vec<String>) {
     }
 }
 
-/// Renders a heading and the text under it. A text line that looks like a heading is escaped with a backslash.
+/// Marks the text of a failed call. A backslash marks text that only looks like a failure.
+fn result_text(text: &str, is_error: bool) -> String {
+    let looks_marked = text.trim_start_matches('\\').starts_with(ERROR_MARK);
+    match (is_error, looks_marked) {
+        (true, _) => format!("{ERROR_MARK}{text}"),
+        (false, true) => format!("\\{text}"),
+        (false, false) => text.to_owned(),
+    }
+}
+
+/// Renders a heading and the text under it. A text line that looks like a part of the format is escaped.
 fn section(heading: &str, text: &str) -> String {
     let mut section = heading.to_owned();
     if text.is_empty() {
         return section;
     }
     for line in text.split('\n') {
-        let trimmed = line.trim();
-        let is_heading = trimmed.starts_with("--- ") && trimmed.ends_with(" ---");
-        section.push_str(if is_heading { "\n\\" } else { "\n" });
-        section.push_str(line);
+        section.push('\n');
+        section.push_str(&escape(line));
     }
     section
 }

@@ -4,11 +4,20 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use wharf::fleet::Fleet;
+use wharf::{Durability, FileMode, MissingFolder, ReplaceOptions, replace_file};
 
 use crate::config::Paths;
 
 /// A larger file was not written by us.
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// How the file is written: as a whole, because a shell may be reading it.
+const CACHE_FILE: ReplaceOptions = ReplaceOptions {
+    mode: FileMode::Private,
+    durability: Durability::Unsynced,
+    folder: MissingFolder::CreatePrivate,
+    follow_symlinks: false,
+};
 
 type ToolNames = BTreeMap<String, Vec<String>>;
 
@@ -25,10 +34,7 @@ pub(crate) fn store(paths: &Paths, fleet: &Fleet) {
     if names != before
         && let Ok(text) = serde_json::to_string(&names)
     {
-        // A shell may be reading the file: write another one and rename it.
-        let new = file.with_extension(format!("{}.new", std::process::id()));
-        let _ = file.parent().map(std::fs::create_dir_all);
-        let _ = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &file));
+        let _ = replace_file(&file, text.as_bytes(), CACHE_FILE);
     }
 }
 

@@ -29,6 +29,7 @@ mod raw_entry;
 mod read_server;
 mod resolve;
 mod rules;
+mod secrets;
 mod server;
 mod signature;
 pub mod simple;

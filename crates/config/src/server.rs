@@ -181,6 +181,8 @@ pub struct Settings {
     pub max_output_tokens: Option<usize>,
     /// Maximum size of a tool's definition in bytes; `None` for the default. A larger tool is left out.
     pub max_tool_bytes: Option<usize>,
+    /// Whether the server's instructions are shown to models.
+    pub instructions: bool,
     /// A name for display.
     pub display_name: Option<String>,
 }
@@ -209,6 +211,7 @@ impl Default for Settings {
             bindings: BTreeMap::new(),
             max_output_tokens: None,
             max_tool_bytes: None,
+            instructions: true,
             display_name: None,
         }
     }

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use wharf_protocol::{ServerName, ToolDefinition, nearest};
+use wharf_protocol::{ServerInstructions, ToolDefinition, nearest};
 
 pub use drift::{Drift, drift};
 pub use entry::{Entry, Metadata};
@@ -40,6 +40,7 @@ pub struct Catalog {
     /// Notes on the whole catalog; those on one server's tools are in its [`ServerTools`].
     notes: Vec<CatalogNote>,
     definitions: OnceLock<Vec<ToolDefinition>>,
+    instructions: OnceLock<Vec<ServerInstructions>>,
 }
 
 impl Catalog {
@@ -84,9 +85,17 @@ impl Catalog {
         self.definitions.get_or_init(|| self.entries.iter().map(|entry| entry.offered()).collect())
     }
 
-    /// The instructions of each server that has any.
-    pub fn instructions(&self) -> impl Iterator<Item = (&ServerName, &Arc<str>)> {
-        self.servers.iter().filter_map(|server| Some((&server.server, server.instructions.as_ref()?)))
+    /// The instructions of each server that has any, and at least one tool here: they are about the use of its tools.
+    pub fn instructions(&self) -> &[ServerInstructions] {
+        self.instructions.get_or_init(|| {
+            let has_tools = |server| self.entries.iter().any(|entry| entry.server.as_ref() == Some(server));
+            let servers = self.servers.iter().filter(|server| has_tools(&server.server));
+            let instructions = servers.filter_map(|server| {
+                let text = server.instructions.clone()?;
+                Some(ServerInstructions { server: server.server.clone(), text })
+            });
+            instructions.collect()
+        })
     }
 
     /// Everything that was cut, overridden, adjusted or left out.

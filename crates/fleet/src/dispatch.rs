@@ -23,8 +23,8 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 use wharf_client::{BoxFuture, CallError, CallErrorKind, CallOptions, SchemaViolation};
 use wharf_protocol::{
-    CallFailed, Content, Json, Outcome, ServerName, Tool, ToolCall, ToolDefinition, ToolOutput, Tools, TraceSink,
-    TraceStep,
+    CallFailed, Content, Json, Outcome, ServerInstructions, ServerName, Tool, ToolCall, ToolDefinition, ToolOutput,
+    Tools, TraceSink, TraceStep,
 };
 
 use crate::catalog::{Catalog, Drift, Entry, ExecutionError, ToolFreshness, drift};
@@ -74,6 +74,10 @@ pub struct Turn {
 impl Tools for Turn {
     fn offered(&self) -> &[ToolDefinition] {
         self.catalog.offered()
+    }
+
+    fn instructions(&self) -> &[ServerInstructions] {
+        self.catalog.instructions()
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Result<ToolOutput, CallFailed>> {

@@ -14,6 +14,7 @@ mod listings;
 mod notifying_host;
 mod options;
 mod reconnection;
+mod redacted_tokens;
 mod server_handle;
 mod sign_in;
 mod status;

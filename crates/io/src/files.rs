@@ -84,7 +84,11 @@ impl StagedFile {
         };
         let (temporary, mut file) = create_temporary(folder, created_with)?;
         file.write_all(contents)?;
-        if let Some(mode) = preserved {
+        let exact = match options.mode {
+            FileMode::Private => Some(0o600),
+            FileMode::Default | FileMode::Preserve => preserved,
+        };
+        if let Some(mode) = exact {
             // The umask may have removed some of the permissions.
             file.set_permissions(Permissions::from_mode(mode))?;
         }
@@ -153,14 +157,29 @@ fn folder_of(file: &Path) -> io::Result<&Path> {
 }
 
 fn create_folder(folder: &Path, missing: MissingFolder) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
     match missing {
-        MissingFolder::Fail => return Ok(()),
-        MissingFolder::Create => {}
-        MissingFolder::CreatePrivate => drop(builder.mode(0o700)),
+        MissingFolder::Fail => Ok(()),
+        MissingFolder::Create => DirBuilder::new().recursive(true).create(folder),
+        MissingFolder::CreatePrivate => create_private_folder(folder),
     }
-    builder.create(folder)
+}
+
+/// Creates a folder and its missing parents. Only the owner can open those that are created, whatever the umask. The
+/// permissions of existing folders do not change.
+pub fn create_private_folder(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = folder.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        create_private_folder(parent)?;
+    }
+    match DirBuilder::new().mode(0o700).create(folder) {
+        // The umask may have removed some of the permissions.
+        Ok(()) => fs::set_permissions(folder, Permissions::from_mode(0o700)),
+        // Another process was faster.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Creates a new file with a random name. Its permissions hold from the first moment, and no existing file is opened.
@@ -278,6 +297,26 @@ mod tests {
         replace_file(&folder.path().join("c/file"), b"", open).unwrap();
         fs::create_dir(folder.path().join("d")).unwrap();
         assert_eq!(mode(&folder.path().join("c")), mode(&folder.path().join("d")));
+    }
+
+    #[test]
+    fn private_files_and_folders_do_not_depend_on_the_umask() {
+        let folder = tempfile::tempdir().unwrap();
+        // Each test has its own process, so the umask of others does not change.
+        for umask in [0o000, 0o077, 0o377, 0o777] {
+            let name = format!("{umask:o}/inner/file");
+            let file = folder.path().join(&name);
+            let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(umask));
+            let options = ReplaceOptions { mode: FileMode::Private, folder: MissingFolder::CreatePrivate, ..OPTIONS };
+            let replaced = replace_file(&file, b"secret", options);
+            rustix::process::umask(before);
+            replaced.unwrap();
+            assert_eq!(mode(&file), 0o600, "{name}");
+            assert_eq!([file.parent().unwrap(), file.parent().unwrap().parent().unwrap()].map(mode), [0o700; 2]);
+        }
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        create_private_folder(folder.path()).unwrap();
+        assert_eq!(mode(folder.path()), 0o755, "an existing folder is not changed");
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub use backoff::{Backoff, Jitter, jittered};
 pub use child::{Child, ChildSpec, Exit, Grace, GroupWatcher, LastLines, Pipes, SpawnError, close_descriptors_on_exec};
 pub use digest::digest;
 pub use environment::{Environment, search_folders};
-pub use files::{Durability, FileMode, MissingFolder, ReplaceOptions, StagedFile, replace_file};
+pub use files::{Durability, FileMode, MissingFolder, ReplaceOptions, StagedFile, create_private_folder, replace_file};
 pub use http::{
     Body, BodyError, Dial, DialTarget, DialTo, Dialed, HttpClient, HttpError, HttpSettings, InvalidSettings, Proxies,
     Resolve, SseError, SseEvent, SseReader, same_origin_reference,

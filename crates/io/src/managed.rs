@@ -1,9 +1,9 @@
 //! Managed servers: local HTTP servers that Wharf starts, waits for and stops.
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use rustix::fs::OFlags;
 use tokio::net::TcpStream;
 
 use crate::child::{Child, ChildSpec, Exit, Grace, SpawnError};
+use crate::files::create_private_folder;
 
 /// The process of a managed server, and where it listens.
 #[derive(Clone, Debug)]
@@ -160,7 +161,7 @@ impl Managed {
 /// overwrite another file.
 fn open_log(log_path: &Path) -> io::Result<File> {
     if let Some(folder) = log_path.parent() {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        create_private_folder(folder)?;
     }
     let no_follow = OFlags::NOFOLLOW.bits().cast_signed();
     let log = OpenOptions::new().write(true).create(true).mode(0o600).custom_flags(no_follow).open(log_path)?;

@@ -13,6 +13,7 @@ mod name;
 pub mod naming;
 mod nearest;
 mod output;
+mod redactor;
 mod scan;
 mod schema;
 mod secret;
@@ -32,9 +33,12 @@ pub use name::{InvalidName, ServerName, ToolRef};
 pub use naming::{command_name, visible_name};
 pub use nearest::nearest;
 pub use output::ToolOutput;
+pub use redactor::{REDACTED, Redactor};
 pub use schema::schema_accepts;
 pub use secret::Secret;
 pub use tool::{Hints, Tool};
 pub use tool_result::{ImageFormat, ImageSource, ResultContent, ResultStatus, ToolResult};
-pub use tools::{BoxFuture, CallFailed, Outcome, RetrySafety, ToolCall, ToolDefinition, ToolSource, Tools};
+pub use tools::{
+    BoxFuture, CallFailed, Outcome, RetrySafety, ServerInstructions, ToolCall, ToolDefinition, ToolSource, Tools,
+};
 pub use trace::{ToolTrace, TraceEvent, TraceFailure, TraceSink, TraceStep};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Hints, Json, ToolOutput};
+use crate::{Hints, Json, ServerName, ToolOutput};
 
 /// A boxed future that can be sent to another thread.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -15,6 +15,12 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub trait Tools: Send + Sync {
     /// Returns the tools that the model may call.
     fn offered(&self) -> &[ToolDefinition];
+
+    /// Returns what the servers of these tools say about their use. The agent includes it in the system prompt, marked
+    /// as the servers' text.
+    fn instructions(&self) -> &[ServerInstructions] {
+        &[]
+    }
 
     /// Executes one call. A tool that fails returns an output for the model to read; an `Err` is for the host to
     /// handle.
@@ -31,6 +37,15 @@ impl<F: Fn() -> Arc<dyn Tools> + Send + Sync> ToolSource for F {
     fn turn(&self) -> Arc<dyn Tools> {
         self()
     }
+}
+
+/// The instructions of one server for models. The text is the server's own and is not to be trusted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerInstructions {
+    /// The server's name.
+    pub server: ServerName,
+    /// The text, already cut to its maximum length.
+    pub text: Arc<str>,
 }
 
 /// A tool as presented to a model.

@@ -92,14 +92,15 @@ pub use wharf_client::{
     ServerInfo, Session, SessionOptions, SessionRefusal, SessionStatus, Stdio, TraceContext, Transport, session_loss,
 };
 pub use wharf_io::{
-    ChildSpec, Dial, DialTarget, DialTo, Dialed, Environment, Exit, Grace, GroupWatcher, HttpClient, HttpSettings,
-    InvalidSettings, ManageError, Managed, ManagedSpec, Proxies, Resolve, SpawnError, close_descriptors_on_exec,
+    ChildSpec, Dial, DialTarget, DialTo, Dialed, Durability, Environment, Exit, FileMode, Grace, GroupWatcher,
+    HttpClient, HttpSettings, InvalidSettings, ManageError, Managed, ManagedSpec, MissingFolder, Proxies,
+    ReplaceOptions, Resolve, SpawnError, close_descriptors_on_exec, create_private_folder, replace_file,
     search_folders, stop_all,
 };
 pub use wharf_protocol::{
     Block, BlockKind, CallFailed, Content, ContentKind, Hints, ImageFormat, ImageSource, InvalidName, Item, Json,
-    Listed, Message, Prompt, Quarantined, Resource, ResourceBody, ResourceTemplate, ResultContent, ResultStatus,
-    RetrySafety, Role, Secret, ServerName, Tool, ToolCall, ToolDefinition, ToolOutput, ToolRef, ToolResult, ToolSource,
-    ToolTrace, Tools, TraceEvent, TraceFailure, TraceSink, TraceStep, Usage, command_name, nearest, schema_accepts,
-    visible_name,
+    Listed, Message, Prompt, Quarantined, Redactor, Resource, ResourceBody, ResourceTemplate, ResultContent,
+    ResultStatus, RetrySafety, Role, Secret, ServerInstructions, ServerName, Tool, ToolCall, ToolDefinition,
+    ToolOutput, ToolRef, ToolResult, ToolSource, ToolTrace, Tools, TraceEvent, TraceFailure, TraceSink, TraceStep,
+    Usage, command_name, nearest, schema_accepts, visible_name,
 };

@@ -4,15 +4,12 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use wharf_protocol::{
-    BoxFuture, CallFailed, Json, Message, Secret, ToolCall, ToolDefinition, ToolOutput, ToolSource, Tools,
+    BoxFuture, CallFailed, Json, Message, Redactor, ServerInstructions, ToolCall, ToolDefinition, ToolOutput,
+    ToolSource, Tools,
 };
 
 use super::{Exchange, Header, RecordedFailure, RecordedRequest, RecordedTool, VERSION};
 use crate::{Capabilities, Model, ModelError, ModelRequest, ModelResponse};
-
-/// Minimum length of a secret that is redacted. Shorter texts occur everywhere, and redacting them would break the
-/// cassette.
-const MIN_SECRET_LENGTH: usize = 6;
 
 /// Records a cassette. Wrap the [model](Recorder::model) and its [tools](Recorder::tools) with the same recorder.
 #[derive(Clone)]
@@ -22,31 +19,33 @@ pub struct Recorder {
 
 struct CassetteWriter {
     writer: Box<dyn Write + Send>,
-    /// Secrets as they appear in JSON text.
-    secrets: Vec<String>,
+    redactor: Redactor,
     /// Messages of the previous request.
     previous: Vec<Message>,
     /// Tools of the previous request.
     tools: Option<Vec<RecordedTool>>,
+    /// Instructions of the previous request.
+    instructions: Vec<ServerInstructions>,
     /// Why writing failed.
     failure: Option<String>,
 }
 
 impl Recorder {
-    /// Starts a recording. The secrets are redacted.
+    /// Starts a recording without the secrets that the redactor knows, now or later.
     ///
     /// # Errors
     /// Returns an error if the first line cannot be written.
-    pub fn new(mut writer: impl Write + Send + 'static, secrets: &[Secret]) -> io::Result<Self> {
+    pub fn new(mut writer: impl Write + Send + 'static, redactor: Redactor) -> io::Result<Self> {
         writeln!(writer, "{}", serde_json::to_string(&Header { cassette: VERSION })?)?;
         writer.flush()?;
-        let escaped = secrets.iter().filter(|secret| secret.expose().len() >= MIN_SECRET_LENGTH).map(|secret| {
-            let text = serde_json::Value::from(secret.expose()).to_string();
-            text[1..text.len() - 1].to_owned()
-        });
-        let secrets = escaped.collect();
-        let writer = Box::new(writer);
-        let cassette = CassetteWriter { writer, secrets, previous: Vec::new(), tools: None, failure: None };
+        let cassette = CassetteWriter {
+            writer: Box::new(writer),
+            redactor,
+            previous: Vec::new(),
+            tools: None,
+            instructions: Vec::new(),
+            failure: None,
+        };
         Ok(Self { cassette: Arc::new(Mutex::new(cassette)) })
     }
 
@@ -76,10 +75,15 @@ impl Recorder {
         if changed {
             cassette.tools = Some(tools.clone());
         }
+        let instructions = (cassette.instructions != request.instructions).then(|| request.instructions.to_vec());
+        if let Some(instructions) = &instructions {
+            cassette.instructions.clone_from(instructions);
+        }
         let request = RecordedRequest {
             shared,
             messages: request.messages[shared..].to_vec(),
             tools: changed.then_some(tools),
+            instructions,
             options: request.options.clone(),
         };
         let (response, error) = match result.clone() {
@@ -116,10 +120,8 @@ impl CassetteWriter {
         if self.failure.is_some() {
             return;
         }
-        let written = serde_json::to_string(exchange).map_err(io::Error::from).and_then(|mut line| {
-            for secret in &self.secrets {
-                line = line.replace(secret.as_str(), "[secret]");
-            }
+        let written = serde_json::to_string(exchange).map_err(io::Error::from).and_then(|line| {
+            let mut line = self.redactor.redact(&line).into_owned();
             line.push('\n');
             self.writer.write_all(line.as_bytes())?;
             self.writer.flush()
@@ -169,6 +171,10 @@ struct RecordedTools {
 impl Tools for RecordedTools {
     fn offered(&self) -> &[ToolDefinition] {
         self.tools.offered()
+    }
+
+    fn instructions(&self) -> &[ServerInstructions] {
+        self.tools.instructions()
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Result<ToolOutput, CallFailed>> {

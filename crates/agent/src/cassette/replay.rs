@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use wharf_protocol::{
-    BlockKind, BoxFuture, CallFailed, Hints, Message, Outcome, ToolCall, ToolDefinition, ToolOutput, ToolSource, Tools,
+    BlockKind, BoxFuture, CallFailed, Hints, Message, Outcome, REDACTED, ServerInstructions, ToolCall, ToolDefinition,
+    ToolOutput, ToolSource, Tools,
 };
 
 use super::{Exchange, Header, RecordedRequest, RecordedTool, VERSION};
@@ -30,7 +31,14 @@ pub struct Divergence(pub String);
 pub struct Replay {
     state: Arc<Mutex<ReplayState>>,
     /// The tools of every request.
-    tools: Arc<[Arc<[ToolDefinition]>]>,
+    turns: Arc<[RecordedTurn]>,
+}
+
+/// The tools and instructions of one request.
+#[derive(Clone, Default)]
+struct RecordedTurn {
+    tools: Arc<[ToolDefinition]>,
+    instructions: Arc<[ServerInstructions]>,
 }
 
 struct ReplayState {
@@ -60,7 +68,7 @@ impl Replay {
         }
         let mut requests = Vec::new();
         let mut calls = Vec::new();
-        let mut tools = Vec::<Arc<[ToolDefinition]>>::new();
+        let mut turns = Vec::<RecordedTurn>::new();
         let rest = text.find('\n').map_or("", |end| &text[end..]);
         // Not line by line: messages are stored as received, and may contain line breaks.
         let mut exchanges = serde_json::Deserializer::from_str(rest).into_iter::<Exchange>();
@@ -71,11 +79,11 @@ impl Replay {
             let Some(exchange) = exchanges.next() else { break };
             match exchange.map_err(|error| invalid(number, error.to_string()))? {
                 Exchange { request: Some(request), response: Some(response), error: None, .. } => {
-                    tools.push(tools_of(&request, &tools));
+                    turns.push(RecordedTurn::of(&request, turns.last()));
                     requests.push((request, Ok(response)));
                 }
                 Exchange { request: Some(request), response: None, error: Some(error), .. } => {
-                    tools.push(tools_of(&request, &tools));
+                    turns.push(RecordedTurn::of(&request, turns.last()));
                     requests.push((request, Err(error)));
                 }
                 Exchange { call: Some(call), output: Some(output), failed: None, .. } => {
@@ -93,7 +101,7 @@ impl Replay {
             }
         }
         let state = ReplayState { requests, replayed: 0, calls, previous: Vec::new(), divergence: None };
-        Ok(Self { state: Arc::new(Mutex::new(state)), tools: tools.into() })
+        Ok(Self { state: Arc::new(Mutex::new(state)), turns: turns.into() })
     }
 
     /// Returns the recorded model, under the given interface and name.
@@ -131,20 +139,19 @@ impl Replay {
     }
 }
 
-/// Returns the tools of a request: its own, or those of the previous one.
-fn tools_of(request: &RecordedRequest, before: &[Arc<[ToolDefinition]>]) -> Arc<[ToolDefinition]> {
-    match &request.tools {
-        Some(tools) => tools
-            .iter()
-            .map(|RecordedTool { name, description, input_schema }| ToolDefinition {
-                name: name.clone(),
-                description: description.clone(),
-                input_schema: input_schema.clone(),
-                // No hints: calls run one after the other, as recorded.
-                hints: Hints::default(),
-            })
-            .collect(),
-        None => before.last().cloned().unwrap_or_else(|| Vec::new().into()),
+impl RecordedTurn {
+    /// Returns what a request had: its own tools and instructions, or those of the previous one.
+    fn of(request: &RecordedRequest, before: Option<&Self>) -> Self {
+        let before = before.cloned().unwrap_or_default();
+        let definition = |tool: &RecordedTool| {
+            let RecordedTool { name, description, input_schema } = tool.clone();
+            // No hints: calls run one after the other, as recorded.
+            ToolDefinition { name, description, input_schema, hints: Hints::default() }
+        };
+        Self {
+            tools: request.tools.as_ref().map_or(before.tools, |tools| tools.iter().map(definition).collect()),
+            instructions: request.instructions.as_ref().map_or(before.instructions, |own| own.as_slice().into()),
+        }
     }
 }
 
@@ -201,7 +208,7 @@ fn difference(recorded: &RecordedRequest, request: &ModelRequest<'_>, previous: 
     let checked = recorded.shared.saturating_sub(1);
     let was = shared.iter().skip(checked).chain(&recorded.messages);
     for (index, (was, now)) in was.zip(request.messages.iter().skip(checked)).enumerate() {
-        if was != now {
+        if was != now && !is_redacted_form(was, now) {
             let difference = first_difference(&to_tree(was), &to_tree(now));
             return Some(format!("message {} {difference}", checked + index + 1));
         }
@@ -217,10 +224,31 @@ fn difference(recorded: &RecordedRequest, request: &ModelRequest<'_>, previous: 
             return Some(format!("the list of tools {difference}"));
         }
     }
+    if recorded.instructions.as_ref().is_some_and(|instructions| instructions != request.instructions) {
+        return Some("the instructions of servers are not the same".to_owned());
+    }
     (recorded.options != *request.options).then(|| {
         let tree = |options| serde_json::to_value(options).unwrap_or_default();
         format!("the options {}", first_difference(&tree(&recorded.options), &tree(request.options)))
     })
+}
+
+/// Whether a recorded message is the same as this one, except for secrets that were removed from it.
+fn is_redacted_form(was: &Message, now: &Message) -> bool {
+    let text = |message: &Message| serde_json::to_string(message).unwrap_or_default();
+    let was = text(was);
+    let now = text(now);
+    let mut parts = was.split(REDACTED);
+    let Some(mut rest) = parts.next().and_then(|first| now.strip_prefix(first)) else { return false };
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, middle)) = parts.split_last() else { return false };
+    for part in middle {
+        match rest.split_once(part) {
+            Some((_, after)) => rest = after,
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
 }
 
 fn to_tree(message: &Message) -> Value {
@@ -284,8 +312,8 @@ fn first_difference(was: &Value, now: &Value) -> String {
 impl ToolSource for Replay {
     fn turn(&self) -> Arc<dyn Tools> {
         let replayed = self.state().replayed;
-        let tools = self.tools.get(replayed).or_else(|| self.tools.last()).cloned();
-        Arc::new(ReplayedTools { replay: self.clone(), tools: tools.unwrap_or_else(|| Vec::new().into()) })
+        let turn = self.turns.get(replayed).or_else(|| self.turns.last()).cloned().unwrap_or_default();
+        Arc::new(ReplayedTools { replay: self.clone(), turn })
     }
 }
 
@@ -332,12 +360,16 @@ impl Model for ReplayedModel {
 
 struct ReplayedTools {
     replay: Replay,
-    tools: Arc<[ToolDefinition]>,
+    turn: RecordedTurn,
 }
 
 impl Tools for ReplayedTools {
     fn offered(&self) -> &[ToolDefinition] {
-        &self.tools
+        &self.turn.tools
+    }
+
+    fn instructions(&self) -> &[ServerInstructions] {
+        &self.turn.instructions
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Result<ToolOutput, CallFailed>> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 use wharf_io::{Durability, FileMode, MissingFolder, ReplaceOptions, replace_file};
-use wharf_protocol::{BoxFuture, Message};
+use wharf_protocol::{BoxFuture, Message, Redactor};
 
 use crate::{InvalidRun, Run};
 
@@ -26,11 +26,22 @@ pub trait Checkpoint: Send + Sync {
     fn save<'a>(&'a self, run: &'a Run) -> BoxFuture<'a, Result<(), String>>;
 }
 
+/// What happens to a run that cannot be saved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnCheckpointFailure {
+    /// The run ends before its next model request or tool call: what is paid for or has an effect needs its record.
+    #[default]
+    Stop,
+    /// The run continues with a warning.
+    Warn,
+}
+
 /// A file with the state of one run. It starts with the whole run, and changes are appended. Now and then it is
 /// replaced as a whole. So the file always contains a readable run, and the time for saving does not grow with the run.
 #[derive(Debug)]
 pub struct CheckpointFile {
     path: PathBuf,
+    redactor: Redactor,
     /// The state of the file, if this process wrote it. The writer holds the lock until it is done, even if the caller
     /// stops waiting, so there is only one writer at a time.
     state: Arc<Mutex<Option<FileState>>>,
@@ -53,7 +64,14 @@ struct FileState {
 impl CheckpointFile {
     /// Saves to this file.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), state: Arc::default() }
+        Self { path: path.into(), redactor: Redactor::default(), state: Arc::default() }
+    }
+
+    /// Removes secrets from what is saved. A resumed run then reads what replaced them.
+    #[must_use]
+    pub fn with_redactor(mut self, redactor: Redactor) -> Self {
+        self.redactor = redactor;
+        self
     }
 
     /// Reads the run of a file.
@@ -76,7 +94,8 @@ impl Checkpoint for CheckpointFile {
             let mut state = Arc::clone(&self.state).lock_owned().await;
             // A failed save leaves no state, and the next one rewrites the file.
             let current = state.take().filter(|current| current.can_append(run) && current.is_current(&self.path));
-            let mut text = run.write_since(current.as_ref().map_or(0, |current| current.messages));
+            let text = run.write_since(current.as_ref().map_or(0, |current| current.messages));
+            let mut text = self.redactor.redact(&text).into_owned();
             text.push('\n');
             let path = self.path.clone();
             let session_id = run.session_id().to_owned();

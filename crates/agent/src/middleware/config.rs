@@ -6,6 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use wharf_io::{Backoff, Jitter};
 
+use super::range::{at_least_one, at_least_one_or_null, fraction, not_negative, not_negative_or_null};
+use super::retry_policy::RetryPolicy;
 use crate::{Cache, Limits};
 
 /// Settings of all middleware layers and of the limits, as in `agent_middleware` of a model file.
@@ -36,15 +38,21 @@ pub struct ModelRetrySettings {
     /// Maximum number of retries after the first attempt.
     pub max_retries: u32,
     /// Factor between two delays.
+    #[serde(deserialize_with = "not_negative")]
     pub backoff_factor: f64,
     /// Delay before the first retry, in seconds.
+    #[serde(deserialize_with = "not_negative")]
     pub initial_delay: f64,
     /// Maximum delay, in seconds.
+    #[serde(deserialize_with = "not_negative")]
     pub max_delay: f64,
     /// Whether delays vary randomly by up to 25%.
     pub jitter: bool,
     /// Action when retries are exhausted.
     pub on_failure: OnModelFailure,
+    /// Separate retries for each kind of error, instead of the settings above: `retry_policy` of a model file.
+    #[serde(skip)]
+    pub policy: Option<RetryPolicy>,
 }
 
 /// Retries of tool calls. Only calls that cannot have run, or are safe to repeat, are retried.
@@ -54,10 +62,13 @@ pub struct ToolRetrySettings {
     /// Maximum number of retries after the first attempt.
     pub max_retries: u32,
     /// Factor between two delays.
+    #[serde(deserialize_with = "not_negative")]
     pub backoff_factor: f64,
     /// Delay before the first retry, in seconds.
+    #[serde(deserialize_with = "not_negative")]
     pub initial_delay: f64,
     /// Maximum delay, in seconds.
+    #[serde(deserialize_with = "not_negative")]
     pub max_delay: f64,
     /// Whether delays vary randomly by up to 25%.
     pub jitter: bool,
@@ -94,11 +105,14 @@ pub struct Summarization {
     /// Whether history is summarized.
     pub enabled: bool,
     /// Fraction of the context window that triggers summarization.
+    #[serde(deserialize_with = "fraction")]
     pub trigger_fraction: f64,
     /// Number of tokens that triggers summarization, independent of the context window.
+    #[serde(deserialize_with = "at_least_one_or_null")]
     pub trigger_tokens: Option<u64>,
     /// Number of recent messages that are not summarized.
-    pub keep_messages: usize,
+    #[serde(deserialize_with = "at_least_one")]
+    pub keep_messages: u64,
     /// The model that summarizes.
     pub model: Option<String>,
 }
@@ -133,7 +147,7 @@ pub enum OnUnsupported {
 /// Maximum number of identical calls in a row. `None` means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
-pub struct LoopGuardSettings(pub Option<u32>);
+pub struct LoopGuardSettings(#[serde(deserialize_with = "at_least_one_or_null")] pub Option<u32>);
 
 impl ModelRetrySettings {
     pub(super) fn backoff(&self) -> Backoff {
@@ -156,7 +170,15 @@ fn backoff(initial: f64, factor: f64, max: f64, jitter: bool) -> Backoff {
 impl Default for ModelRetrySettings {
     fn default() -> Self {
         let on_failure = OnModelFailure::Continue;
-        Self { max_retries: 2, backoff_factor: 2.0, initial_delay: 2.0, max_delay: 10.0, jitter: true, on_failure }
+        Self {
+            max_retries: 2,
+            backoff_factor: 2.0,
+            initial_delay: 2.0,
+            max_delay: 10.0,
+            jitter: true,
+            on_failure,
+            policy: None,
+        }
     }
 }
 
@@ -191,11 +213,15 @@ fn limits<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Limits, D
     #[derive(Deserialize)]
     #[serde(default, deny_unknown_fields)]
     struct LimitSettings {
+        #[serde(deserialize_with = "at_least_one")]
         model_call_limit: u32,
         tool_call_limit: u32,
         exit_behavior: crate::ExitBehavior,
+        #[serde(deserialize_with = "at_least_one_or_null")]
         token_limit: Option<u64>,
+        #[serde(deserialize_with = "not_negative_or_null")]
         cost_limit_usd: Option<f64>,
+        #[serde(deserialize_with = "not_negative_or_null")]
         time_limit: Option<f64>,
         per_tool_limit: BTreeMap<String, u32>,
     }
@@ -268,6 +294,42 @@ mod tests {
         assert_eq!((set.limits.exit_behavior, set.prompt_caching.ttl), (ExitBehavior::Continue, Cache::Hour));
         assert_eq!((set.model_retry.on_failure, set.repetition.0), (OnModelFailure::Raise, None));
         assert!(serde_json::from_str::<Middleware>(r#"{"limits": {"tool_limit": 3}}"#).is_err());
+    }
+
+    #[test]
+    fn values_out_of_range_are_errors() {
+        let error = |text: &str| {
+            let error = serde_json::from_str::<Middleware>(text).unwrap_err().to_string();
+            error.split(" at line").next().unwrap_or_default().to_owned()
+        };
+        let errors = [
+            r#"{"summarization": {"keep_messages": 0}}"#,
+            r#"{"summarization": {"trigger_fraction": 7.5}}"#,
+            r#"{"summarization": {"trigger_fraction": -0.1}}"#,
+            r#"{"summarization": {"trigger_tokens": 0}}"#,
+            r#"{"model_retry": {"initial_delay": -1}}"#,
+            r#"{"tool_retry": {"backoff_factor": -0.5}}"#,
+            r#"{"limits": {"model_call_limit": 0}}"#,
+            r#"{"limits": {"cost_limit_usd": -1}}"#,
+            r#"{"limits": {"time_limit": -1}}"#,
+            r#"{"repetition": 0}"#,
+        ]
+        .map(error);
+        insta::assert_snapshot!(errors.join("\n"), @"
+        invalid value 0: expected a whole number of at least 1
+        invalid value 7.5: expected a number from 0 to 1
+        invalid value -0.1: expected a number from 0 to 1
+        invalid value 0: expected a whole number of at least 1, or null
+        invalid value -1: expected a number of at least 0
+        invalid value -0.5: expected a number of at least 0
+        invalid value 0: expected a whole number of at least 1
+        invalid value -1: expected a number of at least 0, or null
+        invalid value -1: expected a number of at least 0, or null
+        invalid value 0: expected a whole number of at least 1, or null
+        ");
+        let edges = r#"{"summarization": {"keep_messages": 1, "trigger_fraction": 1, "trigger_tokens": 1},
+            "limits": {"model_call_limit": 1, "tool_call_limit": 0, "cost_limit_usd": 0}, "repetition": 1}"#;
+        assert!(serde_json::from_str::<Middleware>(edges).is_ok());
     }
 
     #[test]

@@ -23,14 +23,14 @@ impl ModelLayer for ModelRetry {
         next: NextModel<'a>,
     ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         Box::pin(async move {
-            let mut failures = 0;
+            let mut failures = FailureCounts::default();
             loop {
                 let error = match next.complete(request).await {
-                    Err(error) if error.is_transient() && failures < self.0.max_retries => error,
+                    Err(error) if error.is_transient() => error,
                     result => return result,
                 };
-                failures += 1;
-                let backoff = self.0.backoff().delay(failures);
+                let Some(backoff) = failures.next_delay(&self.0, &error) else { return Err(error) };
+                let failures = failures.total;
                 let delay = match error.retry_after {
                     Some(after) if after > MAX_RETRY_AFTER => return Err(error),
                     Some(after) => after.max(backoff),
@@ -46,5 +46,26 @@ impl ModelLayer for ModelRetry {
                 tokio::time::sleep(delay).await;
             }
         })
+    }
+}
+
+/// The failures of one request: in total, and for each kind of error of a retry policy.
+#[derive(Default)]
+struct FailureCounts {
+    total: u32,
+    by_category: [u32; 4],
+}
+
+impl FailureCounts {
+    /// Counts a failure. Returns the delay before the next attempt; `None` if retries are exhausted.
+    fn next_delay(&mut self, settings: &ModelRetrySettings, error: &ModelError) -> Option<Duration> {
+        self.total += 1;
+        let Some(policy) = &settings.policy else {
+            return (self.total <= settings.max_retries).then(|| settings.backoff().delay(self.total));
+        };
+        let (index, retry) = policy.of(error.kind)?;
+        let count = &mut self.by_category[index];
+        *count += 1;
+        (*count <= retry.max_attempts).then(|| retry.backoff().delay(*count))
     }
 }

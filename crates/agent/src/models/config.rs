@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 use wharf_protocol::Secret;
 
 use super::{Dialect, Interface, InvalidModel, ModelSpec};
-use crate::middleware::Middleware;
+use crate::middleware::{Middleware, RetryPolicy};
 use crate::{Limits, ModelOptions, yaml};
 
 /// The providers that `interface: langchain` supports.
@@ -61,6 +61,9 @@ pub struct ModelConfig {
     /// Timeout of one model request, in seconds.
     #[serde(default)]
     pub request_timeout: Option<f64>,
+    /// Retries of model requests for each kind of error. Replaces the numbers of `model_retry`.
+    #[serde(default)]
+    pub retry_policy: Option<RetryPolicy>,
     /// Base URL of a Chat Completions endpoint.
     #[serde(default)]
     pub endpoint_base_url: Option<String>,
@@ -112,7 +115,7 @@ struct ModelList {
 
 impl ModelConfig {
     /// The keys of a model file that this crate reads.
-    pub const KEYS: [&'static str; 16] = [
+    pub const KEYS: [&'static str; 17] = [
         "id",
         "model_name",
         "model_provider",
@@ -124,6 +127,7 @@ impl ModelConfig {
         "agent_middleware",
         "agent_timeout",
         "request_timeout",
+        "retry_policy",
         "endpoint_base_url",
         "endpoint_api_key",
         "anthropic_base_url",
@@ -213,12 +217,15 @@ impl ModelConfig {
         Limits { time: times.into_iter().flatten().min(), ..limits }
     }
 
-    /// Returns the middleware settings. A model that is not an agent has the default settings.
+    /// Returns the middleware settings. A model that is not an agent has the default settings, except for its
+    /// `retry_policy`.
     pub fn middleware(&self) -> Middleware {
-        match &self.agent_middleware {
+        let mut middleware = match &self.agent_middleware {
             Some(middleware) if self.is_agent => middleware.clone(),
             _ => Middleware::default(),
-        }
+        };
+        middleware.model_retry.policy.clone_from(&self.retry_policy);
+        middleware
     }
 
     /// Returns the timeout of one model request.
@@ -293,6 +300,10 @@ impl ModelConfig {
             return Err(InvalidConfig(format!("model `{}` has an empty `model_name`", self.label())));
         }
         self.spec().map_err(|error| InvalidConfig(format!("{error}: {}", error.hint)))?;
+        if let Some(reason) = self.retry_policy.as_ref().and_then(RetryPolicy::contradiction) {
+            let label = self.label();
+            return Err(InvalidConfig(format!("invalid `timeout_escalation` of model `{label}`: {reason}")));
+        }
         for (key, time) in [("agent_timeout", self.agent_timeout), ("request_timeout", self.request_timeout)] {
             if time.is_some_and(|time| seconds(time).is_none_or(|time| time.is_zero())) {
                 let label = self.label();
@@ -343,6 +354,7 @@ mod tests {
 
     use super::*;
     use crate::ExitBehavior;
+    use crate::middleware::OnModelFailure;
 
     fn one(text: &str) -> ModelConfig {
         ModelConfig::parse(text, &["servers"]).unwrap().remove(0)
@@ -419,6 +431,39 @@ mod tests {
             (agent.middleware().model_retry.max_retries, agent.attempt_timeout()),
             (9, Some(Duration::from_millis(2500)))
         );
+    }
+
+    #[test]
+    fn a_retry_policy_applies_to_every_model_and_is_checked() {
+        let config = one("model_name: m\ninterface: ollama\nretry_policy:\n  timeout: {max_attempts: 1}\n  \
+             timeout_escalation: {strategy: additive, increment: 5}\n");
+        let policy = config.middleware().model_retry.policy.unwrap();
+        assert_eq!((policy.timeout.max_attempts, policy.rate_limit.max_attempts), (1, 5));
+        let agent = one("{model_name: m, interface: ollama, retry_policy: {}, agent_middleware: \
+             {model_retry: {on_failure: raise}}}");
+        let retry = agent.into_agent().middleware().model_retry;
+        assert_eq!((retry.policy, retry.on_failure), (Some(RetryPolicy::default()), OnModelFailure::Raise));
+        let with = |policy: &str| error(&format!("{{model_name: m, interface: ollama, retry_policy: {policy}}}"));
+        let unknown = with("{timeout: {max_retries: 3}}");
+        assert!(unknown.contains("unknown field `max_retries`, expected one of `max_attempts`"), "{unknown}");
+        assert!(
+            with("{ratelimit: {}}").contains("unknown field `ratelimit`, expected one of"),
+            "{}",
+            with("{ratelimit: {}}")
+        );
+        assert!(
+            with("{timeout: {backoff_multiplier: 0.5}}").contains("invalid value 0.5: expected a number of at least 1")
+        );
+        assert!(with("{timeout: {backoff_min: -1}}").contains("invalid value -1"));
+        let linear = with("{timeout_escalation: {strategy: linear}}");
+        assert_eq!(linear, "invalid `timeout_escalation` of model `ollama:m`: `linear` needs a `max_timeout`");
+    }
+
+    #[test]
+    fn values_out_of_range_are_reported_with_their_line() {
+        let error =
+            error("model_name: m\ninterface: ollama\nagent_middleware:\n  summarization:\n    keep_messages: 0\n");
+        assert!(error.contains("expected a whole number of at least 1") && error.contains("line 5"), "{error}");
     }
 
     #[test]

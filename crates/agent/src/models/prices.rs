@@ -126,6 +126,7 @@ mod tests {
     async fn cost(interface: &'static str, name: &'static str, reported: Option<f64>) -> Option<f64> {
         let request = ModelRequest {
             messages: &[],
+            instructions: &[],
             tools: &[],
             all_tools: &[],
             options: &ModelOptions::default(),

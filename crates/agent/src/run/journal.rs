@@ -12,15 +12,18 @@ use serde::Serialize;
 use wharf_protocol::Message;
 
 use super::{InvalidRun, Progress, Run};
+use crate::InstructionsTrace;
 
 #[derive(Serialize)]
 struct Line<'a> {
     messages: &'a [Message],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    instructions: &'a [InstructionsTrace],
     progress: &'a Progress,
 }
 
-pub(super) fn write(messages: &[Message], progress: &Progress) -> String {
-    serde_json::to_string(&Line { messages, progress }).unwrap_or_default()
+pub(super) fn write(messages: &[Message], instructions: &[InstructionsTrace], progress: &Progress) -> String {
+    serde_json::to_string(&Line { messages, instructions, progress }).unwrap_or_default()
 }
 
 /// Returns whether the last value was not written completely: the final line break is missing, or belongs to the value.
@@ -39,6 +42,11 @@ pub(super) fn read(bytes: &[u8]) -> Result<Run, InvalidRun> {
             (None, Ok(run)) => Some(run),
             (Some(mut before), Ok(since)) => {
                 before.messages.extend(since.messages);
+                // The newest ones of a line may be in the next line again.
+                if let Some(first) = since.instructions.first() {
+                    before.instructions.retain(|trace| trace.messages < first.messages);
+                }
+                before.instructions.extend(since.instructions);
                 Some(Run { progress: since.progress, ..before })
             }
         };

@@ -18,6 +18,9 @@ pub(super) struct PendingCall {
     /// Whether the tool is not called at all.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) blocked: bool,
+    /// Whether the call was sent by an earlier process, which did not record its result.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    interrupted: bool,
     #[serde(rename = "stage")]
     pub(super) state: CallState,
 }
@@ -41,7 +44,7 @@ impl PendingCall {
         let read_only = hints.is_some_and(|hints| hints.read_only == Some(true));
         // A process that ended during the call leaves its outcome unknown.
         let repeatable = Outcome::Unknown.retry_safety(hints).allows_retry();
-        Self { call, read_only, repeatable, blocked: false, state: CallState::Waiting }
+        Self { call, read_only, repeatable, blocked: false, interrupted: false, state: CallState::Waiting }
     }
 
     pub(super) fn reject(&mut self, limit: &Limit) {
@@ -56,12 +59,32 @@ impl PendingCall {
     /// Prepares a call of an earlier process for resuming.
     pub(super) fn recover(&mut self) {
         match self.state {
-            CallState::Started if self.repeatable => self.state = CallState::Waiting,
-            CallState::Started => self.set_result(ToolOutput::error(
-                "The run was interrupted during this call. It is unknown whether the call had an effect. It was not repeated.",
-            )),
+            CallState::Started if self.repeatable => {
+                self.interrupted = true;
+                self.state = CallState::Waiting;
+            }
+            CallState::Started => self.do_not_repeat(),
             CallState::Waiting | CallState::Finished(_) => {}
         }
+    }
+
+    /// Judges a call that waits by the tool of today.
+    pub(super) fn recheck(&mut self, hints: impl Fn(&str) -> Option<Hints>) {
+        if !matches!(self.state, CallState::Waiting) {
+            return;
+        }
+        let fresh = Self::new(self.call.clone(), hints);
+        self.read_only = fresh.read_only;
+        self.repeatable = fresh.repeatable;
+        if self.interrupted && !self.repeatable {
+            self.do_not_repeat();
+        }
+    }
+
+    fn do_not_repeat(&mut self) {
+        self.set_result(ToolOutput::error(
+            "The run was interrupted during this call. It is unknown whether the call had an effect. It was not repeated.",
+        ));
     }
 
     /// Gives a call a result that states why the run ended.

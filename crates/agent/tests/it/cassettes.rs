@@ -7,7 +7,7 @@ use serde_json::json;
 use wharf_agent::cassette::{Recorder, Replay};
 use wharf_agent::middleware::Middleware;
 use wharf_agent::{Agent, AgentResult, Limits, Model, ModelError, ModelErrorKind, ModelResponse, Run, RunEnd};
-use wharf_protocol::{Outcome, Secret, ToolOutput, Tools};
+use wharf_protocol::{Outcome, Redactor, Secret, ToolOutput, Tools};
 
 use crate::kit::{Behavior, Fake, TestTools, answer, new_run, one_call, one_call_over_lines, user};
 
@@ -50,7 +50,7 @@ async fn record(
 ) -> (AgentResult, String) {
     let file = MemoryFile::default();
     let tools = Arc::clone(tools);
-    let recorder = Recorder::new(file.clone(), &[Secret::new("s3cr3t \"x\"")]).unwrap();
+    let recorder = Recorder::new(file.clone(), Redactor::new([Secret::new("s3cr3t \"x\"")])).unwrap();
     let model = recorder.model(Arc::new(Fake::new(responses)) as Arc<dyn Model>);
     let turns = recorder.tools(Arc::new(move || Arc::clone(&tools) as Arc<dyn Tools>));
     let agent = Agent::new(model, turns).with_middleware(without_delays());
@@ -170,4 +170,47 @@ async fn recorded_values_may_span_several_lines() {
     // Errors count all lines of the text.
     let broken = Replay::parse(&format!("{text}\nnonsense")).err().unwrap();
     assert!(broken.to_string().contains(&format!("line {}", text.lines().count() + 2)), "{broken}");
+}
+
+/// A recording from before instructions and redaction of prompts existed.
+const OLD_CASSETTE: &str = r#"{"cassette":1}
+{"ask":{"from":0,"messages":[{"role":"user","content":[{"type":"text","text":"what?"}]}],"offered":[{"name":"look","description":"does it","input_schema":{"type":"object"}}],"options":{"max_tokens":16384,"cache":"5m","stream":true}},"answer":{"message":{"role":"assistant","content":[{"type":"text","text":"42"}]},"stop":"end_turn","model":"fake-1","usage":{"input_tokens":10,"output_tokens":5,"cache_read_tokens":0,"cache_write_tokens":0,"reasoning_tokens":0}}}
+"#;
+
+#[tokio::test]
+async fn an_older_recording_replays() {
+    let replay = Replay::parse(OLD_CASSETTE).unwrap();
+    let result = replay_run(&replay, new_run(endless())).await;
+    assert_eq!((result.final_response.as_deref(), replay.finish()), (Some("42"), Ok(())));
+}
+
+#[tokio::test]
+async fn instructions_are_recorded_when_they_change_and_replayed() {
+    let tools = TestTools::new().with_instructions(&[("files", "Read first."), ("mail", "Ask.")]);
+    let turns = [Ok(one_call("1")), Ok(one_call("2")), Ok(answer("42", &[]))];
+    let (before, text) = record(turns, &tools).await;
+    assert_eq!((text.matches("Read first.").count(), before.instructions.len()), (1, 1));
+    let replay = Replay::parse(&text).unwrap();
+    let after = replay_run(&replay, new_run(endless())).await;
+    assert_eq!((after, replay.finish()), (before, Ok(())));
+}
+
+#[tokio::test]
+async fn a_prompt_with_a_secret_replays() {
+    let file = MemoryFile::default();
+    let redactor = Redactor::default();
+    let recorder = Recorder::new(file.clone(), redactor.clone()).unwrap();
+    // Known only after the recording has begun, as a token of a sign-in.
+    redactor.add(&Secret::new("tok-12345"));
+    let model = recorder.model(Arc::new(Fake::new([Ok(answer("42", &[]))])) as Arc<dyn Model>);
+    let agent = Agent::new(model, recorder.tools(Arc::new(wharf_agent::NoTools))).with_middleware(without_delays());
+    let prompt = || Run::new("test", user("use tok-12345 twice: tok-12345!"), endless());
+    agent.run(&mut prompt(), std::future::pending()).await.unwrap();
+    assert!(!file.text().contains("tok-12345") && file.text().contains("use [secret] twice: [secret]!"));
+    let replay = Replay::parse(&file.text()).unwrap();
+    replay_run(&replay, prompt()).await;
+    assert_eq!(replay.finish(), Ok(()));
+    let replay = Replay::parse(&file.text()).unwrap();
+    replay_run(&replay, Run::new("test", user("use tok-12345 once: tok-12345!"), endless())).await;
+    assert!(replay.finish().is_err());
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use wharf_agent::{CheckpointFile, Limit, Limits, Run, RunEnd, Step};
-use wharf_protocol::ToolOutput;
+use wharf_agent::{Checkpoint, CheckpointFile, Limit, Limits, OnCheckpointFailure, Run, RunEnd, Step};
+use wharf_protocol::{BoxFuture, Hints, Redactor, Secret, ToolOutput, Tools};
 
 use crate::driver::finish;
-use crate::kit::{Fake, TestTools, answer, hints, new_run, one_call, one_call_over_lines, test_agent};
+use crate::kit::{EventLog, Fake, TestTools, answer, hints, new_run, one_call, one_call_over_lines, test_agent};
 
 /// A run after this many turns, each with one call.
 fn run_after(turns: usize) -> Run {
@@ -107,7 +107,6 @@ async fn the_size_of_the_file_is_linear_in_the_run() {
 
 #[tokio::test]
 async fn a_file_is_rewritten_before_it_is_mostly_obsolete() {
-    use wharf_agent::Checkpoint as _;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.jsonl");
     let file = CheckpointFile::new(&path);
@@ -126,7 +125,6 @@ async fn a_file_is_rewritten_before_it_is_mostly_obsolete() {
 
 #[tokio::test]
 async fn another_run_with_the_same_id_or_a_missing_file_is_saved_as_a_whole() {
-    use wharf_agent::Checkpoint as _;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.jsonl");
     let file = CheckpointFile::new(&path);
@@ -164,4 +162,156 @@ async fn a_run_that_ended_at_a_limit_continues_with_a_higher_limit() {
     // It is complete, so higher limits have no effect.
     assert!(!run.set_limits(Limits { time: Some(Duration::from_secs(9)), ..Limits::default() }));
     assert_eq!(run.stop(), Some(&RunEnd::Completed));
+}
+
+/// A store that fails from one save on.
+struct FullDisk {
+    saves: std::sync::atomic::AtomicUsize,
+    fails_from: usize,
+}
+
+impl Checkpoint for FullDisk {
+    fn save<'a>(&'a self, _: &'a Run) -> BoxFuture<'a, Result<(), String>> {
+        let number = self.saves.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let saved = if number < self.fails_from { Ok(()) } else { Err("no space left on device".to_owned()) };
+        Box::pin(std::future::ready(saved))
+    }
+}
+
+fn full_disk(fails_from: usize) -> Arc<FullDisk> {
+    Arc::new(FullDisk { saves: 0.into(), fails_from })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_cannot_be_saved_stops_before_the_next_step() {
+    let responses = || Arc::new(Fake::new([Ok(one_call("1")), Ok(answer("42", &[]))]));
+    // Saves: before the first request, before the call, after the call, before the second request, at the end.
+    for (fails_from, requests, calls) in [(0, 0, 0), (1, 1, 0), (2, 1, 1), (3, 1, 1)] {
+        let model = responses();
+        let tools = TestTools::new();
+        let agent = test_agent(&model, &tools).with_checkpoint(full_disk(fails_from));
+        let mut run = new_run(Limits::default());
+        let result = finish(&agent, &mut run).await;
+        assert_eq!(result.stop, RunEnd::CheckpointFailed("no space left on device".to_owned()), "{fails_from}");
+        assert_eq!((model.times(), tools.log().len() / 2), (requests, calls), "{fails_from}");
+        assert_eq!(result.final_response, None);
+        if requests == 1 && calls == 0 {
+            assert!(result.trace_messages[1].content.starts_with("This tool was not called"), "it was not");
+        }
+        // What could not be saved is retried by a resumed run.
+        let mut again = Run::read(run.write()).unwrap();
+        assert_eq!(finish(&test_agent(&responses(), &tools), &mut again).await.stop, RunEnd::Completed);
+    }
+    let model = responses();
+    let agent = test_agent(&model, &TestTools::new()).with_checkpoint(full_disk(4));
+    let result = finish(&agent, &mut new_run(Limits::default())).await;
+    assert_eq!(result.final_response.as_deref(), Some("42"), "the answer is paid for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_optional_checkpoint_only_warns() {
+    let model = Arc::new(Fake::new([Ok(one_call("1")), Ok(answer("42", &[]))]));
+    let events = Arc::<EventLog>::default();
+    let agent = test_agent(&model, &TestTools::new())
+        .with_checkpoint(full_disk(1))
+        .with_checkpoint_failure(OnCheckpointFailure::Warn)
+        .with_events(events.clone());
+    let result = finish(&agent, &mut new_run(Limits::default())).await;
+    assert_eq!((result.final_response.as_deref(), result.stop), (Some("42"), RunEnd::Completed));
+    assert!(events.kinds().contains(&"warning".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pending_call_is_repeated_only_if_its_tool_still_allows_it() {
+    let mut run = new_run(Limits::default());
+    run.step();
+    run.on_response(answer("", &["1", "2"].map(|id| ("look", id, json!({})))), hints);
+    run.step();
+    let text = run.write();
+    let read_only_no_more = |_: &str| Some(Hints::default());
+    let mut again = Run::read(&text).unwrap();
+    again.recheck_pending(read_only_no_more);
+    assert_eq!(again.step(), Step::CallModel { tools: true }, "both calls may have run");
+    assert!(again.messages()[2].result().unwrap().text().contains("It was not repeated"));
+    // Also if the process ends again before the call is made.
+    let twice = Run::read(&text).unwrap();
+    let mut again = Run::read(twice.write()).unwrap();
+    again.recheck_pending(read_only_no_more);
+    assert_eq!(again.step(), Step::CallModel { tools: true });
+    // A tool that is still read-only is called, through the same path as any other call.
+    let tools = TestTools::new();
+    let model = Arc::new(Fake::new([Ok(answer("42", &[]))]));
+    let result = finish(&test_agent(&model, &tools), &mut Run::read(&text).unwrap()).await;
+    assert_eq!((result.final_response.as_deref(), tools.log().len()), (Some("42"), 4));
+    // A checkpoint that claims that any tool is read-only does not make it so.
+    let forged = text.replace("\"name\":\"look\"", "\"name\":\"send\"");
+    let tools = TestTools::new();
+    let model = Arc::new(Fake::new([Ok(answer("42", &[]))]));
+    finish(&test_agent(&model, &tools), &mut Run::read(&forged).unwrap()).await;
+    assert_eq!(tools.log(), Vec::<String>::new());
+    assert_eq!(tools.offered().len(), 3);
+}
+
+#[tokio::test]
+async fn secrets_are_not_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.jsonl");
+    let file = CheckpointFile::new(&path).with_redactor(Redactor::new([Secret::new("tok-\"12345\"")]));
+    let mut run = new_run(Limits::default());
+    run.step();
+    run.on_response(one_call("1"), hints);
+    let Step::CallTools(batch) = run.step() else { panic!("expected tool calls") };
+    file.save(&run).await.unwrap();
+    run.on_tool_result(batch[0].0, Ok(ToolOutput::said("the token is tok-\"12345\".")));
+    file.save(&run).await.unwrap();
+    run.step();
+    file.save(&run).await.unwrap();
+    assert!(!std::fs::read_to_string(&path).unwrap().contains("12345"));
+    let read = CheckpointFile::read(&path).await.unwrap();
+    assert_eq!(read.messages()[2].result().unwrap().text(), "the token is [secret].");
+}
+
+#[tokio::test(start_paused = true)]
+async fn instructions_are_traced_once_and_again_when_they_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.jsonl");
+    let model = Arc::new(Fake::new([Ok(one_call("1")), Ok(one_call("2")), Ok(one_call("3")), Ok(answer("42", &[]))]));
+    let early = TestTools::new().with_instructions(&[("files", "Read first.")]);
+    let late = TestTools::new().with_instructions(&[("files", "Read last."), ("mail", "Ask.")]);
+    let turns = std::sync::atomic::AtomicUsize::new(0);
+    let source = move || -> Arc<dyn Tools> {
+        match turns.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+            0 | 1 => early.clone(),
+            _ => late.clone(),
+        }
+    };
+    let events = Arc::<EventLog>::default();
+    let agent = wharf_agent::Agent::new(model.clone(), Arc::new(source))
+        .with_checkpoint(Arc::new(CheckpointFile::new(&path)))
+        .with_events(events.clone());
+    let mut run = new_run(Limits::default());
+    let result = finish(&agent, &mut run).await;
+    let turns: Vec<(u32, usize)> = result.instructions.iter().map(|trace| (trace.turn, trace.servers.len())).collect();
+    assert_eq!(turns, [(1, 1), (3, 2)]);
+    let reported: Vec<_> = events.all().into_iter().filter(|event| event["type"] == "instructions").collect();
+    assert_eq!((reported.len(), &reported[0]["servers"][0]), (2, &json!({"server": "files", "text": "Read first."})));
+    let requests = model.requests.lock().unwrap().clone();
+    let first: Vec<bool> = requests.iter().map(|request| request.system.concat().contains("| Read first.")).collect();
+    assert_eq!(first, [true, true, false, false]);
+    assert!(requests[3].system[1].contains("`mail`") && requests[3].system[1].ends_with("\n| Ask."));
+    let read = CheckpointFile::read(&path).await.unwrap();
+    assert_eq!((read.instructions(), read.write()), (run.instructions(), run.write()));
+}
+
+#[test]
+fn an_older_checkpoint_is_read() {
+    let text = run_after(1).write();
+    assert!(!text.contains("instructions") && !text.contains("interrupted"), "an unchanged format without them");
+    let old = r#"{"messages":[{"role":"user","content":[{"type":"text","text":"what?"}]}],"progress":{"version":1,
+        "session_id":"test","given":1,"limits":{"model_calls":25,"tool_calls":50,"exit_behavior":"end"},"model_calls":0,
+        "tool_calls":0,"per_tool":{},"usage":{},"model":null,"stop_reason":null,"reached":[],
+        "spent":{"secs":0,"nanos":0},"state":{"call":{"open":[{"call":{"id":"1","name":"look","arguments":{}},
+        "reads":true,"repeatable":true,"stage":"begun"}]}}}}"#;
+    let mut run = Run::read(old).unwrap();
+    assert!(matches!(run.step(), Step::CallTools(batch) if batch.len() == 1));
 }

@@ -5,14 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use wharf_agent::middleware::{
-    ConcurrencyLimit, Middleware, ModelLayer, NextModel, OnModelFailure, OnToolFailure, OnUnsupported,
-};
+use wharf_agent::middleware::{ConcurrencyLimit, Middleware, OnModelFailure, OnToolFailure, OnUnsupported};
 use wharf_agent::{
-    Agent, AgentResult, Cache, CheckpointFile, Limits, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse,
-    NoTools, Run, RunEnd,
+    Agent, AgentResult, Cache, CheckpointFile, Limits, Model, ModelError, ModelErrorKind, NoTools, Run, RunEnd,
 };
-use wharf_protocol::{BoxFuture, Outcome, Tools};
+use wharf_protocol::{Outcome, Tools};
 
 use crate::kit::{Behavior, EventLog, Fake, TestTools, answer, new_run, one_call, test_agent};
 
@@ -25,7 +22,7 @@ pub(crate) async fn finish(agent: &Agent, run: &mut Run) -> AgentResult {
 }
 
 /// The default layers without jitter.
-fn steady() -> Middleware {
+pub(crate) fn steady() -> Middleware {
     let mut middleware = Middleware::default();
     middleware.model_retry.jitter = false;
     middleware.tool_retry.jitter = false;
@@ -309,32 +306,6 @@ async fn identical_calls_in_a_row_are_rejected() {
     let result = finish(&test_agent(&model, &tools).with_middleware(middleware), &mut new_run(Limits::default())).await;
     assert_eq!(tools.log().iter().filter(|line| line.ends_with("starts")).count(), 3);
     assert!(result.trace_messages[7].content.contains("the same call was made 3 times"));
-}
-
-/// A custom layer.
-struct Shouting;
-
-impl ModelLayer for Shouting {
-    fn handle<'a>(
-        &'a self,
-        request: ModelRequest<'a>,
-        next: NextModel<'a>,
-    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
-        Box::pin(async move {
-            let mut answer = next.complete(request).await?;
-            let text = answer.message.plain_text().to_uppercase();
-            answer.message.content = vec![wharf_protocol::Block::text(text)];
-            Ok(answer)
-        })
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_custom_layer_is_outermost() {
-    let busy = Err(error(ModelErrorKind::Server));
-    let model = Arc::new(Fake::new([busy, Ok(answer("quiet", &[]))]));
-    let agent = test_agent(&model, &TestTools::new()).with_model_layer(Arc::new(Shouting));
-    assert_eq!(finish(&agent, &mut new_run(Limits::default())).await.final_response.as_deref(), Some("QUIET"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,8 +10,8 @@ use wharf_agent::{
     ModelResponse, Run, StopReason,
 };
 use wharf_protocol::{
-    Block, BlockKind, BoxFuture, CallFailed, Hints, Json, Message, Outcome, Role, ToolCall, ToolDefinition, ToolOutput,
-    Tools, Usage,
+    Block, BlockKind, BoxFuture, CallFailed, Hints, Json, Message, Outcome, Role, ServerInstructions, ToolCall,
+    ToolDefinition, ToolOutput, Tools, Usage,
 };
 
 pub(crate) fn user(text: &str) -> Vec<Message> {
@@ -72,6 +72,8 @@ pub(crate) struct Fake {
     pub(crate) endless: Option<ModelResponse>,
     pub(crate) requests: Mutex<Vec<RecordedRequest>>,
     pub(crate) caching: bool,
+    /// How often a layer requested the capabilities.
+    pub(crate) capability_checks: std::sync::atomic::AtomicUsize,
     pub(crate) delay: Duration,
 }
 
@@ -80,6 +82,7 @@ pub(crate) struct Fake {
 pub(crate) struct RecordedRequest {
     pub(crate) tools: Vec<String>,
     pub(crate) options: ModelOptions,
+    pub(crate) system: Vec<String>,
     pub(crate) at: tokio::time::Instant,
 }
 
@@ -114,13 +117,15 @@ impl Model for Fake {
     }
 
     fn capabilities(&self) -> Capabilities {
+        self.capability_checks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Capabilities { prompt_caching: self.caching, tools: true, ..Capabilities::default() }
     }
 
     fn complete<'a>(&'a self, request: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         let tools = request.tools.iter().map(|tool| tool.name.to_string()).collect();
         let at = tokio::time::Instant::now();
-        self.requests.lock().unwrap().push(RecordedRequest { tools, options: request.options.clone(), at });
+        let system = request.system_texts();
+        self.requests.lock().unwrap().push(RecordedRequest { tools, options: request.options.clone(), system, at });
         let next = self.responses.lock().unwrap().pop_front();
         let over = || ModelError::new(ModelErrorKind::Exhausted, "no more responses");
         let answer = next.unwrap_or_else(|| self.endless.clone().ok_or_else(over));
@@ -136,6 +141,7 @@ impl Model for Fake {
 /// Tools that log the start and the end of every call.
 pub(crate) struct TestTools {
     offered: Vec<ToolDefinition>,
+    instructions: Vec<ServerInstructions>,
     pub(crate) log: Mutex<Vec<String>>,
     /// The behavior of calls, by id.
     pub(crate) behaviors: Mutex<Vec<(String, Behavior)>>,
@@ -158,7 +164,17 @@ impl TestTools {
             input_schema: json!({"type": "object"}).into(),
             hints: hints(name).unwrap(),
         });
-        Arc::new(Self { offered: offered.into(), log: Mutex::default(), behaviors: Mutex::default() })
+        let (log, behaviors) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { offered: offered.into(), instructions: Vec::new(), log, behaviors })
+    }
+
+    /// Returns the tools with instructions of servers: name, text.
+    pub(crate) fn with_instructions(self: Arc<Self>, servers: &[(&str, &str)]) -> Arc<Self> {
+        let instructions = servers
+            .iter()
+            .map(|(server, text)| ServerInstructions { server: server.parse().unwrap(), text: (*text).into() });
+        let tools = Arc::into_inner(self).unwrap();
+        Arc::new(Self { instructions: instructions.collect(), ..tools })
     }
 
     pub(crate) fn on_call(self: &Arc<Self>, id: &str, behavior: Behavior) -> Arc<Self> {
@@ -180,6 +196,10 @@ impl TestTools {
 impl Tools for TestTools {
     fn offered(&self) -> &[ToolDefinition] {
         &self.offered
+    }
+
+    fn instructions(&self) -> &[ServerInstructions] {
+        &self.instructions
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Result<ToolOutput, CallFailed>> {

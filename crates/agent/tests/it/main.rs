@@ -6,6 +6,8 @@ mod cassettes;
 mod checkpoints;
 mod driver;
 mod kit;
+mod layers;
+mod manual;
 mod models;
 mod run;
 mod trace;

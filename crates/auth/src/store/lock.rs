@@ -1,12 +1,13 @@
 //! File locks between processes. The system releases them when a process exits, even if it crashes.
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use wharf_io::create_private_folder;
 
 use super::error::StoreError;
 
@@ -35,7 +36,7 @@ pub(crate) async fn lock(file: &Path, timeout: Duration) -> Result<File, StoreEr
 /// Opens the file for each attempt, in case it was deleted meanwhile.
 fn try_lock(file: &Path) -> io::Result<Option<File>> {
     let dir = file.parent().unwrap_or(Path::new("."));
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    create_private_folder(dir)?;
     let held = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(file)?;
     match held.try_lock() {
         Ok(()) => Ok(Some(held)),

@@ -11,17 +11,19 @@ mod stream;
 mod summary;
 mod trust;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use wharf::agent::middleware::Middleware;
 use wharf::agent::models::ModelConfig;
 use wharf::agent::{
-    Agent, AgentResult, Checkpoint as _, CheckpointFile, EventSink, Model, Run as AgentRun, RunEnd, ServerSummary,
+    Agent, AgentResult, Checkpoint as _, CheckpointFile, EventSink, Model, OnCheckpointFailure, Run as AgentRun,
+    RunEnd, ServerSummary,
 };
 use wharf::fleet::dispatch::{Condition, Rule, RuleAction, Spill};
 use wharf::fleet::{Dispatcher, Fleet, FleetTools, ServerState, ServerStatus};
-use wharf::{Message, Role};
+use wharf::{Message, Redactor, Role, create_private_folder};
 
 use crate::config::dispatcher::{dispatcher, policy};
 use crate::config::{FleetLifetime, Setup};
@@ -53,6 +55,8 @@ struct Prepared {
     run: AgentRun,
     record_mode: RecordMode,
     output: Output,
+    /// The secrets of the model and its servers.
+    redactor: Redactor,
 }
 
 /// The servers and tools of a run.
@@ -76,6 +80,7 @@ pub(crate) async fn run(globals: &Globals, run: Run) -> Exit {
         };
         let servers = own_servers.iter().map(|read| read.server.clone()).collect();
         let mut setup = Setup::load_with(globals, servers).await?;
+        setup.redactor = Some(prepared.redactor.clone());
         if let Some(config) = &prepared.config {
             let own = OwnServers { config, declared: &model_servers, servers: &own_servers };
             trust::check_servers(&setup, &run, &own)?;
@@ -93,7 +98,7 @@ pub(crate) async fn run(globals: &Globals, run: Run) -> Exit {
         let secret_fields = if run.allow_secrets { SecretFields::Allow } else { SecretFields::Refuse };
         let prompt = user_prompt(secret_fields);
         let total = setup.session.deadlines.total;
-        let dispatcher = dispatcher(globals, &setup, policy)?.with_spill(spill()?).with_limits(total, None);
+        let dispatcher = dispatcher(globals, &setup, policy)?.with_spill(spill(&setup)?).with_limits(total, None);
         let dispatcher = dispatcher.with_user_prompt(Arc::clone(&prompt)).with_trace(Arc::clone(&traces) as _);
         let fleet = setup.open_or_empty(FleetLifetime::Session, &prompt)?;
         // Without servers the model gets no tools, not even this one.
@@ -126,6 +131,7 @@ fn with_own_servers(globals: &Globals, run: &Run) -> Globals {
 async fn prepare(globals: &Globals, run: &Run) -> Result<Prepared, UsageError> {
     let output = if globals.json { Output::Json } else { run.output };
     let config = models::selected(run, globals)?;
+    let redactor = Redactor::new(record::api_keys(config.as_ref()));
     let agent_run = match (&run.resume, &run.prompt) {
         (Some(file), _) => {
             let mut resumed = CheckpointFile::read(file)
@@ -148,15 +154,24 @@ async fn prepare(globals: &Globals, run: &Run) -> Result<Prepared, UsageError> {
     };
     if let Some(file) = &run.checkpoint {
         // An unwritable file is an error before the run begins.
-        let saved = CheckpointFile::new(file).save(&agent_run).await;
+        let saved = CheckpointFile::new(file).with_redactor(redactor.clone()).save(&agent_run).await;
         saved.map_err(|error| usage_error(format!("cannot save the checkpoint: {error}"), None))?;
     }
-    let (model, record_mode) = record::model(run, config.as_ref(), globals).await?;
-    Ok(Prepared { model, config, run: agent_run, record_mode, output })
+    let (model, record_mode) = record::model(run, config.as_ref(), globals, &redactor).await?;
+    Ok(Prepared { model, config, run: agent_run, record_mode, output, redactor })
 }
 
-/// Returns the store for outputs that are too long for a model.
-fn spill() -> Result<Spill, UsageError> {
+/// Returns the store for outputs that are too long for a model: in the cache, where the next run finds what a killed one
+/// left behind, or in the temporary directory.
+fn spill(setup: &Setup) -> Result<Spill, UsageError> {
+    let folder = setup.paths.cache.as_ref().map(|cache| cache.join("outputs"));
+    let create = |folder: PathBuf| {
+        create_private_folder(&folder).ok()?;
+        Spill::new(&folder).ok()
+    };
+    if let Some(spill) = folder.and_then(create) {
+        return Ok(spill);
+    }
     let directory = std::env::temp_dir();
     Spill::new(&directory)
         .map_err(|error| usage_error(format!("cannot store outputs in {}: {error}", directory.display()), None))
@@ -185,7 +200,7 @@ async fn converse(
         }
         return missing.iter().map(Exit::from).max().unwrap_or(Exit::Unreachable);
     }
-    let Prepared { model, config, run: mut agent_run, record_mode, output } = prepared;
+    let Prepared { model, config, run: mut agent_run, record_mode, output, redactor } = prepared;
     let is_live = !record_mode.is_replay();
     if is_live
         && !globals.quiet
@@ -197,7 +212,7 @@ async fn converse(
     }
     let screen = Arc::new(Screen::new(globals, output));
     let sink: Arc<dyn EventSink> = match output {
-        Output::StreamJson => Arc::new(Stream::new()),
+        Output::StreamJson => Arc::new(Stream::new(redactor.clone())),
         Output::Text | Output::Json => Arc::clone(&screen) as _,
     };
     traces.send_events_to(Arc::clone(&sink));
@@ -213,7 +228,9 @@ async fn converse(
     }
     let file = run.checkpoint.as_deref().or(run.resume.as_deref());
     if let Some(file) = file {
-        agent = agent.with_checkpoint(Arc::new(CheckpointFile::new(file)));
+        let checkpoint = CheckpointFile::new(file).with_redactor(redactor.clone());
+        let failure = if run.checkpoint_optional { OnCheckpointFailure::Warn } else { OnCheckpointFailure::Stop };
+        agent = agent.with_checkpoint(Arc::new(checkpoint)).with_checkpoint_failure(failure);
     }
     let finished = tokio::select! {
         finished = agent.run(&mut agent_run, stopped.wait()) => finished,
@@ -231,7 +248,10 @@ async fn converse(
             let prompt = run.prompt.as_deref();
             let tool_traces = traces.take();
             let report = JsonReport::new(&model_name, prompt, &result, &tool_traces);
-            if output == Output::Json { term::json(&report).await } else { term::json(&report.last_line()).await }
+            match output {
+                Output::Json => term::redacted_json(&report, &redactor).await,
+                _ => term::redacted_json(&report.last_line(), &redactor).await,
+            }
         }
         Output::Text => screen.finish(&result, file).await,
     };
@@ -295,12 +315,11 @@ fn report_missing(status: &ServerStatus, globals: &Globals) {
 /// Returns the middleware of a run. A replay retries without delay.
 fn middleware(config: Option<&ModelConfig>, is_live: bool) -> Middleware {
     let mut middleware = config.map(ModelConfig::middleware).unwrap_or_default();
-    if config.is_none_or(|config| config.agent_middleware.is_none()) {
-        // The user did not configure caching, so a model without it is fine.
-        middleware.prompt_caching.unsupported_model_behavior = wharf::agent::middleware::OnUnsupported::Ignore;
-    }
     if !is_live {
         middleware.model_retry.initial_delay = 0.0;
+        if let Some(policy) = &mut middleware.model_retry.policy {
+            policy.remove_delays();
+        }
         middleware.tool_retry.initial_delay = 0.0;
     }
     middleware

@@ -141,6 +141,7 @@ pub(crate) fn settings(found: &ConfiguredServer) -> Map<String, Value> {
         tools,
         max_output_tokens,
         max_tool_bytes,
+        instructions,
         display_name,
         ..
     } = &found.server.settings;
@@ -156,6 +157,7 @@ pub(crate) fn settings(found: &ConfiguredServer) -> Map<String, Value> {
         ("excludeTools", (!tools.rejected.is_empty()).then(|| written(&tools.rejected))),
         ("maxOutputTokens", max_output_tokens.map(|most| json!(most))),
         ("maxToolBytes", max_tool_bytes.map(|most| json!(most))),
+        ("instructions", (!instructions).then(|| json!(false))),
     ];
     all.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
 }

@@ -223,6 +223,7 @@ impl Setup {
             // Explicit, because caches identify a relative command by its directory.
             directory: std::env::current_dir().ok(),
             logs: self.paths.cache.as_ref().map_or_else(std::env::temp_dir, |cache| cache.join("logs")),
+            redactor: self.redactor.clone(),
         };
         let rules = Arc::clone(&self.rules);
         FleetOptions {

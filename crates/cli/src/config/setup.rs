@@ -6,12 +6,12 @@ mod tests;
 use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 
-use wharf::SessionOptions;
 use wharf::config::{
     Approvals, ApprovalsError, ConfiguredServer, Eligibility, InvalidEntry, Loaded, Problem, Rules, Severity, Sources,
     Variables, WatchedFiles, load,
 };
 use wharf::fleet::{Scope, Server};
+use wharf::{Redactor, SessionOptions};
 
 use super::cloud;
 use super::limits::{self, Gates};
@@ -36,6 +36,8 @@ pub(crate) struct Setup {
     pub(super) globals: Globals,
     pub(super) protocols: Protocols,
     pub(super) gates: Gates,
+    /// Receives the secrets of servers, for commands that store or print what servers say.
+    pub(crate) redactor: Option<Redactor>,
     /// What is odd about environment variables.
     warnings: Vec<String>,
 }
@@ -133,6 +135,7 @@ impl Setup {
             globals: globals.clone(),
             protocols,
             gates,
+            redactor: None,
             warnings,
         })
     }

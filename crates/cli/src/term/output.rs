@@ -3,6 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 
 use rustix::termios::tcgetwinsize;
+use wharf::Redactor;
 
 use super::json_line::json_line;
 use super::message::error;
@@ -34,8 +35,13 @@ pub(crate) async fn exactly(bytes: Vec<u8>) -> Exit {
 
 /// Writes one JSON value to stdout, in one line.
 pub(crate) async fn json(value: &impl serde::Serialize) -> Exit {
+    redacted_json(value, &Redactor::default()).await
+}
+
+/// Like [`json`], without secrets.
+pub(crate) async fn redacted_json(value: &impl serde::Serialize, redactor: &Redactor) -> Exit {
     match serde_json::to_string(value) {
-        Ok(text) => out(json_line(&text)).await,
+        Ok(text) => out(json_line(&redactor.redact(&text))).await,
         Err(cause) => {
             error(&format!("cannot write the result as JSON: {cause}"), &[], None);
             Exit::Failed

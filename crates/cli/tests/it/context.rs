@@ -92,9 +92,9 @@ fn instructions_are_counted_and_truncated() {
     let server = &report["servers"][0];
     let instructions = server["instructions"].as_u64().unwrap();
     assert!((400..800).contains(&instructions), "{report}");
-    // A thousand sentences of four tokens.
+    // A thousand sentences of four tokens, and the text that marks them as the server's.
     let cut = server["saved"]["byCutting"].as_u64().unwrap();
-    assert!(server["saved"]["cut"] == 1 && (3_900..4_100).contains(&(instructions + cut)), "{report}");
+    assert!(server["saved"]["cut"] == 1 && (4_050..4_200).contains(&(instructions + cut)), "{report}");
     assert!(sandbox.run(&["context"]).out.contains("tokens of instructions"));
 }
 

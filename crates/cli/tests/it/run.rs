@@ -1,8 +1,13 @@
 //! `wharf run` with scripted models and live tools.
 
+mod cleanup;
+mod instructions;
 mod models;
 mod models_file;
 mod questions;
+mod secrets;
+
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use wharf_testkit::{Script, Step};

@@ -133,9 +133,9 @@ fn read(file: &Path) -> BTreeMap<String, Entry> {
 
 fn write(file: &Path, content: &CacheFile) -> io::Result<()> {
     let options = ReplaceOptions {
-        mode: FileMode::Default,
+        mode: FileMode::Private,
         durability: Durability::Unsynced,
-        folder: MissingFolder::Create,
+        folder: MissingFolder::CreatePrivate,
         follow_symlinks: false,
     };
     replace_file(file, &serde_json::to_vec(content)?, options).map(drop)
@@ -143,6 +143,8 @@ fn write(file: &Path, content: &CacheFile) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[tokio::test]
@@ -165,6 +167,8 @@ mod tests {
         assert_eq!(last.get(Some("third")), Some(KnownEra::Older));
         assert!(!std::fs::read_to_string(&file).unwrap().contains("secret"));
         assert_eq!(std::fs::read_dir(file.parent().unwrap()).unwrap().count(), 1);
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&file), mode(file.parent().unwrap())), (0o600, 0o700));
     }
 
     #[tokio::test]

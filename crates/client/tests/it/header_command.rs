@@ -13,7 +13,8 @@ use crate::{json, legacy, result_text};
 /// A command that runs this line of shell, in an environment where `RUNS` names a file.
 fn command(line: &str, runs: &Path) -> HeaderCommand {
     let environment = Environment::default().with("PATH", "/usr/bin:/bin").with("RUNS", runs);
-    HeaderCommand { command: "/bin/sh".into(), args: vec!["-c".into(), line.into()], environment, directory: None }
+    let args = vec!["-c".into(), line.into()];
+    HeaderCommand { command: "/bin/sh".into(), args, environment, directory: None, redactor: None }
 }
 
 fn session(server: &HttpScripted, command: HeaderCommand) -> Session {

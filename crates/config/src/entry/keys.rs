@@ -9,7 +9,7 @@ use crate::server::Scope;
 use crate::suggest::{brief, did_you_mean};
 
 /// The keys that entries of this host have.
-const KNOWN: [&str; 28] = [
+const KNOWN: [&str; 29] = [
     "type",
     "transportType",
     "transport",
@@ -35,6 +35,7 @@ const KNOWN: [&str; 28] = [
     "bindings",
     "maxOutputTokens",
     "maxToolBytes",
+    "instructions",
     "title",
     "displayName",
     "manage",

@@ -26,6 +26,7 @@ pub(super) fn read(entry: &Cursor<'_>, report: &mut Report) -> Settings {
         bindings: entry.field("bindings").map(|at| read_bindings(&at, report)).unwrap_or_default(),
         max_output_tokens: entry.field("maxOutputTokens").and_then(|at| positive_number(&at, report)),
         max_tool_bytes: entry.field("maxToolBytes").and_then(|at| positive_number(&at, report)),
+        instructions: entry.field("instructions").and_then(|at| boolean(&at, report)).unwrap_or(true),
         display_name: ["displayName", "title"].iter().find_map(|key| {
             let at = entry.field(key)?;
             string(&at, report).map(str::to_owned)

@@ -162,6 +162,13 @@ fn settings_are_read() {
     assert_eq!(settings.bindings["a"]["k"], 1);
     assert_eq!(settings.max_output_tokens, Some(10));
     assert_eq!(settings.display_name.unwrap(), "D");
+    assert!(settings.instructions, "on, unless the entry says otherwise");
+}
+
+#[test]
+fn instructions_are_switched_by_their_own_key() {
+    assert!(!server(r#"{"command": "x", "instructions": false}"#).settings.instructions);
+    check(r#"{"command": "x", "instructions": "no"}"#, "error: x.instructions: expected true or false, found a string");
 }
 
 #[test]

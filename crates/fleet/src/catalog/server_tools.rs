@@ -47,7 +47,7 @@ pub struct ServerTools {
     pub scope: Scope,
     /// Its transport: `stdio`, `http`, `sse`, `ws` or `sdk`.
     pub transport: TransportKind,
-    /// Its instructions, capped.
+    /// Its instructions for models, capped; `None` if its settings exclude them.
     pub instructions: Option<Arc<str>>,
     entries: Vec<Arc<Entry>>,
     notes: Vec<CatalogNote>,
@@ -64,7 +64,7 @@ impl ServerTools {
     pub fn new(parts: ServerToolsParts<'_>) -> Self {
         let ServerToolsParts { server, scope, transport, settings, instructions, tools, hints, executor } = parts;
         let mut notes = Notes { server: server.clone(), notes: Vec::new() };
-        let instructions = notes.capped_instructions(instructions);
+        let instructions = if settings.instructions { notes.capped_instructions(instructions) } else { None };
         for item in &tools.quarantined {
             let name = item.name.clone().unwrap_or_else(|| format!("number {}", item.position + 1));
             notes.add(Some(&name), CatalogNoteKind::Quarantined, item.reason.clone());

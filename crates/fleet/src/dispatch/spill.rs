@@ -1,22 +1,26 @@
 //! Stores outputs that are too long for a model, so that it can read them in parts.
 
+mod folder;
+
 use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tempfile::{NamedTempFile, TempDir};
+use folder::SpillFolder;
+use tempfile::NamedTempFile;
 
 /// The default capacity, in bytes.
 const DEFAULT_CAPACITY: u64 = 256 * 1024 * 1024;
 
-/// A store of long texts in files that only the current user can read. Dropping it removes them.
+/// A store of long texts in files that only the current user can read. Dropping it removes them. What a process could not
+/// remove because it was killed, the next store in the same folder removes.
 #[derive(Clone, Debug)]
 pub struct Spill(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    folder: TempDir,
+    folder: SpillFolder,
     capacity: u64,
     stored: Mutex<Stored>,
 }
@@ -72,7 +76,7 @@ impl Spill {
 
     /// Creates a store with a capacity in bytes. The oldest texts make room for new ones.
     pub fn with_capacity(folder: &Path, capacity: u64) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("outputs-").tempdir_in(folder)?;
+        let folder = SpillFolder::create(folder)?;
         Ok(Self(Arc::new(Inner { folder, capacity, stored: Mutex::default() })))
     }
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 use wharf_auth::{AuthFailure, AuthFailureCache, TokenProvider};
 use wharf_client::{HeaderCommand, Http, HttpSse, OpenError, RemoteOptions, Stdio, Transport, WebSocket};
 use wharf_io::{ChildSpec, Environment, GroupWatcher, HttpSettings, ManagedSpec};
-use wharf_protocol::Secret;
+use wharf_protocol::{Redactor, Secret};
 
+use super::redacted_tokens::RedactedTokens;
 use wharf_config::{
     ManagedConfig, OAuthSettings, RemoteConfig, Scope, Server, StdioConfig, TransportConfig, imports_from_directory,
 };
@@ -36,6 +37,8 @@ pub struct HostEnvironment {
     pub directory: Option<PathBuf>,
     /// The directory for the logs of managed servers without a configured one.
     pub logs: PathBuf,
+    /// Receives the secrets of servers: values of their entries, tokens and printed headers. None if nothing is stored.
+    pub redactor: Option<Redactor>,
 }
 
 impl Default for HostEnvironment {
@@ -48,6 +51,7 @@ impl Default for HostEnvironment {
             refusals: None,
             directory: None,
             logs: PathBuf::from("."),
+            redactor: None,
         }
     }
 }
@@ -60,6 +64,11 @@ impl HostEnvironment {
         connect: Duration,
         token_provider: Option<Arc<dyn TokenProvider>>,
     ) -> Arc<dyn Transport> {
+        if let Some(redactor) = &self.redactor {
+            for secret in server.secrets() {
+                redactor.add(&secret);
+            }
+        }
         match self.try_transport(server, connect, token_provider) {
             Ok(transport) => transport,
             Err(reason) => Arc::new(move || {
@@ -139,7 +148,8 @@ impl HostEnvironment {
             let (command, args) = helper.words.split_first()?;
             let environment = self.base_environment(command, args, scope);
             let directory = helper.cwd.clone().or_else(|| self.directory.clone());
-            Some(HeaderCommand { command: command.clone(), args: args.to_vec(), environment, directory })
+            let redactor = self.redactor.clone();
+            Some(HeaderCommand { command: command.clone(), args: args.to_vec(), environment, directory, redactor })
         });
         Ok(RemoteOptions {
             http: (self.network)(&remote.url, connect)?,
@@ -160,7 +170,11 @@ impl HostEnvironment {
         if is_configured || remote.headers_helper.is_some() {
             return None;
         }
-        self.sign_ins.as_ref().and_then(|sign_ins| sign_ins(&remote.url, &remote.oauth))
+        let provider = self.sign_ins.as_ref().and_then(|sign_ins| sign_ins(&remote.url, &remote.oauth))?;
+        Some(match &self.redactor {
+            Some(redactor) => Arc::new(RedactedTokens { inner: provider, redactor: redactor.clone() }),
+            None => provider,
+        })
     }
 
     /// Returns the cache key of an authorization failure of the next attempt. With a header command it is unknown in

@@ -97,28 +97,51 @@ fn descriptions_are_overridden_and_then_capped() {
     ");
 }
 
-#[test]
-fn instructions_are_capped_too() {
-    let none = wharf_protocol::Listed::default();
-    let hints = StrictestHints::default();
-    let parts = |instructions| ServerToolsParts {
-        server: "s".parse().unwrap(),
+/// A server with instructions and some tools.
+fn instructing(server: &str, settings: Settings, instructions: Option<&str>, tools: &[Value]) -> Arc<ServerTools> {
+    let mut listed = wharf_protocol::Listed::default();
+    listed.add_page(&tools.iter().map(|tool| tool.clone().into()).collect::<Vec<_>>());
+    Arc::new(ServerTools::new(ServerToolsParts {
+        server: server.parse().unwrap(),
         scope: wharf_fleet::Scope::User,
         transport: wharf_config::TransportKind::Stdio,
-        settings: Arc::default(),
+        settings: Arc::new(settings),
         instructions,
-        tools: &none,
-        hints: &hints,
+        tools: &listed,
+        hints: &StrictestHints::default(),
         executor: Fake::echo(),
-    };
+    }))
+}
+
+#[test]
+fn instructions_are_capped_too() {
     let long = "x".repeat(60_000);
-    let catalog = Catalog::new(
-        vec![Arc::new(ServerTools::new(parts(Some(&long)))), Arc::new(ServerTools::new(parts(None)))],
-        Vec::new(),
-    );
-    let outputs: Vec<usize> = catalog.instructions().map(|(_, words)| words.chars().count()).collect();
+    let tools = [simple("t")];
+    let one = instructing("s", Settings::default(), Some(&long), &tools);
+    let other = instructing("other", Settings::default(), None, &tools);
+    let catalog = Catalog::new(vec![one, other], Vec::new());
+    let outputs: Vec<usize> = catalog.instructions().iter().map(|own| own.text.chars().count()).collect();
     assert_eq!(outputs, [2048]);
     assert_eq!(notes(&catalog), "s: instructions cut to 2048 characters");
+}
+
+#[test]
+fn instructions_are_switched_off_by_the_entry_and_need_a_tool_of_the_server() {
+    let tools = [simple("t")];
+    let off = Settings { instructions: false, ..Settings::default() };
+    let no_tools = Settings { tools: choice(Some(&[]), &[], &[]), ..Settings::default() };
+    let servers = vec![
+        instructing("on", Settings::default(), Some("Read first."), &tools),
+        instructing("off", off, Some("Write first."), &tools),
+        instructing("empty", no_tools, Some("Sleep first."), &tools),
+        instructing("blank", Settings::default(), Some(" \n"), &tools),
+    ];
+    let catalog = Catalog::new(servers, Vec::new());
+    let named = |catalog: &Catalog| -> Vec<(String, String)> {
+        catalog.instructions().iter().map(|own| (own.server.to_string(), own.text.to_string())).collect()
+    };
+    assert_eq!(named(&catalog), [("on".to_owned(), "Read first.".to_owned())]);
+    assert_eq!(named(&catalog.filter(|entry| entry.name.contains("off"))), []);
 }
 
 #[test]

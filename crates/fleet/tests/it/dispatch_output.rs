@@ -199,7 +199,7 @@ async fn the_oldest_output_makes_room_and_dropping_the_store_removes_all() {
     assert!(read(&dispatcher, &catalog, "read_output", json!({"id": "out-3", "length": 1})).await.starts_with('x'));
     assert!(spill.store("x".repeat(300)).await.unwrap_err().contains("larger than"));
     let files = || walk(folder.path());
-    assert_eq!(files().len(), 2);
+    assert_eq!(files().len(), 3, "two outputs and the lock");
     assert!(files().iter().all(|file| file.metadata().unwrap().permissions().mode() & 0o777 == 0o600));
     drop((spill, dispatcher, catalog));
     assert!(files().is_empty() && std::fs::read_dir(folder.path()).unwrap().count() == 0);

@@ -140,7 +140,7 @@ impl<'a> Request<'a> {
                 .map(|schema| OutputConfig { format: Format { r#type: "json_schema", schema } }),
             tool_choice: (request.tools.is_empty() && !tools.is_empty()).then_some(ToolChoice { r#type: "none" }),
             tools,
-            system: system(request.messages, cache),
+            system: system(request, cache),
             messages: messages(request.messages),
         }
     }
@@ -176,9 +176,8 @@ fn tools<'a>(request: &ModelRequest<'a>, cache: Option<CacheControl>) -> Vec<Too
     specs
 }
 
-fn system(messages: &[Message], cache: Option<CacheControl>) -> Vec<SystemText<'_>> {
-    let texts = messages.iter().filter(|message| message.role == Role::System).map(Message::plain_text);
-    let texts = texts.filter(|text| !text.trim().is_empty());
+fn system<'a>(request: &ModelRequest<'a>, cache: Option<CacheControl>) -> Vec<SystemText<'a>> {
+    let texts = request.system_texts().into_iter();
     let mut system: Vec<SystemText<'_>> =
         texts.map(|text| SystemText { r#type: "text", text: text.into(), cache_control: None }).collect();
     if let Some(last) = system.last_mut() {

@@ -34,8 +34,7 @@ pub(super) fn format(request: &ModelRequest<'_>) -> ResponseFormat {
 
 /// Builds the messages of a conversation, with calls and results as text.
 pub(super) fn messages<'a>(model: &OpenAi, request: &ModelRequest<'a>) -> Vec<WireEntry<'a>> {
-    let mut system: Vec<String> =
-        request.messages.iter().filter(|message| message.role == Role::System).map(Message::plain_text).collect();
+    let mut system = request.system_texts();
     if !request.tools.is_empty() {
         system.push(describe_tools(request));
     }

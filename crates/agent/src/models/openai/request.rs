@@ -98,11 +98,7 @@ impl<'a> Request<'a> {
                 options.schema.as_ref().map(ResponseFormat::answer)
             },
             tools: if emulates { Vec::new() } else { tools(request) },
-            messages: if emulates {
-                emulation::messages(model, request)
-            } else {
-                messages(model, request.messages, cache)
-            },
+            messages: if emulates { emulation::messages(model, request) } else { messages(model, request, cache) },
         }
     }
 }
@@ -125,11 +121,11 @@ fn tools<'a>(request: &ModelRequest<'a>) -> Vec<ToolSpec<'a>> {
     request.tools.iter().map(|tool| ToolSpec { r#type: "function", function: function(tool) }).collect()
 }
 
-fn messages<'a>(model: &OpenAi, messages: &'a [Message], cache: Option<Cache>) -> Vec<WireEntry<'a>> {
-    let mut entries = Vec::with_capacity(messages.len());
-    entries.extend(system(messages, cache));
+fn messages<'a>(model: &OpenAi, request: &ModelRequest<'a>, cache: Option<Cache>) -> Vec<WireEntry<'a>> {
+    let mut entries = Vec::with_capacity(request.messages.len());
+    entries.extend(system(request, cache));
     let mut images = Vec::new();
-    for message in messages {
+    for message in request.messages {
         if message.role != Role::Tool {
             // No message may come between the results of one turn, so their images follow them.
             push_images(&mut images, &mut entries);
@@ -153,11 +149,9 @@ fn messages<'a>(model: &OpenAi, messages: &'a [Message], cache: Option<Cache>) -
     entries
 }
 
-/// Joins all system messages into one at the beginning: many chat templates accept no other.
-fn system<'a>(messages: &[Message], cache: Option<Cache>) -> Option<WireEntry<'a>> {
-    let texts = messages.iter().filter(|message| message.role == Role::System).map(Message::plain_text);
-    let texts: Vec<String> = texts.filter(|text| !text.trim().is_empty()).collect();
-    let text = Some(texts.join("\n\n")).filter(|text| !text.is_empty())?;
+/// Joins the system prompt into one message at the beginning: many chat templates accept no other.
+fn system<'a>(request: &ModelRequest<'_>, cache: Option<Cache>) -> Option<WireEntry<'a>> {
+    let text = Some(request.system_texts().join("\n\n")).filter(|text| !text.is_empty())?;
     let content = match cache {
         None => WireContent::Text(text),
         Some(cache) => {

@@ -47,6 +47,7 @@ async fn drive(model: &dyn Model, run: &mut Run, options: &ModelOptions) -> Resu
                 let messages = run.messages().to_vec();
                 let request = ModelRequest {
                     messages: &messages,
+                    instructions: &[],
                     tools: &tools,
                     all_tools: &tools,
                     options,

@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 use wharf_agent::models::{Anthropic, Dialect, Endpoint, OpenAi};
 use wharf_agent::{Delta, Model, ModelError, ModelOptions, ModelRequest, ModelResponse};
 use wharf_io::{DialTo, Dialed, HttpClient, HttpSettings};
-use wharf_protocol::{Hints, Json, Message, Role, Secret, ToolDefinition};
+use wharf_protocol::{Hints, Json, Message, Role, Secret, ServerInstructions, ToolDefinition};
 use wharf_testkit::models::FakeModels;
 
 /// The API key, which must not appear in any output.
@@ -69,6 +69,7 @@ pub(crate) struct TestRequest {
     /// Tools that the model may not call.
     pub(crate) all_tools: Vec<ToolDefinition>,
     pub(crate) options: ModelOptions,
+    pub(crate) instructions: Vec<ServerInstructions>,
 }
 
 impl TestRequest {
@@ -89,9 +90,9 @@ impl TestRequest {
     pub(crate) async fn complete(&self, model: &dyn Model) -> Result<(ModelResponse, Vec<Delta>), ModelError> {
         let deltas = Mutex::new(Vec::new());
         let on_delta = |delta: Delta| deltas.lock().unwrap().push(delta);
-        let Self { messages, tools, all_tools, options } = self;
+        let Self { messages, tools, all_tools, options, instructions } = self;
         let all_tools = if tools.is_empty() { all_tools } else { tools };
-        let request = ModelRequest { messages, tools, all_tools, options, on_delta: &on_delta };
+        let request = ModelRequest { messages, instructions, tools, all_tools, options, on_delta: &on_delta };
         let response = model.complete(&request).await?;
         Ok((response, deltas.into_inner().unwrap()))
     }

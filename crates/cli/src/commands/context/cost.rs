@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use serde::Serialize;
+use wharf::agent::instructions_section;
 use wharf::fleet::catalog::{Entry, NormalizedSchema, normalize};
 use wharf::fleet::{Catalog, Fleet};
 use wharf::visible_name;
@@ -78,12 +79,14 @@ fn of_server(fleet: &Fleet, catalog: &Catalog, server: &ServerName) -> ServerCos
     for (entry, _) in &offered {
         saved.cut_description(entry);
     }
-    let instructions_text = catalog.instructions().find(|(of, _)| *of == server).map_or("", |(_, text)| text);
-    let instructions = tokens(instructions_text);
+    let sent = catalog.instructions().iter().find(|own| own.server == *server);
+    let instructions_text = sent.map_or("", |own| &*own.text);
+    // With the text that marks them as the server's.
+    let instructions = sent.map_or(0, |own| tokens(&instructions_section(own)));
     let whole = fleet.status(server).and_then(|status| status.info?.instructions.clone());
     if let Some(whole) = whole.filter(|whole| whole.trim().chars().count() > instructions_text.chars().count()) {
         saved.cut += 1;
-        saved.by_cutting += tokens(&whole).saturating_sub(instructions);
+        saved.by_cutting += tokens(&whole).saturating_sub(tokens(instructions_text));
     }
     for tool in fleet.listed(server).iter().flat_map(|listed| &listed.items) {
         if !offered.iter().any(|(entry, _)| entry.tool.name == tool.name) {

@@ -59,6 +59,9 @@ pub(crate) struct Run {
     /// Save the run's state to a file, before and after each step
     #[arg(long, value_name = "FILE")]
     pub(super) checkpoint: Option<PathBuf>,
+    /// Continue with a warning if the run cannot be saved, instead of stopping before the next step
+    #[arg(long)]
+    pub(super) checkpoint_optional: bool,
     /// Resume a run from its checkpoint, and continue to save it there. Limits given here replace those of the run and
     /// count from its start
     #[arg(long, value_name = "FILE", conflicts_with_all = ["checkpoint", "prompt", "system"])]

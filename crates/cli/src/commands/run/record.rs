@@ -1,12 +1,15 @@
 //! Recording and replaying runs.
 
+use std::fs::{File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
 use std::sync::Arc;
 
-use wharf::Secret;
-use wharf::ToolSource;
 use wharf::agent::Model;
 use wharf::agent::cassette::{Recorder, Replay};
 use wharf::agent::models::{Interface, ModelConfig, ModelSpec};
+use wharf::{Redactor, Secret, ToolSource};
 
 use super::args::Run;
 use super::model;
@@ -26,6 +29,7 @@ pub(super) async fn model(
     run: &Run,
     config: Option<&ModelConfig>,
     globals: &Globals,
+    redactor: &Redactor,
 ) -> Result<(Arc<dyn Model>, RecordMode), UsageError> {
     if let Some(file) = &run.replay {
         let shown = file.display();
@@ -46,17 +50,46 @@ pub(super) async fn model(
     let Some(file) = &run.record else { return Ok((model, RecordMode::Off)) };
     let shown = file.display();
     let unwritable = |error: std::io::Error| usage_error(format!("cannot write {shown}: {error}"), None);
-    let keys = Interface::ALL.into_iter().filter_map(Interface::key_variable);
-    let mut secrets: Vec<Secret> = keys.filter_map(|name| variable(&[name])).map(Secret::from).collect();
-    secrets.extend(config.into_iter().flat_map(|config| config.secrets(&|name| variable(&[name]))));
-    let recorder = open(file).and_then(|file| Recorder::new(file, &secrets)).map_err(unwritable)?;
+    let opened = open(file).map_err(unwritable)?.ok_or_else(|| {
+        let hint = format!("delete it, or run `chmod 600 {shown}`: a recording holds the whole conversation");
+        usage_error(format!("{shown} can be read by other users"), Some(&hint))
+    })?;
+    let recorder = Recorder::new(opened, redactor.clone()).map_err(unwritable)?;
     Ok((recorder.model(model), RecordMode::Record(recorder)))
 }
 
-/// Opens a file that only its owner may read: it holds the whole conversation.
-fn open(file: &std::path::Path) -> std::io::Result<std::fs::File> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file)
+/// Returns the API keys of the environment and of a file of models.
+pub(super) fn api_keys(config: Option<&ModelConfig>) -> Vec<Secret> {
+    let keys = Interface::ALL.into_iter().filter_map(Interface::key_variable);
+    let mut secrets: Vec<Secret> = keys.filter_map(|name| variable(&[name])).map(Secret::from).collect();
+    secrets.extend(config.into_iter().flat_map(|config| config.secrets(&|name| variable(&[name]))));
+    secrets
+}
+
+/// Opens a file that only its owner may read: it holds the whole conversation. `None` if others may read the existing
+/// one: another program may have opened it already.
+fn open(path: &Path) -> io::Result<Option<File>> {
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    match options.clone().create_new(true).open(path) {
+        Ok(file) => {
+            // The umask may have removed some of the permissions.
+            file.set_permissions(Permissions::from_mode(0o600))?;
+            return Ok(Some(file));
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
+    let file = options.open(path)?;
+    let found = file.metadata()?;
+    // A device or a pipe has no content that stays.
+    if found.is_file() {
+        if found.permissions().mode() & 0o077 != 0 {
+            return Ok(None);
+        }
+        file.set_len(0)?;
+    }
+    Ok(Some(file))
 }
 
 impl RecordMode {

@@ -152,6 +152,10 @@ impl Screen {
             RunEnd::Limit(_) | RunEnd::Cancelled => {}
             RunEnd::ModelFailed(error) => term::error(&error.to_string(), &[], model_hint(error)),
             RunEnd::ToolFailed(reason) => term::error(reason, &[], None),
+            RunEnd::CheckpointFailed(reason) => {
+                let hint = "free some space and --resume, or continue unsaved with --checkpoint-optional";
+                term::error(&format!("stopped because the run cannot be saved: {reason}"), &[], Some(hint));
+            }
         }
         report_limits(result, checkpoint);
         if !self.quiet {

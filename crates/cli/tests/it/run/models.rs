@@ -172,6 +172,7 @@ fn stream_json_writes_one_event_per_line() {
         [
             "run_started",
             "turn_started",
+            "warning",
             "model_delta",
             "model_message",
             "tool_started",
@@ -208,9 +209,10 @@ fn a_killed_run_resumes_without_repeating_finished_calls() {
     kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
     child.wait().unwrap();
     std::fs::remove_file(server.path().join("marked")).unwrap();
-    // The tool `hang` of this server returns immediately.
+    // The tool `hang` of this server returns immediately, and is still read-only.
+    let read_only = json!({"name": "hang", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}});
     let quick =
-        Server::new(&Script::good().tool(json!({"name": "mark", "inputSchema": {"type": "object"}})).any_tool("hang"));
+        Server::new(&Script::good().tool(json!({"name": "mark", "inputSchema": {"type": "object"}})).tool(read_only));
     let ran = provider.run(&quick, &["-m", "anthropic:x", "--json", "--resume", file.to_str().unwrap()]);
     let shown = parse_output(&ran);
     assert_eq!((ran.code, &shown["final_response"]), (0, &json!("Done.")), "{}", ran.err);
@@ -321,6 +323,36 @@ fn a_manual_model_answers_from_its_file_and_rejects_servers() {
     assert_eq!((answered.code, answered.out.as_str()), (0, "It is 42.\n"), "{}", answered.err);
     let unknown = ran(wharf(&["run", "-m", &model, "How many?"]));
     assert!(unknown.code == 1 && unknown.err.contains("no trace for this prompt"), "{}", unknown.err);
+    let note = "It is 41.\\n\\n[Note: Turn limit reached - partial response shown]";
+    std::fs::write(&file, format!(r#"{{"6362cf5662c3ed301f701732ecd8616c": "{note}"}}"#)).unwrap();
+    let limited = parse_output(&ran(wharf(&["run", "-m", &model, "--json", "How much?"])));
+    assert_eq!((&limited["final_response"], &limited["limit_reached"]), (&json!("It is 41."), &json!(true)));
     let with_servers = server.run(&["run", "-m", &model, "How much?"]);
     assert!(with_servers.code == 2 && with_servers.err.contains("--mcp has no effect"), "{}", with_servers.err);
+}
+
+#[test]
+fn a_manual_model_replays_the_json_of_a_run() {
+    let server = Server::new(&Script::good());
+    let recorded = Provider::adding().run(&server, &["-m", "anthropic:x", "--max-turns", "1", "--json", "How much?"]);
+    let before = parse_output(&recorded);
+    assert_eq!(before["limit_reached"], true, "{}", recorded.err);
+    let file = server.path().join("traces.json");
+    std::fs::write(&file, json!({"6362cf5662c3ed301f701732ecd8616c": before}).to_string()).unwrap();
+    let model = format!("manual:{}", file.display());
+    let replayed = ran(wharf(&["run", "-m", &model, "--json", "How much?"]));
+    let after = parse_output(&replayed);
+    assert_eq!((recorded.code, replayed.code), (1, 1));
+    for key in ["trace_messages", "raw_trace", "metrics", "limits", "stop", "turns", "usage", "final_response"] {
+        assert_eq!(before[key], after[key], "{key}");
+    }
+}
+
+#[test]
+fn a_model_without_prompt_caching_is_warned_about_once() {
+    let server = Server::new(&Script::good());
+    let ran = Provider::adding().run(&server, &["-m", "openai:gpt-5", "How much?"]);
+    assert_eq!(ran.err.matches("warning: openai:gpt-5 does not support prompt caching").count(), 1, "{}", ran.err);
+    let ran = Provider::adding().run(&server, &["-m", "anthropic:x", "How much?"]);
+    assert!(!ran.err.contains("caching"), "{}", ran.err);
 }

@@ -9,7 +9,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::sync::Semaphore;
 use wharf_auth::{AuthRequired, OAuthError, TokenProvider};
 use wharf_io::{Child, ChildSpec, Environment, Exit, Grace};
-use wharf_protocol::Secret;
+use wharf_protocol::{Redactor, Secret};
 
 use crate::remote::{InvalidRemote, parse_headers};
 use crate::transport::{OpenError, PostError};
@@ -35,6 +35,8 @@ pub struct HeaderCommand {
     pub environment: Environment,
     /// The working directory. Default: that of the host.
     pub directory: Option<std::path::PathBuf>,
+    /// Receives the printed values, which are usually secret.
+    pub redactor: Option<Redactor>,
 }
 
 /// The configured headers of a remote server.
@@ -218,7 +220,7 @@ impl CommandHeaders {
     }
 
     async fn run(&self) -> Result<HeaderMap, String> {
-        let HeaderCommand { command, args, environment, directory } = self.command.clone();
+        let HeaderCommand { command, args, environment, directory, redactor } = self.command.clone();
         let args = args.into_iter().map(Into::into).collect();
         let spec = ChildSpec { command: command.into(), args, environment, cwd: directory, watcher: None };
         let (child, pipes) = Child::spawn(&spec).await.map_err(|error| format!("cannot be run: {error}"))?;
@@ -235,6 +237,11 @@ impl CommandHeaders {
         // Errors do not quote the output, which contains secrets.
         let pairs: std::collections::BTreeMap<String, String> =
             serde_json::from_str(&output).map_err(|_| "did not print a JSON object of strings".to_owned())?;
+        if let Some(redactor) = redactor {
+            for value in pairs.values() {
+                redactor.add(&Secret::new(value.as_str()));
+            }
+        }
         parse_headers(&pairs.into_iter().collect::<Vec<_>>()).map_err(|error| format!("printed an {error}"))
     }
 }

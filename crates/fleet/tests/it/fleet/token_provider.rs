@@ -7,7 +7,7 @@ use wharf_auth::{AuthFailureCache, OAuthError, TokenProvider};
 use wharf_client::AuthRequired;
 use wharf_config::{OAuthSettings, RemoteConfig};
 use wharf_fleet::{Fleet, FleetOptions, HostEnvironment, Scope, Server, ServerSpec, ServerState, TransportConfig};
-use wharf_protocol::Secret;
+use wharf_protocol::{Redactor, Secret};
 use wharf_testkit::{HttpScripted, Script, Step, soon};
 
 use super::{name, over_http};
@@ -126,4 +126,51 @@ async fn a_recent_authorization_failure_is_cached() {
     assert_eq!(state(&fourth).await, ServerState::NeedsAuth);
     assert!(server.requests().len() > asked);
     fourth.close().await;
+}
+
+/// A token that is long enough to be redacted.
+struct LongToken;
+
+impl TokenProvider for LongToken {
+    fn token(&self) -> BoxFuture<'_, Result<(Option<Secret>, u64), OAuthError>> {
+        Box::pin(async { Ok((Some(Secret::new("issued-token")), 1)) })
+    }
+
+    fn refused<'a>(&'a self, _: u64, _: &'a AuthRequired) -> BoxFuture<'a, Result<bool, OAuthError>> {
+        Box::pin(async { Ok(false) })
+    }
+
+    fn number(&self) -> u64 {
+        1
+    }
+}
+
+#[tokio::test]
+async fn the_redactor_learns_tokens_headers_and_variables_of_servers() {
+    let servers = [(); 3].map(|()| HttpScripted::new(Script::good()));
+    let (signed_in, _one) = over_http("signed-in", &servers[0]).await;
+    let (mut fixed, _two) = over_http("fixed", &servers[1]).await;
+    let (mut printed, _three) = over_http("printed", &servers[2]).await;
+    if let TransportConfig::Http(remote) = &mut fixed.reach {
+        remote.headers = vec![("authorization".to_owned(), Secret::new("Bearer fixed-token"))];
+    }
+    if let TransportConfig::Http(remote) = &mut printed.reach {
+        let words = ["/bin/sh", "-c", r#"printf '{"Authorization": "Bearer printed-token"}'"#].map(str::to_owned);
+        remote.headers_helper = Some(wharf_config::HeadersHelper { words: words.to_vec(), cwd: None });
+    }
+    let env = [("PASSWORD".to_owned(), Secret::new("hunter2"))].into_iter().collect();
+    let stdio = wharf_config::StdioConfig { command: "no-such-command".to_owned(), args: Vec::new(), env, cwd: None };
+    let local = Server::new(name("local"), Scope::User, TransportConfig::Stdio(stdio));
+    let redactor = Redactor::default();
+    let host_environment = HostEnvironment {
+        sign_ins: Some(Arc::new(|_, _| Some(Arc::new(LongToken)))),
+        redactor: Some(redactor.clone()),
+        ..HostEnvironment::default()
+    };
+    let specs = [signed_in, fixed, printed, local].map(ServerSpec::from);
+    let fleet = Fleet::open(specs, FleetOptions { host_environment, ..FleetOptions::default() });
+    soon(fleet.settled(std::time::Duration::from_secs(10))).await;
+    let said = "issued-token fixed-token printed-token hunter2";
+    assert_eq!(redactor.redact(said), "[secret] [secret] [secret] [secret]");
+    fleet.close().await;
 }
