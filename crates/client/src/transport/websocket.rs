@@ -66,6 +66,10 @@ impl Transport for WebSocket {
     fn audience(&self) -> Option<String> {
         Some(self.remote.audience())
     }
+
+    fn release(&self) {
+        self.remote.release();
+    }
 }
 
 async fn open(remote: &Remote) -> Result<Link, OpenError> {
