@@ -1,6 +1,6 @@
 //! Parses the `WWW-Authenticate` header.
 
-/// The challenge of a server that requires a token: a bearer token, or one that is bound to a key (DPoP).
+/// The challenge of a server that requires a token: a bearer token, or one that is bound to a key (`DPoP`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Challenge {
     /// The URL of the protected resource metadata (RFC 9728).
@@ -11,12 +11,12 @@ pub struct Challenge {
     pub error: Option<String>,
     /// Whether bearer tokens are accepted.
     pub accepts_bearer: bool,
-    /// Whether tokens that are bound to a key (DPoP) are accepted.
+    /// Whether tokens that are bound to a key (`DPoP`) are accepted.
     pub accepts_dpop: bool,
 }
 
 impl Challenge {
-    /// Parses the first challenge of each scheme. A parameter of the DPoP challenge takes precedence.
+    /// Parses the first challenge of each scheme. A parameter of the `DPoP` challenge takes precedence.
     pub fn read(header: &str) -> Self {
         let mut bearer = Self::default();
         let mut dpop = Self::default();

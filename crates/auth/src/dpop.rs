@@ -1,4 +1,4 @@
-//! Sender-constrained tokens (DPoP, RFC 9449): a token is bound to a key, and every request proves possession of that key.
+//! Sender-constrained tokens (`DPoP`, RFC 9449): a token is bound to a key, and every request proves possession of it.
 
 mod nonces;
 

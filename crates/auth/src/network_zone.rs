@@ -5,7 +5,7 @@
 //! they resolve to when a connection is made, and the server itself by the address that it responded from.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -13,25 +13,9 @@ use http::Uri;
 use wharf_io::address::{self, HTTP_SCHEMES, InvalidAddress};
 use wharf_io::{DialTarget, HttpClient, HttpSettings, Proxies, Resolve};
 
-/// The network zone of an address. Later variants are nearer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum NetworkZone {
-    /// The public internet.
-    Public,
-    /// A private network.
-    Private,
-    /// This machine.
-    Loopback,
-}
+pub(super) use crate::zone::NetworkZone;
 
 impl NetworkZone {
-    pub(super) fn of(address: IpAddr) -> Self {
-        match address {
-            IpAddr::V4(address) => of_v4(address),
-            IpAddr::V6(address) => of_v6(address),
-        }
-    }
-
     /// Returns the zone of an IP address or `localhost`; `None` for other names, which must be resolved first.
     pub(super) fn of_literal(host: &str) -> Option<Self> {
         let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_ascii_lowercase();
@@ -39,42 +23,6 @@ impl NetworkZone {
             return Some(Self::Loopback);
         }
         host.parse().ok().map(Self::of)
-    }
-}
-
-fn of_v4(address: Ipv4Addr) -> NetworkZone {
-    let [a, b, c, _] = address.octets();
-    let is_private = address.is_private()
-        || address.is_link_local()
-        || address.is_broadcast()
-        || address.is_documentation()
-        || address.is_multicast()
-        || a == 0
-        || a >= 240
-        || (a == 100 && (64..128).contains(&b))
-        || (a == 198 && (18..20).contains(&b))
-        || (a == 192 && b == 0 && c == 0);
-    match address {
-        _ if address.is_loopback() || address.is_unspecified() => NetworkZone::Loopback,
-        _ if is_private => NetworkZone::Private,
-        _ => NetworkZone::Public,
-    }
-}
-
-fn of_v6(address: Ipv6Addr) -> NetworkZone {
-    if address.is_loopback() || address.is_unspecified() {
-        return NetworkZone::Loopback;
-    }
-    let embedded = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
-    match address.segments() {
-        // Embedded IPv4 addresses: mapped, compatible, translated, 6to4, Teredo.
-        [0, 0, 0, 0, 0, 0xffff | 0, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
-            of_v4(embedded(high, low))
-        }
-        [0x2001, 0 | 0xdb8, ..] | [0x64, 0xff9b, 1, ..] => NetworkZone::Private,
-        // Only these are global unicast addresses.
-        [first, ..] if first & 0xe000 == 0x2000 => NetworkZone::Public,
-        _ => NetworkZone::Private,
     }
 }
 

@@ -51,10 +51,11 @@ impl OAuth {
     pub async fn sign_in(&self, required: Option<&AuthRequired>) -> Result<(), OAuthError> {
         let challenge = required.and_then(|required| required.challenge.as_deref());
         let challenge = challenge.map(Challenge::read).unwrap_or_default();
-        self.shared.observe(required.and_then(|required| required.peer));
+        self.shared.observe(required.and_then(|required| required.zone));
         let _turn = self.shared.turn.acquire().await;
         self.shared.load().await?;
-        self.authorize(&challenge).await
+        // The future of an authorization is large.
+        Box::pin(self.authorize(&challenge)).await
     }
 
     /// Revokes and deletes the credentials. Returns `false` if there were none.
@@ -115,7 +116,7 @@ impl TokenProvider for OAuth {
         Box::pin(async move {
             let shared = &self.shared;
             let number = version.token;
-            shared.observe(required.peer);
+            shared.observe(required.zone);
             let challenge = required.challenge.as_deref().map(Challenge::read).unwrap_or_default();
             let needs_scopes = required.status == 403 || challenge.wants_more();
             let current = shared.snapshot();

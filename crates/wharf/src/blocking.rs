@@ -172,8 +172,8 @@ mod tests {
     fn a_client_is_closed_after_its_scope_and_says_how_to_fix_that() {
         let portal = Portal::shared().expect("a runtime");
         let server = Scripted::new(Script::good());
-        let served = server.clone();
-        let transport = InProcess::new(move |stream| served.clone().serve(stream));
+        let copy = server.clone();
+        let transport = InProcess::new(move |stream| copy.clone().serve(stream));
         let session = Session::new("scripted".parse().expect("a name"), transport, NoHost, SessionOptions::default());
         let arguments = Json::from(json!({"a": 10, "b": 20}));
         let escaped = portal.with_client(&session, |client| {
@@ -203,7 +203,7 @@ mod tests {
         let session = session();
         let thread = {
             let session = session.clone();
-            std::thread::spawn(move || portal.with_client(&session, |_| panic!("on purpose")).map(|()| ()))
+            std::thread::spawn(move || portal.with_client(&session, |_| -> () { panic!("on purpose") }))
         };
         assert!(thread.join().is_err());
         assert!(!session.is_connected());

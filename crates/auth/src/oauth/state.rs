@@ -1,6 +1,5 @@
 //! The state of one server's sign-in, shared by all requests.
 
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -131,10 +130,10 @@ impl Shared {
         Ok(())
     }
 
-    /// Records an address that the server responded from. A name may resolve to another address each time, so the server
+    /// Records the zone that the server responded from. A name may resolve to another address each time, so the server
     /// is judged by the connection that carried its response.
-    pub(super) fn observe(&self, peer: Option<IpAddr>) {
-        let Some(zone) = peer.map(NetworkZone::of) else { return };
+    pub(super) fn observe(&self, zone: Option<NetworkZone>) {
+        let Some(zone) = zone else { return };
         let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
         // A server that was once farther away stays there.
         if observed.as_ref().is_none_or(|observed| zone < observed.zone) {

@@ -1,7 +1,6 @@
 //! Servers behind a WebSocket: subprotocol `mcp`, one message per text frame, and pings to detect a dead connection.
 
 use std::io;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,7 +18,7 @@ use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
-use wharf_auth::{AuthRequired, RequestTarget};
+use wharf_auth::{AuthRequired, NetworkZone, RequestTarget};
 use wharf_io::address::WEBSOCKET_SCHEMES;
 use wharf_io::{Dialed, HttpError};
 
@@ -96,7 +95,7 @@ async fn open(remote: &Remote) -> Result<Link, OpenError> {
         }
         request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static("mcp"));
         let stream = endpoint.client.connect(&endpoint.url).await.map_err(|error| not_connected(&error))?;
-        let peer = stream.peer();
+        let zone = stream.peer().map(NetworkZone::of);
         let config = WebSocketConfig::default()
             .max_message_size(Some(MAX_MESSAGE_BYTES))
             .max_frame_size(Some(MAX_MESSAGE_BYTES));
@@ -109,7 +108,7 @@ async fn open(remote: &Remote) -> Result<Link, OpenError> {
                 if let Error::Http(response) = &error {
                     endpoint.headers.responded(response.headers());
                 }
-                let error = refused(error, peer);
+                let error = refused(error, zone);
                 let required = if let OpenError::Auth(required) = &error { Some(required) } else { None };
                 let stale = required.is_some() || matches!(&error, OpenError::Http(HttpStatus { status: 403, .. }));
                 if !stale || !endpoint.headers.refresh(version, &mut retries, required).await? {
@@ -273,12 +272,12 @@ fn not_connected(error: &HttpError) -> OpenError {
     }
 }
 
-fn refused(error: Error, peer: Option<IpAddr>) -> OpenError {
+fn refused(error: Error, zone: Option<NetworkZone>) -> OpenError {
     let Error::Http(response) = error else { return OpenError::Other(error.to_string()) };
     let status = response.status().as_u16();
     let challenge = challenge(response.headers());
     if status == 401 || (status == 403 && challenge.is_some()) {
-        return OpenError::Auth(AuthRequired { status, challenge, peer, reason: None });
+        return OpenError::Auth(AuthRequired { status, challenge, zone, reason: None });
     }
     let body = response.body().as_deref().map(|body| String::from_utf8_lossy(body).chars().take(1024).collect());
     OpenError::Http(HttpStatus { status, body: body.unwrap_or_default(), retry_after: None })

@@ -33,16 +33,16 @@ pub(super) fn check_token_request(
     shared: &Shared,
     config: &DpopConfig,
     seen: &SeenRequest,
-) -> Result<String, Response> {
+) -> Result<String, Box<Response>> {
     let nonce = config.issuer_nonce.as_deref();
     check(shared, seen, &Expected { token: None, nonce }).map_err(|error| match error {
         ProofError::Invalid(reason) => {
-            json_document(400, &json!({"error": "invalid_dpop_proof", "error_description": reason}))
+            Box::new(json_document(400, &json!({"error": "invalid_dpop_proof", "error_description": reason})))
         }
         ProofError::Nonce => {
             let mut response = json_document(400, &json!({"error": "use_dpop_nonce"}));
             set_nonce(&mut response, nonce);
-            response
+            Box::new(response)
         }
     })
 }
@@ -53,7 +53,7 @@ pub(super) fn check_request(
     config: &DpopConfig,
     seen: &SeenRequest,
     token: &str,
-) -> Result<String, Response> {
+) -> Result<String, Box<Response>> {
     let nonce = server_nonce(shared, config);
     let checked = check(shared, seen, &Expected { token: Some(token), nonce: nonce.as_deref() });
     if checked.is_ok() {
@@ -64,7 +64,7 @@ pub(super) fn check_request(
             ProofError::Invalid(reason) => format!(r#"DPoP error="invalid_dpop_proof", error_description="{reason}""#),
             ProofError::Nonce => r#"DPoP error="use_dpop_nonce""#.to_owned(),
         };
-        with_headers(401, &[("www-authenticate", &code)], String::new())
+        Box::new(with_headers(401, &[("www-authenticate", &code)], String::new()))
     })
 }
 

@@ -17,7 +17,7 @@ pub(super) fn serve(shared: &Shared, config: &ProviderConfig, seen: &SeenRequest
     let thumbprint = match (token, &config.dpop) {
         (Some(token), Some(dpop)) => match dpop::check_request(shared, dpop, seen, token) {
             Ok(thumbprint) => Some(thumbprint),
-            Err(refusal) => return refusal,
+            Err(refusal) => return *refusal,
         },
         _ => None,
     };

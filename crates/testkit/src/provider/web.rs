@@ -122,7 +122,7 @@ async fn tokens(shared: &Shared, config: &ProviderConfig, seen: &SeenRequest) ->
     let thumbprint = match &config.dpop {
         Some(dpop) if seen.headers.contains_key("dpop") => match dpop::check_token_request(shared, dpop, seen) {
             Ok(thumbprint) => Some(thumbprint),
-            Err(refusal) => return Ok(refusal),
+            Err(refusal) => return Ok(*refusal),
         },
         _ => None,
     };

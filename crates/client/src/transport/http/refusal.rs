@@ -1,13 +1,12 @@
 //! The meaning of an HTTP error status: a lost session, required authorization, a request to retry later, a JSON-RPC
 //! error in the body, or just the status.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::header::{LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, Response};
-use wharf_auth::AuthRequired;
+use wharf_auth::{AuthRequired, NetworkZone};
 use wharf_io::{Body, jittered};
 
 use super::session_loss::{TERMINATED, names_lost_session, session_loss};
@@ -63,7 +62,7 @@ impl Refusal {
 /// Reads an error response. `session` is whether the request named a session.
 pub(super) async fn read(response: Response<Body>, session: bool) -> Refusal {
     let (head, mut body) = response.into_parts();
-    let peer = body.peer();
+    let zone = body.peer().map(NetworkZone::of);
     let content = body.read_head(MAX_BODY_BYTES, BODY_TIMEOUT).await;
     let text = String::from_utf8_lossy(&content).into_owned();
     let body = match head.headers.get(LOCATION) {
@@ -75,15 +74,15 @@ pub(super) async fn read(response: Response<Body>, session: bool) -> Refusal {
     let status = HttpStatus { status: head.status.as_u16(), body, retry_after: retry_after(&head.headers) };
     let challenge = challenge(&head.headers);
     let meaning = match status.status {
-        401 => auth_required(401, challenge, peer),
-        403 if challenge.is_some() => auth_required(403, challenge, peer),
+        401 => auth_required(401, challenge, zone),
+        403 if challenge.is_some() => auth_required(403, challenge, zone),
         _ => meaning(&status, &text, session),
     };
     Refusal { status, meaning }
 }
 
-fn auth_required(status: u16, challenge: Option<Box<str>>, peer: Option<IpAddr>) -> Meaning {
-    Meaning::Other(PostError::Auth(AuthRequired { status, challenge, peer, reason: None }))
+fn auth_required(status: u16, challenge: Option<Box<str>>, zone: Option<NetworkZone>) -> Meaning {
+    Meaning::Other(PostError::Auth(AuthRequired { status, challenge, zone, reason: None }))
 }
 
 fn meaning(refused: &HttpStatus, text: &str, session: bool) -> Meaning {

@@ -1,4 +1,4 @@
-//! Tokens that are bound to a key (DPoP): the provider checks every proof.
+//! Tokens that are bound to a key (`DPoP`): the provider checks every proof.
 
 use serde_json::json;
 use wharf_auth::{Account, OAuthOptions, SignIn};

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use wharf_auth::{AuthRequired, Grant, OAuth, OAuthError, OAuthOptions, RegisteredClient};
+use wharf_auth::{AuthRequired, Grant, NetworkZone, OAuth, OAuthError, OAuthOptions, RegisteredClient};
 use wharf_client::{BoxFuture, CallErrorKind, ConnectErrorKind, Outcome};
 use wharf_io::{HttpSettings, Resolve};
 use wharf_protocol::Secret;
@@ -213,7 +213,8 @@ async fn a_public_server_cannot_name_a_private_address() {
 }
 
 fn refusal(challenge: &str, peer: Option<IpAddr>) -> AuthRequired {
-    AuthRequired { status: 401, challenge: Some(challenge.into()), peer, reason: None }
+    let zone = peer.map(NetworkZone::of);
+    AuthRequired { status: 401, challenge: Some(challenge.into()), zone, reason: None }
 }
 
 #[tokio::test]
@@ -243,11 +244,11 @@ async fn a_server_is_judged_by_the_address_that_it_responded_from() {
 }
 
 #[tokio::test]
-async fn a_refusal_names_the_address_of_the_server() {
+async fn a_refusal_names_the_zone_of_the_server() {
     let scene = Scene::new().await;
     let error = look(&scene.session_with(scene.without_user())).await.unwrap_err();
     let CallErrorKind::Connect(ConnectErrorKind::Auth(required)) = error.kind else { panic!("{error}") };
-    assert_eq!(required.peer, Some([127, 0, 0, 1].into()));
+    assert_eq!(required.zone, Some(NetworkZone::Loopback));
 }
 
 #[tokio::test]

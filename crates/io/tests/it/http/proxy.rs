@@ -114,9 +114,9 @@ async fn the_address_of_a_proxy_is_not_that_of_the_server() {
         assert_eq!(peer(&direct, &url).await, Some([127, 0, 0, 1].into()), "{protocol}");
         let proxy = Proxy::before(server.address).await;
         let proxies = Proxies { all: Some(proxy.url()), ..Proxies::default() };
-        let proxied = HttpClient::new(HttpSettings { proxies, ..trusting(&authority) }).unwrap();
+        let through_proxy = HttpClient::new(HttpSettings { proxies, ..trusting(&authority) }).unwrap();
         for url in ["https://name.test/p", "http://name.test/p"] {
-            assert_eq!(peer(&proxied, url).await, None, "{protocol}: {url}");
+            assert_eq!(peer(&through_proxy, url).await, None, "{protocol}: {url}");
         }
     }
 }
