@@ -1,5 +1,7 @@
 //! A response that requires authorization.
 
+use crate::zone::NetworkZone;
+
 /// A response with status 401, or 403 with a challenge.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("authorization required (HTTP {status}){}", self.details())]
@@ -8,6 +10,8 @@ pub struct AuthRequired {
     pub status: u16,
     /// The value of `WWW-Authenticate`. Many servers send none.
     pub challenge: Option<Box<str>>,
+    /// Where the server that sent the response is, if its address is known. What the server may name is judged by it.
+    pub zone: Option<NetworkZone>,
     /// Why signing in failed, if it was attempted.
     pub reason: Option<Box<str>>,
 }

@@ -1,6 +1,6 @@
 //! Parses the `WWW-Authenticate` header.
 
-/// A bearer token challenge.
+/// The challenge of a server that requires a token: a bearer token, or one that is bound to a key (`DPoP`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Challenge {
     /// The URL of the protected resource metadata (RFC 9728).
@@ -9,28 +9,59 @@ pub struct Challenge {
     pub scopes: Option<Vec<String>>,
     /// The error code for the token that was sent.
     pub error: Option<String>,
+    /// Whether bearer tokens are accepted.
+    pub accepts_bearer: bool,
+    /// Whether tokens that are bound to a key (`DPoP`) are accepted.
+    pub accepts_dpop: bool,
 }
 
 impl Challenge {
-    /// Parses the first bearer challenge. Without one, all fields are `None`.
+    /// Parses the first challenge of each scheme. A parameter of the `DPoP` challenge takes precedence.
     pub fn read(header: &str) -> Self {
-        let mut challenge = Self::default();
+        let mut bearer = Self::default();
+        let mut dpop = Self::default();
         let mut rest = header;
-        let mut is_bearer = false;
+        let mut scheme = Scheme::Other;
         while let Some(part) = next_part(&mut rest) {
-            match part {
-                Part::Scheme(scheme) if is_bearer && !scheme.is_empty() => break,
-                Part::Scheme(scheme) => is_bearer = scheme.eq_ignore_ascii_case("bearer"),
-                Part::Parameter(..) if !is_bearer => {}
-                Part::Parameter(name, value) => match name.to_ascii_lowercase().as_str() {
-                    "resource_metadata" => challenge.resource_metadata = Some(value),
-                    "scope" => challenge.scopes = Some(unique_words(&value)),
-                    "error" => challenge.error = Some(value),
-                    _ => {}
-                },
+            let (name, value) = match part {
+                Part::Scheme(name) => {
+                    scheme = Scheme::of(name);
+                    match scheme {
+                        // Only the first challenge of a scheme counts.
+                        Scheme::Bearer if bearer.accepts_bearer => scheme = Scheme::Other,
+                        Scheme::Dpop if dpop.accepts_dpop => scheme = Scheme::Other,
+                        Scheme::Bearer => bearer.accepts_bearer = true,
+                        Scheme::Dpop => dpop.accepts_dpop = true,
+                        Scheme::Other => {}
+                    }
+                    continue;
+                }
+                Part::Parameter(name, value) => (name, value),
+            };
+            let challenge = match scheme {
+                Scheme::Bearer => &mut bearer,
+                Scheme::Dpop => &mut dpop,
+                Scheme::Other => continue,
+            };
+            match name.to_ascii_lowercase().as_str() {
+                "resource_metadata" => challenge.resource_metadata = Some(value),
+                "scope" => challenge.scopes = Some(unique_words(&value)),
+                "error" => challenge.error = Some(value),
+                _ => {}
             }
         }
-        challenge
+        Self {
+            resource_metadata: dpop.resource_metadata.or(bearer.resource_metadata),
+            scopes: dpop.scopes.or(bearer.scopes),
+            error: dpop.error.or(bearer.error),
+            accepts_bearer: bearer.accepts_bearer,
+            accepts_dpop: dpop.accepts_dpop,
+        }
+    }
+
+    /// Returns whether only tokens that are bound to a key are accepted.
+    pub fn requires_dpop(&self) -> bool {
+        self.accepts_dpop && !self.accepts_bearer
     }
 
     /// Returns whether the token is valid but lacks scopes.
@@ -48,6 +79,24 @@ pub(super) fn unique_words(text: &str) -> Vec<String> {
         }
     }
     words
+}
+
+/// The authentication scheme of a challenge.
+#[derive(Clone, Copy)]
+enum Scheme {
+    Bearer,
+    Dpop,
+    Other,
+}
+
+impl Scheme {
+    fn of(name: &str) -> Self {
+        match name {
+            _ if name.eq_ignore_ascii_case("bearer") => Self::Bearer,
+            _ if name.eq_ignore_ascii_case("dpop") => Self::Dpop,
+            _ => Self::Other,
+        }
+    }
 }
 
 enum Part<'a> {
@@ -98,7 +147,7 @@ mod tests {
     use super::*;
 
     fn read(header: &str) -> (Option<String>, Option<String>, Option<String>) {
-        let Challenge { resource_metadata, scopes, error } = Challenge::read(header);
+        let Challenge { resource_metadata, scopes, error, .. } = Challenge::read(header);
         (resource_metadata, scopes.map(|scopes| scopes.join(" ")), error)
     }
 
@@ -113,5 +162,19 @@ mod tests {
             assert_eq!(read(nothing), (None, None, None), "{nothing}");
         }
         assert_eq!(read("Bearer scope=\"open").1, text("open"));
+    }
+
+    #[test]
+    fn the_schemes_that_a_server_accepts_are_known() {
+        let schemes = |header: &str| {
+            let challenge = Challenge::read(header);
+            (challenge.accepts_bearer, challenge.accepts_dpop, challenge.requires_dpop())
+        };
+        assert_eq!(schemes("Bearer"), (true, false, false));
+        assert_eq!(schemes(r#"dpop algs="ES256", error="use_dpop_nonce""#), (false, true, true));
+        assert_eq!(schemes(r#"Bearer scope="a", DPoP algs="ES256""#), (true, true, false));
+        assert_eq!(schemes("Basic realm=DPoP"), (false, false, false));
+        let both = read(r#"Bearer error="invalid_token", scope="a", DPoP error="use_dpop_nonce""#);
+        assert_eq!((both.1.as_deref(), both.2.as_deref()), (Some("a"), Some("use_dpop_nonce")));
     }
 }

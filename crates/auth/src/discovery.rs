@@ -26,6 +26,8 @@ pub(super) struct ResourceMetadata {
     #[serde(deserialize_with = "null_as_default")]
     authorization_servers: Vec<String>,
     pub(super) scopes_supported: Option<Vec<String>>,
+    #[serde(rename = "dpop_bound_access_tokens_required", deserialize_with = "null_as_default")]
+    pub(super) requires_dpop: bool,
 }
 
 /// Authorization server metadata (RFC 8414), or that of an `OpenID` provider.
@@ -41,6 +43,7 @@ pub(super) struct IssuerMetadata {
     #[serde(deserialize_with = "null_as_default")]
     pub(super) scopes_supported: Vec<String>,
     pub(super) token_endpoint_auth_methods_supported: Option<Vec<String>>,
+    pub(super) dpop_signing_alg_values_supported: Option<Vec<String>>,
     #[serde(deserialize_with = "null_as_default")]
     code_challenge_methods_supported: Vec<String>,
     #[serde(deserialize_with = "null_as_default")]

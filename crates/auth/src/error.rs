@@ -81,6 +81,20 @@ pub enum OAuthError {
     /// The signing key is missing or invalid.
     #[error("invalid signing key: expected a P-256 or RSA key in PEM that starts with BEGIN PRIVATE KEY")]
     NoKey,
+    /// The client secret is not known to belong to the authorization server that the server names.
+    #[error("refused to send the client secret to {issuer}, which {server} names: the issuer is not confirmed")]
+    UnconfirmedIssuer {
+        /// The MCP server.
+        server: String,
+        /// The issuer that it names.
+        issuer: String,
+    },
+    /// The server requires tokens that are bound to a key, and its authorization server cannot issue them.
+    #[error("{0} does not support DPoP with ES256, which the server requires")]
+    NoDpop(String),
+    /// The stored key that the tokens are bound to is invalid.
+    #[error("invalid DPoP key in the stored credentials; sign in again")]
+    InvalidDpopKey,
     /// The system has no random numbers.
     #[error("the system provides no random numbers")]
     NoRandomness,

@@ -139,7 +139,8 @@ mod tests {
         let registered = RegisteredClient::public("me");
         let issuer = "https://as.example";
         let endpoint = "https://as.example/token";
-        let client = TokenClient { http: &http, nearest: NetworkZone::Public, server: "s", key: None, issuer };
+        let client =
+            TokenClient { http: &http, nearest: NetworkZone::Public, server: "s", key: None, issuer, binding: None };
         let request = TokenRequest { endpoint, issuer, client: &registered, resource: "r", scope: "" };
         let result = tokio::time::timeout(2 * REQUEST_TIMEOUT, grant.tokens(&client, &request)).await;
         assert!(matches!(result, Ok(Err(OAuthError::Nobody(_)))), "{result:?}");

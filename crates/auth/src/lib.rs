@@ -3,6 +3,7 @@
 //! A transport gets the token of every request from its [`TokenProvider`], and reports requests that the server rejected.
 //! [`OAuth`] is the provider that signs users in. It discovers the authorization server (RFC 9728, RFC 8414), registers a
 //! client (RFC 7591), opens the authorization page with an [`AuthorizationUi`], and stores the credentials in a [`Store`].
+//! Where a server asks for it, tokens are bound to a key (`DPoP`, RFC 9449).
 
 #[cfg(feature = "oauth")]
 mod assertion;
@@ -14,6 +15,8 @@ mod callback;
 mod challenge;
 #[cfg(feature = "oauth")]
 mod discovery;
+#[cfg(feature = "oauth")]
+mod dpop;
 mod error;
 mod failure_cache;
 #[cfg(feature = "oauth")]
@@ -36,6 +39,7 @@ mod token;
 mod token_provider;
 #[cfg(feature = "oauth")]
 mod ui;
+mod zone;
 
 #[cfg(feature = "oauth")]
 pub use assertion::SigningKey;
@@ -54,6 +58,7 @@ pub use options::OAuthOptions;
 pub use store::{
     Account, FileStore, MemoryStore, RegisteredClient, RenewalGuard, SignIn, Store, StoreError, Vault, VaultStore,
 };
-pub use token_provider::TokenProvider;
+pub use token_provider::{RequestAuth, RequestTarget, TokenProvider, TokenVersion};
 #[cfg(feature = "oauth")]
-pub use ui::{AuthorizationFlow, AuthorizationUi};
+pub use ui::{AuthorizationFlow, AuthorizationUi, SecretRecipient};
+pub use zone::NetworkZone;

@@ -2,36 +2,20 @@
 //!
 //! Metadata is untrusted: it could send requests to machines that only this one can reach (SSRF). So addresses outside of
 //! the public internet are refused, unless the server itself is in the same zone. Names are checked by the address that
-//! they resolve to when a connection is made.
+//! they resolve to when a connection is made, and the server itself by the address that it responded from.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use http::Uri;
 use wharf_io::address::{self, HTTP_SCHEMES, InvalidAddress};
-use wharf_io::{DialTarget, HttpSettings, Proxies, Resolve};
+use wharf_io::{DialTarget, HttpClient, HttpSettings, Proxies, Resolve};
 
-/// The network zone of an address. Later variants are nearer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum NetworkZone {
-    /// The public internet.
-    Public,
-    /// A private network.
-    Private,
-    /// This machine.
-    Loopback,
-}
+pub(super) use crate::zone::NetworkZone;
 
 impl NetworkZone {
-    pub(super) fn of(address: IpAddr) -> Self {
-        match address {
-            IpAddr::V4(address) => of_v4(address),
-            IpAddr::V6(address) => of_v6(address),
-        }
-    }
-
     /// Returns the zone of an IP address or `localhost`; `None` for other names, which must be resolved first.
     pub(super) fn of_literal(host: &str) -> Option<Self> {
         let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_ascii_lowercase();
@@ -42,49 +26,23 @@ impl NetworkZone {
     }
 }
 
-fn of_v4(address: Ipv4Addr) -> NetworkZone {
-    let [a, b, c, _] = address.octets();
-    let is_private = address.is_private()
-        || address.is_link_local()
-        || address.is_broadcast()
-        || address.is_documentation()
-        || address.is_multicast()
-        || a == 0
-        || a >= 240
-        || (a == 100 && (64..128).contains(&b))
-        || (a == 198 && (18..20).contains(&b))
-        || (a == 192 && b == 0 && c == 0);
-    match address {
-        _ if address.is_loopback() || address.is_unspecified() => NetworkZone::Loopback,
-        _ if is_private => NetworkZone::Private,
-        _ => NetworkZone::Public,
-    }
+/// A server's host whose zone was determined before a connection to it existed.
+#[derive(Clone, Debug)]
+pub(super) struct JudgedHost {
+    pub(super) zone: NetworkZone,
+    name: String,
+    /// The addresses that were judged; none if the name was not resolved here.
+    addresses: Vec<IpAddr>,
 }
 
-fn of_v6(address: Ipv6Addr) -> NetworkZone {
-    if address.is_loopback() || address.is_unspecified() {
-        return NetworkZone::Loopback;
-    }
-    let embedded = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
-    match address.segments() {
-        // Embedded IPv4 addresses: mapped, compatible, translated, 6to4, Teredo.
-        [0, 0, 0, 0, 0, 0xffff | 0, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
-            of_v4(embedded(high, low))
-        }
-        [0x2001, 0 | 0xdb8, ..] | [0x64, 0xff9b, 1, ..] => NetworkZone::Private,
-        // Only these are global unicast addresses.
-        [first, ..] if first & 0xe000 == 0x2000 => NetworkZone::Public,
-        _ => NetworkZone::Private,
-    }
-}
-
-/// Returns HTTP settings that reach only addresses up to `nearest`, the zone of the server itself.
-pub(super) fn restrict(settings: &HttpSettings, nearest: NetworkZone) -> HttpSettings {
+/// Returns HTTP settings that reach only addresses up to `nearest`, the zone of the server itself. Connections to a judged
+/// host use the addresses that were judged, even if its name resolves to others by now.
+pub(super) fn restrict(settings: &HttpSettings, nearest: NetworkZone, judged: Option<JudgedHost>) -> HttpSettings {
     let mut restricted = settings.clone();
     if let DialTarget::Tcp(names) = &settings.dial_target {
         let proxies = proxy_hosts(&settings.proxies);
         restricted.dial_target =
-            DialTarget::Tcp(Some(Arc::new(RestrictedResolver { names: names.clone(), nearest, proxies })));
+            DialTarget::Tcp(Some(Arc::new(RestrictedResolver { names: names.clone(), nearest, judged, proxies })));
     }
     restricted
 }
@@ -99,22 +57,26 @@ fn proxy_hosts(proxies: &Proxies) -> Vec<String> {
     [&proxies.http, &proxies.https, &proxies.all].into_iter().flatten().filter_map(host).collect()
 }
 
-/// Returns the zone of a server's host, after resolving its name.
-pub(super) async fn zone_of(settings: &HttpSettings, host: &str) -> io::Result<NetworkZone> {
+/// Determines the zone of a server's host by resolving its name, for a server that has not responded yet.
+pub(super) async fn judge(settings: &HttpSettings, endpoint: &Uri) -> io::Result<JudgedHost> {
+    let host = endpoint.host().unwrap_or_default();
+    let judged = |zone| JudgedHost { zone, name: host.to_ascii_lowercase(), addresses: Vec::new() };
     if let Some(zone) = NetworkZone::of_literal(host) {
-        return Ok(zone);
+        return Ok(judged(zone));
     }
     let names = match &settings.dial_target {
         DialTarget::Tcp(names) => names.clone(),
         // A host that provides its own streams decides what is at the other end.
-        DialTarget::Unix(_) | DialTarget::Dial(_) => return Ok(NetworkZone::Loopback),
+        DialTarget::Unix(_) | DialTarget::Dial(_) => return Ok(judged(NetworkZone::Loopback)),
     };
-    let found = match resolve(names, host.to_owned()).await {
-        // Behind a proxy, the proxy resolves names.
-        Err(_) if !proxy_hosts(&settings.proxies).is_empty() => Vec::new(),
-        found => found?,
-    };
-    Ok(found.into_iter().map(NetworkZone::of).min().unwrap_or(NetworkZone::Public))
+    let client = HttpClient::new(settings.clone()).map_err(io::Error::other)?;
+    if client.uses_proxy(&endpoint.to_string()) {
+        // The proxy resolves the name, so a lookup here says nothing about the server.
+        return Ok(judged(NetworkZone::Public));
+    }
+    let addresses = resolve(names, host.to_owned()).await?;
+    let zone = addresses.iter().copied().map(NetworkZone::of).min().unwrap_or(NetworkZone::Public);
+    Ok(JudgedHost { addresses, ..judged(zone) })
 }
 
 /// Returns why a URL of a server's metadata is not allowed, or `None` if it is.
@@ -144,6 +106,7 @@ fn reason(invalid: &InvalidAddress) -> &'static str {
 struct RestrictedResolver {
     names: Option<Arc<dyn Resolve>>,
     nearest: NetworkZone,
+    judged: Option<JudgedHost>,
     proxies: Vec<String>,
 }
 
@@ -152,7 +115,12 @@ impl Resolve for RestrictedResolver {
         let resolver = self.clone();
         let name = name.to_owned();
         Box::pin(async move {
-            let found = resolve(resolver.names, name.clone()).await?;
+            let is_judged = |judged: &JudgedHost| judged.name == name.to_ascii_lowercase();
+            let judged = resolver.judged.filter(is_judged).map(|judged| judged.addresses);
+            let found = match judged.filter(|addresses| !addresses.is_empty()) {
+                Some(addresses) => addresses,
+                None => resolve(resolver.names, name.clone()).await?,
+            };
             let is_proxy = resolver.proxies.contains(&name.to_ascii_lowercase());
             let is_allowed = |address: &IpAddr| is_proxy || NetworkZone::of(*address) <= resolver.nearest;
             let allowed: Vec<_> = found.into_iter().filter(is_allowed).collect();
@@ -238,6 +206,10 @@ mod tests {
         assert_eq!(refusal("http://127.0.0.1:8080/x", NetworkZone::Loopback), None);
     }
 
+    fn endpoint(host: &str) -> Uri {
+        format!("https://{host}/mcp").parse().unwrap()
+    }
+
     /// Resolves every name to one address.
     struct FixedResolver(IpAddr);
 
@@ -252,7 +224,7 @@ mod tests {
     async fn a_name_that_resolves_to_a_private_address_is_refused_on_connect() {
         let resolver: Arc<dyn Resolve> = Arc::new(FixedResolver([127, 0, 0, 1].into()));
         let settings = HttpSettings { dial_target: DialTarget::Tcp(Some(resolver)), ..HttpSettings::default() };
-        let client = wharf_io::HttpClient::new(restrict(&settings, NetworkZone::Public)).unwrap();
+        let client = wharf_io::HttpClient::new(restrict(&settings, NetworkZone::Public, None)).unwrap();
         // 127.1 is a name here, and an address to the system.
         for url in ["https://innocent.example/", "https://2130706433/", "https://127.1/", "https://0x7f000001/"] {
             let mut request = http::Request::new(bytes::Bytes::new());
@@ -260,7 +232,7 @@ mod tests {
             let error = client.send(request).await.unwrap_err().to_string();
             assert!(error.contains("private network"), "{url}: {error}");
         }
-        assert_eq!(zone_of(&settings, "innocent.example").await.unwrap(), NetworkZone::Loopback);
+        assert_eq!(judge(&settings, &endpoint("innocent.example")).await.unwrap().zone, NetworkZone::Loopback);
     }
 
     #[tokio::test]
@@ -269,7 +241,7 @@ mod tests {
         let proxies = Proxies { https: Some("Proxy.corp:3128".to_owned()), ..Proxies::default() };
         let settings =
             HttpSettings { dial_target: DialTarget::Tcp(Some(resolver)), proxies, ..HttpSettings::default() };
-        let DialTarget::Tcp(Some(names)) = restrict(&settings, NetworkZone::Public).dial_target else {
+        let DialTarget::Tcp(Some(names)) = restrict(&settings, NetworkZone::Public, None).dial_target else {
             panic!("names are resolved")
         };
         assert_eq!(names.resolve("proxy.corp").await.unwrap(), [IpAddr::from([10, 0, 0, 1])]);
@@ -288,8 +260,41 @@ mod tests {
     #[tokio::test]
     async fn an_unresolvable_server_is_not_treated_as_public() {
         let settings = HttpSettings::default().resolving(FailingResolver);
-        assert!(zone_of(&settings, "server.corp").await.is_err());
+        assert!(judge(&settings, &endpoint("server.corp")).await.is_err());
         let proxies = Proxies { all: Some("socks5://proxy.corp".to_owned()), ..Proxies::default() };
-        assert_eq!(zone_of(&HttpSettings { proxies, ..settings }, "server.corp").await.unwrap(), NetworkZone::Public);
+        let judged = judge(&HttpSettings { proxies, ..settings }, &endpoint("server.corp")).await.unwrap();
+        assert_eq!(judged.zone, NetworkZone::Public);
+    }
+
+    #[tokio::test]
+    async fn a_name_behind_a_proxy_is_public_whatever_it_resolves_to_here() {
+        let proxies = Proxies { https: Some("proxy.corp:3128".to_owned()), ..Proxies::default() };
+        let settings = HttpSettings { proxies, ..HttpSettings::default() };
+        let settings = settings.resolving(FixedResolver([127, 0, 0, 1].into()));
+        assert_eq!(judge(&settings, &endpoint("server.example")).await.unwrap().zone, NetworkZone::Public);
+    }
+
+    /// Resolves every name to a private address once, and to a public one from then on.
+    #[derive(Default)]
+    struct RebindingResolver(std::sync::atomic::AtomicBool);
+
+    impl Resolve for RebindingResolver {
+        fn resolve(&self, _name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+            let is_later = self.0.swap(true, std::sync::atomic::Ordering::Relaxed);
+            let address = if is_later { IpAddr::from([1, 1, 1, 1]) } else { IpAddr::from([10, 0, 0, 1]) };
+            Box::pin(async move { Ok(vec![address]) })
+        }
+    }
+
+    #[tokio::test]
+    async fn the_address_that_was_judged_is_the_one_that_is_dialed() {
+        let settings = HttpSettings::default().resolving(RebindingResolver::default());
+        let judged = judge(&settings, &endpoint("Server.example")).await.unwrap();
+        assert_eq!(judged.zone, NetworkZone::Private);
+        let DialTarget::Tcp(Some(names)) = restrict(&settings, judged.zone, Some(judged)).dial_target else {
+            panic!("names are resolved")
+        };
+        assert_eq!(names.resolve("server.example").await.unwrap(), [IpAddr::from([10, 0, 0, 1])]);
+        assert_eq!(names.resolve("other.example").await.unwrap(), [IpAddr::from([1, 1, 1, 1])]);
     }
 }

@@ -1,6 +1,7 @@
 //! The sign-in of one server: loaded from the store, authorized by the user, and refreshed before it expires.
 
 mod authorization;
+mod binding;
 mod renewal;
 mod state;
 
@@ -8,16 +9,17 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use http::Uri;
+use http::{HeaderMap, Uri};
 use wharf_io::unix_now;
 use wharf_protocol::Secret;
 
-use self::state::Shared;
+use self::state::{Current, Shared};
 use crate::auth_required::AuthRequired;
 use crate::challenge::Challenge;
+use crate::dpop::{ProofTarget, USE_NONCE};
 use crate::error::OAuthError;
 use crate::options::OAuthOptions;
-use crate::token_provider::TokenProvider;
+use crate::token_provider::{RequestAuth, RequestTarget, TokenProvider, TokenVersion};
 
 /// A token is refreshed this long before it expires.
 const REFRESH_MARGIN: Duration = Duration::from_secs(30);
@@ -42,16 +44,18 @@ impl OAuth {
         Ok(Self { shared: Arc::new(Shared::new(parsed, options)) })
     }
 
-    /// Signs the user in, even if credentials exist. `challenge` is the `WWW-Authenticate` header of the server, if it
-    /// sent one.
+    /// Signs the user in, even if credentials exist. `required` is the server's refusal, if it sent one.
     ///
     /// # Errors
     /// If the authorization fails or the user does not complete it.
-    pub async fn sign_in(&self, challenge: Option<&str>) -> Result<(), OAuthError> {
+    pub async fn sign_in(&self, required: Option<&AuthRequired>) -> Result<(), OAuthError> {
+        let challenge = required.and_then(|required| required.challenge.as_deref());
         let challenge = challenge.map(Challenge::read).unwrap_or_default();
+        self.shared.observe(required.and_then(|required| required.zone));
         let _turn = self.shared.turn.acquire().await;
         self.shared.load().await?;
-        self.authorize(&challenge).await
+        // The future of an authorization is large.
+        Box::pin(self.authorize(&challenge)).await
     }
 
     /// Revokes and deletes the credentials. Returns `false` if there were none.
@@ -79,39 +83,48 @@ impl OAuth {
 impl TokenProvider for OAuth {
     fn token(&self) -> BoxFuture<'_, Result<(Option<Secret>, u64), OAuthError>> {
         Box::pin(async move {
-            let shared = &self.shared;
-            if !shared.current().is_loaded {
-                let _turn = shared.turn.acquire().await;
-                shared.load().await?;
-            }
-            if shared.current().outdated.is_some() {
-                shared.store_again().await;
-            }
-            let current = shared.snapshot();
-            let Some(sign_in) = &current.sign_in else { return Ok((None, current.number)) };
-            let left = sign_in.expires_at.map(|at| at.saturating_sub(unix_now()));
-            let is_renewable = sign_in.refresh.is_some() || !shared.options.grant.needs_user();
-            if left.is_none_or(|left| left > REFRESH_MARGIN.as_secs()) || !is_renewable {
-                return Ok((Some(sign_in.access.clone()), current.number));
-            }
-            match self.renew(current.number).await {
-                // The token is still valid for a while.
-                Err(error) if error.is_transient() && left.is_some_and(|left| left > 0) => {
-                    tracing::debug!(%error, "cannot refresh a token before it expires");
-                }
-                renewed => renewed?,
-            }
-            let current = shared.snapshot();
+            let current = self.valid().await?;
             Ok((current.sign_in.map(|sign_in| sign_in.access), current.number))
         })
     }
 
-    fn refused<'a>(&'a self, number: u64, required: &'a AuthRequired) -> BoxFuture<'a, Result<bool, OAuthError>> {
+    fn authorize<'a>(&'a self, request: RequestTarget<'a>) -> BoxFuture<'a, Result<RequestAuth, OAuthError>> {
+        Box::pin(async move {
+            let current = self.valid().await?;
+            let Some(sign_in) = &current.sign_in else { return Ok(RequestAuth::bearer(None, current.number)) };
+            let token = &sign_in.access;
+            let Some(binding) = self.shared.stored_binding(sign_in)? else {
+                return Ok(RequestAuth::bearer(Some(token), current.number));
+            };
+            let (nonce, nonce_number) = self.shared.nonces.server();
+            let RequestTarget { method, url } = request;
+            let target = ProofTarget { method, url, token: Some(token), nonce: nonce.as_deref() };
+            let version = TokenVersion { token: current.number, nonce: nonce_number };
+            Ok(RequestAuth::bound(token, binding.key.proof(target)?, version))
+        })
+    }
+
+    fn responded(&self, headers: &HeaderMap) {
+        self.shared.nonces.server_responded(headers);
+    }
+
+    fn refused<'a>(
+        &'a self,
+        version: TokenVersion,
+        required: &'a AuthRequired,
+    ) -> BoxFuture<'a, Result<bool, OAuthError>> {
         Box::pin(async move {
             let shared = &self.shared;
+            let number = version.token;
+            shared.observe(required.zone);
             let challenge = required.challenge.as_deref().map(Challenge::read).unwrap_or_default();
             let needs_scopes = required.status == 403 || challenge.wants_more();
             let current = shared.snapshot();
+            let is_bound = current.sign_in.as_ref().is_some_and(|sign_in| sign_in.dpop_key.is_some());
+            if is_bound && challenge.error.as_deref() == Some(USE_NONCE) {
+                // The token is valid. Without a new nonce, the next proof would be refused, too.
+                return Ok(shared.nonces.server().1 != version.nonce);
+            }
             if current.number != number
                 && let Some(result) = current.result()
             {
@@ -119,6 +132,8 @@ impl TokenProvider for OAuth {
             }
             if let Some(sign_in) = &current.sign_in
                 && !needs_scopes
+                // A refreshed bearer token would still be one.
+                && (is_bound || !challenge.requires_dpop())
             {
                 let (http, nearest) = shared.metadata_client().await?;
                 let discovery = shared.discovery(&http, nearest);
@@ -170,6 +185,33 @@ impl TokenProvider for OAuth {
 }
 
 impl OAuth {
+    /// Returns the credentials for the next request, refreshed if they expire soon.
+    async fn valid(&self) -> Result<Current, OAuthError> {
+        let shared = &self.shared;
+        if !shared.current().is_loaded {
+            let _turn = shared.turn.acquire().await;
+            shared.load().await?;
+        }
+        if shared.current().outdated.is_some() {
+            shared.store_again().await;
+        }
+        let current = shared.snapshot();
+        let Some(sign_in) = &current.sign_in else { return Ok(current) };
+        let left = sign_in.expires_at.map(|at| at.saturating_sub(unix_now()));
+        let is_renewable = sign_in.refresh.is_some() || !shared.options.grant.needs_user();
+        if left.is_none_or(|left| left > REFRESH_MARGIN.as_secs()) || !is_renewable {
+            return Ok(current);
+        }
+        match self.renew(current.number).await {
+            // The token is still valid for a while.
+            Err(error) if error.is_transient() && left.is_some_and(|left| left > 0) => {
+                tracing::debug!(%error, "cannot refresh a token before it expires");
+            }
+            renewed => renewed?,
+        }
+        Ok(shared.snapshot())
+    }
+
     /// Refreshes the token of this number, once for all callers.
     async fn renew(&self, number: u64) -> Result<(), OAuthError> {
         let shared = Arc::clone(&self.shared);

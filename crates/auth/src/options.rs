@@ -18,7 +18,8 @@ pub struct OAuthOptions {
     pub profile: String,
     /// The client name for dynamic registration.
     pub client_name: String,
-    /// A client that is registered with the authorization server.
+    /// A client that is registered with the authorization server. Its secret is sent only to the issuer of
+    /// `issuer_metadata_url`, or to one that the user confirms.
     pub client: Option<RegisteredClient>,
     /// The URL of the client ID metadata document, for authorization servers that support it.
     pub metadata_url: Option<String>,

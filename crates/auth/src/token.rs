@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderValue, Method, Request};
+use http::{HeaderValue, Method, Request, Uri};
 use serde::{Deserialize, Serialize};
 use wharf_io::percent::encode;
 use wharf_io::{HttpClient, HttpError};
@@ -12,7 +12,8 @@ use wharf_protocol::Secret;
 
 use crate::assertion::SigningKey;
 use crate::challenge::unique_words;
-use crate::discovery::{MAX_RESPONSE_BYTES, REQUEST_TIMEOUT};
+use crate::discovery::{MAX_RESPONSE_BYTES, REQUEST_TIMEOUT, origin};
+use crate::dpop::{Binding, Nonces, PROOF, ProofTarget, USE_NONCE};
 use crate::error::OAuthError;
 use crate::network_zone::{NetworkZone, refusal};
 use crate::query::form;
@@ -34,6 +35,8 @@ const SECRET_PARAMETERS: [&str; 8] = [
 const TEMPORARY_ERRORS: [&str; 3] = ["server_error", "temporarily_unavailable", "slow_down"];
 /// Maximum length of an authorization server's text in an error.
 const MAX_ERROR_CHARS: usize = 200;
+/// How often a token request is sent again because the authorization server requires another nonce.
+const MAX_NONCE_RETRIES: u32 = 3;
 
 /// Sends requests to an authorization server.
 pub(super) struct TokenClient<'a> {
@@ -45,6 +48,23 @@ pub(super) struct TokenClient<'a> {
     pub(super) key: Option<&'a SigningKey>,
     /// The audience of assertions.
     pub(super) issuer: &'a str,
+    /// The key that tokens are bound to.
+    pub(super) binding: Option<Binding<'a>>,
+}
+
+/// The content of a request, and its client authentication.
+#[derive(Clone)]
+struct Post {
+    content_type: &'static str,
+    content: Bytes,
+    authorization: Option<HeaderValue>,
+}
+
+/// The proof of possession of a request, and where the nonce of its response belongs.
+struct Proof<'a> {
+    value: HeaderValue,
+    origin: &'a str,
+    nonces: &'a Nonces,
 }
 
 /// A successful token response.
@@ -56,6 +76,8 @@ pub(super) struct Tokens {
     pub(super) expires_in: Option<u64>,
     /// The granted scopes; `None` if they are the requested ones.
     pub(super) scopes: Option<Vec<String>>,
+    /// Whether the access token is bound to the key of the request.
+    pub(super) is_bound: bool,
 }
 
 #[derive(Deserialize)]
@@ -82,11 +104,16 @@ impl TokenClient<'_> {
         client: &RegisteredClient,
         parameters: &[(&str, &str)],
     ) -> Result<Tokens, OAuthError> {
-        let content = self.form(endpoint, client, parameters).await?;
+        let content = self.form(endpoint, client, parameters, self.binding).await?;
         let malformed = |reason: &str| OAuthError::Malformed { url: endpoint.to_owned(), reason: reason.to_owned() };
         // The content contains secrets, so errors do not quote it.
         let response: TokenResponse = serde_json::from_slice(&content).map_err(|_| malformed("no access token"))?;
-        if response.token_type.is_some_and(|kind| !kind.eq_ignore_ascii_case("bearer")) {
+        let token_type = response.token_type.as_deref().unwrap_or("Bearer");
+        let is_bound = self.binding.is_some() && token_type.eq_ignore_ascii_case("dpop");
+        if !is_bound && self.binding.is_some_and(|binding| binding.is_required) {
+            return Err(malformed("the access token is not bound to the client's key"));
+        }
+        if !is_bound && !token_type.eq_ignore_ascii_case("bearer") {
             return Err(malformed("not a bearer token"));
         }
         if response.access_token.is_empty() || HeaderValue::from_str(&response.access_token).is_err() {
@@ -98,6 +125,7 @@ impl TokenClient<'_> {
             refresh: response.refresh_token.filter(|token| !token.is_empty()).map(Secret::from),
             expires_in: response.expires_in.and_then(seconds),
             scopes: response.scope.as_deref().map(unique_words),
+            is_bound,
         })
     }
 
@@ -108,7 +136,7 @@ impl TokenClient<'_> {
         client: &RegisteredClient,
         token: &Secret,
     ) -> Result<(), OAuthError> {
-        self.form(endpoint, client, &[("token", token.expose())]).await.map(drop)
+        self.form(endpoint, client, &[("token", token.expose())], None).await.map(drop)
     }
 
     /// Exchanges a token for one of another type (RFC 8693).
@@ -118,7 +146,7 @@ impl TokenClient<'_> {
         client: &RegisteredClient,
         parameters: &[(&str, &str)],
     ) -> Result<Secret, OAuthError> {
-        let content = self.form(endpoint, client, parameters).await?;
+        let content = self.form(endpoint, client, parameters, None).await?;
         let response = serde_json::from_slice::<TokenResponse>(&content);
         let malformed = |_| OAuthError::Malformed { url: endpoint.to_owned(), reason: "no token".to_owned() };
         Ok(response.map_err(malformed)?.access_token.into())
@@ -132,12 +160,13 @@ impl TokenClient<'_> {
         }
     }
 
-    /// Posts a form with client authentication.
+    /// Posts a form with client authentication, and with a proof of possession if the response is bound to a key.
     async fn form(
         &self,
         endpoint: &str,
         client: &RegisteredClient,
         parameters: &[(&str, &str)],
+        binding: Option<Binding<'_>>,
     ) -> Result<Vec<u8>, OAuthError> {
         let mut parameters = parameters.to_vec();
         let assertion = self.assertion(client)?;
@@ -156,9 +185,13 @@ impl TokenClient<'_> {
             ]),
             _ => parameters.push(("client_id", &client.id)),
         }
-        let content = form(&parameters);
+        let content = form(&parameters).into();
         let sent = authorization.clone();
-        let result = self.post(endpoint, "application/x-www-form-urlencoded", content.into(), authorization).await;
+        let post = Post { content_type: "application/x-www-form-urlencoded", content, authorization };
+        let result = match binding {
+            Some(binding) => self.post_bound(endpoint, post, binding).await,
+            None => self.post(endpoint, post, None).await,
+        };
         result.map_err(|error| match error {
             // Some authorization servers quote the request.
             OAuthError::Denied { url, error, description } => {
@@ -181,17 +214,34 @@ impl TokenClient<'_> {
     ) -> Result<T, OAuthError> {
         let malformed = |reason: String| OAuthError::Malformed { url: endpoint.to_owned(), reason };
         let content = serde_json::to_vec(object).map_err(|error| malformed(error.to_string()))?;
-        let content = self.post(endpoint, "application/json", content.into(), None).await?;
+        let post = Post { content_type: "application/json", content: content.into(), authorization: None };
+        let content = self.post(endpoint, post, None).await?;
         serde_json::from_slice(&content).map_err(|_| malformed("unexpected content".to_owned()))
     }
 
-    async fn post(
-        &self,
-        endpoint: &str,
-        content_type: &'static str,
-        content: Bytes,
-        authorization: Option<HeaderValue>,
-    ) -> Result<Vec<u8>, OAuthError> {
+    /// Posts with a proof of possession, and again with each new nonce that the authorization server requires.
+    async fn post_bound(&self, endpoint: &str, post: Post, binding: Binding<'_>) -> Result<Vec<u8>, OAuthError> {
+        let invalid = |_| OAuthError::Malformed { url: endpoint.to_owned(), reason: "invalid URL".to_owned() };
+        let url: Uri = endpoint.parse().map_err(invalid)?;
+        let origin = origin(&url);
+        let mut retries = 0;
+        loop {
+            let nonce = binding.nonces.issuer(&origin);
+            let target = ProofTarget { method: &Method::POST, url: &url, token: None, nonce: nonce.as_deref() };
+            let proof = Proof { value: binding.key.proof(target)?, origin: &origin, nonces: binding.nonces };
+            match self.post(endpoint, post.clone(), Some(proof)).await {
+                Err(OAuthError::Denied { error, .. })
+                    if error == USE_NONCE && retries < MAX_NONCE_RETRIES && binding.nonces.issuer(&origin) != nonce =>
+                {
+                    retries += 1;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    async fn post(&self, endpoint: &str, post: Post, proof: Option<Proof<'_>>) -> Result<Vec<u8>, OAuthError> {
+        let Post { content_type, content, authorization } = post;
         let refused =
             |reason: String| OAuthError::Refused { server: self.server.to_owned(), url: endpoint.to_owned(), reason };
         if let Some(reason) = refusal(endpoint, self.nearest) {
@@ -206,12 +256,18 @@ impl TokenClient<'_> {
             authorization.set_sensitive(true);
             request.headers_mut().insert(AUTHORIZATION, authorization);
         }
+        if let Some(proof) = &proof {
+            request.headers_mut().insert(PROOF, proof.value.clone());
+        }
         let unreachable = |reason: String| OAuthError::Unreachable { url: endpoint.to_owned(), reason };
         let exchange = async {
             let response = self.http.send(request).await.map_err(|error| match error {
                 HttpError::Redirected(_) => refused(error.to_string()),
                 error => unreachable(error.to_string()),
             })?;
+            if let Some(proof) = &proof {
+                proof.nonces.issuer_responded(proof.origin, response.headers());
+            }
             let status = response.status();
             let mut body = response.into_body();
             let content = body.read_all(MAX_RESPONSE_BYTES).await.map_err(|error| unreachable(error.to_string()))?;

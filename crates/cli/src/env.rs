@@ -30,9 +30,8 @@ pub(crate) fn has_proxy() -> bool {
 }
 
 /// Returns the variables that every server process inherits.
-#[expect(clippy::disallowed_methods, reason = "the cli is where the environment is read")]
 pub(crate) fn for_servers() -> Environment {
-    Environment::allowed_from(std::env::vars_os())
+    wharf::env::child_environment()
 }
 
 /// Returns the variables a browser needs to find the user's screen and settings, and no others.

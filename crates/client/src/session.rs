@@ -335,7 +335,8 @@ impl Session {
         }
     }
 
-    /// Closes the connection gracefully. Calls in flight fail immediately. The next use connects again.
+    /// Closes the connection gracefully. Calls in flight fail immediately. The next use connects again, and starts fresh:
+    /// with a new HTTP client for a remote server.
     pub async fn close(&self) {
         // Concurrent calls also return only when the session is closed.
         let _turn = self.inner.closing.acquire().await;
@@ -344,6 +345,8 @@ impl Session {
             start.attempt = None;
             start.restarts.forget();
             start.close_count += 1;
+            // The next use starts fresh. Connections that are still closing keep what they use.
+            self.inner.transport.release();
             // Published before waiting: a use of the session meanwhile reopens it, and sets the final status.
             self.inner.status.send_replace(SessionStatus::Closed);
             (std::mem::take(&mut start.tasks), std::mem::take(&mut start.retired), self.inner.live.swap(None))

@@ -93,6 +93,10 @@ pub trait Transport: Send + Sync + 'static {
         None
     }
 
+    /// Releases what the connections of a closed session shared, such as an HTTP client. The next
+    /// [`open`](Self::open) starts without it. Open connections are not affected.
+    fn release(&self) {}
+
     /// Returns the older transport of the same server, to try when the server refuses this one.
     fn fallback(&self) -> Option<Arc<dyn Transport>> {
         None

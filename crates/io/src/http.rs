@@ -120,11 +120,13 @@ impl HttpClient {
                 self.open(&origin).await?
             };
             match sender.send(request, &origin).await {
-                Ok(Received { response, connection: Some(connection) }) => {
+                Ok(Received { response, connection: Some(connection), .. }) => {
                     let pool = self.inner.pool.clone();
                     return Ok(response.map(|body| Body::own(body, connection, pool, origin)));
                 }
-                Ok(Received { response, connection: None }) => return Ok(response.map(Body::shared)),
+                Ok(Received { response, connection: None, peer }) => {
+                    return Ok(response.map(|body| Body::shared(body, peer)));
+                }
                 // The server closed a pooled connection before a byte of the request was sent: retry once with a new
                 // connection.
                 Err(pool::Unsent { request: Some(unsent), .. }) if !fresh => {

@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use negotiation::NegotiatingTransport;
 
-pub use remote::{ListenOptions, RemoteServer, Router};
+pub use remote::{ClientAuth, ListenOptions, RemoteServer, Router, TokenCheck};
 pub use rmcp;
 pub use toolbox::{Call, Reply, Toolbox};
 

@@ -1,12 +1,14 @@
 //! A [`Router`] behind a TCP listener.
 
 mod backend;
+mod client_auth;
 mod connection;
 mod event_stream;
 mod guard;
 mod options;
 mod reply;
 mod router;
+mod session_limit;
 mod sse;
 mod streamable;
 mod timeout_stream;
@@ -20,6 +22,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+pub use client_auth::{ClientAuth, TokenCheck};
 pub use options::ListenOptions;
 pub use router::Router;
 
@@ -43,7 +46,16 @@ pub struct RemoteServer {
 
 impl RemoteServer {
     /// Listens on `address`; port 0 picks a free port.
+    ///
+    /// # Errors
+    /// If the address cannot be bound, and with [`io::ErrorKind::PermissionDenied`] if other machines could reach it
+    /// without authentication ([`ClientAuth::Local`]).
     pub async fn bind(address: SocketAddr, router: Router) -> io::Result<Self> {
+        if router.is_local() && !address.ip().to_canonical().is_loopback() {
+            let reason =
+                format!("refused to listen on {address}: other machines could send requests without authentication");
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+        }
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let closing = CancellationToken::new();

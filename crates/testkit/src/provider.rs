@@ -1,9 +1,11 @@
 //! A fake OAuth authorization server and a protected MCP server, both at one local address.
 //!
 //! [`ProviderConfig`] defines its behavior and its faults, and can change while it runs. [`grants`] manages codes and
-//! tokens, [`protected`] is the MCP server that requires them, and [`web`] dispatches HTTP requests.
+//! tokens, [`dpop`] checks proofs of possession, [`protected`] is the MCP server that requires tokens, and [`web`]
+//! dispatches HTTP requests.
 
 mod config;
+mod dpop;
 mod grants;
 mod protected;
 mod response;
@@ -16,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::task::JoinSet;
 
 use crate::seen_request::SeenRequest;
-pub use config::{Document, ISSUER, ProviderConfig, RESOURCE, Registration, SCOPE, TokenFault};
+pub use config::{Document, DpopConfig, ISSUER, ProviderConfig, RESOURCE, Registration, SCOPE, TokenFault};
 use grants::Grants;
 use state::Shared;
 

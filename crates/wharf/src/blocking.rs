@@ -4,6 +4,8 @@
 //! program, from inside a runtime (whose thread then waits), or with a runtime that the caller chooses. Only a session that
 //! is connected on a runtime with one thread must not be used from that thread, because no thread would read its responses.
 
+mod client;
+
 #[cfg(feature = "fleet")]
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -14,10 +16,12 @@ use tokio::runtime::{Handle, Runtime, RuntimeFlavor};
 use wharf_client::{CallError, Session};
 #[cfg(feature = "fleet")]
 use wharf_config::Server;
-use wharf_protocol::{Json, Listed, Tool, ToolResult};
+use wharf_protocol::{Json, Listed, ServerName, Tool, ToolResult};
 
 #[cfg(feature = "fleet")]
 use crate::gather::{self, DescribeError, OVERALL_LIMIT};
+
+pub use client::BlockingClient;
 
 /// Runs futures on a runtime from code that does not await.
 #[derive(Clone, Debug)]
@@ -43,6 +47,11 @@ pub enum BlockingError<E> {
     /// The function returned an error.
     #[error(transparent)]
     Failed(E),
+    /// The scope of the client has ended.
+    #[error(
+        "the client of `{0}` is closed; use it inside of `Portal::with_client`, or open another one with that function"
+    )]
+    Closed(ServerName),
 }
 
 impl Portal {
@@ -157,6 +166,47 @@ mod tests {
         portal.close(&session).expect("it closes");
         let described = portal.tool_descriptions(vec![server()], Some(BTreeSet::from(["add".to_owned()])));
         assert_eq!(described.expect("descriptions").into_keys().collect::<Vec<_>>(), ["mcp__scripted__add"]);
+    }
+
+    #[test]
+    fn a_client_is_closed_after_its_scope_and_says_how_to_fix_that() {
+        let portal = Portal::shared().expect("a runtime");
+        let server = Scripted::new(Script::good());
+        let copy = server.clone();
+        let transport = InProcess::new(move |stream| copy.clone().serve(stream));
+        let session = Session::new("scripted".parse().expect("a name"), transport, NoHost, SessionOptions::default());
+        let arguments = Json::from(json!({"a": 10, "b": 20}));
+        let escaped = portal.with_client(&session, |client| {
+            assert!(session.is_connected());
+            assert_eq!(client.list_tools().expect("tools").items.len(), 2);
+            assert_eq!(client.call("add", &arguments).expect("a sum").text(), "30");
+            assert_eq!(client.use_tool("1", "add", &arguments).status, ResultStatus::Success);
+            client.clone()
+        });
+        let escaped = escaped.expect("it connects");
+        assert!(!session.is_connected());
+        let seen = server.log().methods().len();
+        let error = escaped.call("add", &arguments).expect_err("the scope has ended");
+        assert!(matches!(error, BlockingError::Closed(_)), "{error}");
+        insta::assert_snapshot!(error, @"the client of `scripted` is closed; use it inside of `Portal::with_client`, or open another one with that function");
+        assert!(matches!(escaped.list_tools(), Err(BlockingError::Closed(_))));
+        assert_eq!(escaped.use_tool("1", "add", &arguments).status, ResultStatus::Error);
+        assert_eq!(server.log().methods().len(), seen, "nothing was sent");
+        // The session itself can be used again, also in another scope.
+        let sum = portal.with_client(&session, |client| client.call("add", &arguments).expect("a sum").text());
+        assert_eq!(sum.expect("it connects"), "30");
+    }
+
+    #[test]
+    fn a_client_is_closed_after_a_panic_in_its_scope() {
+        let portal = Portal::shared().expect("a runtime");
+        let session = session();
+        let thread = {
+            let session = session.clone();
+            std::thread::spawn(move || portal.with_client(&session, |_| -> () { panic!("on purpose") }))
+        };
+        assert!(thread.join().is_err());
+        assert!(!session.is_connected());
     }
 
     #[test]

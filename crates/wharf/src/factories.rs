@@ -101,7 +101,7 @@ pub async fn create_mcp_tools(configs: &[McpResource], platform: &Platform) -> R
 }
 
 /// Tools with live sessions. [`LiveTools::close`] ends the sessions gracefully; dropping it cuts them off. Later calls of
-/// its tools fail with [`ToolError::Ended`].
+/// its tools fail with [`ToolError::Closed`].
 pub struct LiveTools {
     tools: AgentTools,
     clients: Vec<McpClient>,

@@ -1,11 +1,11 @@
 //! Connect any agent to any fleet of MCP servers.
 //!
 //! ```
-//! use wharf::{Environment, Json, NoHost, Session, SessionOptions, Stdio};
+//! use wharf::{Json, NoHost, Session, SessionOptions, Stdio};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! // Nothing starts yet. The server sees an allow-list of environment variables, and what is added.
-//! let environment = Environment::allowed_from(std::env::vars_os());
+//! let environment = wharf::env::child_environment();
 //! let transport = Stdio::new("uvx", ["mcp-server-time"], environment);
 //! let session = Session::new("time".parse()?, transport, NoHost, SessionOptions::default());
 //!
@@ -21,7 +21,8 @@
 //! # }
 //! ```
 //!
-//! Programs without a runtime use [`blocking`]. Authors of servers use `server`. `factories` creates the tools of an
+//! [`env`] reads proxies, certificates and variables for servers from the environment, as the binary does; nothing else in
+//! the library reads it. Programs without a runtime use [`blocking`]. Authors of servers use `server`. `factories` creates the tools of an
 //! agent from its definition.
 //!
 //! # Cargo features
@@ -43,11 +44,15 @@ struct FleetGuide;
 #[cfg(all(doctest, feature = "auth", feature = "fleet"))]
 #[doc = include_str!("../../../docs/signing-in.md")]
 struct SigningInGuide;
+#[cfg(all(doctest, feature = "server"))]
+#[doc = include_str!("../../../docs/serving.md")]
+struct ServingGuide;
 #[cfg(all(doctest, feature = "agent", feature = "fleet"))]
 #[doc = include_str!("../../../docs/running.md")]
 struct RunningGuide;
 
 pub mod blocking;
+pub mod env;
 #[cfg(feature = "fleet")]
 pub mod factories;
 #[cfg(feature = "fleet")]
@@ -57,7 +62,8 @@ mod gather;
 #[cfg(feature = "server")]
 pub mod server {
     pub use wharf_server::{
-        Call, ListenOptions, RemoteServer, Reply, Router, ServeError, Toolbox, rmcp, serve_stdio, serve_stream,
+        Call, ClientAuth, ListenOptions, RemoteServer, Reply, Router, ServeError, TokenCheck, Toolbox, rmcp,
+        serve_stdio, serve_stream,
     };
 }
 

@@ -12,8 +12,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     let session = Session::new("calculator".parse()?, transport, NoHost, SessionOptions::default());
     let portal = Portal::shared()?;
-    let result = portal.use_tool(&session, "tool-123", "add", &Json::parse(r#"{"x": 10, "y": 20}"#)?);
+    let arguments = Json::parse(r#"{"x": 10, "y": 20}"#)?;
+    // The session is closed after the scope.
+    let result = portal.with_client(&session, |client| client.use_tool("tool-123", "add", &arguments))?;
     println!("{}", serde_json::to_string(&result)?);
-    portal.close(&session)?;
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! A calculator server: `calculator` uses it in-process, `calculator stdio` serves it over stdin and stdout, and
 //! `calculator http` or `calculator sse` over the network, on port 8000 or the given port.
 //!
-//! It only listens on loopback. To bind another address, put an authenticating proxy in front of it and list its host
-//! names in `ListenOptions::allowed_hosts`.
+//! It only listens on loopback. To bind another address, set `ListenOptions::client_auth` and list the host names in
+//! `ListenOptions::allowed_hosts`; see docs/serving.md.
 
 #![expect(clippy::print_stdout, reason = "an example prints its results")]
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use wharf_io::unix_now;
 use wharf_protocol::Secret;
 
+use super::binding::KeyBinding;
 use super::state::Shared;
 use crate::challenge::{Challenge, unique_words};
 use crate::discovery::{IssuerMetadata, Metadata};
@@ -13,7 +14,8 @@ use crate::grant::TokenRequest;
 use crate::query::{form, query};
 use crate::random::{pkce_challenge, random_text};
 use crate::store::{RegisteredClient, SignIn};
-use crate::token::Tokens;
+use crate::token::{TokenClient, Tokens};
+use crate::ui::SecretRecipient;
 use crate::{browser, registration};
 
 /// Maximum time for the user. Other authorizations wait meanwhile.
@@ -33,6 +35,7 @@ struct Authorized {
     client: RegisteredClient,
     scopes: Vec<String>,
     resource: String,
+    binding: Option<KeyBinding>,
 }
 
 impl Shared {
@@ -47,7 +50,7 @@ impl Shared {
         let Some(page) = &issuer.authorization_endpoint else {
             return Err(OAuthError::NoPage(issuer.name.clone()));
         };
-        self.check_secret_issuer(&issuer.name)?;
+        self.check_secret_issuer(&issuer.name).await?;
         let known = self.options.store.client(&issuer.name, &self.options.profile).await?;
         let before = known.as_ref().and_then(|known| known.redirect_uri.as_deref());
         let flow = with_timeout(ui.begin(before)).await?;
@@ -58,6 +61,8 @@ impl Shared {
         let scopes = self.scopes(challenge, &metadata);
         let scope = scopes.join(" ");
         let resource = self.resource(&metadata);
+        let binding = self.binding(challenge, &metadata)?;
+        let thumbprint = binding.as_ref().map(|binding| binding.key.thumbprint());
         let state = random_text()?;
         let verifier = random_text()?;
         let code_challenge = pkce_challenge(&verifier);
@@ -77,6 +82,8 @@ impl Shared {
             // Without it, OpenID providers ignore `offline_access`.
             parameters.push(("prompt", "consent"));
         }
+        // Only this client can then redeem the code.
+        parameters.extend(thumbprint.as_deref().map(|thumbprint| ("dpop_jkt", thumbprint)));
         let url = format!("{page}{}{}", if page.contains('?') { '&' } else { '?' }, form(&parameters));
         browser::check(&url).map_err(|error| OAuthError::Refused {
             server: self.account.endpoint.clone(),
@@ -85,16 +92,19 @@ impl Shared {
         })?;
         let redirect = with_timeout(flow.go(url, state.expose().to_owned())).await?;
         let code = read_code(&redirect, &state, issuer)?;
-        let authorized = Authorized { issuer: metadata.issuer, client, scopes, resource };
+        let authorized = Authorized { issuer: metadata.issuer, client, scopes, resource, binding };
         Ok(PendingExchange { authorized, redirect_uri, verifier, code })
     }
 
     /// Exchanges the code for tokens.
     pub(super) async fn redeem(&self, pending: PendingExchange) -> Result<(), OAuthError> {
         let PendingExchange { authorized, redirect_uri, verifier, code } = pending;
-        let Authorized { issuer, client, resource, .. } = &authorized;
+        let Authorized { issuer, client, resource, binding, .. } = &authorized;
         let (http, nearest) = self.metadata_client().await?;
-        let token_client = self.token_client(&http, nearest, &issuer.name);
+        let token_client = TokenClient {
+            binding: binding.as_ref().map(|binding| binding.of(&self.nonces)),
+            ..self.token_client(&http, nearest, &issuer.name)
+        };
         let parameters = [
             ("grant_type", "authorization_code"),
             ("code", code.expose()),
@@ -116,8 +126,12 @@ impl Shared {
         let (http, nearest) = self.metadata_client().await?;
         let metadata = self.discovery(&http, nearest).find(challenge).await?;
         let issuer = &metadata.issuer;
-        self.check_secret_issuer(&issuer.name)?;
-        let token_client = self.token_client(&http, nearest, &issuer.name);
+        self.check_secret_issuer(&issuer.name).await?;
+        let binding = self.binding(challenge, &metadata)?;
+        let token_client = TokenClient {
+            binding: binding.as_ref().map(|binding| binding.of(&self.nonces)),
+            ..self.token_client(&http, nearest, &issuer.name)
+        };
         let client = registration::client(&token_client, issuer, &self.options, "").await?;
         let scopes = self.scopes(challenge, &metadata);
         let resource = self.resource(&metadata);
@@ -130,12 +144,13 @@ impl Shared {
         };
         let _guard = self.options.store.turn(&self.account).await?;
         let tokens = self.options.grant.tokens(&token_client, &request).await?;
-        self.store(tokens, Authorized { issuer: metadata.issuer, client, scopes, resource }).await
+        self.store(tokens, Authorized { issuer: metadata.issuer, client, scopes, resource, binding }).await
     }
 
     /// Stores new tokens, and uses them from now on.
     async fn store(&self, tokens: Tokens, authorized: Authorized) -> Result<(), OAuthError> {
-        let Authorized { issuer, client, scopes, resource } = authorized;
+        let Authorized { issuer, client, scopes, resource, binding } = authorized;
+        let binding = binding.filter(|_| tokens.is_bound);
         let sign_in = SignIn {
             issuer: issuer.name,
             client,
@@ -147,24 +162,38 @@ impl Shared {
             resource: Some(resource),
             token_endpoint: issuer.token_endpoint,
             revocation_endpoint: issuer.revocation_endpoint,
+            dpop_key: binding.map(|binding| binding.key.stored().clone()),
         };
         self.options.store.keep(&self.account, sign_in.clone()).await?;
         self.adopt(Some(sign_in));
         Ok(())
     }
 
-    /// Refuses to send the client secret to another issuer than before: a server could name its own authorization server
-    /// to obtain it.
-    fn check_secret_issuer(&self, issuer: &str) -> Result<(), OAuthError> {
-        let has_secret = self.options.client.as_ref().is_some_and(|client| client.secret.is_some());
-        match self.snapshot().sign_in {
-            Some(SignIn { issuer: before, .. }) if has_secret && before != issuer => Err(OAuthError::Refused {
+    /// Refuses to send the configured client secret to an issuer that only the server named: the server could name its
+    /// own authorization server to obtain it. The issuer must be configured with the secret, the same as before, or
+    /// confirmed by the user.
+    async fn check_secret_issuer(&self, issuer: &str) -> Result<(), OAuthError> {
+        let Some(client) = self.options.client.as_ref().filter(|client| client.secret.is_some()) else { return Ok(()) };
+        let before = self.snapshot().sign_in;
+        if let Some(SignIn { issuer: before, .. }) = before.as_ref().filter(|before| before.issuer != issuer) {
+            return Err(OAuthError::Refused {
                 server: self.account.endpoint.clone(),
                 url: issuer.to_owned(),
                 reason: format!("the client secret belongs to {before}; sign out first if it is valid there too"),
-            }),
-            _ => Ok(()),
+            });
         }
+        let is_known = before.is_some_and(|before| before.client.secret == client.secret);
+        if is_known || self.options.issuer_metadata_url.is_some() {
+            return Ok(());
+        }
+        let is_confirmed = match &self.options.visitor {
+            Some(ui) => with_timeout(ui.confirm_secret(SecretRecipient { issuer, client_id: &client.id })).await?,
+            None => false,
+        };
+        if is_confirmed {
+            return Ok(());
+        }
+        Err(OAuthError::UnconfirmedIssuer { server: self.account.endpoint.clone(), issuer: issuer.to_owned() })
     }
 
     /// Returns the resource indicator (RFC 8707): the identifier of the server.

@@ -6,7 +6,7 @@ use super::state::Shared;
 use crate::challenge::Challenge;
 use crate::error::OAuthError;
 use crate::store::SignIn;
-use crate::token::Tokens;
+use crate::token::{TokenClient, Tokens};
 
 /// Error codes for a refresh token that is no longer valid. The last one is GitHub's `invalid_grant`.
 const ENDED: [&str; 4] = ["invalid_grant", "invalid_client", "unauthorized_client", "bad_refresh_token"];
@@ -71,7 +71,11 @@ impl Shared {
         }
         let Some(refresh) = &stored.refresh else { return Ok(()) };
         let (http, nearest) = self.metadata_client().await?;
-        let client = self.token_client(&http, nearest, &stored.issuer);
+        let binding = self.stored_binding(&stored)?;
+        let client = TokenClient {
+            binding: binding.as_ref().map(|binding| binding.of(&self.nonces)),
+            ..self.token_client(&http, nearest, &stored.issuer)
+        };
         let mut parameters = vec![("grant_type", "refresh_token"), ("refresh_token", refresh.expose())];
         parameters.extend(stored.resource.as_deref().map(|resource| ("resource", resource)));
         match client.tokens(&stored.token_endpoint, &stored.client, &parameters).await {

@@ -10,8 +10,9 @@ use tokio::time::Instant;
 use wharf_io::HttpClient;
 
 use crate::discovery::{MetadataDiscovery, origin};
+use crate::dpop::{DpopKey, Nonces};
 use crate::error::OAuthError;
-use crate::network_zone::{NetworkZone, restrict, zone_of};
+use crate::network_zone::{NetworkZone, judge, restrict};
 use crate::options::OAuthOptions;
 use crate::store::{Account, SignIn};
 use crate::token::TokenClient;
@@ -26,13 +27,25 @@ pub(super) struct Shared {
     endpoint: Uri,
     pub(super) account: Account,
     pub(super) options: OAuthOptions,
-    /// The HTTP client for URLs in the server's metadata.
+    /// The HTTP client for URLs in the server's metadata, while the server's address is unknown.
     metadata_client: OnceCell<(HttpClient, NetworkZone)>,
+    /// The zone of the addresses that the server responded from, and the HTTP client for it.
+    observed: Mutex<Option<Observed>>,
     current: Mutex<Current>,
     /// Held while a token is obtained, so that all waiting requests share it.
     pub(super) turn: Arc<Semaphore>,
+    /// The latest nonces of the server and of its authorization server.
+    pub(super) nonces: Nonces,
+    /// The key of the current credentials, parsed.
+    pub(super) dpop_key: Mutex<Option<Arc<DpopKey>>>,
     /// Work that must complete even if its caller is gone.
     pub(super) tasks: Mutex<JoinSet<()>>,
+}
+
+/// The farthest zone that the server responded from.
+struct Observed {
+    zone: NetworkZone,
+    client: Option<HttpClient>,
 }
 
 /// The current credentials.
@@ -70,8 +83,11 @@ impl Shared {
             account,
             options,
             metadata_client: OnceCell::new(),
+            observed: Mutex::default(),
             current: Mutex::default(),
             turn: Arc::new(Semaphore::new(1)),
+            nonces: Nonces::default(),
+            dpop_key: Mutex::default(),
             tasks: Mutex::default(),
         }
     }
@@ -114,13 +130,34 @@ impl Shared {
         Ok(())
     }
 
+    /// Records the zone that the server responded from. A name may resolve to another address each time, so the server
+    /// is judged by the connection that carried its response.
+    pub(super) fn observe(&self, zone: Option<NetworkZone>) {
+        let Some(zone) = zone else { return };
+        let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
+        // A server that was once farther away stays there.
+        if observed.as_ref().is_none_or(|observed| zone < observed.zone) {
+            *observed = Some(Observed { zone, client: None });
+        }
+    }
+
     /// Returns the HTTP client for URLs in the server's metadata, and the nearest zone that it reaches.
     pub(super) async fn metadata_client(&self) -> Result<(HttpClient, NetworkZone), OAuthError> {
         let unusable = |reason: String| OAuthError::Unreachable { url: self.account.endpoint.clone(), reason };
+        if let Some(observed) = &mut *self.observed.lock().unwrap_or_else(PoisonError::into_inner) {
+            let client = match &observed.client {
+                Some(client) => client.clone(),
+                None => HttpClient::new(restrict(&self.options.http, observed.zone, None))
+                    .map_err(|error| unusable(error.to_string()))?,
+            };
+            observed.client = Some(client.clone());
+            return Ok((client, observed.zone));
+        }
         let client = self.metadata_client.get_or_try_init(|| async {
-            let host = self.endpoint.host().unwrap_or_default();
-            let nearest = zone_of(&self.options.http, host).await.map_err(|error| unusable(error.to_string()))?;
-            let client = HttpClient::new(restrict(&self.options.http, nearest));
+            let judged =
+                judge(&self.options.http, &self.endpoint).await.map_err(|error| unusable(error.to_string()))?;
+            let nearest = judged.zone;
+            let client = HttpClient::new(restrict(&self.options.http, nearest, Some(judged)));
             client.map(|client| (client, nearest)).map_err(|error| unusable(error.to_string()))
         });
         client.await.cloned()
@@ -137,7 +174,8 @@ impl Shared {
         nearest: NetworkZone,
         issuer: &'a str,
     ) -> TokenClient<'a> {
-        TokenClient { http, nearest, server: &self.account.endpoint, key: self.options.key.as_deref(), issuer }
+        let server = &self.account.endpoint;
+        TokenClient { http, nearest, server, key: self.options.key.as_deref(), issuer, binding: None }
     }
 }
 

@@ -34,6 +34,8 @@ pub struct SignIn {
     pub token_endpoint: String,
     /// The revocation endpoint.
     pub revocation_endpoint: Option<String>,
+    /// The private key that the tokens are bound to (`DPoP`); `None` for bearer tokens.
+    pub dpop_key: Option<Secret>,
 }
 
 /// A client that is registered with an issuer.

@@ -161,6 +161,8 @@ struct SignInFields {
     token_endpoint: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     revocation_endpoint: Option<String>,
+    #[serde(default, with = "exposed_option", skip_serializing_if = "Option::is_none")]
+    dpop_key: Option<Secret>,
 }
 
 /// The serialized form of a [`RegisteredClient`].

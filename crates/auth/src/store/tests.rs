@@ -44,6 +44,7 @@ fn sign_in(access: &str) -> SignIn {
         resource: Some("https://one.example/mcp".to_owned()),
         token_endpoint: "https://issuer.example/token".to_owned(),
         revocation_endpoint: Some("https://issuer.example/revoke".to_owned()),
+        dpop_key: Some(Secret::new("hush-dpop-key")),
     }
 }
 
@@ -63,6 +64,7 @@ fn bare() -> SignIn {
         asked: Vec::new(),
         resource: None,
         revocation_endpoint: None,
+        dpop_key: None,
         ..sign_in("hush-bare")
     }
 }
@@ -246,7 +248,7 @@ async fn secrets_are_in_the_file_and_not_in_debug_output() {
     file.keep(&account("one"), sign_in("hush-1")).await.unwrap();
     memory.keep(&account("one"), sign_in("hush-1")).await.unwrap();
     let written = std::fs::read_to_string(file.file()).unwrap();
-    for secret in ["hush-1", "hush-refresh", "hush-client"] {
+    for secret in ["hush-1", "hush-refresh", "hush-client", "hush-dpop-key"] {
         assert_eq!(written.matches(secret).count(), 1, "{secret}");
     }
     let printed = format!("{file:?} {memory:?} {:?}", file.sign_in(&account("one")).await);

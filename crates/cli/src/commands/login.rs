@@ -7,7 +7,7 @@ use serde::Serialize;
 use wharf::auth::{OAuth, OAuthError, OAuthOptions, TokenProvider as _};
 use wharf::config::RemoteConfig;
 use wharf::fleet::{Fleet, ServerState, ServerStatus};
-use wharf::{CallErrorKind, ConnectErrorKind};
+use wharf::{AuthRequired, CallErrorKind, ConnectErrorKind};
 
 use crate::config::{FleetLifetime, ServerSelection, Setup, sign_ins};
 use crate::error::UsageError;
@@ -18,6 +18,9 @@ use crate::interrupt::guarded;
 use crate::one_shot::connected_server;
 use crate::term::{BrowserMode, SignInPage, StartupDisplay};
 use crate::{complete, completion_cache, term};
+
+/// The fix for a client secret whose issuer is unknown.
+const PIN_HINT: &str = "confirm the issuer at a terminal, or set `oauth.authServerMetadataUrl` in the server's entry";
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -128,16 +131,16 @@ async fn authorize(globals: &Globals, login: &Login, session: &Session<'_>) -> R
     {
         term::note(&note);
     }
-    match oauth.sign_in(challenge(&status)).await {
+    match oauth.sign_in(refusal(&status)).await {
         Ok(()) => Ok(()),
         Err(error) => Err(report_failure(globals, name, &error).await),
     }
 }
 
-/// Returns the server's `WWW-Authenticate` challenge.
-fn challenge(status: &ServerStatus) -> Option<&str> {
+/// Returns the server's refusal, with its challenge.
+fn refusal(status: &ServerStatus) -> Option<&AuthRequired> {
     match &status.error()?.kind {
-        CallErrorKind::Connect(ConnectErrorKind::Auth(required)) => required.challenge.as_deref(),
+        CallErrorKind::Connect(ConnectErrorKind::Auth(required)) => Some(required),
         _ => None,
     }
 }
@@ -160,7 +163,8 @@ async fn report_already_connected(globals: &Globals, name: &str, oauth: &OAuth, 
 }
 
 async fn report_failure(globals: &Globals, name: &str, error: &OAuthError) -> Exit {
-    term::error(&format!("{name}: {error}"), &[], None);
+    let hint = matches!(error, OAuthError::UnconfirmedIssuer { .. }).then_some(PIN_HINT);
+    term::error(&format!("{name}: {error}"), &[], hint);
     let exit = if matches!(error, OAuthError::Unreachable { .. }) { Exit::Unreachable } else { Exit::Failed };
     let error = Some(error.to_string());
     print_json(globals, JsonLogin { version: 1, name, signed_in: false, tools: None, error }).await.max(exit)

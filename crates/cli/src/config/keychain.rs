@@ -93,6 +93,7 @@ mod tests {
             resource: None,
             token_endpoint: "https://issuer.example/token".to_owned(),
             revocation_endpoint: None,
+            dpop_key: None,
         }
     }
 

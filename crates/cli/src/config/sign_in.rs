@@ -53,7 +53,7 @@ impl Setup {
         let paths = self.paths.clone();
         let connect = self.session.deadlines.connect;
         let failures = self.auth_failures().map(Arc::new);
-        Arc::new(move |SignInRequest { server, challenge }| {
+        Arc::new(move |SignInRequest { server, required }| {
             let paths = paths.clone();
             let failures = failures.clone();
             Box::pin(async move {
@@ -68,7 +68,7 @@ impl Setup {
                 };
                 let options = OAuthOptions { visitor: Some(Arc::new(page)), ..options };
                 let oauth = sign_ins::oauth(&remote.url, options).map_err(message)?;
-                oauth.sign_in(challenge.as_deref()).await.map_err(|error| error.to_string())?;
+                oauth.sign_in(required.as_ref()).await.map_err(|error| error.to_string())?;
                 if let Some(failures) = failures {
                     failures.forget(&remote.url).await;
                 }

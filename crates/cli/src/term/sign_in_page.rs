@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use wharf::BoxFuture;
-use wharf::auth::{AuthorizationFlow, AuthorizationUi, Callback, browser};
+use wharf::auth::{AuthorizationFlow, AuthorizationUi, Callback, SecretRecipient, browser};
 
 use super::message::{line, warning};
+use super::prompt::is_interactive;
 use crate::env::{self, variable};
 
 /// How long the user may take.
@@ -55,6 +56,21 @@ impl AuthorizationUi for SignInPage {
                 (Ok(callback), _) => callback,
             };
             Ok(Box::new(Flow { server: server.clone(), browser: *browser, callback }) as Box<dyn AuthorizationFlow>)
+        })
+    }
+
+    fn confirm_secret<'a>(&'a self, recipient: SecretRecipient<'a>) -> BoxFuture<'a, Result<bool, String>> {
+        Box::pin(async move {
+            // Stdin is used for other questions, or nothing reads the question.
+            if self.browser == BrowserMode::OpenWithoutPaste || !is_interactive() {
+                return Ok(false);
+            }
+            let SecretRecipient { issuer, client_id } = recipient;
+            let server = &self.server;
+            line(&format!("{server} names {issuer} as its authorization server."));
+            line(&format!("send the secret of the client `{client_id}` to {issuer}? [y/N]"));
+            let answer = typed_lines().recv().await.unwrap_or_default();
+            Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
         })
     }
 }

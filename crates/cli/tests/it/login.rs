@@ -374,8 +374,19 @@ fn servers_with_the_same_url_share_credentials() {
 #[test]
 fn oauth_settings_of_the_entry_are_used_and_not_printed() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let client = json!({"clientId": "me", "clientSecret": "${SECRET}", "scopes": "read write", "callbackPort": port});
+    let mut client =
+        json!({"clientId": "me", "clientSecret": "${SECRET}", "scopes": "read write", "callbackPort": port});
     let reader = Reader::with(&json!({"oauth": client}));
+    // Without a terminal, the secret is not sent to an issuer that only the server names.
+    let refused = reader.run(&["login", "docs"]);
+    assert_eq!(refused.code, 1, "{}", refused.err);
+    assert!(refused.err.contains("refused to send the client secret to http://127.0.0.1:"), "{}", refused.err);
+    assert!(refused.err.contains("hint: confirm the issuer at a terminal, or set `oauth.authServerMetadataUrl`"));
+    assert_eq!((reader.server.count("POST /token", ""), reader.server.count("GET /authorize", "")), (0, 0));
+    let origin = reader.server.url().replace("/mcp", "");
+    client["authServerMetadataUrl"] = format!("{origin}/.well-known/oauth-authorization-server").into();
+    let entry = json!({"type": "http", "url": reader.server.url(), "oauth": client});
+    let reader = Reader { person: reader.person.with(USER, "docs", &entry), server: reader.server };
     reader.login();
     assert_eq!(reader.server.count("POST /register", ""), 0);
     let params = reader.server.authorization_params();

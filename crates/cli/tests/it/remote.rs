@@ -25,6 +25,10 @@ impl Remote {
         self.listening.url()
     }
 
+    pub(crate) fn address(&self) -> std::net::SocketAddr {
+        self.listening.address()
+    }
+
     /// Returns the received requests.
     pub(crate) fn requests(&self) -> Vec<wharf_testkit::SeenRequest> {
         self.server.requests()

@@ -1,7 +1,7 @@
 //! HTTP transports: Streamable HTTP, and the older one of a long GET and POSTs.
 //!
 //! A transport creates one HTTP client, with its connection pool and trust settings, and all its sessions share it: a new
-//! session after a lost one reuses the open connections.
+//! session after a lost one reuses the open connections. After a session is closed, the next one gets a new client.
 
 mod answer_stream;
 mod exchange;
@@ -15,14 +15,13 @@ mod sse;
 mod streamable;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ::http::Uri;
 use futures_util::future::BoxFuture;
 use wharf_auth::TokenProvider;
 use wharf_io::address::{self, HTTP_SCHEMES, InvalidAddress, WEBSOCKET_SCHEMES};
-use wharf_io::{HttpClient, HttpSettings, InvalidSettings};
+use wharf_io::{HttpClient, HttpSettings};
 
 use super::{Link, OpenError, Transport};
 use crate::remote::InvalidRemote;
@@ -77,14 +76,16 @@ impl Http {
         Ok(Self { remote: Remote::new(url, HTTP_SCHEMES, options)? })
     }
 
-    /// Returns how many HTTP clients were created: 0 before the first use, then 1.
+    /// Returns how many HTTP clients were created: 0 before the first use, then 1, and one more for each use after a
+    /// session was closed.
     pub fn clients_made(&self) -> u64 {
-        self.remote.clients_made.load(Ordering::Relaxed)
+        self.remote.clients().made
     }
 
-    /// Returns how many network connections were opened.
+    /// Returns how many network connections were opened, by all HTTP clients.
     pub fn connections_opened(&self) -> u64 {
-        self.remote.client.get().and_then(|client| client.as_ref().ok()).map_or(0, HttpClient::connections_opened)
+        let clients = self.remote.clients();
+        clients.connections_before + clients.current.as_ref().map_or(0, HttpClient::connections_opened)
     }
 }
 
@@ -105,6 +106,10 @@ impl Transport for Http {
         Some(self.remote.audience())
     }
 
+    fn release(&self) {
+        self.remote.release();
+    }
+
     fn fallback(&self) -> Option<Arc<dyn Transport>> {
         Some(Arc::new(HttpSse::at(self.remote.clone())))
     }
@@ -116,8 +121,17 @@ pub(in crate::transport) struct Remote {
     url: Uri,
     settings: HttpSettings,
     headers: Headers,
-    client: Arc<OnceLock<Result<HttpClient, InvalidSettings>>>,
-    clients_made: Arc<AtomicU64>,
+    clients: Arc<Mutex<HttpClients>>,
+}
+
+/// The HTTP clients of a remote server, one after another.
+#[derive(Default)]
+struct HttpClients {
+    /// The client of all connections; `None` before the first use and after closing.
+    current: Option<HttpClient>,
+    made: u64,
+    /// The connections of earlier clients.
+    connections_before: u64,
 }
 
 /// A remote server with its HTTP client.
@@ -141,7 +155,7 @@ impl Remote {
         let parsed = address::parse(url, schemes).map_err(|wrong| invalid(reason(&wrong, schemes)))?;
         options.http.check()?;
         let headers = Headers::new(&options.headers, options.header_command, options.token_provider)?;
-        Ok(Self { url: parsed, settings: options.http, headers, client: Arc::default(), clients_made: Arc::default() })
+        Ok(Self { url: parsed, settings: options.http, headers, clients: Arc::default() })
     }
 
     /// Returns the URL, which identifies the server.
@@ -155,12 +169,28 @@ impl Remote {
     }
 
     pub(in crate::transport) fn endpoint(&self) -> Result<HttpEndpoint, OpenError> {
-        let client = self.client.get_or_init(|| {
-            self.clients_made.fetch_add(1, Ordering::Relaxed);
-            HttpClient::new(self.settings.clone())
-        });
-        let client = client.clone().map_err(|error| OpenError::Unusable(error.to_string()))?;
+        let mut clients = self.clients();
+        let client = if let Some(client) = &clients.current {
+            client.clone()
+        } else {
+            let made = HttpClient::new(self.settings.clone());
+            let client = made.map_err(|error| OpenError::Unusable(error.to_string()))?;
+            clients.made += 1;
+            clients.current.insert(client).clone()
+        };
         Ok(HttpEndpoint { url: self.url.clone(), client, headers: self.headers.clone() })
+    }
+
+    /// Lets the next endpoint have a new HTTP client.
+    pub(in crate::transport) fn release(&self) {
+        let mut clients = self.clients();
+        if let Some(client) = clients.current.take() {
+            clients.connections_before += client.connections_opened();
+        }
+    }
+
+    fn clients(&self) -> MutexGuard<'_, HttpClients> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

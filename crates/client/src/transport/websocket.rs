@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
 use http::header::SEC_WEBSOCKET_PROTOCOL;
-use http::{HeaderValue, Request};
+use http::{HeaderValue, Method, Request};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -18,7 +18,7 @@ use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
-use wharf_auth::AuthRequired;
+use wharf_auth::{AuthRequired, NetworkZone, RequestTarget};
 use wharf_io::address::WEBSOCKET_SCHEMES;
 use wharf_io::{Dialed, HttpError};
 
@@ -65,13 +65,18 @@ impl Transport for WebSocket {
     fn audience(&self) -> Option<String> {
         Some(self.remote.audience())
     }
+
+    fn release(&self) {
+        self.remote.release();
+    }
 }
 
 async fn open(remote: &Remote) -> Result<Link, OpenError> {
     let endpoint = remote.endpoint()?;
     let mut retries = HeaderRetries::default();
     let socket = loop {
-        let (headers, version) = endpoint.headers.get().await?;
+        let target = RequestTarget { method: &Method::GET, url: &endpoint.url };
+        let (headers, version) = endpoint.headers.get(target).await?;
         let mut request = Request::new(());
         *request.uri_mut() = endpoint.url.clone();
         *request.headers_mut() = headers;
@@ -90,13 +95,20 @@ async fn open(remote: &Remote) -> Result<Link, OpenError> {
         }
         request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static("mcp"));
         let stream = endpoint.client.connect(&endpoint.url).await.map_err(|error| not_connected(&error))?;
+        let zone = stream.peer().map(NetworkZone::of);
         let config = WebSocketConfig::default()
             .max_message_size(Some(MAX_MESSAGE_BYTES))
             .max_frame_size(Some(MAX_MESSAGE_BYTES));
         match client_async_with_config(request, stream, Some(config)).await {
-            Ok((socket, _)) => break socket,
+            Ok((socket, response)) => {
+                endpoint.headers.responded(response.headers());
+                break socket;
+            }
             Err(error) => {
-                let error = refused(error);
+                if let Error::Http(response) = &error {
+                    endpoint.headers.responded(response.headers());
+                }
+                let error = refused(error, zone);
                 let required = if let OpenError::Auth(required) = &error { Some(required) } else { None };
                 let stale = required.is_some() || matches!(&error, OpenError::Http(HttpStatus { status: 403, .. }));
                 if !stale || !endpoint.headers.refresh(version, &mut retries, required).await? {
@@ -260,12 +272,12 @@ fn not_connected(error: &HttpError) -> OpenError {
     }
 }
 
-fn refused(error: Error) -> OpenError {
+fn refused(error: Error, zone: Option<NetworkZone>) -> OpenError {
     let Error::Http(response) = error else { return OpenError::Other(error.to_string()) };
     let status = response.status().as_u16();
     let challenge = challenge(response.headers());
     if status == 401 || (status == 403 && challenge.is_some()) {
-        return OpenError::Auth(AuthRequired { status, challenge, reason: None });
+        return OpenError::Auth(AuthRequired { status, challenge, zone, reason: None });
     }
     let body = response.body().as_deref().map(|body| String::from_utf8_lossy(body).chars().take(1024).collect());
     OpenError::Http(HttpStatus { status, body: body.unwrap_or_default(), retry_after: None })

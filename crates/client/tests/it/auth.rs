@@ -1,6 +1,7 @@
 //! Signing in, as the user of a session sees it: with a local OAuth provider and a simulated user.
 
 mod discovery;
+mod dpop;
 mod processes;
 mod prompts;
 mod refused;
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use wharf_auth::{AuthorizationFlow, AuthorizationUi, MemoryStore, OAuth, OAuthOptions, Store};
+use wharf_auth::{AuthorizationFlow, AuthorizationUi, MemoryStore, OAuth, OAuthOptions, SecretRecipient, Store};
 use wharf_client::{CallError, Http, NoHost, RemoteOptions, Session};
 use wharf_io::{Body, HttpClient, HttpSettings};
 use wharf_testkit::provider::{Provider, ProviderConfig};
@@ -33,6 +34,10 @@ struct TestUser {
     pages: Arc<Mutex<Vec<String>>>,
     /// The redirect to return instead of the provider's.
     fixed_redirect: Arc<Mutex<Option<String>>>,
+    /// Whether the user refuses to send the client secret to an issuer.
+    refuses_secret: bool,
+    /// The issuers that the user was asked about.
+    asked_issuers: Arc<Mutex<Vec<String>>>,
     /// How long the user takes, in paused time.
     delay: Option<Duration>,
 }
@@ -45,6 +50,11 @@ impl AuthorizationUi for TestUser {
     fn begin<'a>(&'a self, _before: Option<&'a str>) -> BoxFuture<'a, Result<Box<dyn AuthorizationFlow>, String>> {
         let flow: Box<dyn AuthorizationFlow> = Box::new(TestFlow { user: self.clone() });
         Box::pin(async move { Ok(flow) })
+    }
+
+    fn confirm_secret<'a>(&'a self, recipient: SecretRecipient<'a>) -> BoxFuture<'a, Result<bool, String>> {
+        self.asked_issuers.lock().unwrap().push(recipient.issuer.to_owned());
+        Box::pin(std::future::ready(Ok(!self.refuses_secret)))
     }
 }
 

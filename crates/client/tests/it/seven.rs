@@ -105,6 +105,9 @@ async fn a_closed_session_can_be_used_again() {
     assert_eq!(result_text(eventually(session.call("add", &json(json!({"a": 1, "b": 1})))).await), "2");
     eventually(session.close()).await;
     assert_eq!(result_text(eventually(session.call("add", &json(json!({"a": 2, "b": 1})))).await), "3");
-    assert_eq!((server.log().count("initialize"), transport.clients_made()), (2, 1));
+    assert_eq!((server.log().count("initialize"), transport.clients_made()), (2, 2));
     assert_eq!(session.session_id().as_deref(), Some("session-2"));
+    assert_eq!(transport.connections_opened(), server.connections(), "those of both clients");
+    eventually(session.close()).await;
+    assert_eq!(transport.clients_made(), 2, "closing alone needs no client");
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use serde::Deserialize;
 use serde_json::json;
-use wharf_client::{BoxFuture, CallErrorKind, CallOptions, ConnectErrorKind};
+use wharf_client::{AuthRequired, BoxFuture, CallErrorKind, CallOptions, ConnectErrorKind};
 use wharf_protocol::{Hints, Json, ServerName, Tool, ToolOutput};
 
 use super::sign_in::SignInRequest;
@@ -72,7 +72,7 @@ impl Authenticate {
             ServerState::NeedsAuth => {}
             _ => return Err(summary(&status)),
         }
-        let request = SignInRequest { server: Arc::clone(&server.server), challenge: challenge(&status) };
+        let request = SignInRequest { server: Arc::clone(&server.server), required: refusal(&status) };
         prompt(request).await.map_err(|reason| format!("The sign-in to `{name}` failed: {reason}"))?;
         if let Some(token_provider) = &server.token_provider {
             token_provider.has_newer_token().await;
@@ -113,10 +113,10 @@ fn summary(ServerStatus { name, state, reason, .. }: &ServerStatus) -> String {
     format!("`{name}` is {state}{reason}")
 }
 
-/// Returns the challenge of the server's last refusal.
-fn challenge(status: &ServerStatus) -> Option<String> {
+/// Returns the server's last refusal.
+fn refusal(status: &ServerStatus) -> Option<AuthRequired> {
     match &status.error()?.kind {
-        CallErrorKind::Connect(ConnectErrorKind::Auth(required)) => required.challenge.as_deref().map(str::to_owned),
+        CallErrorKind::Connect(ConnectErrorKind::Auth(required)) => Some(required.clone()),
         _ => None,
     }
 }

@@ -452,7 +452,8 @@ fn cached_auth_error(server: &ServerHandle, CachedAuthFailure { status, ago, lef
     };
     let left = left.as_secs().div_ceil(60);
     let reason = format!("cached from {ago} ago; without a sign-in the next attempt is in {left} min");
-    let kind = ConnectErrorKind::Auth(AuthRequired { status, challenge: None, reason: Some(reason.into()) });
+    let required = AuthRequired { status, challenge: None, zone: None, reason: Some(reason.into()) };
+    let kind = ConnectErrorKind::Auth(required);
     let server = server.server.name.clone();
     CallError { server, kind: CallErrorKind::Connect(kind), evidence: Evidence::default() }
 }

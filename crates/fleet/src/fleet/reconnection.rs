@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(decision(1, ConnectErrorKind::Refused("no".into())), "failed None");
         assert_eq!(decision(1, http(404, None)), "failed None");
         assert_eq!(decision(1, http(403, None)), "failed None");
-        let auth = ConnectErrorKind::Auth(AuthRequired { status: 401, challenge: None, reason: None });
+        let auth = ConnectErrorKind::Auth(AuthRequired { status: 401, challenge: None, zone: None, reason: None });
         assert_eq!(decision(1, auth), "needs-auth None");
     }
 

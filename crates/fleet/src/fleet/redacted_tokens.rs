@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use wharf_auth::{OAuthError, TokenProvider};
+use http::HeaderMap;
+use wharf_auth::{OAuthError, RequestAuth, RequestTarget, TokenProvider, TokenVersion};
 use wharf_client::{AuthRequired, BoxFuture};
 use wharf_protocol::{Redactor, Secret};
 
@@ -23,8 +24,28 @@ impl TokenProvider for RedactedTokens {
         })
     }
 
-    fn refused<'a>(&'a self, number: u64, required: &'a AuthRequired) -> BoxFuture<'a, Result<bool, OAuthError>> {
-        self.inner.refused(number, required)
+    fn authorize<'a>(&'a self, request: RequestTarget<'a>) -> BoxFuture<'a, Result<RequestAuth, OAuthError>> {
+        Box::pin(async move {
+            let auth = self.inner.authorize(request).await?;
+            // The token follows its scheme.
+            let value = auth.authorization.as_ref().and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
+            if let Some((_, token)) = value.and_then(|value| value.split_once(' ')) {
+                self.redactor.add(&Secret::new(token));
+            }
+            Ok(auth)
+        })
+    }
+
+    fn responded(&self, headers: &HeaderMap) {
+        self.inner.responded(headers);
+    }
+
+    fn refused<'a>(
+        &'a self,
+        version: TokenVersion,
+        required: &'a AuthRequired,
+    ) -> BoxFuture<'a, Result<bool, OAuthError>> {
+        self.inner.refused(version, required)
     }
 
     fn number(&self) -> u64 {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wharf_client::BoxFuture;
+use wharf_client::{AuthRequired, BoxFuture};
 use wharf_config::Server;
 
 /// Guides the user through a sign-in. Returns when it is complete; the error is the reason why it is not.
@@ -13,6 +13,6 @@ pub type SignInPrompt = Arc<dyn Fn(SignInRequest) -> BoxFuture<'static, Result<(
 pub struct SignInRequest {
     /// The server to sign in to.
     pub server: Arc<Server>,
-    /// The challenge of the server's last refusal, if it sent one.
-    pub challenge: Option<String>,
+    /// The server's last refusal, if it is known.
+    pub required: Option<AuthRequired>,
 }

@@ -1,5 +1,6 @@
 //! The body of a response. Reading it to the end returns its connection to the pool.
 
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -18,6 +19,7 @@ pub struct Body {
     incoming: Incoming,
     /// The connection, if it is not shared, and the pool that it returns to.
     lease: Option<(Box<Connection>, Pool, Origin)>,
+    peer: Option<IpAddr>,
 }
 
 /// Why a body cannot be read.
@@ -33,15 +35,22 @@ pub enum BodyError {
 
 impl Body {
     pub(super) fn own(incoming: Incoming, connection: Box<Connection>, pool: Pool, origin: Origin) -> Self {
-        let mut body = Self { incoming, lease: Some((connection, pool, origin)) };
+        let peer = connection.peer();
+        let mut body = Self { incoming, lease: Some((connection, pool, origin)), peer };
         if body.incoming.is_end_stream() {
             body.return_connection();
         }
         body
     }
 
-    pub(super) fn shared(incoming: Incoming) -> Self {
-        Self { incoming, lease: None }
+    pub(super) fn shared(incoming: Incoming, peer: Option<IpAddr>) -> Self {
+        Self { incoming, lease: None, peer }
+    }
+
+    /// Returns the address of the server that sent the response; `None` behind a proxy, and for sockets and custom
+    /// dialers.
+    pub fn peer(&self) -> Option<IpAddr> {
+        self.peer
     }
 
     /// Polls for the next chunk; `None` at the end.

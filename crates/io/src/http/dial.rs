@@ -101,15 +101,16 @@ impl Route {
 
     pub(super) async fn connect(&self, origin: &Origin, offer: Offer) -> Result<(Dialed, Protocol), HttpError> {
         let stream = match self.proxy(origin) {
-            Some(proxy) => self.through(&proxy, origin, offer).await?,
+            Some(proxy) => self.through(&proxy, origin, offer).await?.with_peer(None),
             None => self.dial(origin).await?,
         };
         if !origin.secure {
             return Ok((stream, Protocol::Http1));
         }
+        let peer = stream.peer();
         let stream = self.tls.secure(stream, origin, offer == Offer::Http).await?;
         let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        Ok((Dialed::new(stream), if http2 { Protocol::Http2 } else { Protocol::Http1 }))
+        Ok((Dialed::new(stream).with_peer(peer), if http2 { Protocol::Http2 } else { Protocol::Http1 }))
     }
 
     async fn dial(&self, origin: &Origin) -> Result<Dialed, HttpError> {
@@ -118,7 +119,9 @@ impl Route {
             DialTarget::Tcp(_) => {
                 let uri = uri(false, origin).ok_or_else(|| failed("invalid host".to_owned()))?;
                 let stream = self.tcp.clone().call(uri).await.map_err(|error| failed(causes(&error)))?;
-                Ok(Dialed::new(stream.into_inner()))
+                let stream = stream.into_inner();
+                let peer = stream.peer_addr().ok().map(|address| address.ip());
+                Ok(Dialed::new(stream).with_peer(peer))
             }
             DialTarget::Unix(path) => {
                 let stream = tokio::net::UnixStream::connect(path).await;

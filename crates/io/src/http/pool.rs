@@ -5,6 +5,7 @@
 //! opens another connection. Here the next request always finds the connection that has just been used.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
@@ -45,7 +46,7 @@ pub(super) struct Pool(Arc<Mutex<Connections>>);
 #[derive(Default)]
 struct Connections {
     idle: HashMap<Origin, Vec<(Connection, Instant)>>,
-    shared: HashMap<Origin, http2::SendRequest<Full<Bytes>>>,
+    shared: HashMap<Origin, Shared>,
     tasks: JoinSet<()>,
 }
 
@@ -61,18 +62,29 @@ pub(super) struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
     /// `None` once it has completed. It must be dropped then: only that returns a request that it accepted but did not send.
     driver: Option<Driver>,
+    /// The address of the server.
+    peer: Option<IpAddr>,
+}
+
+/// One HTTP/2 connection.
+#[derive(Clone)]
+pub(super) struct Shared {
+    sender: http2::SendRequest<Full<Bytes>>,
+    peer: Option<IpAddr>,
 }
 
 /// A connection that can send a request.
 pub(super) enum Sender {
     Own(Box<Connection>),
-    Shared(http2::SendRequest<Full<Bytes>>),
+    Shared(Shared),
 }
 
 /// The head of a response, and its connection unless that is shared.
 pub(super) struct Received {
     pub(super) response: Response<Incoming>,
     pub(super) connection: Option<Box<Connection>>,
+    /// The address of the server.
+    pub(super) peer: Option<IpAddr>,
 }
 
 /// A request without a response, with the request itself if no byte of it was sent.
@@ -85,7 +97,7 @@ impl Pool {
     pub(super) fn take(&self, origin: &Origin) -> Option<Sender> {
         let mut connections = self.lock();
         if let Some(shared) = connections.shared.get(origin) {
-            if !shared.is_closed() {
+            if !shared.sender.is_closed() {
                 return Some(Sender::Shared(shared.clone()));
             }
             connections.shared.remove(origin);
@@ -131,13 +143,14 @@ impl Pool {
 
     pub(super) async fn open(&self, origin: &Origin, stream: Dialed, protocol: Protocol) -> Result<Sender, HttpError> {
         let failed = |error: hyper::Error| HttpError::Unreachable(format!("{origin}: {}", causes(&error)));
+        let peer = stream.peer();
         let stream = TokioIo::new(stream);
         match protocol {
             Protocol::Http1 => {
                 let mut builder = http1::Builder::new();
                 builder.max_buf_size(READ_BUFFER_BYTES);
                 let (sender, driver) = builder.handshake(stream).await.map_err(failed)?;
-                Ok(Sender::Own(Box::new(Connection { sender, driver: Some(Box::pin(driver)) })))
+                Ok(Sender::Own(Box::new(Connection { sender, driver: Some(Box::pin(driver)), peer })))
             }
             Protocol::Http2 => {
                 let mut builder = http2::Builder::new(Tasks(Arc::downgrade(&self.0)));
@@ -149,8 +162,9 @@ impl Pool {
                     // Requests on the connection report its error.
                     let _ = driver.await;
                 });
-                connections.shared.insert(origin.clone(), sender.clone());
-                Ok(Sender::Shared(sender))
+                let shared = Shared { sender, peer };
+                connections.shared.insert(origin.clone(), shared.clone());
+                Ok(Sender::Shared(shared))
             }
         }
     }
@@ -186,9 +200,9 @@ impl Sender {
         match self {
             Self::Own(mut connection) => {
                 let response = connection.send(request).await?;
-                Ok(Received { response, connection: Some(connection) })
+                Ok(Received { response, peer: connection.peer, connection: Some(connection) })
             }
-            Self::Shared(mut sender) => {
+            Self::Shared(Shared { mut sender, peer }) => {
                 let mut request = request;
                 *request.version_mut() = http::Version::HTTP_2;
                 // HTTP/2 needs the absolute URI, which includes the host.
@@ -196,7 +210,7 @@ impl Sender {
                 let whole = format!("{origin}{}", request.uri());
                 *request.uri_mut() = whole.parse().unwrap_or_default();
                 let response = sender.try_send_request(request).await.map_err(unsent)?;
-                Ok(Received { response, connection: None })
+                Ok(Received { response, connection: None, peer })
             }
         }
     }
@@ -234,6 +248,10 @@ impl Connection {
     fn is_alive(&mut self) -> bool {
         self.poll_drive(&mut Context::from_waker(Waker::noop()));
         self.driver.is_some() && !self.sender.is_closed()
+    }
+
+    pub(super) fn peer(&self) -> Option<IpAddr> {
+        self.peer
     }
 
     /// Polls the driver, so that the connection reads and writes.

@@ -41,7 +41,10 @@ pub trait Resolve: Send + Sync + 'static {
 }
 
 /// An open byte stream of any type.
-pub struct Dialed(Pin<Box<dyn Duplex>>);
+pub struct Dialed {
+    stream: Pin<Box<dyn Duplex>>,
+    peer: Option<IpAddr>,
+}
 
 trait Duplex: AsyncRead + AsyncWrite + Send {}
 impl<S: AsyncRead + AsyncWrite + Send> Duplex for S {}
@@ -49,27 +52,37 @@ impl<S: AsyncRead + AsyncWrite + Send> Duplex for S {}
 impl Dialed {
     /// Wraps a stream.
     pub fn new(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> Self {
-        Self(Box::pin(stream))
+        Self { stream: Box::pin(stream), peer: None }
+    }
+
+    /// Sets the address of the host at the other end. A proxy is not that host.
+    pub(super) fn with_peer(self, peer: Option<IpAddr>) -> Self {
+        Self { peer, ..self }
+    }
+
+    /// Returns the address of the host at the other end; `None` behind a proxy, and for sockets and custom dialers.
+    pub fn peer(&self) -> Option<IpAddr> {
+        self.peer
     }
 }
 
 impl AsyncRead for Dialed {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.0.as_mut().poll_read(cx, buffer)
+        self.stream.as_mut().poll_read(cx, buffer)
     }
 }
 
 impl AsyncWrite for Dialed {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.0.as_mut().poll_write(cx, bytes)
+        self.stream.as_mut().poll_write(cx, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.as_mut().poll_flush(cx)
+        self.stream.as_mut().poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.as_mut().poll_shutdown(cx)
+        self.stream.as_mut().poll_shutdown(cx)
     }
 
     fn poll_write_vectored(
@@ -77,10 +90,10 @@ impl AsyncWrite for Dialed {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.0.as_mut().poll_write_vectored(cx, slices)
+        self.stream.as_mut().poll_write_vectored(cx, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.0.is_write_vectored()
+        self.stream.is_write_vectored()
     }
 }

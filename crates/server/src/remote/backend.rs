@@ -70,6 +70,9 @@ pub(crate) trait Backend: Send + Sync {
     /// Serves one client with a new handler until `over` is cancelled.
     fn serve(&self, end: HandlerEnd, over: CancellationToken) -> BoxFuture<'static, ()>;
 
+    /// Returns the number of Streamable HTTP sessions.
+    fn session_count(&self) -> BoxFuture<'_, usize>;
+
     /// Closes all Streamable HTTP sessions.
     fn forget(&self) -> BoxFuture<'_, ()>;
 }
@@ -124,6 +127,10 @@ impl<H: ServerHandler> Backend for Handlers<H> {
             }
         }
         .boxed()
+    }
+
+    fn session_count(&self) -> BoxFuture<'_, usize> {
+        async move { self.sessions.sessions.read().await.len() }.boxed()
     }
 
     fn forget(&self) -> BoxFuture<'_, ()> {

@@ -6,13 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use hyper::rt::Executor;
 use rmcp::transport::common::server_side_http::SessionId;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::backend::Backend;
 use super::guard::Guard;
 use super::options::ListenOptions;
+use super::reply::Reply;
+use super::session_limit::SessionLimit;
 
 /// State shared by all connections of a router.
 pub(crate) struct Shared {
@@ -20,6 +22,7 @@ pub(crate) struct Shared {
     pub(crate) options: ListenOptions,
     pub(crate) sse_sessions: SseSessions,
     pub(crate) guard: Guard,
+    session_limit: SessionLimit,
     /// Cancelled, and replaced, when the sessions are forgotten.
     forgotten: Mutex<CancellationToken>,
 }
@@ -27,7 +30,14 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(backend: Box<dyn Backend>, options: ListenOptions) -> Self {
         let guard = Guard::new(options.allowed_hosts.as_deref());
-        Self { backend, sse_sessions: SseSessions::default(), guard, forgotten: Mutex::default(), options }
+        let session_limit = SessionLimit::new(options.max_sessions);
+        let sse_sessions = SseSessions::default();
+        Self { backend, sse_sessions, guard, session_limit, forgotten: Mutex::default(), options }
+    }
+
+    /// Reserves a session. Fails with the response for a client that has to wait.
+    pub(crate) async fn reserve_session(&self) -> Result<OwnedSemaphorePermit, Box<Reply>> {
+        self.session_limit.reserve(self.backend.session_count().await)
     }
 
     /// Returns a token that is cancelled when the current sessions are forgotten.

@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+use super::client_auth::ClientAuth;
+
+/// The default maximum number of sessions.
+const MAX_SESSIONS: usize = 1024;
+
 /// Options for serving over the network.
 #[derive(Clone, Debug)]
 pub struct ListenOptions {
@@ -14,6 +19,11 @@ pub struct ListenOptions {
     pub allowed_hosts: Option<Vec<String>>,
     /// Maximum size of a client's message.
     pub max_message_bytes: usize,
+    /// Which clients may send requests.
+    pub client_auth: ClientAuth,
+    /// Maximum number of sessions over all transports. Further clients get status 503 until one ends. Clients of
+    /// 2026-07-28 over Streamable HTTP have no sessions.
+    pub max_sessions: usize,
 }
 
 impl Default for ListenOptions {
@@ -23,6 +33,8 @@ impl Default for ListenOptions {
             keep_alive: Duration::from_secs(15),
             allowed_hosts: None,
             max_message_bytes: 4 * 1024 * 1024,
+            client_auth: ClientAuth::default(),
+            max_sessions: MAX_SESSIONS,
         }
     }
 }

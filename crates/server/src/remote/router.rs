@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::backend::Handlers;
+use super::client_auth::ClientAuth;
 use super::connection::{Connection, Shared};
 use super::options::ListenOptions;
 use super::reply::{self, Reply};
@@ -43,6 +44,11 @@ impl Router {
     /// outlives a request must be shared between handlers.
     pub fn new<H: ServerHandler>(make: impl Fn() -> H + Send + Sync + 'static, options: ListenOptions) -> Self {
         Self { shared: Arc::new(Shared::new(Box::new(Handlers::new(make, &options)), options)) }
+    }
+
+    /// Returns whether clients on this machine need no authentication, and others have none.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self.shared.options.client_auth, ClientAuth::Local)
     }
 
     /// Serves one connection, over HTTP/1.1 or HTTP/2, until it ends. Dropping the future closes it immediately.
@@ -94,13 +100,16 @@ async fn route(connection: &Connection, request: Request<Incoming>) -> Reply {
     if let Err(reason) = shared.guard.check(request.uri(), request.headers()) {
         return reply::plain(StatusCode::FORBIDDEN, reason);
     }
+    if let Err(refusal) = shared.options.client_auth.check(request.headers()) {
+        return *refusal;
+    }
     match (request.uri().path(), request.method()) {
         ("/mcp", &Method::GET | &Method::POST | &Method::DELETE) => streamable::handle(shared, request).await,
         ("/mcp", _) => reply::method_not_allowed("GET, POST, DELETE"),
-        ("/sse", &Method::GET) => sse::open(connection),
+        ("/sse", &Method::GET) => sse::open(connection).await,
         ("/messages", &Method::POST) => sse::post(shared, request).await,
         ("/messages", _) => reply::method_not_allowed("POST"),
-        ("/ws", &Method::GET) => websocket::open(connection, request),
+        ("/ws", &Method::GET) => websocket::open(connection, request).await,
         ("/sse" | "/ws", _) => reply::method_not_allowed("GET"),
         _ => reply::plain(StatusCode::NOT_FOUND, "Not Found"),
     }

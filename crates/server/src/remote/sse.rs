@@ -7,6 +7,7 @@ use futures_util::stream::{self, StreamExt as _};
 use http::{Request, StatusCode, Uri};
 use hyper::body::Incoming;
 use rmcp::transport::common::server_side_http::{SessionId, session_id};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::backend::{self, Pipe};
@@ -24,6 +25,7 @@ struct Session {
     id: SessionId,
     sessions: SseSessions,
     _handler: DropGuard,
+    _slot: OwnedSemaphorePermit,
 }
 
 impl Drop for Session {
@@ -33,8 +35,12 @@ impl Drop for Session {
 }
 
 /// Opens a stream with a new session and handler.
-pub(crate) fn open(connection: &Connection) -> Reply {
+pub(crate) async fn open(connection: &Connection) -> Reply {
     let shared = &connection.shared;
+    let slot = match shared.reserve_session().await {
+        Ok(slot) => slot,
+        Err(refusal) => return *refusal,
+    };
     let (Pipe { to_handler, from_handler }, end) = backend::pipe();
     let over = CancellationToken::new();
     connection.spawn(shared.backend.serve(end, over.clone()));
@@ -42,7 +48,8 @@ pub(crate) fn open(connection: &Connection) -> Reply {
     let id = session_id();
     let endpoint = Bytes::from(format!("event: endpoint\ndata: /messages?session={id}\n\n"));
     shared.sse_sessions.with(|inboxes| inboxes.insert(id.clone(), to_handler));
-    let session = Session { id, sessions: shared.sse_sessions.clone(), _handler: over.drop_guard() };
+    let sessions = shared.sse_sessions.clone();
+    let session = Session { id, sessions, _handler: over.drop_guard(), _slot: slot };
 
     let messages = stream::unfold((from_handler, session), |(mut lines, session)| async move {
         let line = lines.next_line().await.ok()??;

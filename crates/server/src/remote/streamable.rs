@@ -15,12 +15,23 @@ use super::reply::{self, Body, Reply};
 
 /// The header with the method of a request, since 2026-07-28.
 const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
 pub(crate) async fn handle(shared: &Shared, request: Request<Incoming>) -> Reply {
     let over = shared.until_forgotten();
     let keep_alive = shared.options.keep_alive;
     let posted = request.method() == Method::POST;
-    let waits_for_first_message = posted && is_modern(request.headers());
+    let is_modern = is_modern(request.headers());
+    let waits_for_first_message = posted && is_modern;
+    // Held until the response, after which the session itself counts.
+    let _slot = if posted && !is_modern && !request.headers().contains_key(SESSION_ID) {
+        match shared.reserve_session().await {
+            Ok(slot) => Some(slot),
+            Err(refusal) => return *refusal,
+        }
+    } else {
+        None
+    };
     let (head, body) = request.into_parts();
     let body = match reply::read(body, shared.options.max_message_bytes).await {
         Ok(body) => body,

@@ -45,13 +45,21 @@ const READ_BUFFER_BYTES: usize = 16 * 1024;
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
 /// Upgrades the connection to a WebSocket with a new handler.
-pub(crate) fn open(connection: &Connection, mut request: Request<Incoming>) -> Reply {
+pub(crate) async fn open(connection: &Connection, mut request: Request<Incoming>) -> Reply {
     let handshake = match check(request.version(), request.headers()) {
         Ok(handshake) => handshake,
         Err(refusal) => return *refusal,
     };
+    let slot = match connection.shared.reserve_session().await {
+        Ok(slot) => slot,
+        Err(refusal) => return *refusal,
+    };
     let upgrade = hyper::upgrade::on(&mut request);
-    connection.spawn(serve(connection.clone(), upgrade));
+    let serving = serve(connection.clone(), upgrade);
+    connection.spawn(async move {
+        let _slot = slot;
+        serving.await;
+    });
 
     let mut reply = reply::plain(StatusCode::SWITCHING_PROTOCOLS, "");
     let headers = reply.headers_mut();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::Instant;
-use wharf_server::{ListenOptions, RemoteServer, Reply, Router};
+use wharf_server::{ClientAuth, ListenOptions, RemoteServer, Reply, Router, TokenCheck};
 
 use crate::raw::Http;
 use crate::{call, initialize, initialized, remote, router, server_name, soon, sse, streamable, toolbox, websocket};
@@ -158,9 +158,86 @@ async fn a_client_that_does_not_read_is_disconnected_after_a_minute() {
 
 #[tokio::test]
 async fn urls_use_loopback_when_every_interface_is_listened_on() {
-    let remote = RemoteServer::bind(([0, 0, 0, 0], 0).into(), router(ListenOptions::default())).await.unwrap();
+    let options = ListenOptions { client_auth: ClientAuth::Anyone, ..ListenOptions::default() };
+    let remote = RemoteServer::bind(([0, 0, 0, 0], 0).into(), router(options)).await.unwrap();
     let port = remote.address().port();
     assert_eq!(remote.http_url(), format!("http://127.0.0.1:{port}/mcp"));
     assert_eq!(remote.sse_url(), format!("http://127.0.0.1:{port}/sse"));
     assert_eq!(remote.ws_url(), format!("ws://127.0.0.1:{port}/ws"));
+}
+
+#[tokio::test]
+async fn an_address_that_others_can_reach_needs_authentication() {
+    let bind = async |address: &str, client_auth: ClientAuth| {
+        let options = ListenOptions { client_auth, ..ListenOptions::default() };
+        RemoteServer::bind(address.parse().unwrap(), router(options)).await.map(drop)
+    };
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0", "[::ffff:0.0.0.0]:0"] {
+        let error = bind(address, ClientAuth::Local).await.unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied, "{address}: {error}");
+        assert!(error.to_string().contains("without authentication"), "{error}");
+    }
+    for address in ["127.0.0.1:0", "127.0.0.2:0"] {
+        bind(address, ClientAuth::Local).await.unwrap();
+    }
+    bind("0.0.0.0:0", ClientAuth::Anyone).await.unwrap();
+    bind("0.0.0.0:0", ClientAuth::Bearer(TokenCheck::token("t"))).await.unwrap();
+}
+
+#[tokio::test]
+async fn every_transport_requires_the_bearer_token() {
+    let client_auth = ClientAuth::Bearer(TokenCheck::token("s3cret"));
+    let remote = remote(ListenOptions { client_auth, ..ListenOptions::default() }).await;
+    for (target, headers, allowed) in [
+        ("POST /mcp", &[][..], 400..=422),
+        ("GET /sse", &[], 200..=200),
+        ("POST /messages?session=x", &[], 404..=404),
+        ("GET /ws", &UPGRADE, 101..=101),
+    ] {
+        for wrong in [None, Some("Authorization: Bearer wrong")] {
+            let mut http = Http::connect(&remote).await;
+            let head = http.send(target, &[headers, wrong.as_slice()].concat(), "").await;
+            assert_eq!((head.status, head.header("www-authenticate")), (401, Some("Bearer")), "{target}");
+        }
+        let mut http = Http::connect(&remote).await;
+        let head = http.send(target, &[headers, &["Authorization: Bearer s3cret"]].concat(), "").await;
+        assert!(allowed.contains(&head.status), "{target}: {}", head.status);
+    }
+}
+
+#[tokio::test]
+async fn sessions_of_all_transports_are_bounded_together() {
+    let remote = remote(ListenOptions { max_sessions: 2, ..ListenOptions::default() }).await;
+    let mut first = Http::connect(&remote).await;
+    let head = first.post("/mcp", &[], &initialize()).await;
+    let session = format!("Mcp-Session-Id: {}", head.header("mcp-session-id").unwrap());
+    let (stream, _) = sse::open(&remote).await;
+    let refused = async || {
+        for target in ["POST /mcp", "GET /sse"] {
+            let mut http = Http::connect(&remote).await;
+            let head = match target {
+                "POST /mcp" => http.post("/mcp", &[], &initialize()).await,
+                _ => http.send(target, &[], "").await,
+            };
+            assert_eq!((head.status, head.header("retry-after")), (503, Some("5")), "{target}");
+        }
+    };
+    refused().await;
+    // Sessions that exist are not affected.
+    let head = Http::connect(&remote).await.post("/mcp", &[&session], &initialized()).await;
+    assert_eq!(head.status, 202);
+    // A session that ends makes room for another.
+    let head = Http::connect(&remote).await.send("DELETE /mcp", &[&session], "").await;
+    assert!(head.status < 300, "{}", head.status);
+    let head = Http::connect(&remote).await.post("/mcp", &[], &initialize()).await;
+    assert_eq!(head.status, 200);
+    refused().await;
+    drop(stream);
+    // The server notices the end of the stream soon.
+    soon(async {
+        while Http::connect(&remote).await.post("/mcp", &[], &initialize()).await.status != 200 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
 }

@@ -43,6 +43,27 @@ pub struct ProviderConfig {
     pub authorize_error: Option<String>,
     /// Whether token errors quote the whole request.
     pub errors_quote_request: bool,
+    /// How tokens are bound to keys (`DPoP`); bearer tokens if absent.
+    pub dpop: Option<DpopConfig>,
+}
+
+/// How a provider binds tokens to keys.
+#[derive(Clone, Debug)]
+pub struct DpopConfig {
+    /// The nonce that proofs for the token endpoint must contain.
+    pub issuer_nonce: Option<String>,
+    /// The nonce that proofs for the MCP server must contain.
+    pub server_nonce: Option<String>,
+    /// Whether each nonce of the MCP server is valid for one request, whose response contains the next one.
+    pub rotates_nonces: bool,
+    /// Whether tokens are bound to the key of the proof. Otherwise the token endpoint issues bearer tokens.
+    pub binds_tokens: bool,
+}
+
+impl Default for DpopConfig {
+    fn default() -> Self {
+        Self { issuer_nonce: None, server_nonce: None, rotates_nonces: false, binds_tokens: true }
+    }
 }
 
 /// A document of the provider.
@@ -103,6 +124,7 @@ impl Default for ProviderConfig {
             state: None,
             authorize_error: None,
             errors_quote_request: false,
+            dpop: None,
         }
     }
 }
@@ -122,6 +144,13 @@ impl ProviderConfig {
             "code_challenge_methods_supported": ["S256"],
             "authorization_response_iss_parameter_supported": true,
         })
+    }
+
+    /// Requires tokens that are bound to keys: in the challenge, and in the metadata of the authorization server.
+    pub fn require_dpop(&mut self, dpop: DpopConfig) {
+        self.challenge = Some(format!(r#"DPoP algs="ES256", resource_metadata="{{origin}}{RESOURCE}""#));
+        self.change(ISSUER, "dpop_signing_alg_values_supported", json!(["ES256"]));
+        self.dpop = Some(dpop);
     }
 
     /// Sets the metadata document at `path`.

@@ -1,6 +1,6 @@
 //! Clients, authorization codes and tokens.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
@@ -30,6 +30,10 @@ pub(super) struct Grants {
     pub(super) reuses: usize,
     pub(super) grace_uses: usize,
     pub(super) secrets: Vec<String>,
+    /// The ids of all proofs, each of which is valid once.
+    pub(super) proofs: HashSet<String>,
+    /// How many nonces of the MCP server were used.
+    pub(super) used_nonces: u64,
 }
 
 struct KnownClient {
@@ -43,11 +47,14 @@ struct Code {
     challenge: String,
     resource: String,
     scope: String,
+    /// The key that the code is bound to.
+    thumbprint: Option<String>,
 }
 
 struct Access {
     family: usize,
     scope: String,
+    thumbprint: Option<String>,
     until: Instant,
 }
 
@@ -56,6 +63,8 @@ struct Refresh {
     client: String,
     scope: String,
     resource: String,
+    /// The key that the tokens are bound to.
+    thumbprint: Option<String>,
     used: Option<Instant>,
 }
 
@@ -121,7 +130,8 @@ impl Grants {
         let redirect_uri = get("redirect_uri");
         let challenge = get("code_challenge");
         let resource = get("resource");
-        self.codes.insert(code.clone(), Code { client, redirect_uri, challenge, resource, scope });
+        let thumbprint = parameters.get("dpop_jkt").cloned();
+        self.codes.insert(code.clone(), Code { client, redirect_uri, challenge, resource, scope, thumbprint });
         Ok(code)
     }
 
@@ -130,6 +140,7 @@ impl Grants {
         &mut self,
         form: &Form,
         authorization: Option<&str>,
+        thumbprint: Option<String>,
         config: &ProviderConfig,
     ) -> Result<Value, TokenError> {
         let get = |name: &str| form.get(name).cloned().unwrap_or_default();
@@ -143,15 +154,26 @@ impl Grants {
                 if !matches || code.challenge != challenge {
                     return Err(TokenError(400, "invalid_grant"));
                 }
+                if code.thumbprint.is_some() && code.thumbprint != thumbprint {
+                    return Err(TokenError(400, "invalid_dpop_proof"));
+                }
                 if code.resource != get("resource") {
                     return Err(TokenError(400, "invalid_target"));
                 }
                 self.revoked.push(false);
                 let family = self.revoked.len() - 1;
-                Ok(self
-                    .issue(Refresh { family, client, scope: code.scope, resource: code.resource, used: None }, config))
+                let Code { scope, resource, .. } = code;
+                let thumbprint = thumbprint.filter(|_| config.dpop.as_ref().is_some_and(|dpop| dpop.binds_tokens));
+                Ok(self.issue(Refresh { family, client, scope, resource, thumbprint, used: None }, config))
             }
-            "refresh_token" => self.refresh(&get("refresh_token"), &client, &get("resource"), config),
+            "refresh_token" => {
+                let token = get("refresh_token");
+                let known = self.refresh_tokens.get(&token);
+                if known.is_some_and(|known| known.thumbprint.is_some() && known.thumbprint != thumbprint) {
+                    return Err(TokenError(400, "invalid_dpop_proof"));
+                }
+                self.refresh(&token, &client, &get("resource"), config)
+            }
             _ => Err(TokenError(400, "unsupported_grant_type")),
         }
     }
@@ -180,10 +202,11 @@ impl Grants {
         known.used = known.used.or(Some(now));
         let family = known.family;
         let scope = known.scope.clone();
+        let thumbprint = known.thumbprint.clone();
         self.renewals += 1;
         let client = client.to_owned();
         let resource = resource.to_owned();
-        Ok(self.issue(Refresh { family, client, scope, resource, used: None }, config))
+        Ok(self.issue(Refresh { family, client, scope, resource, thumbprint, used: None }, config))
     }
 
     fn issue(&mut self, refresh: Refresh, config: &ProviderConfig) -> Value {
@@ -191,9 +214,11 @@ impl Grants {
         let next = self.secret("refresh");
         let family = refresh.family;
         let scope = refresh.scope.clone();
-        let access = Access { family, scope: scope.clone(), until: Instant::now() + config.lifetime };
+        let thumbprint = refresh.thumbprint.clone();
+        let token_type = if thumbprint.is_some() { "DPoP" } else { "Bearer" };
+        let access = Access { family, scope: scope.clone(), thumbprint, until: Instant::now() + config.lifetime };
         self.access.insert(token.clone(), access);
-        let mut tokens = json!({"access_token": token, "token_type": "Bearer", "scope": scope});
+        let mut tokens = json!({"access_token": token, "token_type": token_type, "scope": scope});
         tokens["refresh_token"] = next.clone().into();
         self.refresh_tokens.insert(next, refresh);
         if let Some(seconds) = config.announced_lifetime {
@@ -202,9 +227,9 @@ impl Grants {
         tokens
     }
 
-    /// Returns the scope of a valid access token.
-    pub(super) fn scope(&self, token: &str) -> Option<&str> {
-        let access = self.access.get(token)?;
+    /// Returns the scope of a valid access token that is bound to this key.
+    pub(super) fn scope(&self, token: &str, thumbprint: Option<&str>) -> Option<&str> {
+        let access = self.access.get(token).filter(|access| access.thumbprint.as_deref() == thumbprint)?;
         (!self.revoked[access.family] && Instant::now() < access.until).then_some(access.scope.as_str())
     }
 

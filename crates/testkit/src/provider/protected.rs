@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::config::{ProviderConfig, SCOPE};
+use super::dpop;
 use super::response::{Response, json_document, with_headers};
 use super::state::Shared;
 use crate::seen_request::SeenRequest;
@@ -11,8 +12,16 @@ use crate::seen_request::SeenRequest;
 pub(super) fn serve(shared: &Shared, config: &ProviderConfig, seen: &SeenRequest) -> Response {
     let message: Value = serde_json::from_str(&seen.body).unwrap_or_default();
     let tool = message["params"]["name"].as_str().unwrap_or_default();
-    let bearer = seen.headers.get("authorization").and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
-    let granted = bearer.and_then(|token| shared.grants().scope(token).map(str::to_owned));
+    let scheme = if config.dpop.is_some() { "DPoP " } else { "Bearer " };
+    let token = seen.headers.get("authorization").and_then(|value| value.to_str().ok()?.strip_prefix(scheme));
+    let thumbprint = match (token, &config.dpop) {
+        (Some(token), Some(dpop)) => match dpop::check_request(shared, dpop, seen, token) {
+            Ok(thumbprint) => Some(thumbprint),
+            Err(refusal) => return *refusal,
+        },
+        _ => None,
+    };
+    let granted = token.and_then(|token| shared.grants().scope(token, thumbprint.as_deref()).map(str::to_owned));
     let Some(granted) = granted else {
         let challenge = config.challenge.as_deref().map(|challenge| shared.with_origin(challenge));
         let headers: Vec<_> = challenge.iter().map(|challenge| ("www-authenticate", challenge.as_str())).collect();

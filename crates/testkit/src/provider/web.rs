@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::config::{Document, ProviderConfig, TokenFault};
+use super::dpop;
 use super::grants::{Form, TokenError};
 use super::protected;
 use super::response::{JSON, Response, json_document, with_headers};
@@ -85,7 +86,11 @@ async fn handle(shared: Arc<Shared>, request: Request<Incoming>, connection: u64
             shared.grants().revoke(&form(&seen.body));
             Ok(with_headers(200, &[], String::new()))
         }
-        (_, path) if path.starts_with("/mcp") => Ok(protected::serve(&shared, &config, &seen)),
+        (_, path) if path.starts_with("/mcp") => {
+            let mut response = protected::serve(&shared, &config, &seen);
+            dpop::add_nonce(&shared, config.dpop.as_ref(), &mut response);
+            Ok(response)
+        }
         _ => Ok(with_headers(404, &[], "not found".to_owned())),
     }
 }
@@ -114,7 +119,14 @@ async fn tokens(shared: &Shared, config: &ProviderConfig, seen: &SeenRequest) ->
         TokenFault::None | TokenFault::Slow(_) | TokenFault::HangUp => {}
     }
     let authorization = seen.headers.get("authorization").and_then(|value| value.to_str().ok());
-    let issued = shared.grants().tokens(&form(&seen.body), authorization, config);
+    let thumbprint = match &config.dpop {
+        Some(dpop) if seen.headers.contains_key("dpop") => match dpop::check_token_request(shared, dpop, seen) {
+            Ok(thumbprint) => Some(thumbprint),
+            Err(refusal) => return Ok(*refusal),
+        },
+        _ => None,
+    };
+    let issued = shared.grants().tokens(&form(&seen.body), authorization, thumbprint, config);
     match config.tokens {
         TokenFault::Slow(time) => tokio::time::sleep(time).await,
         TokenFault::HangUp => return Err(HungUp),

@@ -142,7 +142,7 @@ fn server_toolset(
     let fleet = client.open_fleet("tools/list").map_err(ended)?;
     let settings = settings(resource, client);
     let tools = fleet.preset_tools(client.name(), settings, tools).map_err(|_| {
-        let error = ToolError::Ended { server: client.name().clone(), tool: "tools/list".to_owned() };
+        let error = ToolError::Closed { server: client.name().clone(), tool: "tools/list".to_owned() };
         ended(error)
     })?;
     Ok(ServerToolset { tools, resource: resource.clone() })

@@ -138,7 +138,7 @@ impl McpClient {
 
     /// Opens the fleet; an error if its scope has ended.
     pub(super) fn open_fleet(&self, tool: &str) -> Result<Fleet, ToolError> {
-        let ended = || ToolError::Ended { server: self.inner.name.clone(), tool: tool.to_owned() };
+        let ended = || ToolError::Closed { server: self.inner.name.clone(), tool: tool.to_owned() };
         self.inner.fleet.open().ok_or_else(ended)
     }
 

@@ -44,12 +44,12 @@ pub enum FactoryError {
 /// Why a tool returned no output.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    /// The session ended with the scope of its tools.
+    /// The session was closed with the scope of its tools.
     #[error(
-        "`{tool}` of {server} was called after its session had ended; call it before the `LiveTools` is dropped, or create \
+        "`{tool}` of {server} was called after its session was closed; call it before the `LiveTools` is dropped, or create \
          the tools again with `create_mcp_tools`"
     )]
-    Ended {
+    Closed {
         /// The server's name.
         server: ServerName,
         /// The tool's name.

@@ -76,7 +76,7 @@ impl AgentTool {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let tool = || self.metadata.display_name.clone();
         let Some(turn) = self.set.turn() else {
-            return Err(ToolError::Ended { server: self.client.name().clone(), tool: tool() });
+            return Err(ToolError::Closed { server: self.client.name().clone(), tool: tool() });
         };
         let id = format!("call-{}", NEXT_ID.fetch_add(1, Ordering::Relaxed));
         let call = ToolCall { id: id.into(), name: self.name.as_str().into(), arguments: arguments.clone() };

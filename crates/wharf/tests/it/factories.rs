@@ -282,15 +282,15 @@ async fn live_tools_are_those_of_the_server_and_end_with_their_scope() {
     soon(live.close()).await;
     assert!(!tool.client().is_client_initialized());
     let error = soon(tool.call(&question())).await.unwrap_err();
-    assert!(matches!(error, ToolError::Ended { .. }), "{error}");
-    insta::assert_snapshot!(error, @"`echo` of live was called after its session had ended; call it before the `LiveTools` is dropped, or create the tools again with `create_mcp_tools`");
+    assert!(matches!(error, ToolError::Closed { .. }), "{error}");
+    insta::assert_snapshot!(error, @"`echo` of live was called after its session was closed; call it before the `LiveTools` is dropped, or create the tools again with `create_mcp_tools`");
 
     definition["dynamicTools"] = json!("all");
     let live = soon(create_mcp_tools(&[resource(definition)], &platform)).await.unwrap();
     assert_eq!(names(live.tools()), ["mcp__live__echo", "mcp__live__add"]);
     let tool = live.tools()[1].clone();
     drop(live);
-    assert!(matches!(soon(tool.call(&question())).await, Err(ToolError::Ended { .. })));
+    assert!(matches!(soon(tool.call(&question())).await, Err(ToolError::Closed { .. })));
 }
 
 #[tokio::test]

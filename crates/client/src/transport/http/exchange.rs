@@ -12,6 +12,7 @@ use http::header::ACCEPT;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
+use wharf_auth::RequestTarget;
 use wharf_io::SseReader;
 
 use super::HttpEndpoint;
@@ -159,7 +160,8 @@ impl Exchange {
             return;
         }
         let ending = async {
-            if let Ok((headers, _)) = self.endpoint.headers_with(&negotiated.headers).await {
+            let target = RequestTarget { method: &Method::DELETE, url: &self.endpoint.url };
+            if let Ok((headers, _)) = self.endpoint.headers_with(target, &negotiated.headers).await {
                 let _ = self.endpoint.send(Method::DELETE, &self.endpoint.url, headers, Bytes::new()).await;
             }
         };

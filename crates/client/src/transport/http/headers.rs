@@ -4,16 +4,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName};
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::Semaphore;
-use wharf_auth::{AuthRequired, OAuthError, TokenProvider};
+use wharf_auth::{AuthRequired, OAuthError, RequestAuth, RequestTarget, TokenProvider, TokenVersion};
 use wharf_io::{Child, ChildSpec, Environment, Exit, Grace};
 use wharf_protocol::{Redactor, Secret};
 
 use crate::remote::{InvalidRemote, parse_headers};
 use crate::transport::{OpenError, PostError};
 
+/// The header with the proof that the client has the key of its token.
+const DPOP: HeaderName = HeaderName::from_static("dpop");
 /// Time for the header command.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum size of its output.
@@ -52,8 +54,8 @@ pub(in crate::transport) struct Headers {
 pub(in crate::transport) struct HeaderVersion {
     /// How often the command had run.
     command: u64,
-    /// The number of the token.
-    token: u64,
+    /// The token and its nonce.
+    token: TokenVersion,
 }
 
 /// How often the headers of one request were refreshed.
@@ -141,17 +143,23 @@ impl Headers {
         format!("{:?} {printed:?} {token:?}", name_value_pairs(&self.fixed))
     }
 
-    /// Returns all headers and their version.
-    pub(in crate::transport) async fn get(&self) -> Result<(HeaderMap, HeaderVersion), HeaderError> {
+    /// Returns all headers of one request, and their version.
+    pub(in crate::transport) async fn get(
+        &self,
+        request: RequestTarget<'_>,
+    ) -> Result<(HeaderMap, HeaderVersion), HeaderError> {
         let mut headers = (*self.fixed).clone();
         let mut version = HeaderVersion::default();
         if let Some(provider) = &self.token_provider {
             let failed = |error: OAuthError| HeaderError::new(&error, HeaderError::Unusable(error.to_string()));
-            let (token, number) = provider.token().await.map_err(failed)?;
-            version.token = number;
-            if let Some(mut bearer) = token.and_then(|token| bearer(&token)) {
-                bearer.set_sensitive(true);
-                headers.insert(AUTHORIZATION, bearer);
+            let auth = provider.authorize(request).await.map_err(failed)?;
+            let RequestAuth { authorization, proof, version: token } = auth;
+            version.token = token;
+            if let Some(authorization) = authorization {
+                headers.insert(AUTHORIZATION, authorization);
+            }
+            if let Some(proof) = proof {
+                headers.insert(DPOP, proof);
             }
         }
         if let Some(command) = &self.command {
@@ -160,6 +168,13 @@ impl Headers {
             headers.extend((*printed).clone());
         }
         Ok((headers, version))
+    }
+
+    /// Passes the headers of a response to the token provider.
+    pub(in crate::transport) fn responded(&self, headers: &HeaderMap) {
+        if let Some(provider) = &self.token_provider {
+            provider.responded(headers);
+        }
     }
 
     /// Gets newer headers than `version`, unless another request has done so: runs the command again, and passes the
@@ -244,10 +259,6 @@ impl CommandHeaders {
         }
         parse_headers(&pairs.into_iter().collect::<Vec<_>>()).map_err(|error| format!("printed an {error}"))
     }
-}
-
-fn bearer(token: &Secret) -> Option<HeaderValue> {
-    HeaderValue::from_str(&format!("Bearer {}", token.expose())).ok()
 }
 
 /// Returns names and values, including secret ones.

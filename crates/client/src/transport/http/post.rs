@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri};
+use wharf_auth::RequestTarget;
 use wharf_io::{Body, HttpError};
 
 use super::HttpEndpoint;
@@ -58,7 +59,8 @@ impl HttpEndpoint {
         let mut budget = RetryBudget::default();
         let mut header_retries = HeaderRetries::default();
         loop {
-            let (mut headers, version) = self.headers_with(post.own).await?;
+            let target = RequestTarget { method: &Method::POST, url: post.to };
+            let (mut headers, version) = self.headers_with(target, post.own).await?;
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
             if let Some(method) = &post.method {
                 headers.insert(MCP_METHOD, method.clone());
@@ -117,7 +119,8 @@ impl HttpEndpoint {
     pub(super) async fn get_events(&self, own: &HeaderMap, session: bool) -> Result<Response<Body>, EventStreamError> {
         let mut header_retries = HeaderRetries::default();
         loop {
-            let (headers, version) = self.headers_with(own).await.map_err(EventStreamError::NotSent)?;
+            let target = RequestTarget { method: &Method::GET, url: &self.url };
+            let (headers, version) = self.headers_with(target, own).await.map_err(EventStreamError::NotSent)?;
             let response = self.send(Method::GET, &self.url, headers, Bytes::new()).await;
             let response = response.map_err(EventStreamError::NotSent)?;
             if response.status().is_success() {
@@ -136,8 +139,12 @@ impl HttpEndpoint {
     }
 
     /// Returns the configured headers with `own` added, and the version of the configured ones.
-    pub(super) async fn headers_with(&self, own: &HeaderMap) -> Result<(HeaderMap, HeaderVersion), PostError> {
-        let (mut headers, version) = self.headers.get().await?;
+    pub(super) async fn headers_with(
+        &self,
+        request: RequestTarget<'_>,
+        own: &HeaderMap,
+    ) -> Result<(HeaderMap, HeaderVersion), PostError> {
+        let (mut headers, version) = self.headers.get(request).await?;
         headers.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
         Ok((headers, version))
     }
@@ -153,7 +160,9 @@ impl HttpEndpoint {
         *request.method_mut() = method;
         *request.uri_mut() = to.clone();
         *request.headers_mut() = headers;
-        self.client.send(request).await.map_err(|error| send_error(&error))
+        let response = self.client.send(request).await.map_err(|error| send_error(&error))?;
+        self.headers.responded(response.headers());
+        Ok(response)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use http::header::{LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, Response};
-use wharf_auth::AuthRequired;
+use wharf_auth::{AuthRequired, NetworkZone};
 use wharf_io::{Body, jittered};
 
 use super::session_loss::{TERMINATED, names_lost_session, session_loss};
@@ -62,6 +62,7 @@ impl Refusal {
 /// Reads an error response. `session` is whether the request named a session.
 pub(super) async fn read(response: Response<Body>, session: bool) -> Refusal {
     let (head, mut body) = response.into_parts();
+    let zone = body.peer().map(NetworkZone::of);
     let content = body.read_head(MAX_BODY_BYTES, BODY_TIMEOUT).await;
     let text = String::from_utf8_lossy(&content).into_owned();
     let body = match head.headers.get(LOCATION) {
@@ -71,15 +72,21 @@ pub(super) async fn read(response: Response<Body>, session: bool) -> Refusal {
         _ => text.chars().take(MAX_QUOTED_CHARS).collect(),
     };
     let status = HttpStatus { status: head.status.as_u16(), body, retry_after: retry_after(&head.headers) };
-    let meaning = meaning(&status, challenge(&head.headers), &text, session);
+    let challenge = challenge(&head.headers);
+    let meaning = match status.status {
+        401 => auth_required(401, challenge, zone),
+        403 if challenge.is_some() => auth_required(403, challenge, zone),
+        _ => meaning(&status, &text, session),
+    };
     Refusal { status, meaning }
 }
 
-fn meaning(refused: &HttpStatus, challenge: Option<Box<str>>, text: &str, session: bool) -> Meaning {
+fn auth_required(status: u16, challenge: Option<Box<str>>, zone: Option<NetworkZone>) -> Meaning {
+    Meaning::Other(PostError::Auth(AuthRequired { status, challenge, zone, reason: None }))
+}
+
+fn meaning(refused: &HttpStatus, text: &str, session: bool) -> Meaning {
     let status = refused.status;
-    if status == 401 || (status == 403 && challenge.is_some()) {
-        return Meaning::Other(PostError::Auth(AuthRequired { status, challenge, reason: None }));
-    }
     let rpc = rpc_error(text);
     if status == 404 && session {
         let (code, message) = rpc.map_or((TERMINATED, "HTTP 404".to_owned()), |rpc| (rpc.code, rpc.message));

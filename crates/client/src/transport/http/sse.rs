@@ -58,6 +58,10 @@ impl Transport for HttpSse {
     fn audience(&self) -> Option<String> {
         Some(self.remote.audience())
     }
+
+    fn release(&self) {
+        self.remote.release();
+    }
 }
 
 async fn open(endpoint: HttpEndpoint) -> Result<Link, OpenError> {

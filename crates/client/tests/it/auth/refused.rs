@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use wharf_auth::{OAuth, OAuthOptions, RegisteredClient};
+use wharf_auth::{AuthRequired, Grant, NetworkZone, OAuth, OAuthError, OAuthOptions, RegisteredClient};
 use wharf_client::{BoxFuture, CallErrorKind, ConnectErrorKind, Outcome};
 use wharf_io::{HttpSettings, Resolve};
 use wharf_protocol::Secret;
@@ -203,12 +203,81 @@ async fn a_public_server_cannot_name_a_private_address() {
             let options = OAuthOptions { http, visitor: Some(ui), ..OAuthOptions::new(store) };
             let oauth = OAuth::new("https://server.test/mcp", options).unwrap();
             let challenge = format!("Bearer resource_metadata=\"{scheme}://{host}:{port}{RESOURCE}\"");
-            let error = soon(oauth.sign_in(Some(&challenge))).await.unwrap_err().to_string();
+            let required = refusal(&challenge, None);
+            let error = soon(oauth.sign_in(Some(&required))).await.unwrap_err().to_string();
             assert!(error.contains("private network") || error.contains("not https"), "{host}: {error}");
             assert_eq!(user.visits(), 0);
         }
     }
     assert!(provider.requests().is_empty());
+}
+
+fn refusal(challenge: &str, peer: Option<IpAddr>) -> AuthRequired {
+    let zone = peer.map(NetworkZone::of);
+    AuthRequired { status: 401, challenge: Some(challenge.into()), zone, reason: None }
+}
+
+#[tokio::test]
+async fn a_server_is_judged_by_the_address_that_it_responded_from() {
+    let provider = Provider::start(ProviderConfig::default()).await;
+    let challenge = format!("Bearer resource_metadata=\"{}{RESOURCE}\"", provider.origin());
+    // The name resolves to this machine by now, although the response came from elsewhere.
+    for (peer, is_refused) in [([8, 8, 8, 8], true), ([10, 0, 0, 1], true), ([127, 0, 0, 1], false)] {
+        let http = HttpSettings::default().resolving(Names);
+        let options = OAuthOptions { http, ..OAuthOptions::new(Arc::new(wharf_auth::MemoryStore::default())) };
+        let options = OAuthOptions { visitor: Some(Arc::new(TestUser::default())), ..options };
+        let oauth = OAuth::new("http://loopback.test/mcp", options).unwrap();
+        let error = soon(oauth.sign_in(Some(&refusal(&challenge, Some(peer.into()))))).await.unwrap_err().to_string();
+        assert_eq!(error.contains("private network"), is_refused, "{peer:?}: {error}");
+        assert_eq!(provider.requests().is_empty(), is_refused, "{peer:?}");
+    }
+    // A server that once responded from a public address stays public.
+    let oauth = OAuth::new(
+        "http://loopback.test/mcp",
+        OAuthOptions { http: HttpSettings::default().resolving(Names), ..Scene::new().await.options() },
+    );
+    let oauth = oauth.unwrap();
+    for peer in [[8, 8, 8, 8], [127, 0, 0, 1]] {
+        let error = soon(oauth.sign_in(Some(&refusal(&challenge, Some(peer.into()))))).await.unwrap_err().to_string();
+        assert!(error.contains("private network"), "{peer:?}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_names_the_zone_of_the_server() {
+    let scene = Scene::new().await;
+    let error = look(&scene.session_with(scene.without_user())).await.unwrap_err();
+    let CallErrorKind::Connect(ConnectErrorKind::Auth(required)) = error.kind else { panic!("{error}") };
+    assert_eq!(required.zone, Some(NetworkZone::Loopback));
+}
+
+#[tokio::test]
+async fn a_client_secret_is_sent_only_to_a_configured_or_confirmed_issuer() {
+    let known = RegisteredClient::with_secret("known", Secret::new("SECRET-known"));
+    let mut scene = Scene::new().await;
+    scene.provider.add_client("known", Some("SECRET-known"), "client_secret_basic");
+    scene.user.refuses_secret = true;
+    let options = OAuthOptions { client: Some(known.clone()), ..scene.options() };
+    let refused = told(look(&scene.session_with(options)).await);
+    assert!(refused.contains("refused to send the client secret to"), "{refused}");
+    // Without a user, no secret is sent to an issuer that the server names.
+    let machine = OAuthOptions { client: Some(known.clone()), grant: Grant::Client, ..scene.without_user() };
+    let refused = told(look(&scene.session_with(machine)).await);
+    assert!(refused.contains("refused to send the client secret to"), "{refused}");
+    assert!(scene.provider.requests_to("/token").is_empty() && scene.user.visits() == 0);
+    assert_eq!(scene.user.asked_issuers.lock().unwrap().as_slice(), [scene.provider.origin()]);
+    // The issuer is configured.
+    let issuer_metadata_url = Some(format!("{}{ISSUER}", scene.provider.origin()));
+    let pinned = OAuthOptions { client: Some(known.clone()), issuer_metadata_url, ..scene.options() };
+    assert_eq!(told(look(&scene.session_with(pinned)).await), "done with read");
+    // An earlier sign-in with the same secret counts, another one does not.
+    let sign_in = async |client: RegisteredClient| {
+        let options = OAuthOptions { client: Some(client), ..scene.options() };
+        soon(OAuth::new(&scene.provider.url(), options).unwrap().sign_in(None)).await
+    };
+    sign_in(known).await.unwrap();
+    let refused = sign_in(RegisteredClient::with_secret("known", Secret::new("SECRET-other"))).await.unwrap_err();
+    assert!(matches!(refused, OAuthError::UnconfirmedIssuer { .. }), "{refused}");
 }
 
 /// Signs in; then the server names another authorization server.

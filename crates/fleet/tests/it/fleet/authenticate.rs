@@ -101,13 +101,14 @@ impl Scene {
     /// A fleet whose user signs in when the model requests it.
     async fn with_person(&self) -> Fleet {
         let person = self.person();
-        let signs_in = move |SignInRequest { server, challenge }: SignInRequest| {
+        let signs_in = move |SignInRequest { server, required }: SignInRequest| {
             assert_eq!(server.name.as_str(), "docs");
             let wharf_fleet::TransportConfig::Http(remote) = &server.reach else { panic!("{server:?}") };
             let oauth = OAuth::new(&remote.url, person.clone()).unwrap();
             Box::pin(async move {
-                assert!(challenge.unwrap().starts_with("Bearer"));
-                oauth.sign_in(None).await.map_err(|error| error.to_string())
+                let required = required.unwrap();
+                assert!(required.challenge.as_deref().unwrap().starts_with("Bearer"));
+                oauth.sign_in(Some(&required)).await.map_err(|error| error.to_string())
             }) as BoxFuture<'static, Result<(), String>>
         };
         self.open(FleetOptions { sign_in_prompt: Some(Arc::new(signs_in)), ..FleetOptions::default() }).await

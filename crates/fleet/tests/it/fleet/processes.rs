@@ -6,9 +6,9 @@ use serde_json::json;
 use wharf_config::{Scope, Server, StdioConfig, TransportConfig};
 use wharf_fleet::{ServerSpec, ServerState};
 use wharf_protocol::Secret;
-use wharf_testkit::{Script, Step, alive, children_of, kill, soon, until};
+use wharf_testkit::{HttpScripted, Script, Step, alive, children_of, kill, soon, until};
 
-use super::{LONG, call, child, entry, name, offered, open, reaches};
+use super::{LONG, at, call, child, entry, name, offered, open, reaches};
 
 fn children() -> Vec<u32> {
     children_of(std::process::id())
@@ -26,6 +26,49 @@ async fn a_child_that_dies_is_restarted() {
     until(async || children().iter().any(|child| !before.contains(child))).await;
     soon(reaches(&fleet, "mortal", ServerState::Connected)).await;
     assert_eq!(soon(call(&entry(&fleet, "mcp__mortal__add"), json!({"a": 1, "b": 1}))).await.unwrap().text(), "2");
+    soon(fleet.close()).await;
+    assert_eq!(children(), Vec::<u32>::new());
+}
+
+#[tokio::test]
+async fn a_child_that_is_restarted_with_other_tools_has_a_new_list() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = open([child("shifting", &Script::good(), folder.path())]);
+    soon(fleet.settled(LONG)).await;
+    assert_eq!(offered(&fleet), ["mcp__shifting__echo", "mcp__shifting__add"]);
+    let session = fleet.session(&name("shifting")).unwrap();
+    assert_eq!(soon(session.list_tools()).await.unwrap().items.len(), 2);
+    let before = children();
+    // The next process reads the new script.
+    child("shifting", &Script::good().any_tool("more"), folder.path());
+    kill(before[0]);
+    until(async || offered(&fleet).contains(&"mcp__shifting__more".to_owned())).await;
+    assert_eq!(soon(session.list_tools()).await.unwrap().items.len(), 3, "no list of the old process is cached");
+    assert!(children().iter().all(|child| !before.contains(child)));
+    soon(fleet.close()).await;
+    assert_eq!(children(), Vec::<u32>::new());
+}
+
+#[tokio::test]
+async fn a_server_over_sse_and_a_process_are_used_in_one_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = HttpScripted::new(Script::good());
+    let listening = server.listen().await;
+    let over_http = at("events", &listening.sse_url());
+    let TransportConfig::Http(remote) = over_http.reach.clone() else { panic!("{over_http:?}") };
+    let events = Server { reach: TransportConfig::Sse(remote), ..over_http };
+    let fleet = open([events, child("process", &Script::good(), folder.path())]);
+    soon(fleet.settled(LONG)).await;
+    assert_eq!(offered(&fleet), ["mcp__events__echo", "mcp__events__add", "mcp__process__echo", "mcp__process__add"]);
+    for tool in ["mcp__events__add", "mcp__process__add"] {
+        let (one, other) = (entry(&fleet, tool), entry(&fleet, "mcp__process__echo"));
+        let sum = call(&one, json!({"a": 2, "b": 3}));
+        let echo = call(&other, json!({"text": "both"}));
+        let (sum, echo) = soon(async { tokio::join!(sum, echo) }).await;
+        assert_eq!(sum.unwrap().text(), "5", "{tool}");
+        assert!(!echo.unwrap().is_error);
+    }
+    assert!(server.requests().iter().any(|seen| seen.path.starts_with("/sse")));
     soon(fleet.close()).await;
     assert_eq!(children(), Vec::<u32>::new());
 }

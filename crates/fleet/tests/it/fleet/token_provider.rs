@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
-use wharf_auth::{AuthFailureCache, OAuthError, TokenProvider};
+use wharf_auth::{AuthFailureCache, OAuthError, TokenProvider, TokenVersion};
 use wharf_client::AuthRequired;
 use wharf_config::{OAuthSettings, RemoteConfig};
 use wharf_fleet::{Fleet, FleetOptions, HostEnvironment, Scope, Server, ServerSpec, ServerState, TransportConfig};
@@ -20,7 +20,7 @@ impl TokenProvider for Token {
         Box::pin(async { Ok((Some(Secret::new("t0k3n")), 1)) })
     }
 
-    fn refused<'a>(&'a self, _: u64, _: &'a AuthRequired) -> BoxFuture<'a, Result<bool, OAuthError>> {
+    fn refused<'a>(&'a self, _: TokenVersion, _: &'a AuthRequired) -> BoxFuture<'a, Result<bool, OAuthError>> {
         Box::pin(async { Ok(false) })
     }
 

@@ -100,6 +100,28 @@ async fn an_http_proxy_gets_absolute_urls_and_its_connection_is_reused() {
 }
 
 #[tokio::test]
+async fn the_address_of_a_proxy_is_not_that_of_the_server() {
+    let authority = Authority::new();
+    let peer = async |client: &HttpClient, url: &str| {
+        let mut request = http::Request::new(bytes::Bytes::new());
+        *request.uri_mut() = url.parse().unwrap();
+        client.send(request).await.unwrap().into_body().peer()
+    };
+    for protocol in ["h2", "http/1.1"] {
+        let server = authority.server("name.test", &[protocol]).await;
+        let url = format!("https://name.test:{}/p", server.address.port());
+        let direct = HttpClient::new(trusting(&authority).resolving(Fixed::loopback())).unwrap();
+        assert_eq!(peer(&direct, &url).await, Some([127, 0, 0, 1].into()), "{protocol}");
+        let proxy = Proxy::before(server.address).await;
+        let proxies = Proxies { all: Some(proxy.url()), ..Proxies::default() };
+        let through_proxy = HttpClient::new(HttpSettings { proxies, ..trusting(&authority) }).unwrap();
+        for url in ["https://name.test/p", "http://name.test/p"] {
+            assert_eq!(peer(&through_proxy, url).await, None, "{protocol}: {url}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_https_proxy_opens_a_tunnel_in_which_the_server_is_verified() {
     let authority = Authority::new();
     for protocol in ["h2", "http/1.1"] {
