@@ -21,7 +21,7 @@ mod text;
 mod wrap;
 
 pub(crate) use json_line::json_line;
-pub(crate) use message::{error, hint, line, note, problem, quote, usage_error, warning};
+pub(crate) use message::{error, hint, note, problem, quote, usage_error, warning};
 pub(crate) use output::{exactly, for_stdout, json, out, redacted_json, terminal_width};
 pub(crate) use sign_in_page::{BrowserMode, SignInPage};
 pub(crate) use startup::{SETTLE_LIMIT, StartupDisplay};

@@ -8,6 +8,7 @@ use crate::{Limit, RunEnd};
 
 /// A tool call that needs a result.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "the format of checkpoints")]
 pub(super) struct PendingCall {
     pub(super) call: ToolCall,
     /// Whether the tool is read-only, so that the call can run concurrently with others.

@@ -7,8 +7,6 @@ mod models_file;
 mod questions;
 mod secrets;
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use wharf_testkit::{Script, Step};
 

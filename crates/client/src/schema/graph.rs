@@ -244,10 +244,10 @@ fn in_order(graph: Graph) -> Result<Graph, SchemaError> {
     let mut nodes: BTreeMap<NodeId, Node> = BTreeMap::new();
     for (old, mut node) in graph.nodes.into_iter().enumerate() {
         let Node { in_place, properties, values, names, prefix, elements, .. } = &mut node;
-        in_place.iter_mut().for_each(|(id, _)| *id = renamed[*id]);
-        properties.values_mut().for_each(|id| *id = renamed[*id]);
-        for list in [values, names, prefix, elements] {
-            list.iter_mut().for_each(|id| *id = renamed[*id]);
+        let in_place = in_place.iter_mut().map(|(id, _)| id);
+        let lists = [values, names, prefix, elements].into_iter().flatten();
+        for id in in_place.chain(properties.values_mut()).chain(lists) {
+            *id = renamed[*id];
         }
         nodes.insert(renamed[old], node);
     }

@@ -22,8 +22,11 @@ fn attack(name: impl Into<String>, schema: Value, value: Value) -> Attack {
     Attack { name: name.into(), schema, value }
 }
 
+/// Puts a value into the part that a keyword applies to.
+type Wrap = fn(Value) -> Value;
+
 /// The keywords that apply one subschema twice to the same value or to one part of it, with that part.
-fn doublings(next: &Value) -> Vec<(&'static str, Value, fn(Value) -> Value)> {
+fn doublings(next: &Value) -> Vec<(&'static str, Value, Wrap)> {
     let same: fn(Value) -> Value = |value| value;
     let property: fn(Value) -> Value = |value| json!({"x": value});
     let element: fn(Value) -> Value = |value| json!([value]);
@@ -169,7 +172,6 @@ fn no_schema_takes_endless_work() {
     assert!(attacks.len() >= 50, "{}", attacks.len());
     for attack in &attacks {
         let outcome = outcome(attack);
-        println!("{}: {outcome:?}", attack.name);
         assert!(outcome.is_some(), "{}", attack.name);
     }
 }
@@ -210,9 +212,8 @@ async fn a_long_check_blocks_no_other_task() {
     let schema = json!({"items": {"anyOf": alternatives}});
     let schema = Arc::new(Schema::compile(&Json::from(schema)).unwrap());
     let value = Json::from(json!(vec![1; 10_000]));
-    let other = tokio::spawn(async { "ran" });
-    let check = schema.admit(&value);
-    // On one thread, the other task runs only while the check waits.
+    let mut check = Box::pin(schema.admit(&value));
+    // The check waits for its thread instead of blocking the task that polls it.
+    assert!(futures_util::poll!(&mut check).is_pending());
     assert_eq!(check.await, Ok(Admission::Valid));
-    assert!(other.is_finished());
 }

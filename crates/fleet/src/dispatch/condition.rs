@@ -147,7 +147,9 @@ impl<'a> Facts<'a> {
             found.extend(inside);
         }
         let mut texts = Vec::new();
-        found.into_iter().for_each(|value| add_texts(value, &mut texts));
+        for value in found {
+            add_texts(value, &mut texts);
+        }
         texts
     }
 }
@@ -169,7 +171,9 @@ fn add_texts(value: &Value, texts: &mut Vec<String>) {
     match value {
         Value::String(text) => texts.push(text.clone()),
         Value::Array(elements) if !elements.is_empty() => {
-            elements.iter().for_each(|element| add_texts(element, texts));
+            for element in elements {
+                add_texts(element, texts);
+            }
         }
         other => texts.push(other.to_string()),
     }

@@ -235,11 +235,11 @@ async fn a_tool_requests_more_only_where_the_user_has_set_no_limit() {
 async fn hooks_see_the_whole_output_and_what_they_withhold_cannot_be_read_back() {
     let secret = format!("{}the secret", "x".repeat(100));
     let (dispatcher, folder) = short();
-    let withhold = FixedHook::new("guard", "", BeforeCall::proceed(), AfterCall::Block("it holds a secret".into()));
-    let dispatcher = dispatcher.with_hook(withhold.clone());
+    let guard = FixedHook::new("guard", "", BeforeCall::proceed(), AfterCall::Block("it holds a secret".into()));
+    let dispatcher = dispatcher.with_hook(guard.clone());
     let withheld = output(&dispatcher, text(&secret)).await;
     assert!(withheld.is_error && !withheld.text().contains("out-"), "{}", withheld.text());
-    assert!(withhold.saw().last().unwrap().ends_with("the secret"), "{:?}", withhold.saw());
+    assert!(guard.saw().last().unwrap().ends_with("the secret"), "{:?}", guard.saw());
     assert!(walk(folder.path()).is_empty(), "the withheld output is stored");
     let read_back = catalog(vec![dispatcher.read_output().unwrap()]);
     let answer = read(&dispatcher, &read_back, "read_output", json!({"id": "out-1"})).await;

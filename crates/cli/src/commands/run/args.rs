@@ -9,6 +9,7 @@ use std::time::Duration;
         wharf run -m anthropic:claude-sonnet-4-5 --strict --allow 'mcp__git__*' --json 'Commit this'\n  \
         wharf run --models models.yaml -m agent-claude 'Which drugs were approved this year?'\n  \
         wharf run -m scripted:turns.yaml --record run.jsonl 'How much is 1 and 2?'")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub(crate) struct Run {
     /// Model: `anthropic:NAME`, `openai:NAME`, `openrouter:NAME`, `ollama:NAME`, `openai-endpoint:URL#NAME`,
     /// `manual:FILE` or `scripted:FILE` [default: `WHARF_MODEL`, a provider with an API key, or a local Ollama]

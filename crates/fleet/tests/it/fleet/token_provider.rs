@@ -136,7 +136,7 @@ impl TokenProvider for LongToken {
         Box::pin(async { Ok((Some(Secret::new("issued-token")), 1)) })
     }
 
-    fn refused<'a>(&'a self, _: u64, _: &'a AuthRequired) -> BoxFuture<'a, Result<bool, OAuthError>> {
+    fn refused<'a>(&'a self, _: TokenVersion, _: &'a AuthRequired) -> BoxFuture<'a, Result<bool, OAuthError>> {
         Box::pin(async { Ok(false) })
     }
 
