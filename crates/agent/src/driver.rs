@@ -5,6 +5,7 @@ mod replay;
 mod spans;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -62,6 +63,16 @@ pub struct Agent {
     sink: Arc<dyn EventSink>,
     checkpoint: Option<Arc<dyn Checkpoint>>,
     on_checkpoint_failure: OnCheckpointFailure,
+    drain_timeout: Duration,
+}
+
+/// What a canceled run waits for.
+#[derive(Default)]
+struct Draining {
+    /// Whether tool calls are in flight. They may have effects, so they get time to finish; a model request does not.
+    is_calling: AtomicBool,
+    /// Whether the run shall not start another step.
+    is_stopping: AtomicBool,
 }
 
 /// A run that failed under a setting `on_failure: raise`. The partial result is not lost.
@@ -103,7 +114,15 @@ impl Agent {
             sink: Arc::new(NoEvents),
             checkpoint: None,
             on_checkpoint_failure: OnCheckpointFailure::default(),
+            drain_timeout: Duration::ZERO,
         }
+    }
+
+    /// Sets how long tool calls in flight may take to finish after a run was canceled; by default no time.
+    #[must_use]
+    pub fn with_drain_timeout(mut self, time: Duration) -> Self {
+        self.drain_timeout = time;
+        self
     }
 
     /// Sets the request options.
@@ -169,8 +188,8 @@ impl Agent {
         self
     }
 
-    /// Executes a run until it ends or `cancelled` completes. Canceling drops the pending model request and cancels
-    /// pending tool calls at their servers.
+    /// Executes a run until it ends or `cancelled` completes. Canceling drops the pending model request, and cancels
+    /// pending tool calls at their servers after the [drain timeout](Self::with_drain_timeout).
     ///
     /// # Errors
     /// Returns an error only under a setting `on_failure: raise`. Otherwise failures are in [`AgentResult::stop`].
@@ -200,12 +219,20 @@ impl Agent {
         let clock = || elapsed_before + start.elapsed();
         spans::step("execute");
         self.replay_prepared(run);
+        let draining = Draining::default();
         let (raised, interrupted) = {
-            let driving = self.drive(run, &layers, &clock);
+            let driving = self.drive(run, &layers, &clock, &draining);
+            tokio::pin!(driving);
             tokio::select! {
                 biased;
-                raised = driving => (raised, None),
-                () = cancelled => (None, Some(RunEnd::Cancelled)),
+                raised = &mut driving => (raised, None),
+                () = cancelled => {
+                    draining.is_stopping.store(true, Ordering::Relaxed);
+                    if draining.is_calling.load(Ordering::Relaxed) {
+                        let _ = tokio::time::timeout(self.drain_timeout, driving).await;
+                    }
+                    (None, Some(RunEnd::Cancelled))
+                }
                 () = timeout => {
                     let seconds = time_limit.unwrap_or_default().as_secs();
                     (None, Some(RunEnd::Limit(Limit::Time { seconds })))
@@ -247,7 +274,13 @@ impl Agent {
     }
 
     /// Executes steps until the run ends. Returns the tool failure that ended it, if failures are raised.
-    async fn drive(&self, run: &mut Run, layers: &Layers, clock: &(dyn Fn() -> Duration + Sync)) -> Option<String> {
+    async fn drive(
+        &self,
+        run: &mut Run,
+        layers: &Layers,
+        clock: &(dyn Fn() -> Duration + Sync),
+        draining: &Draining,
+    ) -> Option<String> {
         let mut turn: Option<Arc<dyn Tools>> = None;
         if run.has_pending_calls() {
             let tools = self.tools.turn();
@@ -255,6 +288,9 @@ impl Agent {
             turn = Some(tools);
         }
         loop {
+            if draining.is_stopping.load(Ordering::Relaxed) {
+                return None;
+            }
             let reported = run.reached().len();
             let step = run.step();
             run.set_elapsed(clock());
@@ -279,7 +315,10 @@ impl Agent {
                         run.interrupt(RunEnd::CheckpointFailed(reason));
                         return None;
                     }
-                    if let Some(failed) = self.call_tools(run, &*tools_now, &batch, layers).await {
+                    draining.is_calling.store(true, Ordering::Relaxed);
+                    let failed = self.call_tools(run, &*tools_now, &batch, layers).await;
+                    draining.is_calling.store(false, Ordering::Relaxed);
+                    if let Some(failed) = failed {
                         run.interrupt(RunEnd::ToolFailed(failed.clone()));
                         return Some(failed);
                     }

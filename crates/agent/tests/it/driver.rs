@@ -236,6 +236,24 @@ async fn canceling_a_run_returns_the_partial_result() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn calls_in_flight_finish_within_the_drain_timeout_of_a_canceled_run() {
+    let outcome = async |behavior: Behavior| {
+        let tools = TestTools::new().on_call("1", behavior);
+        let model = Arc::new(Fake::new([Ok(one_call("1")), Ok(answer("done", &[]))]));
+        let agent = test_agent(&model, &tools).with_drain_timeout(Duration::from_secs(2));
+        let began = tokio::time::Instant::now();
+        let cancelled = tokio::time::sleep(Duration::from_secs(5));
+        let result = agent.run(&mut new_run(Limits::default()), cancelled).await.unwrap();
+        assert_eq!((result.stop, result.final_response), (RunEnd::Cancelled, None), "no further step");
+        (result.trace_messages[1].content.clone(), began.elapsed().as_secs())
+    };
+    let (finished, seconds) = outcome(Behavior::After(Duration::from_secs(6))).await;
+    assert!(!finished.contains("canceled") && seconds == 6, "{finished} after {seconds} s");
+    let (canceled, seconds) = outcome(Behavior::Never).await;
+    assert!(canceled.starts_with("The call was canceled") && seconds == 7, "{canceled} after {seconds} s");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_time_limit_counts_over_all_processes() {
     let tools = TestTools::new().on_call("1", Behavior::Never);
     let model = Arc::new(Fake::new([Ok(one_call("1"))]));

@@ -42,6 +42,9 @@ use screen::Screen;
 use stream::Stream;
 use trust::OwnServers;
 
+/// How long calls in flight may take to finish after an interruption.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// How long the first turn waits for optional servers.
 const OPTIONAL_SERVERS_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the first turn waits for required servers. Each has its own connect timeout; this covers the queue before it.
@@ -222,6 +225,7 @@ async fn converse(
     let mut agent = Agent::new(model, tools)
         .with_options(options)
         .with_middleware(middleware(config.as_ref(), is_live))
+        .with_drain_timeout(DRAIN_TIMEOUT)
         .with_events(sink);
     if let Some(time) = config.as_ref().and_then(ModelConfig::attempt_timeout) {
         agent = agent.with_attempt_timeout(time);

@@ -195,7 +195,7 @@ fn run_limited(limits: &Value, more: &[&str]) -> crate::RunOutput {
         "agent_middleware": {"limits": limits}});
     let file = server.path().join("models.json");
     std::fs::write(&file, model.to_string()).unwrap();
-    ran(wharf(&[&["run", "--models", file.to_str().unwrap(), "go"], more].concat()))
+    ran(wharf(&[&["run", "--models", file.to_str().unwrap(), "--trust", "go"], more].concat()))
 }
 
 #[test]

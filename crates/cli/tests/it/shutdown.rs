@@ -97,10 +97,15 @@ fn a_run_with_64_calls_in_flight_ends_within_its_time_after_sigterm() {
     let steps = [Step::Touch("$/looking".into()), Step::IgnoreShutdown, Step::Hang];
     let server = Server::new(&Script::good().tool(look).on_call("look", steps));
     let turns = server.path().join("turns.yaml");
-    std::fs::write(&turns, format!("- tools:\n{}- text: done\n", "    - name: mcp__s__look\n".repeat(64))).unwrap();
+    let calls: String =
+        (0..64).map(|number| format!("    - {{name: mcp__s__look, arguments: {{n: {number}}}}}\n")).collect();
+    std::fs::write(&turns, format!("- tools:\n{calls}- text: done\n")).unwrap();
     let model = format!("scripted:{}", turns.display());
-    let child =
-        KillOnDrop(Some(wharf(&["run", "-m", &model, "--json", "go", "--mcp", &server.mcp()]).spawn().unwrap()));
+    let child = KillOnDrop(Some(
+        wharf(&["run", "-m", &model, "--max-tool-calls", "99", "--json", "go", "--mcp", &server.mcp()])
+            .spawn()
+            .unwrap(),
+    ));
     until("no call has started", || server.path().join("looking").exists());
     let processes = descendants_of(child.id());
     let began = Instant::now();
@@ -110,9 +115,10 @@ fn a_run_with_64_calls_in_flight_ends_within_its_time_after_sigterm() {
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
     until("a process is still alive", || !processes.iter().any(|pid| alive(*pid)));
     let shown: serde_json::Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{} {}", ran.out, ran.err));
-    let ends: Vec<&str> =
-        shown["tool_traces"].as_array().unwrap().iter().map(|trace| trace["status"].as_str().unwrap_or("?")).collect();
-    assert!(!ends.is_empty() && ends.iter().all(|end| *end == "canceled"), "{shown}");
+    let answers = &shown["trace_messages"].as_array().unwrap()[1..];
+    assert_eq!(answers.len(), 64);
+    let is_canceled = |answer: &serde_json::Value| answer["content"].as_str().unwrap().contains("was canceled");
+    assert!(answers.iter().all(is_canceled), "{shown}");
 }
 
 #[test]

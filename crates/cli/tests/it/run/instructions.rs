@@ -40,7 +40,16 @@ fn run(server: &Server, interface: (&str, &str), entry: &Value) -> (Value, Value
     std::fs::write(&file, model.to_string()).unwrap();
     let folder = server.path().join("root");
     let root = folder.to_str().unwrap();
-    let output = ran(wharf(&["run", "--config-root", root, "--models", file.to_str().unwrap(), "--json", "How much?"]));
+    let output = ran(wharf(&[
+        "run",
+        "--config-root",
+        root,
+        "--models",
+        file.to_str().unwrap(),
+        "--trust",
+        "--json",
+        "How much?",
+    ]));
     assert_eq!(output.code, 0, "{name}: {}", output.err);
     (parse_output(&output), provider.models.bodies().remove(0))
 }
