@@ -84,6 +84,22 @@ impl Schema {
         Ok(Self { document, validator, work })
     }
 
+    /// Compiles a schema like [`compile`](Self::compile), but blocks no other task if that takes long.
+    pub async fn compile_in_background(schema: &Json) -> Result<Self, SchemaError> {
+        let document = schema.to_value().map_err(|error| SchemaError::Unusable(error.to_string()))?;
+        let work = Work::new(&document)?;
+        if work.is_quickly_compiled() {
+            let validator = Validator::compile(&document).map_err(SchemaError::Unusable)?;
+            return Ok(Self { document, validator, work });
+        }
+        let compile = move || {
+            let validator = Validator::compile(&document).map_err(SchemaError::Unusable)?;
+            Ok(Self { document, validator, work })
+        };
+        let took_too_long = || SchemaError::unusable("compiling it took too long");
+        Box::pin(elsewhere::run(compile)).await.ok_or_else(took_too_long)?
+    }
+
     /// The largest weight of a schema that is used.
     pub const MAX_WEIGHT: u64 = MAX_WEIGHT;
 
@@ -126,15 +142,25 @@ impl Schema {
         Err(fault)
     }
 
+    fn check_now(&self, value: &Value) -> Result<(), SchemaViolation> {
+        if self.validator.accepts(value) {
+            return Ok(());
+        }
+        if self.work.can_be_explained(value) {
+            return self.validator.check(value);
+        }
+        Err(SchemaViolation { path: String::new(), message: "the value does not match the schema".to_owned() })
+    }
+
     /// Checks a value and returns it.
     async fn check_value(self: &Arc<Self>, value: Value) -> Result<(Value, Result<(), SchemaViolation>), Unchecked> {
         if self.work.is_small(&value) {
-            let result = self.validator.check(&value);
+            let result = self.check_now(&value);
             return Ok((value, result));
         }
         let schema = Arc::clone(self);
         let check = move || {
-            let result = schema.work.is_feasible(&value).then(|| schema.validator.check(&value));
+            let result = schema.work.is_feasible(&value).then(|| schema.check_now(&value));
             (value, result)
         };
         match Box::pin(elsewhere::run(check)).await {

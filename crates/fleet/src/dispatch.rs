@@ -264,6 +264,8 @@ impl Dispatcher {
                 }
                 AfterCall::Block(reason) => {
                     is_withheld = true;
+                    // They may quote the output.
+                    annotations_after.clear();
                     output = ToolOutput::error(messages::withheld(entry, &reason));
                     cause = Some(CallFailure::Withheld(reason.clone()));
                     trace.step(|| TraceStep::Blocked { by: by(), reason });

@@ -22,7 +22,7 @@ pub(super) async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'st
         let thread = thread::Builder::new().name("schema-check".to_owned()).stack_size(STACK_BYTES);
         thread
             .spawn(move || {
-                // The turn ends with the work, also if nobody waits for it any longer.
+                // The turn ends with the work, even if no caller waits for it any longer.
                 let _turn = turn;
                 let _ = send.send(work());
             })

@@ -18,6 +18,9 @@ pub(super) type NodeId = usize;
 /// sake, and again to find out what it has evaluated.
 const EVALUATIONS_BESIDE_UNEVALUATED: u64 = 3;
 
+/// Parsing a string takes about as long as this many scans.
+const SCANS_BY_PARSING: u64 = 8;
+
 /// The subschemas of a schema, and how they apply each other.
 #[derive(Debug)]
 pub(super) struct Graph {
@@ -50,6 +53,10 @@ pub(super) struct Node {
     pub(super) string_weight: u64,
     /// The work for each byte of a property's name.
     pub(super) name_weight: u64,
+    /// How often a string is read from beginning to end, apart from patterns.
+    pub(super) scans: u64,
+    /// Whether the elements of an array are compared with each other.
+    pub(super) compares_elements: bool,
 }
 
 impl Node {
@@ -166,6 +173,9 @@ impl<'a> Builder<'a> {
                     node.elements.push(self.id(one)?);
                 }
                 ("pattern", Value::String(pattern)) => node.string_weight += self.pattern(pattern),
+                ("minLength" | "maxLength", _) => node.scans += 1,
+                ("format" | "contentEncoding" | "contentMediaType", _) => node.scans += SCANS_BY_PARSING,
+                ("uniqueItems", Value::Bool(true)) => node.compares_elements = true,
                 ("enum" | "const", value) => node.weight += size(value),
                 _ => {}
             }

@@ -113,6 +113,12 @@ fn attacks() -> Vec<Attack> {
         json!({}),
     ));
     all.push(attack("repeated groups", json!({"pattern": "^(((a{99}){99}){99}){99}$"}), json!("a".repeat(10_000))));
+    let letters: serde_json::Map<String, Value> =
+        (0..1_200).map(|n| (format!("p{n}"), json!({"pattern": r"\pL{60}N"}))).collect();
+    all.push(attack("patterns of letters", json!({"properties": letters}), json!({})));
+    let branches: Vec<Value> = (0..2_000).map(|n| json!({"properties": {"x": {"const": n}}})).collect();
+    let copied = json!({"x": vec!["z".repeat(100_000); 15]});
+    all.push(attack("alternatives that copy a large value", json!({"oneOf": branches}), copied));
     let patterns: Vec<Value> = (0..3_000).map(|n| json!({"pattern": format!(r"^\w{{200}}{n}$")})).collect();
     all.push(attack("thousands of patterns", json!({"allOf": patterns}), json!("a".repeat(10_000))));
     all.push(attack(
@@ -136,6 +142,22 @@ fn attacks() -> Vec<Attack> {
         json!({"items": {"anyOf": vec![json!({"type": "null"}); 10_000]}}),
         json!(vec![1; 10_000]),
     ));
+    // Trees of empty arrays, which have the same hash.
+    let mut trees = vec![json!([])];
+    for number in 0..5_000 {
+        let tree = trees[number / 2].clone();
+        trees.push(if number % 2 == 0 { json!([tree]) } else { json!([[], tree]) });
+    }
+    all.push(attack("unique trees", json!({"uniqueItems": true}), json!(trees)));
+    let fields: serde_json::Map<String, Value> = (0..10_000).map(|number| (format!("k{number}"), json!(1))).collect();
+    all.push(attack(
+        "many subschemas for many fields",
+        json!({"allOf": vec![json!({"properties": {"z": true}}); 4_000]}),
+        json!(fields),
+    ));
+    let lengths =
+        json!({"allOf": vec![json!({"$ref": "#/$defs/l"}); 2_500], "$defs": {"l": {"minLength": 1, "maxLength": 9}}});
+    all.push(attack("the length of a long text, often", lengths, json!("é".repeat(1_000_000))));
     all.push(attack(
         "deep alternatives",
         (0..60).fold(json!({"type": "integer"}), |inner, _| json!({"anyOf": [inner]})),
@@ -156,7 +178,7 @@ fn outcome(attack: &Attack) -> Option<String> {
     let (send, receive) = mpsc::channel();
     let check = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let outcome = match Schema::compile(&schema) {
+        let outcome = match runtime.block_on(Schema::compile_in_background(&schema)) {
             Err(error) => format!("{error:?}"),
             Ok(schema) => format!("{:?}", runtime.block_on(Arc::new(schema).admit(&value)).map_err(|fault| fault.path)),
         };

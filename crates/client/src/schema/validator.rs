@@ -21,6 +21,11 @@ mod checking {
             options.build(document).map(Self).map_err(|error| error.to_string())
         }
 
+        /// Whether a value is valid.
+        pub(in crate::schema) fn accepts(&self, value: &Value) -> bool {
+            self.0.is_valid(value)
+        }
+
         /// Returns the first violation.
         pub(in crate::schema) fn check(&self, value: &Value) -> Result<(), SchemaViolation> {
             self.0.validate(value).map_err(|error| SchemaViolation {
@@ -53,6 +58,11 @@ mod unchecked {
         #[expect(clippy::unnecessary_wraps, reason = "the same as with validation")]
         pub(in crate::schema) fn compile(_: &Value) -> Result<Self, String> {
             Ok(Self)
+        }
+
+        #[expect(clippy::unused_self, reason = "the same as with validation")]
+        pub(in crate::schema) fn accepts(&self, _: &Value) -> bool {
+            true
         }
 
         #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "the same as with validation")]

@@ -11,7 +11,11 @@ use super::graph::{Graph, NodeId, graph};
 /// each of its keywords. The heaviest schema of the servers in the tests weighs less than a tenth of this.
 pub(super) const MAX_WEIGHT: u64 = 50_000;
 /// The largest weight of all patterns of a schema together: compiling them takes time.
-const MAX_PATTERN_WEIGHT: u64 = 1_000_000;
+const MAX_PATTERN_WEIGHT: u64 = 4_000_000;
+/// Patterns of more weight are compiled where that delays nothing else.
+const MAX_SMALL_PATTERN_WEIGHT: u64 = 20_000;
+/// The most bytes that explaining a violation may copy: each failed alternative copies the value.
+const MAX_EXPLAINED_BYTES: u64 = 16 << 20;
 /// The most work that is done where the value arrives: a few milliseconds.
 const MAX_SMALL_WORK: u64 = 20_000;
 /// The most work that is done at all: under a second.
@@ -37,6 +41,10 @@ struct Total {
     weight: u64,
     /// The weight for each byte of a string or a name.
     byte_weight: u64,
+    /// How often each string is scanned.
+    scans: u64,
+    /// Whether elements of arrays are compared with each other.
+    compares_elements: bool,
     /// Whether a subschema contains itself, so that the work also depends on a value's depth.
     is_recursive: bool,
 }
@@ -62,6 +70,23 @@ impl Work {
         self.total.weight
     }
 
+    /// Whether compiling the schema is so little work that it can be done immediately.
+    pub(super) fn is_quickly_compiled(&self) -> bool {
+        const MAX_SUBSCHEMAS: usize = 1_000;
+        self.graph.patterns <= MAX_SMALL_PATTERN_WEIGHT
+            && self.graph.nodes.len() <= MAX_SUBSCHEMAS
+            && !self.may_be_deep()
+    }
+
+    /// Whether a violation by this value can be explained without using much memory.
+    pub(super) fn can_be_explained(&self, value: &Value) -> bool {
+        const BYTES_PER_VALUE: u64 = 64;
+        let size = Size::of(value, 1);
+        let copied = size.values.saturating_mul(BYTES_PER_VALUE).saturating_add(size.bytes);
+        copied.saturating_mul(self.total.weight).saturating_mul(if self.total.is_recursive { size.depth } else { 1 })
+            <= MAX_EXPLAINED_BYTES
+    }
+
     /// Whether references can make the compiler recurse deeply. Without any, the parser's limit on depth holds.
     pub(super) fn may_be_deep(&self) -> bool {
         const MAX_SHALLOW: usize = 100;
@@ -72,7 +97,9 @@ impl Work {
     pub(super) fn is_small(&self, value: &Value) -> bool {
         let size = Size::of(value, 1);
         let bytes = size.bytes.saturating_mul(self.total.byte_weight);
-        let most = size.values.saturating_mul(self.total.weight).saturating_add(bytes);
+        let bytes = bytes.saturating_add(scanned(size.bytes, self.total.scans));
+        let compared = if self.total.compares_elements { size.values.saturating_mul(size.values) } else { 0 };
+        let most = size.values.saturating_mul(self.total.weight).saturating_add(bytes).saturating_add(compared);
         let stack = size.depth.saturating_mul(self.max_nesting);
         let is_small = most <= MAX_SMALL_WORK && stack <= MAX_SMALL_STACK;
         // Most values are small enough whatever they contain.
@@ -158,7 +185,11 @@ impl Count<'_> {
         // A subschema has a lower index than those that it applies in place, so each is complete when it is taken.
         while let Some((id, times)) = applied.pop_first() {
             let node = &nodes[id];
-            let own = node.weight.saturating_add(node.string_weight.saturating_mul(bytes));
+            let mut own = node.weight.saturating_add(node.string_weight.saturating_mul(bytes));
+            own = own.saturating_add(scanned(bytes, node.scans));
+            if node.compares_elements {
+                own = own.saturating_add(comparisons(value));
+            }
             self.add(own.saturating_mul(times))?;
             for (target, evaluations) in &node.in_place {
                 add(&mut applied, *target, times.saturating_mul(*evaluations));
@@ -168,6 +199,7 @@ impl Count<'_> {
         match value {
             Value::Object(fields) => {
                 for (name, one) in fields {
+                    self.add(1 + all.len() as u64)?;
                     let mut next = Applied::new();
                     let mut for_name = Applied::new();
                     for (node, times) in &all {
@@ -184,6 +216,7 @@ impl Count<'_> {
             }
             Value::Array(several) => {
                 for (index, one) in several.iter().enumerate() {
+                    self.add(1 + all.len() as u64)?;
                     let mut next = Applied::new();
                     for (node, times) in &all {
                         let at = node.prefix.get(index);
@@ -198,7 +231,6 @@ impl Count<'_> {
     }
 
     fn part(&mut self, value: &Value, applied: Applied, stack: u64) -> Result<(), TooMuch> {
-        self.add(1)?;
         if applied.is_empty() { Ok(()) } else { self.value(value, applied, stack) }
     }
 
@@ -206,6 +238,21 @@ impl Count<'_> {
         self.done = self.done.saturating_add(work);
         if self.done > self.limits.work { Err(TooMuch) } else { Ok(()) }
     }
+}
+
+/// Returns the work of scanning bytes.
+fn scanned(bytes: u64, scans: u64) -> u64 {
+    const BYTES_PER_STEP: u64 = 64;
+    bytes.saturating_mul(scans) / BYTES_PER_STEP
+}
+
+/// Returns the work of comparing all elements of a value. Scalars are found by their hash; those of arrays, objects and
+/// fractions can be made to collide, so each may be compared with each.
+fn comparisons(value: &Value) -> u64 {
+    let Value::Array(elements) = value else { return 0 };
+    let count = elements.len() as u64;
+    let collides = |element: &Value| element.is_array() || element.is_object() || element.is_f64();
+    if elements.iter().any(collides) { count.saturating_mul(Size::of(value, 1).values) } else { count }
 }
 
 fn add(applied: &mut Applied, id: NodeId, times: u64) {
@@ -256,9 +303,15 @@ fn total(graph: &Graph) -> Total {
         }
         states[id] = State::Done(weight, bytes);
     }
+    let compares_elements = graph.nodes.iter().any(|node| node.compares_elements);
+    // Each scan counts as often as the heaviest subschema can be evaluated, which is never too low.
+    let scans = graph.nodes.iter().fold(0_u64, |sum, node| sum.saturating_add(node.scans));
     match states[graph.root] {
-        State::Done(weight, byte_weight) => Total { weight, byte_weight, is_recursive },
-        _ => Total { weight: u64::MAX, byte_weight: u64::MAX, is_recursive },
+        State::Done(weight, byte_weight) => {
+            let scans = scans.saturating_mul(if graph.has_references { weight } else { 1 });
+            Total { weight, byte_weight, scans, compares_elements, is_recursive }
+        }
+        _ => Total { weight: u64::MAX, byte_weight: u64::MAX, scans: u64::MAX, compares_elements, is_recursive },
     }
 }
 

@@ -313,6 +313,6 @@ async fn admit(live: &Live, tool: &str, arguments: &Json) -> Result<Option<Json>
     }
     match live.cache.tools.get().as_ref().and_then(|tools| tools.get(tool)) {
         Some(known) => known.admit(arguments).await.map_err(fault),
-        None => Ok(None),
+        None => SchemaViolation::in_text(arguments).map(|_| None).map_err(fault),
     }
 }

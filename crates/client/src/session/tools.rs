@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use http::HeaderMap;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 use wharf_protocol::{Json, Listed, Tool};
 
@@ -85,8 +85,8 @@ pub(super) struct ToolIndex {
 pub(super) struct IndexedTool {
     pub(super) tool: Arc<Tool>,
     /// The inner value is `None` if the schema is unusable; then nothing is checked against it.
-    input: OnceLock<Option<Arc<Schema>>>,
-    output: OnceLock<Option<Arc<Schema>>>,
+    input: OnceCell<Option<Arc<Schema>>>,
+    output: OnceCell<Option<Arc<Schema>>>,
     headers: OnceLock<Box<ParamHeaders>>,
 }
 
@@ -94,8 +94,8 @@ impl ToolIndex {
     fn new(listed: &Arc<Listed<Tool>>) -> Self {
         let indexed = |tool: &Arc<Tool>| IndexedTool {
             tool: Arc::clone(tool),
-            input: OnceLock::new(),
-            output: OnceLock::new(),
+            input: OnceCell::new(),
+            output: OnceCell::new(),
             headers: OnceLock::new(),
         };
         let mut tools: Vec<IndexedTool> = listed.items.iter().map(indexed).collect();
@@ -112,7 +112,13 @@ impl ToolIndex {
 impl IndexedTool {
     /// Checks arguments. Returns repaired arguments to send instead, if a repair was needed.
     pub(super) async fn admit(&self, arguments: &Json) -> Result<Option<Json>, SchemaViolation> {
-        let Some(schema) = self.input.get_or_init(|| self.compile(&self.tool.input_schema)) else { return Ok(None) };
+        let schema = match self.input.get() {
+            Some(schema) => schema,
+            None => self.input.get_or_init(|| Box::pin(self.compile(&self.tool.input_schema))).await,
+        };
+        let Some(schema) = schema else {
+            return SchemaViolation::in_text(arguments).map(|_| None);
+        };
         match schema.admit(arguments).await? {
             Admission::Valid => Ok(None),
             Admission::Repaired(repaired) => Ok(Some(repaired)),
@@ -136,14 +142,19 @@ impl IndexedTool {
             let message = "structured content is missing, although the tool has an output schema".to_owned();
             return Err(SchemaViolation { path: String::new(), message });
         };
-        match self.output.get_or_init(|| self.compile(schema)) {
+        let compiled = match self.output.get() {
+            Some(compiled) => compiled,
+            None => self.output.get_or_init(|| Box::pin(self.compile(schema))).await,
+        };
+        match compiled {
             Some(schema) => schema.check(structured).await,
             None => Ok(()),
         }
     }
 
-    fn compile(&self, schema: &Json) -> Option<Arc<Schema>> {
-        Schema::compile(schema)
+    async fn compile(&self, schema: &Json) -> Option<Arc<Schema>> {
+        Schema::compile_in_background(schema)
+            .await
             .map(Arc::new)
             .inspect_err(|reason| tracing::warn!(tool = &*self.tool.name, %reason, "ignoring an unusable schema"))
             .ok()

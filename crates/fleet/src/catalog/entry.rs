@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+use tokio::sync::OnceCell;
 use wharf_client::{Admission, Schema, SchemaError, SchemaViolation};
 use wharf_protocol::{Fields, Hints, Json, ServerName, Tool, ToolDefinition};
 
@@ -41,7 +42,7 @@ pub struct Entry {
     /// Arguments that are always sent and never shown.
     bound: Option<Arc<Map<String, Value>>>,
     /// The tool's own schema, compiled by the first call.
-    compiled_schema: OnceLock<Result<Arc<Schema>, SchemaError>>,
+    compiled_schema: OnceCell<Result<Arc<Schema>, SchemaError>>,
     /// The cached decision of a policy, encoded by its evaluator.
     pub(crate) decided: AtomicU64,
 }
@@ -98,7 +99,7 @@ impl Entry {
             max_output_chars: parts.max_output_chars,
             requires_user: parts.requires_user,
             bound: parts.bound,
-            compiled_schema: OnceLock::new(),
+            compiled_schema: OnceCell::new(),
             decided: AtomicU64::new(0),
         }
     }
@@ -148,7 +149,10 @@ impl Entry {
         if let Some(bound) = &self.bound {
             arguments = Cow::Owned(with_bound(&arguments, bound)?);
         }
-        let schema = self.compiled_schema.get_or_init(|| Schema::compile(&self.tool.input_schema).map(Arc::new));
+        let schema = match self.compiled_schema.get() {
+            Some(schema) => schema,
+            None => self.compiled_schema.get_or_init(|| Box::pin(self.compile())).await,
+        };
         let unchecked = match schema {
             Ok(schema) => match schema.admit(&arguments).await.map_err(|fault| self.without_bound_values(fault))? {
                 Admission::Valid => None,
@@ -170,6 +174,10 @@ impl Entry {
             }
         };
         Ok(Admitted { arguments, repaired, unchecked })
+    }
+
+    async fn compile(&self) -> Result<Arc<Schema>, SchemaError> {
+        Schema::compile_in_background(&self.tool.input_schema).await.map(Arc::new)
     }
 
     /// Returns a schema of this tool as a model sees it: without bound arguments.

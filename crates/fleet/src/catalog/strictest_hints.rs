@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use wharf_protocol::Hints;
 
-/// How many tools of one server are remembered. The hints of any further tool are not believed at all.
+/// How many tools of one server are remembered. Of any further tool, only hints that make it stricter are believed.
 const MAX_TOOLS: usize = 20_000;
 
 /// The strictest hints of a server's tools, for as long as its connection is managed.
@@ -30,7 +30,7 @@ impl StrictestHints {
             return *known;
         }
         if known.len() >= MAX_TOOLS {
-            return StrictHints { hints: Hints::default(), ..now };
+            return StrictHints { hints: now.hints.strictest(Hints::default()), ..now };
         }
         known.insert(Arc::clone(tool), now);
         now

@@ -136,9 +136,19 @@ impl<'a> Facts<'a> {
         Self { entry, arguments, parsed: OnceCell::new() }
     }
 
+    /// Whether an argument exists by its exact name or path, in every element of the arrays on its path.
+    fn has_argument(&self, path: &str) -> bool {
+        let arguments = self.arguments();
+        arguments.get(path).is_some() || has_path(arguments, &path.split('.').collect::<Vec<_>>())
+    }
+
+    fn arguments(&self) -> &Value {
+        self.parsed.get_or_init(|| self.arguments.to_value().unwrap_or_default())
+    }
+
     /// Returns the texts of an argument, by its name or its path: one for each element of an array.
     fn argument(&self, path: &str) -> Vec<String> {
-        let arguments = self.parsed.get_or_init(|| self.arguments.to_value().unwrap_or_default());
+        let arguments = self.arguments();
         let mut found = named(arguments, path);
         if path.contains('.') {
             let inside = path.split('.').fold(vec![arguments], |inside, name| {
@@ -151,6 +161,14 @@ impl<'a> Facts<'a> {
             add_texts(value, &mut texts);
         }
         texts
+    }
+}
+
+fn has_path(value: &Value, path: &[&str]) -> bool {
+    match (value, path) {
+        (_, []) => true,
+        (Value::Array(elements), _) => !elements.is_empty() && elements.iter().all(|element| has_path(element, path)),
+        (value, [name, rest @ ..]) => value.get(name).is_some_and(|value| has_path(value, rest)),
     }
 }
 
@@ -187,7 +205,8 @@ impl Term {
         match elements {
             _ if texts.is_empty() => self.negated,
             Elements::Any => texts.iter().any(matches),
-            Elements::All => texts.iter().all(matches),
+            // Another spelling of the name can only prevent a match: the server may ignore it.
+            Elements::All => texts.iter().all(matches) && (self.negated || facts.has_argument(name)),
         }
     }
 }

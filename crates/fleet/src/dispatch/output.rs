@@ -8,6 +8,8 @@ use crate::catalog::Entry;
 
 /// The approximate number of characters per token. An exact count is not worth a request to the model.
 const CHARS_PER_TOKEN: usize = 4;
+/// A block with a longer URI, name or type is left out.
+const MAX_LABEL_BYTES: usize = 8 * 1024;
 /// The default output limit, in tokens.
 pub const DEFAULT_OUTPUT_TOKENS: usize = 25_000;
 /// A larger output is traced as such, in tokens.
@@ -55,7 +57,17 @@ impl OutputLimit {
 /// Whether an output is certainly within the limit. A character takes at least one byte, so most outputs need no count.
 pub(super) fn is_within(output: &ToolOutput, limit: usize) -> bool {
     let text: usize = output.content.iter().filter_map(text_of).map(str::len).sum();
-    text <= limit && output.structured.as_ref().is_none_or(|structured| structured.as_str().len() <= limit)
+    let structured = output.structured.as_ref().map_or(0, |structured| structured.as_str().len());
+    text <= limit && structured <= limit && labels_fit(output, limit)
+}
+
+/// Whether the URIs, names and types of an output are within the limit. Models that cannot take a block read them as text.
+fn labels_fit(output: &ToolOutput, limit: usize) -> bool {
+    let mut total = 0;
+    output.content.iter().map(label_bytes).all(|bytes| {
+        total += bytes;
+        bytes <= MAX_LABEL_BYTES && total <= limit
+    })
 }
 
 /// Estimates the tokens of an output that is large; `None` for any other.
@@ -73,8 +85,44 @@ pub(super) fn large(output: &ToolOutput) -> Option<usize> {
 /// Cuts the texts of an output to the limit, and returns what was done. Images and other content stay.
 pub(super) async fn capped(output: ToolOutput, limit: usize, spill: Option<&Spill>) -> (ToolOutput, Vec<TraceStep>) {
     let mut steps = Vec::new();
+    let output = cap_labels(output, limit, &mut steps);
     let output = cap_text(output, limit, spill, &mut steps).await;
     (cap_structured(output, limit, spill, &mut steps).await, steps)
+}
+
+/// Leaves out blocks whose URIs, names or types are too long.
+fn cap_labels(mut output: ToolOutput, limit: usize, steps: &mut Vec<TraceStep>) -> ToolOutput {
+    if labels_fit(&output, limit) {
+        return output;
+    }
+    let mut left = limit;
+    let mut from = 0;
+    let before = output.content.len();
+    output.content.retain(|block| {
+        let bytes = label_bytes(block);
+        from += bytes;
+        let fits = bytes <= MAX_LABEL_BYTES.min(left);
+        if fits {
+            left -= bytes;
+        }
+        fits
+    });
+    let count = before - output.content.len();
+    output.content.push(Content::text(format!("[Left out: {count} blocks whose URI, name or type is too long.]")));
+    steps.push(TraceStep::Cut { from, to: limit - left, kept_as: None });
+    output.rebuilt()
+}
+
+/// The length of what describes a block, apart from its content.
+fn label_bytes(block: &Content) -> usize {
+    let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    match &block.kind {
+        ContentKind::Text(_) => 0,
+        ContentKind::Image { mime_type, .. } | ContentKind::Audio { mime_type, .. } => mime_type.len(),
+        ContentKind::Resource { uri, mime_type, .. } => uri.len() + optional(mime_type),
+        ContentKind::Link { uri, name, mime_type } => uri.len() + optional(name) + optional(mime_type),
+        ContentKind::Unreadable { reason } => reason.len(),
+    }
 }
 
 async fn cap_text(

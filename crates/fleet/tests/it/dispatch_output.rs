@@ -231,6 +231,27 @@ async fn a_tool_requests_more_only_where_the_user_has_set_no_limit() {
     assert_eq!(lengths(Dispatcher::default().with_max_output_tokens(10), Some(25)).await, [100, 50, 100]);
 }
 
+#[tokio::test]
+async fn long_uris_names_and_types_do_not_evade_the_limit() {
+    let long = "x".repeat(2_000_000);
+    let link = |uri: &str| json!({"type": "resource_link", "uri": uri, "name": "n"});
+    let outputs = [
+        json!({"content": [{"type": "image", "data": "AA==", "mimeType": long}]}),
+        json!({"content": [link(&long)]}),
+        json!({"content": [{"type": "resource", "resource": {"uri": long, "blob": "AA=="}}]}),
+        json!({"content": vec![link(&"y".repeat(4_000)); 1_000]}),
+    ];
+    for sent in outputs {
+        let got = output(&Dispatcher::default(), sent).await;
+        let described: usize = got.content.iter().map(|block| block.describe().len()).sum();
+        assert!(described < 110_000, "{described}");
+        assert!(got.raw.as_str().len() < 200_000, "{}", got.raw.as_str().len());
+        assert!(got.text().contains("is too long"), "{}", got.text().len());
+    }
+    let few = output(&Dispatcher::default(), json!({"content": [link("file:///a"), link("file:///b")]})).await;
+    assert_eq!(few.content.len(), 2);
+}
+
 /// The stored outputs; the lock beside them is empty.
 fn stored(folder: &std::path::Path) -> Vec<String> {
     let texts = walk(folder).into_iter().map(|path| std::fs::read_to_string(path).unwrap());
@@ -242,9 +263,11 @@ async fn hooks_see_the_whole_output_and_what_they_withhold_cannot_be_read_back()
     let secret = format!("{}the secret", "x".repeat(100));
     let (dispatcher, folder) = short();
     let guard = FixedHook::new("guard", "", BeforeCall::proceed(), AfterCall::Block("it holds a secret".into()));
-    let dispatcher = dispatcher.with_hook(guard.clone());
+    let quote = FixedHook::new("quote", "", BeforeCall::proceed(), AfterCall::Annotate("it says: the secret".into()));
+    let dispatcher = dispatcher.with_hook(quote).with_hook(guard.clone());
     let withheld = output(&dispatcher, text(&secret)).await;
     assert!(withheld.is_error && !withheld.text().contains("out-"), "{}", withheld.text());
+    assert!(!withheld.text().contains("the secret"), "{}", withheld.text());
     assert!(guard.saw().last().unwrap().ends_with("the secret"), "{:?}", guard.saw());
     assert!(stored(folder.path()).is_empty(), "the withheld output is stored");
     let read_back = catalog(vec![dispatcher.read_output().unwrap()]);

@@ -127,6 +127,14 @@ async fn a_rule_allows_a_list_only_if_it_allows_every_element() {
     assert!(outcome(json!(["/home/a", "/root/b"])).await.contains("approval"));
     assert!(outcome(json!(["/home/a", "/etc/b"])).await.contains("denied by the policy"));
     assert_eq!(fake.calls().len(), 1);
+    // A server may ignore a name in another case, and an element without the argument.
+    let policy = json!({"mode": "cautious", "allow": ["arg.dry_run=true", "arg.jobs.dry_run=true"]});
+    let careful = Dispatcher::new(serde_json::from_value(policy).unwrap());
+    for arguments in [json!({"DRY_RUN": true}), json!({"jobs": [{"dry_run": true}, {"target": "prod"}]})] {
+        assert!(read(&careful, &catalog, "mcp__s__t", arguments).await.contains("approval"));
+    }
+    let allowed = json!({"jobs": [{"dry_run": true}, {"dry_run": true, "target": "prod"}]});
+    assert!(!read(&careful, &catalog, "mcp__s__t", allowed).await.starts_with("error"));
     // A server may use either of two names that differ in case.
     let both = json!({"what": "/home/a", "WHAT": "/root/b"});
     assert!(read(&dispatcher, &catalog, "mcp__s__t", both).await.contains("approval"));
