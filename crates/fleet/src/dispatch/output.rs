@@ -63,11 +63,8 @@ pub(super) fn is_within(output: &ToolOutput, limit: usize) -> bool {
 
 /// Whether the URIs, names and types of an output are within the limit. Models that cannot take a block read them as text.
 fn labels_fit(output: &ToolOutput, limit: usize) -> bool {
-    let mut total = 0;
-    output.content.iter().map(label_bytes).all(|bytes| {
-        total += bytes;
-        bytes <= MAX_LABEL_BYTES && total <= limit
-    })
+    let labels: usize = output.content.iter().map(label_bytes).sum();
+    labels <= limit.max(MAX_LABEL_BYTES) && output.content.iter().all(|block| label_bytes(block) <= MAX_LABEL_BYTES)
 }
 
 /// Estimates the tokens of an output that is large; `None` for any other.
@@ -95,7 +92,8 @@ fn cap_labels(mut output: ToolOutput, limit: usize, steps: &mut Vec<TraceStep>) 
     if labels_fit(&output, limit) {
         return output;
     }
-    let mut left = limit;
+    let most = limit.max(MAX_LABEL_BYTES);
+    let mut left = most;
     let mut from = 0;
     let before = output.content.len();
     output.content.retain(|block| {
@@ -109,7 +107,7 @@ fn cap_labels(mut output: ToolOutput, limit: usize, steps: &mut Vec<TraceStep>) 
     });
     let count = before - output.content.len();
     output.content.push(Content::text(format!("[Left out: {count} blocks whose URI, name or type is too long.]")));
-    steps.push(TraceStep::Cut { from, to: limit - left, kept_as: None });
+    steps.push(TraceStep::Cut { from, to: most - left, kept_as: None });
     output.rebuilt()
 }
 
