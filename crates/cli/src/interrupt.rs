@@ -71,6 +71,15 @@ pub(crate) async fn guarded_sessions(sessions: &[Session], work: impl Future<Out
     closing(close, work).await
 }
 
+/// Does `work` that has no servers to close; an interruption drops it.
+pub(crate) async fn dropped_on_interrupt(work: impl Future<Output = Exit>) -> Exit {
+    let mut interruptions = Interruptions::new();
+    tokio::select! {
+        exit = work => exit,
+        () = interruptions.next() => Exit::Interrupted,
+    }
+}
+
 async fn closing(close: impl Future<Output = ()>, work: impl Future<Output = Exit>) -> Exit {
     let mut interruptions = Interruptions::new();
     let done = tokio::select! {

@@ -4,13 +4,13 @@
 
 mod approval;
 mod elicitation;
-mod input;
+mod field_value;
+pub(crate) mod input;
 mod json_line;
 mod message;
 mod output;
 pub(crate) mod prompt;
 pub(crate) mod review;
-pub(crate) mod secret;
 mod secret_field;
 mod sign_in_page;
 mod startup;

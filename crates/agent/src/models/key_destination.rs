@@ -1,7 +1,8 @@
 //! Where the API key of a model in a file may be sent.
 //!
 //! A model file is untrusted: it names a base URL, and with it who receives the key. The key of a provider, which is in the
-//! environment for all models, therefore goes to that provider's own address only.
+//! environment for all models, therefore goes to that provider's own address only. The key of the user's own endpoint
+//! goes to no address of a file, because only the command line names that endpoint.
 
 use wharf_io::address::{self, HTTP_SCHEMES, default_port, is_loopback_host, normalize_host};
 
@@ -114,12 +115,16 @@ impl ModelConfig {
     }
 }
 
-/// Returns whether a file may send a variable to an address. The key of a provider is for that provider only; any other
-/// variable is the file's to name.
+/// Returns whether a file may send a variable to an address. The key of a provider is for that provider only, and the key
+/// of the user's own endpoint is for no address that a file names. Any other variable is the file's to name.
 pub fn may_send(variable: &str, address: &str) -> bool {
-    let provider = Interface::ALL.into_iter().find(|interface| interface.key_variable() == Some(variable));
-    let own = provider.and_then(Interface::default_url).and_then(origin);
-    own.is_none_or(|own| origin(address).as_ref() == Some(&own))
+    match Interface::ALL.into_iter().find(|interface| interface.key_variable() == Some(variable)) {
+        None => true,
+        Some(provider) => {
+            let own = provider.default_url().and_then(origin);
+            own.is_some() && origin(address) == own
+        }
+    }
 }
 
 /// Returns scheme, host and port of a URL, in one form for all ways to write them.
@@ -234,6 +239,10 @@ mod tests {
         let variable = "ANTHROPIC_API_KEY".to_owned();
         let taken = endpoint("ANTHROPIC_API_KEY", "https://proxy.test:8443/v1").check_key();
         assert_eq!(taken, Err(UnsafeKey::OtherAddress { variable, address }));
+        let own_endpoint = endpoint("OPENAI_ENDPOINT_API_KEY", "https://evil.test/v1").check_key();
+        let (variable, address) = ("OPENAI_ENDPOINT_API_KEY".to_owned(), "https://evil.test".to_owned());
+        assert_eq!(own_endpoint, Err(UnsafeKey::OtherAddress { variable, address }));
+        assert!(!may_send("OPENAI_ENDPOINT_API_KEY", "https://evil.test/mcp"));
         assert_eq!(endpoint("OPENROUTER_API_KEY", "https://openrouter.ai/api/v1").check_key(), Ok(()));
         let other =
             model("{model_name: m, interface: claude_tool, anthropic_api_key: '${OPENAI_API_KEY}'}").check_key();

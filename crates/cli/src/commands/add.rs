@@ -19,6 +19,7 @@ use crate::config::writing::{self, NewEntry, WriteError};
 use crate::error::{UsageError, usage_error};
 use crate::exit::Exit;
 use crate::globals::Globals;
+use crate::interrupt::dropped_on_interrupt;
 use crate::program::{self, Program};
 use crate::{env, term};
 
@@ -102,16 +103,21 @@ pub(crate) async fn run(globals: &Globals, add: Add) -> Exit {
         Ok(both) => both,
         Err(error) => return term::usage_error(&error),
     };
-    let prepared = add.name.parse::<ServerName>().map_err(WriteError::from).and_then(|name| {
-        let entry = Value::Object(entry(&name, &add, &globals)?);
-        Ok((name, entry))
-    });
-    let (name, entry) = match prepared {
-        Ok(prepared) => prepared,
-        Err(error) => return error.report(),
+    let work = async {
+        let prepared = async {
+            let name = add.name.parse::<ServerName>()?;
+            let entry = Value::Object(entry(&name, &add, &globals).await?);
+            Ok::<_, WriteError>((name, entry))
+        };
+        let (name, entry) = match prepared.await {
+            Ok(prepared) => prepared,
+            Err(error) => return error.report(),
+        };
+        let new = NewEntry { name: &name, entry: &entry, scope: add.scope.into(), on_existing: on_existing(add.force) };
+        write(&globals, &new).await
     };
-    let new = NewEntry { name: &name, entry: &entry, scope: add.scope.into(), on_existing: on_existing(add.force) };
-    write(&globals, &new).await
+    // The question for a client secret hides what is typed until it is dropped.
+    dropped_on_interrupt(work).await
 }
 
 pub(crate) async fn run_json(globals: &Globals, add: AddJson) -> Exit {
@@ -210,7 +216,7 @@ fn with_late_options(mut globals: Globals, mut add: Add) -> Result<(Globals, Add
 }
 
 /// Returns the entry to write.
-fn entry(name: &ServerName, add: &Add, globals: &Globals) -> Result<Map<String, Value>, UsageError> {
+async fn entry(name: &ServerName, add: &Add, globals: &Globals) -> Result<Map<String, Value>, UsageError> {
     let mut entry = match remote(name, add)? {
         Some((kind, url)) => {
             if !globals.env.is_empty() {
@@ -223,7 +229,7 @@ fn entry(name: &ServerName, add: &Add, globals: &Globals) -> Result<Map<String, 
                 let pair = |(name, value): (String, wharf::Secret)| (name, json!(value.expose()));
                 entry.insert("headers".to_owned(), Value::Object(headers.into_iter().map(pair).collect()));
             }
-            if let Some(oauth) = add.oauth.entry(add.scope.into())? {
+            if let Some(oauth) = add.oauth.entry(add.scope.into()).await? {
                 entry.insert("oauth".to_owned(), oauth);
             }
             entry

@@ -1,11 +1,12 @@
 //! Forms that servers ask the user to fill in. Every row names the server, and no text of the server ends a row.
 
 use serde_json::{Map, Value};
-use wharf::{Elicitation, ElicitationAnswer, ServerName, schema_accepts};
+use wharf::{Elicitation, ElicitationAnswer, ServerName};
 
+use super::field_value;
 use super::input::{hidden_line, line};
 use super::message::stderr_width;
-use super::secret_field::{accepts_text, is_secret, is_secret_message};
+use super::secret_field::{is_secret, is_secret_message};
 use super::text::name;
 use super::wrap::filled;
 
@@ -66,12 +67,13 @@ struct Field<'a> {
     is_secret: bool,
 }
 
-/// Returns the fields. A message that asks for a secret makes every field for text a secret one.
+/// Returns the fields. A message that asks for a secret makes every field a secret one.
 fn fields<'a>(schema: &'a Value, message: &str) -> Vec<Field<'a>> {
     let asks_for_secret = is_secret_message(message);
-    let field = |(name, schema): (&'a String, &'a Value)| {
-        let is_meant = asks_for_secret && accepts_text(schema);
-        Field { name, schema, is_secret: is_meant || is_secret(name, schema) }
+    let field = |(name, schema): (&'a String, &'a Value)| Field {
+        name,
+        schema,
+        is_secret: asks_for_secret || is_secret(name, schema),
     };
     schema["properties"].as_object().into_iter().flatten().map(field).collect()
 }
@@ -96,28 +98,31 @@ impl Form<'_> {
         line(format!("{}: ", self.rows(question))).await
     }
 
-    /// Asks for one field; `None` at the end of the input. A field that does not accept text is parsed as JSON.
+    /// Asks for one field until the field accepts the type of the value; `None` at the end of the input.
     async fn fill_in_field(&self, field: &Field<'_>, filled: &mut Map<String, Value>) -> Option<()> {
         let Field { name, schema, is_secret } = *field;
         let title = schema["title"].as_str().or(schema["description"].as_str()).map(|title| format!(" ({title})"));
         let shown_name: String = name.chars().take(MAX_NAME_CHARS).collect();
         let label = format!("{shown_name}{}", title.unwrap_or_default());
-        let typed = if is_secret {
-            // Without a default: it would be shown.
-            filled.remove(name);
-            hidden_line(format!("{}: ", self.rows(&format!("{label} (not shown)")))).await?
-        } else {
-            let default = filled.get(name).map(|value| format!(" [{value}]")).unwrap_or_default();
-            self.ask(&format!("{label}{default}")).await?
-        };
-        let typed = typed.trim();
-        if !typed.is_empty() {
-            let text = || Value::String(typed.to_owned());
-            let value =
-                if schema_accepts(schema, "string") { text() } else { typed.parse().unwrap_or_else(|_| text()) };
-            filled.insert(name.to_owned(), value);
+        loop {
+            let typed = if is_secret {
+                // Without a default: it would be shown.
+                filled.remove(name);
+                hidden_line(format!("{}: ", self.rows(&format!("{label} (not shown)")))).await?
+            } else {
+                let default = filled.get(name).map(|value| format!(" [{value}]")).unwrap_or_default();
+                self.ask(&format!("{label}{default}")).await?
+            };
+            let typed = typed.trim();
+            if typed.is_empty() {
+                return Some(());
+            }
+            if let Some(value) = field_value::parse(schema, typed) {
+                filled.insert(name.to_owned(), value);
+                return Some(());
+            }
+            self.say(&format!("not accepted: `{shown_name}` must be {}", field_value::expected(schema)));
         }
-        Some(())
     }
 }
 
@@ -139,10 +144,10 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_asks_for_a_password_makes_its_text_fields_secret() {
+    fn a_message_that_asks_for_a_password_makes_all_fields_secret() {
         let schema = json!({"properties": {"answer": {"type": "string"}, "ok": {"type": "boolean"}}});
         let secret = |message: &str| fields(&schema, message).iter().map(|field| field.is_secret).collect::<Vec<_>>();
-        assert_eq!(secret("Please enter your\u{200b} pass\u{200b}word"), [true, false]);
+        assert_eq!(secret("Please enter your\u{200b} pass\u{200b}word"), [true, true]);
         assert_eq!(secret("Which city?"), [false, false]);
     }
 }

@@ -20,7 +20,7 @@ pub(super) async fn line(question: String) -> Option<String> {
 }
 
 /// Like [`line`], without showing what is typed; `None` also if the terminal cannot hide it.
-pub(super) async fn hidden_line(question: String) -> Option<String> {
+pub(crate) async fn hidden_line(question: String) -> Option<String> {
     let _hidden = HiddenInput::begin()?;
     line(question).await
 }
@@ -34,6 +34,7 @@ impl HiddenInput {
         let before = tcgetattr(std::io::stdin()).ok()?;
         let mut hidden = before.clone();
         hidden.local_modes.remove(LocalModes::ECHO);
+        // The line break is shown, so that the next output starts on its own line.
         hidden.local_modes.insert(LocalModes::ECHONL);
         // What was typed before the question was not meant for it.
         tcsetattr(std::io::stdin(), OptionalActions::Flush, &hidden).ok()?;

@@ -4,7 +4,6 @@
 //! for one is likely a trick.
 
 use serde_json::Value;
-use wharf::schema_accepts;
 
 /// Words that name a secret wherever they stand, also inside of another word.
 const PARTS: [&str; 7] = ["password", "passwd", "passphrase", "passcode", "apikey", "credential", "passwort"];
@@ -41,39 +40,27 @@ const NUMBER_PHRASES: [&[&str]; 6] = [
 /// Letters of other alphabets, and the ASCII letters that they look like.
 const LOOK_ALIKES: (&str, &str) = ("аеіїјкморсԁтухѕαεικορτυχ", "aeiijkmopcdtyxsaeikoptux");
 
-/// Whether a field asks for a secret, by its name, title, description or format.
+/// Whether a field asks for a secret, by its name, title, description or format. Its type does not matter: the server
+/// chooses it, and the user does not see it.
 pub(super) fn is_secret(name: &str, field: &Value) -> bool {
-    if !accepts_text(field) && !accepts_number(field) {
-        return false;
-    }
     if field["format"] == "password" || field["writeOnly"] == true {
         return true;
     }
     let texts = [Some(name), field["title"].as_str(), field["description"].as_str()];
-    texts.into_iter().flatten().any(|text| names_secret(text, accepts_text(field)))
+    texts.into_iter().flatten().any(names_secret)
 }
 
-/// Whether a message asks for a secret. The fields that accept text are meant for it then. Short words such as "pin" are
-/// too common in messages.
+/// Whether a message asks for a secret. All fields are meant for it then. Short words such as "pin" are too common in
+/// messages.
 pub(super) fn is_secret_message(message: &str) -> bool {
     let words = words(message);
     names_text_secret(&words) || has_phrase(&words, &NUMBER_PHRASES)
 }
 
-/// Whether a field accepts text. One without a type accepts everything.
-pub(super) fn accepts_text(field: &Value) -> bool {
-    let is_typed = ["boolean", "integer", "number", "array", "object"].iter().any(|kind| schema_accepts(field, kind));
-    schema_accepts(field, "string") || !is_typed
-}
-
-fn accepts_number(field: &Value) -> bool {
-    schema_accepts(field, "integer") || schema_accepts(field, "number")
-}
-
-fn names_secret(text: &str, is_text: bool) -> bool {
+fn names_secret(text: &str) -> bool {
     let words = words(text);
     let is_number = words.iter().any(|word| NUMBERS.contains(&word.as_str())) || has_phrase(&words, &NUMBER_PHRASES);
-    is_number || (is_text && names_text_secret(&words))
+    is_number || names_text_secret(&words)
 }
 
 fn names_text_secret(words: &[String]) -> bool {
@@ -155,6 +142,9 @@ mod tests {
             assert!(is_secret(name, &json!({"type": "string"})), "{name}");
             assert!(is_secret("x", &json!({"type": "string", "title": name})), "{name}");
             assert!(is_secret("x", &json!({"description": format!("Enter your {name}, please")})), "{name}");
+            for kind in ["boolean", "integer", "array", "object", "null", "unknown"] {
+                assert!(is_secret("x", &json!({"type": kind, "title": name})), "{name} {kind}");
+            }
         }
         assert!(is_secret("x", &json!({"type": "string", "format": "password"})));
         assert!(is_secret("pin", &json!({"type": "integer"})));
@@ -166,10 +156,6 @@ mod tests {
         for name in ["city", "spinner", "tokenizer", "secretary", "pinned", "keyboard", "path", "passenger", "card"] {
             assert!(!is_secret(name, &json!({"type": "string", "title": name})), "{name}");
         }
-        assert!(!is_secret(
-            "max_tokens",
-            &json!({"type": "integer", "description": "How many tokens; a token is a word"})
-        ));
-        assert!(!is_secret("rotate_token", &json!({"type": "boolean"})));
+        assert!(!is_secret("max_tokens", &json!({"type": "integer", "description": "How many tokens"})));
     }
 }

@@ -246,6 +246,28 @@ fn a_client_secret_is_asked_for_without_showing_it() {
 }
 
 #[test]
+fn ctrl_c_at_the_client_secret_turns_the_echo_on_again() {
+    let person = Person::new();
+    let add = "add -s user --client-id me --client-secret x https://e.test";
+    let line = format!("trap : INT; {} {add}; echo \"code $?\"; stty -a", env!("CARGO_BIN_EXE_wharf"));
+    let mut script = crate::on_terminal(&line);
+    script.env("HOME", person.path("home")).current_dir(person.path("project"));
+    let mut child = script.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let mut terminal = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut seen = String::new();
+    while !seen.ends_with("Client secret: ") {
+        let mut byte = [0];
+        std::io::Read::read_exact(&mut terminal, &mut byte).unwrap();
+        seen.push(char::from(byte[0]));
+    }
+    std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"\x03").unwrap();
+    std::io::Read::read_to_string(&mut terminal, &mut seen).unwrap();
+    child.wait().unwrap();
+    assert!(seen.contains("code 130"), "{seen}");
+    assert!(seen.contains(" echo ") && !seen.contains("-echo "), "{seen}");
+}
+
+#[test]
 fn an_unpinned_package_is_a_warning_for_a_new_entry_only() {
     let person = Person::new();
     let added = person.run(&["add", "x", "npx", "-y", "pkg"]);

@@ -5,8 +5,8 @@ use wharf::fleet::Scope;
 
 use crate::env::variable;
 use crate::error::{UsageError, usage_error};
+use crate::term::input::hidden_line;
 use crate::term::prompt::is_interactive;
-use crate::term::secret;
 
 /// The variable of the client secret, if `--client-secret` names none and no terminal is there to ask at.
 const SECRET_VARIABLE: &str = "MCP_CLIENT_SECRET";
@@ -45,13 +45,13 @@ impl OAuthArgs {
     }
 
     /// Returns the `oauth` object of an entry; `None` without options. Asks for the secret.
-    pub(super) fn entry(&self, scope: Scope) -> Result<Option<Value>, UsageError> {
+    pub(super) async fn entry(&self, scope: Scope) -> Result<Option<Value>, UsageError> {
         let mut oauth = Map::new();
         if let Some(id) = &self.client_id {
             oauth.insert("clientId".to_owned(), json!(id));
         }
         if let Some(variable) = &self.client_secret {
-            oauth.insert("clientSecret".to_owned(), json!(client_secret(variable, scope)?));
+            oauth.insert("clientSecret".to_owned(), json!(client_secret(variable, scope).await?));
         }
         if let Some(port) = self.callback_port {
             oauth.insert("callbackPort".to_owned(), json!(port));
@@ -61,7 +61,7 @@ impl OAuthArgs {
 }
 
 /// Returns the client secret as an entry has it: a reference to a variable, or what the user types.
-fn client_secret(named: &str, scope: Scope) -> Result<String, UsageError> {
+async fn client_secret(named: &str, scope: Scope) -> Result<String, UsageError> {
     let hint = format!("name a variable: --client-secret=NAME, or set {SECRET_VARIABLE}");
     let name = if named.is_empty() && variable(&[SECRET_VARIABLE]).is_some() { SECRET_VARIABLE } else { named };
     if !name.is_empty() {
@@ -79,7 +79,10 @@ fn client_secret(named: &str, scope: Scope) -> Result<String, UsageError> {
     if !is_interactive() {
         return Err(usage_error("cannot ask for the client secret without a terminal".to_owned(), Some(&hint)));
     }
-    let typed = secret::ask("Client secret: ").map_err(|error| usage_error(error.to_string(), None))?;
+    let Some(typed) = hidden_line("Client secret: ".to_owned()).await else {
+        return Err(usage_error("cannot read the client secret from the terminal".to_owned(), Some(&hint)));
+    };
+    let typed = typed.trim_end_matches(['\r', '\n']);
     if typed.is_empty() {
         return Err(usage_error("the client secret is empty".to_owned(), Some(&hint)));
     }

@@ -44,9 +44,7 @@ pub(super) fn check_key(run: &Run, globals: &Globals, config: &ModelConfig) -> R
             term::warning(&message);
         }
     }
-    if let Some(read) = config.read_variable()
-        && !globals.quiet
-    {
+    if let Some(read) = config.read_variable() {
         term::note(&format!("model `{label}` reads your {} and sends it to {}", read.name, read.address));
     }
     Ok(())
@@ -68,7 +66,7 @@ pub(super) fn check_servers(setup: &Setup, run: &Run, own: &OwnServers<'_>) -> R
     for read in *servers {
         let reads = declared.variables_of(&read.server.name);
         check_variables(run, read, &reads)?;
-        if !reads.is_empty() && !setup.globals().quiet {
+        if !reads.is_empty() {
             let target = describe::target(&read.written, &read.server.reach);
             term::note(&format!("server `{}` ({target}) reads your {}", read.server.name, reads.join(", ")));
         }
@@ -77,8 +75,9 @@ pub(super) fn check_servers(setup: &Setup, run: &Run, own: &OwnServers<'_>) -> R
     if run.trust || commands.is_empty() {
         return Ok(());
     }
-    let origin = origin(file, config);
-    let directory = std::env::current_dir().unwrap_or_default();
+    let directory = std::env::current_dir()
+        .map_err(|error| usage_error(format!("cannot determine the current directory: {error}"), None))?;
+    let origin = origin(file, config, &directory);
     let approvals = setup.approvals()?;
     for read in commands {
         if let Some(approval) = approvals.review(&origin, &directory, &read.server.name, &read.written) {
@@ -115,11 +114,14 @@ fn starts_command(reach: &TransportConfig) -> bool {
     reach.is_local() || remote(reach).is_some_and(|remote| remote.headers_helper.is_some())
 }
 
-/// Returns the key of a model's approvals: two models of one file may have different servers of the same name.
-fn origin(file: &Path, config: &ModelConfig) -> PathBuf {
+/// Returns the key of a model's approvals. Two models of one file may have different servers of the same name. Relative
+/// commands and arguments such as `sh srv.sh` run other code in another directory.
+fn origin(file: &Path, config: &ModelConfig, directory: &Path) -> PathBuf {
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let mut origin = file.into_os_string();
-    origin.push(format!("#{}", config.label()));
+    // No path contains a NUL: the parts stay apart, and no symbolic link makes two keys the same.
+    origin.push(format!("\0{}\0", config.label()));
+    origin.push(directory);
     origin.into()
 }
 

@@ -203,6 +203,30 @@ fn commands_of_a_model_file_start_only_after_approval_or_with_trust() {
     assert!(changed.code == 2 && changed.err.contains("you have not approved"), "{}", changed.err);
 }
 
+#[test]
+fn an_approval_of_a_model_files_command_is_for_one_directory() {
+    let server = Server::new(&Script::good());
+    let provider = Provider::new([]);
+    let model = json!({"id": "m", "model_name": "turns.yaml", "interface": "scripted",
+        "mcp_urls_dict": {"mine": "sh srv.sh"}});
+    std::fs::write(server.path().join("turns.yaml"), "- text: Done.\n").unwrap();
+    let file = with_models(server.path(), &model);
+    let [project, other] = ["project", "other"].map(|name| server.path().join(name));
+    std::fs::create_dir_all(&project).unwrap();
+    std::fs::create_dir_all(&other).unwrap();
+    std::fs::write(project.join("srv.sh"), format!("exec {}\n", server.command_line())).unwrap();
+    std::fs::write(other.join("srv.sh"), "touch started\n").unwrap();
+    let (code, seen) = answered(&provider, &server, &file, "y\n");
+    assert!(code == Some(0) && seen.contains(project.to_str().unwrap()), "{seen}");
+    assert_eq!(run(&provider, &server, &["--models", &file, "Hi"]).code, 0);
+
+    let mut elsewhere = command(&provider, &server, &["--models", "../models.json", "Hi"]);
+    elsewhere.current_dir(&other);
+    let refused = ran(elsewhere);
+    assert!(refused.code == 2 && refused.err.contains("you have not approved"), "{}", refused.err);
+    assert!(!other.join("started").exists());
+}
+
 /// Runs at a terminal, and answers the question.
 fn answered(provider: &Provider, server: &Server, file: &str, answer: &str) -> (Option<i32>, String) {
     let plain = command(provider, server, &["--models", file, "Hi"]);
@@ -274,15 +298,20 @@ fn keys_of_the_environment_are_not_sent_to_urls_of_a_model_file() {
 #[test]
 fn variables_that_a_model_file_names_are_listed_before_the_run() {
     let server = Server::new(&Script::good());
-    let provider = Provider::new([Turn::text("Hello.")]);
+    let provider = Provider::new([Turn::text("Hello."), Turn::text("Hello.")]);
     let url = provider.listening.anthropic_url();
     let model = json!({"id": "m", "model_name": "x", "interface": "claude_tool", "anthropic_base_url": url,
         "anthropic_api_key": "${SECRET}"});
     let file = with_models(server.path(), &model);
-    let ran = run(&provider, &server, &["--models", &file, "Hi"]);
-    assert_eq!((ran.code, ran.out.as_str()), (0, "Hello.\n"), "{}", ran.err);
-    assert!(ran.err.starts_with("model `m` reads your SECRET and sends it to http://127.0.0.1:"), "{}", ran.err);
-    assert!(!ran.err.contains("s3cr3t"), "{}", ran.err);
+    for more in [&[][..], &["-q"]] {
+        let ran = run(&provider, &server, &[&["--models", &file], more, &["Hi"]].concat());
+        assert_eq!((ran.code, ran.out.as_str()), (0, "Hello.\n"), "{}", ran.err);
+        assert!(ran.err.starts_with("model `m` reads your SECRET and sends it to http://127.0.0.1:"), "{}", ran.err);
+        assert!(!ran.err.contains("s3cr3t"), "{}", ran.err);
+    }
+    let file = with_command(&server, "one");
+    let ran = run(&provider, &server, &["--models", &file, "--trust", "-q", "Hi"]);
+    assert!(ran.code == 0 && ran.err.contains("server `mine`") && ran.err.contains("reads your SECRET"), "{}", ran.err);
 }
 
 #[test]

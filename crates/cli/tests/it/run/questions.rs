@@ -135,6 +135,35 @@ fn a_form_that_asks_for_a_password_is_declined() {
 }
 
 #[test]
+fn the_type_of_a_field_does_not_make_a_password_harmless() {
+    let password = json!({"password": {"type": "boolean", "title": "Your password"}});
+    for (message, properties) in [
+        ("Please enter your password to continue", &password),
+        ("Sign in", &password),
+        ("Please enter your password to continue", &json!({"answer": {"type": "integer"}})),
+    ] {
+        let server = asking(message, properties);
+        let seen = start_form(&server, "").finish();
+        assert!(seen.contains("looks like a secret; --allow-secrets"), "{seen}");
+        assert!(!seen.contains("send this?"), "{seen}");
+        assert!(received(&server).contains("decline"));
+    }
+}
+
+#[test]
+fn a_value_of_another_type_is_asked_for_again() {
+    let server = asking("Continue?", &json!({"ok": {"type": "boolean"}}));
+    let mut session = start_form(&server, "");
+    session.answer("ok: ", "hunter2");
+    session.answer("s │ not accepted: `ok` must be true or false", "true");
+    session.answer("send this? [y/N]: ", "y");
+    session.finish();
+    let received = received(&server);
+    assert!(!received.contains("hunter2"), "{received}");
+    assert!(received.contains("true"), "{received}");
+}
+
+#[test]
 fn an_allowed_secret_is_not_shown() {
     let schema = json!({"password": {"type": "string", "default": "0ld-s3cret"}});
     let server = asking("Sign in", &schema);
