@@ -32,13 +32,35 @@ impl Server {
 }
 
 fn of_process(stdio: &StdioConfig, found: &mut Vec<Secret>) {
-    let values = stdio.env.iter().filter(|(name, value)| may_be_secret(name, value.expose()));
-    found.extend(values.map(|(_, value)| value.clone()));
-    for (place, arg) in stdio.args.iter().enumerate() {
-        let before = place.checked_sub(1).and_then(|place| stdio.args.get(place)).map_or("", String::as_str);
-        let (name, value) = arg.split_once('=').unwrap_or((before, arg));
+    for (name, value) in &stdio.env {
+        if may_be_secret(name, value.expose()) {
+            found.push(value.clone());
+        }
+        of_url(value.expose(), found);
+    }
+    let mut before = "";
+    for arg in &stdio.args {
+        of_argument(before, arg, found);
+        before = arg;
+    }
+}
+
+/// Finds the secrets of an argument: an option's value, a variable, a header, or a part of a URL.
+fn of_argument(before: &str, arg: &str, found: &mut Vec<Secret>) {
+    let option = arg.strip_prefix('-').and_then(|_| arg.split_once('='));
+    // A value may end with `=`, as base64 does, so the name of a variable must look like one.
+    let is_variable = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let variable = arg.split_once('=').filter(|(name, _)| is_variable(name));
+    let whole = (!arg.starts_with('-')).then_some((before, arg));
+    for (name, value) in [option, variable, whole].into_iter().flatten() {
         if looks_secret(name.trim_start_matches('-'), value) {
             found.push(Secret::new(value));
+        }
+        of_url(value, found);
+        if let Some((name, value)) = value.split_once(':')
+            && looks_secret(name, value.trim())
+        {
+            found.push(Secret::new(value.trim()));
         }
     }
 }
@@ -46,12 +68,17 @@ fn of_process(stdio: &StdioConfig, found: &mut Vec<Secret>) {
 fn of_remote(remote: &RemoteConfig, found: &mut Vec<Secret>) {
     found.extend(secret_values(&remote.headers));
     found.extend(remote.oauth.client_secret.clone());
-    let (address, query) = remote.url.split_once('?').unwrap_or((&remote.url, ""));
+    of_url(&remote.url, found);
+}
+
+/// Finds the password and the secret parameters of a URL. Other texts have none.
+fn of_url(url: &str, found: &mut Vec<Secret>) {
+    let Some((_, rest)) = url.split_once("://") else { return };
+    let (address, query) = rest.split_once('?').unwrap_or((rest, ""));
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     found.extend(pairs.filter(|(name, value)| may_be_secret(name, value)).map(|(_, value)| Secret::new(value)));
-    let authority = address.split_once("://").and_then(|(_, rest)| rest.split('/').next());
-    let password = authority.and_then(|authority| authority.rsplit_once('@')?.0.split_once(':'));
-    found.extend(password.map(|(_, password)| Secret::new(password)));
+    let authority = address.split('/').next().and_then(|authority| authority.rsplit_once('@'));
+    found.extend(authority.and_then(|(user, _)| user.split_once(':')).map(|(_, password)| Secret::new(password)));
 }
 
 fn secret_values(headers: &[(String, Secret)]) -> impl Iterator<Item = Secret> {
@@ -79,15 +106,37 @@ mod tests {
     use crate::read_server::read_server;
     use crate::server::Scope;
 
+    fn secrets(entry: &str) -> Vec<String> {
+        let read = read_server("s", entry, Scope::User, &Variables::default()).unwrap();
+        let mut secrets: Vec<String> = read.server.secrets().iter().map(|secret| secret.expose().to_owned()).collect();
+        secrets.sort();
+        secrets.dedup();
+        secrets
+    }
+
+    #[test]
+    fn the_secrets_of_arguments_are_found_in_every_form() {
+        let of_arguments = |args: &[&str]| secrets(&serde_json::json!({"command": "x", "args": args}).to_string());
+        for (args, expected) in [
+            (&["--api-key", "YmFzZTY0c2VjcmV0Cg=="][..], &["YmFzZTY0c2VjcmV0Cg=="][..]),
+            (&["--api-key=YmFzZTY0c2VjcmV0Cg=="], &["YmFzZTY0c2VjcmV0Cg=="]),
+            (&["--header", "Authorization: Bearer hdrsecret12345"], &["Bearer hdrsecret12345"]),
+            (&["--header=Authorization:Bearer hdrsecret12345"], &["Bearer hdrsecret12345"]),
+            (&["-H", "X-Api-Key:0123456789", "-H", "Accept: text/plain"], &["0123456789"]),
+            (&["postgres://me:pa55word@db/x"], &["pa55word"]),
+            (&["--db=postgres://me:pa55:w@rd@db:5432/x?sslmode=require"], &["pa55:w@rd"]),
+            (&["https://x.test/mcp?api_key=abcdefgh&page=next"], &["abcdefgh"]),
+            (&["run", "-e", "GITHUB_TOKEN=abcdefghij", "-e", "DB=mysql://me:pa55word@db"], &["abcdefghij", "pa55word"]),
+            (&["--port", "8080:80", "--root", "/home/me", "https://x.test:443/", "a=b", "user@host:dir"], &[]),
+        ] {
+            assert_eq!(of_arguments(args), expected, "{args:?}");
+        }
+        let entry = r#"{"command": "x", "env": {"DATABASE_URL": "postgres://me:pa55word@db/x"}}"#;
+        assert_eq!(secrets(entry), ["pa55word", "postgres://me:pa55word@db/x"]);
+    }
+
     #[test]
     fn the_secrets_of_an_entry_are_found_wherever_they_are() {
-        let secrets = |entry: &str| {
-            let read = read_server("s", entry, Scope::User, &Variables::default()).unwrap();
-            let mut secrets: Vec<String> =
-                read.server.secrets().iter().map(|secret| secret.expose().to_owned()).collect();
-            secrets.sort();
-            secrets
-        };
         assert_eq!(
             secrets(
                 r#"{"command": "x", "args": ["--token=0123456789", "--api-key", "9876543210", "run"],

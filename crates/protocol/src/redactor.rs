@@ -1,15 +1,23 @@
 //! Removes secrets from text that is stored or printed.
 
+mod strings;
+mod unescape;
+
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::Secret;
+use strings::strings;
+use unescape::Unescaped;
 
 /// The text that replaces a secret.
 pub const REDACTED: &str = "[secret]";
 /// Minimum length of a secret in bytes. Shorter texts occur everywhere, and replacing them would damage the rest.
 const MIN_SECRET_BYTES: usize = 6;
+/// How many levels of JSON in strings of JSON are searched. Each level may spell characters as escapes in its own way.
+const MAX_ESCAPE_LEVELS: usize = 3;
 
 /// The known secrets of a process. Clones share them, so a token that is issued later is redacted too.
 #[derive(Clone, Default)]
@@ -18,7 +26,7 @@ pub struct Redactor(Arc<RwLock<Secrets>>);
 #[derive(Default)]
 struct Secrets {
     known: Vec<Secret>,
-    /// All spellings in text, longest first: one secret may contain another.
+    /// All spellings in text.
     spellings: Vec<String>,
 }
 
@@ -49,20 +57,37 @@ impl Redactor {
                 secrets.spellings.push(spelling);
             }
         }
-        secrets.spellings.sort_by_key(|spelling| std::cmp::Reverse(spelling.len()));
         secrets.known.push(secret.clone());
     }
 
-    /// Replaces every secret in a text or in JSON.
+    /// Replaces every secret in a text. JSON text has its own function, [`redact_json`](Self::redact_json).
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let secrets = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let mut text = Cow::Borrowed(text);
-        for spelling in &secrets.spellings {
-            if text.contains(spelling.as_str()) {
-                text = Cow::Owned(text.replace(spelling.as_str(), REDACTED));
+        let mut found = Vec::new();
+        secrets.find(text, 0, &mut found);
+        if text.contains('\\') {
+            secrets.find_escaped(text, 0, &mut found);
+        }
+        replaced(text, found)
+    }
+
+    /// Replaces every secret in the strings of JSON text, however they are escaped, and copies all other bytes. Words
+    /// that a format may define stay: keys without digits, and values such as that of `"type":"text"`.
+    pub fn redact_json<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let secrets = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if secrets.spellings.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let mut found = Vec::new();
+        for (start, string) in strings(text) {
+            // A match must not begin within an escape: it would leave half of it.
+            if string.contains('\\') {
+                secrets.find_escaped(string, start, &mut found);
+            } else {
+                secrets.find(string, start, &mut found);
             }
         }
-        text
+        replaced(text, found)
     }
 
     /// Returns how many bytes at the end of a text may be the beginning of a secret that continues in the next piece.
@@ -75,6 +100,55 @@ impl Redactor {
         };
         secrets.spellings.iter().map(unfinished).max().unwrap_or(0)
     }
+}
+
+impl Secrets {
+    /// Finds the secrets in a text that starts at `start`.
+    fn find(&self, text: &str, start: usize, found: &mut Vec<Range<usize>>) {
+        for spelling in &self.spellings {
+            let matches = text.match_indices(spelling.as_str());
+            found.extend(matches.map(|(at, _)| start + at..start + at + spelling.len()));
+        }
+    }
+
+    /// Finds the secrets in a text that starts at `start`, behind one or more levels of escapes.
+    fn find_escaped(&self, text: &str, start: usize, found: &mut Vec<Range<usize>>) {
+        if self.spellings.is_empty() {
+            return;
+        }
+        let mut unescaped = Unescaped::new(text);
+        for _ in 0..MAX_ESCAPE_LEVELS {
+            let mut spans = Vec::new();
+            self.find(unescaped.text(), 0, &mut spans);
+            found.extend(spans.into_iter().map(|span| {
+                let span = unescaped.original(&span);
+                start + span.start..start + span.end
+            }));
+            if !unescaped.text().contains('\\') {
+                break;
+            }
+            unescaped = unescaped.again();
+        }
+    }
+}
+
+/// Replaces parts of a text. Parts that overlap are replaced as one.
+fn replaced(text: &str, mut parts: Vec<Range<usize>>) -> Cow<'_, str> {
+    if parts.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    parts.sort_by_key(|part| part.start);
+    let mut result = String::with_capacity(text.len());
+    let mut copied = 0;
+    for part in parts {
+        if part.start >= copied {
+            result.push_str(&text[copied..part.start]);
+            result.push_str(REDACTED);
+        }
+        copied = copied.max(part.end);
+    }
+    result.push_str(&text[copied..]);
+    Cow::Owned(result)
 }
 
 /// Omits the secrets.
@@ -105,17 +179,82 @@ fn spellings(secret: &str) -> [String; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn a_secret_is_redacted_in_text_and_in_json_at_any_depth() {
         let redactor = Redactor::new([Secret::new("a \"quoted\" secret")]);
         let inner = serde_json::json!({"said": "a \"quoted\" secret"}).to_string();
         let outer = serde_json::json!({"inner": inner, "plain": "a \"quoted\" secret"}).to_string();
-        let redacted = redactor.redact(&outer);
+        let redacted = redactor.redact_json(&outer);
         assert!(!redacted.contains("quoted"), "{redacted}");
         assert_eq!(redacted.matches(REDACTED).count(), 2);
         assert_eq!(redactor.redact("it is a \"quoted\" secret."), "it is [secret].");
         assert!(serde_json::from_str::<serde_json::Value>(&redacted).is_ok());
+    }
+
+    #[test]
+    fn a_secret_is_redacted_however_its_json_is_escaped() {
+        let redactor = Redactor::new([Secret::new("ab/cd/größe+1234")]);
+        for (text, redacted) in [
+            (r#"{"a": "x ab\/cd\/größe+1234 \/", "b":1.50}"#, r#"{"a": "x [secret] \/", "b":1.50}"#),
+            (r#"["ab/cd/gr\u00f6\u00DFe\u002B1234"]"#, r#"["[secret]"]"#),
+            // JSON in a string of JSON, on two levels.
+            (r#"["{\"a\":\"ab\\/cd\\/gr\\u00f6\\u00dfe+1234\"}"]"#, r#"["{\"a\":\"[secret]\"}"]"#),
+            (r#"["[\"[\\\"ab\\\\/cd/größe+1234\\\"]\"]"]"#, r#"["[\"[\\\"[secret]\\\"]\"]"]"#),
+            // A surrogate pair, and half of one.
+            (r#""gr\ud83d\ude00 \ud83d ab/cd/größe\u002b1234""#, r#""gr\ud83d\ude00 \ud83d [secret]""#),
+        ] {
+            assert_eq!(redactor.redact_json(text), redacted);
+        }
+        assert_eq!(redactor.redact(r"it wrote ab\/cd\/größe\u002b1234 \o/"), r"it wrote [secret] \o/");
+        let untouched = r#"{"ab\/cd":"\u00f6", "x" : [1.50 , "\\"]}"#;
+        assert!(matches!(redactor.redact_json(untouched), Cow::Borrowed(_)));
+        // A secret that seems to begin within an escape is not there.
+        assert_eq!(Redactor::new([Secret::new("nabcdef")]).redact_json(r#""\nabcdef""#), r#""\nabcdef""#);
+    }
+
+    proptest! {
+        #[test]
+        fn json_stays_json_and_no_string_has_the_secret(
+            secret in r#"[a-c/"\\\nü😀]{6,9}"#, around in r#"[a-c/"\\\nü😀]{0,6}"#, escaped: u64, levels in 1..3_usize,
+        ) {
+            prop_assume!(secret.trim().len() == secret.len());
+            let mut text = format!("{around}{secret}{around}");
+            for _ in 0..levels {
+                let mut json = String::new();
+                for (index, c) in text.chars().enumerate() {
+                    match c {
+                        '/' if escaped >> (index % 64) & 1 == 1 => json.push_str("\\/"),
+                        _ if escaped >> (index % 64) & 1 == 1 => {
+                            json.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04X}")));
+                        }
+                        _ => {
+                            let quoted = serde_json::Value::from(c.to_string()).to_string();
+                            json.push_str(&quoted[1..quoted.len() - 1]);
+                        }
+                    }
+                }
+                text = format!("\"{json}\"");
+            }
+            let redacted = Redactor::new([Secret::new(&*secret)]).redact_json(&text).into_owned();
+            let mut decoded: String = serde_json::from_str(&redacted).unwrap();
+            for _ in 1..levels {
+                decoded = serde_json::from_str(&decoded).unwrap_or(decoded);
+            }
+            prop_assert!(!decoded.contains(&secret), "{} in {}", secret, redacted);
+        }
+    }
+
+    #[test]
+    fn words_of_a_format_stay_and_the_same_words_in_text_are_redacted() {
+        let words = ["content", "assistant", "result", "stop_reason"];
+        let redactor = Redactor::new(words.map(Secret::new).into_iter().chain([Secret::new("tok-12345")]));
+        let text = r#"{"role":"assistant","content" : [{"type": "tool_result","text":"the assistant's content"}],
+            "stop_reason":"tok-12345","tok-12345":"result","name":"content"}"#;
+        let redacted = r#"{"role":"assistant","content" : [{"type": "tool_result","text":"the [secret]'s [secret]"}],
+            "stop_reason":"[secret]","[secret]":"[secret]","name":"[secret]"}"#;
+        assert_eq!(redactor.redact_json(text), redacted);
     }
 
     #[test]
@@ -126,6 +265,7 @@ mod tests {
             clone.add(&Secret::new(secret));
         }
         assert_eq!(redactor.redact("token-1-and-more token-1 short"), "[secret] [secret] short");
+        assert_eq!(redactor.redact("token-1token-1"), "[secret][secret]");
         assert!(matches!(redactor.redact("nothing"), Cow::Borrowed(_)));
         assert!(!format!("{redactor:?}").contains("token"));
     }

@@ -86,7 +86,7 @@ fn end_of_value(bytes: &[u8], start: usize) -> usize {
 }
 
 /// Returns the end of the string that starts at `start`.
-fn end_of_string(bytes: &[u8], start: usize) -> usize {
+pub(crate) fn end_of_string(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(found) = bytes.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
         at += found;

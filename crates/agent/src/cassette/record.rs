@@ -121,7 +121,7 @@ impl CassetteWriter {
             return;
         }
         let written = serde_json::to_string(exchange).map_err(io::Error::from).and_then(|line| {
-            let mut line = self.redactor.redact(&line).into_owned();
+            let mut line = self.redactor.redact_json(&line).into_owned();
             line.push('\n');
             self.writer.write_all(line.as_bytes())?;
             self.writer.flush()

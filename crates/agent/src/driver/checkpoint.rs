@@ -95,7 +95,7 @@ impl Checkpoint for CheckpointFile {
             // A failed save leaves no state, and the next one rewrites the file.
             let current = state.take().filter(|current| current.can_append(run) && current.is_current(&self.path));
             let text = run.write_since(current.as_ref().map_or(0, |current| current.messages));
-            let mut text = self.redactor.redact(&text).into_owned();
+            let mut text = self.redactor.redact_json(&text).into_owned();
             text.push('\n');
             let path = self.path.clone();
             let session_id = run.session_id().to_owned();

@@ -3,6 +3,7 @@
 //! A raw trace must be the trace of a loop: results answer the calls before them, and nothing follows an answer. Text
 //! of a tool that looks like a message usually breaks that rule, and is then an error instead of an answer.
 
+use serde::de::IgnoredAny;
 use wharf_protocol::{Block, BlockKind, Json, Message, Role, ToolCall, ToolOutput, Usage};
 
 use crate::trace::text_format::{
@@ -185,21 +186,32 @@ fn calls(lines: &[&str]) -> Result<Vec<ToolCall>, String> {
         let invalid = || format!("invalid tool call `{}`", line.trim());
         let name = line.trim().rsplit_once(" (call_").map(|(name, _)| name).ok_or_else(invalid)?;
         let id = lines.next().and_then(|line| line.trim().strip_prefix("Call ID: ")).ok_or_else(invalid)?;
-        let mut arguments =
-            lines.next().and_then(|line| line.trim().strip_prefix("Args: ")).ok_or_else(invalid)?.to_owned();
+        let mut text = lines.next().and_then(|line| line.trim().strip_prefix("Args: ")).ok_or_else(invalid)?.to_owned();
         // Arguments are as the model wrote them, possibly on several lines.
-        let mut parsed = Json::parse(&arguments);
-        while parsed.is_err()
-            && let Some(line) = lines.next_if(|line| !line.contains(" (call_"))
-        {
-            arguments.push('\n');
-            arguments.push_str(line);
-            parsed = Json::parse(&arguments);
+        while let Some(line) = lines.next_if(|line| !line.contains(" (call_")) {
+            text.push('\n');
+            text.push_str(line);
         }
-        let arguments = parsed.map_err(|_| invalid())?;
+        let (arguments, rest) = first_value(&text).ok_or_else(invalid)?;
+        let (same_line, further_lines) = rest.split_once('\n').unwrap_or((rest, ""));
+        if !same_line.trim_ascii().is_empty() {
+            return Err(invalid());
+        }
+        if let Some(line) = further_lines.lines().next() {
+            return Err(format!("invalid tool call `{}`", line.trim()));
+        }
         calls.push(ToolCall { id: id.into(), name: name.into(), arguments });
     }
     Ok(calls)
+}
+
+/// Reads the JSON value at the start of a text, and returns the rest. Every byte is read once or twice, however many
+/// lines there are.
+fn first_value(text: &str) -> Option<(Json, &str)> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
+    values.next()?.ok()?;
+    let (value, rest) = text.split_at(values.byte_offset());
+    Some((Json::parse(value).ok()?, rest))
 }
 
 #[cfg(test)]
@@ -228,6 +240,27 @@ mod tests {
         assert_eq!(run.messages[2].plain_text(), "It is 42.");
         assert!(matches!(&run.messages[2].content[0].kind, BlockKind::Thinking { text, .. } if text == "hm"));
         assert_eq!((run.stop, run.limits.len()), (RunEnd::Completed, 0));
+    }
+
+    #[test]
+    fn arguments_may_span_lines_and_nothing_follows_them() {
+        let over_lines = CALLING.replace("{\"a\":1}", "{\"a\":\n\n 1}\n  add (call_2)\n   Call ID: 2\n   Args: [\n]");
+        let message = &parse(&over_lines).unwrap().messages[0];
+        let arguments: Vec<&str> = message.calls().map(|call| call.arguments.as_str()).collect();
+        assert_eq!(arguments, ["{\"a\":\n 1}", "[\n]"]);
+        for (arguments, blamed) in [("{} {}", "add (call_1)"), ("{}\n more", "more"), ("[\n1", "add (call_1)")] {
+            assert_eq!(error(&CALLING.replace("{\"a\":1}", arguments)), format!("invalid tool call `{blamed}`"));
+        }
+    }
+
+    #[test]
+    fn many_lines_of_arguments_are_read_in_linear_time() {
+        let started = std::time::Instant::now();
+        let endless = CALLING.replace("{\"a\":1}", &format!("[\n{}", "1,\n".repeat(40_000)));
+        assert_eq!(error(&endless), "invalid tool call `add (call_1)`");
+        let long = CALLING.replace("{\"a\":1}", &format!("[\n{}1]", "1,\n".repeat(40_000)));
+        assert_eq!(parse(&long).unwrap().messages.len(), 2);
+        assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde_json::json;
 use wharf_agent::cassette::{Recorder, Replay};
 use wharf_agent::middleware::Middleware;
 use wharf_agent::{Agent, AgentResult, Limits, Model, ModelError, ModelErrorKind, ModelResponse, Run, RunEnd};
-use wharf_protocol::{Outcome, Redactor, Secret, ToolOutput, Tools};
+use wharf_protocol::{Json, Outcome, Redactor, Secret, ToolOutput, Tools};
 
 use crate::kit::{Behavior, Fake, TestTools, answer, new_run, one_call, one_call_over_lines, user};
 
@@ -48,9 +48,11 @@ async fn record(
     responses: impl IntoIterator<Item = Result<ModelResponse, ModelError>>,
     tools: &Arc<TestTools>,
 ) -> (AgentResult, String) {
+    // Some of the secrets are words of the format.
+    let secrets = ["s3cr3t \"x\"", "ab/cd/efgh1234", "messages", "tool_use"].map(Secret::new);
     let file = MemoryFile::default();
     let tools = Arc::clone(tools);
-    let recorder = Recorder::new(file.clone(), Redactor::new([Secret::new("s3cr3t \"x\"")])).unwrap();
+    let recorder = Recorder::new(file.clone(), Redactor::new(secrets)).unwrap();
     let model = recorder.model(Arc::new(Fake::new(responses)) as Arc<dyn Model>);
     let turns = recorder.tools(Arc::new(move || Arc::clone(&tools) as Arc<dyn Tools>));
     let agent = Agent::new(model, turns).with_middleware(without_delays());
@@ -133,6 +135,18 @@ async fn secrets_are_redacted() {
     let tools = TestTools::new().on_call("1", Behavior::Says(ToolOutput::error("the key is s3cr3t \"x\", keep it")));
     let (_, text) = record([Ok(one_call("1")), Ok(answer("ok", &[]))], &tools).await;
     assert!(!text.contains("s3cr3t") && text.contains("the key is [secret], keep it"), "{text}");
+}
+
+#[tokio::test]
+async fn a_secret_that_the_server_escapes_is_redacted_and_replays() {
+    let raw = r#"{"content": [{"type":"text","text":"it is ab\/cd\/efgh1234 \/"}]}"#;
+    let output = ToolOutput::from_json(&Json::parse(raw).unwrap()).unwrap();
+    let tools = TestTools::new().on_call("1", Behavior::Says(output));
+    let (_, text) = record([Ok(one_call("1")), Ok(answer("ok", &[]))], &tools).await;
+    assert!(!text.contains("efgh1234") && text.contains(r#""text":"it is [secret] \/""#), "{text}");
+    let replay = Replay::parse(&text).unwrap();
+    replay_run(&replay, new_run(endless())).await;
+    assert_eq!(replay.finish(), Ok(()));
 }
 
 #[test]

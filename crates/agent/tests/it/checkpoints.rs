@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use wharf_agent::{Checkpoint, CheckpointFile, Limit, Limits, OnCheckpointFailure, Run, RunEnd, Step};
-use wharf_protocol::{BoxFuture, Hints, Redactor, Secret, ToolOutput, Tools};
+use wharf_protocol::{BoxFuture, Hints, Json, Redactor, Secret, ToolOutput, Tools};
 
 use crate::driver::finish;
 use crate::kit::{EventLog, Fake, TestTools, answer, hints, new_run, one_call, one_call_over_lines, test_agent};
@@ -269,6 +269,50 @@ async fn secrets_are_not_saved() {
     assert!(!std::fs::read_to_string(&path).unwrap().contains("12345"));
     let read = CheckpointFile::read(&path).await.unwrap();
     assert_eq!(read.messages()[2].result().unwrap().text(), "the token is [secret].");
+}
+
+#[tokio::test]
+async fn a_secret_that_the_server_escapes_is_not_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.jsonl");
+    let file = CheckpointFile::new(&path).with_redactor(Redactor::new([Secret::new("ab/cd/grün1234")]));
+    let mut run = new_run(Limits::default());
+    run.step();
+    run.on_response(one_call("1"), hints);
+    let Step::CallTools(batch) = run.step() else { panic!("expected tool calls") };
+    let raw = r#"{"content": [{"type":"text","text":"it is ab\/cd\/gr\u00fcn1234."}]}"#;
+    let output = ToolOutput::from_json(&Json::parse(raw).unwrap()).unwrap();
+    run.on_tool_result(batch[0].0, Ok(output));
+    run.step();
+    file.save(&run).await.unwrap();
+    assert!(!std::fs::read_to_string(&path).unwrap().contains("n1234"));
+    let read = CheckpointFile::read(&path).await.unwrap();
+    assert_eq!(read.messages()[2].result().unwrap().text(), "it is [secret].");
+}
+
+#[tokio::test]
+async fn a_run_can_be_read_although_secrets_are_words_of_the_format() {
+    let words =
+        ["content", "messages", "progress", "assistant", "tool_use", "result", "waiting", "session_id", "thinking"];
+    let ends = ["completed", "model_calls", "continue", "end_turn", "cancelled", "system"];
+    let redactor = Redactor::new(words.iter().chain(&ends).copied().map(Secret::new));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.jsonl");
+    let limits = Limits { model_calls: 2, exit_behavior: wharf_agent::ExitBehavior::Continue, ..Limits::default() };
+    let mut run = new_run(limits);
+    for turn in 0..2 {
+        run.step();
+        run.on_response(one_call(&turn.to_string()), hints);
+        CheckpointFile::new(&path).with_redactor(redactor.clone()).save(&run).await.unwrap();
+        CheckpointFile::read(&path).await.unwrap();
+        let Step::CallTools(batch) = run.step() else { panic!("expected tool calls") };
+        run.on_tool_result(batch[0].0, Ok(ToolOutput::said("the content")));
+    }
+    assert!(matches!(run.step(), Step::Done(_)));
+    CheckpointFile::new(&path).with_redactor(redactor).save(&run).await.unwrap();
+    let mut read = CheckpointFile::read(&path).await.unwrap();
+    assert_eq!(read.messages()[2].result().unwrap().text(), "the [secret]");
+    assert_eq!(read.step(), run.step());
 }
 
 #[tokio::test(start_paused = true)]

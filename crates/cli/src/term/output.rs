@@ -41,7 +41,7 @@ pub(crate) async fn json(value: &impl serde::Serialize) -> Exit {
 /// Like [`json`], without secrets.
 pub(crate) async fn redacted_json(value: &impl serde::Serialize, redactor: &Redactor) -> Exit {
     match serde_json::to_string(value) {
-        Ok(text) => out(json_line(&redactor.redact(&text))).await,
+        Ok(text) => out(json_line(&redactor.redact_json(&text))).await,
         Err(cause) => {
             error(&format!("cannot write the result as JSON: {cause}"), &[], None);
             Exit::Failed

@@ -65,7 +65,7 @@ impl EventSink for Stream {
         let mut stdout = std::io::stdout().lock();
         for event in self.released(&mut held, event) {
             let Ok(line) = serde_json::to_string(&event) else { continue };
-            let mut line = json_line(&self.redactor.redact(&line));
+            let mut line = json_line(&self.redactor.redact_json(&line));
             line.push('\n');
             // A reader that closed the pipe is not an error.
             let _ = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());

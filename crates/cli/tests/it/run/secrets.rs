@@ -54,6 +54,36 @@ fn secrets_of_servers_are_in_no_recording_checkpoint_or_json() {
     assert_eq!((played.code, played.out.as_str()), (0, "It said [secret].\n"), "{}", played.err);
 }
 
+#[test]
+fn an_escaped_secret_and_one_that_is_a_word_of_the_format_leave_readable_files() {
+    let server = leaking_server();
+    let tape = server.path().join("tape.jsonl");
+    let saved = server.path().join("run.jsonl");
+    let mcp = server.mcp();
+    let provider = Provider::new([
+        Turn::default().calling("c1", "mcp__s__leak", r#"{"why": "ab\/cd\/efgh1234"}"#),
+        Turn::text("It is the content."),
+    ]);
+    let files = ["--record", tape.to_str().unwrap(), "--checkpoint", saved.to_str().unwrap()];
+    let env = ["--env", "API_TOKEN=ab/cd/efgh1234", "--env", "AUTH_TYPE=content"];
+    let arguments = ["run", "-m", "anthropic:x", "--output", "stream-json", "--mcp", &mcp];
+    let mut command = wharf(&[&arguments[..], &env, &files, &["What?"]].concat());
+    provider.env(&mut command);
+    let streamed = ran(command);
+    assert_eq!(streamed.code, 0, "{}", streamed.err);
+    let file = |path| std::fs::read_to_string(path).unwrap();
+    for text in [streamed.out, file(&tape), file(&saved)] {
+        assert!(!text.contains("efgh1234") && text.contains("It is the [secret]."), "{text}");
+        assert!(text.contains(r#""content":"#), "{text}");
+    }
+    let played = ran(wharf(&["run", "--replay", tape.to_str().unwrap(), "What?"]));
+    assert_eq!((played.code, played.out.as_str()), (0, "It is the [secret].\n"), "{}", played.err);
+    let mut command = wharf(&["run", "-m", "anthropic:x", "--resume", saved.to_str().unwrap()]);
+    provider.env(&mut command);
+    let resumed = ran(command);
+    assert_eq!((resumed.code, resumed.out.as_str()), (0, "It is the [secret].\n"), "{}", resumed.err);
+}
+
 fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
