@@ -49,6 +49,11 @@ impl Variables {
     }
 }
 
+/// Escapes a text, so that expanding it returns it unchanged.
+pub(crate) fn literal(text: &str) -> String {
+    text.replace("${", "$${")
+}
+
 /// Returns the names of the variables in a text.
 pub(crate) fn variable_names(text: &str) -> impl Iterator<Item = &str> {
     parts(text).into_iter().filter_map(|part| if let Part::Variable { name, .. } = part { Some(name) } else { None })
@@ -172,6 +177,12 @@ mod tests {
                 prop_assert!(!debug.contains("s3cret"));
             }
             let _ = variable_names(&text).count();
+        }
+
+        #[test]
+        fn a_literal_expands_to_itself(text in r"([$]|[{]|[}]|:|-|HOST|é|\\|env:){0,12}") {
+            let variables: Variables = [("HOST", "s3cret")].into_iter().collect();
+            prop_assert_eq!(variables.expand(&literal(&text)), Ok(text));
         }
 
         #[test]

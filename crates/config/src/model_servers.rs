@@ -272,6 +272,23 @@ mod tests {
     }
 
     #[test]
+    fn a_default_cannot_name_another_variable() {
+        let reads_key = ["${X:-http://a.example/mcp?k=$}{KEY}", "${X:-http://a.example/mcp?k=${KEY}}"];
+        for text in reads_key.into_iter().chain(["${URL}"]) {
+            let model = parse(&json!({"mcp_urls_dict": {"s": text, "run": text.replace("http://a.example/", "run ")}}));
+            let model = model.unwrap();
+            let variables = [("KEY", "s3cret"), ("URL", "http://a.example/mcp?k=${KEY}")];
+            let servers = model.resolve(&variables.into_iter().collect()).unwrap();
+            let TransportConfig::Http(remote) = &servers[0].server.reach else { panic!("{:?}", servers[0]) };
+            assert_eq!(remote.url, "http://a.example/mcp?k=${KEY}", "{text}");
+            if let TransportConfig::Stdio(run) = &servers[1].server.reach {
+                assert_eq!(run.args, ["mcp?k=${KEY}"], "{text}");
+            }
+            assert!(!model.variables_of(&"s".parse().unwrap()).contains(&"KEY".to_owned()), "{text}");
+        }
+    }
+
+    #[test]
     fn absent_and_null_keys_mean_no_servers_and_all_tools() {
         let null: Map<String, Value> = KEYS.iter().map(|key| ((*key).to_owned(), Value::Null)).collect();
         for keys in [Map::new(), null] {

@@ -1,6 +1,7 @@
 //! An entry as written, before variables are expanded: what a person approves, and what later versions are compared
 //! with.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
@@ -85,7 +86,7 @@ impl RawEntry {
     pub(crate) fn leaves(&self) -> BTreeMap<String, Value> {
         let mut leaves = BTreeMap::new();
         for (key, value) in &self.0 {
-            collect(key, value, &mut leaves);
+            collect(&segment(key), value, &mut leaves);
         }
         leaves
     }
@@ -94,7 +95,7 @@ impl RawEntry {
 fn collect(path: &str, value: &Value, leaves: &mut BTreeMap<String, Value>) {
     match value {
         Value::Object(fields) if !fields.is_empty() => {
-            fields.iter().for_each(|(key, value)| collect(&format!("{path}.{key}"), value, leaves));
+            fields.iter().for_each(|(key, value)| collect(&format!("{path}.{}", segment(key)), value, leaves));
         }
         Value::Array(items) if !items.is_empty() => {
             items.iter().enumerate().for_each(|(index, value)| collect(&format!("{path}[{index}]"), value, leaves));
@@ -103,6 +104,13 @@ fn collect(path: &str, value: &Value, leaves: &mut BTreeMap<String, Value>) {
             leaves.insert(path.to_owned(), leaf.clone());
         }
     }
+}
+
+/// Returns a key as a part of a path. A key that could pass for several parts, or for more than a path, is quoted: two
+/// values must never share a path, since the reviewer would see only one of them.
+fn segment(key: &str) -> Cow<'_, str> {
+    let is_plain = !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || "_-*/@:".contains(c));
+    if is_plain { key.into() } else { Value::from(key).to_string().into() }
 }
 
 fn display(value: &Value) -> String {
@@ -120,5 +128,29 @@ fn sorted(value: Value) -> Value {
         }
         Value::Array(items) => items.into_iter().map(sorted).collect(),
         leaf => leaf,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn entry(value: &Value) -> RawEntry {
+        RawEntry::new(value.as_object().unwrap().clone())
+    }
+
+    #[test]
+    fn keys_that_look_like_paths_hide_no_other_value() {
+        let approved = entry(&json!({"tools": {"write": {"x": 1}, "write.x": 2, "a[0]": 3, "a": [4], "": 5, "\"": 6}}));
+        let paths: Vec<String> = approved.leaves().into_keys().collect();
+        let expected = [r#""""#, r#""\"""#, r#""a[0]""#, r#""write.x""#, "a[0]", "write.x"];
+        assert_eq!(paths, expected.map(|path| format!("tools.{path}")));
+        let now = entry(&json!({"tools": {"write": {"x": 0}, "write.x": 2, "a[0]": 3, "a": [4], "": 5, "\"": 6}}));
+        let changes = now.changes_since(&approved);
+        let expected = EntryChange { what: "tools.write.x".into(), approved: Some("1".into()), now: Some("0".into()) };
+        assert_eq!(changes, [expected]);
+        assert_eq!(entry(&json!({"command.x": 1})).leaves().into_keys().collect::<Vec<_>>(), [r#""command.x""#]);
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use wharf_protocol::ServerName;
 
 use crate::address::{self, Family};
-use crate::expand::Variables;
+use crate::expand::{Variables, literal};
 use crate::hidden_chars::visible;
 use crate::problem::Problem;
 use crate::read_server::{ReadServer, read_server};
@@ -91,10 +91,11 @@ pub fn convert_and_validate(map: &Map<String, Value>) -> Result<Map<String, Valu
 pub fn read(map: &Map<String, Value>, scope: Scope, variables: &Variables) -> Result<Vec<ReadServer>, InvalidServers> {
     let mut servers = Vec::new();
     let mut invalid = Vec::new();
-    // Where a string starts with a variable, only its value says whether it is a URL or a command.
+    // Where a string starts with a variable, only its value says whether it is a URL or a command. The value is a
+    // literal from here on: a `${` in it must not name a variable that the entry does not.
     let expanded = map.iter().map(|(name, value)| match value {
         Value::String(text) if text.trim_start().starts_with("${") => {
-            (name.clone(), variables.expand(text).map_or_else(|_| value.clone(), Value::from))
+            (name.clone(), variables.expand(text).map_or_else(|_| value.clone(), |text| literal(&text).into()))
         }
         other => (name.clone(), other.clone()),
     });

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::secrets::variable_name;
+use crate::expand::literal;
 
 /// The placeholder syntax of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +67,7 @@ impl<'a> Placeholders<'a> {
                 if text.contains("${") {
                     notes.push("`${` is plain text in that host; written as `$${` here".to_owned());
                 }
-                text.replace("${", "$${")
+                literal(text)
             }
             Syntax::Editor => self.translate(text, notes),
         }
@@ -97,7 +98,7 @@ impl<'a> Placeholders<'a> {
     }
 
     fn placeholder(&self, name: &str, notes: &mut Vec<String>) -> String {
-        let project = || self.project.map(|project| project.to_string_lossy().replace("${", "$${"));
+        let project = || self.project.map(|project| literal(&project.to_string_lossy()));
         match name.split_once(':') {
             Some(("env", variable)) => format!("${{{variable}}}"),
             Some(("input", id)) => self.input(id, notes),
