@@ -255,12 +255,11 @@ mod tests {
 
     #[test]
     fn many_lines_of_arguments_are_read_in_linear_time() {
-        let started = std::time::Instant::now();
-        let endless = CALLING.replace("{\"a\":1}", &format!("[\n{}", "1,\n".repeat(40_000)));
+        // In quadratic time, this would not end before the test runner stops it.
+        let endless = CALLING.replace("{\"a\":1}", &format!("[\n{}", "1,\n".repeat(200_000)));
         assert_eq!(error(&endless), "invalid tool call `add (call_1)`");
-        let long = CALLING.replace("{\"a\":1}", &format!("[\n{}1]", "1,\n".repeat(40_000)));
+        let long = CALLING.replace("{\"a\":1}", &format!("[\n{}1]", "1,\n".repeat(200_000)));
         assert_eq!(parse(&long).unwrap().messages.len(), 2);
-        assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
     }
 
     #[test]

@@ -97,9 +97,9 @@ fn a_run_with_64_calls_in_flight_ends_within_its_time_after_sigterm() {
     let steps = [Step::Touch("$/looking".into()), Step::IgnoreShutdown, Step::Hang];
     let server = Server::new(&Script::good().tool(look).on_call("look", steps));
     let turns = server.path().join("turns.yaml");
-    let calls: String =
-        (0..64).map(|number| format!("    - {{name: mcp__s__look, arguments: {{n: {number}}}}}\n")).collect();
-    std::fs::write(&turns, format!("- tools:\n{calls}- text: done\n")).unwrap();
+    let call = |number: u32| format!("    - {{name: mcp__s__look, arguments: {{n: {number}}}}}");
+    let calls = (0..64).map(call).collect::<Vec<_>>().join("\n");
+    std::fs::write(&turns, format!("- tools:\n{calls}\n- text: done\n")).unwrap();
     let model = format!("scripted:{}", turns.display());
     let child = KillOnDrop(Some(
         wharf(&["run", "-m", &model, "--max-tool-calls", "99", "--json", "go", "--mcp", &server.mcp()])
