@@ -327,7 +327,8 @@ async fn counts_of_a_checkpoint_saturate() {
         "spent":{{"secs":{tokens},"nanos":999999999}},"state":{{"ask":{{"last":false}}}}}}}}"#
     );
     let mut run = Run::read(text).unwrap();
-    let model = Arc::new(Fake::new([Ok(one_call("1")), Ok(answer("42", &[]))]));
+    let responses = [Ok(one_call("1")), Ok(answer("42", &[]))];
+    let model = Arc::new(Fake { delay: Duration::from_secs(1), ..Fake::new(responses) });
     let result = finish(&test_agent(&model, &TestTools::new()), &mut run).await;
     assert_eq!((result.final_response.as_deref(), run.turns(), run.elapsed()), (Some("42"), 2, Duration::MAX));
 }

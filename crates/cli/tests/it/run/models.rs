@@ -354,7 +354,7 @@ fn usage_of_any_size_is_summarized() {
         "version": 1, "session_id": "test", "given": 1,
         "limits": {"model_calls": 25, "tool_calls": 50, "exit_behavior": "end"}, "model_calls": 0, "tool_calls": 0,
         "per_tool": {}, "usage": {"input_tokens": tokens, "output_tokens": tokens}, "model": null, "stop_reason": null,
-        "reached": [], "spent": {"secs": tokens, "nanos": 0}, "state": {"ask": {"last": false}}}});
+        "reached": [], "spent": {"secs": tokens, "nanos": 999_999_999}, "state": {"ask": {"last": false}}}});
     let file = server.path().join("run.jsonl");
     std::fs::write(&file, format!("{checkpoint}\n")).unwrap();
     let resumed = ran(wharf(&["run", "-m", &model, "--resume", file.to_str().unwrap()]));
