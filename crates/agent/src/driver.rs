@@ -216,7 +216,7 @@ impl Agent {
                 None => std::future::pending().await,
             }
         };
-        let clock = || elapsed_before + start.elapsed();
+        let clock = || elapsed_before.saturating_add(start.elapsed());
         spans::step("execute");
         self.replay_prepared(run);
         let draining = Draining::default();
@@ -328,7 +328,7 @@ impl Agent {
     }
 
     async fn call_model(&self, run: &mut Run, turn: &dyn Tools, offered: &[ToolDefinition], layers: &Layers) {
-        self.sink.event(AgentEvent::TurnStarted { turn: run.turns() + 1, tools: offered.len() });
+        self.sink.event(AgentEvent::TurnStarted { turn: run.turns().saturating_add(1), tools: offered.len() });
         let on_delta = |delta: Delta| self.sink.event(AgentEvent::ModelDelta(delta));
         let request = ModelRequest {
             messages: run.messages(),
@@ -441,7 +441,7 @@ impl Agent {
     fn trace_instructions(&self, run: &mut Run, turn: &dyn Tools) {
         if run.set_instructions(turn.instructions()) {
             let servers = turn.instructions().to_vec();
-            self.sink.event(AgentEvent::Instructions { turn: run.turns() + 1, servers });
+            self.sink.event(AgentEvent::Instructions { turn: run.turns().saturating_add(1), servers });
         }
     }
 

@@ -81,6 +81,15 @@ struct Progress {
     state: State,
 }
 
+impl Progress {
+    /// Counts a tool call. A file may hold any count, so the sum saturates.
+    fn count_call(&mut self, tool: &str) {
+        self.tool_calls = self.tool_calls.saturating_add(1);
+        let calls = self.per_tool.entry(tool.to_owned()).or_default();
+        *calls = calls.saturating_add(1);
+    }
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum State {
@@ -225,7 +234,7 @@ impl Run {
     pub fn on_response(&mut self, response: ModelResponse, hints: impl Fn(&str) -> Option<Hints>) {
         let State::CallModel { last } = self.progress.state else { return };
         let ModelResponse { mut message, stop, model, usage, .. } = response;
-        self.progress.model_calls += 1;
+        self.progress.model_calls = self.progress.model_calls.saturating_add(1);
         self.progress.usage += usage;
         self.progress.model = Some(model);
         message.usage = Some(usage);
@@ -249,8 +258,7 @@ impl Run {
                 self.newly_blocked.push(BlockedCall { call: call.call.clone(), limit: limit.clone() });
                 self.add_reached(limit);
             } else {
-                self.progress.tool_calls += 1;
-                *self.progress.per_tool.entry(call.call.name.to_string()).or_default() += 1;
+                self.progress.count_call(&call.call.name);
             }
         }
         self.progress.state = State::CallTools { pending };
@@ -298,7 +306,7 @@ impl Run {
             return false;
         }
         let trace = InstructionsTrace {
-            turn: self.progress.model_calls + 1,
+            turn: self.progress.model_calls.saturating_add(1),
             messages: self.messages.len(),
             servers: servers.to_vec(),
         };
@@ -310,10 +318,10 @@ impl Run {
     pub(crate) fn replay(&mut self, prepared: PreparedRun) {
         let PreparedRun { messages, limits, stop, stop_reason, model, usage } = prepared;
         for message in messages {
-            self.progress.model_calls += u32::from(message.role == Role::Assistant);
+            let response = u32::from(message.role == Role::Assistant);
+            self.progress.model_calls = self.progress.model_calls.saturating_add(response);
             for call in message.calls() {
-                self.progress.tool_calls += 1;
-                *self.progress.per_tool.entry(call.name.to_string()).or_default() += 1;
+                self.progress.count_call(&call.name);
             }
             self.messages.push(message);
         }

@@ -7,6 +7,7 @@ mod elicitation;
 mod field_value;
 pub(crate) mod input;
 mod json_line;
+mod line_quoter;
 mod message;
 mod output;
 pub(crate) mod prompt;
@@ -21,6 +22,7 @@ mod text;
 mod wrap;
 
 pub(crate) use json_line::json_line;
+pub(crate) use line_quoter::LineQuoter;
 pub(crate) use message::{error, hint, note, problem, quote, usage_error, warning};
 pub(crate) use output::{exactly, for_stdout, json, out, redacted_json, terminal_width};
 pub(crate) use sign_in_page::{BrowserMode, SignInPage};

@@ -359,3 +359,20 @@ fn an_older_checkpoint_is_read() {
     let mut run = Run::read(old).unwrap();
     assert!(matches!(run.step(), Step::CallTools(batch) if batch.len() == 1));
 }
+
+#[tokio::test(start_paused = true)]
+async fn counts_of_a_checkpoint_saturate() {
+    let (count, tokens) = (u32::MAX, u64::MAX);
+    let text = format!(
+        r#"{{"messages":[{{"role":"user","content":[{{"type":"text","text":"what?"}}]}}],"progress":{{"version":1,
+        "session_id":"test","given":1,"limits":{{"model_calls":25,"tool_calls":50,"exit_behavior":"end"}},
+        "model_calls":0,"tool_calls":0,"per_tool":{{"look":{count}}},
+        "usage":{{"input_tokens":{tokens},"output_tokens":{tokens}}},"model":null,"stop_reason":null,"reached":[],
+        "spent":{{"secs":{tokens},"nanos":999999999}},"state":{{"ask":{{"last":false}}}}}}}}"#
+    );
+    let mut run = Run::read(text).unwrap();
+    let responses = [Ok(one_call("1")), Ok(answer("42", &[]))];
+    let model = Arc::new(Fake { delay: Duration::from_secs(1), ..Fake::new(responses) });
+    let result = finish(&test_agent(&model, &TestTools::new()), &mut run).await;
+    assert_eq!((result.final_response.as_deref(), run.turns(), run.elapsed()), (Some("42"), 2, Duration::MAX));
+}

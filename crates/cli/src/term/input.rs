@@ -2,13 +2,15 @@
 
 use std::io::Write as _;
 
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
 
 use super::text::plain;
 
-/// Reads a line; `None` at the end of the input. A blocking thread reads it, so that Ctrl-C still works.
+/// Asks for a line; `None` at the end of the input. A blocking thread reads it, so that Ctrl-C still works.
 pub(super) async fn line(question: String) -> Option<String> {
     let read = move || {
+        // What was typed before the question was not meant for it.
+        let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
         let mut stderr = std::io::stderr();
         let _ = write!(stderr, "{}", plain(&question));
         let _ = stderr.flush();

@@ -15,6 +15,9 @@ use crate::env::variable;
 /// What begins a line of ours.
 const LABELS: [&str; 4] = ["error:", "warning:", "hint:", "caution:"];
 
+/// What begins a quoted line.
+pub(super) const QUOTE_MARK: &str = "│ ";
+
 /// Escapes everything a terminal would act on, and everything that reverses or hides text. Line feeds and tabs stay, and
 /// so do the joiners of Persian and emoji.
 pub(crate) fn plain(text: &str) -> String {
@@ -36,9 +39,11 @@ pub(crate) fn name(text: &str) -> String {
     one_line(&visible(text))
 }
 
-/// Quotes the lines that begin like a line of ours: a server must not speak for us.
+/// Quotes the lines that begin like a line of ours: a server must not speak for us. [`LineQuoter`] does so for a stream.
+///
+/// [`LineQuoter`]: super::LineQuoter
 pub(crate) fn unlabeled(text: &str) -> String {
-    let line = |line: &str| if is_labeled(line) { format!("│ {line}") } else { line.to_owned() };
+    let line = |line: &str| if is_labeled(line) { format!("{QUOTE_MARK}{line}") } else { line.to_owned() };
     text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
@@ -80,10 +85,22 @@ fn has_no_width(c: char) -> bool {
         | '\u{e0100}'..='\u{e01ef}')
 }
 
-fn is_labeled(line: &str) -> bool {
-    let start = line.trim_start_matches(|c: char| c.is_whitespace() || has_no_width(c));
+/// Whether a line begins like a line of ours.
+pub(super) fn is_labeled(line: &str) -> bool {
+    let start = without_blanks(line);
     let begins = |label: &&str| start.get(..label.len()).is_some_and(|head| head.eq_ignore_ascii_case(label));
     LABELS.iter().any(begins)
+}
+
+/// Whether a line that begins with this text may turn out to be labeled.
+pub(super) fn may_become_labeled(beginning: &str) -> bool {
+    let start = without_blanks(beginning);
+    let continues = |label: &&str| label.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start));
+    LABELS.iter().any(continues)
+}
+
+fn without_blanks(line: &str) -> &str {
+    line.trim_start_matches(|c: char| c.is_whitespace() || has_no_width(c))
 }
 
 /// Escapes characters. `is_escaped` receives each one with the one before it.

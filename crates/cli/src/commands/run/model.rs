@@ -1,5 +1,7 @@
 //! Choosing the model: the one that is named, one with an API key, or a local one.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,20 +123,35 @@ fn named(run: &Run) -> Option<String> {
     run.model.clone().or_else(|| variable(&["WHARF_MODEL"]))
 }
 
-/// Reads a file of limited size.
+/// Reads a file of limited size. It may be a pipe, whose size is known only after reading.
 pub(super) fn read_file(file: &Path) -> Result<String, UsageError> {
-    let shown = file.display();
-    let unreadable = |error: std::io::Error| usage_error(format!("cannot read {shown}: {error}"), None);
-    if std::fs::metadata(file).map_err(unreadable)?.len() > MAX_FILE_BYTES {
-        return Err(usage_error(format!("{shown} is larger than {} MiB", MAX_FILE_BYTES / (1024 * 1024)), None));
+    let mut text = Vec::new();
+    let opened = File::open(file).map_err(|error| unreadable(file, &error))?;
+    opened.take(MAX_FILE_BYTES + 1).read_to_end(&mut text).map_err(|error| unreadable(file, &error))?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        let mebibytes = MAX_FILE_BYTES / (1024 * 1024);
+        return Err(usage_error(format!("{} is larger than {mebibytes} MiB", file.display()), None));
     }
-    std::fs::read_to_string(file).map_err(unreadable)
+    String::from_utf8(text).map_err(|_| usage_error(format!("cannot read {}: invalid UTF-8", file.display()), None))
+}
+
+/// Like [`read_file`], for the file of a model. A model file may name any path, and must not make Wharf wait for a pipe
+/// or read a device.
+fn read_regular_file(file: &Path) -> Result<String, UsageError> {
+    if !std::fs::metadata(file).map_err(|error| unreadable(file, &error))?.is_file() {
+        return Err(usage_error(format!("cannot read {}: not a regular file", file.display()), None));
+    }
+    read_file(file)
+}
+
+fn unreadable(file: &Path, error: &std::io::Error) -> UsageError {
+    usage_error(format!("cannot read {}: {error}", file.display()), None)
 }
 
 /// Reads a file of answers.
 fn manual(file: &Path) -> Result<Arc<dyn Model>, UsageError> {
     let shown = file.display();
-    let model = Manual::parse(shown.to_string(), &read_file(file)?).map_err(|reason| {
+    let model = Manual::parse(shown.to_string(), &read_regular_file(file)?).map_err(|reason| {
         let hint = "expected a JSON object of answers by the MD5 digest of their prompt";
         usage_error(format!("{shown}: {reason}"), Some(hint))
     })?;
@@ -144,7 +161,7 @@ fn manual(file: &Path) -> Result<Arc<dyn Model>, UsageError> {
 /// Reads a file of scripted turns.
 fn scripted(file: &Path) -> Result<Arc<dyn Model>, UsageError> {
     let shown = file.display();
-    let model = Scripted::parse(shown.to_string(), &read_file(file)?).map_err(|reason| {
+    let model = Scripted::parse(shown.to_string(), &read_regular_file(file)?).map_err(|reason| {
         let hint = "a turn is `- text: …`, with `tools: [{name: mcp__SERVER__TOOL, arguments: {…}}]` if it calls some";
         usage_error(format!("{shown}: {reason}"), Some(hint))
     })?;

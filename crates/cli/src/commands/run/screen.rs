@@ -14,7 +14,7 @@ use super::args::Output;
 use super::summary::{model_hint, report_limits, summary};
 use crate::exit::Exit;
 use crate::globals::Globals;
-use crate::term::{self, DIM, GREEN, RED, YELLOW, json_line};
+use crate::term::{self, DIM, GREEN, LineQuoter, RED, YELLOW, json_line};
 
 /// How much of arguments and outputs is shown in a line.
 const BRIEF_CHARS: usize = 100;
@@ -43,6 +43,8 @@ enum Stream {
 struct State {
     /// Whether the cursor is in the middle of a line.
     open_line: bool,
+    /// Quotes streamed lines that begin like ours.
+    quoter: LineQuoter,
     /// Whether text of the current message has been streamed.
     streamed: bool,
     /// Whether the last message has been streamed in full to where answers go.
@@ -74,6 +76,31 @@ impl State {
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         Some(term::name(&format!("{}{more}", shown_call(name, arguments))))
     }
+
+    /// Writes streamed text.
+    fn show(&mut self, text: &str, stream: Stream) {
+        if text.is_empty() {
+            return;
+        }
+        self.open_line = !text.ends_with('\n');
+        if stream == Stream::Stderr || self.thinking {
+            let _ = write!(anstream::stderr(), "{DIM}{text}{DIM:#}");
+            let _ = anstream::stderr().flush();
+        } else {
+            let mut stdout = std::io::stdout().lock();
+            let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+        }
+    }
+
+    /// Ends an unfinished line, with all of its text.
+    fn end_line(&mut self, stream: Stream) {
+        let held = self.quoter.end_line();
+        self.show(&held, stream);
+        if std::mem::take(&mut self.open_line) {
+            // On a terminal, stdout and stderr share the line.
+            let _ = writeln!(anstream::stderr());
+        }
+    }
 }
 
 impl Screen {
@@ -88,6 +115,7 @@ impl Screen {
         let animated = stream.is_some() && !term::is_dumb();
         let state = State {
             open_line: false,
+            quoter: LineQuoter::default(),
             streamed: false,
             answered: false,
             thinking: false,
@@ -170,40 +198,24 @@ impl Screen {
         let mut state = self.state();
         state.activity.set(None);
         state.activity.erase();
-        let text = term::plain(text);
         if state.thinking && !is_thinking {
-            state.thinking = false;
-            if state.open_line {
-                let _ = writeln!(anstream::stderr());
-            }
+            state.end_line(stream);
+        } else if state.thinking != is_thinking {
+            let held = state.quoter.release();
+            state.show(&held, stream);
         }
-        state.open_line = !text.ends_with('\n');
-        if is_thinking {
-            state.thinking = true;
-            let _ = write!(anstream::stderr(), "{DIM}{text}{DIM:#}");
-            let _ = anstream::stderr().flush();
-            return;
-        }
-        state.streamed = true;
-        match stream {
-            Stream::Stdout => {
-                let mut stdout = std::io::stdout().lock();
-                let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-            }
-            Stream::Stderr => {
-                let _ = write!(anstream::stderr(), "{DIM}{text}{DIM:#}");
-                let _ = anstream::stderr().flush();
-            }
-        }
+        state.thinking = is_thinking;
+        state.streamed |= !is_thinking;
+        let shown = state.quoter.push(&term::plain(text));
+        state.show(&shown, stream);
     }
 
     /// Ends an unfinished line.
     fn close_line(&self) {
         let mut state = self.state();
         state.activity.erase();
-        if std::mem::take(&mut state.open_line) {
-            // On a terminal, stdout and stderr share the line.
-            let _ = writeln!(anstream::stderr());
+        if let Some(stream) = self.stream {
+            state.end_line(stream);
         }
     }
 

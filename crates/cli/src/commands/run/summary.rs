@@ -37,7 +37,7 @@ pub(super) fn summary(result: &AgentResult) -> String {
     if result.limit_reached {
         parts.push("limit reached".to_owned());
     }
-    if input_tokens + output_tokens > 0 {
+    if result.usage.total_tokens() > 0 {
         let cached = if cache_read_tokens > 0 { format!(" ({cache_read_tokens} cached)") } else { String::new() };
         parts.push(format!("{input_tokens} tokens in{cached}, {output_tokens} out"));
     }

@@ -1,6 +1,6 @@
 //! The `authenticate` tool: a model asks the user at the terminal to sign in.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::process::Stdio;
 
 use serde_json::Value;
@@ -28,8 +28,20 @@ fn a_model_requests_a_sign_in_and_then_calls_the_tools() {
         script.env("HOME", reader.person.path("home")).current_dir(reader.person.path("project"));
         script.env("BROWSER", reader.browser());
         let mut child = script.stdin(Stdio::piped()).spawn().unwrap();
+        let mut seen = Vec::new();
+        if !answer.is_empty() {
+            // What is typed before the question does not answer it.
+            let terminal = child.stdout.as_mut().unwrap();
+            let mut byte = [0];
+            while !seen.ends_with(b"[N]o: ") {
+                terminal.read_exact(&mut byte).unwrap();
+                seen.push(byte[0]);
+            }
+        }
         child.stdin.take().unwrap().write_all(answer.as_bytes()).unwrap();
-        assert_no_secrets(run_output(&child.wait_with_output().unwrap())).out
+        let mut output = child.wait_with_output().unwrap();
+        output.stdout.splice(..0, seen);
+        assert_no_secrets(run_output(&output)).out
     };
     let seen = answered("n\n");
     assert!(seen.contains("call authenticate? (the tool requires the user's approval)"), "{seen}");

@@ -313,6 +313,56 @@ fn the_answer_is_streamed_once_on_a_terminal() {
 }
 
 #[test]
+fn answers_that_begin_like_our_lines_are_quoted_on_a_terminal() {
+    let server = Server::new(&Script::good());
+    let provider = Provider::new([Turn::text("hint: a\nIt is 42.\nError: b")]);
+    let file = server.path().join("traces.json");
+    // The digest of `How much?`.
+    std::fs::write(&file, r#"{"6362cf5662c3ed301f701732ecd8616c": "hint: a\nIt is 42.\nError: b"}"#).unwrap();
+    for model in ["anthropic:x", &format!("manual:{}", file.display())] {
+        let mut command =
+            on_terminal(&format!("{} run -m {model} --color never 'How much?'", env!("CARGO_BIN_EXE_wharf")));
+        provider.env(&mut command);
+        let seen = String::from_utf8(command.output().unwrap().stdout).unwrap().replace('\r', "");
+        assert!(seen.contains("│ hint: a\nIt is 42.\n│ Error: b\n"), "{model}: {seen}");
+    }
+}
+
+#[test]
+fn files_of_models_are_regular_and_of_limited_size() {
+    // The limit of the memory ends a run that reads without end.
+    let run = |arguments: &str| {
+        let mut command = std::process::Command::new("sh");
+        let line = format!("ulimit -v 4000000; exec {} run {arguments} Hi", env!("CARGO_BIN_EXE_wharf"));
+        command.args(["-c", &line]).env_clear().env("PATH", "/usr/bin:/bin");
+        ran(command)
+    };
+    for model in ["manual:/dev/zero", "scripted:/dev/zero"] {
+        let ran = run(&format!("-m {model}"));
+        assert_eq!((ran.code, ran.err.as_str()), (2, "error: cannot read /dev/zero: not a regular file\n"));
+    }
+    let endless = run("--models /dev/zero");
+    assert_eq!((endless.code, endless.err.as_str()), (2, "error: /dev/zero is larger than 16 MiB\n"));
+}
+
+#[test]
+fn usage_of_any_size_is_summarized() {
+    let server = Server::new(&Script::good());
+    let model = super::turns(&server, "- text: done\n");
+    let tokens = u64::MAX;
+    let checkpoint = json!({"messages": [{"role": "user", "content": [{"type": "text", "text": "what?"}]}], "progress": {
+        "version": 1, "session_id": "test", "given": 1,
+        "limits": {"model_calls": 25, "tool_calls": 50, "exit_behavior": "end"}, "model_calls": 0, "tool_calls": 0,
+        "per_tool": {}, "usage": {"input_tokens": tokens, "output_tokens": tokens}, "model": null, "stop_reason": null,
+        "reached": [], "spent": {"secs": tokens, "nanos": 999_999_999}, "state": {"ask": {"last": false}}}});
+    let file = server.path().join("run.jsonl");
+    std::fs::write(&file, format!("{checkpoint}\n")).unwrap();
+    let resumed = ran(wharf(&["run", "-m", &model, "--resume", file.to_str().unwrap()]));
+    assert_eq!((resumed.code, resumed.out.as_str()), (0, "done\n"), "{}", resumed.err);
+    assert!(resumed.err.contains(&format!("{tokens} tokens in, {tokens} out")), "{}", resumed.err);
+}
+
+#[test]
 fn a_manual_model_answers_from_its_file_and_rejects_servers() {
     let server = Server::new(&Script::good());
     let file = server.path().join("traces.json");

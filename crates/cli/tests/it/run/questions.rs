@@ -17,10 +17,15 @@ struct Session {
 impl Session {
     /// Starts a run whose model calls one tool.
     fn start(server: &Server, call: &str, more: &str) -> Self {
+        Self::start_after("true", server, call, more)
+    }
+
+    /// Like [`start`](Self::start), after a shell command.
+    fn start_after(before: &str, server: &Server, call: &str, more: &str) -> Self {
         let file = server.path().join("turns.yaml");
         std::fs::write(&file, format!("- tools:\n    - {call}\n- text: finished\n")).unwrap();
         let line = format!(
-            "stty cols 80 rows 24; timeout --foreground 60 {} run -m 'scripted:{}' {more} go --mcp '{}'",
+            "stty cols 80 rows 24; {before}; timeout --foreground 60 {} run -m 'scripted:{}' {more} go --mcp '{}'",
             env!("CARGO_BIN_EXE_wharf"),
             file.display(),
             server.mcp()
@@ -76,6 +81,17 @@ fn an_approval_question_shows_every_argument() {
     let lines: Vec<&str> = seen[shown..].lines().skip(1).take(2).collect();
     assert_eq!(lines, [r#"  safe: "yes\n  path: \"/tmp\"""#, r#"  deep.path: "/home""#], "{seen}");
     assert!(server.path().join("deleted").exists());
+}
+
+#[test]
+fn what_is_typed_before_a_question_does_not_answer_it() {
+    let server = deleting();
+    // The second line is pending when the run starts.
+    let mut session = Session::start_after("printf ready; read -r first", &server, "{name: mcp__s__delete}", "");
+    session.answer("ready", "first\ny");
+    session.answer("[y]es, [a]lways, [N]o: ", "n");
+    session.finish();
+    assert!(!server.path().join("deleted").exists());
 }
 
 #[test]
