@@ -75,9 +75,9 @@ mod tests {
         let mut quoter = LineQuoter::default();
         assert_eq!(
             (quoter.push("hin"), quoter.release(), quoter.push("t: x")),
-            ("".into(), "│ hin".into(), "t: x".into())
+            (String::new(), "│ hin".into(), "t: x".into())
         );
-        assert_eq!((quoter.end_line(), quoter.push("hint: y")), ("".into(), "│ hint: y".into()));
+        assert_eq!((quoter.end_line(), quoter.push("hint: y")), (String::new(), "│ hint: y".into()));
     }
 
     #[test]
