@@ -35,6 +35,12 @@ impl Session {
 
     /// Waits until the terminal shows a text, and types a line.
     fn answer(&mut self, question: &str, line: &str) {
+        self.wait_for(question);
+        let stdin = self.child.stdin.as_mut().unwrap();
+        stdin.write_all(format!("{line}\n").as_bytes()).and_then(|()| stdin.flush()).unwrap();
+    }
+
+    fn wait_for(&mut self, question: &str) {
         let from = self.seen.len();
         let mut stdout = self.child.stdout.take().unwrap();
         let mut bytes = Vec::new();
@@ -47,8 +53,6 @@ impl Session {
         self.child.stdout = Some(stdout);
         self.seen.push_str(&String::from_utf8(bytes).unwrap());
         assert!(self.seen.len() > from);
-        let stdin = self.child.stdin.as_mut().unwrap();
-        stdin.write_all(format!("{line}\n").as_bytes()).and_then(|()| stdin.flush()).unwrap();
     }
 
     /// Ends the input, waits for the end of the run, and returns everything that the terminal showed.
@@ -171,7 +175,8 @@ fn a_value_of_another_type_is_asked_for_again() {
     let server = asking("Continue?", &json!({"ok": {"type": "boolean"}}));
     let mut session = start_form(&server, "");
     session.answer("ok: ", "hunter2");
-    session.answer("s │ not accepted: `ok` must be true or false", "true");
+    session.wait_for("s │ not accepted: `ok` must be true or false");
+    session.answer("ok: ", "true");
     session.answer("send this? [y/N]: ", "y");
     session.finish();
     let received = received(&server);
