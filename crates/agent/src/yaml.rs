@@ -12,10 +12,10 @@ use std::rc::Rc;
 use serde::de::DeserializeOwned;
 use tree::{Kind, Node};
 
-pub(crate) use error::Error;
+pub use error::Error;
 
 /// Reads a text that holds one document. Empty texts are `null`.
-pub(crate) fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     let root = tree::parse(text)?;
     de::deserialize(&root)
 }

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+/// An invalid text. The message contains the line.
 #[derive(Debug)]
-pub(crate) struct Error {
+pub struct Error {
     message: String,
     line: Option<usize>,
 }
