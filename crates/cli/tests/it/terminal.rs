@@ -52,6 +52,11 @@ impl Terminal {
         assert!(self.seen.len() > from);
     }
 
+    /// Returns what the terminal showed so far.
+    pub(crate) fn seen(&self) -> &str {
+        &self.seen
+    }
+
     /// Ends the input, waits for the end, and returns the exit code and everything that the terminal showed.
     pub(crate) fn finish(mut self) -> (Option<i32>, String) {
         drop(self.child.stdin.take());

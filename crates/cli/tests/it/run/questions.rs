@@ -78,9 +78,9 @@ fn a_long_argument_is_shown_in_full_on_request() {
     let call = format!(r#"{{name: mcp__s__delete, arguments: {{first: 1, body: "{body} tail", last: 2}}}}"#);
     let mut session = Session::start(&server, &call, "");
     session.answer("[y]es, [a]lways, [s]how everything, [N]o: ", "s");
-    assert!(session.seen.contains("body: (1411 characters) \"aaa"), "{}", session.seen);
-    assert!(session.seen.contains("b tail\"") && session.seen.contains("  last: 2"), "{}", session.seen);
-    assert!(!session.seen.contains("MIDDLE"), "{}", session.seen);
+    assert!(session.0.seen().contains("body: (1411 characters) \"aaa"), "{}", session.0.seen());
+    assert!(session.0.seen().contains("b tail\"") && session.0.seen().contains("  last: 2"), "{}", session.0.seen());
+    assert!(!session.0.seen().contains("MIDDLE"), "{}", session.0.seen());
     session.answer("[y]es, [a]lways, [N]o: ", "n");
     let seen = session.finish();
     assert!(seen.replace("\n  ", "").contains(&format!("body: \"{body} tail\"")), "{seen}");
