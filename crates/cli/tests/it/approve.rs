@@ -130,6 +130,20 @@ fn what_is_typed_before_the_question_approves_nothing() {
 }
 
 #[test]
+fn an_approval_of_the_first_release_still_holds() {
+    let entry = json!({"command": "sh", "args": ["-c", "true"], "env": {"A": "b"}});
+    let person = Person::new().with(PROJECT, "demo", &entry);
+    let project = person.path("project").canonicalize().unwrap();
+    let approvals = json!({"version": 1, "projects": {project.to_str().unwrap(): {"demo": {
+        "hash": "0faa8fba12b64bbb7243167a8474eb06edf7da3b57c1b4826dd908bdb0d5f592",
+        "content": {"args": ["-c", "true"], "command": "sh", "env": {"A": "b"}, "type": "stdio"},
+    }}}});
+    assert!(person.run(&["list", "--no-connect"]).out.contains("needs approval"));
+    person.write("home/.local/state/wharf/approvals.json", &approvals.to_string());
+    assert!(person.run(&["list", "--no-connect"]).out.contains("ready"));
+}
+
+#[test]
 fn an_invalid_approvals_file_approves_nothing_and_is_not_modified() {
     let person = project();
     person.write("home/.local/state/wharf/approvals.json", "nonsense");
