@@ -23,7 +23,7 @@ impl Stage for ValidateTemplate {
             Some(template) => template.validate(),
             None => Ok(()),
         };
-        let failed = |reason| StageError::Failed(Finding::TemplateInvalid(reason));
-        Box::pin(std::future::ready(checked.map_err(failed)))
+        let checked = checked.map_err(|error| StageError::Failed(Finding::TemplateInvalid(error.to_string())));
+        Box::pin(std::future::ready(checked))
     }
 }
