@@ -165,8 +165,8 @@ mod tests {
         for text in ["{\"a\": 1}", " {\"a\":1}\n", "```json\n{\"a\": 1}\n```", "```\n{\"a\": 1}```"] {
             assert_eq!(object_in(text).unwrap(), json!({"a": 1}), "{text}");
         }
-        let errors: Vec<String> =
-            ["", "It is 9.", "[1]", "{\"a\": 1} and more", "{\"a\": 1, \"a\": 2}", "\"x\""].map(|text| {
+        let errors: Vec<String> = ["", "It is 9.", "[1]", "{\"a\": 1} and more", "{\"a\": 1, \"a\": 2}", "\"x\""]
+            .map(|text| {
                 let error = object_in(text).unwrap_err();
                 error.split(" at line").next().unwrap_or_default().to_owned()
             })

@@ -122,7 +122,8 @@ impl Pipeline {
 
     /// Returns the stages, in order.
     pub fn stages(&self) -> impl Iterator<Item = StageInfo> {
-        let info = |stage: &Box<dyn Stage>| StageInfo { name: stage.name(), needs: stage.needs(), makes: stage.makes() };
+        let info =
+            |stage: &Box<dyn Stage>| StageInfo { name: stage.name(), needs: stage.needs(), makes: stage.makes() };
         self.stages.iter().chain([&self.finalize]).map(info)
     }
 

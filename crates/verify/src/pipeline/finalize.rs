@@ -60,9 +60,9 @@ pub(super) fn result(unit: &UnitContext) -> UnitResult {
         question: trial.question.id.clone(),
         keywords: trial.question.keywords.clone(),
         model: identity(&trial.model.label, &trial.model.settings, answer.and_then(|of| of.actual_model.clone())),
-        judge: unit.judge().map(|of| {
-            identity(&of.judge().label, &of.judge().settings, of.actual_model().map(str::to_owned))
-        }),
+        judge: unit
+            .judge()
+            .map(|of| identity(&of.judge().label, &of.judge().settings, of.actual_model().map(str::to_owned))),
         replicate: trial.replicate,
         verdict,
         failure,

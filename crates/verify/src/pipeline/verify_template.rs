@@ -38,9 +38,8 @@ impl Stage for VerifyTemplate {
             if template_passed == Some(false) || !assertions_passed {
                 let reason = failures(unit.template_result.as_ref(), &unit.assertions);
                 unit.findings.push(Finding::Content(reason));
-            } else if template_passed.is_none() {
-                let reason = undecided(unit.template_result.as_ref());
-                unit.findings.push(Finding::Unexpected(self.name(), reason));
+            } else if let (None, Some(result)) = (template_passed, &unit.template_result) {
+                unit.findings.push(undecided(result));
             }
             Ok(())
         })
@@ -63,12 +62,18 @@ fn failures(template: Option<&TemplateResult>, assertions: &[AssertionResult]) -
     if failures.is_empty() { "the template failed".to_owned() } else { failures.join("; ") }
 }
 
-/// Lists the fields that could not be checked.
-fn undecided(template: Option<&TemplateResult>) -> String {
-    let fields = template.iter().flat_map(|template| &template.fields).filter(|field| field.passed.is_none());
-    let reasons = fields.map(|field| {
+/// Decides about a template whose fields could not all be checked. An answer without the values is a wrong answer; a value
+/// that cannot be compared is not the model's fault.
+fn undecided(template: &TemplateResult) -> Finding {
+    let fields = || template.fields.iter().filter(|field| field.passed.is_none());
+    let reasons = fields().map(|field| {
         let reason = field.reason.as_deref().unwrap_or("could not be checked");
         format!("field `{}`: {reason}", field.name)
     });
-    format!("the template could not be checked: {}", reasons.collect::<Vec<_>>().join("; "))
+    let reasons = reasons.collect::<Vec<_>>().join("; ");
+    if fields().all(|field| field.extracted.as_ref().is_some_and(serde_json::Value::is_null)) {
+        Finding::Content(reasons)
+    } else {
+        Finding::Unexpected(StageName::VerifyTemplate, format!("the template could not be checked: {reasons}"))
+    }
 }

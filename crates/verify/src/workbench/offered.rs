@@ -55,7 +55,9 @@ impl ToolSource for OfferedTools {
         let offered = ToolSet::digest_of_turn(turn.offered(), turn.instructions());
         let difference = (offered != self.planned).then(|| {
             let count = turn.offered().len();
-            format!("the model is not offered the planned tools: the {count} tools of this turn have the digest {offered}")
+            format!(
+                "the model is not offered the planned tools: the {count} tools of this turn have the digest {offered}"
+            )
         });
         *self.difference.lock().unwrap_or_else(PoisonError::into_inner) = difference;
         turn
