@@ -10,10 +10,13 @@ pub mod assertion;
 pub mod benchmark;
 mod budget;
 mod digest;
+#[doc(hidden)]
+pub mod failpoint;
 mod ids;
 pub mod journal;
 pub mod outcome;
 pub mod plan;
+pub mod recording;
 mod step;
 pub mod store;
 pub mod template;
