@@ -34,4 +34,4 @@ pub use plan::{Plan, Trial, Unit};
 pub use store::{RunStore, StoreError};
 pub use template::Template;
 pub use tool_set::{OfferedTool, ToolSet};
-pub use worker::TrialRunner;
+pub use worker::{TrialRunner, Worker, WorkerOptions};

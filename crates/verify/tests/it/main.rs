@@ -1,5 +1,9 @@
 //! Tests of the crate from outside.
 
+mod crash;
 mod kit;
+mod recording;
+mod runner;
 mod sqlite;
 mod store_contract;
+mod worker;

@@ -102,6 +102,7 @@ async fn an_expired_lease_is_claimed_again_and_late_writes_are_refused(store: &d
     planned(store, &run_id("run"), &trials(1, &["j"])).await;
     let late = claim_one(store, "late", EXPIRED).await;
     let begun = number(&begin(store, &late, &step(StepKind::Model, "first")).await);
+    assert_eq!(claim(store, "late", 1, LONG).await, [], "it would only interrupt itself");
     let current = claim_one(store, "current", LONG).await;
     assert_eq!(current.lease.fence, late.lease.fence + 1);
     let lost = Some(StoreError::LeaseLost);

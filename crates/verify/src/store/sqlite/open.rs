@@ -59,7 +59,11 @@ fn create_private(path: &Path) -> io::Result<()> {
     }
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            if path.is_file() { Ok(()) } else { Err(io::Error::other("not a regular file")) }
+            if path.is_file() {
+                Ok(())
+            } else {
+                Err(io::Error::other("not a regular file"))
+            }
         }
         created => created.map(drop),
     }
