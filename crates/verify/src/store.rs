@@ -4,6 +4,8 @@
 //! fencing number of its lease: after another worker has claimed the trial, the late writes of the first one fail with
 //! [`StoreError::LeaseLost`] and change nothing.
 
+mod sqlite;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +19,7 @@ use crate::plan::Trial;
 use crate::step::{StepRequest, StepResult, StepStart};
 
 pub use crate::step::{RecordedStep, Recovery};
+pub use sqlite::{SqliteOptions, SqliteStore};
 
 /// A failure of the store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -169,7 +172,8 @@ pub trait RunStore: Send + Sync {
     /// trials have on record. What was spent stays in the totals. Returns the number of units.
     fn rerun<'a>(&'a self, run: &'a RunId, which: &'a Rerun) -> BoxFuture<'a, Result<u64, StoreError>>;
 
-    /// Claims trials that have open units and no valid lease, in the order of the plan.
+    /// Claims trials that have open units and no valid lease, in the order of the plan. A worker does not claim what it
+    /// already holds, even if it was too slow to renew it.
     fn claim<'a>(&'a self, claim: &'a Claim<'a>) -> BoxFuture<'a, Result<Vec<ClaimedTrial>, StoreError>>;
 
     /// Extends all leases of a worker. Returns those that it still holds.

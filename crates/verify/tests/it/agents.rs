@@ -12,7 +12,7 @@ use wharf_testkit::{Script, eventually};
 use wharf_verify::journal::StepKind;
 use wharf_verify::{ModelSettings, PlanError, TrialRunner as _};
 
-use crate::kit::*;
+use crate::pipeline_kit::*;
 
 /// A question that needs no judge.
 pub(crate) fn plain_question() -> Value {

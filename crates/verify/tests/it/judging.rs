@@ -12,7 +12,7 @@ use wharf_testkit::Script;
 use wharf_testkit::models::{FakeModels, Turn};
 use wharf_verify::outcome::Caveat;
 
-use crate::kit::*;
+use crate::pipeline_kit::*;
 
 /// A question with a number and a choice.
 fn typed_question() -> Value {

@@ -5,7 +5,7 @@ use wharf_agent::middleware::{Middleware, RetryPolicy};
 use wharf_testkit::Script;
 use wharf_verify::{Mode, Plan, PlanError, Selection, ToolSets};
 
-use crate::kit::*;
+use crate::pipeline_kit::*;
 
 fn setup() -> Setup {
     let answering = Fake::answering("So.");

@@ -12,7 +12,7 @@ use wharf_verify::JournalError;
 use wharf_verify::journal::StepKind;
 
 use crate::agents::plain_question;
-use crate::kit::*;
+use crate::pipeline_kit::*;
 
 /// Runs a setup, resumes it and replays it. The results must be the same bytes, without any further step.
 async fn check_repetitions(setup: &Setup, counts: impl Fn() -> usize) -> Arc<MemoryJournal> {

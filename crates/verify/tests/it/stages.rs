@@ -6,7 +6,7 @@ use wharf_testkit::Script;
 use wharf_verify::outcome::Caveat;
 use wharf_verify::{Mode, Verdict};
 
-use crate::kit::*;
+use crate::pipeline_kit::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_right_answer_passes_and_a_wrong_one_fails_with_the_field() {

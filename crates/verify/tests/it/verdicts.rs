@@ -12,7 +12,7 @@ use wharf_verify::journal::StepKind;
 use wharf_verify::{JournalError, Verdict};
 
 use crate::agents::plain_question;
-use crate::kit::*;
+use crate::pipeline_kit::*;
 
 fn echo(number: usize) -> Arc<Fake> {
     let call = calls(&[("c1", "mcp__s__echo", json!({"text": "hello"}))]);
