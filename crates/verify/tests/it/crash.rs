@@ -35,10 +35,10 @@ fn killed_at_any_point_a_run_pays_again_for_nothing_that_is_on_record() {
         let ledger = Ledger::start(Duration::ZERO);
         let run = CrashRun::new(TRIALS, &ledger);
         let killed = WorkerPlan { failpoint: Some((point.to_owned(), hits_before)), ..run.worker("first") };
-        assert_eq!(run.start(&killed).wait(), Death::Killed, "{point} is passed");
+        assert_eq!(killed.start().wait(), Death::Killed, "{point} is passed");
         let on_record = run.recorded_steps();
         let before = ledger.calls();
-        assert_eq!(run.start(&run.worker("second")).wait(), Death::Exited, "{point}");
+        assert_eq!(run.worker("second").start().wait(), Death::Exited, "{point}");
         let calls = ledger.calls();
         assert_complete(&run, point);
         assert!(calls.keys().eq(&run.expected_keys()), "{point}: every step was executed");
@@ -57,8 +57,8 @@ fn with_the_indeterminate_policy_nothing_is_paid_twice_and_the_units_show_it() {
         let ledger = Ledger::start(Duration::ZERO);
         let run = CrashRun::new(TRIALS, &ledger).with_recovery(Recovery::Indeterminate);
         let killed = WorkerPlan { failpoint: Some((point.to_owned(), hits_before)), ..run.worker("first") };
-        assert_eq!(run.start(&killed).wait(), Death::Killed, "{point} is passed");
-        assert_eq!(run.start(&run.worker("second")).wait(), Death::Exited, "{point}");
+        assert_eq!(killed.start().wait(), Death::Killed, "{point} is passed");
+        assert_eq!(run.worker("second").start().wait(), Death::Exited, "{point}");
         let calls = ledger.calls();
         assert_complete(&run, point);
         assert_eq!(repeated(&calls), [], "{point}");
@@ -77,12 +77,12 @@ fn late_writes_of_a_stopped_worker_are_fenced() {
     let run = CrashRun::new(6, &ledger);
     // Without a heartbeat: the late worker finds out by its own writes.
     let late = WorkerPlan { lease: 1_500, heartbeat: 600_000, in_flight: 2, ..run.worker("late") };
-    let late = run.start(&late);
+    let late = late.start();
     ledger.wait_for(3);
     late.signal(Signal::STOP);
     let in_flight = ledger.calls();
     let second = WorkerPlan { in_flight: 2, ..run.worker("second") };
-    assert_eq!(run.start(&second).wait(), Death::Exited);
+    assert_eq!(second.start().wait(), Death::Exited);
     assert_complete(&run, "stopped");
     let before = ledger.calls();
     late.signal(Signal::CONT);
@@ -103,14 +103,14 @@ fn a_full_disk_stops_before_the_paid_call() {
     let ledger = Ledger::start(Duration::ZERO);
     let run = CrashRun::new(100, &ledger);
     let full = WorkerPlan { extra_pages: Some(6), in_flight: 4, ..run.worker("full") };
-    assert_eq!(run.start(&full).wait(), Death::Exited);
+    assert_eq!(full.start().wait(), Death::Exited);
     let report = run.report("full");
     assert_eq!(report["end"], "Store(Failed(\"database or disk is full\"))");
     // Every call had its intent on disk before it was made.
     let paid = ledger.calls();
     let intents = run.intents();
     assert!(!paid.is_empty() && paid.keys().all(|key| intents.contains(key)), "{paid:?}");
-    assert_eq!(run.start(&run.worker("resumed")).wait(), Death::Exited);
+    assert_eq!(run.worker("resumed").start().wait(), Death::Exited);
     assert_complete(&run, "full disk");
     let calls = ledger.calls();
     assert!(repeated(&calls).len() <= 4, "{:?}", repeated(&calls));
@@ -127,8 +127,8 @@ fn a_run_that_is_killed_again_and_again_has_exact_accounts() {
     loop {
         // Two workers at once; one of them is killed.
         let plan = |name: &str| WorkerPlan { in_flight: IN_FLIGHT, ..run.worker(&format!("{name}-{kills}")) };
-        let one = run.start(&plan("one"));
-        let two = run.start(&plan("two"));
+        let one = plan("one").start();
+        let two = plan("two").start();
         if kills == 12 {
             assert_eq!((one.wait(), two.wait()), (Death::Exited, Death::Exited), "seed {seed}");
             break;

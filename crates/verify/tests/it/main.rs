@@ -1,9 +1,10 @@
 //! Tests of the crate's public behavior.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should stop")]
+
 mod agents;
 mod crash;
 mod judging;
-mod kit;
 mod pipeline_kit;
 mod plan;
 mod recording;
@@ -12,6 +13,7 @@ mod runner;
 mod sqlite;
 mod stages;
 mod store_contract;
+mod store_kit;
 mod template;
 mod verdicts;
 mod worker;

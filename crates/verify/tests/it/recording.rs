@@ -12,8 +12,8 @@ use wharf_verify::store::{RunStore, SqliteStore};
 use wharf_verify::worker::{Stop, WorkerEnd, WorkerReport};
 use wharf_verify::{Budget, RunId, Trial, Worker, WorkerOptions};
 
-use crate::kit::{planned, run_id, trials};
 use crate::runner::{Counting, PaidRunner};
+use crate::store_kit::{planned, run_id, trials};
 
 struct Fixture {
     folder: TempDir,

@@ -9,7 +9,7 @@ use wharf_protocol::BoxFuture;
 use wharf_verify::journal::{Journal, JournalError, StepKind, StepOwner, StepRequest, StepStart};
 use wharf_verify::{Trial, TrialRunner, UnitId, Verdict};
 
-use crate::kit::{answer, unit_result};
+use crate::store_kit::{answer, unit_result};
 
 /// Steps of the answer, with what they do.
 pub(crate) const ANSWER_STEPS: [(&str, StepKind); 4] = [

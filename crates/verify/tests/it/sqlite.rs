@@ -10,8 +10,8 @@ use wharf_verify::failpoint::{self, Action, Failpoint};
 use wharf_verify::journal::{StepKind, StepStart};
 use wharf_verify::store::{Claim, ClaimedTrial, Recovery, RunStore, SqliteOptions, SqliteStore, StoreError};
 
-use crate::kit::{answer, planned, run_id, step, trials, unit_result};
 use crate::store_contract;
+use crate::store_kit::{answer, planned, run_id, step, trials, unit_result};
 
 const LONG: std::time::Duration = std::time::Duration::from_secs(600);
 

@@ -7,7 +7,7 @@ use wharf_verify::outcome::{Failure, FailureCategory, FailureGroup};
 use wharf_verify::store::{Claim, ClaimedTrial, Recovery, Rerun, RunState, RunStore, StoreError};
 use wharf_verify::{RunId, UnitResult, Verdict};
 
-use crate::kit::{answer, failure, planned, run_id, step, trials, unit_result};
+use crate::store_kit::{answer, failure, planned, run_id, step, trials, unit_result};
 
 /// A lease that does not expire during a test.
 const LONG: Duration = Duration::from_secs(600);

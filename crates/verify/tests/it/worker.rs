@@ -11,8 +11,8 @@ use wharf_verify::store::{Claim, RunState, RunStore, SqliteOptions, SqliteStore,
 use wharf_verify::worker::{Stop, WorkerEnd, WorkerEventKind, WorkerReport};
 use wharf_verify::{Budget, BudgetExceeded, Trial, TrialRunner, UnitId, Worker, WorkerOptions};
 
-use crate::kit::{planned, run_id, trials};
 use crate::runner::{Counting, PaidRunner, all_keys};
+use crate::store_kit::{planned, run_id, trials};
 
 /// A bound for everything in these tests.
 const SOON: Duration = Duration::from_secs(30);
@@ -219,7 +219,9 @@ fn a_blocked_executor_keeps_its_leases() {
             std::thread::sleep(Duration::from_millis(1200));
             Box::pin(async move {
                 for unit in open_units {
-                    journal.finish_unit(&crate::kit::unit_result(trial, unit, wharf_verify::Verdict::Passed)).await?;
+                    journal
+                        .finish_unit(&crate::store_kit::unit_result(trial, unit, wharf_verify::Verdict::Passed))
+                        .await?;
                 }
                 Ok(())
             })

@@ -22,8 +22,8 @@ use wharf_verify::worker::Stop;
 use wharf_verify::{Trial, Worker, WorkerOptions};
 
 use super::ledger::Ledger;
-use crate::kit::{run_id, trials};
 use crate::runner::{PaidRunner, Provider, all_keys};
+use crate::store_kit::{run_id, trials};
 
 /// The variable that makes a test process a worker.
 const PLAN: &str = "WHARF_TEST_WORKER";
@@ -122,14 +122,19 @@ impl CrashRun {
     fn report_path(&self, name: &str) -> PathBuf {
         self.folder.path().join(format!("{name}.json"))
     }
+}
 
-    pub(crate) fn start(&self, plan: &WorkerPlan) -> Process {
+impl WorkerPlan {
+    /// Starts the process.
+    pub(crate) fn start(&self) -> Process {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["crash::process::worker_process", "--exact", "--nocapture"]);
-        command.env(PLAN, serde_json::to_string(plan).unwrap()).stdout(Stdio::null());
+        command.env(PLAN, serde_json::to_string(self).unwrap()).stdout(Stdio::null());
         Process(command.spawn().unwrap())
     }
+}
 
+impl CrashRun {
     pub(crate) fn report(&self, name: &str) -> serde_json::Value {
         serde_json::from_slice(&std::fs::read(self.report_path(name)).unwrap()).unwrap()
     }
