@@ -16,4 +16,5 @@ mod store_contract;
 mod store_kit;
 mod template;
 mod verdicts;
+mod whole_run;
 mod worker;

@@ -49,7 +49,7 @@ async fn everything_that_can_change_an_answer_changes_the_ids_of_trial_and_unit(
         }),
         ("emulated tools", |setup| setup.models[0].settings.emulate_tools = true),
         ("the tool filter", |setup| {
-            drop(setup.models[0].settings.mcp_keys.insert("mcp_tool_filter".into(), json!(["add"])))
+            drop(setup.models[0].settings.mcp_keys.insert("mcp_tool_filter".into(), json!(["add"])));
         }),
         ("the tools", |setup| setup.change_tools = |tools| tools.tools[0].description.push('!')),
         ("the servers of the question", |setup| {
@@ -61,10 +61,10 @@ async fn everything_that_can_change_an_answer_changes_the_ids_of_trial_and_unit(
         }),
     ];
     let (trial, unit) = ids(&base()).await;
-    for (what, change) in changes {
-        let mut changed = base();
-        change(&mut changed);
-        let (other_trial, other_unit) = ids(&changed).await;
+    for (what, apply) in changes {
+        let mut other = base();
+        apply(&mut other);
+        let (other_trial, other_unit) = ids(&other).await;
         assert_ne!(trial, other_trial, "{what}");
         assert_ne!(unit, other_unit, "{what}");
     }
@@ -101,10 +101,10 @@ async fn everything_that_can_change_a_judgment_changes_the_id_of_the_unit_only()
         ("the mode", |setup| setup.evaluation.mode = Mode::TemplateAndRubric),
     ];
     let (trial, unit) = ids(&base()).await;
-    for (what, change) in changes {
-        let mut changed = base();
-        change(&mut changed);
-        let (other_trial, other_unit) = ids(&changed).await;
+    for (what, apply) in changes {
+        let mut other = base();
+        apply(&mut other);
+        let (other_trial, other_unit) = ids(&other).await;
         assert_eq!(trial, other_trial, "{what}");
         assert_ne!(unit, other_unit, "{what}");
     }
@@ -127,17 +127,17 @@ async fn what_nothing_is_computed_from_changes_no_id() {
         }),
     ];
     let expected = ids(&base()).await;
-    for (what, change) in changes {
-        let mut changed = base();
-        change(&mut changed);
-        assert_eq!(expected, ids(&changed).await, "{what}");
+    for (what, apply) in changes {
+        let mut other = base();
+        apply(&mut other);
+        assert_eq!(expected, ids(&other).await, "{what}");
     }
-    let mut ordered = base();
+    let mut sorted = base();
     let entry = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
-    ordered.benchmark.servers.insert("s".into(), entry(r#"{"command": "s", "args": []}"#));
+    sorted.benchmark.servers.insert("s".into(), entry(r#"{"command": "s", "args": []}"#));
     let mut reordered = base();
     reordered.benchmark.servers.insert("s".into(), entry(r#"{"args": [], "command": "s"}"#));
-    assert_eq!(ids(&ordered).await, ids(&reordered).await, "the order of keys");
+    assert_eq!(ids(&sorted).await, ids(&reordered).await, "the order of keys");
 }
 
 #[tokio::test(start_paused = true)]
@@ -223,10 +223,10 @@ async fn parts_that_do_not_fit_together_are_errors_before_anything_starts() {
             "question `capital` needs a judge, and no judge is configured",
         ),
     ];
-    for (change, expected) in changes {
-        let mut changed = base();
-        change(&mut changed);
-        assert_eq!(changed.plan(&changed.tool_sets().await).unwrap_err().to_string(), expected);
+    for (apply, expected) in changes {
+        let mut other = base();
+        apply(&mut other);
+        assert_eq!(other.plan(&other.tool_sets().await).unwrap_err().to_string(), expected);
     }
     let unknown = Plan::new(&base().input(&ToolSets::default())).unwrap_err();
     assert!(matches!(unknown, PlanError::UnknownTools { .. }), "{unknown}");
