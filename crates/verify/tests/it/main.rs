@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue should stop")]
 
 mod agents;
+mod assertion;
 mod crash;
 mod judging;
 mod pipeline_kit;
