@@ -4,6 +4,8 @@
 
 mod agents;
 mod assertion;
+mod benchmark;
+mod corpus;
 mod crash;
 mod judging;
 mod pipeline_kit;
@@ -11,6 +13,7 @@ mod plan;
 mod recording;
 mod repetition;
 mod runner;
+mod schema;
 mod sqlite;
 mod stages;
 mod store_contract;
