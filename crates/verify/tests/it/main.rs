@@ -3,6 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue should stop")]
 
 mod agents;
+mod assertion;
+mod benchmark;
+mod corpus;
 mod crash;
 mod judging;
 mod pipeline_kit;
@@ -10,6 +13,7 @@ mod plan;
 mod recording;
 mod repetition;
 mod runner;
+mod schema;
 mod sqlite;
 mod stages;
 mod store_contract;
