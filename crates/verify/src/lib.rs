@@ -8,17 +8,20 @@
 
 pub mod assertion;
 pub mod benchmark;
+pub mod config;
 mod digest;
 mod ids;
 pub mod journal;
 pub mod outcome;
 pub mod plan;
+pub mod report;
 pub mod store;
 pub mod template;
 mod tool_set;
 
 pub use assertion::Assertion;
 pub use benchmark::{Benchmark, Question};
+pub use config::VerificationConfig;
 pub use digest::digest;
 pub use ids::{InvalidId, QuestionId, RunId, TrialId, UnitId};
 pub use journal::{Journal, JournalError};

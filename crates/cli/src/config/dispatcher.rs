@@ -3,16 +3,16 @@
 //! A rule or hook that cannot be read stops every call: users must not learn from a call that went through that a rule
 //! did not apply.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use wharf::config::{Problem, RawSetting, Severity};
 use wharf::fleet::dispatch::{
-    ApprovalAnswer, DEFAULT_OUTPUT_TOKENS, HookEnvironment, NoUserPrompt, Policy, Question, QuestionKind, Rule,
-    UserAnswer, UserPrompt, command_hooks,
+    ApprovalAnswer, Condition, DEFAULT_OUTPUT_TOKENS, HookEnvironment, NoUserPrompt, Policy, Question, QuestionKind,
+    Rule, RuleAction, Spill, UserAnswer, UserPrompt, command_hooks,
 };
 use wharf::fleet::{Dispatcher, Scope};
-use wharf::{BoxFuture, ClientCapabilities, GroupWatcher};
+use wharf::{BoxFuture, ClientCapabilities, GroupWatcher, create_private_folder};
 
 use super::setup::Setup;
 use crate::env::{self, variable};
@@ -67,6 +67,28 @@ pub(crate) fn dispatcher(globals: &Globals, setup: &Setup, policy: Policy) -> Re
         dispatcher = read.hooks.into_iter().fold(dispatcher, Dispatcher::with_hook);
     }
     Ok(dispatcher)
+}
+
+/// Returns the store for outputs that are too long for a model: in the cache, where the next run finds what a killed one
+/// left behind, or in the temporary directory.
+pub(crate) fn spill(setup: &Setup) -> Result<Spill, UsageError> {
+    let folder = setup.paths.cache.as_ref().map(|cache| cache.join("outputs"));
+    let create = |folder: PathBuf| {
+        create_private_folder(&folder).ok()?;
+        Spill::new(&folder).ok()
+    };
+    if let Some(spill) = folder.and_then(create) {
+        return Ok(spill);
+    }
+    let directory = std::env::temp_dir();
+    Spill::new(&directory)
+        .map_err(|error| usage_error(format!("cannot store outputs in {}: {error}", directory.display()), None))
+}
+
+/// Returns the rule of one `--allow`.
+pub(crate) fn allow_rule(text: &str) -> Result<Rule, UsageError> {
+    let when: Condition = text.parse().map_err(|error| usage_error(format!("--allow {text}: {error}"), None))?;
+    Ok(Rule { when, then: RuleAction::Allow, name: Some(format!("--allow {text}")) })
 }
 
 /// Prints invalid rules and hooks, for commands that do without them; with `--verbose` also rules of unknown servers.
