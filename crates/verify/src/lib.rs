@@ -9,19 +9,23 @@
 pub mod assertion;
 pub mod benchmark;
 pub mod config;
+mod budget;
 mod digest;
 mod ids;
 pub mod journal;
 pub mod outcome;
 pub mod plan;
 pub mod report;
+mod step;
 pub mod store;
 pub mod template;
 mod tool_set;
+pub mod worker;
 
 pub use assertion::Assertion;
 pub use benchmark::{Benchmark, Question};
 pub use config::VerificationConfig;
+pub use budget::{Budget, BudgetExceeded};
 pub use digest::digest;
 pub use ids::{InvalidId, QuestionId, RunId, TrialId, UnitId};
 pub use journal::{Journal, JournalError};
@@ -30,3 +34,4 @@ pub use plan::{Plan, Trial, Unit};
 pub use store::{RunStore, StoreError};
 pub use template::Template;
 pub use tool_set::{OfferedTool, ToolSet};
+pub use worker::TrialRunner;
