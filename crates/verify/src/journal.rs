@@ -27,6 +27,11 @@ pub enum JournalError {
 
 /// The journal of one trial.
 pub trait Journal: Send + Sync {
+    /// Whether every step is on record, so that no server is started and nothing waits before a retry.
+    fn is_replay(&self) -> bool {
+        false
+    }
+
     /// Records the intent of a step, or returns its recorded result. The intent is durable when this returns, and so are
     /// all results before it.
     fn begin_step<'a>(&'a self, step: &'a StepRequest) -> BoxFuture<'a, Result<StepStart, JournalError>>;
