@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::Recovery;
+use crate::evaluation::Mode;
+use crate::step::Recovery;
 
 pub use preset::{InvalidPreset, Preset};
 
@@ -32,7 +33,7 @@ pub struct VerificationConfig {
     pub replicates: Option<u32>,
     /// What is evaluated.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub evaluation_mode: Option<EvaluationMode>,
+    pub evaluation_mode: Option<Mode>,
     /// Whether the judge sees the whole trace when it fills the template, instead of the final answer only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub use_full_trace_for_template: Option<bool>,
@@ -66,19 +67,6 @@ pub struct VerificationConfig {
     /// The accuracy that every model must reach, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fail_under: Option<f64>,
-}
-
-/// What a run evaluates.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EvaluationMode {
-    /// Templates and trace assertions.
-    #[default]
-    TemplateOnly,
-    /// Templates, trace assertions and the rubric.
-    TemplateAndRubric,
-    /// The rubric.
-    RubricOnly,
 }
 
 impl VerificationConfig {

@@ -7,6 +7,7 @@ mod display;
 mod failures;
 mod outputs;
 mod participants;
+mod planning;
 mod preset;
 mod run;
 mod settings;

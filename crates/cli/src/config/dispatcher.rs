@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use wharf::config::{Problem, RawSetting, Severity};
 use wharf::fleet::dispatch::{
-    ApprovalAnswer, Condition, DEFAULT_OUTPUT_TOKENS, HookEnvironment, NoUserPrompt, Policy, Question, QuestionKind,
+    ApprovalAnswer, Condition, DEFAULT_OUTPUT_TOKENS, Hook, HookEnvironment, NoUserPrompt, Policy, Question, QuestionKind,
     Rule, RuleAction, Spill, UserAnswer, UserPrompt, command_hooks,
 };
 use wharf::fleet::{Dispatcher, Scope};
@@ -51,22 +51,43 @@ pub(crate) fn policy(setup: &Setup) -> Result<Policy, UsageError> {
     Ok(policy)
 }
 
-/// Returns a dispatcher with a policy, the configured hooks and the environment's limit for outputs. The command adds the
-/// user prompt and the trace sink.
-pub(crate) fn dispatcher(globals: &Globals, setup: &Setup, policy: Policy) -> Result<Dispatcher, UsageError> {
-    let mut dispatcher = Dispatcher::new(policy);
-    if let Some(tokens) = max_output_tokens(globals) {
-        dispatcher = dispatcher.with_max_output_tokens(tokens);
-    }
-    for setting in trusted(&setup.loaded.hooks) {
-        let read = command_hooks(&setting.value, &hook_environment(setting))
-            .map_err(|error| usage_error(format!("{}: invalid hooks: {error}", place(setting)), Some(INVALID_HOOK)))?;
-        if globals.verbose {
-            read.notes.iter().for_each(|note| term::note(&format!("{}: {note}", place(setting))));
+/// A policy, the configured hooks and the environment's limit for outputs: what every dispatcher of a command has.
+pub(crate) struct DispatcherSettings {
+    policy: Policy,
+    hooks: Vec<Arc<dyn Hook>>,
+    max_output_tokens: Option<usize>,
+}
+
+impl DispatcherSettings {
+    /// Reads the hooks of all scopes and the limit for outputs.
+    pub(crate) fn read(globals: &Globals, setup: &Setup, policy: Policy) -> Result<Self, UsageError> {
+        let mut hooks = Vec::new();
+        for setting in trusted(&setup.loaded.hooks) {
+            let read = command_hooks(&setting.value, &hook_environment(setting)).map_err(|error| {
+                usage_error(format!("{}: invalid hooks: {error}", place(setting)), Some(INVALID_HOOK))
+            })?;
+            if globals.verbose {
+                read.notes.iter().for_each(|note| term::note(&format!("{}: {note}", place(setting))));
+            }
+            hooks.extend(read.hooks);
         }
-        dispatcher = read.hooks.into_iter().fold(dispatcher, Dispatcher::with_hook);
+        Ok(Self { policy, hooks, max_output_tokens: max_output_tokens(globals) })
     }
-    Ok(dispatcher)
+
+    /// Returns a new dispatcher. The command adds the user prompt and the trace sink.
+    pub(crate) fn dispatcher(&self) -> Dispatcher {
+        let dispatcher = Dispatcher::new(self.policy.clone());
+        let dispatcher = match self.max_output_tokens {
+            Some(tokens) => dispatcher.with_max_output_tokens(tokens),
+            None => dispatcher,
+        };
+        self.hooks.iter().cloned().fold(dispatcher, Dispatcher::with_hook)
+    }
+}
+
+/// Returns the only dispatcher of a command.
+pub(crate) fn dispatcher(globals: &Globals, setup: &Setup, policy: Policy) -> Result<Dispatcher, UsageError> {
+    Ok(DispatcherSettings::read(globals, setup, policy)?.dispatcher())
 }
 
 /// Returns the store for outputs that are too long for a model: in the cache, where the next run finds what a killed one
