@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
+use wharf::verify::Selection;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Verify {
@@ -74,6 +75,12 @@ pub(super) struct SelectionArgs {
     /// Ask only the first N questions
     #[arg(long, value_name = "N")]
     pub(super) limit: Option<usize>,
+}
+
+impl SelectionArgs {
+    pub(super) fn selection(&self) -> Selection {
+        Selection { only: self.only.clone(), limit: self.limit }
+    }
 }
 
 #[derive(Debug, clap::Args)]

@@ -12,7 +12,7 @@ const SHOWN: usize = 20;
 const REASON_CHARS: usize = 160;
 
 /// Renders the units that did not pass. `None` if all did.
-pub(super) async fn table(
+pub(crate) async fn table(
     globals: &Globals,
     store: &dyn RunStore,
     run: &RunId,
