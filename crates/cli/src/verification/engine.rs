@@ -4,19 +4,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
-use wharf::verify::journal::{BudgetGuard, StoreJournal};
-use wharf::verify::recording::{Recording, ReplayJournal};
-use wharf::verify::store::{Claim, ClaimedTrial, NewRun, Recovery, RunState};
+use tokio::sync::watch;
+use wharf::verify::recording::Recording;
+use wharf::verify::store::{NewRun, Recovery};
+use wharf::verify::worker::{Stop, Worker, WorkerOptions, WorkerReport};
 use wharf::verify::{
-    BenchmarkRunner, Budget, EvaluationOptions, Journal, JournalError, Plan, RunId, RunStore, StoreError, ToolSets,
-    TrialRunner, VerificationConfig,
+    BenchmarkRunner, Budget, EvaluationOptions, Plan, RunId, RunStore, StoreError, ToolSets, VerificationConfig,
 };
 
 use super::display::RunDisplay;
 use super::participants::Participants;
 use crate::globals::Globals;
-use crate::interrupt::Stopped;
+use crate::interrupt::Interruption;
+
+/// How long a process that was killed holds its trials.
+pub(crate) const DEFAULT_LEASE: Duration = Duration::from_secs(60);
+/// How often a lease is renewed before it would end.
+const HEARTBEATS_PER_LEASE: u32 = 6;
 
 /// A run that is ready to be executed.
 pub(crate) struct PlannedRun {
@@ -31,19 +35,10 @@ pub(crate) struct RunOptions {
     pub(crate) concurrency: usize,
     pub(crate) recovery: Recovery,
     pub(crate) budget: Budget,
+    /// How long a process that was killed holds its trials.
+    pub(crate) lease: Duration,
     /// Where all steps come from, if the run is a replay.
     pub(crate) recording: Option<Arc<Recording>>,
-}
-
-/// How the execution ended.
-#[derive(Debug)]
-pub(crate) enum WorkEnd {
-    /// Every unit has a result.
-    Finished,
-    /// The user interrupted it.
-    Interrupted,
-    /// A budget, the store or a recording ended it.
-    Stopped(JournalError),
 }
 
 /// What is stored with a run: everything that a replay needs, and what a reader wants to know.
@@ -98,72 +93,43 @@ fn new_id() -> RunId {
 
 impl PlannedRun {
     /// Runs all trials that have no result yet, and shows the progress.
-    pub(crate) async fn execute(&self, globals: &Globals, mut stopped: Stopped) -> Result<WorkEnd, StoreError> {
-        self.store.set_state(&self.run, RunState::Running).await?;
+    pub(crate) async fn execute(
+        &self,
+        globals: &Globals,
+        mut interruption: watch::Receiver<Interruption>,
+    ) -> Result<WorkerReport, StoreError> {
+        let (stop, stopped) = watch::channel(Stop::No);
+        let RunOptions { concurrency, recovery, budget, lease, recording } = &self.options;
+        let worker = format!("{}-{}", self.run, new_id());
+        let options = WorkerOptions {
+            in_flight: *concurrency,
+            recovery: *recovery,
+            budget: *budget,
+            replay: recording.clone(),
+            lease: *lease,
+            heartbeat: *lease / HEARTBEATS_PER_LEASE,
+            ..WorkerOptions::new(self.run.clone(), worker)
+        };
+        let worker = Worker::new(Arc::clone(&self.store), Arc::clone(&self.runner) as _, options, stopped);
         let display = RunDisplay::new(globals, &*self.store, &self.run);
-        let end = tokio::select! {
-            end = self.work(&mut stopped) => end?,
+        let forward = async {
+            while interruption.changed().await.is_ok() {
+                stop.send_replace(match *interruption.borrow_and_update() {
+                    Interruption::None => Stop::No,
+                    Interruption::Once => Stop::Finish,
+                    Interruption::Twice => Stop::Now,
+                });
+            }
+            // No one interrupts it any more.
+            std::future::pending::<std::convert::Infallible>().await
+        };
+        let report = tokio::select! {
+            report = worker.run() => report,
             never = display.watch() => match never {},
+            never = forward => match never {},
         };
         drop(display);
         self.runner.close().await;
-        let state = match end {
-            WorkEnd::Finished => RunState::Finished,
-            WorkEnd::Interrupted | WorkEnd::Stopped(_) => RunState::Stopped,
-        };
-        self.store.set_state(&self.run, state).await?;
-        Ok(end)
+        report
     }
-
-    async fn work(&self, stopped: &mut Stopped) -> Result<WorkEnd, StoreError> {
-        let worker = format!("interim-{}", std::process::id());
-        let guard = Arc::new(BudgetGuard::new(self.options.budget, Arc::clone(&self.store), self.run.clone()));
-        let mut trials: JoinSet<Result<(), JournalError>> = JoinSet::new();
-        let mut is_stopped = false;
-        let mut end = None;
-        loop {
-            let room = self.options.concurrency.saturating_sub(trials.len());
-            if end.is_none() && !is_stopped && room > 0 {
-                let limit = u32::try_from(room).unwrap_or(1);
-                let claim = Claim { run: &self.run, worker: &worker, limit, lease: Duration::from_secs(60) };
-                for claimed in self.store.claim(&claim).await? {
-                    trials.spawn(run_trial(Arc::clone(&self.store), Arc::clone(&self.runner), claimed, self.options.recovery, (Arc::clone(&guard), self.options.recording.clone())));
-                }
-            }
-            if trials.is_empty() {
-                break;
-            }
-            tokio::select! {
-                joined = trials.join_next() => match joined {
-                    Some(Ok(Err(error))) => end = Some(error),
-                    Some(Ok(Ok(()))) | Some(Err(_)) | None => {}
-                },
-                () = stopped.wait(), if !is_stopped => is_stopped = true,
-            }
-        }
-        Ok(match (end, is_stopped) {
-            (Some(error), _) => WorkEnd::Stopped(error),
-            (None, true) => WorkEnd::Interrupted,
-            (None, false) => WorkEnd::Finished,
-        })
-    }
-}
-
-async fn run_trial(
-    store: Arc<dyn RunStore>,
-    runner: Arc<BenchmarkRunner>,
-    claimed: ClaimedTrial,
-    recovery: Recovery,
-    (guard, recording): (Arc<BudgetGuard>, Option<Arc<Recording>>),
-) -> Result<(), JournalError> {
-    let ClaimedTrial { lease, trial, open_units } = claimed;
-    let journal: Arc<dyn Journal> = match recording {
-        Some(recording) => {
-            Arc::new(ReplayJournal::open(&recording, &trial, Arc::clone(&store), lease.clone()).await?)
-        }
-        None => Arc::new(StoreJournal::new(Arc::clone(&store), lease.clone(), recovery, guard)),
-    };
-    let ran = runner.run(&trial, &open_units, journal).await;
-    store.release(&lease).await?;
-    ran
 }

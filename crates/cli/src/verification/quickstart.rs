@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use wharf::Redactor;
+use tokio::sync::watch;
 use wharf::agent::{Model, Scripted};
 use wharf::verify::report::{NotPassed, Summary, not_passed, summarize};
 use wharf::verify::store::{Recovery, SqliteStore};
@@ -11,15 +11,16 @@ use wharf::verify::{
     Benchmark, BenchmarkRunner, Budget, EvaluationOptions, Judge, ModelSettings, ModelUnderTest, Plan, PlanInput,
     RunStore, RunnerParts, Selection, ServerSet, VerificationConfig, Workbench, digest,
 };
-use wharf::create_private_folder;
+use wharf::verify::worker::WorkerEnd;
+use wharf::{Redactor, create_private_folder};
 
-use super::engine::{self, PlannedRun, RunOptions, RunSettings, WorkEnd};
+use super::engine::{self, PlannedRun, RunOptions, RunSettings};
 use super::participants::Participants;
 use super::workbench::{CliWorkbench, Unplannable};
 use super::{benchmark_file, planning, store};
 use crate::error::{UsageError, usage_error};
 use crate::globals::Globals;
-use crate::interrupt::Stopped;
+use crate::interrupt::Interruption;
 
 /// The benchmark file.
 const BENCHMARK: &str = include_str!("../../../../examples/benchmarks/quickstart/benchmark.yaml");
@@ -41,17 +42,17 @@ pub(crate) struct Quickstart {
     pub(crate) ok: bool,
 }
 
-/// Runs the quickstart in a temporary store.
-pub(crate) async fn run(globals: &Globals, stopped: Stopped) -> Result<Quickstart, UsageError> {
+/// Runs the quickstart in a temporary store. An interruption drops it.
+pub(crate) async fn run(globals: &Globals) -> Result<Quickstart, UsageError> {
     let folder = std::env::temp_dir().join(format!("wharf-quickstart-{}", std::process::id()));
     create_private_folder(&folder)
         .map_err(|error| usage_error(format!("cannot create {}: {error}", folder.display()), None))?;
-    let ran = run_in(globals, &folder, stopped).await;
+    let ran = run_in(globals, &folder).await;
     let _ = std::fs::remove_dir_all(&folder);
     ran
 }
 
-async fn run_in(globals: &Globals, folder: &Path, stopped: Stopped) -> Result<Quickstart, UsageError> {
+async fn run_in(globals: &Globals, folder: &Path) -> Result<Quickstart, UsageError> {
     let benchmark = benchmark_file::parse(BENCHMARK, Path::new("quickstart.yaml"))?;
     let participants = participants()?;
     // The demo shows servers of `--mcp` elsewhere.
@@ -87,16 +88,18 @@ async fn run_in(globals: &Globals, folder: &Path, stopped: Stopped) -> Result<Qu
         concurrency: VerificationConfig::DEFAULT_CONCURRENCY as usize,
         recovery: Recovery::default(),
         budget: Budget::default(),
+        lease: engine::DEFAULT_LEASE,
         recording: None,
     };
     let planned = PlannedRun { store: Arc::clone(&opened), run, runner, options };
-    let end = planned.execute(globals, stopped).await.map_err(failed)?;
+    let (_, never) = watch::channel(Interruption::None);
+    let report = planned.execute(globals, never).await.map_err(failed)?;
     workbench.close().await;
     let summary = summarize(&*opened, &planned.run).await.map_err(failed)?;
     let not_passed = not_passed(&*opened, &planned.run, SHOWN).await.map_err(failed)?;
     let _ = opened.close().await;
     let is_scored = summary.models.iter().all(|model| model.invalid == 0 && model.indeterminate == 0);
-    Ok(Quickstart { ok: matches!(end, WorkEnd::Finished) && is_scored, summary, not_passed })
+    Ok(Quickstart { ok: report.end == WorkerEnd::Finished && is_scored, summary, not_passed })
 }
 
 fn runner(

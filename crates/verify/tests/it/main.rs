@@ -2,6 +2,7 @@
 
 mod assertion;
 mod kit;
+mod report;
 mod sqlite;
 mod store_contract;
 mod template;

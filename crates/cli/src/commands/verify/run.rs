@@ -43,13 +43,13 @@ struct Prepared {
 }
 
 pub(super) async fn run(globals: &Globals, args: VerifyRun) -> Exit {
-    finishing(INTERRUPTED, |stopped| async {
+    finishing(INTERRUPTED, |interruption| async {
         let prepared = match prepare(globals, &args).await {
             Ok(prepared) => prepared,
             Err(Unplannable::Usage(error)) => return term::usage_error(&error),
             Err(Unplannable::Missing(exit)) => return exit,
         };
-        let end = prepared.planned.execute(globals, stopped).await;
+        let end = prepared.planned.execute(globals, interruption).await;
         prepared.workbench.close().await;
         let Prepared { planned, config, benchmark, store_file, outputs, redactor, .. } = prepared;
         let finished = Finished { planned: &planned, config: &config, benchmark, store_file, redactor };
@@ -148,6 +148,7 @@ async fn plan(
             max_tokens: config.max_tokens,
             max_time: config.max_time.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
         },
+        lease: settings::lease()?,
         recording,
     };
     let planned = PlannedRun { store: opened, run, runner: Arc::new(runner), options };

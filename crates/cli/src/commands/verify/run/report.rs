@@ -6,13 +6,14 @@ use serde::Serialize;
 use wharf::Redactor;
 use wharf::verify::recording::write_recording;
 use wharf::verify::report::{Summary, summarize};
-use wharf::verify::{JournalError, StoreError, VerificationConfig};
+use wharf::verify::worker::{UnfinishedTrial, WorkerEnd, WorkerReport};
+use wharf::verify::{StoreError, VerificationConfig};
 
 use super::super::args::VerifyRun;
 use crate::exit::Exit;
 use crate::globals::Globals;
 use crate::term;
-use crate::verification::engine::{PlannedRun, WorkEnd};
+use crate::verification::engine::PlannedRun;
 use crate::verification::outputs::OutputFile;
 use crate::verification::{failures, table};
 
@@ -49,11 +50,11 @@ impl Finished<'_> {
         &self,
         globals: &Globals,
         args: &VerifyRun,
-        (end, outputs): (Result<WorkEnd, StoreError>, &[OutputFile]),
+        (report, outputs): (Result<WorkerReport, StoreError>, &[OutputFile]),
     ) -> Exit {
-        let end = match end {
-            Ok(end) => end,
-            Err(error) => WorkEnd::Stopped(JournalError::Store(error)),
+        let (end, unfinished) = match report {
+            Ok(report) => (report.end, report.unfinished),
+            Err(error) => (WorkerEnd::Store(error), Vec::new()),
         };
         let store = &*self.planned.store;
         let summary = match summarize(store, &self.planned.run).await {
@@ -63,15 +64,16 @@ impl Finished<'_> {
                 return Exit::Failed;
             }
         };
+        report_unfinished(&unfinished);
         let mut exit = self.exit(&end, &summary);
         exit = exit.max(self.write_files(args, outputs).await);
-        let resume = (!matches!(end, WorkEnd::Finished)).then(|| resume_command(&self.planned.run.to_string()));
+        let resume = (end != WorkerEnd::Finished).then(|| resume_command(&self.planned.run.to_string()));
         if globals.json {
             let report = JsonReport {
                 version: 1,
                 run: &self.planned.run.0,
                 benchmark: &self.benchmark,
-                state: if matches!(end, WorkEnd::Finished) { "finished" } else { "stopped" },
+                state: if end == WorkerEnd::Finished { "finished" } else { "stopped" },
                 ok: exit == Exit::Done,
                 store: &self.store_file,
                 summary: &summary,
@@ -110,18 +112,18 @@ impl Finished<'_> {
     }
 
     /// Decides the exit code, and reports what is wrong.
-    fn exit(&self, end: &WorkEnd, summary: &Summary) -> Exit {
+    fn exit(&self, end: &WorkerEnd, summary: &Summary) -> Exit {
         let mut exit = match end {
-            WorkEnd::Finished => Exit::Done,
-            WorkEnd::Interrupted => Exit::Interrupted,
-            WorkEnd::Stopped(error) => {
-                let hint = match error {
-                    JournalError::Budget(_) => Some("raise it with --max-cost, --max-tokens or --max-time, and resume"),
-                    JournalError::Diverged(_) => Some("record it again with --record, or undo what changed"),
-                    JournalError::LeaseLost => Some("another process works on this run"),
-                    JournalError::Store(_) => None,
-                };
-                term::error(&error.to_string(), &[], hint);
+            WorkerEnd::Finished => Exit::Done,
+            WorkerEnd::Stopped => Exit::Interrupted,
+            WorkerEnd::Unfinished => Exit::Failed,
+            WorkerEnd::Budget(exceeded) => {
+                let hint = "raise it with --max-cost, --max-tokens or --max-time, and resume";
+                term::error(&exceeded.to_string(), &[], Some(hint));
+                Exit::Failed
+            }
+            WorkerEnd::Store(error) => {
+                term::error(&error.to_string(), &[], Some("nothing was paid for without a record; resume it when it is fixed"));
                 Exit::Failed
             }
         };
@@ -159,6 +161,18 @@ impl Finished<'_> {
             }
         }
         exit
+    }
+}
+
+/// Reports trials that ended without a result.
+fn report_unfinished(unfinished: &[UnfinishedTrial]) {
+    let mut reported: Vec<&str> = Vec::new();
+    for trial in unfinished {
+        // Many trials fail for the same reason.
+        if !reported.contains(&trial.reason.as_str()) {
+            reported.push(&trial.reason);
+            term::error(&trial.reason, &[], None);
+        }
     }
 }
 
