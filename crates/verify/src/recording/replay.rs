@@ -64,7 +64,9 @@ impl ReplayJournal {
         let unit = match &step.owner {
             StepOwner::Trial => None,
             StepOwner::Unit(unit) => Some(*self.units.get(unit).ok_or_else(|| {
-                JournalError::Diverged("the judge of this unit is not in the recording, or its unit has no result".into())
+                JournalError::Diverged(
+                    "the judge of this unit is not in the recording, or its unit has no result".into(),
+                )
             })?),
         };
         let key = StepKey { unit, request: step.request.clone(), occurrence: step.occurrence };

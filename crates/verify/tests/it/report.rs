@@ -10,7 +10,7 @@ use wharf_verify::report::{COLUMNS, Format, export, not_passed, summarize};
 use wharf_verify::store::{Claim, SqliteStore};
 use wharf_verify::{Failure, FailureCategory, RunId, RunStore, Trial, UnitResult, Verdict};
 
-use crate::kit::{planned, run_id, trials, unit_result};
+use crate::store_kit::{planned, run_id, trials, unit_result};
 
 const LONG: std::time::Duration = std::time::Duration::from_secs(600);
 

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use sqlx::{Connection as _, SqliteConnection};
 use tempfile::TempDir;
+use wharf_verify::Verdict;
 use wharf_verify::failpoint::{self, Action, Failpoint};
 use wharf_verify::journal::{StepKind, StepStart};
 use wharf_verify::store::{Claim, ClaimedTrial, Recovery, RunStore, SqliteOptions, SqliteStore, StoreError};
-use wharf_verify::Verdict;
 
-use crate::kit::{answer, planned, run_id, step, trials, unit_result};
 use crate::store_contract;
+use crate::store_kit::{answer, planned, run_id, step, trials, unit_result};
 
 const LONG: std::time::Duration = std::time::Duration::from_secs(600);
 
@@ -76,7 +76,8 @@ async fn files_of_other_programs_and_newer_versions_are_refused_and_not_changed(
     execute(&foreign, "CREATE TABLE theirs (id INTEGER)").await;
     assert_eq!(reason(&foreign).await, "it is a database of another program");
     let text = folder.path().join("text.db");
-    std::fs::write(&text, "not a database at all, but long enough to have a header of one hundred bytes".repeat(9)).unwrap();
+    std::fs::write(&text, "not a database at all, but long enough to have a header of one hundred bytes".repeat(9))
+        .unwrap();
     assert_eq!(reason(&text).await, "file is not a database");
     let newer = folder.path().join("newer.db");
     SqliteStore::open(&newer).await.unwrap().close().await.unwrap();

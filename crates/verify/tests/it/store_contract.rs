@@ -7,7 +7,7 @@ use wharf_verify::outcome::{Failure, FailureCategory, FailureGroup};
 use wharf_verify::store::{Claim, ClaimedTrial, Recovery, Rerun, RunState, RunStore, StoreError};
 use wharf_verify::{RunId, UnitResult, Verdict};
 
-use crate::kit::{answer, failure, planned, run_id, step, trials, unit_result};
+use crate::store_kit::{answer, failure, planned, run_id, step, trials, unit_result};
 
 /// A lease that does not expire during a test.
 const LONG: Duration = Duration::from_secs(600);
@@ -102,6 +102,7 @@ async fn an_expired_lease_is_claimed_again_and_late_writes_are_refused(store: &d
     planned(store, &run_id("run"), &trials(1, &["j"])).await;
     let late = claim_one(store, "late", EXPIRED).await;
     let begun = number(&begin(store, &late, &step(StepKind::Model, "first")).await);
+    assert_eq!(claim(store, "late", 1, LONG).await, [], "it would only interrupt itself");
     let current = claim_one(store, "current", LONG).await;
     assert_eq!(current.lease.fence, late.lease.fence + 1);
     let lost = Some(StoreError::LeaseLost);
