@@ -5,6 +5,8 @@
 
 mod data;
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 use wharf_agent::TraceMessage;
 use wharf_protocol::{Message, Role};
@@ -84,7 +86,7 @@ pub(crate) fn trace_text(trace: &[TraceMessage]) -> String {
         }
         let mut text = format!("[message of the model]\n{}", message.content);
         for call in &message.tool_calls {
-            text.push_str(&format!("\n[call {} of the tool {}: {}]", call.id, call.name, call.input));
+            let _ = write!(text, "\n[call {} of the tool {}: {}]", call.id, call.name, call.input);
         }
         parts.push(text);
     }

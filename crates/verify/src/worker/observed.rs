@@ -123,6 +123,10 @@ impl ObservedJournal {
 }
 
 impl Journal for ObservedJournal {
+    fn is_replay(&self) -> bool {
+        self.journal.is_replay()
+    }
+
     fn begin_step<'a>(&'a self, step: &'a StepRequest) -> BoxFuture<'a, Result<StepStart, JournalError>> {
         self.journal.begin_step(step)
     }

@@ -180,7 +180,7 @@ fn in_memory(fake: &FakeModels) -> HttpClient {
 #[tokio::test(start_paused = true)]
 async fn structured_output_reaches_providers_in_their_own_form_and_without_the_truth() {
     for is_anthropic in [false, true] {
-        let fake = FakeModels::new([Turn::text(&right().to_string())]);
+        let fake = FakeModels::new([Turn::text(right().to_string())]);
         let endpoint =
             Endpoint::new("http://provider.test/v1", Some(Secret::new("sk-0123456789")), in_memory(&fake)).unwrap();
         let wire: Arc<dyn Model> = if is_anthropic {

@@ -18,4 +18,5 @@ mod store_contract;
 mod store_kit;
 mod template;
 mod verdicts;
+mod whole_run;
 mod worker;

@@ -386,6 +386,7 @@ pub(crate) fn wrong() -> Value {
 
 impl Setup {
     /// One question, one model and one judge, without servers.
+    #[expect(clippy::needless_pass_by_value, reason = "tests write the question in place")]
     pub(crate) fn new(question: Value, answering: &Arc<Fake>, judge: &Arc<Fake>) -> Self {
         Self {
             benchmark: benchmark(json!({"name": "b", "questions": [question]})),

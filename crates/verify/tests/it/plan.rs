@@ -7,7 +7,7 @@ use wharf_verify::{Mode, Plan, PlanError, Selection, ToolSets};
 
 use crate::pipeline_kit::*;
 
-fn setup() -> Setup {
+fn base() -> Setup {
     let answering = Fake::answering("So.");
     let mut setup = Setup::new(city_question(), &answering, &judge_says(right())).server("s", Script::good());
     setup.benchmark.rubric = serde_json::from_value(json!({"concise": trait_of("At most two sentences")})).unwrap();
@@ -49,7 +49,7 @@ async fn everything_that_can_change_an_answer_changes_the_ids_of_trial_and_unit(
         }),
         ("emulated tools", |setup| setup.models[0].settings.emulate_tools = true),
         ("the tool filter", |setup| {
-            drop(setup.models[0].settings.mcp_keys.insert("mcp_tool_filter".into(), json!(["add"])))
+            drop(setup.models[0].settings.mcp_keys.insert("mcp_tool_filter".into(), json!(["add"])));
         }),
         ("the tools", |setup| setup.change_tools = |tools| tools.tools[0].description.push('!')),
         ("the servers of the question", |setup| {
@@ -60,20 +60,20 @@ async fn everything_that_can_change_an_answer_changes_the_ids_of_trial_and_unit(
             setup.benchmark.defaults.isolation = Some(wharf_verify::benchmark::Isolation::Shared);
         }),
     ];
-    let (trial, unit) = ids(&setup()).await;
-    for (what, change) in changes {
-        let mut changed = setup();
-        change(&mut changed);
-        let (other_trial, other_unit) = ids(&changed).await;
+    let (trial, unit) = ids(&base()).await;
+    for (what, apply) in changes {
+        let mut other = base();
+        apply(&mut other);
+        let (other_trial, other_unit) = ids(&other).await;
         assert_ne!(trial, other_trial, "{what}");
         assert_ne!(unit, other_unit, "{what}");
     }
-    let mut replicates = setup();
+    let mut replicates = base();
     replicates.replicates = 2;
     let plan = replicates.plan(&replicates.tool_sets().await).unwrap();
     assert_eq!((plan.trials[0].id.to_string(), plan.trials[0].units[0].id.to_string()), (trial, unit));
     assert_ne!(plan.trials[0].id, plan.trials[1].id);
-    assert_eq!(Middleware::default(), setup().models[0].settings.middleware);
+    assert_eq!(Middleware::default(), base().models[0].settings.middleware);
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,11 +100,11 @@ async fn everything_that_can_change_a_judgment_changes_the_id_of_the_unit_only()
         ("the optional checks", |setup| setup.evaluation.abstention_check = true),
         ("the mode", |setup| setup.evaluation.mode = Mode::TemplateAndRubric),
     ];
-    let (trial, unit) = ids(&setup()).await;
-    for (what, change) in changes {
-        let mut changed = setup();
-        change(&mut changed);
-        let (other_trial, other_unit) = ids(&changed).await;
+    let (trial, unit) = ids(&base()).await;
+    for (what, apply) in changes {
+        let mut other = base();
+        apply(&mut other);
+        let (other_trial, other_unit) = ids(&other).await;
         assert_eq!(trial, other_trial, "{what}");
         assert_ne!(unit, other_unit, "{what}");
     }
@@ -126,24 +126,24 @@ async fn what_nothing_is_computed_from_changes_no_id() {
             setup.models[0].concurrency = Some(wharf_agent::middleware::ConcurrencyLimit::new(1));
         }),
     ];
-    let expected = ids(&setup()).await;
-    for (what, change) in changes {
-        let mut changed = setup();
-        change(&mut changed);
-        assert_eq!(expected, ids(&changed).await, "{what}");
+    let expected = ids(&base()).await;
+    for (what, apply) in changes {
+        let mut other = base();
+        apply(&mut other);
+        assert_eq!(expected, ids(&other).await, "{what}");
     }
-    let mut ordered = setup();
+    let mut sorted = base();
     let entry = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
-    ordered.benchmark.servers.insert("s".into(), entry(r#"{"command": "s", "args": []}"#));
-    let mut reordered = setup();
+    sorted.benchmark.servers.insert("s".into(), entry(r#"{"command": "s", "args": []}"#));
+    let mut reordered = base();
     reordered.benchmark.servers.insert("s".into(), entry(r#"{"args": [], "command": "s"}"#));
-    assert_eq!(ids(&ordered).await, ids(&reordered).await, "the order of keys");
+    assert_eq!(ids(&sorted).await, ids(&reordered).await, "the order of keys");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_plan_multiplies_questions_models_replicates_and_judges() {
     let fake = Fake::answering("So.");
-    let mut setup = setup();
+    let mut setup = base();
     let mut plain = setup.benchmark.questions[0].clone();
     plain.id = "plain".parse().unwrap();
     plain.template = None;
@@ -170,7 +170,7 @@ async fn a_plan_multiplies_questions_models_replicates_and_judges() {
 
 #[tokio::test(start_paused = true)]
 async fn a_selection_takes_questions_by_id_and_the_first_ones() {
-    let mut setup = setup();
+    let mut setup = base();
     for id in ["two", "three"] {
         let mut question = setup.benchmark.questions[0].clone();
         question.id = id.parse().unwrap();
@@ -223,11 +223,11 @@ async fn parts_that_do_not_fit_together_are_errors_before_anything_starts() {
             "question `capital` needs a judge, and no judge is configured",
         ),
     ];
-    for (change, expected) in changes {
-        let mut changed = setup();
-        change(&mut changed);
-        assert_eq!(changed.plan(&changed.tool_sets().await).unwrap_err().to_string(), expected);
+    for (apply, expected) in changes {
+        let mut other = base();
+        apply(&mut other);
+        assert_eq!(other.plan(&other.tool_sets().await).unwrap_err().to_string(), expected);
     }
-    let unknown = Plan::new(&setup().input(&ToolSets::default())).unwrap_err();
+    let unknown = Plan::new(&base().input(&ToolSets::default())).unwrap_err();
     assert!(matches!(unknown, PlanError::UnknownTools { .. }), "{unknown}");
 }

@@ -195,7 +195,8 @@ async fn equal_requests_of_a_trial_are_different_steps() {
         .once("tools/call", [Step::Text("first".to_owned())])
         .on("tools/call", [Step::Text("second".to_owned())]);
     let call = ("c", "mcp__s__put", json!({}));
-    let answering = Fake::script("fake-1", vec![Ok(calls(&[call.clone()])), Ok(calls(&[call])), Ok(says("So."))]);
+    let answering =
+        Fake::script("fake-1", vec![Ok(calls(std::slice::from_ref(&call))), Ok(calls(&[call])), Ok(says("So."))]);
     let setup = Setup::new(plain_question(), &answering, &judge_says(right())).server("s", script);
     let journal = check_repetitions(&setup, || answering.count()).await;
     let result = &journal.results()[0];
