@@ -7,11 +7,11 @@ use tokio::sync::watch;
 use wharf::agent::{Model, Scripted};
 use wharf::verify::report::{NotPassed, Summary, not_passed, summarize};
 use wharf::verify::store::{Recovery, SqliteStore};
+use wharf::verify::worker::WorkerEnd;
 use wharf::verify::{
     Benchmark, BenchmarkRunner, Budget, EvaluationOptions, Judge, ModelSettings, ModelUnderTest, Plan, PlanInput,
     RunStore, RunnerParts, Selection, ServerSet, VerificationConfig, Workbench, digest,
 };
-use wharf::verify::worker::WorkerEnd;
 use wharf::{Redactor, create_private_folder};
 
 use super::engine::{self, PlannedRun, RunOptions, RunSettings};

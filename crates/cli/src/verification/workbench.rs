@@ -186,9 +186,9 @@ fn check(
     let servers: Map<String, Value> =
         servers.iter().filter(|(_, value)| is_own(value)).map(|(name, value)| (name.clone(), value.clone())).collect();
     let declared = ModelServers { servers, ..ModelServers::default() };
-    let read = declared.resolve(&variables()).map_err(|error| {
-        usage_error(format!("{}: {error}", file.display()), error.hint())
-    })?;
+    let read = declared
+        .resolve(&variables())
+        .map_err(|error| usage_error(format!("{}: {error}", file.display()), error.hint()))?;
     read.iter().flat_map(|read| &read.problems).for_each(term::problem);
     trust::check_servers(setup, trust, &DeclaredServers { file, owner, declared: &declared, servers: &read })
 }

@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use super::csv;
 use super::format::Format;
 use super::json::{self, ReportHeader};
 use super::parquet::ParquetFile;
 use super::summary::{Summary, SummaryBuilder};
-use super::csv;
 use crate::ids::RunId;
 use crate::outcome::{UnitResult, Verdict};
 use crate::store::{RunStore, StoreError};

@@ -9,8 +9,8 @@ use std::time::Duration;
 use wharf::verify::recording::Recording;
 use wharf::verify::store::Rerun;
 use wharf::verify::{
-    Benchmark, BenchmarkRunner, Budget, Plan, PlanInput, RunId, RunStore, RunnerParts, ServerSet, StoreError,
-    ToolSets, Verdict, VerificationConfig,
+    Benchmark, BenchmarkRunner, Budget, Plan, PlanInput, RunId, RunStore, RunnerParts, ServerSet, StoreError, ToolSets,
+    Verdict, VerificationConfig,
 };
 
 use super::args::{RerunArg, VerifyRun};
@@ -72,7 +72,8 @@ async fn prepare(globals: &Globals, args: &VerifyRun) -> Result<Prepared, Unplan
     };
     let trust = Trust::of_flag(args.trust);
     let availability = if recording.is_some() { Availability::Offline } else { Availability::Live };
-    let has_servers = !benchmark.servers.is_empty() || benchmark.questions.iter().any(|question| !question.servers.is_empty());
+    let has_servers =
+        !benchmark.servers.is_empty() || benchmark.questions.iter().any(|question| !question.servers.is_empty());
     let factory = ModelFactory { globals, config: &config, trust, availability, has_servers };
     let participants = factory.participants().await?;
     let mut workbench = CliWorkbench::new(globals, &args.allow, &participants.redactor).await?;
@@ -86,7 +87,8 @@ async fn prepare(globals: &Globals, args: &VerifyRun) -> Result<Prepared, Unplan
             workbench.plan(ServerSet::all(&benchmark, &participants.models)).await?
         }
     };
-    let planned = plan(args, &config, (benchmark, participants, tool_sets), (recording, &paths), Arc::new(workbench)).await;
+    let planned =
+        plan(args, &config, (benchmark, participants, tool_sets), (recording, &paths), Arc::new(workbench)).await;
     planned
 }
 
@@ -109,13 +111,8 @@ async fn plan(
         selection: &args.selection.selection(),
     });
     let plan = plan.map_err(|error| planning::invalid(&error))?;
-    let run_settings = RunSettings {
-        config,
-        evaluation: &evaluation,
-        participants: &participants,
-        tool_sets: &tool_sets,
-        replicates,
-    };
+    let run_settings =
+        RunSettings { config, evaluation: &evaluation, participants: &participants, tool_sets: &tool_sets, replicates };
     let store_file = store::file(args.store.as_deref(), paths)?;
     let opened: Arc<dyn RunStore> = Arc::new(store::open(&store_file).await?);
     let failed = |error: StoreError| store::failed(&error);
@@ -157,11 +154,7 @@ async fn plan(
 }
 
 /// Returns the run to resume: the named one, or the latest of the benchmark. Makes units run again that are asked for.
-async fn resumed(
-    args: &VerifyRun,
-    store: &dyn RunStore,
-    benchmark: &Benchmark,
-) -> Result<Option<RunId>, UsageError> {
+async fn resumed(args: &VerifyRun, store: &dyn RunStore, benchmark: &Benchmark) -> Result<Option<RunId>, UsageError> {
     let failed = |error: StoreError| store::failed(&error);
     let run = match args.resume.as_deref() {
         None if args.rerun.is_empty() => return Ok(None),

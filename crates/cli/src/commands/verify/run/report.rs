@@ -123,7 +123,11 @@ impl Finished<'_> {
                 Exit::Failed
             }
             WorkerEnd::Store(error) => {
-                term::error(&error.to_string(), &[], Some("nothing was paid for without a record; resume it when it is fixed"));
+                term::error(
+                    &error.to_string(),
+                    &[],
+                    Some("nothing was paid for without a record; resume it when it is fixed"),
+                );
                 Exit::Failed
             }
         };
@@ -184,7 +188,7 @@ fn resume_command(run: &str) -> String {
     }
     let is_resume = |word: &String| word == "--resume" || word.starts_with("--resume=");
     if !words.iter().any(is_resume) {
-        words.push(format!("--resume={run}"));
+        words.extend(["--resume".to_owned(), run.to_owned()]);
     }
     shlex::try_join(words.iter().map(String::as_str)).unwrap_or_default()
 }
