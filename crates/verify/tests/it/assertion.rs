@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wharf_agent::TraceMessage;
 use wharf_verify::assertion::TraceFacts;
-use wharf_verify::{Assertion, ToolSet};
+use wharf_verify::{Assertion, OfferedTool, ToolSet};
 
 /// A call with its id, name, arguments and the text and error flag of its result.
 struct Made(&'static str, &'static str, Value, Option<(&'static str, bool)>);
@@ -31,8 +31,9 @@ fn tools() -> ToolSet {
         tool("mcp__a_b__x_y", "a.b", "x.y"),
     ];
     tools.push(json!({"name": "finish", "tool": "finish", "description": "", "input_schema": {}}));
+    let tools: Vec<OfferedTool> = serde_json::from_str(&Value::from(tools).to_string()).unwrap();
     let mut set = ToolSet::default();
-    set.tools = serde_json::from_str(&Value::from(tools).to_string()).unwrap();
+    set.tools.extend(tools);
     set
 }
 

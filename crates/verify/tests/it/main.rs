@@ -4,6 +4,8 @@
 
 mod agents;
 mod assertion;
+mod benchmark;
+mod corpus;
 mod crash;
 mod judging;
 mod pipeline_kit;
@@ -12,6 +14,7 @@ mod recording;
 mod repetition;
 mod report;
 mod runner;
+mod schema;
 mod sqlite;
 mod stages;
 mod store_contract;
