@@ -37,7 +37,9 @@ pub async fn summarize(store: &dyn RunStore, run: &RunId) -> Result<Summary, Sto
     let mut summary = SummaryBuilder::new(store.progress(run).await?.units);
     let mut pages = Pages::new(store, run);
     while let Some(page) = pages.next().await? {
-        page.iter().for_each(|unit| summary.add(unit));
+        for unit in page {
+            summary.add(&unit);
+        }
     }
     Ok(summary.finish())
 }

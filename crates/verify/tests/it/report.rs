@@ -34,7 +34,7 @@ impl Run {
             }
             for claimed in claimed {
                 for place in 0..claimed.trial.units.len() {
-                    store.finish_unit(&claimed.lease, &result(&claimed.trial, place)).await.unwrap();
+                    store.finish_unit(&claimed.lease, &result(&claimed.trial, place)).await.unwrap().await.unwrap();
                 }
                 store.release(&claimed.lease).await.unwrap();
             }

@@ -62,14 +62,12 @@ async fn show_run(globals: &Globals, opened: &dyn RunStore, run: &str) -> Result
     if globals.json {
         return Ok(term::json(&JsonRun { version: 1, run: &found, summary: &summary }).await);
     }
-    let mut text = term::table(&HEAD, vec![row(&found)]);
+    let mut tables = vec![term::table(&HEAD, vec![row(&found)])];
     if !summary.models.is_empty() {
-        text.push_str(&format!("\n\n{}", table::of_summary(&summary)));
+        tables.push(table::of_summary(&summary));
     }
-    if let Some(failed) = failures::table(globals, opened, &id).await? {
-        text.push_str(&format!("\n\n{failed}"));
-    }
-    Ok(term::out(text).await)
+    tables.extend(failures::table(globals, opened, &id).await?);
+    Ok(term::out(tables.join("\n\n")).await)
 }
 
 async fn list(globals: &Globals, opened: &dyn RunStore, file: &std::path::Path) -> Result<Exit, StoreError> {
