@@ -12,6 +12,7 @@ mod pipeline_kit;
 mod plan;
 mod recording;
 mod repetition;
+mod report;
 mod runner;
 mod schema;
 mod sqlite;
