@@ -27,7 +27,7 @@ mod run_end;
 mod scripted;
 mod stop_reason;
 mod trace;
-mod yaml;
+pub mod yaml;
 
 pub use delta::Delta;
 pub use driver::{Agent, AgentError, Checkpoint, CheckpointFile, NoTools, OnCheckpointFailure};

@@ -4,6 +4,7 @@
 //! followed; nothing is ever copied for an alias. Errors name the line.
 
 mod de;
+mod document;
 mod error;
 mod tree;
 
@@ -12,10 +13,11 @@ use std::rc::Rc;
 use serde::de::DeserializeOwned;
 use tree::{Kind, Node};
 
-pub(crate) use error::Error;
+pub use document::{Document, NodeKind, NodeRef};
+pub use error::Error;
 
 /// Reads a text that holds one document. Empty texts are `null`.
-pub(crate) fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     let root = tree::parse(text)?;
     de::deserialize(&root)
 }

@@ -35,6 +35,7 @@
 //! - `fleet`: many servers, in `fleet`, and tools from agent definitions; includes `config`, `validation` and `websocket`
 //! - `server`: servers, in `server`
 //! - `validation`: checks arguments and results against schemas; without it every value is valid
+//! - `verify`: benchmarks of models with live tools, in `verify`; includes `agent` and `fleet`
 //! - `websocket`: the WebSocket transport
 
 /// The guides for programs, whose examples are compiled.
@@ -81,6 +82,10 @@ pub use wharf_fleet as fleet;
 /// Agents: the loop, the models, the limits and the results.
 #[cfg(feature = "agent")]
 pub use wharf_agent as agent;
+
+/// Benchmarks: questions, judges, runs that resume, and results.
+#[cfg(feature = "verify")]
+pub use wharf_verify as verify;
 
 #[cfg(feature = "fleet")]
 pub use gather::{

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+/// An invalid text. The message contains the line.
 #[derive(Debug)]
-pub(crate) struct Error {
+pub struct Error {
     message: String,
     line: Option<usize>,
 }
@@ -11,6 +12,16 @@ pub(crate) struct Error {
 impl Error {
     pub(super) fn new(message: impl Into<String>, line: usize) -> Self {
         Self { message: message.into(), line: Some(line) }
+    }
+
+    /// Returns the message without the line.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Returns the line, from 1.
+    pub fn line(&self) -> Option<usize> {
+        self.line
     }
 
     /// Adds the line, unless a more exact one is known.

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::files;
 
 /// The allowed dependencies of each crate, outside its tests.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("protocol", &[]),
     ("io", &[]),
     ("auth", &["wharf-io", "wharf-protocol"]),
@@ -16,6 +16,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
     // A fleet's hooks and managed servers are processes, which `io` starts.
     ("fleet", &["wharf-auth", "wharf-client", "wharf-config", "wharf-io", "wharf-protocol"]),
     ("agent", &["wharf-io", "wharf-protocol"]),
+    ("verify", &["wharf-agent", "wharf-config", "wharf-fleet", "wharf-io", "wharf-protocol"]),
     ("testkit", &[]),
     (
         "wharf",
@@ -28,6 +29,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
             "wharf-io",
             "wharf-protocol",
             "wharf-server",
+            "wharf-verify",
         ],
     ),
     ("cli", &["wharf"]),

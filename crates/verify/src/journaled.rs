@@ -1,0 +1,36 @@
+//! Model requests and tool calls through the journal: the intent before each one, its result after it, and the recorded
+//! result instead of executing it again.
+//!
+//! ```text
+//! agent ─ retries ─ limits ─ [journal] ─ timeout of an attempt ─ model
+//! agent ─ loop guard ─ [journal] ─ retries ─ dispatcher
+//! ```
+//!
+//! Every attempt of a model request is a step, because every attempt may be paid for. A tool call with its retries is one
+//! step. Live results pass through their recorded form too, so that a replay cannot differ from the run it repeats.
+
+mod calls;
+mod denials;
+mod requests;
+mod steps;
+mod stop;
+
+pub(crate) use calls::JournaledCalls;
+pub(crate) use denials::Denials;
+pub(crate) use requests::{JournaledRequests, RequestContext, RequestOwner};
+pub(crate) use steps::{Steps, Totals};
+pub(crate) use stop::StopCause;
+
+use wharf_agent::middleware::{LoopGuardSettings, Middleware};
+
+/// Returns the middleware of a journaled run. The guard against loops stands outside of the journal, so it is not a part
+/// of it. A replay does not retry: failures on record are final.
+pub(crate) fn middleware(settings: &Middleware, is_replay: bool) -> Middleware {
+    let mut middleware = settings.clone();
+    middleware.repetition = LoopGuardSettings(None);
+    if is_replay {
+        middleware.model_retry.max_retries = 0;
+        middleware.model_retry.policy = None;
+    }
+    middleware
+}

@@ -1,0 +1,25 @@
+//! Tests of the crate's public behavior.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should stop")]
+
+mod agents;
+mod assertion;
+mod benchmark;
+mod corpus;
+mod crash;
+mod judging;
+mod pipeline_kit;
+mod plan;
+mod recording;
+mod repetition;
+mod report;
+mod runner;
+mod schema;
+mod sqlite;
+mod stages;
+mod store_contract;
+mod store_kit;
+mod template;
+mod verdicts;
+mod whole_run;
+mod worker;
