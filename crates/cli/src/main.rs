@@ -22,6 +22,7 @@ mod hints;
 mod interrupt;
 mod lint;
 mod one_shot;
+mod output_file;
 mod program;
 mod signature;
 mod term;
