@@ -87,7 +87,7 @@ pub(super) fn check_servers(setup: &Setup, run: &Run, own: &OwnServers<'_>) -> R
                 let hint = "run it at a terminal to review and approve it, or start its commands without approval with --trust";
                 return Err(usage_error(message, Some(hint)));
             }
-            term::review::show(&approval);
+            term::review::show(&approval, term::review::Detail::Short);
             if !term::review::ask(&approval, "pass --trust")? {
                 return Err(usage_error(format!("server `{}` was not approved", approval.name), None));
             }
