@@ -344,7 +344,7 @@ fn variables_of_a_model_file_are_not_sent_over_unencrypted_connections() {
         let message = "error: server `mine` would get your SECRET over an unencrypted connection";
         assert!(ran.code == 2 && ran.err.contains(message), "{entry}: {}", ran.err);
     }
-    // On this machine nobody reads along.
+    // A connection on this machine does not cross a network.
     let local = json!({"type": "http", "url": "http://127.0.0.1:9/mcp", "headers": {"A": "${SECRET}"}});
     let ran = run(&provider, &server, &["--models", &with(local), "Hi"]);
     assert!(!ran.err.contains("unencrypted"), "{}", ran.err);
