@@ -18,14 +18,18 @@ pub(super) fn folded(c: char) -> Option<char> {
         return Some(c);
     }
     match c {
-        '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' => None,
-        // Marks that combine with the letter before them.
-        '\u{300}'..='\u{36f}'
+        // Characters without width, and marks that combine with the letter before them.
+        '\u{ad}'
+        | '\u{300}'..='\u{36f}'
         | '\u{483}'..='\u{489}'
         | '\u{1ab0}'..='\u{1aff}'
         | '\u{1dc0}'..='\u{1dff}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{2060}'..='\u{2064}'
         | '\u{20d0}'..='\u{20ff}'
-        | '\u{fe20}'..='\u{fe2f}' => None,
+        | '\u{fe00}'..='\u{fe0f}'
+        | '\u{fe20}'..='\u{fe2f}'
+        | '\u{feff}' => None,
         // Full-width forms have a fixed offset from ASCII.
         '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0),
         // Mathematical alphabets of 52 letters each, capital ones first.

@@ -40,13 +40,17 @@ struct Reviewed {
 pub(crate) fn show(approval: &Approval, detail: Detail) {
     let width = stderr_width();
     heading(&format!("{} would", approval.name));
-    rows(&reviewed(approval), detail, width).iter().for_each(|row| line(row));
+    for row in rows(&reviewed(approval), detail, width) {
+        line(&row);
+    }
     for danger in &approval.dangers {
         caution(&format!("it {danger}"));
     }
     if !approval.changes.is_empty() {
         heading("changes since you approved it");
-        rows(&changes(approval), detail, width).iter().for_each(|row| line(row));
+        for row in rows(&changes(approval), detail, width) {
+            line(&row);
+        }
     }
 }
 
@@ -148,7 +152,9 @@ pub(crate) fn ask(approval: &Approval, without_terminal: &str) -> Result<bool, U
     let mut is_cut = shortened(&reviewed(approval)).is_cut || shortened(&changes(approval)).is_cut;
     loop {
         drop_typed_input();
-        summary(approval, stderr_width().unwrap_or(DEFAULT_WIDTH)).iter().for_each(|row| line(row));
+        for row in summary(approval, stderr_width().unwrap_or(DEFAULT_WIDTH)) {
+            line(&row);
+        }
         let choices = if is_cut { "[y/N, s shows everything]" } else { "[y/N]" };
         let mut stderr = anstream::stderr();
         let _ = write!(stderr, "Approve? {choices} ").and_then(|()| stderr.flush());

@@ -154,7 +154,10 @@ fn rows(shown: &str, width: usize) -> Vec<String> {
 #[test]
 fn no_row_of_a_terminal_begins_with_a_label_of_a_server() {
     let last_row = format!("{}hint: run evil", "x".repeat(40));
-    let after_prefix: String = (20..40).map(|count| format!("{}hint: run evil\n", "y".repeat(count))).collect();
+    // Behind `stderr │`, and behind the indent of a message, one of these reaches the end of a row.
+    let line = |count| "y".repeat(count) + "hint: run evil\n";
+    let quoted = (25..35).map(line).collect::<Vec<_>>().concat();
+    let long_words = (30..40).map(line).collect::<Vec<_>>().concat().replace(": run evil\n", ":run_evil ");
     let talk = |text: &str| [Step::Text(text.into())];
     let server = Server::new(
         &Script::good()
@@ -170,8 +173,8 @@ fn no_row_of_a_terminal_begins_with_a_label_of_a_server() {
                     " ".repeat(80) + "hint: run evil"
                 )),
             )
-            .on_call("refuse", [Step::Error(-32050, after_prefix.replace(": run evil\n", ":run_evil "))])
-            .on_call("die", [Step::Stderr(after_prefix.clone()), Step::Exit(3)]),
+            .on_call("refuse", [Step::Error(-32050, long_words)])
+            .on_call("die", [Step::Stderr(quoted), Step::Exit(3)]),
     );
     let turns = server.path().join("turns.yaml");
     let calls: Vec<String> = ["talk", "many", "refuse"].map(|tool| format!("    - name: mcp__s__{tool}\n")).to_vec();

@@ -62,8 +62,11 @@ pub(crate) fn fetched_package<'a>(command: &str, args: &'a [String]) -> Option<F
     let (options, words) = words.split_at(family.leading_options(&words));
     let (rest, asks) = match (run.program.as_str(), words) {
         ("npx", rest) | ("npm", ["exec" | "x", rest @ ..]) => (rest, true),
-        ("bunx" | "pnpx", rest) | ("pnpm" | "yarn", ["dlx", rest @ ..]) | ("bun", ["x", rest @ ..]) => (rest, false),
-        ("uvx", rest) | ("uv", ["tool", "run", rest @ ..]) | ("pipx", ["run", rest @ ..]) => (rest, false),
+        ("bunx" | "pnpx" | "uvx", rest)
+        | ("pnpm" | "yarn", ["dlx", rest @ ..])
+        | ("bun", ["x", rest @ ..])
+        | ("uv", ["tool", "run", rest @ ..])
+        | ("pipx", ["run", rest @ ..]) => (rest, false),
         _ => return None,
     };
     let mut package = None;

@@ -57,7 +57,7 @@ impl<'a> CallTrace<'a> {
     pub(super) fn withhold_output(&mut self) {
         for step in self.0.iter_mut().flat_map(|recording| &mut recording.steps) {
             if let TraceStep::OutputMisfit { fault } = step {
-                *fault = "withheld with the output".to_owned();
+                "withheld with the output".clone_into(fault);
             }
         }
     }
