@@ -62,6 +62,8 @@ pub(super) struct Node {
     pub(super) name_scans: u64,
     /// How often all strings and names in an array or object are read.
     pub(super) deep_scans: u64,
+    /// Whether a string is parsed as a regular expression, which takes the square of its length.
+    pub(super) parses_regex: bool,
     /// Whether the elements of an array are compared with each other.
     pub(super) compares_elements: bool,
 }
@@ -233,6 +235,7 @@ impl<'a> Builder<'a> {
                     node.weight += scanned(pattern.len() as u64, 1);
                 }
                 ("minLength" | "maxLength", _) => node.scans += 1,
+                ("format", Value::String(format)) if format == "regex" => node.parses_regex = true,
                 ("format" | "contentEncoding" | "contentMediaType", _) => node.scans += SCANS_BY_PARSING,
                 ("uniqueItems", Value::Bool(true)) => node.compares_elements = true,
                 ("const", value) => node.compares(value),

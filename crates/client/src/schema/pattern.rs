@@ -19,7 +19,7 @@ const UNICODE_STATES: u64 = 400;
 const UNICODE_STEPS: u64 = 100;
 
 /// Each translated escape is followed by another pass over the pattern. So many characters of it take as long as a state.
-const TRANSLATED_PER_STATE: u64 = 16;
+const TRANSLATED_PER_STATE: u64 = 4;
 
 /// The size of a compiled pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

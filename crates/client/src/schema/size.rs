@@ -44,3 +44,9 @@ pub(super) fn scanned(bytes: u64, scans: u64) -> u64 {
     const BYTES_PER_STEP: u64 = 64;
     bytes.saturating_mul(scans) / BYTES_PER_STEP
 }
+
+/// Returns the work of parsing so many bytes as a regular expression: names of groups are compared with each other.
+pub(super) fn parsed_as_regex(bytes: u64) -> u64 {
+    const SQUARE_BYTES_PER_STEP: u64 = 4_096;
+    scanned(bytes, 8).saturating_add(bytes.saturating_mul(bytes) / SQUARE_BYTES_PER_STEP)
+}

@@ -338,8 +338,10 @@ fn patterns_are_weighed_by_what_they_compile_to() {
             assert_eq!(weight, Err(SchemaError::OverBudget("its patterns are too large".to_owned())), "{wide}");
         }
     }
-    let escapes = json!({"pattern": r"\cA".repeat(20_000)});
-    assert!(matches!(Schema::weight(&escapes), Err(SchemaError::OverBudget(_))));
+    for escapes in [r"\cA".repeat(1_550), r"\d".repeat(1_650), r"[\s]".repeat(1_200), "[01]".repeat(10_000)] {
+        let weight = Schema::weight(&json!({"pattern": escapes}));
+        assert!(matches!(weight, Err(SchemaError::OverBudget(_))), "{}", &escapes[..4]);
+    }
 }
 
 #[tokio::test]
@@ -391,4 +393,16 @@ fn a_name_of_many_anchors_is_over_budget_before_all_are_followed() {
         (0..5_000).map(|n| (format!("a{n}"), json!({"$anchor": "n"}))).collect();
     let schema = json!({"$defs": anchors, "items": {"allOf": vec![json!({"$ref": "#n"}); 5_000]}});
     assert!(matches!(Schema::weight(&schema), Err(SchemaError::OverBudget(reason)) if reason.contains("subschemas")));
+}
+
+#[tokio::test]
+async fn a_long_regular_expression_as_a_value_is_not_parsed() {
+    let schema = json!({"$schema": "http://json-schema.org/draft-07/schema#", "format": "regex"});
+    let schema = Arc::new(Schema::compile(&Json::from(schema)).unwrap());
+    // The parser compares the name of each group with all others.
+    let group = |number: usize| format!("(?<a{number}>b)");
+    let groups = |count: usize| Json::from(json!((0..count).map(group).collect::<Vec<_>>().concat()));
+    assert_eq!(schema.admit(&groups(100)).await, Ok(Admission::Valid));
+    let reason = "checking it against the schema would take too much work".to_owned();
+    assert_eq!(schema.admit(&groups(60_000)).await, Ok(Admission::Unchecked(reason)));
 }

@@ -8,6 +8,8 @@ pub(super) struct Total {
     pub(super) sum: Sum,
     /// Whether elements of arrays are compared with each other.
     pub(super) compares_elements: bool,
+    /// Whether strings are parsed as regular expressions.
+    pub(super) parses_regex: bool,
     /// Whether a subschema contains itself, so that the work also depends on a value's depth.
     pub(super) is_recursive: bool,
 }
@@ -84,6 +86,7 @@ impl Total {
         }
         let sum = if let State::Done(sum) = states[graph.root] { sum } else { Sum::MAX };
         let compares_elements = graph.nodes.iter().any(|node| node.compares_elements);
-        Self { sum, compares_elements, is_recursive }
+        let parses_regex = graph.nodes.iter().any(|node| node.parses_regex);
+        Self { sum, compares_elements, parses_regex, is_recursive }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::error::SchemaError;
 use super::graph::{Graph, NodeId, graph};
-use super::size::{Size, scanned};
+use super::size::{Size, parsed_as_regex, scanned};
 use super::total::Total;
 
 /// The largest weight of a schema when every reference is replaced by its target. A subschema weighs one, and so does
@@ -94,12 +94,14 @@ impl Work {
         let size = Size::of(value, 1);
         let sum = self.total.sum;
         let bytes = size.bytes.saturating_mul(sum.byte_weight).saturating_add(scanned(size.bytes, sum.scans));
+        // Regular expressions are rare: their values are always walked.
+        let must_be_walked = self.total.is_recursive || self.total.parses_regex;
         let compared = if self.total.compares_elements { size.values.saturating_mul(size.steps()) } else { 0 };
         let most = size.values.saturating_mul(sum.weight).saturating_add(bytes).saturating_add(compared);
         let stack = size.depth.saturating_mul(self.max_nesting);
         let is_small = most <= MAX_SMALL_WORK && stack <= MAX_SMALL_STACK;
         // Most values are small enough whatever they contain.
-        (is_small && !self.total.is_recursive) || self.is_within(value, SMALL)
+        (is_small && !must_be_walked) || self.is_within(value, SMALL)
     }
 
     /// Whether a value is checked at all. Finding out may take as long as the check.
@@ -151,6 +153,9 @@ impl Count<'_> {
             let node = &nodes[id];
             let mut own = node.weight.saturating_add(node.string_weight.saturating_mul(bytes));
             own = own.saturating_add(scanned(bytes, node.scans));
+            if node.parses_regex {
+                own = own.saturating_add(parsed_as_regex(bytes));
+            }
             if node.compares_elements {
                 own = own.saturating_add(comparisons(value));
             }
