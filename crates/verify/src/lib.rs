@@ -13,6 +13,7 @@ mod ids;
 pub mod journal;
 pub mod outcome;
 pub mod plan;
+pub mod stats;
 pub mod store;
 pub mod template;
 mod tool_set;
