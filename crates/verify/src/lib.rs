@@ -30,6 +30,7 @@ pub mod report;
 mod servers;
 mod shape;
 mod stage_name;
+pub mod stats;
 mod step;
 pub mod store;
 pub mod template;
