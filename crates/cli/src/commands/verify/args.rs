@@ -19,7 +19,7 @@ pub(super) enum VerifyCommand {
     Check(Box<Check>),
     /// Show the runs of a store
     Status(Status),
-    /// Manage presets: settings with a name
+    /// Save, list, show and delete presets: settings with a name
     Preset(PresetArgs),
 }
 
