@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::evaluation::{Mode, RubricStrategy};
+use crate::panel::PanelRule;
 use crate::step::Recovery;
 
 pub use preset::{InvalidPreset, Preset};
@@ -28,6 +29,12 @@ pub struct VerificationConfig {
     /// The judges: `INTERFACE:NAME`, or labels of the model file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judges: Option<Vec<String>>,
+    /// When several judges together pass an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub panel: Option<PanelRule>,
+    /// Whether a model may judge its own answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow_self_judging: Option<bool>,
     /// How often each model answers each question. Default: that of the benchmark, or 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicates: Option<u32>,
@@ -83,6 +90,8 @@ impl VerificationConfig {
             models: self.models.or(other.models),
             models_file: self.models_file.or(other.models_file),
             judges: self.judges.or(other.judges),
+            panel: self.panel.or(other.panel),
+            allow_self_judging: self.allow_self_judging.or(other.allow_self_judging),
             replicates: self.replicates.or(other.replicates),
             evaluation_mode: self.evaluation_mode.or(other.evaluation_mode),
             use_full_trace_for_template: self.use_full_trace_for_template.or(other.use_full_trace_for_template),

@@ -23,6 +23,7 @@ mod judge_prompt;
 mod model_under_test;
 mod object_schema;
 pub mod outcome;
+pub mod panel;
 pub mod pipeline;
 pub mod plan;
 mod problem;

@@ -105,6 +105,11 @@ impl ModelSettings {
         }
     }
 
+    /// Whether both are the same model at the same provider, whatever their other settings.
+    pub fn is_same_model(&self, other: &Self) -> bool {
+        (&self.interface, &self.name, &self.base_url) == (&other.interface, &other.name, &other.base_url)
+    }
+
     /// Whether the model replays prepared traces. It calls no tools, so it has no servers.
     pub fn is_manual(&self) -> bool {
         self.interface == "manual"

@@ -67,6 +67,8 @@ pub struct PlanInput<'a> {
     pub evaluation: &'a EvaluationOptions,
     /// The tools that the servers offer now.
     pub tool_sets: &'a ToolSets,
+    /// Whether a model may judge its own answers.
+    pub allow_self_judging: bool,
     /// The questions to run.
     pub selection: &'a Selection,
 }
@@ -94,6 +96,14 @@ pub enum PlanError {
     /// A question needs a judge, and none is configured.
     #[error("question `{0}` needs a judge, and no judge is configured")]
     JudgeRequired(QuestionId),
+    /// A judge is the model whose answers it judges.
+    #[error("judge `{judge}` and model `{model}` are the same model: a model may not judge its own answers")]
+    SelfJudging {
+        /// Label of the model.
+        model: String,
+        /// Label of the judge.
+        judge: String,
+    },
     /// A question has nothing that the mode evaluates.
     #[error("question `{question}` has nothing to check in mode `{mode}`")]
     NothingToCheck {
@@ -128,23 +138,23 @@ pub enum PlanError {
 pub enum UnavailableTrait {
     /// Agents do not evaluate traits.
     Agentic,
-    /// Excerpts are not checked by a search.
-    Search,
+    /// Judges give no evidence.
+    DeepJudgment,
 }
 
 impl UnavailableTrait {
     fn as_str(self) -> &'static str {
         match self {
             Self::Agentic => "the kind `agentic` is",
-            Self::Search => "`search` of `deep_judgment` is",
+            Self::DeepJudgment => "`deep_judgment` is",
         }
     }
 
     fn of(definition: &Trait) -> Option<Self> {
-        let deep = definition.judge_settings().and_then(|settings| settings.deep_judgment.as_ref());
+        let is_deep = definition.judge_settings().is_some_and(|settings| settings.deep_judgment.is_some());
         match &definition.kind {
             TraitKind::Agentic(_) => Some(Self::Agentic),
-            _ if deep.is_some_and(|deep| deep.search) => Some(Self::Search),
+            _ if is_deep => Some(Self::DeepJudgment),
             _ => None,
         }
     }
@@ -230,6 +240,19 @@ fn check_question(question: &Question, input: &PlanInput<'_>) -> Result<(), Plan
     }
     if needs_judge(question, input) && input.judges.is_empty() {
         return Err(PlanError::JudgeRequired(question.id.clone()));
+    }
+    if needs_judge(question, input) && !input.allow_self_judging {
+        check_self_judging(input)?;
+    }
+    Ok(())
+}
+
+fn check_self_judging(input: &PlanInput<'_>) -> Result<(), PlanError> {
+    for model in input.models {
+        let is_same = |judge: &&Judge| judge.settings.is_same_model(&model.settings);
+        if let Some(judge) = input.judges.iter().find(is_same) {
+            return Err(PlanError::SelfJudging { model: model.label.clone(), judge: judge.label.clone() });
+        }
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use wharf::agent::yaml;
 use wharf::verify::VerificationConfig;
 use wharf::verify::store::Recovery;
 
-use super::args::SettingsArgs;
+use super::args::{PanelArg, SettingsArgs};
 use super::preset;
 use crate::config::Paths;
 use crate::env::variable;
@@ -50,6 +50,8 @@ fn of_flags(args: &SettingsArgs) -> Result<VerificationConfig, UsageError> {
         models: some(&args.model),
         models_file: args.models.as_ref().map(|file| file.display().to_string()),
         judges: some(&args.judge),
+        panel: args.panel.map(PanelArg::rule),
+        allow_self_judging: args.allow_self_judging.then_some(true),
         replicates: args.replicates,
         concurrency: args.concurrency,
         recovery: args.at_most_once.then_some(Recovery::Indeterminate),
@@ -143,6 +145,8 @@ mod tests {
             ("WHARF_VERIFY_MODELS", "a, b"),
             ("WHARF_VERIFY_MODELS_FILE", "m.yaml"),
             ("WHARF_VERIFY_JUDGES", "j"),
+            ("WHARF_VERIFY_PANEL", "unanimity"),
+            ("WHARF_VERIFY_ALLOW_SELF_JUDGING", "yes"),
             ("WHARF_VERIFY_REPLICATES", "3"),
             ("WHARF_VERIFY_EVALUATION_MODE", "template_only"),
             ("WHARF_VERIFY_USE_FULL_TRACE_FOR_TEMPLATE", "true"),
