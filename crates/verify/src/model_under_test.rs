@@ -107,7 +107,8 @@ impl ModelSettings {
 
     /// Whether both are the same model at the same provider, whatever their other settings.
     pub fn is_same_model(&self, other: &Self) -> bool {
-        (&self.interface, &self.name, &self.base_url) == (&other.interface, &other.name, &other.base_url)
+        let provider = |of: &Self| (of.interface.clone(), of.base_url.clone(), of.file_digest.clone());
+        self.name == other.name && provider(self) == provider(other)
     }
 
     /// Whether the model replays prepared traces. It calls no tools, so it has no servers.

@@ -36,7 +36,7 @@ pub(crate) fn invalid(error: &PlanError) -> UsageError {
         PlanError::UnknownQuestion { nearest: Some(near), .. } => Some(format!("did you mean `{near}`?")),
         PlanError::NoQuestion => Some("check --only and --limit".to_owned()),
         PlanError::DuplicateLabel(_) => Some("give each model of the --models file its own `id`".to_owned()),
-        PlanError::NothingToCheck { .. } => Some("set `evaluation_mode`, or add what the mode evaluates".to_owned()),
+        PlanError::NothingToCheck { .. } => Some("choose another --mode, or add what the mode evaluates".to_owned()),
         PlanError::SelfJudging { .. } => Some("choose another --judge, or pass --allow-self-judging".to_owned()),
         PlanError::UnavailableTrait { .. }
         | PlanError::ManualWithServers(_)

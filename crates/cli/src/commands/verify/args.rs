@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use wharf::verify::Selection;
 use wharf::verify::panel::PanelRule;
+use wharf::verify::{Mode, Selection};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Verify {
@@ -38,6 +38,9 @@ pub(super) struct SettingsArgs {
     /// Judge: INTERFACE:NAME, or the id of a model in the --models file (repeatable)
     #[arg(long, value_name = "MODEL")]
     pub(super) judge: Vec<String>,
+    /// What is evaluated [default: template-only]
+    #[arg(long, value_name = "MODE", value_enum)]
+    pub(super) mode: Option<ModeArg>,
     /// When several judges together pass an answer [default: majority]
     #[arg(long, value_name = "RULE", value_enum)]
     pub(super) panel: Option<PanelArg>,
@@ -71,6 +74,30 @@ pub(super) struct SettingsArgs {
     /// Use the settings of a preset
     #[arg(long, value_name = "NAME")]
     pub(super) preset: Option<String>,
+}
+
+/// What is evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum ModeArg {
+    /// Templates and assertions
+    #[value(alias = "template_only")]
+    TemplateOnly,
+    /// Templates, assertions and traits
+    #[value(alias = "template_and_rubric")]
+    TemplateAndRubric,
+    /// Traits
+    #[value(alias = "rubric_only")]
+    RubricOnly,
+}
+
+impl ModeArg {
+    pub(super) fn mode(self) -> Mode {
+        match self {
+            Self::TemplateOnly => Mode::TemplateOnly,
+            Self::TemplateAndRubric => Mode::TemplateAndRubric,
+            Self::RubricOnly => Mode::RubricOnly,
+        }
+    }
 }
 
 /// When several judges together pass an answer.

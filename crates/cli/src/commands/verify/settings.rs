@@ -8,7 +8,7 @@ use wharf::agent::yaml;
 use wharf::verify::VerificationConfig;
 use wharf::verify::store::Recovery;
 
-use super::args::{PanelArg, SettingsArgs};
+use super::args::{ModeArg, PanelArg, SettingsArgs};
 use super::preset;
 use crate::config::Paths;
 use crate::env::variable;
@@ -50,6 +50,7 @@ fn of_flags(args: &SettingsArgs) -> Result<VerificationConfig, UsageError> {
         models: some(&args.model),
         models_file: args.models.as_ref().map(|file| file.display().to_string()),
         judges: some(&args.judge),
+        evaluation_mode: args.mode.map(ModeArg::mode),
         panel: args.panel.map(PanelArg::rule),
         allow_self_judging: args.allow_self_judging.then_some(true),
         replicates: args.replicates,
@@ -69,6 +70,7 @@ fn of_flags(args: &SettingsArgs) -> Result<VerificationConfig, UsageError> {
         let flag = match path.as_str() {
             "models" => "--model".to_owned(),
             "judges" => "--judge".to_owned(),
+            "evaluation_mode" => "--mode".to_owned(),
             "max_cost_usd" => "--max-cost".to_owned(),
             key => format!("--{}", key.replace('_', "-")),
         };
