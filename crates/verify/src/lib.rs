@@ -12,6 +12,7 @@ mod budget;
 pub mod config;
 mod digest;
 mod evaluation;
+pub mod evidence;
 mod expression;
 #[doc(hidden)]
 pub mod failpoint;
@@ -47,7 +48,7 @@ pub use benchmark::{Benchmark, Question};
 pub use budget::{Budget, BudgetExceeded};
 pub use config::VerificationConfig;
 pub use digest::digest;
-pub use evaluation::{EvaluationOptions, Mode, RubricStrategy};
+pub use evaluation::{DeepJudgmentOptions, DeepRubric, DeepTemplate, EvaluationOptions, Mode, RubricStrategy};
 pub use expression::{Expression, InvalidExpression, RegexFlag};
 pub use ids::{InvalidId, QuestionId, RunId, TrialId, UnitId};
 pub use journal::{Journal, JournalError};

@@ -138,23 +138,24 @@ pub enum PlanError {
 pub enum UnavailableTrait {
     /// Agents do not evaluate traits.
     Agentic,
-    /// Judges give no evidence.
-    DeepJudgment,
+    /// Excerpts are not checked by a search of the web.
+    Search,
 }
 
 impl UnavailableTrait {
     fn as_str(self) -> &'static str {
         match self {
             Self::Agentic => "the kind `agentic` is",
-            Self::DeepJudgment => "`deep_judgment` is",
+            Self::Search => "`search` of `deep_judgment` is",
         }
     }
 
     fn of(definition: &Trait) -> Option<Self> {
-        let is_deep = definition.judge_settings().is_some_and(|settings| settings.deep_judgment.is_some());
+        let settings = definition.judge_settings();
+        let searches = settings.is_some_and(|of| of.deep_judgment.as_ref().is_some_and(|deep| deep.search));
         match &definition.kind {
             TraitKind::Agentic(_) => Some(Self::Agentic),
-            _ if is_deep => Some(Self::DeepJudgment),
+            _ if searches => Some(Self::Search),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! From settings to a plan: what is asked, how often, and how it is evaluated.
 
-use wharf::verify::{Benchmark, EvaluationOptions, Pipeline, PlanError, VerificationConfig};
+use wharf::verify::{Benchmark, DeepJudgmentOptions, EvaluationOptions, Pipeline, PlanError, VerificationConfig};
 
 use crate::error::{UsageError, usage_error};
 
@@ -14,6 +14,19 @@ pub(crate) fn evaluation(config: &VerificationConfig) -> EvaluationOptions {
         abstention_check: config.abstention_enabled.unwrap_or(default.abstention_check),
         sufficiency_check: config.sufficiency_enabled.unwrap_or(default.sufficiency_check),
         rubric_strategy: config.rubric_evaluation_strategy.unwrap_or(default.rubric_strategy),
+        deep_judgment: deep_judgment(config),
+    }
+}
+
+fn deep_judgment(config: &VerificationConfig) -> DeepJudgmentOptions {
+    let default = DeepJudgmentOptions::default();
+    DeepJudgmentOptions {
+        template: config.deep_judgment_mode.unwrap_or(default.template),
+        rubric: config.deep_judgment_rubric_mode.unwrap_or(default.rubric),
+        max_excerpts: config.deep_judgment_max_excerpts_per_attribute.unwrap_or(default.max_excerpts),
+        rubric_max_excerpts: config.deep_judgment_rubric_max_excerpts_default.unwrap_or(default.rubric_max_excerpts),
+        fuzzy_threshold: config.deep_judgment_fuzzy_match_threshold.unwrap_or(default.fuzzy_threshold),
+        retries: config.deep_judgment_excerpt_retry_attempts.unwrap_or(default.retries),
     }
 }
 

@@ -7,6 +7,7 @@ mod assertion;
 mod benchmark;
 mod corpus;
 mod crash;
+mod deep_judgment;
 mod judging;
 mod panel;
 mod pipeline_kit;

@@ -319,8 +319,8 @@ async fn traits_that_cannot_be_evaluated_are_errors_of_the_plan() {
             "trait `t` cannot be evaluated: the kind `agentic` is not available",
         ),
         (
-            json!({"kind": "llm_boolean", "description": "d", "deep_judgment": {}}),
-            "trait `t` cannot be evaluated: `deep_judgment` is not available",
+            json!({"kind": "llm_boolean", "description": "d", "deep_judgment": {"search": true}}),
+            "trait `t` cannot be evaluated: `search` of `deep_judgment` is not available",
         ),
     ];
     for (definition, expected) in cases {

@@ -83,6 +83,8 @@ pub(crate) fn unit_result(trial: &Trial, unit: &UnitId, verdict: Verdict) -> Uni
         template: None,
         assertions: Vec::new(),
         rubric: None,
+        judge_reasoning: None,
+        excerpts: Vec::new(),
         response: Some("It is 42.".to_owned()),
         trace: serde_json::from_value(serde_json::json!([
             {"role": "assistant", "content": "It is 42.", "block_index": 0}
