@@ -8,6 +8,8 @@ mod benchmark;
 mod corpus;
 mod crash;
 mod deep_judgment;
+mod embedding;
+mod judge_check;
 mod judging;
 mod panel;
 mod pipeline_kit;
