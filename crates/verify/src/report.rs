@@ -16,4 +16,4 @@ pub use export::{ExportError, NotPassed, export, not_passed, summarize};
 pub use format::{Format, UnknownFormat};
 pub use json::{REPORT_VERSION, ReportHeader};
 pub use proportion::{Interval, wilson};
-pub use summary::{ModelSummary, Summary, TokenTotals};
+pub use summary::{ModelSummary, PanelSummary, Summary, TokenTotals};

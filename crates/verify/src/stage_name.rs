@@ -24,13 +24,13 @@ pub enum StageName {
     ParseTemplate,
     /// Code compares the values with the truth, and checks the assertions.
     VerifyTemplate,
-    /// Similar texts overrule failed fields. Not available yet.
+    /// Meanings are compared, and similar ones overrule failed texts.
     EmbeddingCheck,
-    /// Fails attributes without a supporting excerpt. Not available yet.
+    /// Fails values without a supporting excerpt.
     DeepJudgmentAutofail,
-    /// A judge evaluates the traits. Not available yet.
+    /// A judge and expressions evaluate the traits.
     RubricEvaluation,
-    /// Fails traits without a supporting excerpt. Not available yet.
+    /// Fails traits without a supporting excerpt.
     DeepJudgmentRubricAutofail,
     /// Agents evaluate traits. Not available yet.
     AgenticRubricEvaluation,

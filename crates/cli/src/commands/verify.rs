@@ -2,6 +2,7 @@
 
 mod args;
 mod check;
+mod judge_check;
 mod preset;
 mod run;
 mod settings;
@@ -16,6 +17,7 @@ pub(crate) async fn run(globals: &Globals, verify: Verify) -> Exit {
     match verify.command {
         VerifyCommand::Run(run) => run::run(globals, *run).await,
         VerifyCommand::Check(check) => check::run(globals, *check).await,
+        VerifyCommand::JudgeCheck(check) => judge_check::run(globals, *check).await,
         VerifyCommand::Status(status) => status::run(globals, &status).await,
         VerifyCommand::Preset(preset) => preset::run(globals, preset).await,
     }

@@ -1,6 +1,7 @@
 //! `wharf verify`: benchmarks with scripted models and live tools.
 
 mod check;
+mod judging;
 mod outputs;
 mod presets;
 mod resume;

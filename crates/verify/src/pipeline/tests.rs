@@ -3,6 +3,7 @@
 use wharf_protocol::BoxFuture;
 
 use super::*;
+use crate::evaluation::{DeepJudgmentOptions, Mode};
 
 struct Fake(StageName, &'static [Artifact], &'static [Artifact]);
 
@@ -40,7 +41,8 @@ fn the_default_list_has_the_stages_in_their_order() {
     5. retries_exhausted_autofail, needs answer
     6. parse_template, needs template, answer, makes extraction
     7. verify_template, needs template, answer, extraction, makes verification
-    8. finalize, makes result
+    8. embedding_check, needs verification
+    9. finalize, makes result
     ");
 }
 
@@ -49,14 +51,36 @@ fn optional_checks_stand_before_the_judge_fills_the_template() {
     let options = EvaluationOptions { abstention_check: true, sufficiency_check: true, ..EvaluationOptions::default() };
     let names: Vec<_> = Pipeline::new(&options).unwrap().stages().map(|stage| stage.name).collect();
     let at = |name| names.iter().position(|other| *other == name).unwrap();
-    assert_eq!(names.len(), 10);
+    assert_eq!(names.len(), 11);
     assert!(at(StageName::RetriesExhaustedAutofail) < at(StageName::AbstentionCheck));
     assert!(at(StageName::AbstentionCheck) < at(StageName::SufficiencyCheck));
     assert!(at(StageName::SufficiencyCheck) < at(StageName::ParseTemplate));
+}
+
+#[test]
+fn the_mode_decides_about_the_stages_of_templates_and_traits() {
     let both = EvaluationOptions { mode: Mode::TemplateAndRubric, ..EvaluationOptions::default() };
-    assert_eq!(Pipeline::new(&both).unwrap().stages().count(), 8);
-    let rubric = EvaluationOptions { mode: Mode::RubricOnly, ..EvaluationOptions::default() };
-    assert_eq!(Pipeline::new(&rubric).err(), Some(InvalidPipeline::UnavailableMode("rubric_only")));
+    let names: Vec<_> = Pipeline::new(&both).unwrap().stages().map(|stage| stage.name).collect();
+    use StageName::{DeepJudgmentAutofail, DeepJudgmentRubricAutofail, EmbeddingCheck, Finalize, RubricEvaluation};
+    assert_eq!(names[names.len() - 4..], [EmbeddingCheck, RubricEvaluation, DeepJudgmentRubricAutofail, Finalize]);
+    let deep_judgment = DeepJudgmentOptions {
+        template: DeepTemplate::Full,
+        rubric: DeepRubric::Disabled,
+        ..DeepJudgmentOptions::default()
+    };
+    let deep = EvaluationOptions { deep_judgment, ..both };
+    let names: Vec<_> = Pipeline::new(&deep).unwrap().stages().map(|stage| stage.name).collect();
+    assert_eq!(names[names.len() - 4..], [EmbeddingCheck, DeepJudgmentAutofail, RubricEvaluation, Finalize]);
+    let rubric = EvaluationOptions { mode: Mode::RubricOnly, sufficiency_check: true, ..EvaluationOptions::default() };
+    insta::assert_snapshot!(Pipeline::new(&rubric).unwrap().to_string(), @"
+    1. generate_answer, makes answer
+    2. limit_autofail, needs answer
+    3. trace_validation_autofail, needs answer
+    4. retries_exhausted_autofail, needs answer
+    5. rubric_evaluation, needs answer, makes rubric
+    6. deep_judgment_rubric_autofail, needs rubric
+    7. finalize, makes result
+    ");
 }
 
 #[test]

@@ -10,23 +10,31 @@ use wharf_verify::report::{COLUMNS, Format, export, not_passed, summarize};
 use wharf_verify::store::{Claim, SqliteStore};
 use wharf_verify::{Failure, FailureCategory, RunId, RunStore, Trial, UnitResult, Verdict};
 
-use crate::store_kit::{planned, run_id, trials, unit_result};
+use crate::store_kit::{planned_with, run_id, trials, unit_result};
 
 const LONG: std::time::Duration = std::time::Duration::from_secs(600);
 
 /// A run whose units have the results of `result`.
-struct Run {
+pub(crate) struct Run {
     folder: TempDir,
-    store: SqliteStore,
-    id: RunId,
+    pub(crate) store: SqliteStore,
+    pub(crate) id: RunId,
 }
 
 impl Run {
-    async fn new(trials: &[Trial], result: impl Fn(&Trial, usize) -> UnitResult) -> Self {
+    pub(crate) async fn new(trials: &[Trial], result: impl Fn(&Trial, usize) -> UnitResult) -> Self {
+        Self::with_settings(json!({"models": ["model-a"]}), trials, result).await
+    }
+
+    pub(crate) async fn with_settings(
+        settings: Value,
+        trials: &[Trial],
+        result: impl Fn(&Trial, usize) -> UnitResult,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(&folder.path().join("runs.db")).await.unwrap();
         let id = run_id("run");
-        planned(&store, &id, trials).await;
+        planned_with(&store, &id, trials, settings).await;
         loop {
             let claimed = store.claim(&Claim { run: &id, worker: "a", limit: 100, lease: LONG }).await.unwrap();
             if claimed.is_empty() {
@@ -42,7 +50,7 @@ impl Run {
         Self { folder, store, id }
     }
 
-    async fn export(&self, format: Format) -> Vec<u8> {
+    pub(crate) async fn export(&self, format: Format) -> Vec<u8> {
         let mut bytes = Vec::new();
         export(&self.store, &self.id, format, &mut bytes).await.unwrap();
         bytes
@@ -65,7 +73,7 @@ fn failed(trial: &Trial, place: usize) -> UnitResult {
     }
 }
 
-fn number(trial: &Trial) -> u32 {
+pub(crate) fn number(trial: &Trial) -> u32 {
     trial.question.as_str().trim_start_matches("question-").parse().unwrap()
 }
 

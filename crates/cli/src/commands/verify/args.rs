@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use wharf::verify::Selection;
+use wharf::verify::panel::PanelRule;
+use wharf::verify::{Mode, Selection};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Verify {
@@ -17,6 +18,8 @@ pub(super) enum VerifyCommand {
     Run(Box<VerifyRun>),
     /// Check a benchmark without running it, and estimate what it costs
     Check(Box<Check>),
+    /// Score judges against labels that people gave
+    JudgeCheck(Box<JudgeCheckArgs>),
     /// Show the runs of a store
     Status(Status),
     /// Save, list, show and delete presets: settings with a name
@@ -37,6 +40,15 @@ pub(super) struct SettingsArgs {
     /// Judge: INTERFACE:NAME, or the id of a model in the --models file (repeatable)
     #[arg(long, value_name = "MODEL")]
     pub(super) judge: Vec<String>,
+    /// What is evaluated [default: template-only]
+    #[arg(long, value_name = "MODE", value_enum)]
+    pub(super) mode: Option<ModeArg>,
+    /// When several judges together pass an answer [default: majority]
+    #[arg(long, value_name = "RULE", value_enum)]
+    pub(super) panel: Option<PanelArg>,
+    /// Let a model judge its own answers
+    #[arg(long)]
+    pub(super) allow_self_judging: bool,
     /// Ask each model each question this many times [default: that of the benchmark, or 1]
     #[arg(long, value_name = "N")]
     pub(super) replicates: Option<u32>,
@@ -64,6 +76,48 @@ pub(super) struct SettingsArgs {
     /// Use the settings of a preset
     #[arg(long, value_name = "NAME")]
     pub(super) preset: Option<String>,
+}
+
+/// What is evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum ModeArg {
+    /// Templates and assertions
+    #[value(alias = "template_only")]
+    TemplateOnly,
+    /// Templates, assertions and traits
+    #[value(alias = "template_and_rubric")]
+    TemplateAndRubric,
+    /// Traits
+    #[value(alias = "rubric_only")]
+    RubricOnly,
+}
+
+impl ModeArg {
+    pub(super) fn mode(self) -> Mode {
+        match self {
+            Self::TemplateOnly => Mode::TemplateOnly,
+            Self::TemplateAndRubric => Mode::TemplateAndRubric,
+            Self::RubricOnly => Mode::RubricOnly,
+        }
+    }
+}
+
+/// When several judges together pass an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum PanelArg {
+    /// More than half of them pass it
+    Majority,
+    /// All of them pass it
+    Unanimity,
+}
+
+impl PanelArg {
+    pub(super) fn rule(self) -> PanelRule {
+        match self {
+            Self::Majority => PanelRule::Majority,
+            Self::Unanimity => PanelRule::Unanimity,
+        }
+    }
 }
 
 /// Which questions are asked.
@@ -139,6 +193,27 @@ pub(crate) struct Check {
     pub(super) benchmark: PathBuf,
     #[command(flatten)]
     pub(super) selection: SelectionArgs,
+    #[command(flatten)]
+    pub(super) settings: SettingsArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wharf verify judge-check benchmark.yaml labels.jsonl --judge openai:gpt-5\n  \
+    wharf verify judge-check benchmark.yaml labels.yaml --models models.yaml --judge a --judge b --json")]
+pub(crate) struct JudgeCheckArgs {
+    /// Benchmark file: YAML, JSON or JSONL
+    #[arg(value_name = "BENCHMARK", value_hint = ValueHint::FilePath)]
+    pub(super) benchmark: PathBuf,
+    /// File of labels: YAML, JSON or JSONL
+    #[arg(value_name = "LABELS", value_hint = ValueHint::FilePath)]
+    pub(super) labels: PathBuf,
+    /// File that stores the runs [default: `$XDG_STATE_HOME/wharf/verify.db`] [env: `WHARF_VERIFY_STORE`]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) store: Option<PathBuf>,
+    /// Send keys where the --models file says
+    #[arg(long)]
+    pub(super) trust: bool,
     #[command(flatten)]
     pub(super) settings: SettingsArgs,
 }
