@@ -194,11 +194,31 @@ impl Agent {
     /// # Errors
     /// Returns an error only under a setting `on_failure: raise`. Otherwise failures are in [`AgentResult::stop`].
     pub async fn run(&self, run: &mut Run, cancelled: impl Future<Output = ()>) -> Result<AgentResult, AgentError> {
-        let span = spans::run(run, &*self.model);
-        self.run_to_end(run, cancelled).instrument(span).await
+        self.run_until(run, async {
+            cancelled.await;
+            RunEnd::Cancelled
+        })
+        .await
     }
 
-    async fn run_to_end(&self, run: &mut Run, cancelled: impl Future<Output = ()>) -> Result<AgentResult, AgentError> {
+    /// Executes a run until it ends or `stopped` returns why it has to end. Otherwise like [`Agent::run`].
+    ///
+    /// # Errors
+    /// Returns an error only under a setting `on_failure: raise`.
+    pub async fn run_until(
+        &self,
+        run: &mut Run,
+        stopped: impl Future<Output = RunEnd>,
+    ) -> Result<AgentResult, AgentError> {
+        let span = spans::run(run, &*self.model);
+        self.run_to_end(run, stopped).instrument(span).await
+    }
+
+    async fn run_to_end(
+        &self,
+        run: &mut Run,
+        stopped: impl Future<Output = RunEnd>,
+    ) -> Result<AgentResult, AgentError> {
         let layers = self.layers();
         self.sink.event(AgentEvent::RunStarted {
             session_id: run.session_id().to_owned(),
@@ -226,12 +246,12 @@ impl Agent {
             tokio::select! {
                 biased;
                 raised = &mut driving => (raised, None),
-                () = cancelled => {
+                end = stopped => {
                     draining.is_stopping.store(true, Ordering::Relaxed);
                     if draining.is_calling.load(Ordering::Relaxed) {
                         let _ = tokio::time::timeout(self.drain_timeout, driving).await;
                     }
-                    (None, Some(RunEnd::Cancelled))
+                    (None, Some(end))
                 }
                 () = timeout => {
                     let seconds = time_limit.unwrap_or_default().as_secs();

@@ -17,6 +17,7 @@
 mod caching;
 mod concurrency;
 mod config;
+mod layered_model;
 mod loop_guard;
 mod model_retry;
 mod range;
@@ -36,6 +37,7 @@ pub use config::{
     LoopGuardSettings, Middleware, ModelRetrySettings, OnModelFailure, OnToolFailure, OnUnsupported, PromptCaching,
     Summarization, ToolRetrySettings,
 };
+pub use layered_model::LayeredModel;
 pub use loop_guard::LoopGuard;
 pub use model_retry::ModelRetry;
 pub use retry_policy::{CategoryRetry, EscalationStrategy, RetryPolicy, TimeoutEscalation};

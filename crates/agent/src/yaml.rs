@@ -4,6 +4,7 @@
 //! followed; nothing is ever copied for an alias. Errors name the line.
 
 mod de;
+mod document;
 mod error;
 mod tree;
 
@@ -12,6 +13,7 @@ use std::rc::Rc;
 use serde::de::DeserializeOwned;
 use tree::{Kind, Node};
 
+pub use document::{Document, NodeKind, NodeRef};
 pub use error::Error;
 
 /// Reads a text that holds one document. Empty texts are `null`.

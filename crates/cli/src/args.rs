@@ -19,6 +19,7 @@ use crate::commands::remove::Remove;
 use crate::commands::resources::Resources;
 use crate::commands::run::Run;
 use crate::commands::tools::Tools;
+use crate::commands::verify::Verify;
 use crate::globals::Globals;
 
 /// Where MCP servers dock and agents load their tools.
@@ -74,6 +75,8 @@ pub(crate) enum Command {
     Call(Call),
     /// Run a model with the servers' tools
     Run(Box<Run>),
+    /// Benchmark models with live tools
+    Verify(Box<Verify>),
     /// Show how many tokens the tools cost in a model's context
     Context(Context),
     /// Diagnose servers and suggest fixes

@@ -23,3 +23,4 @@ pub(crate) mod run;
 mod server_row;
 pub(crate) mod switch;
 pub(crate) mod tools;
+pub(crate) mod verify;

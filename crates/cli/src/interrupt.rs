@@ -49,6 +49,24 @@ pub(crate) async fn stoppable<F: Future<Output = Exit>>(fleet: &Fleet, work: imp
     }
 }
 
+/// Does `work` that finishes what it has begun when it is interrupted. A second interruption drops it.
+pub(crate) async fn finishing<F: Future<Output = Exit>>(message: &str, work: impl FnOnce(Stopped) -> F) -> Exit {
+    let mut interruptions = Interruptions::new();
+    let (stop, stopped) = watch::channel(false);
+    let work = work(Stopped(stopped));
+    tokio::pin!(work);
+    tokio::select! {
+        exit = &mut work => return exit,
+        () = interruptions.next() => {}
+    }
+    term::note(message);
+    stop.send_replace(true);
+    tokio::select! {
+        exit = &mut work => exit.max(Exit::Interrupted),
+        () = interruptions.next() => Exit::Interrupted,
+    }
+}
+
 /// Signals that the work shall stop.
 #[derive(Clone)]
 pub(crate) struct Stopped(watch::Receiver<bool>);

@@ -1,8 +1,8 @@
 //! The binary `wharf`: commands, rendering, exit codes. Only this crate reads the environment and the arguments, and only
 //! it prints.
 //!
-//! Imports go downwards: [`args`] imports the commands; commands import [`config`], [`failure`] and [`one_shot`]; all of
-//! them import [`term`] and the leaf modules. No module imports a command but `args` and `main`.
+//! Imports go downwards: [`args`] imports the commands; commands import [`config`], [`failure`], [`models`] and [`one_shot`];
+//! all of them import [`term`] and the leaf modules. No module imports a command but `args` and `main`.
 
 mod args;
 mod arguments;
@@ -21,6 +21,7 @@ mod hardening;
 mod hints;
 mod interrupt;
 mod lint;
+mod models;
 mod one_shot;
 mod program;
 mod signature;
@@ -85,6 +86,7 @@ async fn run(cli: Cli) -> Exit {
         Command::Tools(tools) => commands::tools::run(&globals, tools).await,
         Command::Call(call) => commands::call::run(&globals, call).await,
         Command::Run(run) => commands::run::run(&globals, *run).await,
+        Command::Verify(verify) => commands::verify::run(&globals, *verify).await,
         Command::Context(context) => commands::context::run(&globals, context).await,
         Command::Doctor(doctor) => commands::doctor::run(&globals, doctor).await,
         Command::Prompts(prompts) => commands::prompts::run(&globals, prompts).await,

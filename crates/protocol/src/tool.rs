@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::listed::nonempty;
 use crate::{Fields, Item, Json, Listed, cut};
 
@@ -31,15 +33,20 @@ pub struct Tool {
 }
 
 /// A tool's behavior according to its annotations. `None` means that the tool does not specify it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Hints {
     /// Whether the tool changes nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
     /// Whether the tool may destroy data.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub destructive: Option<bool>,
     /// Whether a repeated call has no additional effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotent: Option<bool>,
     /// Whether the tool interacts with external systems.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub open_world: Option<bool>,
 }
 

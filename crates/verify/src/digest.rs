@@ -11,6 +11,11 @@ pub fn digest(value: &impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     let mut text = String::new();
     write_canonical(&value, &mut text);
+    digest_text(&text)
+}
+
+/// Returns the SHA-256 of a text, as 64 hexadecimal digits.
+pub(crate) fn digest_text(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().fold(String::with_capacity(64), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
         hex

@@ -1,14 +1,17 @@
 //! Results of units: verdicts, failures and caveats.
 
+mod finding;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use wharf_agent::TraceMessage;
+use wharf_agent::{ModelErrorKind, TraceMessage};
 use wharf_protocol::Usage;
 
 use crate::assertion::AssertionResult;
 use crate::ids::{QuestionId, TrialId, UnitId};
 use crate::template::TemplateResult;
+pub(crate) use finding::{Finding, classify};
 
 /// The verdict on a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -18,7 +21,8 @@ pub enum Verdict {
     Passed,
     /// The answer is wrong, missing or incomplete, or an assertion does not hold.
     Failed,
-    /// The unit says nothing about the model: a required server was missing, or a call was denied. Never scored.
+    /// The unit says nothing about the model: a required server was missing, a call was denied, other tools were offered
+    /// than planned, or the provider, the judge or the benchmark failed. Never scored.
     Invalid,
     /// A step that may have had an effect was interrupted. Never scored.
     Indeterminate,
@@ -59,7 +63,7 @@ pub enum FailureCategory {
     RateLimit,
     /// The provider failed, after all retries.
     ServerError,
-    /// The model refused to answer.
+    /// The model or its provider refused to answer.
     Abstention,
     /// The answer does not contain enough to fill the template.
     Sufficiency,
@@ -99,6 +103,8 @@ pub enum Caveat {
     ParseDecisionMalformed,
     /// Requests were retried.
     RetriesUsed,
+    /// The question has traits, and traits are not evaluated yet.
+    RubricNotEvaluated,
 }
 
 /// A model in a result.
@@ -177,7 +183,61 @@ pub struct UnitResult {
     pub tool_set: String,
 }
 
+impl Verdict {
+    /// Returns the verdict on a unit that is neither invalid nor indeterminate for another reason.
+    ///
+    /// A failure of the provider (group `retry`) or of the benchmark, the judge or Wharf (group `system`) says nothing
+    /// about the model, so it is not scored as a wrong answer.
+    pub(crate) fn of(failure: Option<&Failure>) -> Self {
+        match failure.map(|failure| failure.group) {
+            None => Self::Passed,
+            Some(FailureGroup::Content | FailureGroup::Autofail | FailureGroup::Abstained) => Self::Failed,
+            Some(FailureGroup::Retry | FailureGroup::System) => Self::Invalid,
+        }
+    }
+
+    /// Returns whether the verdict counts in the accuracy.
+    pub fn is_scored(self) -> bool {
+        matches!(self, Self::Passed | Self::Failed)
+    }
+}
+
 impl FailureCategory {
+    /// Returns the name of the category, as in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Content => "content",
+            Self::RecursionLimit => "recursion_limit",
+            Self::TraceValidation => "trace_validation",
+            Self::DeepJudgment => "deep_judgment",
+            Self::DeepJudgmentRubric => "deep_judgment_rubric",
+            Self::Timeout => "timeout",
+            Self::Connection => "connection",
+            Self::RateLimit => "rate_limit",
+            Self::ServerError => "server_error",
+            Self::Abstention => "abstention",
+            Self::Sufficiency => "sufficiency",
+            Self::TemplateValidation => "template_validation",
+            Self::Parsing => "parsing",
+            Self::UnexpectedError => "unexpected_error",
+        }
+    }
+
+    /// Returns the category of a model error that a retry may fix; `None` for other errors.
+    pub fn of_retry(kind: ModelErrorKind) -> Option<Self> {
+        Some(match kind {
+            ModelErrorKind::Timeout => Self::Timeout,
+            ModelErrorKind::Network => Self::Connection,
+            ModelErrorKind::RateLimit | ModelErrorKind::Overloaded => Self::RateLimit,
+            ModelErrorKind::Server | ModelErrorKind::Malformed => Self::ServerError,
+            ModelErrorKind::Auth
+            | ModelErrorKind::ContextTooLong
+            | ModelErrorKind::Refused
+            | ModelErrorKind::Invalid
+            | ModelErrorKind::Exhausted => return None,
+        })
+    }
+
     /// Returns the group of the category.
     pub fn group(self) -> FailureGroup {
         match self {

@@ -1,8 +1,21 @@
 //! Plans: questions × models × replicates are trials, and trials × judges are units.
 
+mod estimate;
+mod identity;
+mod selection;
+
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
+use crate::benchmark::{Benchmark, Question};
+use crate::evaluation::{EvaluationOptions, Mode};
 use crate::ids::{QuestionId, TrialId, UnitId};
+use crate::model_under_test::{Judge, ModelUnderTest};
+use crate::servers::{ServerSet, ToolSets};
+pub use estimate::Estimate;
+use identity::{ToolsIdentity, TrialIdentity, UnitIdentity};
+pub use selection::Selection;
 
 /// Version of the result format. It is part of every id: results of another version are not reused.
 pub const RESULT_FORMAT: u32 = 1;
@@ -37,4 +50,151 @@ pub struct Unit {
     /// Label of the judge. `None` if the question needs no judge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<String>,
+}
+
+/// What a plan is made of.
+#[derive(Clone, Copy)]
+pub struct PlanInput<'a> {
+    /// The benchmark.
+    pub benchmark: &'a Benchmark,
+    /// The answering models.
+    pub models: &'a [ModelUnderTest],
+    /// The judges.
+    pub judges: &'a [Judge],
+    /// How often each question is asked, at least once.
+    pub replicates: u32,
+    /// How answers are evaluated.
+    pub evaluation: &'a EvaluationOptions,
+    /// The tools that the servers offer now.
+    pub tool_sets: &'a ToolSets,
+    /// The questions to run.
+    pub selection: &'a Selection,
+}
+
+/// Why a run cannot be planned.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// No model answers.
+    #[error("no answering model")]
+    NoModel,
+    /// Two models or two judges have the same label.
+    #[error("duplicate label `{0}`: two models or two judges of a run need different labels")]
+    DuplicateLabel(String),
+    /// A selected question does not exist.
+    #[error("unknown question `{id}`")]
+    UnknownQuestion {
+        /// The id as given.
+        id: String,
+        /// The most similar id of the benchmark, if one is similar.
+        nearest: Option<QuestionId>,
+    },
+    /// The selection is empty.
+    #[error("no question is selected")]
+    NoQuestion,
+    /// A question needs a judge, and none is configured.
+    #[error("question `{0}` needs a judge, and no judge is configured")]
+    JudgeRequired(QuestionId),
+    /// A question has neither a template nor an assertion.
+    #[error("question `{0}` has nothing to check: it needs a template or an assertion on the trace")]
+    NothingToCheck(QuestionId),
+    /// A model that replays prepared traces has servers of its own.
+    #[error("model `{0}` is manual and calls no tools, so it cannot have servers")]
+    ManualWithServers(String),
+    /// The servers of a model were not opened before planning.
+    #[error("the tools of model `{model}` for question `{question}` are unknown: its servers were not opened")]
+    UnknownTools {
+        /// Label of the model.
+        model: String,
+        /// The question.
+        question: QuestionId,
+    },
+    /// The mode needs stages that do not exist yet.
+    #[error("mode `{0}` is not available: traits are not evaluated yet")]
+    UnavailableMode(&'static str),
+}
+
+impl Plan {
+    /// Plans a run.
+    ///
+    /// # Errors
+    /// Returns an error if the parts do not fit together. Nothing is sent or started.
+    pub fn new(input: &PlanInput<'_>) -> Result<Self, PlanError> {
+        check(input)?;
+        let mut trials = Vec::new();
+        let mut known_tools: BTreeMap<String, ToolsIdentity> = BTreeMap::new();
+        for question in input.selection.questions(input.benchmark)? {
+            check_question(question, input)?;
+            for model in input.models {
+                let servers = ServerSet::of(input.benchmark, question, model);
+                let Some(tools) = input.tool_sets.get(&servers) else {
+                    return Err(PlanError::UnknownTools { model: model.label.clone(), question: question.id.clone() });
+                };
+                let identity = known_tools.entry(servers.key());
+                let tools = identity.or_insert_with(|| ToolsIdentity::new(input.benchmark, tools));
+                let identity = TrialIdentity::new(question, model, &servers, tools);
+                for replicate in 1..=input.replicates.max(1) {
+                    let id = identity.trial_id(replicate);
+                    let units = units(question, &id, input);
+                    let (question, model) = (question.id.clone(), model.label.clone());
+                    trials.push(Trial { id, question, model, replicate, units });
+                }
+            }
+        }
+        Ok(Self { trials })
+    }
+
+    /// Returns the number of units.
+    pub fn units(&self) -> usize {
+        self.trials.iter().map(|trial| trial.units.len()).sum()
+    }
+}
+
+/// Returns whether a judge is needed for the answers to a question.
+pub fn needs_judge(question: &Question, evaluation: &EvaluationOptions) -> bool {
+    let extracts = question.template.as_ref().is_some_and(|template| template.judge_schema().is_some());
+    extracts || evaluation.abstention_check
+}
+
+fn check(input: &PlanInput<'_>) -> Result<(), PlanError> {
+    if input.models.is_empty() {
+        return Err(PlanError::NoModel);
+    }
+    let models: Vec<&str> = input.models.iter().map(|model| model.label.as_str()).collect();
+    let judges: Vec<&str> = input.judges.iter().map(|judge| judge.label.as_str()).collect();
+    for labels in [models, judges] {
+        if let Some(twice) = labels.iter().enumerate().find(|(at, label)| labels[..*at].contains(label)) {
+            return Err(PlanError::DuplicateLabel((*twice.1).to_owned()));
+        }
+    }
+    let has_servers = |model: &&ModelUnderTest| model.settings.is_manual() && model.settings.own_servers().is_some();
+    if let Some(model) = input.models.iter().find(has_servers) {
+        return Err(PlanError::ManualWithServers(model.label.clone()));
+    }
+    match input.evaluation.mode {
+        mode @ Mode::RubricOnly => Err(PlanError::UnavailableMode(mode.as_str())),
+        Mode::TemplateOnly | Mode::TemplateAndRubric => Ok(()),
+    }
+}
+
+fn check_question(question: &Question, input: &PlanInput<'_>) -> Result<(), PlanError> {
+    if question.template.is_none() && question.trace.is_empty() {
+        return Err(PlanError::NothingToCheck(question.id.clone()));
+    }
+    if needs_judge(question, input.evaluation) && input.judges.is_empty() {
+        return Err(PlanError::JudgeRequired(question.id.clone()));
+    }
+    Ok(())
+}
+
+/// Returns the units of a trial. A question that needs no judge has one, however many judges there are.
+fn units(question: &Question, trial: &TrialId, input: &PlanInput<'_>) -> Vec<Unit> {
+    let unit = |judge: Option<&Judge>| {
+        let identity = UnitIdentity { trial, question, benchmark: input.benchmark, judge, evaluation: input.evaluation };
+        Unit { id: identity.unit_id(), judge: judge.map(|judge| judge.label.clone()) }
+    };
+    if needs_judge(question, input.evaluation) {
+        input.judges.iter().map(|judge| unit(Some(judge))).collect()
+    } else {
+        vec![unit(None)]
+    }
 }

@@ -12,9 +12,11 @@ use serde_json::Value;
 use wharf_protocol::{BoxFuture, Usage};
 
 use crate::ids::{RunId, TrialId, UnitId};
-use crate::journal::{StepOwner, StepRequest, StepResult, StepStart};
 use crate::outcome::{UnitResult, Verdict};
 use crate::plan::Trial;
+use crate::step::{StepRequest, StepResult, StepStart};
+
+pub use crate::step::{RecordedStep, Recovery};
 
 /// A failure of the store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -126,39 +128,24 @@ pub struct Lease {
 pub struct ClaimedTrial {
     /// The lease. Every write needs it.
     pub lease: Lease,
+    /// The trial with all its units of the plan.
+    pub trial: Trial,
     /// The units that have no result yet.
     pub open_units: Vec<UnitId>,
-}
-
-/// What happens to a step that was interrupted after its intent was recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Recovery {
-    /// Model requests and read-only tools are repeated: at most one extra paid call per step in flight at a crash. Other
-    /// tools are indeterminate.
-    #[default]
-    Repeat,
-    /// Nothing is repeated: every interrupted step is indeterminate.
-    Indeterminate,
-}
-
-/// A step on record.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RecordedStep {
-    /// The request.
-    pub request: StepRequest,
-    /// The result.
-    pub result: StepResult,
 }
 
 /// Which units of a run are run again.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rerun {
-    /// Units with this verdict.
+    /// The trials with a unit of this verdict: the model answers again, so all units of the trial are judged again.
     Verdict(Verdict),
-    /// Units of a failure group that says nothing about the model, because its provider failed.
+    /// Units of a failure group that says nothing about the model, because its provider failed. What succeeded before is
+    /// reused.
     ProviderFailures,
 }
+
+/// A write that is queued. It resolves when the write is durable. Dropping it does not cancel the write.
+pub type Commit = BoxFuture<'static, Result<(), StoreError>>;
 
 /// A store of verification runs.
 pub trait RunStore: Send + Sync {
@@ -178,8 +165,8 @@ pub trait RunStore: Send + Sync {
     /// Sets the state of a run.
     fn set_state<'a>(&'a self, run: &'a RunId, state: RunState) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Makes units run again: removes their results, and for [`Rerun::Verdict`] also the steps of their trials.
-    /// Returns the number of units.
+    /// Makes units run again that no worker is running. Removes their results, and for [`Rerun::Verdict`] also what their
+    /// trials have on record. What was spent stays in the totals. Returns the number of units.
     fn rerun<'a>(&'a self, run: &'a RunId, which: &'a Rerun) -> BoxFuture<'a, Result<u64, StoreError>>;
 
     /// Claims trials that have open units and no valid lease, in the order of the plan.
@@ -199,16 +186,17 @@ pub trait RunStore: Send + Sync {
         recovery: Recovery,
     ) -> BoxFuture<'a, Result<StepStart, StoreError>>;
 
-    /// Records the result of a step.
+    /// Queues the result of a step. Writes of a lease are committed in the order in which they were queued.
     fn finish_step<'a>(
         &'a self,
         lease: &'a Lease,
         step: i64,
         result: StepResult,
-    ) -> BoxFuture<'a, Result<(), StoreError>>;
+    ) -> BoxFuture<'a, Result<Commit, StoreError>>;
 
-    /// Records the result of a unit.
-    fn finish_unit<'a>(&'a self, lease: &'a Lease, result: &'a UnitResult) -> BoxFuture<'a, Result<(), StoreError>>;
+    /// Queues the result of a unit.
+    fn finish_unit<'a>(&'a self, lease: &'a Lease, result: &'a UnitResult)
+    -> BoxFuture<'a, Result<Commit, StoreError>>;
 
     /// Returns what is done of a run.
     fn progress<'a>(&'a self, run: &'a RunId) -> BoxFuture<'a, Result<Progress, StoreError>>;
@@ -221,10 +209,16 @@ pub trait RunStore: Send + Sync {
         limit: u32,
     ) -> BoxFuture<'a, Result<Vec<Arc<UnitResult>>, StoreError>>;
 
-    /// Returns the steps of a trial and its units that have a result, in the order in which they began.
-    fn steps<'a>(
-        &'a self,
-        run: &'a RunId,
-        trial: &'a TrialId,
-    ) -> BoxFuture<'a, Result<Vec<(StepOwner, RecordedStep)>, StoreError>>;
+    /// Returns the trials of the plan, in order: at most `limit`, after the first `skip`.
+    fn trials<'a>(&'a self, run: &'a RunId, skip: u64, limit: u32) -> BoxFuture<'a, Result<Vec<Trial>, StoreError>>;
+
+    /// Returns the steps of a trial and its units that have a result, in the order in which they began: what a replay
+    /// needs to get the same results. Attempts that failed precede the one that succeeded.
+    fn steps<'a>(&'a self, run: &'a RunId, trial: &'a TrialId) -> BoxFuture<'a, Result<Vec<RecordedStep>, StoreError>>;
+
+    /// Opens the same store again, with connections that belong to the current runtime.
+    fn reopen(&self) -> BoxFuture<'_, Result<Arc<dyn RunStore>, StoreError>>;
+
+    /// Completes the queued writes and closes the store. Later calls fail.
+    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 }

@@ -1,7 +1,29 @@
 //! Templates: typed fields that a judge fills, and the checks that compare them with the truth. Pure functions, no I/O.
 
+mod check;
+mod compare;
+mod date;
+mod judgment;
+mod normalize;
+pub(crate) mod notation;
+mod strategy;
+mod validate;
+
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+pub use check::{
+    Check, Contains, DateMatch, DateRange, DateTolerance, Decay, Direction, DistanceMode, ExactMatch, LengthUnit,
+    NumericBound, NumericGraded, NumericRange, NumericRangeGraded, NumericThresholdGraded, NumericTolerance,
+    RegexMatch, SemanticMatch, SetContainment, SetMode, TimeUnit, TraceContains, TraceLength, TraceRegex,
+};
+pub use date::{DateFormat, InvalidDateFormat};
+pub use judgment::InvalidJudgment;
+pub use normalize::Normalizer;
+pub use strategy::Strategy;
+pub use validate::InvalidTemplate;
 
 /// The fields of an answer, and the rule that decides from their checks whether it passed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,10 +42,11 @@ pub struct Template {
 pub struct Field {
     /// Name of the field, unique in its template.
     pub name: String,
-    /// The type of the value that the judge extracts.
-    #[serde(rename = "type")]
+    /// The type of the value that the judge extracts. Checks of the response itself are `bool`.
+    #[serde(rename = "type", default = "default_type")]
     pub kind: FieldType,
     /// What the field means, for the judge.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// How to find the value in an answer, for the judge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,34 +81,6 @@ pub enum FieldType {
     Date,
 }
 
-/// A comparison of an extracted value with the expected one, by its name in the file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Check {
-    /// Both are the same truth value.
-    BooleanMatch,
-}
-
-/// Which fields must pass for the answer to pass.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Strategy {
-    /// All of them.
-    AllOf(Vec<Strategy>),
-    /// At least one of them.
-    AnyOf(Vec<Strategy>),
-    /// At least `n` of them.
-    AtLeastN {
-        /// The minimum number.
-        n: usize,
-        /// The candidates.
-        of: Vec<Strategy>,
-    },
-    /// The field with this name.
-    #[serde(untagged)]
-    Field(String),
-}
-
 /// The result of one field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FieldResult {
@@ -111,7 +106,8 @@ pub struct FieldResult {
 pub struct TemplateResult {
     /// Whether the strategy is satisfied. `None` if checks that could not be made decide it.
     pub passed: Option<bool>,
-    /// The weighted mean of the fields' scores, from 0 to 1.
+    /// The weighted mean of the fields' scores, from 0 to 1. With `any_of` only the best field counts, with `at_least_n`
+    /// the best `n`.
     pub score: Option<f64>,
     /// The results of the fields, in order.
     pub fields: Vec<FieldResult>,
@@ -121,16 +117,59 @@ fn default_weight() -> f64 {
     1.0
 }
 
+fn default_type() -> FieldType {
+    FieldType::Bool
+}
+
+impl FieldType {
+    /// Returns the name of the type in files.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::Str => "str",
+            Self::Int => "int",
+            Self::Float => "float",
+            Self::ListStr => "list_str",
+            Self::Literal(_) => "literal",
+            Self::Date => "date",
+        }
+    }
+}
+
 impl Template {
-    /// Returns the JSON Schema of what the judge extracts: without expected values, and without the fields that are
-    /// checked on the response itself. `None` if the judge has nothing to extract.
-    pub fn judge_schema(&self) -> Option<Value> {
-        None
+    /// Returns whether a judge must extract values.
+    pub fn needs_judge(&self) -> bool {
+        self.judged_fields().next().is_some()
+    }
+
+    /// Returns the fields that the judge fills: those that are not checked on the response itself.
+    pub fn judged_fields(&self) -> impl Iterator<Item = &Field> {
+        self.fields.iter().filter(|field| !field.check.is_on_response())
     }
 
     /// Compares the values that the judge extracted, and the response itself, with the truth.
     pub fn evaluate(&self, extracted: &Map<String, Value>, response: &str) -> TemplateResult {
-        let _ = (extracted, response);
-        TemplateResult { passed: None, score: None, fields: Vec::new() }
+        let fields: Vec<FieldResult> = self
+            .fields
+            .iter()
+            .map(|field| {
+                let value = if field.check.is_on_response() { None } else { extracted.get(&field.name) };
+                let comparison = compare::compare(field, value, response);
+                FieldResult {
+                    name: field.name.clone(),
+                    passed: comparison.passed,
+                    score: comparison.score,
+                    extracted: value.cloned(),
+                    truth: field.truth.clone(),
+                    reason: comparison.reason,
+                }
+            })
+            .collect();
+        let results: BTreeMap<&str, Option<bool>> =
+            fields.iter().map(|field| (field.name.as_str(), field.passed)).collect();
+        let all = || Strategy::AllOf(self.fields.iter().map(|field| Strategy::Field(field.name.clone())).collect());
+        let passed = self.pass.clone().unwrap_or_else(all).decide(&results);
+        let score = strategy::granular_score(self.pass.as_ref(), &self.fields, &fields);
+        TemplateResult { passed, score, fields }
     }
 }

@@ -13,7 +13,7 @@ use crate::{Cache, Limits};
 /// Settings of all middleware layers and of the limits, as in `agent_middleware` of a model file.
 ///
 /// Missing keys have their defaults. Unknown keys are an error.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Middleware {
     /// Limits of a run. Pass them to [`Run::new`](crate::Run::new).
@@ -32,7 +32,7 @@ pub struct Middleware {
 }
 
 /// Retries of model requests.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelRetrySettings {
     /// Maximum number of retries after the first attempt.
@@ -51,12 +51,12 @@ pub struct ModelRetrySettings {
     /// Action when retries are exhausted.
     pub on_failure: OnModelFailure,
     /// Separate retries for each kind of error, instead of the settings above: `retry_policy` of a model file.
-    #[serde(skip)]
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     pub policy: Option<RetryPolicy>,
 }
 
 /// Retries of tool calls. Only calls that cannot have run, or are safe to repeat, are retried.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolRetrySettings {
     /// Maximum number of retries after the first attempt.
@@ -99,7 +99,7 @@ pub enum OnToolFailure {
 }
 
 /// Settings for the summarization of long conversations. Accepted without effect: history is not summarized yet.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Summarization {
     /// Whether history is summarized.
@@ -118,7 +118,7 @@ pub struct Summarization {
 }
 
 /// Settings of prompt caching.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PromptCaching {
     /// Whether caching is requested.
@@ -145,7 +145,7 @@ pub enum OnUnsupported {
 }
 
 /// Maximum number of identical calls in a row. `None` means no limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LoopGuardSettings(#[serde(deserialize_with = "at_least_one_or_null")] pub Option<u32>);
 

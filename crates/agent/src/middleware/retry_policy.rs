@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use wharf_io::{Backoff, Jitter};
 
 use super::range::{growth, not_negative, not_negative_or_null};
 use crate::ModelErrorKind;
 
 /// Retries of model requests by kind of error. Missing kinds have their defaults; unknown keys are an error.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetryPolicy {
     /// The provider is unreachable, or the connection broke.
@@ -29,7 +29,7 @@ pub struct RetryPolicy {
 }
 
 /// Retries of one kind of error.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CategoryRetry {
     /// Maximum number of retries after the first attempt.
     pub max_attempts: u32,
@@ -42,7 +42,7 @@ pub struct CategoryRetry {
 }
 
 /// How the timeout of an attempt grows with every attempt that timed out.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimeoutEscalation {
     /// How it grows.
@@ -59,7 +59,7 @@ pub struct TimeoutEscalation {
 }
 
 /// How a timeout grows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EscalationStrategy {
     /// By the same number of seconds each time.

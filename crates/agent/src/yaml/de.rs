@@ -8,16 +8,36 @@ use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer as _, MapAccess, SeqAccess,
     Unexpected, Visitor,
 };
-use serde::forward_to_deserialize_any;
+use serde::{Deserialize as _, forward_to_deserialize_any};
+use serde_json::Value;
 
 use super::Error;
-use super::tree::{Kind, MAX_VALUES, Node};
+use super::tree::{Kind, MAX_VALUES, Node, too_many};
 
 /// Integers that JSON has a type for; greater ones are floats.
 const FITTING: std::ops::RangeInclusive<i128> = i64::MIN as i128..=u64::MAX as i128;
+
 pub(super) fn deserialize<T: DeserializeOwned>(root: &Node) -> Result<T, Error> {
     let left = Cell::new(MAX_VALUES);
     T::deserialize(At { node: root, left: &left })
+}
+
+/// Reads one scalar with the types of YAML. Fails for numbers that are not finite.
+pub(super) fn scalar_value(node: &Node) -> Result<Value, Error> {
+    let left = Cell::new(1);
+    Value::deserialize(At { node, left: &left })
+}
+
+pub(super) fn as_integer(text: &str) -> Option<i128> {
+    integer(text.trim())
+}
+
+pub(super) fn as_float(text: &str) -> Option<f64> {
+    float(text.trim())
+}
+
+pub(super) fn as_boolean(text: &str) -> Option<bool> {
+    boolean(text.trim())
 }
 
 /// A node to be read.
@@ -36,7 +56,7 @@ impl<'de> At<'de> {
     /// Counts the node, and adds its line to what goes wrong in it.
     fn read<T>(self, read: impl FnOnce(&'de Kind) -> Result<T, Error>) -> Result<T, Error> {
         let Some(left) = self.left.get().checked_sub(1) else {
-            return Err(Error::new("the text becomes too many values", self.node.line));
+            return Err(too_many(self.node.line));
         };
         self.left.set(left);
         read(&self.node.kind).map_err(|error| error.at(self.node.line))

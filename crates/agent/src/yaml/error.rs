@@ -14,6 +14,16 @@ impl Error {
         Self { message: message.into(), line: Some(line) }
     }
 
+    /// Returns the message without the line.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Returns the line, from 1.
+    pub fn line(&self) -> Option<usize> {
+        self.line
+    }
+
     /// Adds the line, unless a more exact one is known.
     pub(super) fn at(self, line: usize) -> Self {
         Self { line: self.line.or(Some(line)), ..self }

@@ -59,9 +59,18 @@ fn too_deep(line: usize) -> Error {
     Error::new("values are nested too deeply", line)
 }
 
+pub(super) fn too_many(line: usize) -> Error {
+    Error::new("the text becomes too many values", line)
+}
+
 /// Parses a text that holds one document.
 pub(super) fn parse(text: &str) -> Result<Rc<Node>, Error> {
-    let mut loader = Loader { events: Parser::new_from_str(text), anchors: HashMap::new() };
+    parse_up_to(text, MAX_VALUES)
+}
+
+/// Parses a text that holds one document of at most `max_values` values, not counting those that aliases repeat.
+pub(super) fn parse_up_to(text: &str, max_values: usize) -> Result<Rc<Node>, Error> {
+    let mut loader = Loader { events: Parser::new_from_str(text), anchors: HashMap::new(), max_values, values: 0 };
     let mut document = None;
     loop {
         match loader.next()? {
@@ -83,6 +92,9 @@ struct Loader<I> {
     events: I,
     /// By the parser's numbers.
     anchors: HashMap<usize, Rc<Node>>,
+    max_values: usize,
+    /// The values so far.
+    values: usize,
 }
 
 impl<'a, I: Iterator<Item = Result<(Event<'a>, Span), ScanError>>> Loader<I> {
@@ -99,6 +111,10 @@ impl<'a, I: Iterator<Item = Result<(Event<'a>, Span), ScanError>>> Loader<I> {
         let line = span.start.line();
         if depth > MAX_DEPTH {
             return Err(too_deep(line));
+        }
+        self.values += 1;
+        if self.values > self.max_values {
+            return Err(too_many(line));
         }
         let (anchor, kind) = match event {
             Event::Scalar(text, style, anchor, tag) => {
@@ -143,7 +159,7 @@ impl<'a, I: Iterator<Item = Result<(Event<'a>, Span), ScanError>>> Loader<I> {
             let (event, span) = self.next()?;
             let value = self.node(event, span, depth + 1)?;
             match &key.kind {
-                Kind::Scalar { text, is_plain: true } if text == "<<" => merge(&value, &mut merged)?,
+                Kind::Scalar { text, is_plain: true } if text == "<<" => merge(&value, &mut merged, self.max_values)?,
                 Kind::Scalar { text, .. } => {
                     if !keys.insert(text.clone()) {
                         return Err(Error::new(format!("duplicate key `{text}`"), key.line));
@@ -166,18 +182,18 @@ impl<'a, I: Iterator<Item = Result<(Event<'a>, Span), ScanError>>> Loader<I> {
 }
 
 /// Collects the entries that a merge key adds to a mapping.
-fn merge(value: &Rc<Node>, into: &mut Vec<(Rc<Node>, Rc<Node>)>) -> Result<(), Error> {
+fn merge(value: &Rc<Node>, into: &mut Vec<(Rc<Node>, Rc<Node>)>, max_values: usize) -> Result<(), Error> {
     match &value.kind {
         Kind::Mapping(entries) => into.extend(entries.iter().cloned()),
         Kind::Sequence(items) if items.iter().all(|item| matches!(item.kind, Kind::Mapping(_))) => {
             for item in items {
-                merge(item, into)?;
+                merge(item, into, max_values)?;
             }
         }
         _ => return Err(Error::new("`<<` merges mappings only", value.line)),
     }
-    if into.len() > MAX_VALUES {
-        return Err(Error::new("the text becomes too many values", value.line));
+    if into.len() > max_values {
+        return Err(too_many(value.line));
     }
     Ok(())
 }

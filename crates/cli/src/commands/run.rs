@@ -2,16 +2,13 @@
 
 mod activity;
 mod args;
-mod model;
 mod models;
 mod record;
 mod report;
 mod screen;
 mod stream;
 mod summary;
-mod trust;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,16 +18,17 @@ use wharf::agent::{
     Agent, AgentResult, Checkpoint as _, CheckpointFile, EventSink, Model, OnCheckpointFailure, Run as AgentRun,
     RunEnd, ServerSummary,
 };
-use wharf::fleet::dispatch::{Condition, Rule, RuleAction, Spill};
 use wharf::fleet::{Dispatcher, Fleet, FleetTools, ServerState, ServerStatus};
-use wharf::{Message, Redactor, Role, create_private_folder};
+use wharf::{Message, Redactor, Role};
 
-use crate::config::dispatcher::{dispatcher, policy};
+use crate::config::dispatcher::{allow_rule, dispatcher, policy, spill};
 use crate::config::{FleetLifetime, Setup};
 use crate::error::{UsageError, usage_error};
 use crate::exit::Exit;
 use crate::globals::Globals;
 use crate::interrupt::{Stopped, stoppable};
+use crate::models::{choose, file};
+use crate::models::trust::{self, DeclaredServers, Trust};
 use crate::term::StartupDisplay;
 use crate::term::prompt::{SecretFields, user_prompt};
 use crate::{failure, hints, term};
@@ -40,7 +38,6 @@ use record::RecordMode;
 use report::{JsonReport, TraceRecorder};
 use screen::Screen;
 use stream::Stream;
-use trust::OwnServers;
 
 /// How long calls in flight may take to finish after an interruption.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -74,19 +71,20 @@ pub(crate) async fn run(globals: &Globals, run: Run) -> Exit {
     let prepared = async {
         let prepared = prepare(globals, &run).await?;
         // A recording contains the servers' answers, and a manual model calls no tools.
-        let needs_no_servers = run.replay.is_some() || model::is_manual(&run, prepared.config.as_ref());
+        let needs_no_servers = run.replay.is_some() || models::is_manual(&run, prepared.config.as_ref());
         let globals = &if needs_no_servers { without_servers(globals) } else { with_own_servers(globals, &run) };
-        let model_servers = prepared.config.as_ref().map(models::model_servers).transpose()?.unwrap_or_default();
+        let model_servers = prepared.config.as_ref().map(file::declared_servers).transpose()?.unwrap_or_default();
         let own_servers = match &prepared.config {
-            Some(config) if !needs_no_servers => models::servers(config, &model_servers)?,
+            Some(config) if !needs_no_servers => file::resolved_servers(config, &model_servers)?,
             _ => Vec::new(),
         };
         let servers = own_servers.iter().map(|read| read.server.clone()).collect();
         let mut setup = Setup::load_with(globals, servers).await?;
         setup.redactor = Some(prepared.redactor.clone());
-        if let Some(config) = &prepared.config {
-            let own = OwnServers { config, declared: &model_servers, servers: &own_servers };
-            trust::check_servers(&setup, &run, &own)?;
+        if let (Some(config), Some(file)) = (&prepared.config, &run.models) {
+            let owner = &config.label();
+            let own = DeclaredServers { file, owner, declared: &model_servers, servers: &own_servers };
+            trust::check_servers(&setup, Trust::of_flag(run.trust), &own)?;
         }
         if let Some(idle) = model_servers.idle_timeout {
             setup.session.deadlines.idle = Some(idle);
@@ -134,7 +132,7 @@ fn with_own_servers(globals: &Globals, run: &Run) -> Globals {
 async fn prepare(globals: &Globals, run: &Run) -> Result<Prepared, UsageError> {
     let output = if globals.json { Output::Json } else { run.output };
     let config = models::selected(run, globals)?;
-    let redactor = Redactor::new(record::api_keys(config.as_ref()));
+    let redactor = Redactor::new(choose::api_keys(config.as_ref()));
     let agent_run = match (&run.resume, &run.prompt) {
         (Some(file), _) => {
             let mut resumed = CheckpointFile::read(file)
@@ -162,27 +160,6 @@ async fn prepare(globals: &Globals, run: &Run) -> Result<Prepared, UsageError> {
     }
     let (model, record_mode) = record::model(run, config.as_ref(), globals, &redactor).await?;
     Ok(Prepared { model, config, run: agent_run, record_mode, output, redactor })
-}
-
-/// Returns the store for outputs that are too long for a model: in the cache, where the next run finds what a killed one
-/// left behind, or in the temporary directory.
-fn spill(setup: &Setup) -> Result<Spill, UsageError> {
-    let folder = setup.paths.cache.as_ref().map(|cache| cache.join("outputs"));
-    let create = |folder: PathBuf| {
-        create_private_folder(&folder).ok()?;
-        Spill::new(&folder).ok()
-    };
-    if let Some(spill) = folder.and_then(create) {
-        return Ok(spill);
-    }
-    let directory = std::env::temp_dir();
-    Spill::new(&directory)
-        .map_err(|error| usage_error(format!("cannot store outputs in {}: {error}", directory.display()), None))
-}
-
-fn allow_rule(text: &str) -> Result<Rule, UsageError> {
-    let when: Condition = text.parse().map_err(|error| usage_error(format!("--allow {text}: {error}"), None))?;
-    Ok(Rule { when, then: RuleAction::Allow, name: Some(format!("--allow {text}")) })
 }
 
 async fn converse(

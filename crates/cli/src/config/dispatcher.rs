@@ -3,16 +3,16 @@
 //! A rule or hook that cannot be read stops every call: users must not learn from a call that went through that a rule
 //! did not apply.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use wharf::config::{Problem, RawSetting, Severity};
 use wharf::fleet::dispatch::{
-    ApprovalAnswer, DEFAULT_OUTPUT_TOKENS, HookEnvironment, NoUserPrompt, Policy, Question, QuestionKind, Rule,
-    UserAnswer, UserPrompt, command_hooks,
+    ApprovalAnswer, Condition, DEFAULT_OUTPUT_TOKENS, Hook, HookEnvironment, NoUserPrompt, Policy, Question, QuestionKind,
+    Rule, RuleAction, Spill, UserAnswer, UserPrompt, command_hooks,
 };
 use wharf::fleet::{Dispatcher, Scope};
-use wharf::{BoxFuture, ClientCapabilities, GroupWatcher};
+use wharf::{BoxFuture, ClientCapabilities, GroupWatcher, create_private_folder};
 
 use super::setup::Setup;
 use crate::env::{self, variable};
@@ -51,22 +51,65 @@ pub(crate) fn policy(setup: &Setup) -> Result<Policy, UsageError> {
     Ok(policy)
 }
 
-/// Returns a dispatcher with a policy, the configured hooks and the environment's limit for outputs. The command adds the
-/// user prompt and the trace sink.
-pub(crate) fn dispatcher(globals: &Globals, setup: &Setup, policy: Policy) -> Result<Dispatcher, UsageError> {
-    let mut dispatcher = Dispatcher::new(policy);
-    if let Some(tokens) = max_output_tokens(globals) {
-        dispatcher = dispatcher.with_max_output_tokens(tokens);
-    }
-    for setting in trusted(&setup.loaded.hooks) {
-        let read = command_hooks(&setting.value, &hook_environment(setting))
-            .map_err(|error| usage_error(format!("{}: invalid hooks: {error}", place(setting)), Some(INVALID_HOOK)))?;
-        if globals.verbose {
-            read.notes.iter().for_each(|note| term::note(&format!("{}: {note}", place(setting))));
+/// A policy, the configured hooks and the environment's limit for outputs: what every dispatcher of a command has.
+pub(crate) struct DispatcherSettings {
+    policy: Policy,
+    hooks: Vec<Arc<dyn Hook>>,
+    max_output_tokens: Option<usize>,
+}
+
+impl DispatcherSettings {
+    /// Reads the hooks of all scopes and the limit for outputs.
+    pub(crate) fn read(globals: &Globals, setup: &Setup, policy: Policy) -> Result<Self, UsageError> {
+        let mut hooks = Vec::new();
+        for setting in trusted(&setup.loaded.hooks) {
+            let read = command_hooks(&setting.value, &hook_environment(setting)).map_err(|error| {
+                usage_error(format!("{}: invalid hooks: {error}", place(setting)), Some(INVALID_HOOK))
+            })?;
+            if globals.verbose {
+                read.notes.iter().for_each(|note| term::note(&format!("{}: {note}", place(setting))));
+            }
+            hooks.extend(read.hooks);
         }
-        dispatcher = read.hooks.into_iter().fold(dispatcher, Dispatcher::with_hook);
+        Ok(Self { policy, hooks, max_output_tokens: max_output_tokens(globals) })
     }
-    Ok(dispatcher)
+
+    /// Returns a new dispatcher. The command adds the user prompt and the trace sink.
+    pub(crate) fn dispatcher(&self) -> Dispatcher {
+        let dispatcher = Dispatcher::new(self.policy.clone());
+        let dispatcher = match self.max_output_tokens {
+            Some(tokens) => dispatcher.with_max_output_tokens(tokens),
+            None => dispatcher,
+        };
+        self.hooks.iter().cloned().fold(dispatcher, Dispatcher::with_hook)
+    }
+}
+
+/// Returns the only dispatcher of a command.
+pub(crate) fn dispatcher(globals: &Globals, setup: &Setup, policy: Policy) -> Result<Dispatcher, UsageError> {
+    Ok(DispatcherSettings::read(globals, setup, policy)?.dispatcher())
+}
+
+/// Returns the store for outputs that are too long for a model: in the cache, where the next run finds what a killed one
+/// left behind, or in the temporary directory.
+pub(crate) fn spill(setup: &Setup) -> Result<Spill, UsageError> {
+    let folder = setup.paths.cache.as_ref().map(|cache| cache.join("outputs"));
+    let create = |folder: PathBuf| {
+        create_private_folder(&folder).ok()?;
+        Spill::new(&folder).ok()
+    };
+    if let Some(spill) = folder.and_then(create) {
+        return Ok(spill);
+    }
+    let directory = std::env::temp_dir();
+    Spill::new(&directory)
+        .map_err(|error| usage_error(format!("cannot store outputs in {}: {error}", directory.display()), None))
+}
+
+/// Returns the rule of one `--allow`.
+pub(crate) fn allow_rule(text: &str) -> Result<Rule, UsageError> {
+    let when: Condition = text.parse().map_err(|error| usage_error(format!("--allow {text}: {error}"), None))?;
+    Ok(Rule { when, then: RuleAction::Allow, name: Some(format!("--allow {text}")) })
 }
 
 /// Prints invalid rules and hooks, for commands that do without them; with `--verbose` also rules of unknown servers.

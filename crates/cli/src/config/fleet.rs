@@ -76,6 +76,12 @@ impl Setup {
         Ok(Fleet::open(self.checked(self.specs(), ServerSelection::All)?, options))
     }
 
+    /// Opens a fleet of all servers without a user: nothing is asked.
+    pub(crate) fn open_unattended(&self) -> Result<Fleet, UsageError> {
+        let specs = self.checked(self.specs(), ServerSelection::All)?;
+        Ok(Fleet::open(specs, self.fleet_options(FleetLifetime::Session)))
+    }
+
     /// Opens a fleet for diagnosis: servers with wrong settings are in it and fail. `None` without servers.
     pub(crate) fn open_unchecked(&self, selection: ServerSelection<'_>) -> Result<Option<Fleet>, UsageError> {
         let is_selected = |found: &&ConfiguredServer| match selection {

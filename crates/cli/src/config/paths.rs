@@ -37,6 +37,10 @@ pub(crate) struct Paths {
     pub(crate) auth: Option<PathBuf>,
     /// The credential profile.
     pub(crate) profile: String,
+    /// The file with the runs of `wharf verify`.
+    pub(crate) verify_store: Option<PathBuf>,
+    /// The directory with the presets of `wharf verify`.
+    pub(crate) presets: Option<PathBuf>,
     /// Files that can be deleted at any time.
     pub(crate) cache: Option<PathBuf>,
     /// The user's configuration directory, where other programs keep their settings too.
@@ -75,10 +79,12 @@ impl Paths {
             home,
             enterprise: PathBuf::from(MANAGED),
             named_enterprise: named_enterprise(moved.as_deref())?,
+            presets: roots.config.as_ref().map(|base| base.join("presets")),
             user: roots.config.map(|base| base.join(FILE_NAME)),
             local,
             project,
             approvals: roots.state.as_ref().map(|base| base.join("approvals.json")),
+            verify_store: roots.state.as_ref().map(|base| base.join("verify.db")),
             auth: roots.state.map(|base| base.join("auth")),
             profile: profile(globals)?,
             cache: roots.cache,

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use wharf::agent::Model;
 use wharf::agent::cassette::{Recorder, Replay};
-use wharf::agent::models::{Interface, ModelConfig, ModelSpec};
-use wharf::{Redactor, Secret, ToolSource};
+use wharf::agent::models::{ModelConfig, ModelSpec};
+use wharf::{Redactor, ToolSource};
 
 use super::args::Run;
-use super::model;
-use crate::env::variable;
 use crate::error::{UsageError, usage_error};
 use crate::globals::Globals;
+use crate::models::choose::{self, ModelChoice};
+use crate::models::trust::Trust;
 
 /// Whether requests and calls are recorded or replayed.
 pub(super) enum RecordMode {
@@ -46,7 +46,15 @@ pub(super) async fn model(
             .map_or(("replay".to_owned(), shown.to_string()), |spec| (spec.interface.as_str().to_owned(), spec.name));
         return Ok((replay.model(interface, name), RecordMode::Replay(replay)));
     }
-    let model = model::model(run, config, globals).await?;
+    let name = choose::named(run.model.as_deref());
+    let choice = ModelChoice {
+        config,
+        name: name.as_deref(),
+        emulate_tools: run.emulate_tools,
+        is_exact: run.strict,
+        trust: Trust::of_flag(run.trust),
+    };
+    let model = choose::model(choice, globals).await?;
     let Some(file) = &run.record else { return Ok((model, RecordMode::Off)) };
     let shown = file.display();
     let unwritable = |error: std::io::Error| usage_error(format!("cannot write {shown}: {error}"), None);
@@ -56,14 +64,6 @@ pub(super) async fn model(
     })?;
     let recorder = Recorder::new(opened, redactor.clone()).map_err(unwritable)?;
     Ok((recorder.model(model), RecordMode::Record(recorder)))
-}
-
-/// Returns the API keys of the environment and of a file of models.
-pub(super) fn api_keys(config: Option<&ModelConfig>) -> Vec<Secret> {
-    let keys = Interface::ALL.into_iter().filter_map(Interface::key_variable);
-    let mut secrets: Vec<Secret> = keys.filter_map(|name| variable(&[name])).map(Secret::from).collect();
-    secrets.extend(config.into_iter().flat_map(|config| config.secrets(&|name| variable(&[name]))));
-    secrets
 }
 
 /// Opens a file that only its owner may read: it holds the whole conversation. `None` if others may read the existing

@@ -1,4 +1,4 @@
-//! Choosing the model: the one that is named, one with an API key, or a local one.
+//! Choosing a model: the one that is named, one with an API key, or a local one.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -6,12 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use wharf::HttpClient;
 use wharf::agent::models::{Interface, InvalidModel, ModelConfig, ModelSpec, Providers, ResolvedModel, Unavailable};
 use wharf::agent::{Manual, Model, Scripted};
+use wharf::{HttpClient, Secret};
 
-use super::args::Run;
-use super::trust;
+use super::trust::{self, Trust};
 use crate::config::network;
 use crate::env::variable;
 use crate::error::{UsageError, usage_error};
@@ -24,12 +23,23 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Timeout for the list of a local Ollama's models.
 const OLLAMA_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Returns the model of a run.
-pub(super) async fn model(
-    run: &Run,
-    config: Option<&ModelConfig>,
-    globals: &Globals,
-) -> Result<Arc<dyn Model>, UsageError> {
+/// Which model is wanted, and how.
+#[derive(Clone, Copy)]
+pub(crate) struct ModelChoice<'a> {
+    /// Its settings in a model file.
+    pub(crate) config: Option<&'a ModelConfig>,
+    /// Its name, if it has no settings. Without a name, a model with an API key or a local one is used.
+    pub(crate) name: Option<&'a str>,
+    /// Whether tools are described in the prompt.
+    pub(crate) emulate_tools: bool,
+    /// Whether no fallback is used for an unavailable model.
+    pub(crate) is_exact: bool,
+    pub(crate) trust: Trust,
+}
+
+/// Returns a model.
+pub(crate) async fn model(choice: ModelChoice<'_>, globals: &Globals) -> Result<Arc<dyn Model>, UsageError> {
+    let config = choice.config;
     let from_env = |name: &str| variable(&[name]);
     let get = |name: &str| match config {
         Some(config) => config.variable(name, &from_env),
@@ -41,12 +51,12 @@ pub(super) async fn model(
         return Err(usage_error(format!("model `{}` needs {unset}, which is not set", config.label()), Some(&hint)));
     }
     if let Some(config) = config {
-        trust::check_key(run, globals, config)?;
+        trust::check_key(choice.trust, globals, config)?;
     }
-    let emulate_tools = run.emulate_tools || config.is_some_and(|config| config.emulate_tools);
+    let emulate_tools = choice.emulate_tools || config.is_some_and(|config| config.emulate_tools);
     let providers = Providers { variable: &get, http: &http, emulate_tools };
     let invalid = |error: InvalidModel| usage_error(error.to_string(), Some(&error.hint));
-    let spec = match (config, &named(run)) {
+    let spec = match (config, choice.name) {
         (Some(config), _) => config.spec().map_err(invalid)?,
         (None, Some(text)) => text.parse().map_err(invalid)?,
         (None, None) => default_model(&providers, globals).await?,
@@ -60,7 +70,7 @@ pub(super) async fn model(
         Interface::Manual => manual(Path::new(&spec.name)),
         _ => {
             let unavailable = |error: Unavailable| usage_error(error.to_string(), Some(&error.hint));
-            if run.strict {
+            if choice.is_exact {
                 return providers.make(&spec).map_err(unavailable);
             }
             let ResolvedModel { model, fallback_for } = providers.make_or_fall_back(&spec).map_err(unavailable)?;
@@ -110,21 +120,21 @@ async fn local_model() -> Option<ModelSpec> {
     format!("ollama:{name}").parse().ok()
 }
 
-/// Whether the model is a file of answers, which needs no server.
-pub(super) fn is_manual(run: &Run, config: Option<&ModelConfig>) -> bool {
-    let spec = match config {
-        Some(config) => config.spec().ok(),
-        None => named(run).and_then(|text| text.parse::<ModelSpec>().ok()),
-    };
-    spec.is_some_and(|spec| spec.interface == Interface::Manual)
+/// Returns the name of the model to use: the given one, or that of the environment.
+pub(crate) fn named(name: Option<&str>) -> Option<String> {
+    name.map(str::to_owned).or_else(|| variable(&["WHARF_MODEL"]))
 }
 
-fn named(run: &Run) -> Option<String> {
-    run.model.clone().or_else(|| variable(&["WHARF_MODEL"]))
+/// Returns the API keys of the environment and of models of a file.
+pub(crate) fn api_keys<'a>(configs: impl IntoIterator<Item = &'a ModelConfig>) -> Vec<Secret> {
+    let keys = Interface::ALL.into_iter().filter_map(Interface::key_variable);
+    let mut secrets: Vec<Secret> = keys.filter_map(|name| variable(&[name])).map(Secret::from).collect();
+    secrets.extend(configs.into_iter().flat_map(|config| config.secrets(&|name| variable(&[name]))));
+    secrets
 }
 
 /// Reads a file of limited size. It may be a pipe, whose size is known only after reading.
-pub(super) fn read_file(file: &Path) -> Result<String, UsageError> {
+pub(crate) fn read_file(file: &Path) -> Result<String, UsageError> {
     let mut text = Vec::new();
     let opened = File::open(file).map_err(|error| unreadable(file, &error))?;
     opened.take(MAX_FILE_BYTES + 1).read_to_end(&mut text).map_err(|error| unreadable(file, &error))?;

@@ -1,4 +1,4 @@
-//! What the file of `--models` may do: it is untrusted, like a project's file.
+//! What a model file or a benchmark may do: they are untrusted, like a project's file.
 //!
 //! Its commands start only after the user approved exactly them, or with `--trust`. Before the run, the user reads which
 //! variables it uses and where they go. A provider's key goes to that provider only.
@@ -10,7 +10,6 @@ use wharf::config::model_servers::ModelServers;
 use wharf::config::{Approvals, ReadServer};
 use wharf::fleet::TransportConfig;
 
-use super::args::Run;
 use crate::config::servers::remote;
 use crate::config::{Setup, describe};
 use crate::env::variable;
@@ -19,12 +18,28 @@ use crate::globals::Globals;
 use crate::term;
 use crate::term::prompt::is_interactive;
 
+/// How far files are trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// The user is asked before a command starts.
+    Ask,
+    /// Commands start without approval, and keys go where the files say.
+    All,
+}
+
+impl Trust {
+    /// Returns the trust of the option `--trust`.
+    pub(crate) fn of_flag(is_set: bool) -> Self {
+        if is_set { Self::All } else { Self::Ask }
+    }
+}
+
 /// Checks that the API key of a model may be sent to its URL, and reports which variable it is read from.
-pub(super) fn check_key(run: &Run, globals: &Globals, config: &ModelConfig) -> Result<(), UsageError> {
+pub(super) fn check_key(trust: Trust, globals: &Globals, config: &ModelConfig) -> Result<(), UsageError> {
     let label = config.label();
     match config.check_key() {
         Ok(()) => {}
-        Err(UnsafeKey::OtherAddress { .. }) if run.trust => {}
+        Err(UnsafeKey::OtherAddress { .. }) if trust == Trust::All => {}
         Err(error) => {
             let hint = match error {
                 UnsafeKey::Unencrypted { .. } => "use an https URL, or remove the key",
@@ -50,34 +65,36 @@ pub(super) fn check_key(run: &Run, globals: &Globals, config: &ModelConfig) -> R
     Ok(())
 }
 
-/// A model of the file with its servers.
-pub(super) struct OwnServers<'a> {
-    pub(super) config: &'a ModelConfig,
+/// The servers that a file declares.
+pub(crate) struct DeclaredServers<'a> {
+    /// The file that declares them.
+    pub(crate) file: &'a Path,
+    /// What the servers belong to in the file: the label of a model.
+    pub(crate) owner: &'a str,
     /// The servers as the file has them.
-    pub(super) declared: &'a ModelServers,
+    pub(crate) declared: &'a ModelServers,
     /// The servers to start.
-    pub(super) servers: &'a [ReadServer],
+    pub(crate) servers: &'a [ReadServer],
 }
 
-/// Checks that the user approved what the servers of a model run and read. Asks at a terminal.
-pub(super) fn check_servers(setup: &Setup, run: &Run, own: &OwnServers<'_>) -> Result<(), UsageError> {
-    let Some(file) = &run.models else { return Ok(()) };
-    let OwnServers { config, declared, servers } = own;
+/// Checks that the user approved what the servers of a file run and read. Asks at a terminal.
+pub(crate) fn check_servers(setup: &Setup, trust: Trust, found: &DeclaredServers<'_>) -> Result<(), UsageError> {
+    let DeclaredServers { file, owner, declared, servers } = found;
     for read in *servers {
         let reads = declared.variables_of(&read.server.name);
-        check_variables(run, read, &reads)?;
+        check_variables(trust, read, &reads)?;
         if !reads.is_empty() {
             let target = describe::target(&read.written, &read.server.reach);
             term::note(&format!("server `{}` ({target}) reads your {}", read.server.name, reads.join(", ")));
         }
     }
     let commands: Vec<&ReadServer> = servers.iter().filter(|read| starts_command(&read.server.reach)).collect();
-    if run.trust || commands.is_empty() {
+    if trust == Trust::All || commands.is_empty() {
         return Ok(());
     }
     let directory = std::env::current_dir()
         .map_err(|error| usage_error(format!("cannot determine the current directory: {error}"), None))?;
-    let origin = origin(file, config, &directory);
+    let origin = origin(file, owner, &directory);
     let approvals = setup.approvals()?;
     for read in commands {
         if let Some(approval) = approvals.review(&origin, &directory, &read.server.name, &read.written) {
@@ -98,8 +115,8 @@ pub(super) fn check_servers(setup: &Setup, run: &Run, own: &OwnServers<'_>) -> R
 }
 
 /// Checks that a remote server does not get the key of a model provider. A command is approved with its variables.
-fn check_variables(run: &Run, read: &ReadServer, reads: &[String]) -> Result<(), UsageError> {
-    let Some(remote) = remote(&read.server.reach).filter(|_| !run.trust) else { return Ok(()) };
+fn check_variables(trust: Trust, read: &ReadServer, reads: &[String]) -> Result<(), UsageError> {
+    let Some(remote) = remote(&read.server.reach).filter(|_| trust == Trust::Ask) else { return Ok(()) };
     match reads.iter().find(|name| !may_send(name, &remote.url)) {
         None => Ok(()),
         Some(name) => {
@@ -114,13 +131,13 @@ fn starts_command(reach: &TransportConfig) -> bool {
     reach.is_local() || remote(reach).is_some_and(|remote| remote.headers_helper.is_some())
 }
 
-/// Returns the key of a model's approvals. Two models of one file may have different servers of the same name. Relative
+/// Returns the key of a file's approvals. Two models of one file may have different servers of the same name. Relative
 /// commands and arguments such as `sh srv.sh` run other code in another directory.
-fn origin(file: &Path, config: &ModelConfig, directory: &Path) -> PathBuf {
+fn origin(file: &Path, owner: &str, directory: &Path) -> PathBuf {
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let mut origin = file.into_os_string();
     // No path contains a NUL: the parts stay apart, and no symbolic link makes two keys the same.
-    origin.push(format!("\0{}\0", config.label()));
+    origin.push(format!("\0{owner}\0"));
     origin.push(directory);
     origin.into()
 }

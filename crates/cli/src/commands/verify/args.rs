@@ -1,0 +1,182 @@
+//! The arguments of `wharf verify`.
+
+use std::path::PathBuf;
+
+use clap::ValueHint;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Verify {
+    #[command(subcommand)]
+    pub(super) command: VerifyCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum VerifyCommand {
+    /// Run a benchmark, or resume a run
+    Run(Box<VerifyRun>),
+    /// Check a benchmark without running it, and estimate what it costs
+    Check(Box<Check>),
+    /// Show the runs of a store
+    Status(Status),
+    /// Manage presets: settings with a name
+    Preset(PresetArgs),
+}
+
+/// The settings of a run, as flags. They win over all other sources.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Settings")]
+pub(super) struct SettingsArgs {
+    /// Answering model: INTERFACE:NAME, or the id of a model in the --models file (repeatable) [default: all models of
+    /// the file that are not judges]
+    #[arg(short, long, value_name = "MODEL")]
+    pub(super) model: Vec<String>,
+    /// File of models with their own servers and settings
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) models: Option<PathBuf>,
+    /// Judge: INTERFACE:NAME, or the id of a model in the --models file (repeatable)
+    #[arg(long, value_name = "MODEL")]
+    pub(super) judge: Vec<String>,
+    /// Ask each model each question this many times [default: that of the benchmark, or 1]
+    #[arg(long, value_name = "N")]
+    pub(super) replicates: Option<u32>,
+    /// Run this many trials at the same time [default: 4]
+    #[arg(long, value_name = "N")]
+    pub(super) concurrency: Option<u32>,
+    /// Stop before this cost is exceeded, in US dollars
+    #[arg(long, value_name = "USD")]
+    pub(super) max_cost: Option<f64>,
+    /// Stop before this number of tokens is exceeded
+    #[arg(long, value_name = "N")]
+    pub(super) max_tokens: Option<u64>,
+    /// Stop after this time, in seconds
+    #[arg(long, value_name = "SECONDS")]
+    pub(super) max_time: Option<f64>,
+    /// Fail unless every model reaches this accuracy, in percent
+    #[arg(long, value_name = "PERCENT")]
+    pub(super) fail_under: Option<f64>,
+    /// Never repeat a step that a crash interrupted: its units become indeterminate
+    #[arg(long)]
+    pub(super) at_most_once: bool,
+    /// File of settings
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) config: Option<PathBuf>,
+    /// Use the settings of a preset
+    #[arg(long, value_name = "NAME")]
+    pub(super) preset: Option<String>,
+}
+
+/// Which questions are asked.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct SelectionArgs {
+    /// Ask only the question with this id (repeatable)
+    #[arg(long, value_name = "ID")]
+    pub(super) only: Vec<String>,
+    /// Ask only the first N questions
+    #[arg(long, value_name = "N")]
+    pub(super) limit: Option<usize>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wharf verify run benchmark.yaml -m anthropic:claude-sonnet-4-5 --judge openai:gpt-5\n  \
+    wharf verify run benchmark.yaml --models models.yaml --judge judge --replicates 3 --max-cost 5\n  \
+    wharf verify run benchmark.yaml --models models.yaml --judge judge --resume\n  \
+    wharf verify run benchmark.yaml --models models.yaml --judge judge --output results.csv --fail-under 80")]
+pub(crate) struct VerifyRun {
+    /// Benchmark file: YAML, JSON or JSONL
+    #[arg(value_name = "BENCHMARK", value_hint = ValueHint::FilePath)]
+    pub(super) benchmark: PathBuf,
+    #[command(flatten)]
+    pub(super) selection: SelectionArgs,
+    /// Resume a run, the latest one of this benchmark by default: nothing on record is paid again
+    #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
+    pub(super) resume: Option<String>,
+    /// Run units again that failed or are invalid; resumes a run
+    #[arg(long, value_name = "VERDICT", value_enum)]
+    pub(super) rerun: Vec<RerunArg>,
+    /// Write results to a file: .json, .jsonl, .csv or .parquet (repeatable)
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) output: Vec<PathBuf>,
+    /// Record all model requests and tool calls of the run to a file
+    #[arg(long, value_name = "FILE", conflicts_with = "replay", value_hint = ValueHint::FilePath)]
+    pub(super) record: Option<PathBuf>,
+    /// Replay a recording, without models or servers
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["resume", "rerun"], value_hint = ValueHint::FilePath)]
+    pub(super) replay: Option<PathBuf>,
+    /// File that stores the runs [default: $XDG_STATE_HOME/wharf/verify.db] [env: WHARF_VERIFY_STORE]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) store: Option<PathBuf>,
+    /// Allow calls without asking, for example `mcp__git__*` (repeatable)
+    #[arg(long, value_name = "CONDITION")]
+    pub(super) allow: Vec<String>,
+    /// Start the commands of the benchmark and the --models file without approval, and send keys where they say
+    #[arg(long)]
+    pub(super) trust: bool,
+    #[command(flatten)]
+    pub(super) settings: SettingsArgs,
+}
+
+/// Which units `--rerun` runs again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum RerunArg {
+    /// Units that failed
+    Failed,
+    /// Units that are invalid
+    Invalid,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Check {
+    /// Benchmark file: YAML, JSON or JSONL
+    #[arg(value_name = "BENCHMARK", value_hint = ValueHint::FilePath)]
+    pub(super) benchmark: PathBuf,
+    #[command(flatten)]
+    pub(super) selection: SelectionArgs,
+    #[command(flatten)]
+    pub(super) settings: SettingsArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Status {
+    /// Run to show [default: a list of all runs]
+    #[arg(value_name = "RUN")]
+    pub(super) run: Option<String>,
+    /// File that stores the runs [default: $XDG_STATE_HOME/wharf/verify.db] [env: WHARF_VERIFY_STORE]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) store: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PresetArgs {
+    #[command(subcommand)]
+    pub(super) command: PresetCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum PresetCommand {
+    /// Save the settings of this command line under a name
+    Save(Box<SavePreset>),
+    /// List presets
+    List,
+    /// Show a preset
+    Show(PresetName),
+    /// Delete a preset
+    Delete(PresetName),
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct SavePreset {
+    /// Name of the preset
+    pub(super) name: String,
+    /// What it is for
+    #[arg(long, value_name = "TEXT")]
+    pub(super) description: Option<String>,
+    #[command(flatten)]
+    pub(super) settings: SettingsArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct PresetName {
+    /// Name of the preset
+    pub(super) name: String,
+}

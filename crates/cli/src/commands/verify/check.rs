@@ -1,0 +1,104 @@
+//! `wharf verify check`: validate a benchmark and its settings, and estimate what a run costs. Nothing is started or sent.
+
+use serde::Serialize;
+use wharf::verify::plan::{Estimate, Plan, PlanInput};
+use wharf::verify::{ServerSet, ToolSet, ToolSets};
+
+use super::args::Check;
+use super::participants::{Availability, ModelFactory};
+use super::{benchmark_file, planning, settings};
+use crate::config::Paths;
+use crate::error::UsageError;
+use crate::exit::Exit;
+use crate::globals::Globals;
+use crate::models::trust::Trust;
+use crate::term;
+
+/// The layout of `--json`.
+#[derive(Serialize)]
+struct JsonCheck<'a> {
+    version: u32,
+    benchmark: &'a str,
+    questions: Vec<&'a str>,
+    models: Vec<&'a str>,
+    judges: Vec<&'a str>,
+    replicates: u32,
+    stages: Vec<&'a str>,
+    estimate: Estimate,
+}
+
+pub(super) async fn run(globals: &Globals, args: Check) -> Exit {
+    match check(globals, &args).await {
+        Ok(exit) => exit,
+        Err(error) => term::usage_error(&error),
+    }
+}
+
+async fn check(globals: &Globals, args: &Check) -> Result<Exit, UsageError> {
+    let paths = Paths::find(globals)?;
+    let benchmark = benchmark_file::read(&args.benchmark)?;
+    let config = settings::merged(&args.settings, &paths)?;
+    let factory = ModelFactory {
+        globals,
+        config: &config,
+        trust: Trust::Ask,
+        availability: Availability::Offline,
+        has_servers: !benchmark.servers.is_empty(),
+    };
+    let participants = factory.participants().await?;
+    // Nothing is started, so the tools are unknown: the estimate is without their definitions.
+    let sets = ServerSet::all(&benchmark, &participants.models);
+    let tool_sets = ToolSets(sets.iter().map(|set| (set.key(), ToolSet::default())).collect());
+    let evaluation = planning::evaluation(&config);
+    let selection = planning::selection(&args.selection);
+    let replicates = planning::replicates(&config, &benchmark);
+    let input = PlanInput {
+        benchmark: &benchmark,
+        models: &participants.models,
+        judges: &participants.judges,
+        replicates,
+        tool_sets: &tool_sets,
+        selection: &selection,
+        evaluation: &evaluation,
+    };
+    let plan = Plan::new(&input).map_err(|error| planning::invalid(&error))?;
+    let estimate = plan.estimate(&input);
+    let mut questions: Vec<&str> = plan.trials.iter().map(|trial| trial.question.as_str()).collect();
+    questions.dedup();
+    let stages = planning::stages(&evaluation);
+    let report = JsonCheck {
+        version: 1,
+        benchmark: &benchmark.name,
+        questions,
+        models: participants.models.iter().map(|model| model.label.as_str()).collect(),
+        judges: participants.judges.iter().map(|judge| judge.label.as_str()).collect(),
+        replicates,
+        stages,
+        estimate,
+    };
+    if globals.json {
+        return Ok(term::json(&report).await);
+    }
+    Ok(term::out(text(&report, globals)).await)
+}
+
+fn text(report: &JsonCheck<'_>, globals: &Globals) -> String {
+    let list = |items: &[&str]| if items.is_empty() { "none".to_owned() } else { items.join(", ") };
+    let Estimate { units, trials, model_requests, judge_requests, input_tokens, output_tokens } = report.estimate;
+    let mut rows = vec![
+        ("benchmark", report.benchmark.to_owned()),
+        ("questions", format!("{}: {}", report.questions.len(), list(&report.questions))),
+        ("models", list(&report.models)),
+        ("judges", list(&report.judges)),
+        ("replicates", report.replicates.to_string()),
+        ("trials", trials.to_string()),
+        ("units", units.to_string()),
+        ("requests", format!("about {model_requests} to models, {judge_requests} to judges")),
+        ("tokens", format!("about {input_tokens} in, {output_tokens} out")),
+    ];
+    if globals.verbose {
+        rows.push(("stages", report.stages.join(" → ")));
+    }
+    let line = |(key, value): (&str, String)| format!("{key:<11} {}", term::flat(&value));
+    rows.into_iter().map(line).collect::<Vec<_>>().join("\n")
+}

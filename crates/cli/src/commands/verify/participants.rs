@@ -1,0 +1,196 @@
+//! The models of a run: those that answer, and the judges.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use wharf::agent::middleware::ConcurrencyLimit;
+use wharf::agent::models::{Interface, ModelConfig, ModelSpec};
+use wharf::agent::{Capabilities, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse};
+use wharf::verify::{Judge, ModelSettings, ModelUnderTest, VerificationConfig, digest};
+use wharf::{BoxFuture, Redactor, nearest};
+
+use crate::error::{UsageError, usage_error};
+use crate::globals::Globals;
+use crate::models::choose::{self, ModelChoice, read_file};
+use crate::models::file::{self, has_name};
+use crate::models::trust::Trust;
+
+/// The models of a run.
+pub(super) struct Participants {
+    pub(super) models: Vec<ModelUnderTest>,
+    pub(super) judges: Vec<Judge>,
+    /// Knows the API keys.
+    pub(super) redactor: Redactor,
+}
+
+/// How the models are made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Availability {
+    /// Models answer, so their keys are required.
+    Live,
+    /// Nothing is sent: a check, or a replay.
+    Offline,
+}
+
+/// A model by its name.
+struct Named {
+    label: String,
+    model: Arc<dyn Model>,
+    settings: ModelSettings,
+}
+
+/// Creates the models.
+pub(super) struct ModelFactory<'a> {
+    pub(super) globals: &'a Globals,
+    pub(super) config: &'a VerificationConfig,
+    pub(super) trust: Trust,
+    pub(super) availability: Availability,
+    /// Whether the benchmark has servers, so that settings for agents apply to every model.
+    pub(super) has_servers: bool,
+}
+
+impl ModelFactory<'_> {
+    /// Creates all models of the settings.
+    pub(super) async fn participants(&self) -> Result<Participants, UsageError> {
+        let file = self.config.models_file.as_deref().map(Path::new);
+        let configs = file.map(file::read).transpose()?.unwrap_or_default();
+        let limits = self.provider_limits();
+        let mut models = Vec::new();
+        let mut judges = Vec::new();
+        for name in self.answering(&configs)? {
+            let Named { label, model, settings } = self.named(name.as_deref(), file, &configs).await?;
+            let concurrency = limits.get(&settings.interface).cloned();
+            models.push(ModelUnderTest { label, model, settings, concurrency });
+        }
+        for name in self.config.judges.iter().flatten() {
+            let Named { label, model, settings } = self.named(Some(name), file, &configs).await?;
+            let concurrency = limits.get(&settings.interface).cloned();
+            judges.push(Judge { label, model, settings, concurrency });
+        }
+        Ok(Participants { models, judges, redactor: Redactor::new(choose::api_keys(&configs)) })
+    }
+
+    /// Returns the names of the answering models: those of the settings, all of the file that are not judges, or the
+    /// default model.
+    fn answering(&self, configs: &[ModelConfig]) -> Result<Vec<Option<String>>, UsageError> {
+        if let Some(names) = &self.config.models {
+            return Ok(names.iter().cloned().map(Some).collect());
+        }
+        if configs.is_empty() {
+            return Ok(vec![choose::named(None)]);
+        }
+        let judges: Vec<&String> = self.config.judges.iter().flatten().collect();
+        let is_judge = |config: &&ModelConfig| judges.iter().any(|name| has_name(config, name));
+        let names: Vec<_> = configs.iter().filter(|config| !is_judge(config)).map(|config| Some(config.label())).collect();
+        if names.is_empty() {
+            let message = "every model of the file is a judge".to_owned();
+            return Err(usage_error(message, Some("choose the answering models with -m MODEL")));
+        }
+        Ok(names)
+    }
+
+    async fn named(
+        &self,
+        name: Option<&str>,
+        file: Option<&Path>,
+        configs: &[ModelConfig],
+    ) -> Result<Named, UsageError> {
+        let config = name.and_then(|name| configs.iter().find(|config| has_name(config, name)));
+        let config = config.cloned().map(|config| {
+            let has_servers = self.has_servers || file::declared_servers(&config).is_ok_and(|own| !own.servers.is_empty());
+            if has_servers { config.into_agent() } else { config }
+        });
+        let spec = match (&config, name) {
+            (Some(config), _) => config.spec().map_err(|error| usage_error(error.to_string(), Some(&error.hint)))?,
+            (None, Some(name)) => name.parse().map_err(|error| unknown_model(name, &error, file, configs))?,
+            (None, None) => return self.default_model().await,
+        };
+        let model = match self.availability {
+            Availability::Offline => Arc::new(OfflineModel(spec.clone())) as Arc<dyn Model>,
+            Availability::Live => {
+                let choice = ModelChoice {
+                    config: config.as_ref(),
+                    name,
+                    emulate_tools: false,
+                    is_exact: true,
+                    trust: self.trust,
+                };
+                choose::model(choice, self.globals).await?
+            }
+        };
+        let mut settings = match &config {
+            Some(config) => ModelSettings::from_config(config),
+            None => ModelSettings { base_url: spec.base_url.clone(), ..ModelSettings::new(spec.interface.as_str(), &spec.name) },
+        };
+        if matches!(spec.interface, Interface::Scripted | Interface::Manual) {
+            settings.file_digest = Some(digest(&read_file(Path::new(&spec.name))?));
+            // The content counts, not where the file is.
+            settings.name = Path::new(&spec.name).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        }
+        let label = config.as_ref().map_or_else(|| name.unwrap_or_default().to_owned(), ModelConfig::label);
+        Ok(Named { label, model, settings })
+    }
+
+    /// Returns the model of the environment, one with an API key, or a local one.
+    async fn default_model(&self) -> Result<Named, UsageError> {
+        let choice =
+            ModelChoice { config: None, name: None, emulate_tools: false, is_exact: true, trust: self.trust };
+        let model = choose::model(choice, self.globals).await?;
+        let settings = ModelSettings::new(model.interface(), model.name());
+        Ok(Named { label: format!("{}:{}", model.interface(), model.name()), model, settings })
+    }
+
+    /// Returns the limits of concurrent requests, by interface.
+    fn provider_limits(&self) -> BTreeMap<String, ConcurrencyLimit> {
+        let limits = self.config.provider_limits.iter().flatten();
+        limits.map(|(name, limit)| (name.clone(), ConcurrencyLimit::new(*limit as usize))).collect()
+    }
+}
+
+fn unknown_model(
+    name: &str,
+    error: &wharf::agent::models::InvalidModel,
+    file: Option<&Path>,
+    configs: &[ModelConfig],
+) -> UsageError {
+    let Some(file) = file.filter(|_| !name.contains(':')) else {
+        return usage_error(error.to_string(), Some(&error.hint));
+    };
+    let labels: Vec<String> = configs.iter().map(ModelConfig::label).collect();
+    let hint = match nearest(name, labels.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("available: {}", labels.join(", ")),
+    };
+    usage_error(format!("{} has no model `{name}`", file.display()), Some(&hint))
+}
+
+/// A model that is only named: of a check, which sends nothing, or of a replay, which has every response on record.
+struct OfflineModel(ModelSpec);
+
+impl Model for OfflineModel {
+    fn interface(&self) -> &str {
+        self.0.interface.as_str()
+    }
+
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            system_prompt: true,
+            streaming: true,
+            structured_output: true,
+            tools: true,
+            thinking: true,
+            result_images: true,
+            prompt_caching: true,
+        }
+    }
+
+    fn complete<'a>(&'a self, _: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+        let error = ModelError::new(ModelErrorKind::Exhausted, "the recording has no response for this request");
+        Box::pin(std::future::ready(Err(error)))
+    }
+}

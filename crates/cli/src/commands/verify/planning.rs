@@ -1,0 +1,50 @@
+//! From settings to a plan: what is asked, how often, and how it is evaluated.
+
+use wharf::verify::plan::{PlanError, Selection};
+use wharf::verify::{Benchmark, EvaluationOptions, VerificationConfig};
+
+use super::args::SelectionArgs;
+use crate::error::{UsageError, usage_error};
+
+/// Returns how answers are evaluated.
+pub(super) fn evaluation(config: &VerificationConfig) -> EvaluationOptions {
+    let default = EvaluationOptions::default();
+    EvaluationOptions {
+        mode: config.evaluation_mode.unwrap_or(default.mode),
+        use_full_trace_for_template: config.use_full_trace_for_template.unwrap_or(default.use_full_trace_for_template),
+        use_full_trace_for_rubric: config.use_full_trace_for_rubric.unwrap_or(default.use_full_trace_for_rubric),
+        abstention_check: config.abstention_enabled.unwrap_or(default.abstention_check),
+        sufficiency_check: config.sufficiency_enabled.unwrap_or(default.sufficiency_check),
+    }
+}
+
+pub(super) fn selection(args: &SelectionArgs) -> Selection {
+    Selection { only: args.only.clone(), limit: args.limit }
+}
+
+/// Returns how often each question is asked. The benchmark has the last word but one.
+pub(super) fn replicates(config: &VerificationConfig, benchmark: &Benchmark) -> u32 {
+    config.replicates.or(benchmark.defaults.replicates).unwrap_or(1)
+}
+
+/// Returns the names of the stages, in order.
+pub(super) fn stages(_evaluation: &EvaluationOptions) -> Vec<&'static str> {
+    Vec::new()
+}
+
+/// Returns the error for parts that do not fit together.
+pub(super) fn invalid(error: &PlanError) -> UsageError {
+    let hint = match error {
+        PlanError::NoModel => Some("choose one with -m MODEL".to_owned()),
+        PlanError::JudgeRequired(_) => Some("choose one with --judge MODEL".to_owned()),
+        PlanError::UnknownQuestion { nearest: Some(near), .. } => Some(format!("did you mean `{near}`?")),
+        PlanError::NoQuestion => Some("check --only and --limit".to_owned()),
+        PlanError::DuplicateLabel(_) => Some("give each model of the --models file its own `id`".to_owned()),
+        PlanError::NothingToCheck(_)
+        | PlanError::ManualWithServers(_)
+        | PlanError::UnknownQuestion { nearest: None, .. }
+        | PlanError::UnknownTools { .. }
+        | PlanError::UnavailableMode(_) => None,
+    };
+    usage_error(error.to_string(), hint.as_deref())
+}

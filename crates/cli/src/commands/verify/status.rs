@@ -1,0 +1,119 @@
+//! `wharf verify status`: the runs of a store, or the results of one run.
+
+use serde::Serialize;
+use serde_json::json;
+use wharf::verify::report::{Summary, summarize};
+use wharf::verify::store::{RunState, RunSummary};
+use wharf::verify::{RunStore, StoreError};
+
+use super::args::Status;
+use super::{failures, store, table};
+use crate::config::Paths;
+use crate::error::UsageError;
+use crate::exit::Exit;
+use crate::globals::Globals;
+use crate::interrupt::dropped_on_interrupt;
+use crate::term;
+
+/// One run with its results.
+#[derive(Serialize)]
+struct JsonRun<'a> {
+    version: u32,
+    run: &'a RunSummary,
+    #[serde(flatten)]
+    summary: &'a Summary,
+}
+
+pub(super) async fn run(globals: &Globals, args: &Status) -> Exit {
+    dropped_on_interrupt(async {
+        match show(globals, args).await {
+            Ok(exit) => exit,
+            Err(error) => term::usage_error(&error),
+        }
+    })
+    .await
+}
+
+async fn show(globals: &Globals, args: &Status) -> Result<Exit, UsageError> {
+    let paths = Paths::find(globals)?;
+    let file = store::file(args.store.as_deref(), &paths)?;
+    if !file.exists() {
+        // Looking creates nothing.
+        if globals.json {
+            return Ok(term::json(&json!({"version": 1, "store": file, "runs": []})).await);
+        }
+        if !globals.quiet {
+            term::note(&format!("no runs: {} does not exist", file.display()));
+        }
+        return Ok(Exit::Done);
+    }
+    let opened = store::open(&file).await?;
+    let shown = match &args.run {
+        Some(run) => show_run(globals, &opened, run).await,
+        None => list(globals, &opened, &file).await,
+    };
+    shown.map_err(|error| store::failed(&error))
+}
+
+async fn show_run(globals: &Globals, opened: &dyn RunStore, run: &str) -> Result<Exit, StoreError> {
+    let id = store::run_id(run);
+    let (found, _) = opened.run(&id).await?;
+    let summary = summarize(opened, &id).await?;
+    if globals.json {
+        return Ok(term::json(&JsonRun { version: 1, run: &found, summary: &summary }).await);
+    }
+    let mut text = term::table(&HEAD, vec![row(&found)]);
+    if !summary.models.is_empty() {
+        text.push_str(&format!("\n\n{}", table::of_summary(&summary)));
+    }
+    if let Some(failed) = failures::table(globals, opened, &id).await? {
+        text.push_str(&format!("\n\n{failed}"));
+    }
+    Ok(term::out(text).await)
+}
+
+async fn list(globals: &Globals, opened: &dyn RunStore, file: &std::path::Path) -> Result<Exit, StoreError> {
+    let runs = opened.runs().await?;
+    if globals.json {
+        return Ok(term::json(&json!({"version": 1, "store": file, "runs": runs})).await);
+    }
+    if runs.is_empty() {
+        if !globals.quiet {
+            term::note(&format!("no runs in {}", file.display()));
+        }
+        return Ok(Exit::Done);
+    }
+    Ok(term::out(term::table(&HEAD, runs.iter().map(row).collect())).await)
+}
+
+const HEAD: [&str; 9] = ["run", "benchmark", "state", "done", "passed", "failed", "invalid", "cost", "started"];
+
+fn row(run: &RunSummary) -> Vec<String> {
+    let progress = &run.progress;
+    vec![
+        run.id.to_string(),
+        run.benchmark.clone(),
+        state(run).to_owned(),
+        format!("{}/{}", progress.done, progress.units),
+        progress.passed.to_string(),
+        progress.failed.to_string(),
+        (progress.invalid + progress.indeterminate).to_string(),
+        table::cost(progress.usage.cost_usd),
+        time(run.created),
+    ]
+}
+
+/// Returns the state for people: a run without a worker can be resumed.
+fn state(run: &RunSummary) -> &'static str {
+    match run.state {
+        RunState::Finished => "finished",
+        RunState::Stopped => "stopped",
+        RunState::Running if run.progress.running > 0 => "running",
+        RunState::Running => "interrupted",
+    }
+}
+
+fn time(seconds: i64) -> String {
+    let time = chrono::DateTime::from_timestamp(seconds, 0);
+    time.map_or_else(table::nothing, |time| time.format("%Y-%m-%d %H:%M UTC").to_string())
+}

@@ -1,0 +1,175 @@
+//! Reading settings from YAML or JSON: misspelled keys, misplaced MCP settings and values out of range are errors.
+
+use std::path::Path;
+
+use serde_json::Value;
+use wharf_agent::yaml;
+use wharf_config::{Problem, Severity};
+use wharf_protocol::nearest;
+
+use super::VerificationConfig;
+
+/// The maximum number of replicates, and of trials that run at the same time.
+const MAX_COUNT: u32 = 10_000;
+
+/// MCP settings that people look for here.
+const MCP_KEYS: [&str; 9] = [
+    "mcp_urls_dict",
+    "mcp_tool_filter",
+    "mcp_tool_description_overrides",
+    "mcp_http_timeout",
+    "mcp_sse_read_timeout",
+    "mcpServers",
+    "mcp_servers",
+    "servers",
+    "required_servers",
+];
+
+impl VerificationConfig {
+    /// The keys of a file.
+    pub const KEYS: [&'static str; 16] = [
+        "models",
+        "models_file",
+        "judges",
+        "replicates",
+        "evaluation_mode",
+        "use_full_trace_for_template",
+        "use_full_trace_for_rubric",
+        "abstention_enabled",
+        "sufficiency_enabled",
+        "concurrency",
+        "provider_limits",
+        "recovery",
+        "max_cost_usd",
+        "max_tokens",
+        "max_time",
+        "fail_under",
+    ];
+
+    /// Reads a YAML or JSON text. `file` only names it in problems.
+    ///
+    /// # Errors
+    /// Returns every misplaced and unknown key, or else the first invalid value.
+    pub fn parse(text: &str, file: &Path) -> Result<Self, Vec<Problem>> {
+        let whole = |message: String| vec![Problem::of_file(Severity::Error, file, message)];
+        let value: Value = yaml::from_str(text).map_err(|error| whole(error.to_string()))?;
+        let Value::Object(fields) = value else {
+            return Err(whole("invalid verification config: expected a mapping of settings".to_owned()));
+        };
+        let problems: Vec<Problem> = fields
+            .keys()
+            .filter(|key| !Self::KEYS.contains(&key.as_str()))
+            .map(|key| {
+                let problem = unknown_key(key, file);
+                Problem { line: line_of(text, key).unwrap_or_default(), path: key.clone(), ..problem }
+            })
+            .collect();
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let config: Self = yaml::from_str(text).map_err(|error| whole(error.to_string()))?;
+        config.check(text, file)?;
+        Ok(config)
+    }
+
+    fn check(&self, text: &str, file: &Path) -> Result<(), Vec<Problem>> {
+        let mut problems = Vec::new();
+        let mut expect = |key: &str, holds: bool, expected: String| {
+            if !holds {
+                let problem = Problem::of_file(Severity::Error, file, format!("invalid value: expected {expected}"));
+                problems.push(Problem { line: line_of(text, key).unwrap_or_default(), path: key.to_owned(), ..problem });
+            }
+        };
+        let is_count = |count: Option<u32>| count.is_none_or(|count| (1..=MAX_COUNT).contains(&count));
+        let is_amount = |amount: Option<f64>| amount.is_none_or(|amount| amount.is_finite() && amount > 0.0);
+        let count = format!("1 to {MAX_COUNT}");
+        expect("replicates", is_count(self.replicates), count.clone());
+        expect("concurrency", is_count(self.concurrency), count.clone());
+        let limits = self.provider_limits.iter().flatten();
+        expect("provider_limits", limits.clone().all(|(_, limit)| is_count(Some(*limit))), count);
+        expect("max_cost_usd", is_amount(self.max_cost_usd), "an amount in dollars greater than 0".to_owned());
+        expect("max_tokens", self.max_tokens.is_none_or(|tokens| tokens > 0), "a number greater than 0".to_owned());
+        expect("max_time", is_amount(self.max_time), "a number of seconds greater than 0".to_owned());
+        let is_percentage = self.fail_under.is_none_or(|percent| (0.0..=100.0).contains(&percent));
+        expect("fail_under", is_percentage, "a percentage from 0 to 100".to_owned());
+        let is_empty = |names: &Option<Vec<String>>| names.as_ref().is_some_and(Vec::is_empty);
+        expect("models", !is_empty(&self.models), "at least one model".to_owned());
+        expect("judges", !is_empty(&self.judges), "at least one judge".to_owned());
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
+    }
+}
+
+fn unknown_key(key: &str, file: &Path) -> Problem {
+    if MCP_KEYS.contains(&key) || key.to_ascii_lowercase().starts_with("mcp") {
+        let message = "MCP settings do not belong in a verification config".to_owned();
+        let hint = "write the servers of one model as `mcp_urls_dict` into the model file, and those of all models as \
+                    `servers` into the benchmark";
+        return Problem::of_file(Severity::Error, file, message).with_hint(hint);
+    }
+    let problem = Problem::of_file(Severity::Error, file, "unknown key");
+    match nearest(key, VerificationConfig::KEYS) {
+        Some(name) => problem.with_hint(format!("did you mean `{name}`?")),
+        None => problem.with_hint(format!("known keys: {}", VerificationConfig::KEYS.join(", "))),
+    }
+}
+
+/// Returns the line of a key, from 1.
+fn line_of(text: &str, key: &str) -> Option<usize> {
+    let is_key = |line: &str| {
+        let line = line.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '{' | ',' | '"' | '\''));
+        line.strip_prefix(key).is_some_and(|rest| rest.trim_start_matches(['"', '\'', ' ']).starts_with(':'))
+    };
+    text.lines().position(is_key).map(|line| line + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(text: &str) -> String {
+        let found = VerificationConfig::parse(text, Path::new("run.yaml")).unwrap_err();
+        let line = |problem: &Problem| {
+            let hint = problem.hint.as_deref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+            format!("{}:{}: {}: {}{hint}", problem.file.display(), problem.line, problem.path, problem.message)
+        };
+        found.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        let text = "models: [a]\nmodels_file: m.yaml\njudges: [b]\nreplicates: 2\nevaluation_mode: rubric_only\n\
+            use_full_trace_for_template: yes\nuse_full_trace_for_rubric: no\nabstention_enabled: yes\n\
+            sufficiency_enabled: yes\nconcurrency: 3\nprovider_limits: {anthropic: 2}\nrecovery: indeterminate\n\
+            max_cost_usd: 1.5\nmax_tokens: 10\nmax_time: 60\nfail_under: 80\n";
+        let config = VerificationConfig::parse(text, Path::new("run.yaml")).unwrap();
+        let Value::Object(written) = serde_json::to_value(&config).unwrap() else { panic!("an object") };
+        let written: Vec<&str> = written.keys().map(String::as_str).collect();
+        assert_eq!(written, VerificationConfig::KEYS, "every key has a field");
+        // The first source that has a setting decides, for each of them.
+        assert_eq!(VerificationConfig::default().or(config.clone()), config);
+        let other = VerificationConfig::parse("replicates: 9\nmodels: [z]\n", Path::new("o")).unwrap();
+        let merged = other.clone().or(config.clone());
+        assert_eq!((merged.replicates, &merged.models, merged.concurrency), (Some(9), &other.models, Some(3)));
+        assert_eq!(config.clone().or(other), config);
+    }
+
+    #[test]
+    fn mcp_settings_are_rejected_with_the_place_they_belong_to() {
+        for key in MCP_KEYS.into_iter().chain(["mcp_anything", "MCP"]) {
+            let found = problems(&format!("replicates: 2\n{key}: {{}}\n"));
+            assert!(found.starts_with(&format!("run.yaml:2: {key}: MCP settings do not belong")), "{found}");
+            assert!(found.contains("`mcp_urls_dict` into the model file"), "{found}");
+        }
+    }
+
+    #[test]
+    fn unknown_keys_and_values_out_of_range_are_reported_with_their_line() {
+        insta::assert_snapshot!(problems("replicate: 2\n\"judge\": x\nnonsense: 1\n"), @"");
+        insta::assert_snapshot!(
+            problems("replicates: 0\nfail_under: 101\nmax_cost_usd: -1\nmodels: []\nprovider_limits: {a: 0}\n"),
+            @""
+        );
+        insta::assert_snapshot!(problems("replicates: many\n"), @"");
+        insta::assert_snapshot!(problems("- replicates\n"), @"");
+    }
+}

@@ -1,0 +1,56 @@
+//! How answers are evaluated: the mode, the optional checks, and what the judge sees.
+
+use serde::{Deserialize, Serialize};
+
+/// What is evaluated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Templates and assertions.
+    #[default]
+    TemplateOnly,
+    /// Templates, assertions and traits. Traits are not evaluated yet; results say so.
+    TemplateAndRubric,
+    /// Traits only. Not available yet.
+    RubricOnly,
+}
+
+/// How answers are evaluated. Every setting is a part of a unit's id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each switch is independent of the others")]
+pub struct EvaluationOptions {
+    /// What is evaluated.
+    pub mode: Mode,
+    /// Whether the judge of a template sees the tool calls and results too, and not only the final response.
+    pub use_full_trace_for_template: bool,
+    /// Whether the judge of a trait sees the tool calls and results too, and not only the final response.
+    pub use_full_trace_for_rubric: bool,
+    /// Whether a judge checks first if the model refused to answer.
+    pub abstention_check: bool,
+    /// Whether a judge checks first if the answer contains enough to fill the template.
+    pub sufficiency_check: bool,
+}
+
+impl Mode {
+    /// Returns the name of the mode, as in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::TemplateOnly => "template_only",
+            Self::TemplateAndRubric => "template_and_rubric",
+            Self::RubricOnly => "rubric_only",
+        }
+    }
+}
+
+impl Default for EvaluationOptions {
+    fn default() -> Self {
+        Self {
+            mode: Mode::TemplateOnly,
+            use_full_trace_for_template: false,
+            use_full_trace_for_rubric: true,
+            abstention_check: false,
+            sufficiency_check: false,
+        }
+    }
+}

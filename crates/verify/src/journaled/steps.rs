@@ -1,0 +1,216 @@
+//! The steps of one owner: their occurrences, their time, and what they add up to.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use wharf_protocol::Usage;
+
+use super::stop::{Stop, StopCause};
+use crate::journal::{Journal, JournalError, StepKind, StepOwner, StepRequest, StepResult, StepStart};
+use crate::store::StoreError;
+
+/// The steps of a trial's answer, or of a unit's judgment.
+pub(crate) struct Steps {
+    journal: Arc<dyn Journal>,
+    owner: StepOwner,
+    stop: Arc<Stop>,
+    /// The time limit of all steps together.
+    time_limit: Option<Duration>,
+    start: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// How often each request has begun, without attempts that failed.
+    occurrences: HashMap<String, u32>,
+    /// The time of recorded steps, which this process did not spend.
+    recorded: Duration,
+    totals: Totals,
+    /// Of an attempt that failed: it only counts if no other one follows.
+    last_failed: Attempt,
+}
+
+/// What the steps of an owner add up to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Totals {
+    /// The time of all steps, in milliseconds.
+    pub(crate) millis: u64,
+    /// Retries of model requests, by kind of error.
+    pub(crate) retries: BTreeMap<String, u32>,
+    /// The first call that was denied.
+    pub(crate) denied: Option<String>,
+    /// The time limit in seconds, if it ended a call.
+    pub(crate) time_limit: Option<u64>,
+}
+
+/// One attempt of a model request.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Attempt {
+    pub(super) millis: u64,
+    /// The failures of the same request before it, by kind of error.
+    pub(super) retries: BTreeMap<String, u32>,
+}
+
+/// The outcome of executing a step.
+pub(super) struct Executed {
+    pub(super) body: String,
+    pub(super) failed: bool,
+    pub(super) usage: Usage,
+}
+
+impl Steps {
+    pub(crate) fn new(journal: Arc<dyn Journal>, owner: StepOwner, stop: Arc<Stop>) -> Self {
+        let (time_limit, state) = (None, Mutex::default());
+        Self { journal, owner, stop, time_limit, start: Instant::now(), state }
+    }
+
+    /// Sets the time limit. It counts recorded steps with the time that they took.
+    #[must_use]
+    pub(crate) fn with_time_limit(mut self, limit: Option<Duration>) -> Self {
+        self.time_limit = limit;
+        self
+    }
+
+    pub(crate) fn stop(&self) -> &Stop {
+        &self.stop
+    }
+
+    /// Executes a step, or returns its recorded result. Returns `None` if the step must not be executed; then the cause
+    /// is set. `on_time_limit` is the recorded form of a step that the time limit ended.
+    pub(super) async fn run(
+        &self,
+        kind: StepKind,
+        request: String,
+        execute: impl Future<Output = Executed>,
+        on_time_limit: impl FnOnce(u64) -> String,
+    ) -> Option<StepResult> {
+        let occurrence = {
+            let mut state = self.state();
+            let begun = state.occurrences.entry(request.clone()).or_default();
+            let occurrence = *begun;
+            *begun = begun.saturating_add(1);
+            occurrence
+        };
+        let step = StepRequest { owner: self.owner.clone(), kind, request, occurrence };
+        let result = match self.journal.begin_step(&step).await {
+            Ok(StepStart::Recorded(result)) => {
+                self.state().recorded += Duration::from_millis(result.millis);
+                result
+            }
+            Ok(StepStart::Execute(number)) => {
+                let result = self.execute(execute, on_time_limit).await;
+                if let Err(error) = self.journal.finish_step(number, result.clone()).await {
+                    self.stop.set(StopCause::Journal(error));
+                    return None;
+                }
+                result
+            }
+            Ok(StepStart::Indeterminate) => {
+                let what = match kind {
+                    StepKind::Model => "a model request",
+                    StepKind::Judge => "a judge's request",
+                    StepKind::ReadOnlyTool | StepKind::Tool => "a tool call",
+                };
+                self.stop.set(StopCause::Indeterminate(format!("{what} was interrupted and may have had an effect")));
+                return None;
+            }
+            Err(error) => {
+                self.stop.set(StopCause::Journal(error));
+                return None;
+            }
+        };
+        if result.failed {
+            // The next attempt is the same step.
+            let mut state = self.state();
+            if let Some(begun) = state.occurrences.get_mut(&step.request) {
+                *begun = begun.saturating_sub(1);
+            }
+        }
+        Some(result)
+    }
+
+    async fn execute(
+        &self,
+        execute: impl Future<Output = Executed>,
+        on_time_limit: impl FnOnce(u64) -> String,
+    ) -> StepResult {
+        let start = Instant::now();
+        let executed = match self.time_limit {
+            None => execute.await,
+            Some(limit) => {
+                let left = limit.saturating_sub(self.state().recorded).saturating_sub(self.start.elapsed());
+                tokio::time::timeout(left, execute).await.unwrap_or_else(|_| {
+                    let body = on_time_limit(limit.as_secs());
+                    Executed { body, failed: false, usage: Usage::default() }
+                })
+            }
+        };
+        let Executed { body, failed, usage } = executed;
+        let millis = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        StepResult { body, failed, usage, millis }
+    }
+
+    /// Reads the recorded form of a result. An unreadable one ends the trial, because it must not be paid for again.
+    pub(super) fn decode<T: serde::de::DeserializeOwned>(&self, result: &StepResult) -> Option<T> {
+        match serde_json::from_str(&result.body) {
+            Ok(body) => Some(body),
+            Err(error) => {
+                let reason = format!("cannot read the recorded result of a step: {error}");
+                self.stop.set(StopCause::Journal(JournalError::Store(StoreError::Failed(reason))));
+                None
+            }
+        }
+    }
+
+    /// Adds the time of a tool call.
+    pub(super) fn add_call(&self, millis: u64) {
+        let mut state = self.state();
+        state.totals.millis = state.totals.millis.saturating_add(millis);
+    }
+
+    /// Adds an attempt of a model request. Of the attempts that failed, only the last one counts, and only if no other
+    /// one follows: a replay has no others.
+    pub(super) fn add_attempt(&self, attempt: Attempt, failed: bool) {
+        let mut state = self.state();
+        if failed {
+            state.last_failed = attempt;
+        } else {
+            state.last_failed = Attempt::default();
+            state.totals.add(attempt);
+        }
+    }
+
+    /// Records that the policy, a hook or the user denied a call.
+    pub(super) fn add_denied(&self, reason: String) {
+        self.state().totals.denied.get_or_insert(reason);
+    }
+
+    /// Records that the time limit ended a call.
+    pub(super) fn set_time_limit_reached(&self, seconds: u64) {
+        self.state().totals.time_limit = Some(seconds);
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        let state = self.state();
+        let mut totals = state.totals.clone();
+        totals.add(state.last_failed.clone());
+        totals
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Totals {
+    fn add(&mut self, attempt: Attempt) {
+        self.millis = self.millis.saturating_add(attempt.millis);
+        for (kind, count) in attempt.retries {
+            let retries = self.retries.entry(kind).or_default();
+            *retries = retries.saturating_add(count);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The ids of trials and units: digests of everything that can change an answer or a result.
+//!
+//! The reference answer, keywords and descriptions of a question are not in the ids, because nothing is computed from
+//! them. The ids of the question and the labels of the models are, so that no two trials of a run have the same id.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::RESULT_FORMAT;
+use crate::benchmark::{Benchmark, Isolation, Question};
+use crate::digest::digest;
+use crate::evaluation::EvaluationOptions;
+use crate::ids::{TrialId, UnitId};
+use crate::judge_prompt::JUDGE_PROMPT_VERSION;
+use crate::model_under_test::{Judge, ModelSettings, ModelUnderTest};
+use crate::servers::{ServerSet, isolation};
+use crate::tool_set::ToolSet;
+
+/// The tools of a trial, as far as they identify it. Computed once for all questions with the same servers.
+#[derive(Clone, Serialize)]
+pub(super) struct ToolsIdentity {
+    tool_set: String,
+    isolation: Isolation,
+}
+
+/// What identifies the trials of one question and model.
+pub(super) struct TrialIdentity {
+    /// A digest of everything except the number of the replicate.
+    common: String,
+}
+
+/// What identifies a unit.
+pub(super) struct UnitIdentity<'a> {
+    pub(super) trial: &'a TrialId,
+    pub(super) question: &'a Question,
+    pub(super) benchmark: &'a Benchmark,
+    pub(super) judge: Option<&'a Judge>,
+    pub(super) evaluation: &'a EvaluationOptions,
+}
+
+/// A judge's settings without those that have no effect on a judge.
+#[derive(Serialize)]
+struct JudgeSettings<'a> {
+    label: &'a str,
+    interface: &'a str,
+    name: &'a str,
+    base_url: &'a Option<String>,
+    file_digest: &'a Option<String>,
+    system_prompt: &'a Option<String>,
+    options: &'a wharf_agent::ModelOptions,
+    prompt_version: u32,
+}
+
+impl ToolsIdentity {
+    pub(super) fn new(benchmark: &Benchmark, tools: &ToolSet) -> Self {
+        Self { tool_set: tools.digest(), isolation: isolation(benchmark, tools) }
+    }
+}
+
+impl TrialIdentity {
+    pub(super) fn new(
+        question: &Question,
+        model: &ModelUnderTest,
+        servers: &ServerSet,
+        tools: &ToolsIdentity,
+    ) -> Self {
+        let common = digest(&json!({
+            "format": RESULT_FORMAT,
+            "question": {"id": question.id, "text": question.question},
+            "model": {"label": model.label, "settings": model.settings},
+            "servers": servers,
+            "tools": tools,
+        }));
+        Self { common }
+    }
+
+    pub(super) fn trial_id(&self, replicate: u32) -> TrialId {
+        TrialId(digest(&(&self.common, replicate)).into())
+    }
+}
+
+impl UnitIdentity<'_> {
+    pub(super) fn unit_id(&self) -> UnitId {
+        let traits: Vec<(&String, Option<&_>)> =
+            self.question.rubric.iter().map(|name| (name, self.benchmark.rubric.get(name))).collect();
+        let judge: Option<Value> = self.judge.and_then(|judge| {
+            let Judge { label, settings, .. } = judge;
+            let ModelSettings { interface, name, base_url, file_digest, system_prompt, options, .. } = settings;
+            let prompt_version = JUDGE_PROMPT_VERSION;
+            let settings =
+                JudgeSettings { label, interface, name, base_url, file_digest, system_prompt, options, prompt_version };
+            serde_json::to_value(settings).ok()
+        });
+        let id = digest(&json!({
+            "format": RESULT_FORMAT,
+            "trial": self.trial,
+            "template": self.question.template,
+            "traits": traits,
+            "assertions": self.question.trace,
+            "judge": judge,
+            "evaluation": self.evaluation,
+        }));
+        UnitId(id.into())
+    }
+}

@@ -1,0 +1,148 @@
+//! Reading results page by page, and writing them in a format.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use super::format::Format;
+use super::json::{self, ReportHeader};
+use super::parquet::ParquetFile;
+use super::summary::{Summary, SummaryBuilder};
+use super::csv;
+use crate::ids::RunId;
+use crate::outcome::{UnitResult, Verdict};
+use crate::store::{RunStore, StoreError};
+
+/// How many results are read at once.
+const PAGE: u32 = 256;
+
+/// A failed export.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The results could not be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The file could not be written.
+    #[error(transparent)]
+    Write(#[from] io::Error),
+    /// The Parquet file could not be written.
+    #[error(transparent)]
+    Parquet(#[from] ::parquet::errors::ParquetError),
+}
+
+/// Summarizes the results of a run that are on record.
+///
+/// # Errors
+/// If the results cannot be read.
+pub async fn summarize(store: &dyn RunStore, run: &RunId) -> Result<Summary, StoreError> {
+    let mut summary = SummaryBuilder::new(store.progress(run).await?.units);
+    let mut pages = Pages::new(store, run);
+    while let Some(page) = pages.next().await? {
+        page.iter().for_each(|unit| summary.add(unit));
+    }
+    Ok(summary.finish())
+}
+
+/// The units of a run that did not pass.
+#[derive(Debug, Default)]
+pub struct NotPassed {
+    /// The first ones, in the order of the plan.
+    pub first: Vec<Arc<UnitResult>>,
+    /// How many there are.
+    pub count: usize,
+}
+
+/// Returns the first `limit` units of a run that did not pass, and counts all of them.
+///
+/// # Errors
+/// If the results cannot be read.
+pub async fn not_passed(store: &dyn RunStore, run: &RunId, limit: usize) -> Result<NotPassed, StoreError> {
+    let mut found = NotPassed::default();
+    let mut pages = Pages::new(store, run);
+    while let Some(page) = pages.next().await? {
+        for unit in page.into_iter().filter(|unit| unit.verdict != Verdict::Passed) {
+            found.count += 1;
+            if found.first.len() < limit {
+                found.first.push(unit);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Writes the results of a run that are on record, in the order of the plan.
+///
+/// # Errors
+/// If the results cannot be read or written.
+pub async fn export<W: Write + Send>(
+    store: &dyn RunStore,
+    run: &RunId,
+    format: Format,
+    mut out: W,
+) -> Result<(), ExportError> {
+    let mut pages = Pages::new(store, run);
+    match format {
+        Format::Json => {
+            let (found, settings) = store.run(run).await?;
+            let summary = summarize(store, run).await?;
+            json::write_head(&mut out, &ReportHeader::new(&found, settings), &summary)?;
+            let mut is_first = true;
+            while let Some(page) = pages.next().await? {
+                for unit in page {
+                    json::write_result(&mut out, &unit, is_first)?;
+                    is_first = false;
+                }
+            }
+            json::write_tail(&mut out)?;
+        }
+        Format::JsonLines => {
+            while let Some(page) = pages.next().await? {
+                for unit in page {
+                    json::write_line(&mut out, &unit)?;
+                    out.write_all(b"\n")?;
+                }
+            }
+        }
+        Format::Csv => {
+            csv::write_header(&mut out)?;
+            while let Some(page) = pages.next().await? {
+                for unit in page {
+                    csv::write_row(&mut out, &unit)?;
+                }
+            }
+        }
+        Format::Parquet => {
+            let mut file = ParquetFile::new(&mut out)?;
+            while let Some(page) = pages.next().await? {
+                file.write_page(&page)?;
+            }
+            file.finish()?;
+        }
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// The results of a run, page by page.
+struct Pages<'a> {
+    store: &'a dyn RunStore,
+    run: &'a RunId,
+    skip: u64,
+    is_done: bool,
+}
+
+impl<'a> Pages<'a> {
+    fn new(store: &'a dyn RunStore, run: &'a RunId) -> Self {
+        Self { store, run, skip: 0, is_done: false }
+    }
+
+    /// Returns the next page. `None` after the last one; no page is empty.
+    async fn next(&mut self) -> Result<Option<Vec<Arc<UnitResult>>>, StoreError> {
+        if self.is_done {
+            return Ok(None);
+        }
+        let page = self.store.results(self.run, self.skip, PAGE).await?;
+        self.skip += page.len() as u64;
+        self.is_done = page.len() < PAGE as usize;
+        Ok(Some(page).filter(|page| !page.is_empty()))
+    }
+}
