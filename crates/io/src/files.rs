@@ -54,13 +54,15 @@ pub enum MissingFolder {
     CreatePrivate,
 }
 
-/// A file that has been written beside the one that it will replace. Dropping it removes it.
+/// A file that has been written beside the one that it will replace. More can be appended. Dropping it removes it.
 #[derive(Debug)]
 pub struct StagedFile {
     temporary: TemporaryPath,
     file: File,
     target: PathBuf,
     durability: Durability,
+    /// Whether something was appended since the contents reached the disk.
+    is_appended: bool,
 }
 
 /// Replaces the contents of a file, or creates it. Returns the new file, open for writing at its end.
@@ -95,7 +97,7 @@ impl StagedFile {
         if options.durability != Durability::Unsynced {
             file.sync_all()?;
         }
-        Ok(Self { temporary, file, target, durability: options.durability })
+        Ok(Self { temporary, file, target, durability: options.durability, is_appended: false })
     }
 
     /// The file that will be replaced, with symbolic links resolved if they are followed.
@@ -105,7 +107,10 @@ impl StagedFile {
 
     /// Replaces the file. Returns the new one, open for writing at its end.
     pub fn commit(self) -> io::Result<File> {
-        let Self { mut temporary, file, target, durability } = self;
+        let Self { mut temporary, file, target, durability, is_appended } = self;
+        if is_appended && durability != Durability::Unsynced {
+            file.sync_all()?;
+        }
         fs::rename(&temporary.path, &target)?;
         temporary.is_renamed = true;
         let sync_folder = || File::open(folder_of(&target)?)?.sync_all();
@@ -119,6 +124,17 @@ impl StagedFile {
             Durability::ContentsAndNameStrict => sync_folder()?,
         }
         Ok(file)
+    }
+}
+
+impl io::Write for StagedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.is_appended = true;
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }
 
@@ -239,6 +255,19 @@ mod tests {
         let path = folder.path().join("file");
         let mut file = replace_file(&path, b"one", OPTIONS).unwrap();
         file.write_all(b" two").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "one two");
+    }
+
+    #[test]
+    fn a_staged_file_is_appended_to_before_it_replaces_the_old_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "old").unwrap();
+        let options = ReplaceOptions { durability: Durability::ContentsAndName, ..OPTIONS };
+        let mut staged = StagedFile::write(&path, b"one", options).unwrap();
+        staged.write_all(b" two").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        staged.commit().unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "one two");
     }
 

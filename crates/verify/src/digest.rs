@@ -16,7 +16,12 @@ pub fn digest(value: &impl Serialize) -> String {
 
 /// Returns the SHA-256 of a text, as 64 hexadecimal digits.
 pub(crate) fn digest_text(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().fold(String::with_capacity(64), |mut hex, byte| {
+    sha256(text.as_bytes())
+}
+
+/// Returns the SHA-256 of bytes as 64 hexadecimal digits.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
         hex
     })

@@ -1,5 +1,8 @@
 //! The journal of a trial: the intent of every paid or writing step before it, and its result after it.
 
+pub(crate) mod pending;
+mod store_journal;
+
 use wharf_protocol::BoxFuture;
 
 use crate::budget::BudgetExceeded;
@@ -7,6 +10,7 @@ use crate::outcome::UnitResult;
 use crate::store::StoreError;
 
 pub use crate::step::{StepKind, StepOwner, StepRequest, StepResult, StepStart};
+pub use store_journal::{BudgetGuard, StoreJournal};
 
 /// Why a step must not be executed. The trial ends without a result.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -41,6 +45,11 @@ pub trait Journal: Send + Sync {
 
     /// Records the result of a unit. It is durable before the trial is released.
     fn finish_unit<'a>(&'a self, result: &'a UnitResult) -> BoxFuture<'a, Result<(), JournalError>>;
+
+    /// Waits until everything that was recorded is durable.
+    fn flush(&self) -> BoxFuture<'_, Result<(), JournalError>> {
+        Box::pin(async { Ok(()) })
+    }
 }
 
 impl From<StoreError> for JournalError {

@@ -19,4 +19,18 @@ pub(crate) use calls::JournaledCalls;
 pub(crate) use denials::Denials;
 pub(crate) use requests::{JournaledRequests, RequestContext, RequestOwner};
 pub(crate) use steps::{Steps, Totals};
-pub(crate) use stop::{Stop, StopCause};
+pub(crate) use stop::StopCause;
+
+use wharf_agent::middleware::{LoopGuardSettings, Middleware};
+
+/// Returns the middleware of a journaled run. The guard against loops stands outside of the journal, so it is not a part
+/// of it. A replay does not retry: failures on record are final.
+pub(crate) fn middleware(settings: &Middleware, is_replay: bool) -> Middleware {
+    let mut middleware = settings.clone();
+    middleware.repetition = LoopGuardSettings(None);
+    if is_replay {
+        middleware.model_retry.max_retries = 0;
+        middleware.model_retry.policy = None;
+    }
+    middleware
+}

@@ -106,11 +106,7 @@ fn prompt(task: &str, judged: JudgedAnswer<'_>, schema: Value) -> JudgePrompt {
          one JSON object that matches this JSON Schema, and nothing else:\n{schema}",
         tag = data.tag(),
     );
-    let user = format!(
-        "{}\n\n{}",
-        data.section("question", judged.question),
-        data.section("answer", judged.answer)
-    );
+    let user = format!("{}\n\n{}", data.section("question", judged.question), data.section("answer", judged.answer));
     JudgePrompt { messages: vec![Message::text(Role::System, system), Message::text(Role::User, user)], schema }
 }
 

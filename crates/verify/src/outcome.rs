@@ -11,7 +11,7 @@ use wharf_protocol::Usage;
 use crate::assertion::AssertionResult;
 use crate::ids::{QuestionId, TrialId, UnitId};
 use crate::template::TemplateResult;
-pub(crate) use finding::{Finding, classify};
+pub(crate) use finding::{Finding, classify, shortened};
 
 /// The verdict on a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -189,7 +189,8 @@ fn check_question(question: &Question, input: &PlanInput<'_>) -> Result<(), Plan
 /// Returns the units of a trial. A question that needs no judge has one, however many judges there are.
 fn units(question: &Question, trial: &TrialId, input: &PlanInput<'_>) -> Vec<Unit> {
     let unit = |judge: Option<&Judge>| {
-        let identity = UnitIdentity { trial, question, benchmark: input.benchmark, judge, evaluation: input.evaluation };
+        let identity =
+            UnitIdentity { trial, question, benchmark: input.benchmark, judge, evaluation: input.evaluation };
         Unit { id: identity.unit_id(), judge: judge.map(|judge| judge.label.clone()) }
     };
     if needs_judge(question, input.evaluation) {

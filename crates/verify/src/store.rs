@@ -4,6 +4,8 @@
 //! fencing number of its lease: after another worker has claimed the trial, the late writes of the first one fail with
 //! [`StoreError::LeaseLost`] and change nothing.
 
+mod sqlite;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +19,7 @@ use crate::plan::Trial;
 use crate::step::{StepRequest, StepResult, StepStart};
 
 pub use crate::step::{RecordedStep, Recovery};
+pub use sqlite::{SqliteOptions, SqliteStore};
 
 /// A failure of the store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

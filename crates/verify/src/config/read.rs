@@ -52,7 +52,11 @@ impl VerificationConfig {
     /// Returns every misplaced and unknown key, or else the first invalid value.
     pub fn parse(text: &str, file: &Path) -> Result<Self, Vec<Problem>> {
         let whole = |message: String| vec![Problem::of_file(Severity::Error, file, message)];
-        let value: Value = yaml::from_str(text).map_err(|error| whole(error.to_string()))?;
+        let unreadable = |error: yaml::Error| {
+            let problem = Problem::of_file(Severity::Error, file, error.message());
+            vec![Problem { line: error.line().unwrap_or_default(), ..problem }]
+        };
+        let value: Value = yaml::from_str(text).map_err(unreadable)?;
         let Value::Object(fields) = value else {
             return Err(whole("invalid verification config: expected a mapping of settings".to_owned()));
         };
@@ -67,7 +71,7 @@ impl VerificationConfig {
         if !problems.is_empty() {
             return Err(problems);
         }
-        let config: Self = yaml::from_str(text).map_err(|error| whole(error.to_string()))?;
+        let config: Self = yaml::from_str(text).map_err(unreadable)?;
         config.check(text, file)?;
         Ok(config)
     }
@@ -164,12 +168,22 @@ mod tests {
 
     #[test]
     fn unknown_keys_and_values_out_of_range_are_reported_with_their_line() {
-        insta::assert_snapshot!(problems("replicate: 2\n\"judge\": x\nnonsense: 1\n"), @"");
+        insta::assert_snapshot!(problems("replicate: 2\n\"judge\": x\nzzz: 1\n"), @"
+        run.yaml:1: replicate: unknown key (did you mean `replicates`?)
+        run.yaml:2: judge: unknown key (did you mean `judges`?)
+        run.yaml:3: zzz: unknown key (known keys: models, models_file, judges, replicates, evaluation_mode, use_full_trace_for_template, use_full_trace_for_rubric, abstention_enabled, sufficiency_enabled, concurrency, provider_limits, recovery, max_cost_usd, max_tokens, max_time, fail_under)
+        ");
         insta::assert_snapshot!(
             problems("replicates: 0\nfail_under: 101\nmax_cost_usd: -1\nmodels: []\nprovider_limits: {a: 0}\n"),
-            @""
+            @"
+        run.yaml:1: replicates: invalid value: expected 1 to 10000
+        run.yaml:5: provider_limits: invalid value: expected 1 to 10000
+        run.yaml:3: max_cost_usd: invalid value: expected an amount in dollars greater than 0
+        run.yaml:2: fail_under: invalid value: expected a percentage from 0 to 100
+        run.yaml:4: models: invalid value: expected at least one model
+        "
         );
-        insta::assert_snapshot!(problems("replicates: many\n"), @"");
-        insta::assert_snapshot!(problems("- replicates\n"), @"");
+        insta::assert_snapshot!(problems("replicates: many\n"), @r#"run.yaml:1: : invalid value: string "many", expected an integer"#);
+        insta::assert_snapshot!(problems("- replicates\n"), @"run.yaml:0: : invalid verification config: expected a mapping of settings");
     }
 }

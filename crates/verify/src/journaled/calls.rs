@@ -8,7 +8,6 @@ use wharf_protocol::{BoxFuture, CallFailed, Json, Outcome, ToolCall, ToolOutput,
 
 use super::denials::Denials;
 use super::steps::{Executed, Steps};
-use crate::digest::digest_text;
 use crate::journal::StepKind;
 
 /// A layer that executes each tool call, with its retries, as a step.
@@ -59,7 +58,7 @@ impl JournaledCalls {
         // The tools of the turn decide what may be repeated. A name that is not offered reaches no server.
         let is_repeatable = next.hints(&call.name).is_none_or(wharf_protocol::Hints::safe_to_repeat);
         let kind = if is_repeatable { StepKind::ReadOnlyTool } else { StepKind::Tool };
-        let digest = digest_text(&serde_json::to_string(call).unwrap_or_else(|error| error.to_string()));
+        let digest = self.steps.digest(call);
         let on_time_limit = |seconds| body(&CallBody { result: CallResult::TimeLimit(seconds), denied: None });
         let result = self.steps.run(kind, digest, self.execute(call, next), on_time_limit).await?;
         let CallBody { result: recorded, denied } = self.steps.decode(&result)?;

@@ -10,7 +10,6 @@ use wharf_protocol::{BoxFuture, Message, Usage};
 
 use super::steps::{Attempt, Executed, Steps};
 use super::stop::StopCause;
-use crate::digest::digest_text;
 use crate::journal::StepKind;
 use crate::outcome::FailureCategory;
 
@@ -27,6 +26,9 @@ pub(crate) enum RequestOwner {
 pub(crate) trait RequestContext: Send + Sync {
     /// Returns the digest of the tools that the model is offered, as planned.
     fn tool_set(&self) -> &str;
+
+    /// Returns whether tools are planned.
+    fn has_tools(&self) -> bool;
 
     /// Returns why the next request would say nothing about the model: a server is missing, or other tools are offered.
     fn problem(&self) -> Option<String>;
@@ -89,10 +91,11 @@ impl JournaledRequests {
         let digested = RequestDigest {
             messages: request.messages,
             tool_set: self.context.tool_set(),
-            tools: !request.tools.is_empty(),
+            // A turn whose servers are all gone has the digest of the planned one, so that a replay finds it.
+            tools: if request.all_tools.is_empty() { self.context.has_tools() } else { !request.tools.is_empty() },
             options,
         };
-        digest_text(&serde_json::to_string(&digested).unwrap_or_else(|error| error.to_string()))
+        self.steps.digest(&digested)
     }
 
     async fn execute<'a>(&self, request: ModelRequest<'a>, next: NextModel<'a>) -> Executed {

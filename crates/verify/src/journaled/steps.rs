@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde::Serialize;
 use tokio::time::Instant;
-use wharf_protocol::Usage;
+use wharf_protocol::{Redactor, Usage};
 
 use super::stop::{Stop, StopCause};
+use crate::digest::digest_text;
 use crate::journal::{Journal, JournalError, StepKind, StepOwner, StepRequest, StepResult, StepStart};
 use crate::store::StoreError;
 
@@ -16,6 +18,7 @@ pub(crate) struct Steps {
     journal: Arc<dyn Journal>,
     owner: StepOwner,
     stop: Arc<Stop>,
+    redactor: Redactor,
     /// The time limit of all steps together.
     time_limit: Option<Duration>,
     start: Instant,
@@ -62,9 +65,9 @@ pub(super) struct Executed {
 }
 
 impl Steps {
-    pub(crate) fn new(journal: Arc<dyn Journal>, owner: StepOwner, stop: Arc<Stop>) -> Self {
-        let (time_limit, state) = (None, Mutex::default());
-        Self { journal, owner, stop, time_limit, start: Instant::now(), state }
+    pub(crate) fn new(journal: Arc<dyn Journal>, owner: StepOwner, redactor: Redactor) -> Self {
+        let (stop, state) = (Arc::default(), Mutex::default());
+        Self { journal, owner, stop, redactor, time_limit: None, start: Instant::now(), state }
     }
 
     /// Sets the time limit. It counts recorded steps with the time that they took.
@@ -76,6 +79,13 @@ impl Steps {
 
     pub(crate) fn stop(&self) -> &Stop {
         &self.stop
+    }
+
+    /// Returns the digest of a request. It does not depend on secrets: a recording does not contain them, and the requests
+    /// that quote recorded results must have the same digest as before.
+    pub(super) fn digest(&self, request: &impl Serialize) -> String {
+        let text = serde_json::to_string(request).unwrap_or_else(|error| error.to_string());
+        digest_text(&self.redactor.redact_json(&text))
     }
 
     /// Executes a step, or returns its recorded result. Returns `None` if the step must not be executed; then the cause

@@ -52,11 +52,8 @@ impl Stop {
     /// Waits for a cause. Returns how the run of an agent ends.
     pub(crate) async fn stopped(&self) -> RunEnd {
         let mut changes = self.0.subscribe();
-        let cause = match changes.wait_for(Option::is_some).await {
-            Ok(cause) => cause.clone(),
-            // Does not happen: the sender is `self`.
-            Err(_) => std::future::pending().await,
-        };
+        // It does not fail: the sender is `self`.
+        let cause = changes.wait_for(Option::is_some).await.map(|cause| cause.clone()).unwrap_or_default();
         match cause {
             Some(StopCause::TimeLimit(seconds)) => RunEnd::Limit(Limit::Time { seconds }),
             _ => RunEnd::Cancelled,

@@ -109,7 +109,7 @@ pub(crate) fn classify(findings: &[Finding]) -> Option<Failure> {
 }
 
 /// Cuts a reason to its maximum length and marks the cut.
-pub(super) fn shortened(reason: &str) -> String {
+pub(crate) fn shortened(reason: &str) -> String {
     if reason.chars().count() <= MAX_REASON_CHARS {
         return reason.to_owned();
     }

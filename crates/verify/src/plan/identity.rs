@@ -58,12 +58,7 @@ impl ToolsIdentity {
 }
 
 impl TrialIdentity {
-    pub(super) fn new(
-        question: &Question,
-        model: &ModelUnderTest,
-        servers: &ServerSet,
-        tools: &ToolsIdentity,
-    ) -> Self {
+    pub(super) fn new(question: &Question, model: &ModelUnderTest, servers: &ServerSet, tools: &ToolsIdentity) -> Self {
         let common = digest(&json!({
             "format": RESULT_FORMAT,
             "question": {"id": question.id, "text": question.question},

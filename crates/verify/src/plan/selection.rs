@@ -28,8 +28,7 @@ impl Selection {
         }
         let is_selected =
             |question: &&Question| self.only.is_empty() || self.only.iter().any(|id| id == question.id.as_str());
-        let selected: Vec<&Question> =
-            all.iter().filter(is_selected).take(self.limit.unwrap_or(usize::MAX)).collect();
+        let selected: Vec<&Question> = all.iter().filter(is_selected).take(self.limit.unwrap_or(usize::MAX)).collect();
         if selected.is_empty() { Err(PlanError::NoQuestion) } else { Ok(selected) }
     }
 }

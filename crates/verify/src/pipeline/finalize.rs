@@ -1,0 +1,89 @@
+//! Builds the result of a unit, whatever happened before.
+
+use wharf_protocol::BoxFuture;
+
+use super::context::UnitContext;
+use super::stage::{Artifact, Stage, StageError};
+use crate::evaluation::Mode;
+use crate::model_under_test::ModelSettings;
+use crate::outcome::{Caveat, ModelIdentity, UnitResult, Verdict, classify};
+use crate::plan::RESULT_FORMAT;
+use crate::stage_name::StageName;
+
+pub(super) struct Finalize;
+
+impl Stage for Finalize {
+    fn name(&self) -> StageName {
+        StageName::Finalize
+    }
+
+    fn makes(&self) -> &'static [Artifact] {
+        &[Artifact::Result]
+    }
+
+    fn run<'a>(&'a self, unit: &'a mut UnitContext) -> BoxFuture<'a, Result<(), StageError>> {
+        unit.result = Some(result(unit));
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+/// Builds the result from what the stages have made and found.
+pub(super) fn result(unit: &UnitContext) -> UnitResult {
+    let trial = &unit.trial;
+    let answer = unit.answer().map(|answer| &**answer);
+    let judge_totals = unit.judge().map(crate::judge::UnitJudge::totals).unwrap_or_default();
+    let failure = classify(&unit.findings);
+    let (verdict, reason) = match (&unit.indeterminate, &unit.invalid) {
+        (Some(reason), _) => (Verdict::Indeterminate, Some(reason.clone())),
+        (None, Some(reason)) => (Verdict::Invalid, Some(reason.clone())),
+        (None, None) => match (Verdict::of(failure.as_ref()), &failure) {
+            (Verdict::Invalid, Some(failure)) => (Verdict::Invalid, Some(failure.reason.clone())),
+            (verdict, _) => (verdict, None),
+        },
+    };
+    let mut caveats = unit.caveats.clone();
+    let mut retries = answer.map(|answer| answer.totals.retries.clone()).unwrap_or_default();
+    for (kind, count) in &judge_totals.retries {
+        let total = retries.entry(kind.clone()).or_default();
+        *total = total.saturating_add(*count);
+    }
+    if !retries.is_empty() {
+        caveats.insert(Caveat::RetriesUsed);
+    }
+    if trial.evaluation.mode == Mode::TemplateAndRubric && !trial.question.rubric.is_empty() {
+        caveats.insert(Caveat::RubricNotEvaluated);
+    }
+    UnitResult {
+        format: RESULT_FORMAT,
+        unit: unit.id.clone(),
+        trial: trial.id.clone(),
+        question: trial.question.id.clone(),
+        keywords: trial.question.keywords.clone(),
+        model: identity(&trial.model.label, &trial.model.settings, answer.and_then(|of| of.actual_model.clone())),
+        judge: unit
+            .judge()
+            .map(|of| identity(&of.judge().label, &of.judge().settings, of.actual_model().map(str::to_owned))),
+        replicate: trial.replicate,
+        verdict,
+        failure,
+        reason: reason.map(|reason| crate::outcome::shortened(&reason)),
+        caveats: caveats.into_iter().collect(),
+        template: unit.template_result.clone(),
+        assertions: unit.assertions.clone(),
+        response: answer.and_then(|answer| answer.response.clone()),
+        trace: answer.map(|answer| answer.trace.clone()).unwrap_or_default(),
+        limit_reached: answer.is_some_and(|answer| answer.limits.is_some()),
+        turns: answer.map_or(0, |answer| answer.turns),
+        tool_calls: answer.map_or(0, |answer| answer.tool_calls),
+        usage: answer.map(|answer| answer.usage).unwrap_or_default(),
+        judge_usage: unit.judge().map(crate::judge::UnitJudge::usage).unwrap_or_default(),
+        retries,
+        millis: answer.map_or(0, |answer| answer.totals.millis).saturating_add(judge_totals.millis),
+        tool_set: trial.tools.digest(),
+    }
+}
+
+fn identity(label: &str, settings: &ModelSettings, actual_model: Option<String>) -> ModelIdentity {
+    let ModelSettings { interface, name, .. } = settings;
+    ModelIdentity { label: label.to_owned(), interface: interface.clone(), model: name.clone(), actual_model }
+}

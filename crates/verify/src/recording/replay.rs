@@ -1,0 +1,119 @@
+//! The journal of a replayed trial: every result comes from a recording.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use wharf_protocol::BoxFuture;
+
+use crate::ids::UnitId;
+use crate::journal::pending::PendingCommits;
+use crate::journal::{Journal, JournalError};
+use crate::outcome::UnitResult;
+use crate::plan::Trial;
+use crate::step::{StepOwner, StepRequest, StepResult, StepStart};
+use crate::store::{Lease, RunStore};
+
+use super::{RecordedTrial, Recording, ResultLine, StepLine};
+
+/// Answers the steps of one trial from a recording. It records no intents, because nothing is executed.
+pub struct ReplayJournal {
+    store: Arc<dyn RunStore>,
+    lease: Lease,
+    /// Index of the recorded unit for each unit of the trial.
+    units: HashMap<UnitId, usize>,
+    steps: Mutex<HashMap<StepKey, VecDeque<Option<ResultLine>>>>,
+    pending: PendingCommits,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+struct StepKey {
+    unit: Option<usize>,
+    request: String,
+    occurrence: u32,
+}
+
+impl ReplayJournal {
+    /// Reads the recorded steps of a trial. Its results go to the store.
+    pub async fn open(
+        recording: &Recording,
+        trial: &Trial,
+        store: Arc<dyn RunStore>,
+        lease: Lease,
+    ) -> Result<Self, JournalError> {
+        let recorded = recording.trial(trial).await.map_err(|error| JournalError::Diverged(error.to_string()))?;
+        let RecordedTrial { units: recorded_units, steps: lines, .. } = recorded.ok_or_else(|| {
+            let Trial { question, model, replicate, .. } = trial;
+            JournalError::Diverged(format!(
+                "question `{question}`, model `{model}`, replicate {replicate} is not in the recording"
+            ))
+        })?;
+        let mut units = HashMap::new();
+        for unit in &trial.units {
+            if let Some(index) = recorded_units.iter().position(|recorded| recorded.judge == unit.judge) {
+                units.insert(unit.id.clone(), index);
+            }
+        }
+        let mut steps: HashMap<StepKey, VecDeque<_>> = HashMap::with_capacity(lines.len());
+        for StepLine { unit, request, occurrence, result, .. } in lines {
+            steps.entry(StepKey { unit, request, occurrence }).or_default().push_back(result);
+        }
+        Ok(Self { store, lease, units, steps: Mutex::new(steps), pending: PendingCommits::default() })
+    }
+
+    fn recorded(&self, step: &StepRequest) -> Result<StepStart, JournalError> {
+        let unit = match &step.owner {
+            StepOwner::Trial => None,
+            StepOwner::Unit(unit) => Some(*self.units.get(unit).ok_or_else(|| {
+                JournalError::Diverged("the judge of this unit is not in the recording, or its unit has no result".into())
+            })?),
+        };
+        let key = StepKey { unit, request: step.request.clone(), occurrence: step.occurrence };
+        let mut steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(attempts) = steps.get_mut(&key) else { return Err(diverged(step)) };
+        // The last attempt answers all later ones.
+        let result = if attempts.len() > 1 { attempts.pop_front() } else { attempts.front().cloned() };
+        match result {
+            Some(Some(ResultLine { body, failed, usage, millis })) => {
+                Ok(StepStart::Recorded(StepResult { body, failed, usage, millis }))
+            }
+            Some(None) => Ok(StepStart::Indeterminate),
+            None => Err(diverged(step)),
+        }
+    }
+}
+
+fn diverged(step: &StepRequest) -> JournalError {
+    use crate::step::StepKind;
+    let request = match step.kind {
+        StepKind::Model => "a model request",
+        StepKind::ReadOnlyTool | StepKind::Tool => "a tool call",
+        StepKind::Judge => "a request to the judge",
+    };
+    let digest: String = step.request.chars().take(12).collect();
+    JournalError::Diverged(format!(
+        "{request} ({digest}) is not in the recording; the question, the settings of the model or the judge, or the tools \
+         have changed since it was made"
+    ))
+}
+
+impl Journal for ReplayJournal {
+    fn begin_step<'a>(&'a self, step: &'a StepRequest) -> BoxFuture<'a, Result<StepStart, JournalError>> {
+        Box::pin(std::future::ready(self.recorded(step)))
+    }
+
+    fn finish_step(&self, step: i64, _result: StepResult) -> BoxFuture<'_, Result<(), JournalError>> {
+        // No step is ever executed.
+        Box::pin(async move { Err(JournalError::Diverged(format!("step {step} was executed during a replay"))) })
+    }
+
+    fn finish_unit<'a>(&'a self, result: &'a UnitResult) -> BoxFuture<'a, Result<(), JournalError>> {
+        Box::pin(async move {
+            let commit = self.store.finish_unit(&self.lease, result).await?;
+            Ok(self.pending.push(commit).await?)
+        })
+    }
+
+    fn flush(&self) -> BoxFuture<'_, Result<(), JournalError>> {
+        Box::pin(async move { Ok(self.pending.settle().await?) })
+    }
+}

@@ -1,0 +1,225 @@
+//! Reading runs, results and steps.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use sqlx::sqlite::{SqlitePool, SqliteRow};
+use sqlx::{Row as _, SqliteConnection};
+use wharf_protocol::Usage;
+
+use crate::ids::{RunId, TrialId, UnitId};
+use crate::outcome::UnitResult;
+use crate::plan::Trial;
+use crate::step::{RecordedStep, StepOwner, StepRequest};
+use crate::store::{Progress, RunSummary, StoreError};
+
+use super::leases::{trial_of, units_of};
+use super::{blob, failed, id, now, steps};
+
+const RUN: &str = concat!(
+    "SELECT run.*, (SELECT COUNT(*) FROM trial WHERE trial.run = run.id AND trial.state <> 'done' AND trial.in_plan = 1 \
+     AND trial.lease_until > ",
+    now!(),
+    ") AS running FROM run WHERE id = $1"
+);
+
+pub(super) async fn runs(readers: &SqlitePool) -> Result<Vec<RunSummary>, StoreError> {
+    let mut connection = readers.acquire().await.map_err(failed)?;
+    let ids = sqlx::query("SELECT id FROM run ORDER BY created DESC, id DESC");
+    let ids: Vec<RunId> =
+        ids.fetch_all(&mut *connection).await.map_err(failed)?.iter().map(|row| RunId(id(row, "id"))).collect();
+    let mut runs = Vec::with_capacity(ids.len());
+    for run in ids {
+        runs.push(summary(&run_row(&mut connection, &run).await?)?);
+    }
+    Ok(runs)
+}
+
+pub(super) async fn run(readers: &SqlitePool, run: &RunId) -> Result<(RunSummary, Value), StoreError> {
+    let mut connection = readers.acquire().await.map_err(failed)?;
+    let row = run_row(&mut connection, run).await?;
+    let settings: String = row.get("settings");
+    let settings = serde_json::from_str(&settings).map_err(|error| damaged(&error))?;
+    Ok((summary(&row)?, settings))
+}
+
+pub(super) async fn progress(readers: &SqlitePool, run: &RunId) -> Result<Progress, StoreError> {
+    let mut connection = readers.acquire().await.map_err(failed)?;
+    Ok(progress_of(&run_row(&mut connection, run).await?))
+}
+
+pub(super) async fn results(
+    readers: &SqlitePool,
+    run: &RunId,
+    skip: u64,
+    limit: u32,
+) -> Result<Vec<Arc<UnitResult>>, StoreError> {
+    let sql = "SELECT result.bytes AS result, trace.bytes AS trace FROM unit \
+               JOIN blob AS result ON result.hash = unit.result JOIN blob AS trace ON trace.hash = unit.trace \
+               WHERE unit.run = $1 AND unit.in_plan = 1 AND unit.verdict IS NOT NULL \
+               ORDER BY unit.position LIMIT $2 OFFSET $3";
+    let mut connection = readers.acquire().await.map_err(failed)?;
+    run_row(&mut connection, run).await?;
+    let select = sqlx::query(sql).bind(&*run.0).bind(i64::from(limit)).bind(i64::try_from(skip).unwrap_or(i64::MAX));
+    let rows = select.fetch_all(&mut *connection).await.map_err(failed)?;
+    let result = |row: &SqliteRow| {
+        let mut result: UnitResult = json(&blob::decompress(row.get("result"))?)?;
+        result.trace = json(&blob::decompress(row.get("trace"))?)?;
+        Ok(Arc::new(result))
+    };
+    rows.iter().map(result).collect()
+}
+
+pub(super) async fn trials(
+    readers: &SqlitePool,
+    run: &RunId,
+    skip: u64,
+    limit: u32,
+) -> Result<Vec<Trial>, StoreError> {
+    let sql = "SELECT id, question, model, replicate FROM trial WHERE run = $1 AND in_plan = 1 ORDER BY position \
+               LIMIT $2 OFFSET $3";
+    let mut connection = readers.acquire().await.map_err(failed)?;
+    run_row(&mut connection, run).await?;
+    let select = sqlx::query(sql).bind(&*run.0).bind(i64::from(limit)).bind(i64::try_from(skip).unwrap_or(i64::MAX));
+    let mut trials = Vec::new();
+    for row in select.fetch_all(&mut *connection).await.map_err(failed)? {
+        let mut trial = trial_of(&row)?;
+        let units = units_of(&mut connection, run, &trial.id).await?;
+        trial.units = units.into_iter().map(|unit| unit.unit).collect();
+        trials.push(trial);
+    }
+    Ok(trials)
+}
+
+pub(super) async fn steps(
+    readers: &SqlitePool,
+    run: &RunId,
+    trial: &TrialId,
+) -> Result<Vec<RecordedStep>, StoreError> {
+    let sql = "SELECT step.unit, step.request, step.occurrence, step.kind, step.state, step.failed, step.fence, \
+               step.usage, step.millis, blob.bytes FROM step LEFT JOIN blob ON blob.hash = step.result \
+               WHERE step.run = $1 AND step.trial = $2 AND step.state IN ('done', 'indeterminate') \
+               AND (step.unit = '' OR EXISTS (SELECT 1 FROM unit WHERE unit.run = step.run AND unit.id = step.unit \
+               AND unit.verdict IS NOT NULL)) ORDER BY step.id";
+    let last = "SELECT COALESCE(MAX(fence), 0) FROM unit WHERE run = $1 AND trial = $2";
+    let mut connection = readers.acquire().await.map_err(failed)?;
+    let last_lease = sqlx::query_scalar(last).bind(&*run.0).bind(&*trial.0);
+    let last_lease: i64 = last_lease.fetch_one(&mut *connection).await.map_err(failed)?;
+    let rows = sqlx::query(sql).bind(&*run.0).bind(&*trial.0).fetch_all(&mut *connection).await.map_err(failed)?;
+    let mut attempts = Vec::with_capacity(rows.len());
+    for row in &rows {
+        attempts.push((row.get::<i64, _>("fence"), recorded_step(row)?));
+    }
+    Ok(replayable(attempts, last_lease))
+}
+
+/// Selects what the worker saw that wrote the results: the last attempt of every step, and before it the attempts that
+/// failed under the same lease. Attempts of earlier leases ended with a crash, and the worker did not see them.
+fn replayable(attempts: Vec<(i64, RecordedStep)>, last_lease: i64) -> Vec<RecordedStep> {
+    let last: HashMap<StepRequest, usize> =
+        attempts.iter().enumerate().map(|(position, (_, step))| (step.request.clone(), position)).collect();
+    let kept = attempts.into_iter().enumerate().filter(|(position, (fence, step))| {
+        last.get(&step.request).is_some_and(|last| last == position) || *fence == last_lease
+    });
+    kept.map(|(_, (_, step))| step).collect()
+}
+
+fn recorded_step(row: &SqliteRow) -> Result<RecordedStep, StoreError> {
+    let unit: String = row.get("unit");
+    let owner = if unit.is_empty() { StepOwner::Trial } else { StepOwner::Unit(UnitId(unit.into())) };
+    let request = StepRequest {
+        owner,
+        kind: named(row.get("kind"))?,
+        request: row.get("request"),
+        occurrence: u32::try_from(row.get::<i64, _>("occurrence")).unwrap_or_default(),
+    };
+    let result = if row.get::<&str, _>("state") == "done" { Some(steps::result_of(row)?) } else { None };
+    Ok(RecordedStep { request, result })
+}
+
+async fn run_row(connection: &mut SqliteConnection, run: &RunId) -> Result<SqliteRow, StoreError> {
+    let row = sqlx::query(RUN).bind(&*run.0).fetch_optional(connection).await.map_err(failed)?;
+    row.ok_or_else(|| StoreError::UnknownRun(run.clone()))
+}
+
+fn summary(row: &SqliteRow) -> Result<RunSummary, StoreError> {
+    Ok(RunSummary {
+        id: RunId(id(row, "id")),
+        benchmark: row.get("benchmark"),
+        created: row.get::<i64, _>("created") / 1000,
+        state: named(row.get("state"))?,
+        progress: progress_of(row),
+    })
+}
+
+fn progress_of(row: &SqliteRow) -> Progress {
+    let count = |column: &str| u64::try_from(row.get::<i64, _>(column)).unwrap_or_default();
+    let [passed, failed, invalid, indeterminate] = ["passed", "failed", "invalid", "indeterminate"].map(count);
+    let usage = Usage {
+        input_tokens: count("input_tokens"),
+        output_tokens: count("output_tokens"),
+        cache_read_tokens: count("cache_read_tokens"),
+        cache_write_tokens: count("cache_write_tokens"),
+        reasoning_tokens: count("reasoning_tokens"),
+        cost_usd: row.get::<Option<i64>, _>("cost_nanos").map(dollars),
+    };
+    Progress {
+        units: count("units"),
+        done: passed + failed + invalid + indeterminate,
+        passed,
+        failed,
+        invalid,
+        indeterminate,
+        running: count("running"),
+        usage,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a run does not cost millions of dollars")]
+fn dollars(nanos: i64) -> f64 {
+    nanos as f64 / 1e9
+}
+
+fn json<T: DeserializeOwned>(text: &str) -> Result<T, StoreError> {
+    serde_json::from_str(text).map_err(|error| damaged(&error))
+}
+
+fn named<T: DeserializeOwned>(name: String) -> Result<T, StoreError> {
+    serde_json::from_value(Value::String(name)).map_err(|error| damaged(&error))
+}
+
+fn damaged(error: &dyn std::fmt::Display) -> StoreError {
+    StoreError::Failed(format!("a row is damaged: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::{StepKind, StepResult};
+
+    fn attempt(fence: i64, request: &str, failed: bool) -> (i64, RecordedStep) {
+        let request =
+            StepRequest { owner: StepOwner::Trial, kind: StepKind::Model, request: request.to_owned(), occurrence: 0 };
+        let result = StepResult { body: fence.to_string(), failed, usage: Usage::default(), millis: 0 };
+        (fence, RecordedStep { request, result: Some(result) })
+    }
+
+    #[test]
+    fn a_replay_gets_the_failed_attempts_of_the_last_lease_only() {
+        let attempts = vec![
+            attempt(1, "a", true),
+            attempt(1, "a", false),
+            attempt(1, "b", true),
+            attempt(2, "b", true),
+            attempt(2, "b", false),
+        ];
+        let kept = replayable(attempts, 2);
+        let seen: Vec<_> = kept
+            .iter()
+            .map(|step| (step.request.request.as_str(), step.result.as_ref().is_some_and(|result| result.failed)))
+            .collect();
+        assert_eq!(seen, [("a", false), ("b", true), ("b", false)]);
+    }
+}

@@ -1,0 +1,176 @@
+//! Runs and their plans.
+
+use sqlx::SqliteConnection;
+use wharf_protocol::BoxFuture;
+
+use crate::ids::RunId;
+use crate::plan::Trial;
+use crate::store::{NewRun, Rerun, RunState, StoreError};
+
+use super::writer::Write;
+use super::{failed, json_name, now};
+
+pub(super) struct CreateRun(pub(super) NewRun);
+
+pub(super) struct SetState {
+    pub(super) run: RunId,
+    pub(super) state: RunState,
+}
+
+pub(super) struct SetPlan {
+    pub(super) run: RunId,
+    pub(super) trials: Vec<Trial>,
+}
+
+pub(super) struct RerunUnits {
+    pub(super) run: RunId,
+    pub(super) which: Rerun,
+}
+
+impl Write for CreateRun {
+    type Output = ();
+
+    fn apply<'a>(&'a self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Result<(), StoreError>> {
+        const CREATE: &str = concat!(
+            "INSERT INTO run (id, benchmark, settings, created, state) VALUES ($1, $2, $3, ",
+            now!(),
+            ", $4)"
+        );
+        Box::pin(async move {
+            let NewRun { id, benchmark, settings } = &self.0;
+            let create = sqlx::query(CREATE)
+                .bind(&*id.0)
+                .bind(benchmark)
+                .bind(settings.to_string())
+                .bind(json_name(&RunState::Running));
+            create.execute(connection).await.map_err(failed)?;
+            Ok(())
+        })
+    }
+}
+
+impl Write for SetState {
+    type Output = ();
+
+    fn apply<'a>(&'a self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let update = sqlx::query("UPDATE run SET state = $2 WHERE id = $1").bind(&*self.run.0);
+            let updated = update.bind(json_name(&self.state)).execute(connection).await.map_err(failed)?;
+            if updated.rows_affected() == 0 { Err(StoreError::UnknownRun(self.run.clone())) } else { Ok(()) }
+        })
+    }
+}
+
+impl Write for SetPlan {
+    type Output = ();
+
+    fn apply<'a>(&'a self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Result<(), StoreError>> {
+        const TRIAL: &str = "INSERT INTO trial (run, id, position, in_plan, question, model, replicate, state) \
+             VALUES ($1, $2, $3, 1, $4, $5, $6, 'queued') ON CONFLICT (run, id) DO UPDATE SET position = excluded.position, \
+             in_plan = 1, question = excluded.question, model = excluded.model, replicate = excluded.replicate";
+        const UNIT: &str = "INSERT INTO unit (run, id, trial, position, in_plan, judge) VALUES ($1, $2, $3, $4, 1, $5) \
+             ON CONFLICT (run, id) DO UPDATE SET trial = excluded.trial, position = excluded.position, in_plan = 1, \
+             judge = excluded.judge";
+        Box::pin(async move {
+            let run = &*self.run.0;
+            exists(connection, &self.run).await?;
+            for clear in ["UPDATE trial SET in_plan = 0 WHERE run = $1", "UPDATE unit SET in_plan = 0 WHERE run = $1"] {
+                sqlx::query(clear).bind(run).execute(&mut *connection).await.map_err(failed)?;
+            }
+            let mut unit_position = 0_i64;
+            for (position, trial) in self.trials.iter().enumerate() {
+                let insert = sqlx::query(TRIAL)
+                    .bind(run)
+                    .bind(&*trial.id.0)
+                    .bind(i64::try_from(position).unwrap_or(i64::MAX))
+                    .bind(trial.question.as_str())
+                    .bind(&trial.model)
+                    .bind(i64::from(trial.replicate));
+                insert.execute(&mut *connection).await.map_err(failed)?;
+                for unit in &trial.units {
+                    let insert = sqlx::query(UNIT).bind(run).bind(&*unit.id.0).bind(&*trial.id.0);
+                    let insert = insert.bind(unit_position).bind(&unit.judge);
+                    insert.execute(&mut *connection).await.map_err(failed)?;
+                    unit_position += 1;
+                }
+            }
+            recount(connection, &self.run).await
+        })
+    }
+}
+
+impl Write for RerunUnits {
+    type Output = u64;
+
+    fn apply<'a>(&'a self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Result<u64, StoreError>> {
+        // The units of the trials that no worker is running.
+        const DISCARD: &str = concat!(
+            "UPDATE step SET state = 'discarded' WHERE run = $1 AND trial IN (SELECT unit.trial FROM unit \
+             JOIN trial ON trial.run = unit.run AND trial.id = unit.trial WHERE unit.run = $1 AND unit.in_plan = 1 \
+             AND unit.verdict = $2 AND trial.lease_until <= ",
+            now!(),
+            ")"
+        );
+        const CLEAR_TRIALS: &str = concat!(
+            "UPDATE unit SET verdict = NULL, failure_group = NULL, failure_category = NULL, response = NULL, turns = NULL, \
+             tool_calls = NULL, input_tokens = NULL, output_tokens = NULL, cost_usd = NULL, millis = NULL, result = NULL, \
+             trace = NULL, fence = NULL WHERE run = $1 AND verdict IS NOT NULL AND trial IN (SELECT unit.trial FROM unit \
+             JOIN trial ON trial.run = unit.run AND trial.id = unit.trial WHERE unit.run = $1 AND unit.in_plan = 1 \
+             AND unit.verdict = $2 AND trial.lease_until <= ",
+            now!(),
+            ")"
+        );
+        const CLEAR_UNITS: &str = concat!(
+            "UPDATE unit SET verdict = NULL, failure_group = NULL, failure_category = NULL, response = NULL, turns = NULL, \
+             tool_calls = NULL, input_tokens = NULL, output_tokens = NULL, cost_usd = NULL, millis = NULL, result = NULL, \
+             trace = NULL, fence = NULL WHERE run = $1 AND in_plan = 1 AND failure_group = $2 AND trial IN (SELECT id \
+             FROM trial WHERE run = $1 AND lease_until <= ",
+            now!(),
+            ")"
+        );
+        Box::pin(async move {
+            let run = &*self.run.0;
+            exists(connection, &self.run).await?;
+            let clear = match &self.which {
+                Rerun::Verdict(verdict) => {
+                    let verdict = json_name(verdict);
+                    let discard = sqlx::query(DISCARD).bind(run).bind(verdict.clone());
+                    discard.execute(&mut *connection).await.map_err(failed)?;
+                    sqlx::query(CLEAR_TRIALS).bind(run).bind(verdict)
+                }
+                Rerun::ProviderFailures => {
+                    sqlx::query(CLEAR_UNITS).bind(run).bind(json_name(&crate::outcome::FailureGroup::Retry))
+                }
+            };
+            let units = clear.execute(&mut *connection).await.map_err(failed)?.rows_affected();
+            recount(connection, &self.run).await?;
+            Ok(units)
+        })
+    }
+}
+
+async fn exists(connection: &mut SqliteConnection, run: &RunId) -> Result<(), StoreError> {
+    let select = sqlx::query("SELECT 1 FROM run WHERE id = $1").bind(&*run.0);
+    match select.fetch_optional(connection).await.map_err(failed)? {
+        Some(_) => Ok(()),
+        None => Err(StoreError::UnknownRun(run.clone())),
+    }
+}
+
+/// Sets the counters of a run and the states of its trials from its units.
+async fn recount(connection: &mut SqliteConnection, run: &RunId) -> Result<(), StoreError> {
+    const TRIALS: &str = "UPDATE trial SET state = CASE WHEN EXISTS (SELECT 1 FROM unit WHERE unit.run = trial.run \
+         AND unit.trial = trial.id AND unit.in_plan = 1 AND unit.verdict IS NULL) THEN 'queued' ELSE 'done' END \
+         WHERE run = $1 AND state <> 'running'";
+    const COUNTERS: &str = "UPDATE run SET \
+         units = (SELECT COUNT(*) FROM unit WHERE run = $1 AND in_plan = 1), \
+         passed = (SELECT COUNT(*) FROM unit WHERE run = $1 AND in_plan = 1 AND verdict = 'passed'), \
+         failed = (SELECT COUNT(*) FROM unit WHERE run = $1 AND in_plan = 1 AND verdict = 'failed'), \
+         invalid = (SELECT COUNT(*) FROM unit WHERE run = $1 AND in_plan = 1 AND verdict = 'invalid'), \
+         indeterminate = (SELECT COUNT(*) FROM unit WHERE run = $1 AND in_plan = 1 AND verdict = 'indeterminate') \
+         WHERE id = $1";
+    for sql in [TRIALS, COUNTERS] {
+        sqlx::query(sql).bind(&*run.0).execute(&mut *connection).await.map_err(failed)?;
+    }
+    Ok(())
+}

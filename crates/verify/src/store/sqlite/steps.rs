@@ -1,0 +1,272 @@
+//! Intents and results of steps.
+
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row as _, SqliteConnection};
+use wharf_protocol::{BoxFuture, Usage};
+
+use crate::failpoint::{self, Failpoint};
+use crate::step::{Recovery, StepOwner, StepRequest, StepResult, StepStart};
+use crate::store::{Lease, StoreError};
+
+use super::blob::{self, Blob};
+use super::leases::is_held;
+use super::writer::Write;
+use super::{failed, json_name};
+
+/// The intent of a step.
+pub(super) struct BeginStep {
+    pub(super) lease: Lease,
+    pub(super) step: StepRequest,
+    pub(super) recovery: Recovery,
+}
+
+/// The result of a step.
+pub(super) struct FinishStep {
+    lease: Lease,
+    step: i64,
+    failed: bool,
+    usage: Usage,
+    usage_json: String,
+    millis: i64,
+    body: Blob,
+}
+
+/// The last attempt of a step.
+struct Attempt {
+    id: i64,
+    number: i64,
+    state: String,
+    result: Option<StepResult>,
+}
+
+impl BeginStep {
+    fn unit(&self) -> &str {
+        owner_column(&self.step.owner)
+    }
+
+    /// Records the first attempt of a step in one statement. Returns nothing if the step is known or the lease is lost.
+    async fn begin_first(&self, connection: &mut SqliteConnection) -> Result<Option<i64>, StoreError> {
+        const BEGIN: &str = "INSERT INTO step (run, trial, unit, request, occurrence, attempt, kind, state, fence) \
+             SELECT $1, $2, $3, $4, $5, 0, $6, 'started', $7 \
+             WHERE EXISTS (SELECT 1 FROM trial WHERE run = $1 AND id = $2 AND fence = $7 AND state = 'running') \
+             AND NOT EXISTS (SELECT 1 FROM step WHERE run = $1 AND trial = $2 AND unit = $3 AND request = $4 \
+             AND occurrence = $5) RETURNING id";
+        let insert = sqlx::query_scalar(BEGIN)
+            .bind(&*self.lease.run.0)
+            .bind(&*self.lease.trial.0)
+            .bind(self.unit())
+            .bind(&self.step.request)
+            .bind(i64::from(self.step.occurrence))
+            .bind(json_name(&self.step.kind))
+            .bind(self.lease.fence);
+        insert.fetch_optional(connection).await.map_err(failed)
+    }
+
+    async fn begin_next(&self, connection: &mut SqliteConnection, attempt: i64) -> Result<StepStart, StoreError> {
+        let sql = "INSERT INTO step (run, trial, unit, request, occurrence, attempt, kind, state, fence) \
+                   VALUES ($1, $2, $3, $4, $5, $6, $7, 'started', $8) RETURNING id";
+        let insert = sqlx::query_scalar(sql)
+            .bind(&*self.lease.run.0)
+            .bind(&*self.lease.trial.0)
+            .bind(self.unit())
+            .bind(&self.step.request)
+            .bind(i64::from(self.step.occurrence))
+            .bind(attempt)
+            .bind(json_name(&self.step.kind))
+            .bind(self.lease.fence);
+        Ok(StepStart::Execute(insert.fetch_one(connection).await.map_err(failed)?))
+    }
+
+    async fn last_attempt(&self, connection: &mut SqliteConnection) -> Result<Option<Attempt>, StoreError> {
+        let sql = "SELECT step.id, step.attempt, step.state, step.failed, step.usage, step.millis, blob.bytes \
+                   FROM step LEFT JOIN blob ON blob.hash = step.result \
+                   WHERE run = $1 AND trial = $2 AND unit = $3 AND request = $4 AND occurrence = $5 \
+                   ORDER BY attempt DESC LIMIT 1";
+        let select = sqlx::query(sql)
+            .bind(&*self.lease.run.0)
+            .bind(&*self.lease.trial.0)
+            .bind(self.unit())
+            .bind(&self.step.request)
+            .bind(i64::from(self.step.occurrence));
+        let Some(row) = select.fetch_optional(connection).await.map_err(failed)? else { return Ok(None) };
+        let state: String = row.get("state");
+        let result = if state == "done" { Some(result_of(&row)?) } else { None };
+        Ok(Some(Attempt { id: row.get("id"), number: row.get("attempt"), state, result }))
+    }
+}
+
+impl Write for BeginStep {
+    type Output = StepStart;
+
+    fn apply<'a>(&'a self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Result<StepStart, StoreError>> {
+        Box::pin(async move {
+            if let Some(id) = self.begin_first(connection).await? {
+                return Ok(StepStart::Execute(id));
+            }
+            if !is_held(connection, &self.lease).await? {
+                return Err(StoreError::LeaseLost);
+            }
+            let Some(last) = self.last_attempt(connection).await? else {
+                return Err(StoreError::Failed("the intent of a step was not recorded".to_owned()));
+            };
+            match (last.state.as_str(), last.result) {
+                ("done", Some(result)) if !result.failed => Ok(StepStart::Recorded(result)),
+                ("done" | "discarded" | "interrupted", _) => self.begin_next(connection, last.number + 1).await,
+                ("started", _) if self.step.kind.is_repeatable(self.recovery) => {
+                    set_state(connection, last.id, "interrupted").await?;
+                    self.begin_next(connection, last.number + 1).await
+                }
+                ("started", _) => {
+                    set_state(connection, last.id, "indeterminate").await?;
+                    Ok(StepStart::Indeterminate)
+                }
+                _ => Ok(StepStart::Indeterminate),
+            }
+        })
+    }
+
+    fn is_recorded<'a>(
+        &'a self,
+        output: &'a StepStart,
+        connection: &'a mut SqliteConnection,
+    ) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(async move {
+            let StepStart::Execute(id) = output else { return Ok(true) };
+            // The number could belong to a step of another process, but only this worker has this fence.
+            let sql = "SELECT 1 FROM step WHERE id = $1 AND run = $2 AND trial = $3 AND unit = $4 AND request = $5 \
+                       AND occurrence = $6 AND fence = $7 AND state = 'started'";
+            let select = sqlx::query(sql)
+                .bind(id)
+                .bind(&*self.lease.run.0)
+                .bind(&*self.lease.trial.0)
+                .bind(self.unit())
+                .bind(&self.step.request)
+                .bind(i64::from(self.step.occurrence))
+                .bind(self.lease.fence);
+            Ok(select.fetch_optional(connection).await.map_err(failed)?.is_some())
+        })
+    }
+}
+
+impl FinishStep {
+    pub(super) async fn new(lease: &Lease, step: i64, result: StepResult) -> Result<Self, StoreError> {
+        let usage_json = serde_json::to_string(&result.usage).map_err(|error| StoreError::Failed(error.to_string()))?;
+        Ok(Self {
+            lease: lease.clone(),
+            step,
+            failed: result.failed,
+            usage: result.usage,
+            usage_json,
+            millis: i64::try_from(result.millis).unwrap_or(i64::MAX),
+            body: Blob::new(result.body).await?,
+        })
+    }
+
+    async fn add_to_totals(&self, connection: &mut SqliteConnection) -> Result<(), StoreError> {
+        const ADD: &str = "UPDATE run SET input_tokens = input_tokens + $2, output_tokens = output_tokens + $3, \
+             cache_read_tokens = cache_read_tokens + $4, cache_write_tokens = cache_write_tokens + $5, \
+             reasoning_tokens = reasoning_tokens + $6, \
+             cost_nanos = CASE WHEN $7 IS NULL THEN cost_nanos ELSE COALESCE(cost_nanos, 0) + $7 END WHERE id = $1";
+        let tokens = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let add = sqlx::query(ADD)
+            .bind(&*self.lease.run.0)
+            .bind(tokens(self.usage.input_tokens))
+            .bind(tokens(self.usage.output_tokens))
+            .bind(tokens(self.usage.cache_read_tokens))
+            .bind(tokens(self.usage.cache_write_tokens))
+            .bind(tokens(self.usage.reasoning_tokens))
+            .bind(self.usage.cost_usd.map(nanos));
+        add.execute(connection).await.map_err(failed)?;
+        Ok(())
+    }
+
+    async fn is_done(&self, connection: &mut SqliteConnection) -> Result<bool, StoreError> {
+        let sql = "SELECT 1 FROM step WHERE id = $1 AND run = $2 AND trial = $3 AND fence = $4 AND state = 'done' \
+                   AND result = $5";
+        let select = sqlx::query(sql)
+            .bind(self.step)
+            .bind(&*self.lease.run.0)
+            .bind(&*self.lease.trial.0)
+            .bind(self.lease.fence)
+            .bind(&self.body.hash);
+        Ok(select.fetch_optional(connection).await.map_err(failed)?.is_some())
+    }
+}
+
+impl Write for FinishStep {
+    type Output = ();
+
+    fn apply<'a>(&'a self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Result<(), StoreError>> {
+        const FINISH: &str = "UPDATE step SET state = 'done', failed = $5, result = $6, usage = $7, millis = $8 \
+             WHERE id = $1 AND run = $2 AND trial = $3 AND fence = $4 AND state = 'started' AND EXISTS (SELECT 1 FROM trial \
+             WHERE trial.run = $2 AND trial.id = $3 AND trial.fence = $4 AND trial.state = 'running')";
+        Box::pin(async move {
+            let finish = sqlx::query(FINISH)
+                .bind(self.step)
+                .bind(&*self.lease.run.0)
+                .bind(&*self.lease.trial.0)
+                .bind(self.lease.fence)
+                .bind(i64::from(self.failed))
+                .bind(&self.body.hash)
+                .bind(&self.usage_json)
+                .bind(self.millis);
+            if finish.execute(&mut *connection).await.map_err(failed)?.rows_affected() == 0 {
+                if !is_held(connection, &self.lease).await? {
+                    return Err(StoreError::LeaseLost);
+                }
+                // The same result a second time changes nothing.
+                let is_done = self.is_done(connection).await?;
+                let unknown = || StoreError::Failed(format!("step {} was not started by this worker", self.step));
+                return if is_done { Ok(()) } else { Err(unknown()) };
+            }
+            self.body.write(connection).await?;
+            self.add_to_totals(connection).await
+        })
+    }
+
+    fn is_recorded<'a>(
+        &'a self,
+        (): &'a (),
+        connection: &'a mut SqliteConnection,
+    ) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(self.is_done(connection))
+    }
+
+    fn committed(&self) {
+        failpoint::hit(Failpoint::AfterResult);
+    }
+}
+
+async fn set_state(connection: &mut SqliteConnection, step: i64, state: &'static str) -> Result<(), StoreError> {
+    let update = sqlx::query("UPDATE step SET state = $2 WHERE id = $1").bind(step).bind(state);
+    update.execute(connection).await.map_err(failed)?;
+    Ok(())
+}
+
+/// Returns how a step's owner is stored.
+pub(super) fn owner_column(owner: &StepOwner) -> &str {
+    match owner {
+        StepOwner::Trial => "",
+        StepOwner::Unit(unit) => &unit.0,
+    }
+}
+
+/// Returns the result in a row with the columns `failed`, `usage`, `millis` and `bytes`.
+pub(super) fn result_of(row: &SqliteRow) -> Result<StepResult, StoreError> {
+    let damaged = |error: &dyn std::fmt::Display| StoreError::Failed(format!("a stored step is damaged: {error}"));
+    let bytes: Option<Vec<u8>> = row.try_get("bytes").map_err(failed)?;
+    let usage: Option<String> = row.try_get("usage").map_err(failed)?;
+    let millis: Option<i64> = row.try_get("millis").map_err(failed)?;
+    Ok(StepResult {
+        body: blob::decompress(&bytes.ok_or_else(|| damaged(&"its result is missing"))?)?,
+        failed: row.get::<i64, _>("failed") != 0,
+        usage: serde_json::from_str(usage.as_deref().unwrap_or("{}")).map_err(|error| damaged(&error))?,
+        millis: u64::try_from(millis.unwrap_or_default()).unwrap_or_default(),
+    })
+}
+
+/// Returns billionths of a US dollar.
+#[expect(clippy::cast_possible_truncation, reason = "a cast of a float saturates, and no cost is that large")]
+fn nanos(cost_usd: f64) -> i64 {
+    (cost_usd * 1e9).round() as i64
+}

@@ -1,0 +1,144 @@
+//! Results of units.
+
+use sqlx::SqliteConnection;
+use wharf_protocol::BoxFuture;
+
+use crate::failpoint::{self, Failpoint};
+use crate::outcome::{UnitResult, Verdict};
+use crate::store::{Lease, StoreError};
+
+use super::blob::Blob;
+use super::leases::is_held;
+use super::writer::Write;
+use super::{failed, json_name};
+
+/// The result of a unit. All judges of a trial have the same trace, so it is a blob of its own.
+pub(super) struct FinishUnit {
+    lease: Lease,
+    unit: String,
+    verdict: Verdict,
+    columns: Columns,
+    result: Blob,
+    trace: Blob,
+}
+
+/// Parts of the result, for queries.
+struct Columns {
+    failure_group: Option<String>,
+    failure_category: Option<String>,
+    response: Option<String>,
+    turns: i64,
+    tool_calls: i64,
+    input_tokens: i64,
+    output_tokens: i64,
+    cost_usd: Option<f64>,
+    millis: i64,
+}
+
+impl FinishUnit {
+    pub(super) async fn new(lease: &Lease, result: &UnitResult) -> Result<Self, StoreError> {
+        let text = |error: serde_json::Error| StoreError::Failed(format!("cannot store a result: {error}"));
+        let trace = serde_json::to_string(&result.trace).map_err(text)?;
+        let without_trace = serde_json::to_string(&UnitResult { trace: Vec::new(), ..result.clone() }).map_err(text)?;
+        Ok(Self {
+            lease: lease.clone(),
+            unit: result.unit.to_string(),
+            verdict: result.verdict,
+            columns: Columns::from(result),
+            result: Blob::new(without_trace).await?,
+            trace: Blob::new(trace).await?,
+        })
+    }
+
+    async fn is_done(&self, connection: &mut SqliteConnection) -> Result<bool, StoreError> {
+        let sql = "SELECT 1 FROM unit WHERE run = $1 AND id = $2 AND result = $3 AND trace = $4";
+        let select = sqlx::query(sql)
+            .bind(&*self.lease.run.0)
+            .bind(&self.unit)
+            .bind(&self.result.hash)
+            .bind(&self.trace.hash);
+        Ok(select.fetch_optional(connection).await.map_err(failed)?.is_some())
+    }
+}
+
+impl From<&UnitResult> for Columns {
+    fn from(result: &UnitResult) -> Self {
+        let mut usage = result.usage;
+        usage += result.judge_usage;
+        let count = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        Self {
+            failure_group: result.failure.as_ref().map(|failure| json_name(&failure.group)),
+            failure_category: result.failure.as_ref().map(|failure| json_name(&failure.category)),
+            response: result.response.clone(),
+            turns: result.turns.into(),
+            tool_calls: i64::try_from(result.tool_calls).unwrap_or(i64::MAX),
+            input_tokens: count(usage.input_tokens),
+            output_tokens: count(usage.output_tokens),
+            cost_usd: usage.cost_usd,
+            millis: count(result.millis),
+        }
+    }
+}
+
+impl Write for FinishUnit {
+    type Output = ();
+
+    fn apply<'a>(&'a self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Result<(), StoreError>> {
+        const FINISH: &str = "UPDATE unit SET verdict = $5, failure_group = $6, failure_category = $7, response = $8, \
+             turns = $9, tool_calls = $10, input_tokens = $11, output_tokens = $12, cost_usd = $13, millis = $14, \
+             result = $15, trace = $16, fence = $4 \
+             WHERE run = $1 AND trial = $2 AND id = $3 AND verdict IS NULL AND EXISTS (SELECT 1 FROM trial \
+             WHERE trial.run = $1 AND trial.id = $2 AND trial.fence = $4 AND trial.state = 'running') RETURNING in_plan";
+        Box::pin(async move {
+            let columns = &self.columns;
+            let finish = sqlx::query_scalar(FINISH)
+                .bind(&*self.lease.run.0)
+                .bind(&*self.lease.trial.0)
+                .bind(&self.unit)
+                .bind(self.lease.fence)
+                .bind(json_name(&self.verdict))
+                .bind(&columns.failure_group)
+                .bind(&columns.failure_category)
+                .bind(&columns.response)
+                .bind(columns.turns)
+                .bind(columns.tool_calls)
+                .bind(columns.input_tokens)
+                .bind(columns.output_tokens)
+                .bind(columns.cost_usd)
+                .bind(columns.millis)
+                .bind(&self.result.hash)
+                .bind(&self.trace.hash);
+            let Some(in_plan) = finish.fetch_optional(&mut *connection).await.map_err(failed)? else {
+                if !is_held(connection, &self.lease).await? {
+                    return Err(StoreError::LeaseLost);
+                }
+                let is_done = self.is_done(connection).await?;
+                let refused = || StoreError::Failed(format!("unit `{}` is unknown or has another result", self.unit));
+                return if is_done { Ok(()) } else { Err(refused()) };
+            };
+            self.result.write(connection).await?;
+            self.trace.write(connection).await?;
+            failpoint::hit(Failpoint::BeforeCounters);
+            let in_plan: i64 = in_plan;
+            if in_plan == 0 {
+                return Ok(());
+            }
+            let counter = match self.verdict {
+                Verdict::Passed => "UPDATE run SET passed = passed + 1 WHERE id = $1",
+                Verdict::Failed => "UPDATE run SET failed = failed + 1 WHERE id = $1",
+                Verdict::Invalid => "UPDATE run SET invalid = invalid + 1 WHERE id = $1",
+                Verdict::Indeterminate => "UPDATE run SET indeterminate = indeterminate + 1 WHERE id = $1",
+            };
+            sqlx::query(counter).bind(&*self.lease.run.0).execute(connection).await.map_err(failed)?;
+            Ok(())
+        })
+    }
+
+    fn is_recorded<'a>(
+        &'a self,
+        (): &'a (),
+        connection: &'a mut SqliteConnection,
+    ) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(self.is_done(connection))
+    }
+}
