@@ -1,3 +1,4 @@
 //! Tests of the crate's public behavior.
 
+mod report_html;
 mod template;
