@@ -49,22 +49,43 @@ pub(crate) async fn stoppable<F: Future<Output = Exit>>(fleet: &Fleet, work: imp
     }
 }
 
-/// Does `work` that finishes what it has begun when it is interrupted. A second interruption drops it.
-pub(crate) async fn finishing<F: Future<Output = Exit>>(message: &str, work: impl FnOnce(Stopped) -> F) -> Exit {
+/// How often the user has interrupted the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interruption {
+    /// Not at all.
+    None,
+    /// Once: finish what has begun.
+    Once,
+    /// Twice: stop now.
+    Twice,
+}
+
+/// Does `work` that finishes what it has begun when it is interrupted, and stops at once when it is interrupted again. A
+/// third interruption drops it.
+pub(crate) async fn finishing<F: Future<Output = Exit>>(
+    message: &str,
+    work: impl FnOnce(watch::Receiver<Interruption>) -> F,
+) -> Exit {
     let mut interruptions = Interruptions::new();
-    let (stop, stopped) = watch::channel(false);
-    let work = work(Stopped(stopped));
+    let (stop, stopped) = watch::channel(Interruption::None);
+    let work = work(stopped);
     tokio::pin!(work);
     tokio::select! {
         exit = &mut work => return exit,
         () = interruptions.next() => {}
     }
     term::note(message);
-    stop.send_replace(true);
+    stop.send_replace(Interruption::Once);
     tokio::select! {
-        exit = &mut work => exit.max(Exit::Interrupted),
-        () = interruptions.next() => Exit::Interrupted,
+        exit = &mut work => return exit.max(Exit::Interrupted),
+        () = interruptions.next() => {}
     }
+    stop.send_replace(Interruption::Twice);
+    tokio::select! {
+        _ = tokio::time::timeout(CLOSE_TIMEOUT, work) => {}
+        () = interruptions.next() => {}
+    }
+    Exit::Interrupted
 }
 
 /// Signals that the work shall stop.

@@ -1,8 +1,8 @@
 //! The binary `wharf`: commands, rendering, exit codes. Only this crate reads the environment and the arguments, and only
 //! it prints.
 //!
-//! Imports go downwards: [`args`] imports the commands; commands import [`config`], [`failure`], [`models`] and [`one_shot`];
-//! all of them import [`term`] and the leaf modules. No module imports a command but `args` and `main`.
+//! Imports go downwards: [`args`] imports the commands; commands import [`config`], [`failure`], [`models`], [`one_shot`]
+//! and [`verification`]; all of them import [`term`] and the leaf modules. No module imports a command but `args` and `main`.
 
 mod args;
 mod arguments;
@@ -26,6 +26,7 @@ mod one_shot;
 mod program;
 mod signature;
 mod term;
+mod verification;
 
 use std::process::ExitCode;
 

@@ -11,11 +11,6 @@ pub fn digest(value: &impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     let mut text = String::new();
     write_canonical(&value, &mut text);
-    digest_text(&text)
-}
-
-/// Returns the SHA-256 of a text, as 64 hexadecimal digits.
-pub(crate) fn digest_text(text: &str) -> String {
     sha256(text.as_bytes())
 }
 

@@ -171,7 +171,14 @@ mod tests {
                 error.split(" at line").next().unwrap_or_default().to_owned()
             })
             .into();
-        insta::assert_snapshot!(errors.join("\n"));
+        insta::assert_snapshot!(errors.join("\n"), @"
+        the answer is empty
+        the answer is not JSON: expected value
+        the answer is not a JSON object
+        the answer is not JSON: trailing characters
+        the answer is not usable: `a` is given twice
+        the answer is not a JSON object
+        ");
         let deep = format!("{{\"a\":{}{}}}", "[".repeat(5000), "]".repeat(5000));
         assert!(object_in(&deep).is_err());
     }

@@ -61,4 +61,4 @@ pub use template::Template;
 pub use tool_set::{OfferedTool, ToolSet};
 pub use trial_runner::{BenchmarkRunner, RunnerParts};
 pub use workbench::Workbench;
-pub use worker::TrialRunner;
+pub use worker::{TrialRunner, Worker, WorkerOptions};

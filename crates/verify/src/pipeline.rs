@@ -122,9 +122,8 @@ impl Pipeline {
 
     /// Returns the stages, in order.
     pub fn stages(&self) -> impl Iterator<Item = StageInfo> {
-        let info =
-            |stage: &Box<dyn Stage>| StageInfo { name: stage.name(), needs: stage.needs(), makes: stage.makes() };
-        self.stages.iter().chain([&self.finalize]).map(info)
+        let info = |stage: &dyn Stage| StageInfo { name: stage.name(), needs: stage.needs(), makes: stage.makes() };
+        self.stages.iter().chain([&self.finalize]).map(move |stage| info(&**stage))
     }
 
     /// Runs the stages of a unit until one of them decides, and then the last one. An error of the journal ends the unit

@@ -17,10 +17,10 @@ mod summary;
 pub use columns::{COLUMNS, Cell, CellType, Column};
 pub use export::{ExportError, NotPassed, export, not_passed, summarize};
 pub use format::{Format, UnknownFormat};
-pub use html::{HtmlInput, HtmlWriter, export_html};
+pub use html::{HtmlInput, HtmlWriter};
 pub use json::{REPORT_VERSION, ReportHeader};
 pub use proportion::{Interval, wilson};
-pub use questions::ReportQuestion;
+pub use questions::{BenchmarkText, ReportQuestion};
 pub use statistics::{
     FailureCount, FlakyQuestion, JudgeAgreement, KeywordAccuracy, ModelStatistics, Repeated, Statistics, ToolResults,
 };

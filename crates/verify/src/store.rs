@@ -172,7 +172,8 @@ pub trait RunStore: Send + Sync {
     /// trials have on record. What was spent stays in the totals. Returns the number of units.
     fn rerun<'a>(&'a self, run: &'a RunId, which: &'a Rerun) -> BoxFuture<'a, Result<u64, StoreError>>;
 
-    /// Claims trials that have open units and no valid lease, in the order of the plan.
+    /// Claims trials that have open units and no valid lease, in the order of the plan. A worker does not claim what it
+    /// already holds, even if it was too slow to renew it.
     fn claim<'a>(&'a self, claim: &'a Claim<'a>) -> BoxFuture<'a, Result<Vec<ClaimedTrial>, StoreError>>;
 
     /// Extends all leases of a worker. Returns those that it still holds.

@@ -37,8 +37,11 @@ pub trait Workbench: Send + Sync {
 /// The open servers of a run.
 pub(crate) struct ServerPool {
     workbench: Arc<dyn Workbench>,
-    shared: Mutex<HashMap<(String, String), Arc<OnceCell<Fleet>>>>,
+    shared: Mutex<HashMap<SharedKey, Arc<OnceCell<Fleet>>>>,
 }
+
+/// Which trials share servers: those with the same label of the model and the same [`ServerSet::key`].
+type SharedKey = (String, String);
 
 /// What a trial needs from its servers.
 pub(crate) struct TrialServers<'a> {

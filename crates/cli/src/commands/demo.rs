@@ -1,5 +1,5 @@
-//! `wharf demo`: one small server over every transport and in every protocol mode, and what happens when it crashes or
-//! restarts.
+//! `wharf demo`: one small server over every transport and in every protocol mode, what happens when it crashes or
+//! restarts, and a benchmark of scripted models over its tools.
 
 use std::sync::Arc;
 
@@ -20,6 +20,8 @@ use crate::globals::Globals;
 use crate::guard::Guard;
 use crate::interrupt::guarded_sessions;
 use crate::term::{SETTLE_LIMIT, counted};
+use crate::verification::quickstart::{self, Quickstart};
+use crate::verification::{failures, table};
 use crate::{demo_server, env, term};
 
 /// One step with both local servers.
@@ -76,6 +78,13 @@ pub(crate) async fn run(globals: &Globals) -> Exit {
                 Some(fleet) => Box::pin(connect_named(fleet)).await,
                 None => Vec::new(),
             },
+            benchmark: match Box::pin(quickstart::run(globals)).await {
+                Ok(benchmark) => benchmark,
+                Err(error) => {
+                    term::usage_error(&error);
+                    return Exit::Failed;
+                }
+            },
         };
         let written = if globals.json { term::json(&demo.to_json()).await } else { demo.show(globals).await };
         let exit = demo.named.iter().map(|server| server.exit).max().unwrap_or(Exit::Done).max(written);
@@ -91,11 +100,12 @@ struct Demo {
     local: Vec<LocalStep>,
     remote: Vec<RemoteRun>,
     named: Vec<NamedServer>,
+    benchmark: Quickstart,
 }
 
 impl Demo {
     fn is_ok(&self) -> bool {
-        self.local.iter().all(|step| step.ok) && self.remote.iter().all(|run| run.ok)
+        self.local.iter().all(|step| step.ok) && self.remote.iter().all(|run| run.ok) && self.benchmark.ok
     }
 
     async fn show(&self, globals: &Globals) -> Exit {
@@ -119,6 +129,10 @@ impl Demo {
         let head = ["", "transport", "protocol", "connect", "6 × 7", "6 × 7 after restart"];
         let rows = self.remote.iter().map(run).collect();
         let written = written.max(term::out(format!("\n{}", term::table(&head, rows))).await);
+        note("\nA benchmark of two scripted models over its tools, judged by a scripted judge:");
+        let written = written.max(term::out(format!("\n{}", table::of_summary(&self.benchmark.summary))).await);
+        note("\nWhat did not pass, and why:");
+        let written = written.max(term::out(format!("\n{}", failures::of(&self.benchmark.not_passed))).await);
         if self.named.is_empty() {
             return written;
         }
@@ -161,6 +175,7 @@ impl Demo {
             "steps": self.local.iter().map(step).collect::<Vec<_>>(),
             "network": self.remote.iter().map(run).collect::<Vec<_>>(),
             "servers": self.named.iter().map(server).collect::<Vec<_>>(),
+            "benchmark": self.benchmark.summary,
         })
     }
 }

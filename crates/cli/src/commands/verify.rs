@@ -1,11 +1,12 @@
 //! `wharf verify`: benchmark models with live tools.
 
 mod args;
-mod participants;
-mod planning;
+mod check;
 mod preset;
+mod report;
+mod run;
 mod settings;
-mod table;
+mod status;
 
 use crate::exit::Exit;
 use crate::globals::Globals;
@@ -14,7 +15,10 @@ use args::VerifyCommand;
 
 pub(crate) async fn run(globals: &Globals, verify: Verify) -> Exit {
     match verify.command {
-        VerifyCommand::Run(_) | VerifyCommand::Check(_) | VerifyCommand::Status(_) => Exit::Done,
+        VerifyCommand::Run(run) => run::run(globals, *run).await,
+        VerifyCommand::Check(check) => check::run(globals, *check).await,
+        VerifyCommand::Status(status) => status::run(globals, &status).await,
+        VerifyCommand::Report(report) => report::run(globals, &report).await,
         VerifyCommand::Preset(preset) => preset::run(globals, preset).await,
     }
 }

@@ -30,6 +30,7 @@ mod tools;
 mod usage_errors;
 mod usage_hints;
 mod variables;
+mod verify;
 
 use std::io::Write as _;
 use std::path::Path;

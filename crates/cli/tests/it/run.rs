@@ -2,7 +2,7 @@
 
 mod cleanup;
 mod instructions;
-mod models;
+pub(crate) mod models;
 mod models_file;
 mod questions;
 mod secrets;

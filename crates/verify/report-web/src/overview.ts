@@ -23,9 +23,10 @@ export function overview(report: Report, route: Route): HTMLElement {
 }
 
 function head(report: Report): HTMLElement {
-  const { run, description, questions, models: names, judges, wharf } = report.overview;
+  const { run, description, models: names, judges, wharf } = report.overview;
   const replicates = report.units.reduce((most, unit) => Math.max(most, unit.replicate), 0);
-  const plan = [plural(questions.length, 'question'), plural(names.length, 'model'),
+  const questions = report.byQuestion.filter((units) => units.length > 0).length;
+  const plan = [plural(questions, 'question'), plural(names.length, 'model'),
     judges.length > 0 && plural(judges.length, 'judge'), replicates > 1 && plural(replicates, 'replicate')];
   return h('header', { class: 'title' },
     h('h1', { dir: 'auto' }, shown(short(run.benchmark, 200))),
@@ -99,7 +100,6 @@ function notes(report: Report): HTMLElement {
 function models(report: Report, units: (filter: Partial<Filter>) => string): HTMLElement {
   const { results, models: names } = report.overview;
   const repeated = results.some((result) => result.repeated !== null);
-  const best = Math.max(...results.map(({ accuracy: value }) => value ?? -1));
   const th = (name: string, title = '', align = 'num') => h('th', { scope: 'col', class: align, title: title || null }, name);
   const rows = results.map((result) => {
     const identity = names.find(({ label }) => label === result.model);
@@ -112,7 +112,7 @@ function models(report: Report, units: (filter: Partial<Filter>) => string): HTM
     return h('tr', null,
       h('th', { scope: 'row', class: 'model' }, h('a', { href: units({ model: result.model }) }, short(result.model, 60)),
         identity ? h('span', { class: 'sub' }, short(`${identity.interface}:${identity.actual_model ?? identity.model}`, 80)) : null),
-      h('td', { class: 'num accuracy' }, h('strong', { class: result.accuracy === best ? 'best' : null }, percent(result.accuracy)),
+      h('td', { class: 'num accuracy' }, h('strong', null, percent(result.accuracy)),
         h('span', { class: 'sub' }, result.interval ? `${percent(result.interval.low)} – ${percent(result.interval.high)}` : 'not scored')),
       number(result.passed, 'passed'), number(result.failed, 'failed'), number(result.invalid, 'invalid'),
       number(result.indeterminate, 'indeterminate'),

@@ -7,7 +7,8 @@ const HIDDEN =
   /[\0-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]|\udb40[\udc00-\udc7f]/g;
 
 const COLLAPSED_CHARS = 1_500;
-const COLLAPSED_LINES = 24;
+const COLLAPSED_LINES = 16;
+const INLINE_CHARS = 100;
 
 function codePoint(character: string): string {
   return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`;
@@ -103,8 +104,9 @@ function nodes(children: Child[]): Node[] {
   return [...fragment.childNodes];
 }
 
-/** Indents JSON text without parsing it: numbers keep their digits, and depth costs no stack. */
+/** Indents JSON text that is too long for a line, without parsing it: numbers keep their digits, and depth costs no stack. */
 export function indented(json: string): string {
+  if (json.length <= INLINE_CHARS && !json.includes('\n')) return json;
   let out = '';
   let depth = 0;
   const line = () => `\n${'  '.repeat(Math.min(depth, 40))}`;

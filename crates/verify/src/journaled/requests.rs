@@ -47,7 +47,7 @@ pub(crate) struct JournaledRequests {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum AttemptBody {
-    Response(RespondedAttempt),
+    Response(Box<RespondedAttempt>),
     Error(FailedAttempt),
     /// The request was not sent, because the trial is invalid.
     Invalid(String),
@@ -106,7 +106,8 @@ impl JournaledRequests {
         match next.complete(request).await {
             Ok(response) => {
                 let usage = response.usage;
-                executed(&AttemptBody::Response(RespondedAttempt { response, failures }), false, usage)
+                let attempt = AttemptBody::Response(Box::new(RespondedAttempt { response, failures }));
+                executed(&attempt, false, usage)
             }
             Err(error) => {
                 let failed = error.is_transient();
@@ -150,7 +151,8 @@ impl JournaledRequests {
         let result = self.steps.run(kind, digest, self.execute(request, next), on_time_limit).await?;
         let attempt = |retries| Attempt { millis: result.millis, retries };
         match self.steps.decode(&result)? {
-            AttemptBody::Response(RespondedAttempt { response, failures }) => {
+            AttemptBody::Response(attempted) => {
+                let RespondedAttempt { response, failures } = *attempted;
                 self.failures.lock().unwrap_or_else(PoisonError::into_inner).clear();
                 self.steps.add_attempt(attempt(failures), false);
                 Some(Ok(response))

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use wharf_protocol::{Redactor, Usage};
 
 use super::stop::{Stop, StopCause};
-use crate::digest::digest_text;
+use crate::digest::sha256;
 use crate::journal::{Journal, JournalError, StepKind, StepOwner, StepRequest, StepResult, StepStart};
 use crate::store::StoreError;
 
@@ -85,7 +85,7 @@ impl Steps {
     /// that quote recorded results must have the same digest as before.
     pub(super) fn digest(&self, request: &impl Serialize) -> String {
         let text = serde_json::to_string(request).unwrap_or_else(|error| error.to_string());
-        digest_text(&self.redactor.redact_json(&text))
+        sha256(self.redactor.redact_json(&text).as_bytes())
     }
 
     /// Executes a step, or returns its recorded result. Returns `None` if the step must not be executed; then the cause

@@ -31,12 +31,8 @@ impl Stop {
     /// Sets the cause. The first one counts, but a refusal of the journal counts more than any other.
     pub(crate) fn set(&self, cause: StopCause) {
         self.0.send_if_modified(|current| {
-            let replaces = match (&*current, &cause) {
-                (None, _) => true,
-                (Some(StopCause::Journal(_)), _) => false,
-                (Some(_), StopCause::Journal(_)) => true,
-                (Some(_), _) => false,
-            };
+            let is_journal = |cause: &StopCause| matches!(cause, StopCause::Journal(_));
+            let replaces = current.as_ref().is_none_or(|current| is_journal(&cause) && !is_journal(current));
             if replaces {
                 *current = Some(cause);
             }

@@ -1,7 +1,7 @@
 //! Untrusted text in a prompt: between markers that the text cannot contain, and without characters that hide or
 //! rearrange text.
 
-use sha2::{Digest as _, Sha256};
+use crate::digest::digest;
 
 /// The maximum length of one text, in characters. The middle of a longer one is left out.
 const MAX_TEXT_CHARS: usize = 400_000;
@@ -17,12 +17,7 @@ pub(super) struct Delimited {
 
 impl Delimited {
     pub(super) fn new<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut hash = Sha256::new();
-        for text in texts {
-            hash.update(text.len().to_le_bytes());
-            hash.update(text.as_bytes());
-        }
-        let mut tag: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut tag = digest(&texts.into_iter().collect::<Vec<_>>());
         tag.truncate(TAG_DIGITS);
         Self { tag }
     }

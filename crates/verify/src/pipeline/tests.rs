@@ -32,7 +32,16 @@ fn check(stages: Vec<Fake>) -> Result<(), InvalidPipeline> {
 #[test]
 fn the_default_list_has_the_stages_in_their_order() {
     let pipeline = Pipeline::new(&EvaluationOptions::default()).unwrap();
-    insta::assert_snapshot!(pipeline.to_string(), @"");
+    insta::assert_snapshot!(pipeline.to_string(), @"
+    1. validate_template, makes template
+    2. generate_answer, makes answer
+    3. limit_autofail, needs answer
+    4. trace_validation_autofail, needs answer
+    5. retries_exhausted_autofail, needs answer
+    6. parse_template, needs template, answer, makes extraction
+    7. verify_template, needs template, answer, extraction, makes verification
+    8. finalize, makes result
+    ");
 }
 
 #[test]

@@ -120,13 +120,7 @@ fn recorded_trial(
         Some(StepLine { unit, kind: request.kind, request: request.request, occurrence: request.occurrence, result })
     };
     let steps = steps.into_iter().filter_map(line).collect();
-    RecordedTrial {
-        question: trial.question.to_string(),
-        model: trial.model,
-        replicate: trial.replicate,
-        units,
-        steps,
-    }
+    RecordedTrial { question: trial.question.to_string(), model: trial.model, replicate: trial.replicate, units, steps }
 }
 
 fn push_line(lines: &mut Vec<u8>, line: &impl Serialize) -> Result<(), StoreError> {

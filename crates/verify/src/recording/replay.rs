@@ -1,7 +1,7 @@
 //! The journal of a replayed trial: every result comes from a recording.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use wharf_protocol::BoxFuture;
 
@@ -21,7 +21,8 @@ pub struct ReplayJournal {
     lease: Lease,
     /// Index of the recorded unit for each unit of the trial.
     units: HashMap<UnitId, usize>,
-    steps: Mutex<HashMap<StepKey, VecDeque<Option<ResultLine>>>>,
+    /// The last attempt of each step. It is the one that decided, so a replay does not repeat the others.
+    steps: HashMap<StepKey, Option<ResultLine>>,
     pending: PendingCommits,
 }
 
@@ -53,26 +54,24 @@ impl ReplayJournal {
                 units.insert(unit.id.clone(), index);
             }
         }
-        let mut steps: HashMap<StepKey, VecDeque<_>> = HashMap::with_capacity(lines.len());
+        let mut steps = HashMap::with_capacity(lines.len());
         for StepLine { unit, request, occurrence, result, .. } in lines {
-            steps.entry(StepKey { unit, request, occurrence }).or_default().push_back(result);
+            steps.insert(StepKey { unit, request, occurrence }, result);
         }
-        Ok(Self { store, lease, units, steps: Mutex::new(steps), pending: PendingCommits::default() })
+        Ok(Self { store, lease, units, steps, pending: PendingCommits::default() })
     }
 
     fn recorded(&self, step: &StepRequest) -> Result<StepStart, JournalError> {
         let unit = match &step.owner {
             StepOwner::Trial => None,
             StepOwner::Unit(unit) => Some(*self.units.get(unit).ok_or_else(|| {
-                JournalError::Diverged("the judge of this unit is not in the recording, or its unit has no result".into())
+                JournalError::Diverged(
+                    "the judge of this unit is not in the recording, or its unit has no result".into(),
+                )
             })?),
         };
         let key = StepKey { unit, request: step.request.clone(), occurrence: step.occurrence };
-        let mut steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(attempts) = steps.get_mut(&key) else { return Err(diverged(step)) };
-        // The last attempt answers all later ones.
-        let result = if attempts.len() > 1 { attempts.pop_front() } else { attempts.front().cloned() };
-        match result {
+        match self.steps.get(&key).cloned() {
             Some(Some(ResultLine { body, failed, usage, millis })) => {
                 Ok(StepStart::Recorded(StepResult { body, failed, usage, millis }))
             }
@@ -97,6 +96,10 @@ fn diverged(step: &StepRequest) -> JournalError {
 }
 
 impl Journal for ReplayJournal {
+    fn is_replay(&self) -> bool {
+        true
+    }
+
     fn begin_step<'a>(&'a self, step: &'a StepRequest) -> BoxFuture<'a, Result<StepStart, JournalError>> {
         Box::pin(std::future::ready(self.recorded(step)))
     }

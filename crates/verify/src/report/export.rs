@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use super::format::Format;
+use super::html::{HtmlInput, HtmlWriter};
 use super::json::{self, ReportHeader};
 use super::parquet::ParquetFile;
 use super::summary::{Summary, SummaryBuilder};
@@ -117,13 +118,23 @@ pub async fn export<W: Write + Send>(
             }
             file.finish()?;
         }
+        Format::Html => {
+            let (found, settings) = store.run(run).await?;
+            let mut report = HtmlWriter::new(&mut out, HtmlInput::new(found, &settings))?;
+            while let Some(page) = pages.next().await? {
+                for unit in page {
+                    report.add(&unit)?;
+                }
+            }
+            report.finish()?;
+        }
     }
     out.flush()?;
     Ok(())
 }
 
 /// The results of a run, page by page.
-pub(super) struct Pages<'a> {
+struct Pages<'a> {
     store: &'a dyn RunStore,
     run: &'a RunId,
     skip: u64,
@@ -131,12 +142,12 @@ pub(super) struct Pages<'a> {
 }
 
 impl<'a> Pages<'a> {
-    pub(super) fn new(store: &'a dyn RunStore, run: &'a RunId) -> Self {
+    fn new(store: &'a dyn RunStore, run: &'a RunId) -> Self {
         Self { store, run, skip: 0, is_done: false }
     }
 
     /// Returns the next page. `None` after the last one; no page is empty.
-    pub(super) async fn next(&mut self) -> Result<Option<Vec<Arc<UnitResult>>>, StoreError> {
+    async fn next(&mut self) -> Result<Option<Vec<Arc<UnitResult>>>, StoreError> {
         if self.is_done {
             return Ok(None);
         }

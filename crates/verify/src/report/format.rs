@@ -13,11 +13,13 @@ pub enum Format {
     Csv,
     /// One row per result, with typed columns.
     Parquet,
+    /// A page for people, with charts and traces.
+    Html,
 }
 
 /// A file name without the extension of a known format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown format `{extension}`: expected a file name that ends in .json, .jsonl, .csv or .parquet")]
+#[error("unknown format `{extension}`: expected a file name that ends in .json, .jsonl, .csv, .parquet or .html")]
 pub struct UnknownFormat {
     /// The extension, or the whole name if it has none.
     pub extension: String,
@@ -25,7 +27,7 @@ pub struct UnknownFormat {
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 4] = [Self::Json, Self::JsonLines, Self::Csv, Self::Parquet];
+    pub const ALL: [Self; 5] = [Self::Json, Self::JsonLines, Self::Csv, Self::Parquet, Self::Html];
 
     /// Returns the extension of the format's files.
     pub fn extension(self) -> &'static str {
@@ -34,6 +36,7 @@ impl Format {
             Self::JsonLines => "jsonl",
             Self::Csv => "csv",
             Self::Parquet => "parquet",
+            Self::Html => "html",
         }
     }
 

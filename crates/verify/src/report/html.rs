@@ -20,12 +20,10 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-use super::export::{ExportError, Pages};
 use super::questions::{BenchmarkText, ReportQuestion};
 use super::statistics::StatisticsBuilder;
-use crate::ids::RunId;
 use crate::outcome::UnitResult;
-use crate::store::{RunStore, RunSummary};
+use crate::store::RunSummary;
 use chunk::{ChunkKind, ChunkList};
 use cut::{MAX_TEXT_CHARS, cut};
 use detail::UnitDetail;
@@ -46,23 +44,6 @@ pub struct HtmlInput {
     pub description: Option<String>,
     /// The questions, in the order of the benchmark.
     pub questions: Vec<ReportQuestion>,
-}
-
-/// Writes the report of a run.
-///
-/// # Errors
-/// If the results cannot be read or the file cannot be written.
-pub async fn export_html<W: Write + Send>(store: &dyn RunStore, run: &RunId, out: W) -> Result<(), ExportError> {
-    let (found, settings) = store.run(run).await?;
-    let mut writer = HtmlWriter::new(out, HtmlInput::new(found, &settings))?;
-    let mut pages = Pages::new(store, run);
-    while let Some(page) = pages.next().await? {
-        for unit in page {
-            writer.add(&unit)?;
-        }
-    }
-    writer.finish()?;
-    Ok(())
 }
 
 impl HtmlInput {

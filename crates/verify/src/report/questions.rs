@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::benchmark::Benchmark;
 use crate::ids::QuestionId;
 use crate::outcome::UnitResult;
 
@@ -22,11 +23,26 @@ pub struct ReportQuestion {
     pub keywords: Vec<String>,
 }
 
-/// What a report needs of a benchmark.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct BenchmarkText {
-    pub(super) description: Option<String>,
-    pub(super) questions: Vec<ReportQuestion>,
+/// What a report needs of a benchmark. It is stored with the settings of a run, under the key `benchmark`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct BenchmarkText {
+    /// What the benchmark measures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The questions, in the order of the benchmark.
+    pub questions: Vec<ReportQuestion>,
+}
+
+impl From<&Benchmark> for BenchmarkText {
+    fn from(benchmark: &Benchmark) -> Self {
+        let questions = benchmark.questions.iter().map(|question| ReportQuestion {
+            id: question.id.clone(),
+            question: question.question.clone(),
+            answer: question.answer.clone(),
+            keywords: question.keywords.clone(),
+        });
+        Self { description: benchmark.description.clone(), questions: questions.collect() }
+    }
 }
 
 impl BenchmarkText {

@@ -164,6 +164,7 @@ impl RunStore for SqliteStore {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn failed(error: sqlx::Error) -> StoreError {
     StoreError::Failed(open::reason(&error))
 }

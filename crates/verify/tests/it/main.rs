@@ -1,4 +1,23 @@
 //! Tests of the crate's public behavior.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should stop")]
+
+mod agents;
+mod assertion;
+mod crash;
+mod judging;
+mod pipeline_kit;
+mod plan;
+mod recording;
+mod repetition;
+mod report;
 mod report_html;
+mod runner;
+mod sqlite;
+mod stages;
+mod store_contract;
+mod store_kit;
 mod template;
+mod verdicts;
+mod whole_run;
+mod worker;

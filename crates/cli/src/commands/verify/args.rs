@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
+use wharf::verify::Selection;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Verify {
@@ -18,6 +19,8 @@ pub(super) enum VerifyCommand {
     Check(Box<Check>),
     /// Show the runs of a store
     Status(Status),
+    /// Write the report of a run: one HTML file that needs no network
+    Report(Report),
     /// Manage presets: settings with a name
     Preset(PresetArgs),
 }
@@ -76,6 +79,12 @@ pub(super) struct SelectionArgs {
     pub(super) limit: Option<usize>,
 }
 
+impl SelectionArgs {
+    pub(super) fn selection(&self) -> Selection {
+        Selection { only: self.only.clone(), limit: self.limit }
+    }
+}
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     wharf verify run benchmark.yaml -m anthropic:claude-sonnet-4-5 --judge openai:gpt-5\n  \
@@ -94,7 +103,7 @@ pub(crate) struct VerifyRun {
     /// Run units again that failed or are invalid; resumes a run
     #[arg(long, value_name = "VERDICT", value_enum)]
     pub(super) rerun: Vec<RerunArg>,
-    /// Write results to a file: .json, .jsonl, .csv or .parquet (repeatable)
+    /// Write results to a file: .json, .jsonl, .csv, .parquet or .html (repeatable)
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) output: Vec<PathBuf>,
     /// Record all model requests and tool calls of the run to a file
@@ -141,6 +150,19 @@ pub(crate) struct Status {
     /// Run to show [default: a list of all runs]
     #[arg(value_name = "RUN")]
     pub(super) run: Option<String>,
+    /// File that stores the runs [default: $XDG_STATE_HOME/wharf/verify.db] [env: WHARF_VERIFY_STORE]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) store: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Report {
+    /// Run to report [default: the latest one]
+    #[arg(value_name = "RUN")]
+    pub(super) run: Option<String>,
+    /// File to write: .html, .json, .jsonl, .csv or .parquet [default: report-RUN.html]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) output: Option<PathBuf>,
     /// File that stores the runs [default: $XDG_STATE_HOME/wharf/verify.db] [env: WHARF_VERIFY_STORE]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) store: Option<PathBuf>,

@@ -1,18 +1,18 @@
 //! `wharf verify check`: validate a benchmark and its settings, and estimate what a run costs. Nothing is started or sent.
 
 use serde::Serialize;
-use wharf::verify::plan::{Estimate, Plan, PlanInput};
-use wharf::verify::{ServerSet, ToolSet, ToolSets};
+use wharf::verify::{Estimate, Plan, PlanInput, ServerSet, ToolSet, ToolSets};
 
 use super::args::Check;
-use super::participants::{Availability, ModelFactory};
-use super::{benchmark_file, planning, settings};
+use super::settings;
 use crate::config::Paths;
 use crate::error::UsageError;
 use crate::exit::Exit;
 use crate::globals::Globals;
 use crate::models::trust::Trust;
 use crate::term;
+use crate::verification::participants::{Availability, ModelFactory};
+use crate::verification::{benchmark_file, planning};
 
 /// The layout of `--json`.
 #[derive(Serialize)]
@@ -50,7 +50,7 @@ async fn check(globals: &Globals, args: &Check) -> Result<Exit, UsageError> {
     let sets = ServerSet::all(&benchmark, &participants.models);
     let tool_sets = ToolSets(sets.iter().map(|set| (set.key(), ToolSet::default())).collect());
     let evaluation = planning::evaluation(&config);
-    let selection = planning::selection(&args.selection);
+    let selection = args.selection.selection();
     let replicates = planning::replicates(&config, &benchmark);
     let input = PlanInput {
         benchmark: &benchmark,
@@ -65,7 +65,7 @@ async fn check(globals: &Globals, args: &Check) -> Result<Exit, UsageError> {
     let estimate = plan.estimate(&input);
     let mut questions: Vec<&str> = plan.trials.iter().map(|trial| trial.question.as_str()).collect();
     questions.dedup();
-    let stages = planning::stages(&evaluation);
+    let stages = planning::stages(&evaluation)?;
     let report = JsonCheck {
         version: 1,
         benchmark: &benchmark.name,

@@ -1,6 +1,7 @@
 //! The settings of a run: flags, then a file of settings, then a preset, then the environment, then defaults.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use wharf::agent::yaml;
@@ -14,9 +15,15 @@ use crate::env::variable;
 use crate::error::{UsageError, usage_error};
 use crate::models::choose::read_file;
 use crate::term;
+use crate::verification::engine::DEFAULT_LEASE;
 
 /// The environment variable of a setting is this and the name of the setting in capitals.
 pub(super) const VARIABLE_PREFIX: &str = "WHARF_VERIFY_";
+
+/// The shortest lease: a heartbeat must fit in several times.
+const MIN_LEASE: Duration = Duration::from_secs(1);
+/// The longest lease.
+const MAX_LEASE: Duration = Duration::from_secs(3600);
 
 /// Returns the settings of all sources, merged.
 pub(super) fn merged(args: &SettingsArgs, paths: &Paths) -> Result<VerificationConfig, UsageError> {
@@ -94,6 +101,16 @@ fn of_environment(variable: &dyn Fn(&str) -> Option<String>) -> Result<Verificat
         config = config.or(one);
     }
     Ok(config)
+}
+
+/// Returns how long a process that was killed holds its trials.
+pub(super) fn lease() -> Result<Duration, UsageError> {
+    let name = format!("{VARIABLE_PREFIX}LEASE");
+    let Some(text) = variable(&[&name]) else { return Ok(DEFAULT_LEASE) };
+    let seconds = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let valid = seconds.filter(|lease| (MIN_LEASE..=MAX_LEASE).contains(lease));
+    let hint = "fix it, or unset it";
+    valid.ok_or_else(|| usage_error(format!("invalid {name} `{text}`: expected 1 to 3600 seconds"), Some(hint)))
 }
 
 fn value_of(key: &str, text: &str) -> Value {

@@ -7,13 +7,13 @@ use wharf::verify::store::{RunState, RunSummary};
 use wharf::verify::{RunStore, StoreError};
 
 use super::args::Status;
-use super::{failures, store, table};
 use crate::config::Paths;
 use crate::error::UsageError;
 use crate::exit::Exit;
 use crate::globals::Globals;
 use crate::interrupt::dropped_on_interrupt;
 use crate::term;
+use crate::verification::{failures, store, table};
 
 /// One run with its results.
 #[derive(Serialize)]

@@ -12,14 +12,14 @@ use crate::shutdown::until;
 use crate::{RunOutput, Server, on_terminal, ran, wharf};
 
 /// A fake provider with scripted turns.
-pub(super) struct Provider {
-    pub(super) models: FakeModels,
-    pub(super) listening: ListeningModels,
+pub(crate) struct Provider {
+    pub(crate) models: FakeModels,
+    pub(crate) listening: ListeningModels,
     _runtime: Runtime,
 }
 
 impl Provider {
-    pub(super) fn new(turns: impl IntoIterator<Item = Turn>) -> Self {
+    pub(crate) fn new(turns: impl IntoIterator<Item = Turn>) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let models = FakeModels::new(turns);
         let listening = runtime.block_on(models.listen());
@@ -34,7 +34,7 @@ impl Provider {
         ])
     }
 
-    pub(super) fn env(&self, command: &mut Command) {
+    pub(crate) fn env(&self, command: &mut Command) {
         command.env("ANTHROPIC_API_KEY", "k3y-of-anthropic").env("ANTHROPIC_BASE_URL", self.listening.anthropic_url());
         command.env("OPENAI_API_KEY", "k3y-of-openai").env("OPENAI_BASE_URL", self.listening.openai_url());
     }

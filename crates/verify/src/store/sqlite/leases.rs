@@ -44,7 +44,7 @@ impl Write for ClaimTrials {
             "UPDATE trial SET state = 'running', worker = $2, fence = fence + 1, lease_until = ",
             now!(),
             " + $3 WHERE run = $1 AND id IN (SELECT id FROM trial WHERE run = $1 AND state <> 'done' AND in_plan = 1 \
-             AND lease_until <= ",
+             AND (worker IS NULL OR worker <> $2) AND lease_until <= ",
             now!(),
             " ORDER BY position LIMIT $4) RETURNING id, fence, position, question, model, replicate"
         );

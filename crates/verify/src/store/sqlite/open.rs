@@ -59,7 +59,11 @@ fn create_private(path: &Path) -> io::Result<()> {
     }
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            if path.is_file() { Ok(()) } else { Err(io::Error::other("not a regular file")) }
+            if path.is_file() {
+                Ok(())
+            } else {
+                Err(io::Error::other("not a regular file"))
+            }
         }
         created => created.map(drop),
     }
@@ -95,7 +99,7 @@ async fn connect(path: &Path, options: SqliteOptions) -> Result<SqliteConnection
 
 fn is_busy(error: &sqlx::Error) -> bool {
     // SQLITE_BUSY is 5; the extended codes have it in their low byte.
-    let code = error.as_database_error().and_then(|error| error.code());
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
     code.and_then(|code| code.parse::<u32>().ok()).is_some_and(|code| code & 0xff == 5)
 }
 

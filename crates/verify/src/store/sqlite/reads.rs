@@ -72,12 +72,7 @@ pub(super) async fn results(
     rows.iter().map(result).collect()
 }
 
-pub(super) async fn trials(
-    readers: &SqlitePool,
-    run: &RunId,
-    skip: u64,
-    limit: u32,
-) -> Result<Vec<Trial>, StoreError> {
+pub(super) async fn trials(readers: &SqlitePool, run: &RunId, skip: u64, limit: u32) -> Result<Vec<Trial>, StoreError> {
     let sql = "SELECT id, question, model, replicate FROM trial WHERE run = $1 AND in_plan = 1 ORDER BY position \
                LIMIT $2 OFFSET $3";
     let mut connection = readers.acquire().await.map_err(failed)?;
@@ -93,11 +88,7 @@ pub(super) async fn trials(
     Ok(trials)
 }
 
-pub(super) async fn steps(
-    readers: &SqlitePool,
-    run: &RunId,
-    trial: &TrialId,
-) -> Result<Vec<RecordedStep>, StoreError> {
+pub(super) async fn steps(readers: &SqlitePool, run: &RunId, trial: &TrialId) -> Result<Vec<RecordedStep>, StoreError> {
     let sql = "SELECT step.unit, step.request, step.occurrence, step.kind, step.state, step.failed, step.fence, \
                step.usage, step.millis, blob.bytes FROM step LEFT JOIN blob ON blob.hash = step.result \
                WHERE step.run = $1 AND step.trial = $2 AND step.state IN ('done', 'indeterminate') \

@@ -31,11 +31,8 @@ impl Write for CreateRun {
     type Output = ();
 
     fn apply<'a>(&'a self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Result<(), StoreError>> {
-        const CREATE: &str = concat!(
-            "INSERT INTO run (id, benchmark, settings, created, state) VALUES ($1, $2, $3, ",
-            now!(),
-            ", $4)"
-        );
+        const CREATE: &str =
+            concat!("INSERT INTO run (id, benchmark, settings, created, state) VALUES ($1, $2, $3, ", now!(), ", $4)");
         Box::pin(async move {
             let NewRun { id, benchmark, settings } = &self.0;
             let create = sqlx::query(CREATE)

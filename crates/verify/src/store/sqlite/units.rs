@@ -52,11 +52,8 @@ impl FinishUnit {
 
     async fn is_done(&self, connection: &mut SqliteConnection) -> Result<bool, StoreError> {
         let sql = "SELECT 1 FROM unit WHERE run = $1 AND id = $2 AND result = $3 AND trace = $4";
-        let select = sqlx::query(sql)
-            .bind(&*self.lease.run.0)
-            .bind(&self.unit)
-            .bind(&self.result.hash)
-            .bind(&self.trace.hash);
+        let select =
+            sqlx::query(sql).bind(&*self.lease.run.0).bind(&self.unit).bind(&self.result.hash).bind(&self.trace.hash);
         Ok(select.fetch_optional(connection).await.map_err(failed)?.is_some())
     }
 }

@@ -191,7 +191,9 @@ async fn commit(connection: &mut SqliteConnection, batch: &mut [Box<dyn AnyQueue
 async fn transaction(connection: &mut SqliteConnection, batch: &mut [Box<dyn AnyQueued>]) -> bool {
     let mut error = execute(connection, "BEGIN IMMEDIATE").await.err();
     if let Some(error) = &error {
-        batch.iter_mut().for_each(|write| write.fail(error));
+        for write in batch {
+            write.fail(error);
+        }
         return true;
     }
     for write in batch.iter_mut() {

@@ -56,12 +56,23 @@ const WORDS: [&str; 40] = [
     "according", "record", "latest", "between", "current", "limit", "notice",
 ];
 
-const MODELS: [(&str, &str, &str, f64); 5] = [
-    ("atlas-large", "anthropic", "atlas-large-20260801", 0.93),
-    ("atlas-mini", "anthropic", "atlas-mini-20260801", 0.81),
-    ("meridian-2", "openai", "meridian-2", 0.87),
-    ("local-12b", "ollama", "local-12b-instruct-q4", 0.58),
-    ("local-12b-no-tools", "ollama", "local-12b-instruct-q4", 0.21),
+#[derive(Clone, Copy)]
+struct Model {
+    label: &'static str,
+    interface: &'static str,
+    name: &'static str,
+    skill: f64,
+    /// Dollars per million input tokens.
+    price: Option<f64>,
+}
+
+#[rustfmt::skip]
+const MODELS: [Model; 5] = [
+    Model { label: "atlas-large", interface: "anthropic", name: "atlas-large-20260801", skill: 0.93, price: Some(5.0) },
+    Model { label: "atlas-mini", interface: "anthropic", name: "atlas-mini-20260801", skill: 0.81, price: Some(0.8) },
+    Model { label: "meridian-2", interface: "openai", name: "meridian-2", skill: 0.87, price: Some(2.5) },
+    Model { label: "local-12b", interface: "ollama", name: "local-12b-instruct-q4", skill: 0.58, price: None },
+    Model { label: "local-12b-no-tools", interface: "ollama", name: "local-12b-instruct-q4", skill: 0.21, price: None },
 ];
 
 const JUDGES: [(&str, &str); 3] = [("judge-a", "atlas-large-20260801"), ("judge-b", "meridian-2"), ("judge-c", "local-70b")];
@@ -155,7 +166,7 @@ fn words(random: &mut Rng, count: usize) -> String {
 /// The answer of a model, as its first judge finds it.
 fn answered(question: usize, model: usize, replicate: u32) -> UnitResult {
     let mut random = Rng::with_seed(seed(question, model, replicate));
-    let (label, interface, name, skill) = MODELS[model % MODELS.len()];
+    let Model { label, interface, name, skill, price } = MODELS[model % MODELS.len()];
     let difficulty = Rng::with_seed(question as u64 ^ 0x00d1_ff1c).f64();
     let passes = random.f64() < (skill * 1.25 - difficulty * 0.5).clamp(0.02, 0.995);
     let (verdict, failure, reason) = outcome(&mut random, passes);
@@ -188,7 +199,7 @@ fn answered(question: usize, model: usize, replicate: u32) -> UnitResult {
     };
     unit.limit_reached = unit.failure.as_ref().is_some_and(|failure| failure.category == FailureCategory::RecursionLimit);
     write_trace(&mut unit, &mut random, question, uses_tools);
-    unit.usage = usage(&mut random, unit.turns, interface == "ollama");
+    unit.usage = usage(&mut random, unit.turns, price);
     unit.millis = u64::from(unit.turns) * random.u64(400..2_600) * if interface == "ollama" { 3 } else { 1 };
     unit
 }
@@ -202,13 +213,12 @@ fn identity(label: &str, interface: &str, model: &str) -> ModelIdentity {
     }
 }
 
-fn usage(random: &mut Rng, turns: u32, is_free: bool) -> Usage {
+fn usage(random: &mut Rng, turns: u32, price: Option<f64>) -> Usage {
     let input_tokens = u64::from(turns) * random.u64(900..2_400);
     let output_tokens = u64::from(turns) * random.u64(60..320);
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-    let cost = input_tokens as f64 * 3e-6 + output_tokens as f64 * 15e-6;
+    let cost_usd = price.map(|price| (input_tokens as f64 + output_tokens as f64 * 5.0) * price / 1e6);
     let reasoning_tokens = output_tokens / 4;
-    let cost_usd = (!is_free).then_some(cost);
     Usage { input_tokens, output_tokens, cache_read_tokens: input_tokens / 3, reasoning_tokens, cost_usd, ..Usage::default() }
 }
 
@@ -270,7 +280,7 @@ fn write_trace(unit: &mut UnitResult, random: &mut Rng, question: usize, uses_to
             name: subject.tool.into(),
             input: Json::of(&input).unwrap(),
         });
-        call.usage_metadata = Some(usage(random, 1, true));
+        call.usage_metadata = Some(usage(random, 1, None));
         unit.trace.push(call);
         let is_error = random.u8(..14) == 0;
         let content = if is_error {
@@ -318,7 +328,7 @@ fn judged(trial: &UnitResult, judge: usize, needs_judge: bool) -> UnitResult {
     if needs_judge {
         let (label, name) = JUDGES[judge % JUDGES.len()];
         unit.judge = Some(identity(label, "anthropic", name));
-        unit.judge_usage = usage(&mut random, 1, false);
+        unit.judge_usage = usage(&mut random, 1, Some(3.0));
     }
     if judge > 0 {
         unit.unit = UnitId(hex(&mut random).into());

@@ -10,18 +10,18 @@ use crate::env::variable;
 use crate::error::{UsageError, usage_error};
 
 /// Returns the file of the store: the given one, that of the environment, or the user's.
-pub(super) fn file(given: Option<&Path>, paths: &Paths) -> Result<PathBuf, UsageError> {
+pub(crate) fn file(given: Option<&Path>, paths: &Paths) -> Result<PathBuf, UsageError> {
     let named = given.map(Path::to_owned).or_else(|| variable(&["WHARF_VERIFY_STORE"]).map(PathBuf::from));
     named.or_else(|| paths.verify_store.clone()).ok_or_else(no_home)
 }
 
 /// Opens a store, or creates it.
-pub(super) async fn open(file: &Path) -> Result<SqliteStore, UsageError> {
+pub(crate) async fn open(file: &Path) -> Result<SqliteStore, UsageError> {
     SqliteStore::open(file).await.map_err(|error| failed(&error))
 }
 
 /// Returns the error for a store that failed.
-pub(super) fn failed(error: &StoreError) -> UsageError {
+pub(crate) fn failed(error: &StoreError) -> UsageError {
     let hint = match error {
         StoreError::Open { .. } => Some("choose another file with --store FILE"),
         StoreError::UnknownRun(_) => Some("list the runs with `wharf verify status`"),
@@ -31,6 +31,6 @@ pub(super) fn failed(error: &StoreError) -> UsageError {
 }
 
 /// Returns the run with this id.
-pub(super) fn run_id(text: &str) -> RunId {
+pub(crate) fn run_id(text: &str) -> RunId {
     RunId(text.into())
 }

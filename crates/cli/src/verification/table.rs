@@ -5,7 +5,7 @@ use wharf::verify::report::{ModelSummary, Summary};
 use crate::term;
 
 /// Renders the summary of a run.
-pub(super) fn of_summary(summary: &Summary) -> String {
+pub(crate) fn of_summary(summary: &Summary) -> String {
     let has_indeterminate = summary.models.iter().any(|model| model.indeterminate > 0);
     let mut head = vec!["model", "accuracy", "95 % interval", "passed", "failed", "invalid"];
     if has_indeterminate {
@@ -39,15 +39,15 @@ fn total_cost(model: &ModelSummary) -> Option<f64> {
     costs.into_iter().flatten().reduce(|sum, cost| sum + cost)
 }
 
-pub(super) fn nothing() -> String {
+pub(crate) fn nothing() -> String {
     "–".to_owned()
 }
 
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-pub(super) fn cost(dollars: Option<f64>) -> String {
+pub(crate) fn cost(dollars: Option<f64>) -> String {
     match dollars {
         None => nothing(),
         Some(dollars) if dollars < 0.01 => format!("${dollars:.4}"),
@@ -56,6 +56,6 @@ pub(super) fn cost(dollars: Option<f64>) -> String {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a duration for people")]
-pub(super) fn millis(millis: u64) -> String {
+pub(crate) fn millis(millis: u64) -> String {
     if millis < 1000 { format!("{millis} ms") } else { format!("{:.1} s", millis as f64 / 1000.0) }
 }

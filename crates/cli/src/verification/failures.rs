@@ -1,6 +1,8 @@
 //! The units that did not pass, with the reason.
 
-use wharf::verify::report::not_passed;
+use std::fmt::Write as _;
+
+use wharf::verify::report::{NotPassed, not_passed};
 use wharf::verify::{RunId, RunStore, StoreError, UnitResult, Verdict};
 
 use crate::globals::Globals;
@@ -12,7 +14,7 @@ const SHOWN: usize = 20;
 const REASON_CHARS: usize = 160;
 
 /// Renders the units that did not pass. `None` if all did.
-pub(super) async fn table(
+pub(crate) async fn table(
     globals: &Globals,
     store: &dyn RunStore,
     run: &RunId,
@@ -22,14 +24,19 @@ pub(super) async fn table(
     if found.first.is_empty() {
         return Ok(None);
     }
+    Ok(Some(of(&found)))
+}
+
+/// Renders units that did not pass.
+pub(crate) fn of(found: &NotPassed) -> String {
     let has_replicates = found.first.iter().any(|unit| unit.replicate > 1);
     let rows = found.first.iter().map(|unit| row(unit, has_replicates)).collect();
     let mut text = term::table(&["question", "model", "verdict", "reason"], rows);
     if found.count > found.first.len() {
         let more = found.count - found.first.len();
-        text.push_str(&format!("\n… and {more} more; -v shows all"));
+        let _ = write!(text, "\n… and {more} more; -v shows all");
     }
-    Ok(Some(text))
+    text
 }
 
 fn row(unit: &UnitResult, has_replicates: bool) -> Vec<String> {

@@ -10,18 +10,14 @@ use crate::models::choose::read_file;
 use crate::term;
 
 /// Reads a benchmark. Prints every problem of the file.
-pub(super) fn read(file: &Path) -> Result<Benchmark, UsageError> {
+pub(crate) fn read(file: &Path) -> Result<Benchmark, UsageError> {
     parse(&read_file(file)?, file)
 }
 
 /// Parses a benchmark. `file` names it in problems, and its extension decides about the format.
-pub(super) fn parse(text: &str, file: &Path) -> Result<Benchmark, UsageError> {
-    Benchmark::parse(text, file).map_err(|invalid| {
-        for found in &invalid.problems {
-            let problem = Problem::of_file(Severity::Error, file, &found.message);
-            let problem = Problem { line: found.line, path: found.path.clone(), hint: found.hint.clone(), ..problem };
-            term::problem(&problem);
-        }
+pub(crate) fn parse(text: &str, file: &Path) -> Result<Benchmark, UsageError> {
+    wharf::agent::yaml::from_str(text).map_err(|error| {
+        term::problem(&Problem::of_file(Severity::Error, file, error.to_string()));
         usage_error(format!("{} is not a valid benchmark", file.display()), None)
     })
 }

@@ -1,13 +1,11 @@
 //! From settings to a plan: what is asked, how often, and how it is evaluated.
 
-use wharf::verify::plan::{PlanError, Selection};
-use wharf::verify::{Benchmark, EvaluationOptions, VerificationConfig};
+use wharf::verify::{Benchmark, EvaluationOptions, Pipeline, PlanError, VerificationConfig};
 
-use super::args::SelectionArgs;
 use crate::error::{UsageError, usage_error};
 
 /// Returns how answers are evaluated.
-pub(super) fn evaluation(config: &VerificationConfig) -> EvaluationOptions {
+pub(crate) fn evaluation(config: &VerificationConfig) -> EvaluationOptions {
     let default = EvaluationOptions::default();
     EvaluationOptions {
         mode: config.evaluation_mode.unwrap_or(default.mode),
@@ -18,22 +16,19 @@ pub(super) fn evaluation(config: &VerificationConfig) -> EvaluationOptions {
     }
 }
 
-pub(super) fn selection(args: &SelectionArgs) -> Selection {
-    Selection { only: args.only.clone(), limit: args.limit }
-}
-
 /// Returns how often each question is asked. The benchmark has the last word but one.
-pub(super) fn replicates(config: &VerificationConfig, benchmark: &Benchmark) -> u32 {
+pub(crate) fn replicates(config: &VerificationConfig, benchmark: &Benchmark) -> u32 {
     config.replicates.or(benchmark.defaults.replicates).unwrap_or(1)
 }
 
 /// Returns the names of the stages, in order.
-pub(super) fn stages(_evaluation: &EvaluationOptions) -> Vec<&'static str> {
-    Vec::new()
+pub(crate) fn stages(evaluation: &EvaluationOptions) -> Result<Vec<&'static str>, UsageError> {
+    let pipeline = Pipeline::new(evaluation).map_err(|error| usage_error(error.to_string(), None))?;
+    Ok(pipeline.stages().map(|stage| stage.name.as_str()).collect())
 }
 
 /// Returns the error for parts that do not fit together.
-pub(super) fn invalid(error: &PlanError) -> UsageError {
+pub(crate) fn invalid(error: &PlanError) -> UsageError {
     let hint = match error {
         PlanError::NoModel => Some("choose one with -m MODEL".to_owned()),
         PlanError::JudgeRequired(_) => Some("choose one with --judge MODEL".to_owned()),

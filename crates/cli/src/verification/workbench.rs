@@ -12,7 +12,6 @@ use wharf::fleet::{Dispatcher, Fleet, ServerState};
 use wharf::verify::{Benchmark, ModelUnderTest, ServerSet, ToolSet, ToolSets, Workbench};
 use wharf::{BoxFuture, Redactor, ServerName, TraceSink};
 
-use super::args::VerifyRun;
 use crate::config::Setup;
 use crate::config::dispatcher::{DispatcherSettings, allow_rule, policy};
 use crate::env::variables;
@@ -27,7 +26,7 @@ use crate::{demo_server, failure, term};
 const DEMO_SERVER: &str = "wharf:demo";
 
 /// Opens the servers of a run.
-pub(super) struct CliWorkbench {
+pub(crate) struct CliWorkbench {
     globals: Globals,
     dispatchers: DispatcherSettings,
     redactor: Redactor,
@@ -43,7 +42,7 @@ struct PlannedSet {
 }
 
 /// Why the servers of a run cannot be used.
-pub(super) enum Unplannable {
+pub(crate) enum Unplannable {
     /// They are written wrong, or not approved.
     Usage(UsageError),
     /// Required ones are not connected, and this was reported.
@@ -58,11 +57,11 @@ impl From<UsageError> for Unplannable {
 
 impl CliWorkbench {
     /// Reads the user's policy and hooks. An invalid one stops the run.
-    pub(super) async fn new(globals: &Globals, run: &VerifyRun, redactor: &Redactor) -> Result<Self, UsageError> {
+    pub(crate) async fn new(globals: &Globals, allow: &[String], redactor: &Redactor) -> Result<Self, UsageError> {
         let globals = own_globals(globals)?;
         let setup = Setup::load(&globals).await?;
         let mut policy = policy(&setup)?;
-        for text in &run.allow {
+        for text in allow {
             policy.rules.push(allow_rule(text)?);
         }
         let dispatchers = DispatcherSettings::read(&globals, &setup, policy)?;
@@ -70,7 +69,7 @@ impl CliWorkbench {
     }
 
     /// Connects every set of servers of a run and returns the tools that each offers.
-    pub(super) async fn plan(&mut self, sets: Vec<ServerSet>) -> Result<ToolSets, Unplannable> {
+    pub(crate) async fn plan(&mut self, sets: Vec<ServerSet>) -> Result<ToolSets, Unplannable> {
         let mut tools = ToolSets::default();
         for set in sets {
             let setup = self.setup(&set).await?;
@@ -88,7 +87,7 @@ impl CliWorkbench {
     }
 
     /// Closes the servers that were connected to plan the run and that no trial has used.
-    pub(super) async fn close(&self) {
+    pub(crate) async fn close(&self) {
         for set in self.sets.values() {
             let fleet = set.fleet.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(fleet) = fleet {
@@ -156,7 +155,7 @@ impl Workbench for CliWorkbench {
 }
 
 /// Checks that the user approved the commands of the benchmark and of the models.
-pub(super) async fn check_approvals(
+pub(crate) async fn check_approvals(
     globals: &Globals,
     trust: Trust,
     benchmark: (&Path, &Benchmark),

@@ -17,7 +17,7 @@ const FRAME_INTERVAL: Duration = Duration::from_millis(250);
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Shows the progress of a run until it is dropped.
-pub(super) struct RunDisplay<'a> {
+pub(crate) struct RunDisplay<'a> {
     store: &'a dyn RunStore,
     run: &'a RunId,
     bar: ProgressBar,
@@ -25,12 +25,12 @@ pub(super) struct RunDisplay<'a> {
 }
 
 impl<'a> RunDisplay<'a> {
-    pub(super) fn new(globals: &Globals, store: &'a dyn RunStore, run: &'a RunId) -> Self {
+    pub(crate) fn new(globals: &Globals, store: &'a dyn RunStore, run: &'a RunId) -> Self {
         Self { store, run, bar: progress_bar("{msg}", globals.quiet), quiet: globals.quiet }
     }
 
     /// Shows the progress. Never returns.
-    pub(super) async fn watch(&self) -> std::convert::Infallible {
+    pub(crate) async fn watch(&self) -> std::convert::Infallible {
         if self.quiet {
             return std::future::pending().await;
         }

@@ -12,13 +12,13 @@ use crate::error::{UsageError, usage_error};
 
 /// A result file of `--output`.
 #[derive(Debug)]
-pub(super) struct OutputFile {
-    pub(super) path: PathBuf,
+pub(crate) struct OutputFile {
+    pub(crate) path: PathBuf,
     format: Format,
 }
 
 /// Checks the files of `--output` before anything is paid for.
-pub(super) fn parse(paths: &[PathBuf]) -> Result<Vec<OutputFile>, UsageError> {
+pub(crate) fn parse(paths: &[PathBuf]) -> Result<Vec<OutputFile>, UsageError> {
     paths.iter().map(|path| OutputFile::new(path)).collect()
 }
 
@@ -35,7 +35,7 @@ impl OutputFile {
     }
 
     /// Writes the results of a run. Only the owner can read the file: it holds the conversations.
-    pub(super) async fn write(&self, store: &dyn RunStore, run: &RunId) -> Result<(), ExportError> {
+    pub(crate) async fn write(&self, store: &dyn RunStore, run: &RunId) -> Result<(), ExportError> {
         let temporary = self.temporary();
         let written = async {
             let file = create(&temporary)?;

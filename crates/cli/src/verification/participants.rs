@@ -17,16 +17,16 @@ use crate::models::file::{self, has_name};
 use crate::models::trust::Trust;
 
 /// The models of a run.
-pub(super) struct Participants {
-    pub(super) models: Vec<ModelUnderTest>,
-    pub(super) judges: Vec<Judge>,
+pub(crate) struct Participants {
+    pub(crate) models: Vec<ModelUnderTest>,
+    pub(crate) judges: Vec<Judge>,
     /// Knows the API keys.
-    pub(super) redactor: Redactor,
+    pub(crate) redactor: Redactor,
 }
 
 /// How the models are made.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Availability {
+pub(crate) enum Availability {
     /// Models answer, so their keys are required.
     Live,
     /// Nothing is sent: a check, or a replay.
@@ -41,18 +41,18 @@ struct Named {
 }
 
 /// Creates the models.
-pub(super) struct ModelFactory<'a> {
-    pub(super) globals: &'a Globals,
-    pub(super) config: &'a VerificationConfig,
-    pub(super) trust: Trust,
-    pub(super) availability: Availability,
+pub(crate) struct ModelFactory<'a> {
+    pub(crate) globals: &'a Globals,
+    pub(crate) config: &'a VerificationConfig,
+    pub(crate) trust: Trust,
+    pub(crate) availability: Availability,
     /// Whether the benchmark has servers, so that settings for agents apply to every model.
-    pub(super) has_servers: bool,
+    pub(crate) has_servers: bool,
 }
 
 impl ModelFactory<'_> {
     /// Creates all models of the settings.
-    pub(super) async fn participants(&self) -> Result<Participants, UsageError> {
+    pub(crate) async fn participants(&self) -> Result<Participants, UsageError> {
         let file = self.config.models_file.as_deref().map(Path::new);
         let configs = file.map(file::read).transpose()?.unwrap_or_default();
         let limits = self.provider_limits();

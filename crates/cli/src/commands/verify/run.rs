@@ -1,0 +1,202 @@
+//! `wharf verify run`: plan a benchmark, run it, and report the results.
+
+mod report;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use wharf::verify::recording::Recording;
+use wharf::verify::store::Rerun;
+use wharf::verify::{
+    Benchmark, BenchmarkRunner, Budget, Plan, PlanInput, RunId, RunStore, RunnerParts, ServerSet, StoreError,
+    ToolSets, Verdict, VerificationConfig,
+};
+
+use super::args::{RerunArg, VerifyRun};
+use super::settings;
+use crate::config::Paths;
+use crate::error::{UsageError, usage_error};
+use crate::exit::Exit;
+use crate::globals::Globals;
+use crate::interrupt::finishing;
+use crate::models::trust::Trust;
+use crate::term;
+use crate::verification::engine::{self, PlannedRun, RunOptions, RunSettings};
+use crate::verification::participants::{Availability, ModelFactory, Participants};
+use crate::verification::workbench::{self, CliWorkbench, Unplannable};
+use crate::verification::{benchmark_file, outputs, planning, store};
+use report::Finished;
+
+/// What is printed after the first interruption.
+const INTERRUPTED: &str = "interrupted; finishing the trials in flight (press Ctrl-C again to stop now)";
+
+/// A run before its trials are executed.
+struct Prepared {
+    planned: PlannedRun,
+    config: VerificationConfig,
+    benchmark: String,
+    store_file: std::path::PathBuf,
+    outputs: Vec<outputs::OutputFile>,
+    workbench: Arc<CliWorkbench>,
+    redactor: wharf::Redactor,
+}
+
+pub(super) async fn run(globals: &Globals, args: VerifyRun) -> Exit {
+    finishing(INTERRUPTED, |interruption| async {
+        let prepared = match prepare(globals, &args).await {
+            Ok(prepared) => prepared,
+            Err(Unplannable::Usage(error)) => return term::usage_error(&error),
+            Err(Unplannable::Missing(exit)) => return exit,
+        };
+        let end = prepared.planned.execute(globals, interruption).await;
+        prepared.workbench.close().await;
+        let Prepared { planned, config, benchmark, store_file, outputs, redactor, .. } = prepared;
+        let finished = Finished { planned: &planned, config: &config, benchmark, store_file, redactor };
+        let exit = finished.report(globals, &args, (end, &outputs)).await;
+        let _ = planned.store.close().await;
+        exit
+    })
+    .await
+}
+
+async fn prepare(globals: &Globals, args: &VerifyRun) -> Result<Prepared, Unplannable> {
+    let paths = Paths::find(globals)?;
+    // Mistakes are reported before anything is started.
+    outputs::parse(&args.output)?;
+    let benchmark = benchmark_file::read(&args.benchmark)?;
+    let config = settings::merged(&args.settings, &paths)?;
+    let recording = match &args.replay {
+        Some(file) => Some(Arc::new(open_recording(file).await?)),
+        None => None,
+    };
+    let trust = Trust::of_flag(args.trust);
+    let availability = if recording.is_some() { Availability::Offline } else { Availability::Live };
+    let has_servers = !benchmark.servers.is_empty() || benchmark.questions.iter().any(|question| !question.servers.is_empty());
+    let factory = ModelFactory { globals, config: &config, trust, availability, has_servers };
+    let participants = factory.participants().await?;
+    let mut workbench = CliWorkbench::new(globals, &args.allow, &participants.redactor).await?;
+    let tool_sets = match &recording {
+        // A replay starts no server.
+        Some(recording) => recorded_tool_sets(recording)?,
+        None => {
+            let models_file = config.models_file.as_deref().map(Path::new);
+            let models = (models_file, participants.models.as_slice());
+            workbench::check_approvals(globals, trust, (&args.benchmark, &benchmark), models).await?;
+            workbench.plan(ServerSet::all(&benchmark, &participants.models)).await?
+        }
+    };
+    let planned = plan(args, &config, (benchmark, participants, tool_sets), (recording, &paths), Arc::new(workbench)).await;
+    planned
+}
+
+async fn plan(
+    args: &VerifyRun,
+    config: &VerificationConfig,
+    (benchmark, participants, tool_sets): (Benchmark, Participants, ToolSets),
+    (recording, paths): (Option<Arc<Recording>>, &Paths),
+    workbench: Arc<CliWorkbench>,
+) -> Result<Prepared, Unplannable> {
+    let evaluation = planning::evaluation(config);
+    let replicates = planning::replicates(config, &benchmark);
+    let plan = Plan::new(&PlanInput {
+        benchmark: &benchmark,
+        models: &participants.models,
+        judges: &participants.judges,
+        replicates,
+        evaluation: &evaluation,
+        tool_sets: &tool_sets,
+        selection: &args.selection.selection(),
+    });
+    let plan = plan.map_err(|error| planning::invalid(&error))?;
+    let run_settings = RunSettings {
+        benchmark: &benchmark,
+        config,
+        evaluation: &evaluation,
+        participants: &participants,
+        tool_sets: &tool_sets,
+        replicates,
+    };
+    let store_file = store::file(args.store.as_deref(), paths)?;
+    let opened: Arc<dyn RunStore> = Arc::new(store::open(&store_file).await?);
+    let failed = |error: StoreError| store::failed(&error);
+    let resumed = resumed(args, &*opened, &benchmark).await?;
+    let run = match resumed {
+        Some(run) => {
+            opened.set_plan(&run, &plan.trials).await.map_err(failed)?;
+            run
+        }
+        None => engine::create(&*opened, &benchmark.name, run_settings.to_json(), &plan).await.map_err(failed)?,
+    };
+    let name = benchmark.name.clone();
+    let redactor = participants.redactor.clone();
+    let Participants { models, judges, .. } = participants;
+    let runner = BenchmarkRunner::new(RunnerParts {
+        benchmark,
+        models,
+        judges,
+        evaluation,
+        tool_sets,
+        workbench: Arc::clone(&workbench) as _,
+        redactor: redactor.clone(),
+    });
+    let runner = runner.map_err(|error| usage_error(error.to_string(), None))?;
+    let options = RunOptions {
+        concurrency: config.concurrency.unwrap_or(VerificationConfig::DEFAULT_CONCURRENCY) as usize,
+        recovery: config.recovery.unwrap_or_default(),
+        budget: Budget {
+            max_cost_usd: config.max_cost_usd,
+            max_tokens: config.max_tokens,
+            max_time: config.max_time.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+        },
+        lease: settings::lease()?,
+        recording,
+    };
+    let planned = PlannedRun { store: opened, run, runner: Arc::new(runner), options };
+    let outputs = outputs::parse(&args.output)?;
+    Ok(Prepared { planned, config: config.clone(), benchmark: name, store_file, outputs, workbench, redactor })
+}
+
+/// Returns the run to resume: the named one, or the latest of the benchmark. Makes units run again that are asked for.
+async fn resumed(
+    args: &VerifyRun,
+    store: &dyn RunStore,
+    benchmark: &Benchmark,
+) -> Result<Option<RunId>, UsageError> {
+    let failed = |error: StoreError| store::failed(&error);
+    let run = match args.resume.as_deref() {
+        None if args.rerun.is_empty() => return Ok(None),
+        Some(id) if !id.is_empty() => store.run(&store::run_id(id)).await.map_err(failed)?.0.id,
+        _ => {
+            let runs = store.runs().await.map_err(failed)?;
+            let latest = runs.into_iter().find(|run| run.benchmark == benchmark.name);
+            let missing = || {
+                let message = format!("no run of benchmark `{}` in the store", benchmark.name);
+                usage_error(message, Some("start one without --resume"))
+            };
+            latest.ok_or_else(missing)?.id
+        }
+    };
+    store.rerun(&run, &Rerun::ProviderFailures).await.map_err(failed)?;
+    for which in &args.rerun {
+        let verdict = match which {
+            RerunArg::Failed => Verdict::Failed,
+            RerunArg::Invalid => Verdict::Invalid,
+        };
+        store.rerun(&run, &Rerun::Verdict(verdict)).await.map_err(failed)?;
+    }
+    Ok(Some(run))
+}
+
+async fn open_recording(file: &Path) -> Result<Recording, UsageError> {
+    let opened = Recording::open(file).await;
+    opened.map_err(|error| usage_error(error.to_string(), Some("record a run with --record FILE")))
+}
+
+/// Returns the tools that the recorded run was planned with.
+fn recorded_tool_sets(recording: &Recording) -> Result<ToolSets, UsageError> {
+    let tool_sets = recording.header().settings.get("tool_sets").cloned().unwrap_or_default();
+    serde_json::from_value(tool_sets).map_err(|error| {
+        usage_error(format!("the recording has no valid tool sets: {error}"), Some("record the run again"))
+    })
+}

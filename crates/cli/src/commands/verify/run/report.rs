@@ -1,0 +1,190 @@
+//! The end of a run: the table, the files, how to resume, and the exit code.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use wharf::Redactor;
+use wharf::verify::recording::write_recording;
+use wharf::verify::report::{Summary, summarize};
+use wharf::verify::worker::{UnfinishedTrial, WorkerEnd, WorkerReport};
+use wharf::verify::{StoreError, VerificationConfig};
+
+use super::super::args::VerifyRun;
+use crate::exit::Exit;
+use crate::globals::Globals;
+use crate::term;
+use crate::verification::engine::PlannedRun;
+use crate::verification::outputs::OutputFile;
+use crate::verification::{failures, table};
+
+/// A run after its trials were executed.
+pub(super) struct Finished<'a> {
+    pub(super) planned: &'a PlannedRun,
+    pub(super) config: &'a VerificationConfig,
+    pub(super) benchmark: String,
+    pub(super) store_file: PathBuf,
+    pub(super) redactor: Redactor,
+}
+
+/// The layout of `--json`.
+#[derive(Serialize)]
+struct JsonReport<'a> {
+    version: u32,
+    run: &'a str,
+    benchmark: &'a str,
+    state: &'static str,
+    ok: bool,
+    store: &'a PathBuf,
+    #[serde(flatten)]
+    summary: &'a Summary,
+    outputs: Vec<&'a PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recording: Option<&'a PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resume: Option<&'a str>,
+}
+
+impl Finished<'_> {
+    /// Prints the results, writes the files, and returns the exit code.
+    pub(super) async fn report(
+        &self,
+        globals: &Globals,
+        args: &VerifyRun,
+        (report, outputs): (Result<WorkerReport, StoreError>, &[OutputFile]),
+    ) -> Exit {
+        let (end, unfinished) = match report {
+            Ok(report) => (report.end, report.unfinished),
+            Err(error) => (WorkerEnd::Store(error), Vec::new()),
+        };
+        let store = &*self.planned.store;
+        let summary = match summarize(store, &self.planned.run).await {
+            Ok(summary) => summary,
+            Err(error) => {
+                term::error(&error.to_string(), &[], None);
+                return Exit::Failed;
+            }
+        };
+        report_unfinished(&unfinished);
+        let mut exit = self.exit(&end, &summary);
+        exit = exit.max(self.write_files(args, outputs).await);
+        let resume = (end != WorkerEnd::Finished).then(|| resume_command(&self.planned.run.to_string()));
+        if globals.json {
+            let report = JsonReport {
+                version: 1,
+                run: &self.planned.run.0,
+                benchmark: &self.benchmark,
+                state: if end == WorkerEnd::Finished { "finished" } else { "stopped" },
+                ok: exit == Exit::Done,
+                store: &self.store_file,
+                summary: &summary,
+                outputs: outputs.iter().map(|output| &output.path).collect(),
+                recording: args.record.as_ref(),
+                resume: resume.as_deref(),
+            };
+            exit = exit.max(term::redacted_json(&report, &self.redactor).await);
+        } else {
+            exit = exit.max(self.print(globals, &summary).await);
+        }
+        if !globals.quiet {
+            let files = outputs.iter().map(|output| &output.path).chain(&args.record);
+            files.for_each(|file| term::note(&format!("wrote {}", file.display())));
+            if let Some(command) = &resume {
+                term::note(&format!("resume it with: {command}"));
+            }
+        }
+        exit
+    }
+
+    async fn print(&self, globals: &Globals, summary: &Summary) -> Exit {
+        let mut text = table::of_summary(summary);
+        match failures::table(globals, &*self.planned.store, &self.planned.run).await {
+            Ok(Some(failed)) => text.push_str(&format!("\n\n{failed}")),
+            Ok(None) => {}
+            Err(error) => {
+                term::error(&error.to_string(), &[], None);
+                return Exit::Failed;
+            }
+        }
+        if summary.models.is_empty() {
+            return Exit::Done;
+        }
+        term::out(text).await
+    }
+
+    /// Decides the exit code, and reports what is wrong.
+    fn exit(&self, end: &WorkerEnd, summary: &Summary) -> Exit {
+        let mut exit = match end {
+            WorkerEnd::Finished => Exit::Done,
+            WorkerEnd::Stopped => Exit::Interrupted,
+            WorkerEnd::Unfinished => Exit::Failed,
+            WorkerEnd::Budget(exceeded) => {
+                let hint = "raise it with --max-cost, --max-tokens or --max-time, and resume";
+                term::error(&exceeded.to_string(), &[], Some(hint));
+                Exit::Failed
+            }
+            WorkerEnd::Store(error) => {
+                term::error(&error.to_string(), &[], Some("nothing was paid for without a record; resume it when it is fixed"));
+                Exit::Failed
+            }
+        };
+        let done: u64 = summary.models.iter().map(|model| model.units).sum();
+        let unscored: u64 = summary.models.iter().map(|model| model.invalid + model.indeterminate).sum();
+        if unscored > 0 || done < summary.planned {
+            exit = exit.max(Exit::Failed);
+        }
+        if let Some(least) = self.config.fail_under {
+            for model in &summary.models {
+                let reached = model.accuracy.map_or(0.0, |accuracy| accuracy * 100.0);
+                if reached < least {
+                    let message = format!("{} reached {reached:.1} %, less than {least} %", model.model);
+                    term::error(&message, &[], None);
+                    exit = exit.max(Exit::Failed);
+                }
+            }
+        }
+        exit
+    }
+
+    async fn write_files(&self, args: &VerifyRun, outputs: &[OutputFile]) -> Exit {
+        let mut exit = Exit::Done;
+        for output in outputs {
+            if let Err(error) = output.write(&*self.planned.store, &self.planned.run).await {
+                term::error(&format!("cannot write {}: {error}", output.path.display()), &[], None);
+                exit = Exit::Failed;
+            }
+        }
+        if let Some(file) = &args.record {
+            let written = write_recording(&*self.planned.store, &self.planned.run, file, &self.redactor).await;
+            if let Err(error) = written {
+                term::error(&error.to_string(), &[], None);
+                exit = Exit::Failed;
+            }
+        }
+        exit
+    }
+}
+
+/// Reports trials that ended without a result.
+fn report_unfinished(unfinished: &[UnfinishedTrial]) {
+    let mut reported: Vec<&str> = Vec::new();
+    for trial in unfinished {
+        // Many trials fail for the same reason.
+        if !reported.contains(&trial.reason.as_str()) {
+            reported.push(&trial.reason);
+            term::error(&trial.reason, &[], None);
+        }
+    }
+}
+
+/// Returns the command line of this process with `--resume RUN`.
+fn resume_command(run: &str) -> String {
+    let mut words: Vec<String> = std::env::args().collect();
+    if let Some(program) = words.first_mut() {
+        "wharf".clone_into(program);
+    }
+    let is_resume = |word: &String| word == "--resume" || word.starts_with("--resume=");
+    if !words.iter().any(is_resume) {
+        words.push(format!("--resume={run}"));
+    }
+    shlex::try_join(words.iter().map(String::as_str)).unwrap_or_default()
+}

@@ -1,0 +1,13 @@
+//! Verification runs: from a benchmark and settings to a plan, and from a plan to results. `verify` and `demo` use it.
+
+pub(crate) mod benchmark_file;
+mod display;
+pub(crate) mod engine;
+pub(crate) mod failures;
+pub(crate) mod outputs;
+pub(crate) mod participants;
+pub(crate) mod planning;
+pub(crate) mod quickstart;
+pub(crate) mod store;
+pub(crate) mod table;
+pub(crate) mod workbench;

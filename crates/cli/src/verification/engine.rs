@@ -1,0 +1,138 @@
+//! Executing a planned run, and showing its progress.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use wharf::verify::recording::Recording;
+use wharf::verify::report::BenchmarkText;
+use wharf::verify::store::{NewRun, Recovery};
+use wharf::verify::worker::{Stop, Worker, WorkerOptions, WorkerReport};
+use wharf::verify::{
+    Benchmark, BenchmarkRunner, Budget, EvaluationOptions, Plan, RunId, RunStore, StoreError, ToolSets, VerificationConfig,
+};
+
+use super::display::RunDisplay;
+use super::participants::Participants;
+use crate::globals::Globals;
+use crate::interrupt::Interruption;
+
+/// How long a process that was killed holds its trials.
+pub(crate) const DEFAULT_LEASE: Duration = Duration::from_secs(60);
+/// How often a lease is renewed before it would end.
+const HEARTBEATS_PER_LEASE: u32 = 6;
+
+/// A run that is ready to be executed.
+pub(crate) struct PlannedRun {
+    pub(crate) store: Arc<dyn RunStore>,
+    pub(crate) run: RunId,
+    pub(crate) runner: Arc<BenchmarkRunner>,
+    pub(crate) options: RunOptions,
+}
+
+/// How a run is executed.
+pub(crate) struct RunOptions {
+    pub(crate) concurrency: usize,
+    pub(crate) recovery: Recovery,
+    pub(crate) budget: Budget,
+    /// How long a process that was killed holds its trials.
+    pub(crate) lease: Duration,
+    /// Where all steps come from, if the run is a replay.
+    pub(crate) recording: Option<Arc<Recording>>,
+}
+
+/// What is stored with a run: everything that a replay needs, and what a reader wants to know.
+pub(crate) struct RunSettings<'a> {
+    pub(crate) benchmark: &'a Benchmark,
+    pub(crate) config: &'a VerificationConfig,
+    pub(crate) evaluation: &'a EvaluationOptions,
+    pub(crate) participants: &'a Participants,
+    pub(crate) tool_sets: &'a ToolSets,
+    pub(crate) replicates: u32,
+}
+
+impl RunSettings<'_> {
+    /// Returns the settings as JSON, without secrets.
+    pub(crate) fn to_json(&self) -> Value {
+        let Participants { models, judges, redactor } = self.participants;
+        let models: Vec<Value> = models.iter().map(|model| json!({"label": model.label, "settings": model.settings})).collect();
+        let judges: Vec<Value> = judges.iter().map(|judge| json!({"label": judge.label, "settings": judge.settings})).collect();
+        let settings = json!({
+            "benchmark": BenchmarkText::from(self.benchmark),
+            "config": self.config,
+            "evaluation": self.evaluation,
+            "replicates": self.replicates,
+            "models": models,
+            "judges": judges,
+            "tool_sets": self.tool_sets,
+        });
+        let text = redactor.redact_json(&settings.to_string()).into_owned();
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+}
+
+/// Creates a run in the store, with its plan.
+pub(crate) async fn create(
+    store: &dyn RunStore,
+    benchmark: &str,
+    settings: Value,
+    plan: &Plan,
+) -> Result<RunId, StoreError> {
+    let run = NewRun { id: new_id(), benchmark: benchmark.to_owned(), settings };
+    store.create_run(&run).await?;
+    store.set_plan(&run.id, &plan.trials).await?;
+    Ok(run.id)
+}
+
+/// Returns a new id: the time, and a part that differs between processes.
+fn new_id() -> RunId {
+    use sha2::{Digest as _, Sha256};
+    let now = chrono::Utc::now();
+    let unique = format!("{} {}", now.timestamp_nanos_opt().unwrap_or_default(), std::process::id());
+    let random = Sha256::digest(unique.as_bytes());
+    RunId(format!("{}-{:02x}{:02x}", now.format("%Y%m%d-%H%M%S"), random[0], random[1]).into())
+}
+
+impl PlannedRun {
+    /// Runs all trials that have no result yet, and shows the progress.
+    pub(crate) async fn execute(
+        &self,
+        globals: &Globals,
+        mut interruption: watch::Receiver<Interruption>,
+    ) -> Result<WorkerReport, StoreError> {
+        let (stop, stopped) = watch::channel(Stop::No);
+        let RunOptions { concurrency, recovery, budget, lease, recording } = &self.options;
+        let worker = format!("{}-{}", self.run, new_id());
+        let options = WorkerOptions {
+            in_flight: *concurrency,
+            recovery: *recovery,
+            budget: *budget,
+            replay: recording.clone(),
+            lease: *lease,
+            heartbeat: *lease / HEARTBEATS_PER_LEASE,
+            ..WorkerOptions::new(self.run.clone(), worker)
+        };
+        let worker = Worker::new(Arc::clone(&self.store), Arc::clone(&self.runner) as _, options, stopped);
+        let display = RunDisplay::new(globals, &*self.store, &self.run);
+        let forward = async {
+            while interruption.changed().await.is_ok() {
+                stop.send_replace(match *interruption.borrow_and_update() {
+                    Interruption::None => Stop::No,
+                    Interruption::Once => Stop::Finish,
+                    Interruption::Twice => Stop::Now,
+                });
+            }
+            // No one interrupts it any more.
+            std::future::pending::<std::convert::Infallible>().await
+        };
+        let report = tokio::select! {
+            report = worker.run() => report,
+            never = display.watch() => match never {},
+            never = forward => match never {},
+        };
+        drop(display);
+        self.runner.close().await;
+        report
+    }
+}

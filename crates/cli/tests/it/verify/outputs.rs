@@ -1,0 +1,72 @@
+//! `--output`, `--record` and `--replay`.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::{Value, json};
+
+use super::{json_of, quickstart};
+use crate::Person;
+
+#[test]
+fn every_format_holds_every_result() {
+    let person = Person::new();
+    let names = ["r.json", "r.jsonl", "r.csv", "r.parquet"];
+    let outputs: Vec<&str> = names.iter().flat_map(|name| ["--output", *name]).collect();
+    let ran = quickstart(&person, &[&outputs[..], &["--json"]].concat());
+    assert_eq!(json_of(&ran)["outputs"], json!(names));
+    let read = |name: &str| std::fs::read(person.path("project").join(name)).unwrap();
+    let report: Value = serde_json::from_slice(&read("r.json")).unwrap();
+    assert_eq!(report["results"].as_array().unwrap().len(), 24);
+    let lines = String::from_utf8(read("r.jsonl")).unwrap();
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(&Value::Array(lines), &report["results"]);
+    assert!(String::from_utf8(read("r.csv")).unwrap().starts_with("unit,trial,question,"));
+    assert!(read("r.parquet").starts_with(b"PAR1"));
+    for name in names {
+        let mode = std::fs::metadata(person.path("project").join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name} holds conversations");
+    }
+    let left: Vec<_> = std::fs::read_dir(person.path("project")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_str().unwrap().ends_with(".tmp")), "{left:?}");
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_an_error_before_the_run() {
+    let person = Person::new();
+    for (output, expected) in [("r.xlsx", "unknown format `xlsx`"), ("no/such/r.csv", "is not a directory")] {
+        let ran = quickstart(&person, &["--output", output]);
+        assert_eq!(ran.code, 2);
+        assert!(ran.err.contains(expected), "{}", ran.err);
+    }
+    assert!(!person.path("home/.local/state/wharf/verify.db").exists(), "nothing was planned");
+}
+
+#[test]
+fn a_replay_gives_the_same_bytes_without_models_or_servers() {
+    let person = Person::new();
+    let live = quickstart(&person, &["--record", "run.jsonl", "--output", "live.jsonl", "--output", "live.csv"]);
+    assert_eq!(live.code, 0, "{}", live.err);
+    let mode = std::fs::metadata(person.path("project/run.jsonl")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let replay = ["--replay", "run.jsonl", "--output", "again.jsonl", "--output", "again.csv"];
+    let ran = quickstart(&person, &replay);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(ran.out, live.out);
+    for (live, again) in [("live.jsonl", "again.jsonl"), ("live.csv", "again.csv")] {
+        let read = |name: &str| person.read(&format!("project/{name}"));
+        assert_eq!(read(live), read(again), "{live}");
+    }
+}
+
+#[test]
+fn a_replay_that_differs_from_its_recording_fails_with_the_difference() {
+    let person = Person::new();
+    let recorded = quickstart(&person, &["--limit", "1", "--record", "run.jsonl"]);
+    assert_eq!(recorded.code, 0, "{}", recorded.err);
+    let ran = quickstart(&person, &["--limit", "2", "--replay", "run.jsonl"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.contains("question `pi`") && ran.err.contains("is not in the recording"), "{}", ran.err);
+    let missing = quickstart(&person, &["--replay", "nothing.jsonl"]);
+    assert_eq!(missing.code, 2);
+    assert!(missing.err.contains("hint: record a run with --record FILE"), "{}", missing.err);
+}

@@ -1,0 +1,61 @@
+//! The tool calls of a trace, with their tools and results.
+
+use serde_json::Value;
+
+use super::{ToolPattern, TraceFacts};
+use crate::tool_set::OfferedTool;
+
+/// A tool call of a trace.
+pub(super) struct Call<'a> {
+    /// The name that the model used.
+    pub(super) name: &'a str,
+    /// The tool, if it was offered under that name.
+    tool: Option<&'a OfferedTool>,
+    /// The arguments; `null` if they are not JSON.
+    pub(super) arguments: Value,
+    /// `None` if the trace has no result of the call.
+    pub(super) result: Option<CallOutput<'a>>,
+}
+
+/// The result of a call.
+pub(super) struct CallOutput<'a> {
+    pub(super) is_error: bool,
+    pub(super) text: &'a str,
+}
+
+impl Call<'_> {
+    pub(super) fn is_of(&self, pattern: &ToolPattern) -> bool {
+        match self.tool {
+            Some(tool) => pattern.fits(tool),
+            None => pattern.fits_name(self.name),
+        }
+    }
+
+    pub(super) fn succeeded(&self) -> bool {
+        self.result.as_ref().is_some_and(|result| !result.is_error)
+    }
+}
+
+/// Returns the calls of a trace in order. A result belongs to the first call with its id that has none yet.
+pub(super) fn calls<'a>(facts: &TraceFacts<'a>) -> Vec<Call<'a>> {
+    let mut calls: Vec<(&str, Call<'a>)> = Vec::new();
+    for message in facts.messages {
+        for call in &message.tool_calls {
+            let arguments = call.input.to_value().unwrap_or_default();
+            let tool = facts.tools.get(&call.name);
+            calls.push((&call.id, Call { name: &call.name, tool, arguments, result: None }));
+        }
+        if let Some(result) = &message.tool_result {
+            let mut open = calls.iter_mut().filter(|(id, call)| **id == *result.tool_use_id && call.result.is_none());
+            if let Some((_, call)) = open.next() {
+                call.result = Some(CallOutput { is_error: result.is_error, text: &message.content });
+            }
+        }
+    }
+    calls.into_iter().map(|(_, call)| call).collect()
+}
+
+/// Writes a number of calls.
+pub(super) fn number(calls: usize) -> String {
+    if calls == 1 { "1 call".to_owned() } else { format!("{calls} calls") }
+}

@@ -1,0 +1,371 @@
+//! What every store guarantees. Each function gets an empty store.
+
+use std::time::Duration;
+
+use wharf_verify::journal::{StepKind, StepOwner, StepRequest, StepStart};
+use wharf_verify::outcome::{Failure, FailureCategory, FailureGroup};
+use wharf_verify::store::{Claim, ClaimedTrial, Recovery, Rerun, RunState, RunStore, StoreError};
+use wharf_verify::{RunId, UnitResult, Verdict};
+
+use crate::store_kit::{answer, failure, planned, run_id, step, trials, unit_result};
+
+/// A lease that does not expire during a test.
+const LONG: Duration = Duration::from_secs(600);
+/// A lease that is expired at once.
+const EXPIRED: Duration = Duration::ZERO;
+
+async fn claim(store: &dyn RunStore, worker: &str, limit: u32, lease: Duration) -> Vec<ClaimedTrial> {
+    store.claim(&Claim { run: &run_id("run"), worker, limit, lease }).await.unwrap()
+}
+
+async fn claim_one(store: &dyn RunStore, worker: &str, lease: Duration) -> ClaimedTrial {
+    claim(store, worker, 1, lease).await.pop().expect("a trial")
+}
+
+async fn begin(store: &dyn RunStore, claimed: &ClaimedTrial, step: &StepRequest) -> StepStart {
+    store.begin_step(&claimed.lease, step, Recovery::Repeat).await.unwrap()
+}
+
+fn number(start: &StepStart) -> i64 {
+    match start {
+        StepStart::Execute(number) => *number,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn finish_unit(store: &dyn RunStore, claimed: &ClaimedTrial, verdict: Verdict) -> UnitResult {
+    let result = unit_result(&claimed.trial, &claimed.open_units[0], verdict);
+    store.finish_unit(&claimed.lease, &result).await.unwrap().await.unwrap();
+    result
+}
+
+async fn done(store: &dyn RunStore) -> (u64, u64) {
+    let progress = store.progress(&run_id("run")).await.unwrap();
+    (progress.done, progress.units)
+}
+
+/// Runs all checks. `fresh` creates an empty store.
+pub(crate) async fn check<S: RunStore>(fresh: impl AsyncFn() -> S) {
+    runs_are_listed_with_their_state(&fresh().await).await;
+    trials_are_claimed_once_in_the_order_of_the_plan(&fresh().await).await;
+    an_expired_lease_is_claimed_again_and_late_writes_are_refused(&fresh().await).await;
+    a_renewed_lease_stays_and_a_lost_one_is_not_returned(&fresh().await).await;
+    recorded_results_are_returned_instead_of_executing_again(&fresh().await).await;
+    interrupted_steps_follow_the_recovery_policy(&fresh().await).await;
+    failures_are_counted_and_never_reused(&fresh().await).await;
+    results_come_back_whole_in_the_order_of_the_plan(&fresh().await).await;
+    a_changed_plan_keeps_what_it_has_in_common(&fresh().await).await;
+    failed_units_run_again_with_a_new_answer(&fresh().await).await;
+    provider_failures_run_again_with_what_succeeded(&fresh().await).await;
+    writes_that_do_not_fit_are_refused(&fresh().await).await;
+    unknown_runs_are_errors(&fresh().await).await;
+    many_writers_at_once_lose_nothing(&fresh().await).await;
+    a_closed_store_refuses_writes(&fresh().await).await;
+}
+
+async fn runs_are_listed_with_their_state(store: &dyn RunStore) {
+    assert_eq!(store.runs().await.unwrap(), []);
+    planned(store, &run_id("one"), &trials(2, &["j"])).await;
+    planned(store, &run_id("two"), &[]).await;
+    store.set_state(&run_id("one"), RunState::Stopped).await.unwrap();
+    let runs = store.runs().await.unwrap();
+    assert_eq!(runs.len(), 2);
+    let (one, settings) = store.run(&run_id("one")).await.unwrap();
+    assert!(runs.contains(&one));
+    assert_eq!((one.state, one.benchmark.as_str(), one.progress.units), (RunState::Stopped, "a-benchmark", 2));
+    assert!(one.created > 1_600_000_000, "{}", one.created);
+    assert_eq!(settings, serde_json::json!({"models": ["model-a"]}));
+}
+
+async fn trials_are_claimed_once_in_the_order_of_the_plan(store: &dyn RunStore) {
+    let plan = trials(5, &["j", "k"]);
+    planned(store, &run_id("run"), &plan).await;
+    let first = claim(store, "a", 2, LONG).await;
+    let second = claim(store, "b", 10, LONG).await;
+    let claimed: Vec<_> = first.iter().chain(&second).map(|claimed| claimed.trial.clone()).collect();
+    assert_eq!(claimed, plan);
+    assert!(first[0].open_units.iter().eq(plan[0].units.iter().map(|unit| &unit.id)));
+    assert_eq!(claim(store, "c", 10, LONG).await, []);
+    assert_eq!(store.progress(&run_id("run")).await.unwrap().running, 5);
+    // A trial with an open unit can be claimed again after its release, and one without is done.
+    finish_unit(store, &first[0], Verdict::Passed).await;
+    store.release(&first[0].lease).await.unwrap();
+    let again = claim_one(store, "a", LONG).await;
+    assert_eq!((&again.trial.id, again.lease.fence), (&plan[0].id, first[0].lease.fence + 1));
+    assert_eq!(again.open_units, [plan[0].units[1].id.clone()]);
+    finish_unit(store, &again, Verdict::Failed).await;
+    store.release(&again.lease).await.unwrap();
+    assert_eq!(claim(store, "a", 10, LONG).await, []);
+}
+
+async fn an_expired_lease_is_claimed_again_and_late_writes_are_refused(store: &dyn RunStore) {
+    planned(store, &run_id("run"), &trials(1, &["j"])).await;
+    let late = claim_one(store, "late", EXPIRED).await;
+    let begun = number(&begin(store, &late, &step(StepKind::Model, "first")).await);
+    assert_eq!(claim(store, "late", 1, LONG).await, [], "it would only interrupt itself");
+    let current = claim_one(store, "current", LONG).await;
+    assert_eq!(current.lease.fence, late.lease.fence + 1);
+    let lost = Some(StoreError::LeaseLost);
+    let refused = store.begin_step(&late.lease, &step(StepKind::Model, "second"), Recovery::Repeat).await;
+    assert_eq!(refused.err(), lost);
+    let refused = store.finish_step(&late.lease, begun, answer("late")).await.unwrap().await;
+    assert_eq!(refused.err(), lost);
+    let result = unit_result(&late.trial, &late.open_units[0], Verdict::Passed);
+    assert_eq!(store.finish_unit(&late.lease, &result).await.unwrap().await.err(), lost);
+    assert_eq!(store.release(&late.lease).await.err(), lost);
+    // Nothing of it is on record.
+    assert_eq!(done(store).await, (0, 1));
+    assert_eq!(store.progress(&run_id("run")).await.unwrap().usage, wharf_protocol::Usage::default());
+    let begun = begin(store, &current, &step(StepKind::Model, "first")).await;
+    assert!(matches!(begun, StepStart::Execute(_)), "{begun:?}");
+    // A worker that released its trial holds it no longer.
+    store.release(&current.lease).await.unwrap();
+    let refused = store.begin_step(&current.lease, &step(StepKind::Model, "third"), Recovery::Repeat).await;
+    assert_eq!(refused.err(), lost);
+}
+
+async fn a_renewed_lease_stays_and_a_lost_one_is_not_returned(store: &dyn RunStore) {
+    planned(store, &run_id("run"), &trials(2, &["j"])).await;
+    let claimed = claim(store, "a", 2, EXPIRED).await;
+    let run = run_id("run");
+    let renew = Claim { run: &run, worker: "a", limit: 0, lease: LONG };
+    let taken = claim_one(store, "b", LONG).await;
+    assert_eq!(taken.trial.id, claimed[0].trial.id);
+    assert_eq!(store.renew(&renew).await.unwrap(), [claimed[1].lease.clone()]);
+    assert_eq!(claim(store, "c", 2, LONG).await, []);
+}
+
+async fn recorded_results_are_returned_instead_of_executing_again(store: &dyn RunStore) {
+    planned(store, &run_id("run"), &trials(1, &["j"])).await;
+    let first = claim_one(store, "a", EXPIRED).await;
+    let request = step(StepKind::Tool, "request");
+    let begun = number(&begin(store, &first, &request).await);
+    store.finish_step(&first.lease, begun, answer("the result")).await.unwrap().await.unwrap();
+    // The same result a second time, after a commit with an unknown outcome, changes nothing.
+    store.finish_step(&first.lease, begun, answer("the result")).await.unwrap().await.unwrap();
+    let second = claim_one(store, "b", LONG).await;
+    assert_eq!(begin(store, &second, &request).await, StepStart::Recorded(answer("the result")));
+    // Another request, another occurrence and another owner are other steps.
+    let unit = StepOwner::Unit(second.open_units[0].clone());
+    for other in [
+        step(StepKind::Tool, "another"),
+        StepRequest { occurrence: 1, ..request.clone() },
+        StepRequest { owner: unit, ..request.clone() },
+    ] {
+        assert!(matches!(begin(store, &second, &other).await, StepStart::Execute(_)), "{other:?}");
+    }
+    let usage = store.progress(&run_id("run")).await.unwrap().usage;
+    assert_eq!((usage.total_tokens(), usage.cost_usd), (100, Some(0.01)));
+}
+
+async fn interrupted_steps_follow_the_recovery_policy(store: &dyn RunStore) {
+    let policies = [
+        (Recovery::Repeat, StepKind::Model, true),
+        (Recovery::Repeat, StepKind::Judge, true),
+        (Recovery::Repeat, StepKind::ReadOnlyTool, true),
+        (Recovery::Repeat, StepKind::Tool, false),
+        (Recovery::Indeterminate, StepKind::Model, false),
+        (Recovery::Indeterminate, StepKind::Judge, false),
+        (Recovery::Indeterminate, StepKind::ReadOnlyTool, false),
+        (Recovery::Indeterminate, StepKind::Tool, false),
+    ];
+    planned(store, &run_id("run"), &trials(8, &["j"])).await;
+    let interrupted = claim(store, "a", 8, EXPIRED).await;
+    for (claimed, (recovery, kind, _)) in interrupted.iter().zip(policies) {
+        store.begin_step(&claimed.lease, &step(kind, "request"), recovery).await.unwrap();
+    }
+    let resumed = claim(store, "b", 8, LONG).await;
+    for (claimed, (recovery, kind, is_repeated)) in resumed.iter().zip(policies) {
+        let again = store.begin_step(&claimed.lease, &step(kind, "request"), recovery).await.unwrap();
+        assert_eq!(matches!(again, StepStart::Execute(_)), is_repeated, "{recovery:?} {kind:?}: {again:?}");
+        assert_eq!(again == StepStart::Indeterminate, !is_repeated, "{recovery:?} {kind:?}: {again:?}");
+        if !is_repeated {
+            // It stays so, whatever the policy is later.
+            let later = store.begin_step(&claimed.lease, &step(kind, "request"), Recovery::Repeat).await.unwrap();
+            assert_eq!(later, StepStart::Indeterminate);
+        }
+    }
+}
+
+async fn failures_are_counted_and_never_reused(store: &dyn RunStore) {
+    planned(store, &run_id("run"), &trials(1, &["j"])).await;
+    let claimed = claim_one(store, "a", LONG).await;
+    let request = step(StepKind::Model, "request");
+    for _ in 0..2 {
+        let begun = number(&begin(store, &claimed, &request).await);
+        store.finish_step(&claimed.lease, begun, failure("overloaded")).await.unwrap().await.unwrap();
+    }
+    let begun = number(&begin(store, &claimed, &request).await);
+    store.finish_step(&claimed.lease, begun, answer("at last")).await.unwrap().await.unwrap();
+    assert_eq!(begin(store, &claimed, &request).await, StepStart::Recorded(answer("at last")));
+    finish_unit(store, &claimed, Verdict::Passed).await;
+    let steps = store.steps(&run_id("run"), &claimed.trial.id).await.unwrap();
+    let bodies: Vec<_> = steps.iter().map(|step| step.result.clone().unwrap()).collect();
+    assert_eq!(bodies, [failure("overloaded"), failure("overloaded"), answer("at last")]);
+}
+
+async fn results_come_back_whole_in_the_order_of_the_plan(store: &dyn RunStore) {
+    planned(store, &run_id("run"), &trials(3, &["j", ""])).await;
+    let mut claimed = claim(store, "a", 3, LONG).await;
+    claimed.reverse();
+    let mut expected = Vec::new();
+    for claimed in &claimed {
+        for (unit, verdict) in claimed.open_units.iter().rev().zip([Verdict::Indeterminate, Verdict::Invalid]) {
+            let result = unit_result(&claimed.trial, unit, verdict);
+            store.finish_unit(&claimed.lease, &result).await.unwrap().await.unwrap();
+            expected.insert(0, result);
+        }
+    }
+    let run = run_id("run");
+    let results = store.results(&run, 0, 100).await.unwrap();
+    assert!(results.iter().map(|result| &**result).eq(&expected));
+    let page = store.results(&run, 2, 3).await.unwrap();
+    assert!(page.iter().map(|result| &**result).eq(&expected[2..5]));
+    let progress = store.progress(&run).await.unwrap();
+    assert_eq!((progress.done, progress.invalid, progress.indeterminate), (6, 3, 3));
+    assert_eq!(store.trials(&run, 1, 1).await.unwrap(), trials(3, &["j", ""])[1..2]);
+}
+
+async fn a_changed_plan_keeps_what_it_has_in_common(store: &dyn RunStore) {
+    let run = run_id("run");
+    planned(store, &run, &trials(2, &["j"])).await;
+    let claimed = claim(store, "a", 2, EXPIRED).await;
+    for claimed in &claimed {
+        finish_unit(store, claimed, Verdict::Passed).await;
+        store.release(&claimed.lease).await.unwrap();
+    }
+    // A new judge, a new question, and one question less.
+    let plan = trials(3, &["j", "k"]).split_off(1);
+    store.set_plan(&run, &plan).await.unwrap();
+    assert_eq!(done(store).await, (1, 4));
+    assert_eq!(store.results(&run, 0, 10).await.unwrap().len(), 1);
+    let claimed = claim(store, "a", 10, LONG).await;
+    let open: Vec<usize> = claimed.iter().map(|claimed| claimed.open_units.len()).collect();
+    assert_eq!(open, [1, 2]);
+    // The first plan again: its results are still there.
+    store.set_plan(&run, &trials(2, &["j"])).await.unwrap();
+    assert_eq!(done(store).await, (2, 2));
+}
+
+async fn failed_units_run_again_with_a_new_answer(store: &dyn RunStore) {
+    let run = run_id("run");
+    planned(store, &run, &trials(2, &["j", "k"])).await;
+    let claimed = claim(store, "a", 2, EXPIRED).await;
+    for (claimed, verdicts) in
+        claimed.iter().zip([[Verdict::Passed, Verdict::Failed], [Verdict::Passed, Verdict::Passed]])
+    {
+        let begun = number(&begin(store, claimed, &step(StepKind::Model, "request")).await);
+        store.finish_step(&claimed.lease, begun, answer("wrong")).await.unwrap().await.unwrap();
+        for (unit, verdict) in claimed.open_units.iter().zip(verdicts) {
+            let result = unit_result(&claimed.trial, unit, verdict);
+            store.finish_unit(&claimed.lease, &result).await.unwrap().await.unwrap();
+        }
+        store.release(&claimed.lease).await.unwrap();
+    }
+    assert_eq!(store.rerun(&run, &Rerun::Verdict(Verdict::Invalid)).await.unwrap(), 0);
+    assert_eq!(store.rerun(&run, &Rerun::Verdict(Verdict::Failed)).await.unwrap(), 2);
+    assert_eq!(done(store).await, (2, 4));
+    let again = claim(store, "a", 10, LONG).await;
+    assert_eq!(again.len(), 1);
+    assert_eq!(again[0].open_units.len(), 2);
+    let begun = number(&begin(store, &again[0], &step(StepKind::Model, "request")).await);
+    store.finish_step(&again[0].lease, begun, answer("right")).await.unwrap().await.unwrap();
+    finish_unit(store, &again[0], Verdict::Passed).await;
+    // What was spent stays in the totals, and a replay gets the new answer only.
+    assert_eq!(store.progress(&run).await.unwrap().usage.cost_usd, Some(0.03));
+    let steps = store.steps(&run, &again[0].trial.id).await.unwrap();
+    let bodies: Vec<_> = steps.into_iter().map(|step| step.result).collect();
+    assert_eq!(bodies, [Some(answer("right"))]);
+}
+
+async fn provider_failures_run_again_with_what_succeeded(store: &dyn RunStore) {
+    let run = run_id("run");
+    planned(store, &run, &trials(1, &["j"])).await;
+    let claimed = claim_one(store, "a", EXPIRED).await;
+    let begun = number(&begin(store, &claimed, &step(StepKind::Model, "request")).await);
+    store.finish_step(&claimed.lease, begun, answer("good")).await.unwrap().await.unwrap();
+    let mut result = unit_result(&claimed.trial, &claimed.open_units[0], Verdict::Failed);
+    result.failure = Some(Failure {
+        category: FailureCategory::Timeout,
+        group: FailureGroup::Retry,
+        stage: "parse".to_owned(),
+        reason: "the judge did not answer".to_owned(),
+    });
+    store.finish_unit(&claimed.lease, &result).await.unwrap().await.unwrap();
+    store.release(&claimed.lease).await.unwrap();
+    assert_eq!(store.rerun(&run, &Rerun::ProviderFailures).await.unwrap(), 1);
+    let again = claim_one(store, "a", LONG).await;
+    let begun = begin(store, &again, &step(StepKind::Model, "request")).await;
+    assert_eq!(begun, StepStart::Recorded(answer("good")));
+    // Other failures are results.
+    finish_unit(store, &again, Verdict::Failed).await;
+    store.release(&again.lease).await.unwrap();
+    assert_eq!(store.rerun(&run, &Rerun::ProviderFailures).await.unwrap(), 0);
+}
+
+async fn writes_that_do_not_fit_are_refused(store: &dyn RunStore) {
+    planned(store, &run_id("run"), &trials(2, &["j"])).await;
+    let claimed = claim(store, "a", 2, LONG).await;
+    let begun = number(&begin(store, &claimed[0], &step(StepKind::Model, "request")).await);
+    let is_refused = |outcome: Result<(), StoreError>| matches!(outcome, Err(StoreError::Failed(_)));
+    // The step of another trial, a step that never began, and a second result.
+    assert!(is_refused(store.finish_step(&claimed[1].lease, begun, answer("x")).await.unwrap().await));
+    assert!(is_refused(store.finish_step(&claimed[0].lease, begun + 77, answer("x")).await.unwrap().await));
+    store.finish_step(&claimed[0].lease, begun, answer("x")).await.unwrap().await.unwrap();
+    assert!(is_refused(store.finish_step(&claimed[0].lease, begun, answer("y")).await.unwrap().await));
+    // The unit of another trial, and a second result.
+    let foreign = unit_result(&claimed[1].trial, &claimed[1].open_units[0], Verdict::Passed);
+    assert!(is_refused(store.finish_unit(&claimed[0].lease, &foreign).await.unwrap().await));
+    let result = finish_unit(store, &claimed[0], Verdict::Passed).await;
+    store.finish_unit(&claimed[0].lease, &result).await.unwrap().await.unwrap();
+    let other = UnitResult { verdict: Verdict::Failed, ..result };
+    assert!(is_refused(store.finish_unit(&claimed[0].lease, &other).await.unwrap().await));
+    assert_eq!(done(store).await, (1, 2));
+    assert_eq!(store.progress(&run_id("run")).await.unwrap().usage.total_tokens(), 100);
+}
+
+async fn unknown_runs_are_errors(store: &dyn RunStore) {
+    let run: RunId = run_id("unknown");
+    let unknown = Some(StoreError::UnknownRun(run.clone()));
+    assert_eq!(store.run(&run).await.err(), unknown);
+    assert_eq!(store.progress(&run).await.err(), unknown);
+    assert_eq!(store.set_plan(&run, &trials(1, &["j"])).await.err(), unknown);
+    assert_eq!(store.set_state(&run, RunState::Finished).await.err(), unknown);
+    assert_eq!(store.rerun(&run, &Rerun::ProviderFailures).await.err(), unknown);
+    assert_eq!(store.results(&run, 0, 1).await.err(), unknown);
+}
+
+async fn many_writers_at_once_lose_nothing(store: &dyn RunStore) {
+    planned(store, &run_id("run"), &trials(60, &["j"])).await;
+    let claimed = claim(store, "a", 60, LONG).await;
+    let work = claimed.iter().enumerate().map(|(position, claimed)| async move {
+        // Every third write fails, beside writes that succeed in the same commit.
+        if position % 3 == 0 {
+            assert!(store.finish_step(&claimed.lease, -1, answer("x")).await.unwrap().await.is_err());
+        }
+        let begun = number(&begin(store, claimed, &step(StepKind::Model, "request")).await);
+        let result = store.finish_step(&claimed.lease, begun, answer(&position.to_string())).await.unwrap();
+        let unit = unit_result(&claimed.trial, &claimed.open_units[0], Verdict::Passed);
+        let unit = store.finish_unit(&claimed.lease, &unit).await.unwrap();
+        result.await.unwrap();
+        unit.await.unwrap();
+        store.release(&claimed.lease).await.unwrap();
+    });
+    futures_util::future::join_all(work).await;
+    assert_eq!(done(store).await, (60, 60));
+    assert_eq!(store.progress(&run_id("run")).await.unwrap().usage.total_tokens(), 6_000);
+    for (position, claimed) in claimed.iter().enumerate() {
+        let steps = store.steps(&run_id("run"), &claimed.trial.id).await.unwrap();
+        let bodies: Vec<_> = steps.into_iter().map(|step| step.result).collect();
+        assert_eq!(bodies, [Some(answer(&position.to_string()))]);
+    }
+}
+
+async fn a_closed_store_refuses_writes(store: &dyn RunStore) {
+    planned(store, &run_id("run"), &trials(1, &["j"])).await;
+    store.close().await.unwrap();
+    let run = run_id("run");
+    assert!(matches!(store.set_state(&run, RunState::Finished).await, Err(StoreError::Failed(_))));
+    assert!(matches!(store.progress(&run).await, Err(StoreError::Failed(_))));
+    assert_eq!(store.reopen().await.unwrap().progress(&run).await.unwrap().units, 1);
+}
