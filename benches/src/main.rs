@@ -1,4 +1,5 @@
-//! Compares Wharf with its peers over stdio and HTTP, and its agent with a handwritten loop, as ratios of one run.
+//! Compares Wharf with its peers over stdio and HTTP, its agent with a handwritten loop, and verification with bare agent
+//! runs, as ratios of one run.
 //!
 //! `scripts/bench` prints the tables, and fails if a bar is missed. All contenders talk to the same server, which is this
 //! program with the argument `serve` or `serve-http`, on the same runtime. Rounds alternate between the contenders, and
@@ -10,6 +11,7 @@ mod fleet;
 mod measure;
 mod server;
 mod table;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -43,12 +45,19 @@ fn main() -> ExitCode {
         Some("hold-rmcp") => runtime().block_on(fleet::hold(true)),
         Some("hold-long") => runtime().block_on(fleet::hold_long()),
         Some("hold-agents") => runtime().block_on(agent::hold()),
+        Some("hold-verify-100") => runtime().block_on(verify::hold(1)),
+        Some("hold-verify-10000") => runtime().block_on(verify::hold(100)),
+        Some("verify-worker") => return exit_code(runtime().block_on(verify::work_against_faulty_provider())),
+        Some("verify") => return exit_code(runtime().block_on(verify::compare())),
         Some("agent") => return exit_code(runtime().block_on(agent::compare())),
         Some("fleet") => return exit_code(runtime().block_on(fleet::compare())),
         Some("stdio") => return exit_code(runtime().block_on(stdio())),
         Some("http") => return exit_code(runtime().block_on(http())),
         _ => {
-            let all = async { stdio().await & http().await & fleet::compare().await & agent::compare().await };
+            let all = async {
+                let servers = stdio().await & http().await & fleet::compare().await;
+                servers & agent::compare().await & verify::compare().await
+            };
             return exit_code(runtime().block_on(all));
         }
     }

@@ -132,10 +132,7 @@ impl Scripted {
 
 /// Returns the turns of the longest text that the first user message contains. The message of a judge contains the
 /// question and the answer.
-fn turns_for<'a>(
-    prompts: &'a BTreeMap<String, Vec<Turn>>,
-    messages: &[Message],
-) -> Result<&'a Vec<Turn>, ModelError> {
+fn turns_for<'a>(prompts: &'a BTreeMap<String, Vec<Turn>>, messages: &[Message]) -> Result<&'a Vec<Turn>, ModelError> {
     let first = messages.iter().find(|message| message.role == Role::User).map(Message::plain_text);
     let prompt = first.unwrap_or_default();
     let contained = prompts.iter().filter(|(text, _)| prompt.contains(text.as_str()));

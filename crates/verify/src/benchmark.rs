@@ -1,6 +1,12 @@
 //! Benchmarks: questions with reference answers, templates, assertions and the servers they need.
 
+mod notation;
+mod read;
+mod traits;
+mod validate;
+
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -8,7 +14,14 @@ use wharf_protocol::ServerName;
 
 use crate::assertion::Assertion;
 use crate::ids::QuestionId;
+use crate::problem::Problem;
 use crate::template::Template;
+
+pub use notation::{json_schema, reference_tables};
+pub use traits::{
+    AgenticResult, AgenticTrait, ContextMode, DeepJudgment, EvaluationMode, LiteralTrait, LlmTrait, Metric,
+    MetricTrait, RegexTrait, ScoreTrait, StructuredTrait, Trait, TraitClass, TraitKind,
+};
 
 /// A benchmark.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,7 +42,7 @@ pub struct Benchmark {
     pub questions: Vec<Question>,
     /// The traits that questions refer to, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub rubric: BTreeMap<String, Value>,
+    pub rubric: BTreeMap<String, Trait>,
 }
 
 /// Settings of all questions of a benchmark.
@@ -86,4 +99,18 @@ pub struct Question {
     /// Servers without which a trial is invalid, beside those of the benchmark.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_servers: Vec<ServerName>,
+}
+
+/// All problems of a benchmark file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct InvalidBenchmark {
+    /// The problems, in the order of their lines.
+    pub problems: Vec<Problem>,
+}
+
+impl fmt::Display for InvalidBenchmark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown: Vec<String> = self.problems.iter().map(ToString::to_string).collect();
+        write!(f, "invalid benchmark: {}", shown.join("; "))
+    }
 }

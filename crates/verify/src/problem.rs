@@ -72,12 +72,12 @@ pub(crate) enum Segment {
 impl Path {
     /// Returns the path of a key in the mapping at this path.
     pub(crate) fn key(&self, key: &str) -> Self {
-        self.with(Segment::Key(key.to_owned()))
+        self.clone().with(Segment::Key(key.to_owned()))
     }
 
     /// Returns the path of an item in the list at this path.
     pub(crate) fn index(&self, index: usize) -> Self {
-        self.with(Segment::Index(index))
+        self.clone().with(Segment::Index(index))
     }
 
     /// Returns the path of something below this path.
@@ -89,8 +89,27 @@ impl Path {
         &self.0
     }
 
-    fn with(&self, segment: Segment) -> Self {
-        Self(self.0.iter().cloned().chain([segment]).collect())
+    fn with(mut self, segment: Segment) -> Self {
+        self.0.push(segment);
+        self
+    }
+}
+
+/// A path that borrows from the places above it: reading a file makes a path only for problems.
+#[derive(Clone, Copy)]
+pub(crate) enum Place<'a> {
+    Root(&'a Path),
+    Key(&'a Place<'a>, &'a str),
+    Index(&'a Place<'a>, usize),
+}
+
+impl Place<'_> {
+    pub(crate) fn path(&self) -> Path {
+        match self {
+            Self::Root(path) => (*path).clone(),
+            Self::Key(above, key) => above.path().with(Segment::Key((*key).to_owned())),
+            Self::Index(above, index) => above.path().with(Segment::Index(*index)),
+        }
     }
 }
 

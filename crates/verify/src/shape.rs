@@ -90,7 +90,7 @@ pub(crate) struct Variants {
     pub(crate) name: &'static str,
     /// What one of them is called in messages, for example `check`.
     pub(crate) what: &'static str,
-    pub(crate) variants: &'static [Variant],
+    pub(crate) cases: &'static [Variant],
     /// Whether a text is a name of the author's choice instead of a variant.
     pub(crate) texts_are_names: bool,
 }

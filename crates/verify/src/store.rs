@@ -217,7 +217,7 @@ pub trait RunStore: Send + Sync {
     fn trials<'a>(&'a self, run: &'a RunId, skip: u64, limit: u32) -> BoxFuture<'a, Result<Vec<Trial>, StoreError>>;
 
     /// Returns the steps of a trial and its units that have a result, in the order in which they began: what a replay
-    /// needs to get the same results. Attempts that failed precede the one that succeeded.
+    /// needs to get the same results. Of several attempts it is the last one.
     fn steps<'a>(&'a self, run: &'a RunId, trial: &'a TrialId) -> BoxFuture<'a, Result<Vec<RecordedStep>, StoreError>>;
 
     /// Opens the same store again, with connections that belong to the current runtime.

@@ -35,6 +35,19 @@ pub struct ToolSet {
     pub instructions: Vec<ServerInstructions>,
 }
 
+/// The tools of a plan with their digest, which is taken once.
+#[derive(Debug)]
+pub(crate) struct PlannedTools {
+    pub(crate) tools: ToolSet,
+    pub(crate) digest: String,
+}
+
+impl From<ToolSet> for PlannedTools {
+    fn from(tools: ToolSet) -> Self {
+        Self { digest: tools.digest(), tools }
+    }
+}
+
 impl ToolSet {
     /// Returns the tools of a catalog.
     pub fn of_catalog(catalog: &Catalog) -> Self {

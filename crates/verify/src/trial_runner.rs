@@ -13,7 +13,7 @@ use crate::model_under_test::{Judge, ModelUnderTest};
 use crate::pipeline::{InvalidPipeline, Pipeline, TrialContext, TrialParts, UnitContext};
 use crate::plan::{Trial, Unit};
 use crate::servers::{ServerSet, ToolSets, isolation};
-use crate::tool_set::ToolSet;
+use crate::tool_set::{PlannedTools, ToolSet};
 use crate::workbench::{ServerPool, Workbench};
 use crate::worker::TrialRunner;
 
@@ -42,8 +42,8 @@ pub struct BenchmarkRunner {
     models: HashMap<String, Arc<ModelUnderTest>>,
     judges: HashMap<String, Arc<Judge>>,
     evaluation: EvaluationOptions,
-    tool_sets: HashMap<String, Arc<ToolSet>>,
-    no_tools: Arc<ToolSet>,
+    tool_sets: HashMap<String, Arc<PlannedTools>>,
+    no_tools: Arc<PlannedTools>,
     pool: Arc<ServerPool>,
     redactor: Redactor,
     pipeline: Pipeline,
@@ -61,9 +61,10 @@ impl BenchmarkRunner {
         let questions = questions.map(|question| (question.id.clone(), Arc::new(question))).collect();
         let models = models.into_iter().map(|model| (model.label.clone(), Arc::new(model))).collect();
         let judges = judges.into_iter().map(|judge| (judge.label.clone(), Arc::new(judge))).collect();
-        let tool_sets = tool_sets.0.into_iter().map(|(key, tools)| (key, Arc::new(tools))).collect();
+        let tool_sets =
+            tool_sets.0.into_iter().map(|(key, tools)| (key, Arc::new(PlannedTools::from(tools)))).collect();
         let pool = Arc::new(ServerPool::new(workbench));
-        let no_tools = Arc::default();
+        let no_tools = Arc::new(PlannedTools::from(ToolSet::default()));
         Ok(Self { benchmark, questions, models, judges, evaluation, tool_sets, no_tools, pool, redactor, pipeline })
     }
 
@@ -90,7 +91,7 @@ impl BenchmarkRunner {
             question: Arc::clone(question),
             replicate: trial.replicate,
             model: Arc::clone(model),
-            isolation: isolation(&self.benchmark, &tools),
+            isolation: isolation(&self.benchmark, &tools.tools),
             servers,
             tools,
             evaluation: self.evaluation,

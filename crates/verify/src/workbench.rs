@@ -12,7 +12,7 @@ use wharf_protocol::{BoxFuture, ServerName, TraceSink};
 
 use crate::benchmark::Isolation;
 use crate::servers::ServerSet;
-use crate::tool_set::ToolSet;
+use crate::tool_set::PlannedTools;
 pub(crate) use offered::OfferedTools;
 
 /// How long the servers of a trial may take to open. Each has its own timeouts; this covers the queue before them.
@@ -50,7 +50,7 @@ pub(crate) struct TrialServers<'a> {
     pub(crate) servers: &'a ServerSet,
     pub(crate) isolation: Isolation,
     /// The tools that the model is offered, as planned.
-    pub(crate) planned: &'a ToolSet,
+    pub(crate) planned: &'a PlannedTools,
 }
 
 /// The tools of one trial.
@@ -117,7 +117,7 @@ impl ServerPool {
 
 impl TrialTools {
     /// Returns the tools of a replay: as planned, without servers.
-    pub(crate) fn replayed(planned: &ToolSet) -> Self {
+    pub(crate) fn replayed(planned: &PlannedTools) -> Self {
         Self { offered: Arc::new(OfferedTools::planned(planned)), own: None }
     }
 

@@ -98,6 +98,14 @@ impl<'a> NodeRef<'a> {
         items.iter().map(|node| NodeRef { node })
     }
 
+    /// Returns an item of a list.
+    pub fn item(self, index: usize) -> Option<NodeRef<'a>> {
+        match &self.node.kind {
+            Kind::Sequence(items) => items.get(index).map(|node| NodeRef { node }),
+            _ => None,
+        }
+    }
+
     /// Returns the keys of a mapping with their lines and values; none for other values.
     pub fn entries(self) -> impl Iterator<Item = (&'a str, usize, NodeRef<'a>)> {
         let entries: &'a [(Rc<Node>, Rc<Node>)] = match &self.node.kind {
@@ -154,7 +162,20 @@ mod tests {
         assert_eq!(values, [json!(1), json!("yes"), json!(true)]);
         let booleans: Vec<_> = list.items().map(NodeRef::boolean).collect();
         assert_eq!(booleans, [None, None, Some(true)]);
-        assert_eq!(list.items().next().unwrap().integer(), Some(1));
+        assert_eq!(list.item(0).unwrap().integer(), Some(1));
+        assert!(list.item(3).is_none());
+    }
+
+    #[test]
+    fn json_is_read_like_a_json_parser_reads_it() {
+        for text in [
+            "{\n\t\"a\": [\n\t\t1,\n\t\t{\"b\":\t2}\n\t]\n}\n",
+            r#"{"a":"\ud83d\ude00 \/ \u00e9 \n","b":"","c":"x: y # z","<<":null}"#,
+            r#"{"a":1e5,"b":-0.5E-3,"c":12345678901234567890123,"d":"no","e":"1"}"#,
+        ] {
+            let expected: Value = serde_json::from_str(text).unwrap();
+            assert_eq!(crate::yaml::from_str::<Value>(text).unwrap(), expected, "{text}");
+        }
     }
 
     #[test]

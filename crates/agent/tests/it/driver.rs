@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use wharf_agent::middleware::{ConcurrencyLimit, Middleware, OnModelFailure, OnToolFailure, OnUnsupported};
 use wharf_agent::{
-    Agent, AgentResult, Cache, CheckpointFile, Limits, Model, ModelError, ModelErrorKind, NoTools, Run, RunEnd,
+    Agent, AgentResult, Cache, CheckpointFile, Limit, Limits, Model, ModelError, ModelErrorKind, NoTools, Run, RunEnd,
 };
 use wharf_protocol::{Outcome, Tools};
 
@@ -233,6 +233,21 @@ async fn canceling_a_run_returns_the_partial_result() {
     assert!(result.trace_messages[1].content.starts_with("The call was canceled: the run was canceled."));
     assert_eq!(tools.log(), ["1 starts"]);
     assert!(!result.limit_reached);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_ends_for_the_reason_that_its_host_gives() {
+    let tools = TestTools::new().on_call("1", Behavior::Never);
+    let model = Arc::new(Fake::new([Ok(one_call("1"))]));
+    let mut run = new_run(Limits::default());
+    let limit = RunEnd::Limit(Limit::Time { seconds: 5 });
+    let stopped = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        limit.clone()
+    };
+    let result = test_agent(&model, &tools).run_until(&mut run, stopped).await.unwrap();
+    assert_eq!((&result.stop, result.timeout_reached), (&limit, true));
+    assert!(result.trace_messages[1].content.contains("the limit of 5 s was reached"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use wharf_agent::middleware::{
-    ConcurrencyLimit, ModelLayer, NextModel, NextTool, OnUnsupported, RetryPolicy, TimeoutEscalation, ToolLayer,
+    ConcurrencyLimit, LayeredModel, ModelLayer, NextModel, NextTool, OnUnsupported, RetryPolicy, TimeoutEscalation,
+    ToolLayer,
 };
-use wharf_agent::{Cache, Limits, ModelError, ModelErrorKind, ModelRequest, ModelResponse, RunEnd};
-use wharf_protocol::{BoxFuture, CallFailed, Outcome, ToolCall, ToolOutput};
+use wharf_agent::{Agent, Cache, Limits, Model as _, ModelError, ModelErrorKind, ModelRequest, ModelResponse, RunEnd};
+use wharf_protocol::{BoxFuture, CallFailed, Outcome, ToolCall, ToolOutput, Tools};
 
 use crate::driver::{finish, steady};
 use crate::kit::{Behavior, Fake, TestTools, answer, new_run, one_call, test_agent};
@@ -213,4 +214,23 @@ async fn a_retry_policy_lengthens_the_timeout_of_attempts_that_timed_out() {
         .with_attempt_timeout(Duration::from_secs(10));
     let result = finish(&agent, &mut new_run(Limits::default())).await;
     assert_eq!((result.final_response.as_deref(), model.pauses()), (Some("42"), vec![10.0, 20.0]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn layers_of_a_layered_model_run_inside_the_retries_of_the_agent() {
+    let log = Log::default();
+    let busy = Err(ModelError::new(ModelErrorKind::Overloaded, "busy"));
+    let fake = Arc::new(Fake::new([busy, Ok(answer("done", &[]))]));
+    let layers: Vec<Arc<dyn ModelLayer>> = vec![witness("outer", &log), witness("inner", &log)];
+    let model = LayeredModel::new(Arc::clone(&fake) as _, layers);
+    assert_eq!((model.interface(), model.name()), ("fake", "fake-1"));
+    let tools = TestTools::new();
+    let agent = Agent::new(Arc::new(model), Arc::new(move || Arc::clone(&tools) as Arc<dyn Tools>));
+    let result = finish(&agent.with_middleware(steady()), &mut new_run(Limits::default())).await;
+    assert_eq!(result.final_response.as_deref(), Some("done"));
+    let cache = "request, cache Some(FiveMinutes)";
+    let attempt = |end: &str| {
+        [format!("outer {cache}"), format!("inner {cache}"), format!("inner {end}"), format!("outer {end}")]
+    };
+    assert_eq!(*log.lock().unwrap(), [attempt("error"), attempt("response")].concat());
 }

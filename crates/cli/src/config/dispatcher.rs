@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use wharf::config::{Problem, RawSetting, Severity};
 use wharf::fleet::dispatch::{
-    ApprovalAnswer, Condition, DEFAULT_OUTPUT_TOKENS, Hook, HookEnvironment, NoUserPrompt, Policy, Question, QuestionKind,
-    Rule, RuleAction, Spill, UserAnswer, UserPrompt, command_hooks,
+    ApprovalAnswer, Condition, DEFAULT_OUTPUT_TOKENS, Hook, HookEnvironment, NoUserPrompt, Policy, Question,
+    QuestionKind, Rule, RuleAction, Spill, UserAnswer, UserPrompt, command_hooks,
 };
 use wharf::fleet::{Dispatcher, Scope};
 use wharf::{BoxFuture, ClientCapabilities, GroupWatcher, create_private_folder};

@@ -16,8 +16,12 @@ pub(crate) fn read(file: &Path) -> Result<Benchmark, UsageError> {
 
 /// Parses a benchmark. `file` names it in problems, and its extension decides about the format.
 pub(crate) fn parse(text: &str, file: &Path) -> Result<Benchmark, UsageError> {
-    wharf::agent::yaml::from_str(text).map_err(|error| {
-        term::problem(&Problem::of_file(Severity::Error, file, error.to_string()));
+    Benchmark::parse(text, file).map_err(|invalid| {
+        for found in &invalid.problems {
+            let problem = Problem::of_file(Severity::Error, file, &found.message);
+            let problem = Problem { line: found.line, path: found.path.clone(), hint: found.hint.clone(), ..problem };
+            term::problem(&problem);
+        }
         usage_error(format!("{} is not a valid benchmark", file.display()), None)
     })
 }

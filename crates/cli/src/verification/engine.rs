@@ -56,8 +56,10 @@ impl RunSettings<'_> {
     /// Returns the settings as JSON, without secrets.
     pub(crate) fn to_json(&self) -> Value {
         let Participants { models, judges, redactor } = self.participants;
-        let models: Vec<Value> = models.iter().map(|model| json!({"label": model.label, "settings": model.settings})).collect();
-        let judges: Vec<Value> = judges.iter().map(|judge| json!({"label": judge.label, "settings": judge.settings})).collect();
+        let models: Vec<Value> =
+            models.iter().map(|model| json!({"label": model.label, "settings": model.settings})).collect();
+        let judges: Vec<Value> =
+            judges.iter().map(|judge| json!({"label": judge.label, "settings": judge.settings})).collect();
         let settings = json!({
             "benchmark": BenchmarkText::from(self.benchmark),
             "config": self.config,

@@ -14,11 +14,7 @@ const SHOWN: usize = 20;
 const REASON_CHARS: usize = 160;
 
 /// Renders the units that did not pass. `None` if all did.
-pub(crate) async fn table(
-    globals: &Globals,
-    store: &dyn RunStore,
-    run: &RunId,
-) -> Result<Option<String>, StoreError> {
+pub(crate) async fn table(globals: &Globals, store: &dyn RunStore, run: &RunId) -> Result<Option<String>, StoreError> {
     let limit = if globals.verbose { usize::MAX } else { SHOWN };
     let found = not_passed(store, run, limit).await?;
     if found.first.is_empty() {
@@ -40,11 +36,8 @@ pub(crate) fn of(found: &NotPassed) -> String {
 }
 
 fn row(unit: &UnitResult, has_replicates: bool) -> Vec<String> {
-    let question = if has_replicates {
-        format!("{} #{}", unit.question, unit.replicate)
-    } else {
-        unit.question.to_string()
-    };
+    let question =
+        if has_replicates { format!("{} #{}", unit.question, unit.replicate) } else { unit.question.to_string() };
     vec![question, unit.model.label.clone(), verdict(unit.verdict).to_owned(), term::brief(&reason(unit), REASON_CHARS)]
 }
 

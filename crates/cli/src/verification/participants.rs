@@ -82,7 +82,8 @@ impl ModelFactory<'_> {
         }
         let judges: Vec<&String> = self.config.judges.iter().flatten().collect();
         let is_judge = |config: &&ModelConfig| judges.iter().any(|name| has_name(config, name));
-        let names: Vec<_> = configs.iter().filter(|config| !is_judge(config)).map(|config| Some(config.label())).collect();
+        let names: Vec<_> =
+            configs.iter().filter(|config| !is_judge(config)).map(|config| Some(config.label())).collect();
         if names.is_empty() {
             let message = "every model of the file is a judge".to_owned();
             return Err(usage_error(message, Some("choose the answering models with -m MODEL")));
@@ -98,7 +99,8 @@ impl ModelFactory<'_> {
     ) -> Result<Named, UsageError> {
         let config = name.and_then(|name| configs.iter().find(|config| has_name(config, name)));
         let config = config.cloned().map(|config| {
-            let has_servers = self.has_servers || file::declared_servers(&config).is_ok_and(|own| !own.servers.is_empty());
+            let has_servers =
+                self.has_servers || file::declared_servers(&config).is_ok_and(|own| !own.servers.is_empty());
             if has_servers { config.into_agent() } else { config }
         });
         let spec = match (&config, name) {
@@ -121,7 +123,10 @@ impl ModelFactory<'_> {
         };
         let mut settings = match &config {
             Some(config) => ModelSettings::from_config(config),
-            None => ModelSettings { base_url: spec.base_url.clone(), ..ModelSettings::new(spec.interface.as_str(), &spec.name) },
+            None => ModelSettings {
+                base_url: spec.base_url.clone(),
+                ..ModelSettings::new(spec.interface.as_str(), &spec.name)
+            },
         };
         if matches!(spec.interface, Interface::Scripted | Interface::Manual) {
             settings.file_digest = Some(digest(&read_file(Path::new(&spec.name))?));
@@ -134,8 +139,7 @@ impl ModelFactory<'_> {
 
     /// Returns the model of the environment, one with an API key, or a local one.
     async fn default_model(&self) -> Result<Named, UsageError> {
-        let choice =
-            ModelChoice { config: None, name: None, emulate_tools: false, is_exact: true, trust: self.trust };
+        let choice = ModelChoice { config: None, name: None, emulate_tools: false, is_exact: true, trust: self.trust };
         let model = choose::model(choice, self.globals).await?;
         let settings = ModelSettings::new(model.interface(), model.name());
         Ok(Named { label: format!("{}:{}", model.interface(), model.name()), model, settings })

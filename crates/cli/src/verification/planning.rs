@@ -22,8 +22,8 @@ pub(crate) fn replicates(config: &VerificationConfig, benchmark: &Benchmark) -> 
 }
 
 /// Returns the names of the stages, in order.
-pub(crate) fn stages(evaluation: &EvaluationOptions) -> Result<Vec<&'static str>, UsageError> {
-    let pipeline = Pipeline::new(evaluation).map_err(|error| usage_error(error.to_string(), None))?;
+pub(crate) fn stages(evaluation: EvaluationOptions) -> Result<Vec<&'static str>, UsageError> {
+    let pipeline = Pipeline::new(&evaluation).map_err(|error| usage_error(error.to_string(), None))?;
     Ok(pipeline.stages().map(|stage| stage.name.as_str()).collect())
 }
 

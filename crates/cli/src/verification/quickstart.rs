@@ -7,11 +7,11 @@ use tokio::sync::watch;
 use wharf::agent::{Model, Scripted};
 use wharf::verify::report::{NotPassed, Summary, not_passed, summarize};
 use wharf::verify::store::{Recovery, SqliteStore};
-use wharf::verify::{
-    Benchmark, BenchmarkRunner, Budget, EvaluationOptions, Judge, ModelSettings, ModelUnderTest, Plan, PlanInput,
-    RunStore, RunnerParts, Selection, ServerSet, VerificationConfig, Workbench, digest,
-};
 use wharf::verify::worker::WorkerEnd;
+use wharf::verify::{
+    BenchmarkRunner, Budget, EvaluationOptions, Judge, ModelSettings, ModelUnderTest, Plan, PlanInput, RunStore,
+    RunnerParts, Selection, ServerSet, VerificationConfig, digest,
+};
 use wharf::{Redactor, create_private_folder};
 
 use super::engine::{self, PlannedRun, RunOptions, RunSettings};
@@ -84,7 +84,17 @@ async fn run_in(globals: &Globals, folder: &Path) -> Result<Quickstart, UsageErr
     let opened: Arc<dyn RunStore> = Arc::new(SqliteStore::open(&folder.join("runs.db")).await.map_err(failed)?);
     let run = engine::create(&*opened, &benchmark.name, settings, &plan).await.map_err(failed)?;
     let workbench = Arc::new(workbench);
-    let runner = runner(benchmark, participants, evaluation, (tool_sets, Arc::clone(&workbench) as _))?;
+    let Participants { models, judges, redactor } = participants;
+    let runner = BenchmarkRunner::new(RunnerParts {
+        benchmark,
+        models,
+        judges,
+        evaluation,
+        tool_sets,
+        workbench: Arc::clone(&workbench) as _,
+        redactor,
+    });
+    let runner = Arc::new(runner.map_err(|error| usage_error(error.to_string(), None))?);
     let options = RunOptions {
         concurrency: VerificationConfig::DEFAULT_CONCURRENCY as usize,
         recovery: Recovery::default(),
@@ -101,18 +111,6 @@ async fn run_in(globals: &Globals, folder: &Path) -> Result<Quickstart, UsageErr
     let _ = opened.close().await;
     let is_scored = summary.models.iter().all(|model| model.invalid == 0 && model.indeterminate == 0);
     Ok(Quickstart { ok: report.end == WorkerEnd::Finished && is_scored, summary, not_passed })
-}
-
-fn runner(
-    benchmark: Benchmark,
-    participants: Participants,
-    evaluation: EvaluationOptions,
-    (tool_sets, workbench): (wharf::verify::ToolSets, Arc<dyn Workbench>),
-) -> Result<Arc<BenchmarkRunner>, UsageError> {
-    let Participants { models, judges, redactor } = participants;
-    let parts = RunnerParts { benchmark, models, judges, evaluation, tool_sets, workbench, redactor };
-    let runner = BenchmarkRunner::new(parts).map_err(|error| usage_error(error.to_string(), None))?;
-    Ok(Arc::new(runner))
 }
 
 fn participants() -> Result<Participants, UsageError> {

@@ -16,9 +16,9 @@ pub(crate) fn of_summary(summary: &Summary) -> String {
         let mut cells = vec![
             model.model.clone(),
             model.accuracy.map_or_else(nothing, percent),
-            model.interval.map_or_else(nothing, |interval| {
-                format!("{} – {}", percent(interval.low), percent(interval.high))
-            }),
+            model
+                .interval
+                .map_or_else(nothing, |interval| format!("{} – {}", percent(interval.low), percent(interval.high))),
             model.passed.to_string(),
             model.failed.to_string(),
             model.invalid.to_string(),

@@ -154,41 +154,49 @@ impl Workbench for CliWorkbench {
     }
 }
 
-/// Checks that the user approved the commands of the benchmark and of the models.
-pub(crate) async fn check_approvals(
-    globals: &Globals,
-    trust: Trust,
-    benchmark: (&Path, &Benchmark),
-    models: (Option<&Path>, &[ModelUnderTest]),
-) -> Result<(), UsageError> {
-    let setup = Setup::load_quietly(&own_globals(globals)?).await?;
-    let (file, benchmark) = benchmark;
-    check(&setup, trust, file, ("benchmark", &benchmark.servers))?;
-    for question in &benchmark.questions {
-        check(&setup, trust, file, (question.id.as_str(), &question.servers))?;
-    }
-    let (models_file, models) = models;
-    for model in models {
-        if let (Some(file), Some(servers)) = (models_file, model.settings.own_servers()) {
-            check(&setup, trust, file, (&model.label, servers))?;
-        }
-    }
-    Ok(())
+/// The files that declare the servers of a run.
+pub(crate) struct DeclaringFiles<'a> {
+    pub(crate) benchmark_file: &'a Path,
+    pub(crate) benchmark: &'a Benchmark,
+    pub(crate) models_file: Option<&'a Path>,
+    pub(crate) models: &'a [ModelUnderTest],
 }
 
+impl DeclaringFiles<'_> {
+    /// Checks that the user approved the commands of the benchmark and of the models.
+    pub(crate) async fn check_approvals(&self, globals: &Globals, trust: Trust) -> Result<(), UsageError> {
+        let setup = Setup::load_quietly(&own_globals(globals)?).await?;
+        check(&setup, trust, self.benchmark_file, "benchmark", &self.benchmark.servers)?;
+        for question in &self.benchmark.questions {
+            check(&setup, trust, self.benchmark_file, question.id.as_str(), &question.servers)?;
+        }
+        for model in self.models {
+            if let (Some(file), Some(servers)) = (self.models_file, model.settings.own_servers()) {
+                check(&setup, trust, file, &model.label, servers)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Checks the servers of one owner. The embedded server needs no approval.
 fn check(
     setup: &Setup,
     trust: Trust,
     file: &Path,
-    (owner, servers): (&str, &Map<String, Value>),
+    owner: &str,
+    servers: &Map<String, Value>,
 ) -> Result<(), UsageError> {
-    let is_own = |value: &&Value| value.as_str() != Some(DEMO_SERVER);
-    let servers: Map<String, Value> =
-        servers.iter().filter(|(_, value)| is_own(value)).map(|(name, value)| (name.clone(), value.clone())).collect();
+    let is_own = |value: &Value| value.as_str() != Some(DEMO_SERVER);
+    let own = servers.iter().filter(|(_, value)| is_own(value));
+    let servers: Map<String, Value> = own.map(|(name, value)| (name.clone(), value.clone())).collect();
+    if servers.is_empty() {
+        return Ok(());
+    }
     let declared = ModelServers { servers, ..ModelServers::default() };
-    let read = declared.resolve(&variables()).map_err(|error| {
-        usage_error(format!("{}: {error}", file.display()), error.hint())
-    })?;
+    let read = declared
+        .resolve(&variables())
+        .map_err(|error| usage_error(format!("{}: {error}", file.display()), error.hint()))?;
     read.iter().flat_map(|read| &read.problems).for_each(term::problem);
     trust::check_servers(setup, trust, &DeclaredServers { file, owner, declared: &declared, servers: &read })
 }

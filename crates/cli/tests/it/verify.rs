@@ -3,6 +3,7 @@
 mod check;
 mod outputs;
 mod presets;
+mod report;
 mod resume;
 mod trust;
 mod tutorial;

@@ -44,7 +44,8 @@ fn is_subset(expected: &Value, found: &Value) -> bool {
     match (expected, found) {
         (Value::Object(expected), Value::Object(_)) => contains_all(expected, found),
         (Value::Array(expected), Value::Array(found)) => {
-            expected.len() == found.len() && expected.iter().zip(found).all(|(expected, found)| is_subset(expected, found))
+            expected.len() == found.len()
+                && expected.iter().zip(found).all(|(expected, found)| is_subset(expected, found))
         }
         (Value::Number(expected), Value::Number(found)) => {
             expected == found || ((expected.is_f64() || found.is_f64()) && expected.as_f64() == found.as_f64())
@@ -61,7 +62,8 @@ fn lookup<'a>(arguments: &'a Value, path: &str) -> Option<&'a Value> {
 impl fmt::Display for ArgumentMatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let exact = self.with.iter().map(|(name, value)| format!("{name} = {}", shown(value)));
-        let matching = self.with_regex.iter().map(|(name, regex)| format!("{name} matching {}", quoted(regex.as_str())));
+        let matching =
+            self.with_regex.iter().map(|(name, regex)| format!("{name} matching {}", quoted(regex.as_str())));
         let all: Vec<String> = exact.chain(matching).collect();
         if all.is_empty() { Ok(()) } else { write!(f, " with {}", all.join(", ")) }
     }

@@ -102,7 +102,7 @@ pub(crate) static EFFICIENCY: Object = Object {
 
 /// Returns the assertion of a value that has the shape of one.
 pub(crate) fn parse(value: serde_json::Value) -> Result<Assertion, InvalidAssertion> {
-    let raw: super::raw::RawAssertion = serde_json::from_value(value)
-        .map_err(|error| InvalidAssertion { key: None, message: error.to_string() })?;
+    let raw: super::raw::RawAssertion =
+        serde_json::from_value(value).map_err(|error| InvalidAssertion { key: None, message: error.to_string() })?;
     raw.try_into()
 }

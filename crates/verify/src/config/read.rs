@@ -81,7 +81,11 @@ impl VerificationConfig {
         let mut expect = |key: &str, holds: bool, expected: String| {
             if !holds {
                 let problem = Problem::of_file(Severity::Error, file, format!("invalid value: expected {expected}"));
-                problems.push(Problem { line: line_of(text, key).unwrap_or_default(), path: key.to_owned(), ..problem });
+                problems.push(Problem {
+                    line: line_of(text, key).unwrap_or_default(),
+                    path: key.to_owned(),
+                    ..problem
+                });
             }
         };
         let is_count = |count: Option<u32>| count.is_none_or(|count| (1..=MAX_COUNT).contains(&count));

@@ -22,7 +22,7 @@ use crate::outcome::{Caveat, Finding, UnitResult};
 use crate::servers::ServerSet;
 use crate::stage_name::StageName;
 use crate::template::TemplateResult;
-use crate::tool_set::ToolSet;
+use crate::tool_set::PlannedTools;
 use crate::workbench::ServerPool;
 
 /// What a trial is made of.
@@ -34,7 +34,7 @@ pub(crate) struct TrialParts {
     pub(crate) servers: ServerSet,
     pub(crate) isolation: Isolation,
     /// The tools that the model is offered, as planned.
-    pub(crate) tools: Arc<ToolSet>,
+    pub(crate) tools: Arc<PlannedTools>,
     pub(crate) evaluation: EvaluationOptions,
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) pool: Arc<ServerPool>,

@@ -79,7 +79,7 @@ pub(super) fn result(unit: &UnitContext) -> UnitResult {
         judge_usage: unit.judge().map(crate::judge::UnitJudge::usage).unwrap_or_default(),
         retries,
         millis: answer.map_or(0, |answer| answer.totals.millis).saturating_add(judge_totals.millis),
-        tool_set: trial.tools.digest(),
+        tool_set: trial.tools.digest.clone(),
     }
 }
 

@@ -28,7 +28,7 @@ impl Stage for VerifyTemplate {
         Box::pin(async move {
             let answer = unit.needed_answer(self.name())?;
             let question = &unit.trial.question;
-            let facts = TraceFacts { messages: &answer.trace, tools: &unit.trial.tools };
+            let facts = TraceFacts { messages: &answer.trace, tools: &unit.trial.tools.tools };
             unit.assertions = question.trace.iter().map(|assertion| assertion.check(&facts)).collect();
             let extraction = unit.extraction.take().unwrap_or_default();
             let response = answer.response.as_deref().unwrap_or_default();

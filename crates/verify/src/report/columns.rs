@@ -66,9 +66,7 @@ pub const COLUMNS: &[Column] = &[
     column("reason", CellType::Text, |unit| {
         Cell::Text(unit.failure.as_ref().map(|failure| failure.reason.clone()).or_else(|| unit.reason.clone()))
     }),
-    column("caveats", CellType::Text, |unit| {
-        text(unit.caveats.iter().map(|caveat| name_of(caveat)).collect::<Vec<_>>().join(";"))
-    }),
+    column("caveats", CellType::Text, |unit| text(unit.caveats.iter().map(name_of).collect::<Vec<_>>().join(";"))),
     column("score", CellType::Float, |unit| Cell::Float(unit.template.as_ref().and_then(|template| template.score))),
     column("response", CellType::Text, |unit| Cell::Text(unit.response.clone())),
     column("limit_reached", CellType::Bool, |unit| Cell::Bool(unit.limit_reached)),
@@ -83,8 +81,8 @@ pub const COLUMNS: &[Column] = &[
     column("retries", CellType::Int, |unit| int(unit.retries.values().map(|count| u64::from(*count)).sum())),
     column("millis", CellType::Int, |unit| int(unit.millis)),
     column("tool_set", CellType::Text, |unit| text(unit.tool_set.clone())),
-    column("fields", CellType::Text, |unit| json(&unit.template.as_ref().map(|template| &template.fields))),
-    column("assertions", CellType::Text, |unit| json(&Some(&unit.assertions).filter(|list| !list.is_empty()))),
+    column("fields", CellType::Text, |unit| json(unit.template.as_ref().map(|template| &template.fields))),
+    column("assertions", CellType::Text, |unit| json(Some(&unit.assertions).filter(|list| !list.is_empty()))),
 ];
 
 fn text(text: String) -> Cell {
@@ -116,6 +114,6 @@ fn failure(unit: &UnitResult, part: impl Fn(&crate::outcome::Failure) -> String)
 }
 
 /// Returns a nested value as JSON text.
-fn json<T: Serialize>(value: &Option<T>) -> Cell {
-    Cell::Text(value.as_ref().and_then(|value| serde_json::to_string(value).ok()))
+fn json<T: Serialize>(value: Option<T>) -> Cell {
+    Cell::Text(value.and_then(|value| serde_json::to_string(&value).ok()))
 }

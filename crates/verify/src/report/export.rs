@@ -3,12 +3,12 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use super::csv;
 use super::format::Format;
 use super::html::{HtmlInput, HtmlWriter};
 use super::json::{self, ReportHeader};
 use super::parquet::ParquetFile;
 use super::summary::{Summary, SummaryBuilder};
-use super::csv;
 use crate::ids::RunId;
 use crate::outcome::{UnitResult, Verdict};
 use crate::store::{RunStore, StoreError};
@@ -38,7 +38,9 @@ pub async fn summarize(store: &dyn RunStore, run: &RunId) -> Result<Summary, Sto
     let mut summary = SummaryBuilder::new(store.progress(run).await?.units);
     let mut pages = Pages::new(store, run);
     while let Some(page) = pages.next().await? {
-        page.iter().for_each(|unit| summary.add(unit));
+        for unit in page {
+            summary.add(&unit);
+        }
     }
     Ok(summary.finish())
 }

@@ -33,7 +33,7 @@ impl<W: Write + Send> ParquetFile<W> {
             let cells = page.iter().map(|unit| (column.cell)(unit));
             match column.kind {
                 CellType::Text => {
-                    let values: Values<ByteArray> = cells.map(|cell| text(cell)).collect();
+                    let values: Values<ByteArray> = cells.map(text).collect();
                     chunk.typed::<ByteArrayType>().write_batch(&values.present, Some(&values.levels), None)?;
                 }
                 CellType::Int => {

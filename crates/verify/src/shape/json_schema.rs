@@ -5,12 +5,11 @@ use serde_json::{Map, Value, json};
 use super::{Bound, Content, Format, Key, Object, Presence, Shape, Tagged, Variant, Variants};
 
 /// Returns the JSON Schema of a file that holds one object.
-pub(crate) fn json_schema(object: &'static Object, id: &str, title: &str) -> Value {
+pub(crate) fn json_schema(object: &'static Object, title: &str) -> Value {
     let mut definitions = Definitions { schemas: Map::new() };
     definitions.add(object.name, |definitions| definitions.object(object));
     let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": id,
         "title": title,
         "$ref": reference(object.name),
     });
@@ -119,10 +118,10 @@ impl Definitions {
         if variants.texts_are_names {
             alternatives.push(json!({"type": "string", "minLength": 1}));
         } else {
-            let bare = variants.variants.iter().filter(|variant| variant.content.is_optional());
+            let bare = variants.cases.iter().filter(|variant| variant.content.is_optional());
             alternatives.push(json!({"enum": bare.map(|variant| variant.name).collect::<Vec<_>>()}));
         }
-        for variant in variants.variants {
+        for variant in variants.cases {
             alternatives.push(self.variant(variant));
         }
         json!({"anyOf": alternatives})

@@ -21,7 +21,7 @@ pub(crate) fn keys_table(keys: &[Key]) -> String {
 /// Returns a table of variants with their parameters.
 pub(crate) fn variants_table(variants: &Variants) -> String {
     let mut table = format!("| {} | meaning | parameters |\n|---|---|---|\n", variants.what);
-    for variant in variants.variants {
+    for variant in variants.cases {
         let _ = writeln!(table, "| `{}` | {} | {} |", variant.name, variant.doc, content(&variant.content));
     }
     table

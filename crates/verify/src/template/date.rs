@@ -259,10 +259,7 @@ impl DateFormat {
             }
             match format.next()? {
                 'Y' => year = Some(take_number(&mut rest, 4)?),
-                'y' => {
-                    year =
-                        Some(take_number(&mut rest, 2).map(|year| if year < 69 { 2000 + year } else { 1900 + year })?)
-                }
+                'y' => year = Some(full_year(take_number(&mut rest, 2)?)),
                 'm' => month_number = Some(take_number(&mut rest, 2)?),
                 'd' => day = Some(take_number(&mut rest, 2)?),
                 'B' | 'b' => month_number = Some(take_month(&mut rest)?),
@@ -278,6 +275,11 @@ impl DateFormat {
         let day = civil(year?, month_number?, day?)?;
         Some(DateTime { day, seconds: hours * 3600 + minutes * 60 + seconds, offset: 0 })
     }
+}
+
+/// Completes a year of two digits as POSIX does.
+fn full_year(year: i64) -> i64 {
+    if year < 69 { 2000 + year } else { 1900 + year }
 }
 
 /// Takes up to `max` digits from the start of a text.

@@ -58,15 +58,15 @@ impl Template {
         let mut parsed = Map::new();
         let mut problems = Vec::new();
         for field in self.judged_fields() {
-            match values.get(&field.name) {
-                None => problems.push(format!("`{}`: missing; use null if the answer does not contain it", field.name)),
-                Some(value) => match convert(field, value) {
-                    Some(value) => drop(parsed.insert(field.name.clone(), value)),
-                    None => {
-                        let expected = expected(field);
-                        problems.push(format!("`{}`: expected {expected}, found {}", field.name, shown(value)));
-                    }
-                },
+            let Some(value) = values.get(&field.name) else {
+                problems.push(format!("`{}`: missing; use null if the answer does not contain it", field.name));
+                continue;
+            };
+            if let Some(value) = convert(field, value) {
+                parsed.insert(field.name.clone(), value);
+            } else {
+                let expected = expected(field);
+                problems.push(format!("`{}`: expected {expected}, found {}", field.name, shown(value)));
             }
         }
         if problems.is_empty() { Ok(parsed) } else { Err(InvalidJudgment { problems }) }

@@ -71,7 +71,7 @@ static FIELD_NAME: Format = Format {
 pub(crate) static FIELD_TYPE: Variants = Variants {
     name: "field_type",
     what: "type",
-    variants: &[
+    cases: &[
         Variant { name: "bool", doc: "`true` or `false`.", content: Content::None },
         Variant { name: "str", doc: "A text.", content: Content::None },
         Variant { name: "int", doc: "An integer.", content: Content::None },
@@ -91,14 +91,14 @@ pub(crate) static FIELD_TYPE: Variants = Variants {
 pub(crate) static STRATEGY: Variants = Variants {
     name: "strategy",
     what: "strategy",
-    variants: &[
+    cases: &[
         Variant { name: "all_of", doc: "All of them pass.", content: Content::Value(&STRATEGIES) },
         Variant { name: "any_of", doc: "At least one of them passes.", content: Content::Value(&STRATEGIES) },
         Variant {
             name: "at_least_n",
             doc: "At least `n` of them pass.",
             content: Content::Keys(&[
-                Key::required("n", Shape::Integer { min: 1, max: MAX_FIELDS as i64 }, "The minimum number."),
+                Key::required("n", Shape::Integer { min: 1, max: 200 }, "The minimum number."),
                 Key::required("of", Shape::List { items: &ONE_STRATEGY, min: 1, max: MAX_FIELDS }, "The candidates."),
             ]),
         },
@@ -114,7 +114,7 @@ static STRATEGIES: Shape = Shape::List { items: &ONE_STRATEGY, min: 1, max: MAX_
 pub(crate) static NORMALIZER: Variants = Variants {
     name: "normalizer",
     what: "normalizer",
-    variants: &[
+    cases: &[
         Variant { name: "lowercase", doc: "All letters become lowercase.", content: Content::None },
         Variant { name: "strip", doc: "White space at both ends is removed.", content: Content::None },
         Variant { name: "remove_punctuation", doc: "ASCII punctuation is removed.", content: Content::None },
@@ -173,7 +173,7 @@ const PATTERN: Key =
 pub(crate) static CHECK: Variants = Variants {
     name: "check",
     what: "check",
-    variants: &[
+    cases: &[
         Variant { name: "boolean_match", doc: "Value and truth are the same boolean.", content: Content::None },
         Variant {
             name: "exact_match",

@@ -126,6 +126,12 @@ fn check_truth(field: &Field, path: &Path, findings: &mut Vec<Finding>) {
         if matches!((&field.kind, &field.truth), (FieldType::Str, Value::Number(_) | Value::Bool(_))) {
             finding = finding.with_hint("put the value in quotes");
         }
+        if matches!(
+            (&field.kind, &field.truth),
+            (FieldType::Bool | FieldType::Int | FieldType::Float, Value::String(_))
+        ) {
+            finding = finding.with_hint("write the value without quotes");
+        }
         findings.push(finding);
     }
 }

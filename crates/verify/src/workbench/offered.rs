@@ -7,7 +7,7 @@ use wharf_protocol::{
 };
 
 use crate::journaled::RequestContext;
-use crate::tool_set::ToolSet;
+use crate::tool_set::{PlannedTools, ToolSet};
 
 /// The tools of a trial.
 pub(crate) struct OfferedTools {
@@ -16,6 +16,8 @@ pub(crate) struct OfferedTools {
     planned: String,
     /// Whether tools are planned.
     has_tools: bool,
+    /// Whether servers offer the tools, which may differ from the planned ones.
+    is_live: bool,
     /// Why the tools cannot be used at all.
     problem: Option<String>,
     /// The difference between the last turn and the plan.
@@ -23,23 +25,25 @@ pub(crate) struct OfferedTools {
 }
 
 /// The planned tools without servers: for replays, and for trials that end before their first request.
-struct PlannedTools {
+struct ClosedTools {
     tools: Vec<ToolDefinition>,
     instructions: Vec<ServerInstructions>,
 }
 
 impl OfferedTools {
     /// Offers what servers offer, and compares it with the plan.
-    pub(super) fn live(source: Arc<dyn ToolSource>, planned: &ToolSet) -> Self {
-        let has_tools = !planned.tools.is_empty();
-        Self { source, planned: planned.digest(), has_tools, problem: None, difference: Mutex::default() }
+    pub(super) fn live(source: Arc<dyn ToolSource>, planned: &PlannedTools) -> Self {
+        let has_tools = !planned.tools.tools.is_empty();
+        let planned = planned.digest.clone();
+        Self { source, planned, has_tools, is_live: true, problem: None, difference: Mutex::default() }
     }
 
     /// Offers what was planned. No call is executed.
-    pub(super) fn planned(planned: &ToolSet) -> Self {
-        let tools = PlannedTools { tools: planned.definitions(), instructions: planned.instructions.clone() };
+    pub(super) fn planned(planned: &PlannedTools) -> Self {
+        let tools =
+            ClosedTools { tools: planned.tools.definitions(), instructions: planned.tools.instructions.clone() };
         let tools: Arc<dyn Tools> = Arc::new(tools);
-        Self::live(Arc::new(move || Arc::clone(&tools)), planned)
+        Self { is_live: false, ..Self::live(Arc::new(move || Arc::clone(&tools)), planned) }
     }
 
     /// Sets why the tools cannot be used.
@@ -52,6 +56,9 @@ impl OfferedTools {
 impl ToolSource for OfferedTools {
     fn turn(&self) -> Arc<dyn Tools> {
         let turn = self.source.turn();
+        if !self.is_live {
+            return turn;
+        }
         let offered = ToolSet::digest_of_turn(turn.offered(), turn.instructions());
         let difference = (offered != self.planned).then(|| {
             let count = turn.offered().len();
@@ -79,7 +86,7 @@ impl RequestContext for OfferedTools {
     }
 }
 
-impl Tools for PlannedTools {
+impl Tools for ClosedTools {
     fn offered(&self) -> &[ToolDefinition] {
         &self.tools
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wharf_agent::TraceMessage;
 use wharf_verify::assertion::TraceFacts;
-use wharf_verify::{Assertion, ToolSet};
+use wharf_verify::{Assertion, OfferedTool, ToolSet};
 
 /// A call with its id, name, arguments and the text and error flag of its result.
 struct Made(&'static str, &'static str, Value, Option<(&'static str, bool)>);
@@ -22,9 +22,7 @@ fn messages(calls: &[Made]) -> Vec<TraceMessage> {
 }
 
 fn tools() -> ToolSet {
-    let tool = |name: &str, server: &str, tool: &str| {
-        json!({"name": name, "server": server, "tool": tool, "description": "", "input_schema": {}})
-    };
+    let tool = |name: &str, server: &str, tool: &str| json!({"name": name, "server": server, "tool": tool, "description": "", "input_schema": {}});
     let mut tools = vec![
         tool("mcp__time__get_time", "time", "get_time"),
         tool("mcp__time__convert", "time", "convert"),
@@ -33,14 +31,20 @@ fn tools() -> ToolSet {
         tool("mcp__a_b__x_y", "a.b", "x.y"),
     ];
     tools.push(json!({"name": "finish", "tool": "finish", "description": "", "input_schema": {}}));
+    let tools: Vec<OfferedTool> = serde_json::from_str(&Value::from(tools).to_string()).unwrap();
     let mut set = ToolSet::default();
-    set.tools = serde_json::from_str(&Value::from(tools).to_string()).unwrap();
+    set.tools.extend(tools);
     set
 }
 
 fn usual() -> Vec<Made> {
     vec![
-        Made("1", "mcp__geo__find", json!({"q": "Tokyo", "filter": {"kind": "city", "near": [1, 2]}}), Some(("found 35.7", false))),
+        Made(
+            "1",
+            "mcp__geo__find",
+            json!({"q": "Tokyo", "filter": {"kind": "city", "near": [1, 2]}}),
+            Some(("found 35.7", false)),
+        ),
         Made("2", "mcp__time__get_time", json!({"timezone": "Asia/Tokyo", "n": 3}), Some(("timeout", true))),
         Made("3", "mcp__time__get_time", json!({"timezone": "Asia/Tokyo", "n": 3}), Some(("18:46 UTC+9", false))),
     ]
@@ -112,13 +116,22 @@ fn called_with_compares_a_subset_of_the_arguments() {
         json!({"called": "get_time", "with": {"timezone": "Europe/Oslo"}}),
         "2 calls of `get_time` with other arguments, the last with {\"timezone\":\"Asia/Tokyo\",\"n\":3}",
     );
-    for with in [json!({"filter": {"near": [1]}}), json!({"filter": {"near": [2, 1]}}), json!({"q": null}), json!({"x": 1}), json!({"filter": "city"})] {
+    for with in [
+        json!({"filter": {"near": [1]}}),
+        json!({"filter": {"near": [2, 1]}}),
+        json!({"q": null}),
+        json!({"x": 1}),
+        json!({"filter": "city"}),
+    ] {
         fails(
             json!({"called": "find", "with": with}),
             "1 call of `find` with other arguments, the last with {\"q\":\"Tokyo\",\"filter\":{\"kind\":\"city\",\"near\":[1,2]}}",
         );
     }
-    fails(json!({"called": "convert"}), "no call of `convert`; the model called mcp__geo__find, mcp__time__get_time 2 times");
+    fails(
+        json!({"called": "convert"}),
+        "no call of `convert`; the model called mcp__geo__find, mcp__time__get_time 2 times",
+    );
     check(json!({"called": "find"}), &[], Err("no call of `find`; no tool was called"));
 }
 
@@ -196,7 +209,10 @@ fn success_rate_counts_calls_without_a_result_as_failed() {
 fn output_matches_looks_at_results_and_not_at_other_text() {
     holds(json!({"output_matches": {"tool": "get_time", "regex": r"\d\d:\d\d"}}));
     holds(json!({"output_matches": {"contains": "UTC+9"}}));
-    fails(json!({"output_matches": {"tool": "find", "contains": "UTC+9"}}), "the last output of `find` is \"found 35.7\"");
+    fails(
+        json!({"output_matches": {"tool": "find", "contains": "UTC+9"}}),
+        "the last output of `find` is \"found 35.7\"",
+    );
     fails(json!({"output_matches": {"contains": "delete_city"}}), "the last output of `*` is \"18:46 UTC+9\"");
     let reason = "no output of `convert`; the model called mcp__geo__find, mcp__time__get_time 2 times";
     fails(json!({"output_matches": {"tool": "convert", "contains": "x"}}), reason);
@@ -222,11 +238,17 @@ fn arguments_that_are_not_an_object_match_no_expectation() {
 #[test]
 fn assertions_have_a_short_form() {
     let shown = |assertion: Value| serde_json::from_value::<Assertion>(assertion).unwrap().to_string();
-    assert_eq!(shown(json!({"called": "a", "with": {"x": 1}, "with_regex": {"y": "^z"}})), "called a with x = 1, y matching \"^z\"");
+    assert_eq!(
+        shown(json!({"called": "a", "with": {"x": 1}, "with_regex": {"y": "^z"}})),
+        "called a with x = 1, y matching \"^z\""
+    );
     assert_eq!(shown(json!({"not_called": "a"})), "not called a");
     assert_eq!(shown(json!({"max_calls": 1})), "at most 1 call");
     assert_eq!(shown(json!({"count": {"tool": "a", "exactly": 2}})), "exactly 2 calls of a");
-    assert_eq!(shown(json!({"order": ["a", "b"], "strict": true})), "called in order a, b, with no other call in between");
+    assert_eq!(
+        shown(json!({"order": ["a", "b"], "strict": true})),
+        "called in order a, b, with no other call in between"
+    );
     assert_eq!(shown(json!({"success_rate": {"at_least": 1}})), "success rate of * at least 1");
 }
 

@@ -4,6 +4,8 @@
 
 mod agents;
 mod assertion;
+mod benchmark;
+mod corpus;
 mod crash;
 mod judging;
 mod pipeline_kit;
@@ -13,6 +15,7 @@ mod repetition;
 mod report;
 mod report_html;
 mod runner;
+mod schema;
 mod sqlite;
 mod stages;
 mod store_contract;

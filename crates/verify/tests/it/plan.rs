@@ -144,11 +144,11 @@ async fn what_nothing_is_computed_from_changes_no_id() {
 async fn a_plan_multiplies_questions_models_replicates_and_judges() {
     let fake = Fake::answering("So.");
     let mut setup = base();
-    let mut plain = setup.benchmark.questions[0].clone();
-    plain.id = "plain".parse().unwrap();
-    plain.template = None;
-    plain.trace = serde_json::from_value(json!([{"max_calls": 3}])).unwrap();
-    setup.benchmark.questions.push(plain);
+    let mut no_judge = setup.benchmark.questions[0].clone();
+    no_judge.id = "plain".parse().unwrap();
+    no_judge.template = None;
+    no_judge.trace = serde_json::from_value(json!([{"max_calls": 3}])).unwrap();
+    setup.benchmark.questions.push(no_judge);
     setup.models.push(model("m2", &fake));
     setup.judges.push(judge_model("j2", &fake));
     setup.replicates = 3;

@@ -90,6 +90,8 @@ async fn the_time_limit_ends_a_repetition_at_the_same_point() {
     assert_eq!(result.failure.as_ref().unwrap().reason, "the limit of 10 s was reached");
     assert_eq!((result.limit_reached, result.millis), (true, 10_000));
 
+    let folder = tempfile::tempdir().unwrap();
+    let written = folder.path().join("written");
     // In tool calls, one of them finished, one in flight, one not started.
     let script = Script::default()
         .tool(reading("quick"))
@@ -97,7 +99,7 @@ async fn the_time_limit_ends_a_repetition_at_the_same_point() {
         .tool(writing("put"))
         .on_call("quick", [Step::Wait(4_000), Step::Text("seen".to_owned())])
         .on_call("hang", [Step::Hang])
-        .on_call("put", [Step::Text("written".to_owned())]);
+        .on_call("put", [Step::Touch(written.display().to_string()), Step::Text("written".to_owned())]);
     let turn =
         [("c1", "mcp__s__quick", json!({})), ("c2", "mcp__s__hang", json!({})), ("c3", "mcp__s__put", json!({}))];
     let answering = Fake::script("fake-1", vec![Ok(calls(&turn)), Ok(says("So."))]);
@@ -109,6 +111,7 @@ async fn the_time_limit_ends_a_repetition_at_the_same_point() {
     assert_eq!((answering.count(), result.trace.len()), (1, 4));
     assert_eq!(result.trace[1].content, "seen");
     assert!(result.trace[2].content.contains("the limit of 10 s was reached"), "{}", result.trace[2].content);
+    assert!(!written.exists(), "a call was begun after the limit");
     assert!(result.trace[3].content.contains("the limit of 10 s was reached"), "{}", result.trace[3].content);
 }
 

@@ -34,7 +34,7 @@ impl Run {
             }
             for claimed in claimed {
                 for place in 0..claimed.trial.units.len() {
-                    store.finish_unit(&claimed.lease, &result(&claimed.trial, place)).await.unwrap();
+                    store.finish_unit(&claimed.lease, &result(&claimed.trial, place)).await.unwrap().await.unwrap();
                 }
                 store.release(&claimed.lease).await.unwrap();
             }
@@ -112,9 +112,12 @@ async fn json_lines_hold_every_result_in_the_order_of_the_plan() {
 
 #[tokio::test]
 async fn json_has_a_version_the_summary_and_the_results() {
-    let run = Run::new(&trials(2, &[""]), |trial, place| {
-        if number(trial) == 1 { passed(trial, place) } else { failed(trial, place) }
-    })
+    let run = Run::new(
+        &trials(2, &[""]),
+        |trial, place| {
+            if number(trial) == 1 { passed(trial, place) } else { failed(trial, place) }
+        },
+    )
     .await;
     let report: Value = serde_json::from_slice(&run.export(Format::Json).await).unwrap();
     let keys: Vec<&String> = report.as_object().unwrap().keys().collect();
@@ -175,10 +178,9 @@ async fn csv_cells_cannot_become_formulas_and_numbers_stay_numbers() {
 #[tokio::test]
 async fn parquet_columns_are_typed_and_read_back() {
     let trials = trials(300, &["judge"]);
-    let run = Run::new(&trials, |trial, place| {
-        if number(trial) == 1 { failed(trial, place) } else { passed(trial, place) }
-    })
-    .await;
+    let run =
+        Run::new(&trials, |trial, place| if number(trial) == 1 { failed(trial, place) } else { passed(trial, place) })
+            .await;
     let file = run.folder.path().join("results.parquet");
     std::fs::write(&file, run.export(Format::Parquet).await).unwrap();
     let reader = SerializedFileReader::new(std::fs::File::open(&file).unwrap()).unwrap();
@@ -203,10 +205,14 @@ async fn parquet_columns_are_typed_and_read_back() {
 /// Every query of the guide runs, and the view has the columns that the guide lists.
 #[tokio::test]
 async fn the_queries_of_the_guide_run_on_the_file() {
-    let run = Run::new(&trials(4, &["judge"]), |trial, place| {
-        if number(trial) == 4 { failed(trial, place) } else { passed(trial, place) }
-    })
-    .await;
+    let run =
+        Run::new(
+            &trials(4, &["judge"]),
+            |trial, place| {
+                if number(trial) == 4 { failed(trial, place) } else { passed(trial, place) }
+            },
+        )
+        .await;
     run.store.close().await.unwrap();
     let url = format!("sqlite://{}?mode=ro", run.folder.path().join("runs.db").display());
     let mut connection = SqliteConnection::connect(&url).await.unwrap();
@@ -217,7 +223,8 @@ async fn the_queries_of_the_guide_run_on_the_file() {
         let rows = sqlx::raw_sql(sqlx::AssertSqlSafe(*query)).fetch_all(&mut connection).await;
         assert!(!rows.unwrap_or_else(|error| panic!("{query}: {error}")).is_empty(), "{query}");
     }
-    let columns = sqlx::raw_sql("SELECT name FROM pragma_table_info('result')").fetch_all(&mut connection).await.unwrap();
+    let columns =
+        sqlx::raw_sql("SELECT name FROM pragma_table_info('result')").fetch_all(&mut connection).await.unwrap();
     for column in columns {
         let name: String = column.get(0);
         assert!(guide.contains(&format!("`{name}`")), "docs/verification.md does not list `{name}`");

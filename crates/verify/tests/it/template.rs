@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use wharf_verify::Template;
-use wharf_verify::template::FieldResult;
+use wharf_verify::template::{Check, FieldResult};
 
 const TRUE: Option<bool> = Some(true);
 const FALSE: Option<bool> = Some(false);
@@ -24,6 +24,7 @@ fn evaluate(template: &Template, value: Value, response: &str) -> FieldResult {
 }
 
 /// Checks the results of one field for several extracted values.
+#[expect(clippy::needless_pass_by_value, reason = "calls with literals are easier to read")]
 fn check(kind: Value, check: Value, truth: Value, expected: &[(Value, Option<bool>)]) {
     let template = field(&kind, &check, &truth);
     for (value, passed) in expected {
@@ -34,6 +35,7 @@ fn check(kind: Value, check: Value, truth: Value, expected: &[(Value, Option<boo
 }
 
 /// Checks results and scores of one field.
+#[expect(clippy::needless_pass_by_value, reason = "calls with literals are easier to read")]
 fn check_scores(check: Value, truth: Value, expected: &[(f64, bool, f64)]) {
     let template = field(&json!("float"), &check, &truth);
     for (value, passed, score) in expected {
@@ -497,9 +499,8 @@ fn all_checks() -> Vec<Value> {
 
 #[test]
 fn there_are_twenty_comparisons_and_three_checks_of_the_response() {
-    let checks: Vec<wharf_verify::template::Check> =
-        all_checks().into_iter().map(|check| serde_json::from_value(check).unwrap()).collect();
-    let names: std::collections::BTreeSet<_> = checks.iter().map(|check| check.name()).collect();
+    let checks: Vec<Check> = all_checks().into_iter().map(|check| serde_json::from_value(check).unwrap()).collect();
+    let names: std::collections::BTreeSet<_> = checks.iter().map(Check::name).collect();
     assert_eq!(names.len(), 23);
     assert_eq!(checks.iter().filter(|check| check.is_on_response()).count(), 3);
 }

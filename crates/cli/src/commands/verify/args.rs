@@ -112,7 +112,7 @@ pub(crate) struct VerifyRun {
     /// Replay a recording, without models or servers
     #[arg(long, value_name = "FILE", conflicts_with_all = ["resume", "rerun"], value_hint = ValueHint::FilePath)]
     pub(super) replay: Option<PathBuf>,
-    /// File that stores the runs [default: $XDG_STATE_HOME/wharf/verify.db] [env: WHARF_VERIFY_STORE]
+    /// File that stores the runs [default: `$XDG_STATE_HOME/wharf/verify.db`] [env: `WHARF_VERIFY_STORE`]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) store: Option<PathBuf>,
     /// Allow calls without asking, for example `mcp__git__*` (repeatable)
@@ -150,7 +150,7 @@ pub(crate) struct Status {
     /// Run to show [default: a list of all runs]
     #[arg(value_name = "RUN")]
     pub(super) run: Option<String>,
-    /// File that stores the runs [default: $XDG_STATE_HOME/wharf/verify.db] [env: WHARF_VERIFY_STORE]
+    /// File that stores the runs [default: `$XDG_STATE_HOME/wharf/verify.db`] [env: `WHARF_VERIFY_STORE`]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) store: Option<PathBuf>,
 }

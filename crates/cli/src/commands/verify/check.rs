@@ -14,6 +14,9 @@ use crate::term;
 use crate::verification::participants::{Availability, ModelFactory};
 use crate::verification::{benchmark_file, planning};
 
+/// Width of the column of keys.
+const KEY_WIDTH: usize = 12;
+
 /// The layout of `--json`.
 #[derive(Serialize)]
 struct JsonCheck<'a> {
@@ -65,7 +68,7 @@ async fn check(globals: &Globals, args: &Check) -> Result<Exit, UsageError> {
     let estimate = plan.estimate(&input);
     let mut questions: Vec<&str> = plan.trials.iter().map(|trial| trial.question.as_str()).collect();
     questions.dedup();
-    let stages = planning::stages(&evaluation)?;
+    let stages = planning::stages(evaluation)?;
     let report = JsonCheck {
         version: 1,
         benchmark: &benchmark.name,
@@ -99,6 +102,11 @@ fn text(report: &JsonCheck<'_>, globals: &Globals) -> String {
     if globals.verbose {
         rows.push(("stages", report.stages.join(" → ")));
     }
-    let line = |(key, value): (&str, String)| format!("{key:<11} {}", term::flat(&value));
+    let width = term::terminal_width().map_or(usize::MAX, usize::from).saturating_sub(KEY_WIDTH);
+    let indent = format!("\n{:KEY_WIDTH$}", "");
+    let line = |(key, value): (&str, String)| {
+        let value = term::wrapped(&term::flat(&value), width.max(KEY_WIDTH)).join(&indent);
+        format!("{key:<KEY_WIDTH$}{value}")
+    };
     rows.into_iter().map(line).collect::<Vec<_>>().join("\n")
 }

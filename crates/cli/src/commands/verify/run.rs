@@ -9,8 +9,8 @@ use std::time::Duration;
 use wharf::verify::recording::Recording;
 use wharf::verify::store::Rerun;
 use wharf::verify::{
-    Benchmark, BenchmarkRunner, Budget, Plan, PlanInput, RunId, RunStore, RunnerParts, ServerSet, StoreError,
-    ToolSets, Verdict, VerificationConfig,
+    Benchmark, BenchmarkRunner, Budget, Plan, PlanInput, RunId, RunStore, RunnerParts, Selection, ServerSet,
+    StoreError, ToolSet, ToolSets, Verdict, VerificationConfig,
 };
 
 use super::args::{RerunArg, VerifyRun};
@@ -24,7 +24,7 @@ use crate::models::trust::Trust;
 use crate::term;
 use crate::verification::engine::{self, PlannedRun, RunOptions, RunSettings};
 use crate::verification::participants::{Availability, ModelFactory, Participants};
-use crate::verification::workbench::{self, CliWorkbench, Unplannable};
+use crate::verification::workbench::{CliWorkbench, DeclaringFiles, Unplannable};
 use crate::verification::{benchmark_file, outputs, planning, store};
 use report::Finished;
 
@@ -52,12 +52,22 @@ pub(super) async fn run(globals: &Globals, args: VerifyRun) -> Exit {
         let end = prepared.planned.execute(globals, interruption).await;
         prepared.workbench.close().await;
         let Prepared { planned, config, benchmark, store_file, outputs, redactor, .. } = prepared;
-        let finished = Finished { planned: &planned, config: &config, benchmark, store_file, redactor };
-        let exit = finished.report(globals, &args, (end, &outputs)).await;
+        let finished = Finished { planned: &planned, config: &config, benchmark, store_file, outputs, redactor };
+        let exit = finished.report(globals, &args, end).await;
         let _ = planned.store.close().await;
         exit
     })
     .await
+}
+
+/// What a run is planned from.
+struct Parts {
+    benchmark: Benchmark,
+    config: VerificationConfig,
+    participants: Participants,
+    tool_sets: ToolSets,
+    recording: Option<Arc<Recording>>,
+    workbench: Arc<CliWorkbench>,
 }
 
 async fn prepare(globals: &Globals, args: &VerifyRun) -> Result<Prepared, Unplannable> {
@@ -72,31 +82,55 @@ async fn prepare(globals: &Globals, args: &VerifyRun) -> Result<Prepared, Unplan
     };
     let trust = Trust::of_flag(args.trust);
     let availability = if recording.is_some() { Availability::Offline } else { Availability::Live };
-    let has_servers = !benchmark.servers.is_empty() || benchmark.questions.iter().any(|question| !question.servers.is_empty());
-    let factory = ModelFactory { globals, config: &config, trust, availability, has_servers };
+    let factory = ModelFactory { globals, config: &config, trust, availability, has_servers: has_servers(&benchmark) };
     let participants = factory.participants().await?;
     let mut workbench = CliWorkbench::new(globals, &args.allow, &participants.redactor).await?;
-    let tool_sets = match &recording {
+    let tool_sets = if let Some(recording) = &recording {
         // A replay starts no server.
-        Some(recording) => recorded_tool_sets(recording)?,
-        None => {
-            let models_file = config.models_file.as_deref().map(Path::new);
-            let models = (models_file, participants.models.as_slice());
-            workbench::check_approvals(globals, trust, (&args.benchmark, &benchmark), models).await?;
-            workbench.plan(ServerSet::all(&benchmark, &participants.models)).await?
-        }
+        recorded_tool_sets(recording)?
+    } else {
+        check_parts(&benchmark, &config, &participants)?;
+        let files = DeclaringFiles {
+            benchmark_file: &args.benchmark,
+            benchmark: &benchmark,
+            models_file: config.models_file.as_deref().map(Path::new),
+            models: &participants.models,
+        };
+        files.check_approvals(globals, trust).await?;
+        workbench.plan(ServerSet::all(&benchmark, &participants.models)).await?
     };
-    let planned = plan(args, &config, (benchmark, participants, tool_sets), (recording, &paths), Arc::new(workbench)).await;
-    planned
+    let workbench = Arc::new(workbench);
+    plan(args, &paths, Parts { benchmark, config, participants, tool_sets, recording, workbench }).await
 }
 
-async fn plan(
-    args: &VerifyRun,
+/// Checks before servers start that everything fits together, except for the tools.
+fn check_parts(
+    benchmark: &Benchmark,
     config: &VerificationConfig,
-    (benchmark, participants, tool_sets): (Benchmark, Participants, ToolSets),
-    (recording, paths): (Option<Arc<Recording>>, &Paths),
-    workbench: Arc<CliWorkbench>,
-) -> Result<Prepared, Unplannable> {
+    participants: &Participants,
+) -> Result<(), UsageError> {
+    let sets = ServerSet::all(benchmark, &participants.models);
+    let tool_sets = ToolSets(sets.iter().map(|set| (set.key(), ToolSet::default())).collect());
+    let evaluation = planning::evaluation(config);
+    let input = PlanInput {
+        benchmark,
+        models: &participants.models,
+        judges: &participants.judges,
+        replicates: 1,
+        evaluation: &evaluation,
+        tool_sets: &tool_sets,
+        selection: &Selection::default(),
+    };
+    Plan::new(&input).map(drop).map_err(|error| planning::invalid(&error))
+}
+
+fn has_servers(benchmark: &Benchmark) -> bool {
+    !benchmark.servers.is_empty() || benchmark.questions.iter().any(|question| !question.servers.is_empty())
+}
+
+async fn plan(args: &VerifyRun, paths: &Paths, parts: Parts) -> Result<Prepared, Unplannable> {
+    let Parts { benchmark, config, participants, tool_sets, recording, workbench } = parts;
+    let config = &config;
     let evaluation = planning::evaluation(config);
     let replicates = planning::replicates(config, &benchmark);
     let plan = Plan::new(&PlanInput {
@@ -158,11 +192,7 @@ async fn plan(
 }
 
 /// Returns the run to resume: the named one, or the latest of the benchmark. Makes units run again that are asked for.
-async fn resumed(
-    args: &VerifyRun,
-    store: &dyn RunStore,
-    benchmark: &Benchmark,
-) -> Result<Option<RunId>, UsageError> {
+async fn resumed(args: &VerifyRun, store: &dyn RunStore, benchmark: &Benchmark) -> Result<Option<RunId>, UsageError> {
     let failed = |error: StoreError| store::failed(&error);
     let run = match args.resume.as_deref() {
         None if args.rerun.is_empty() => return Ok(None),

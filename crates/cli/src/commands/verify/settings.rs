@@ -157,7 +157,8 @@ mod tests {
             ("WHARF_VERIFY_MAX_TIME", "60"),
             ("WHARF_VERIFY_FAIL_UNDER", "80"),
         ];
-        let variable = |name: &str| values.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        let variable =
+            |name: &str| values.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
         let config = of_environment(&variable).unwrap();
         let Value::Object(fields) = serde_json::to_value(&config).unwrap() else { panic!("an object") };
         assert_eq!(fields.len(), VerificationConfig::KEYS.len(), "{fields:?}");

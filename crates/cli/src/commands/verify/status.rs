@@ -62,14 +62,12 @@ async fn show_run(globals: &Globals, opened: &dyn RunStore, run: &str) -> Result
     if globals.json {
         return Ok(term::json(&JsonRun { version: 1, run: &found, summary: &summary }).await);
     }
-    let mut text = term::table(&HEAD, vec![row(&found)]);
+    let mut tables = vec![term::table(&HEAD, vec![row(&found)])];
     if !summary.models.is_empty() {
-        text.push_str(&format!("\n\n{}", table::of_summary(&summary)));
+        tables.push(table::of_summary(&summary));
     }
-    if let Some(failed) = failures::table(globals, opened, &id).await? {
-        text.push_str(&format!("\n\n{failed}"));
-    }
-    Ok(term::out(text).await)
+    tables.extend(failures::table(globals, opened, &id).await?);
+    Ok(term::out(tables.join("\n\n")).await)
 }
 
 async fn list(globals: &Globals, opened: &dyn RunStore, file: &std::path::Path) -> Result<Exit, StoreError> {
@@ -86,7 +84,8 @@ async fn list(globals: &Globals, opened: &dyn RunStore, file: &std::path::Path) 
     Ok(term::out(term::table(&HEAD, runs.iter().map(row).collect())).await)
 }
 
-const HEAD: [&str; 9] = ["run", "benchmark", "state", "done", "passed", "failed", "invalid", "cost", "started"];
+/// The id of a run begins with the time when it was created.
+const HEAD: [&str; 8] = ["run", "benchmark", "state", "done", "passed", "failed", "invalid", "cost"];
 
 fn row(run: &RunSummary) -> Vec<String> {
     let progress = &run.progress;
@@ -99,7 +98,6 @@ fn row(run: &RunSummary) -> Vec<String> {
         progress.failed.to_string(),
         (progress.invalid + progress.indeterminate).to_string(),
         table::cost(progress.usage.cost_usd),
-        time(run.created),
     ]
 }
 
@@ -111,9 +109,4 @@ fn state(run: &RunSummary) -> &'static str {
         RunState::Running if run.progress.running > 0 => "running",
         RunState::Running => "interrupted",
     }
-}
-
-fn time(seconds: i64) -> String {
-    let time = chrono::DateTime::from_timestamp(seconds, 0);
-    time.map_or_else(table::nothing, |time| time.format("%Y-%m-%d %H:%M UTC").to_string())
 }

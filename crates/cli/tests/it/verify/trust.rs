@@ -54,7 +54,8 @@ fn a_call_that_a_rule_of_the_user_denies_makes_the_unit_invalid() {
 fn configured_servers_never_enter_a_run() {
     let person = Person::new().with(USER, "mine", &demo_entry());
     write_files(&person, &json!("wharf:demo"));
-    person.write("project/model.yaml", "prompts:\n  Write a note.: [{tools: [{name: mcp__mine__now}]}, {text: Done.}]\n");
+    person
+        .write("project/model.yaml", "prompts:\n  Write a note.: [{tools: [{name: mcp__mine__now}]}, {text: Done.}]\n");
     let ran = person.run(&[&RUN[..], &["--output", "r.jsonl"]].concat());
     assert_eq!(ran.code, 0, "the assertion fails, which is a verdict: {}", ran.err);
     let result = person.read("project/r.jsonl");

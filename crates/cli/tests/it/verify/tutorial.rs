@@ -8,7 +8,11 @@ use crate::{Person, ran};
 fn the_tutorial_of_the_guide_works_step_by_step() {
     let guide = include_str!("../../../../../docs/verification.md");
     let person = Person::new();
-    for (name, after) in [("benchmark.yaml", "Save this as `benchmark.yaml`"), ("model.yaml", "Save this as `model.yaml`"), ("judge.yaml", "this as `judge.yaml`")] {
+    for (name, after) in [
+        ("benchmark.yaml", "Save this as `benchmark.yaml`"),
+        ("model.yaml", "Save this as `model.yaml`"),
+        ("judge.yaml", "this as `judge.yaml`"),
+    ] {
         let text = guide.split(after).nth(1).unwrap().split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
         person.write(&format!("project/{name}"), text);
     }

@@ -1,6 +1,5 @@
 //! Reading runs, results and steps.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
@@ -89,32 +88,17 @@ pub(super) async fn trials(readers: &SqlitePool, run: &RunId, skip: u64, limit: 
 }
 
 pub(super) async fn steps(readers: &SqlitePool, run: &RunId, trial: &TrialId) -> Result<Vec<RecordedStep>, StoreError> {
-    let sql = "SELECT step.unit, step.request, step.occurrence, step.kind, step.state, step.failed, step.fence, \
-               step.usage, step.millis, blob.bytes FROM step LEFT JOIN blob ON blob.hash = step.result \
+    let sql = "SELECT step.unit, step.request, step.occurrence, step.kind, step.state, step.failed, step.usage, \
+               step.millis, blob.bytes FROM step LEFT JOIN blob ON blob.hash = step.result \
                WHERE step.run = $1 AND step.trial = $2 AND step.state IN ('done', 'indeterminate') \
                AND (step.unit = '' OR EXISTS (SELECT 1 FROM unit WHERE unit.run = step.run AND unit.id = step.unit \
-               AND unit.verdict IS NOT NULL)) ORDER BY step.id";
-    let last = "SELECT COALESCE(MAX(fence), 0) FROM unit WHERE run = $1 AND trial = $2";
+               AND unit.verdict IS NOT NULL)) \
+               AND NOT EXISTS (SELECT 1 FROM step AS later WHERE later.run = step.run AND later.trial = step.trial \
+               AND later.unit = step.unit AND later.request = step.request AND later.occurrence = step.occurrence \
+               AND later.attempt > step.attempt) ORDER BY step.id";
     let mut connection = readers.acquire().await.map_err(failed)?;
-    let last_lease = sqlx::query_scalar(last).bind(&*run.0).bind(&*trial.0);
-    let last_lease: i64 = last_lease.fetch_one(&mut *connection).await.map_err(failed)?;
     let rows = sqlx::query(sql).bind(&*run.0).bind(&*trial.0).fetch_all(&mut *connection).await.map_err(failed)?;
-    let mut attempts = Vec::with_capacity(rows.len());
-    for row in &rows {
-        attempts.push((row.get::<i64, _>("fence"), recorded_step(row)?));
-    }
-    Ok(replayable(attempts, last_lease))
-}
-
-/// Selects what the worker saw that wrote the results: the last attempt of every step, and before it the attempts that
-/// failed under the same lease. Attempts of earlier leases ended with a crash, and the worker did not see them.
-fn replayable(attempts: Vec<(i64, RecordedStep)>, last_lease: i64) -> Vec<RecordedStep> {
-    let last: HashMap<StepRequest, usize> =
-        attempts.iter().enumerate().map(|(position, (_, step))| (step.request.clone(), position)).collect();
-    let kept = attempts.into_iter().enumerate().filter(|(position, (fence, step))| {
-        last.get(&step.request).is_some_and(|last| last == position) || *fence == last_lease
-    });
-    kept.map(|(_, (_, step))| step).collect()
+    rows.iter().map(recorded_step).collect()
 }
 
 fn recorded_step(row: &SqliteRow) -> Result<RecordedStep, StoreError> {
@@ -183,34 +167,4 @@ fn named<T: DeserializeOwned>(name: String) -> Result<T, StoreError> {
 
 fn damaged(error: &dyn std::fmt::Display) -> StoreError {
     StoreError::Failed(format!("a row is damaged: {error}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::step::{StepKind, StepResult};
-
-    fn attempt(fence: i64, request: &str, failed: bool) -> (i64, RecordedStep) {
-        let request =
-            StepRequest { owner: StepOwner::Trial, kind: StepKind::Model, request: request.to_owned(), occurrence: 0 };
-        let result = StepResult { body: fence.to_string(), failed, usage: Usage::default(), millis: 0 };
-        (fence, RecordedStep { request, result: Some(result) })
-    }
-
-    #[test]
-    fn a_replay_gets_the_failed_attempts_of_the_last_lease_only() {
-        let attempts = vec![
-            attempt(1, "a", true),
-            attempt(1, "a", false),
-            attempt(1, "b", true),
-            attempt(2, "b", true),
-            attempt(2, "b", false),
-        ];
-        let kept = replayable(attempts, 2);
-        let seen: Vec<_> = kept
-            .iter()
-            .map(|step| (step.request.request.as_str(), step.result.as_ref().is_some_and(|result| result.failed)))
-            .collect();
-        assert_eq!(seen, [("a", false), ("b", true), ("b", false)]);
-    }
 }

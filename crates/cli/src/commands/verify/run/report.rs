@@ -23,6 +23,7 @@ pub(super) struct Finished<'a> {
     pub(super) config: &'a VerificationConfig,
     pub(super) benchmark: String,
     pub(super) store_file: PathBuf,
+    pub(super) outputs: Vec<OutputFile>,
     pub(super) redactor: Redactor,
 }
 
@@ -50,7 +51,7 @@ impl Finished<'_> {
         &self,
         globals: &Globals,
         args: &VerifyRun,
-        (report, outputs): (Result<WorkerReport, StoreError>, &[OutputFile]),
+        report: Result<WorkerReport, StoreError>,
     ) -> Exit {
         let (end, unfinished) = match report {
             Ok(report) => (report.end, report.unfinished),
@@ -66,7 +67,7 @@ impl Finished<'_> {
         };
         report_unfinished(&unfinished);
         let mut exit = self.exit(&end, &summary);
-        exit = exit.max(self.write_files(args, outputs).await);
+        exit = exit.max(self.write_files(args).await);
         let resume = (end != WorkerEnd::Finished).then(|| resume_command(&self.planned.run.to_string()));
         if globals.json {
             let report = JsonReport {
@@ -77,7 +78,7 @@ impl Finished<'_> {
                 ok: exit == Exit::Done,
                 store: &self.store_file,
                 summary: &summary,
-                outputs: outputs.iter().map(|output| &output.path).collect(),
+                outputs: self.outputs.iter().map(|output| &output.path).collect(),
                 recording: args.record.as_ref(),
                 resume: resume.as_deref(),
             };
@@ -86,7 +87,7 @@ impl Finished<'_> {
             exit = exit.max(self.print(globals, &summary).await);
         }
         if !globals.quiet {
-            let files = outputs.iter().map(|output| &output.path).chain(&args.record);
+            let files = self.outputs.iter().map(|output| &output.path).chain(&args.record);
             files.for_each(|file| term::note(&format!("wrote {}", file.display())));
             if let Some(command) = &resume {
                 term::note(&format!("resume it with: {command}"));
@@ -98,7 +99,7 @@ impl Finished<'_> {
     async fn print(&self, globals: &Globals, summary: &Summary) -> Exit {
         let mut text = table::of_summary(summary);
         match failures::table(globals, &*self.planned.store, &self.planned.run).await {
-            Ok(Some(failed)) => text.push_str(&format!("\n\n{failed}")),
+            Ok(Some(failed)) => text = [text, failed].join("\n\n"),
             Ok(None) => {}
             Err(error) => {
                 term::error(&error.to_string(), &[], None);
@@ -123,7 +124,11 @@ impl Finished<'_> {
                 Exit::Failed
             }
             WorkerEnd::Store(error) => {
-                term::error(&error.to_string(), &[], Some("nothing was paid for without a record; resume it when it is fixed"));
+                term::error(
+                    &error.to_string(),
+                    &[],
+                    Some("nothing was paid for without a record; resume it when it is fixed"),
+                );
                 Exit::Failed
             }
         };
@@ -145,9 +150,9 @@ impl Finished<'_> {
         exit
     }
 
-    async fn write_files(&self, args: &VerifyRun, outputs: &[OutputFile]) -> Exit {
+    async fn write_files(&self, args: &VerifyRun) -> Exit {
         let mut exit = Exit::Done;
-        for output in outputs {
+        for output in &self.outputs {
             if let Err(error) = output.write(&*self.planned.store, &self.planned.run).await {
                 term::error(&format!("cannot write {}: {error}", output.path.display()), &[], None);
                 exit = Exit::Failed;
@@ -184,7 +189,7 @@ fn resume_command(run: &str) -> String {
     }
     let is_resume = |word: &String| word == "--resume" || word.starts_with("--resume=");
     if !words.iter().any(is_resume) {
-        words.push(format!("--resume={run}"));
+        words.extend(["--resume".to_owned(), run.to_owned()]);
     }
     shlex::try_join(words.iter().map(String::as_str)).unwrap_or_default()
 }
