@@ -10,7 +10,8 @@ use wharf::verify::report::BenchmarkText;
 use wharf::verify::store::{NewRun, Recovery};
 use wharf::verify::worker::{Stop, Worker, WorkerOptions, WorkerReport};
 use wharf::verify::{
-    Benchmark, BenchmarkRunner, Budget, EvaluationOptions, Plan, RunId, RunStore, StoreError, ToolSets, VerificationConfig,
+    Benchmark, BenchmarkRunner, Budget, EvaluationOptions, Plan, RunId, RunStore, StoreError, ToolSets,
+    VerificationConfig,
 };
 
 use super::display::RunDisplay;

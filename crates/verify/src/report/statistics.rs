@@ -292,7 +292,8 @@ impl ModelCounts {
 impl Repeated {
     /// `k` is the median number of scored attempts: invalid attempts at some questions do not hide the others.
     fn of(attempts: &[Attempts]) -> Option<Self> {
-        let mut counts: Vec<usize> = attempts.iter().map(|attempts| attempts.scored).filter(|count| *count > 0).collect();
+        let mut counts: Vec<usize> =
+            attempts.iter().map(|attempts| attempts.scored).filter(|count| *count > 0).collect();
         counts.sort_unstable();
         let k = *counts.get(counts.len() / 2)?;
         (k > 1).then(|| Self {

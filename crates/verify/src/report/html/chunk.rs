@@ -92,5 +92,8 @@ impl ChunkList {
 pub(super) fn write(out: &mut impl Write, kind: ChunkKind, json: &str, (first, units): (u64, u64)) -> io::Result<()> {
     let data = STANDARD.encode(compress_to_vec_zlib(json.as_bytes(), COMPRESSION_LEVEL));
     let kind = kind.name();
-    writeln!(out, r#"<script type="text/plain" data-chunk="{kind}" data-first="{first}" data-units="{units}">{data}</script>"#)
+    writeln!(
+        out,
+        r#"<script type="text/plain" data-chunk="{kind}" data-first="{first}" data-units="{units}">{data}</script>"#
+    )
 }

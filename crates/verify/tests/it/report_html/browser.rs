@@ -53,7 +53,8 @@ fn filters_search_and_links_select_units_in_chromium() {
     assert_eq!(seen["failed"], json!(status(count(&failed), all)));
     let of_model = count(&|unit| failed(unit) && unit.model.label == "atlas-mini");
     assert_eq!(seen["failed_of_model"], json!(status(of_model, all)));
-    let of_keyword = count(&|unit| failed(unit) && unit.model.label == "atlas-mini" && unit.keywords.contains(&"tides".into()));
+    let of_keyword =
+        count(&|unit| failed(unit) && unit.model.label == "atlas-mini" && unit.keywords.contains(&"tides".into()));
     assert_eq!(seen["with_keyword"], json!(status(of_keyword, all)));
     let limits = count(&|unit| {
         unit.failure.as_ref().is_some_and(|failure| failure.category == wharf_verify::FailureCategory::RecursionLimit)
@@ -61,7 +62,8 @@ fn filters_search_and_links_select_units_in_chromium() {
     assert_eq!(seen["category"], json!(status(limits, all)));
     let by_id = count(&|unit| unit.question.as_str() == "weather-015");
     assert_eq!(seen["search_id"], json!(status(by_id, all)));
-    let by_answer = count(&|unit| unit.response.as_ref().is_some_and(|response| response.to_lowercase().contains("answer: 45.")));
+    let by_answer =
+        count(&|unit| unit.response.as_ref().is_some_and(|response| response.to_lowercase().contains("answer: 45.")));
     assert!(by_answer > 0);
     assert_eq!(seen["search_answer"], json!(status(by_answer, all)));
     assert_eq!(seen["reloaded"], seen["with_keyword"], "the address holds the filter");
@@ -106,7 +108,10 @@ fn a_unit_page_shows_everything_of_its_result_in_chromium() {
         assert!(text.contains(&*call.name));
     }
     assert_eq!(seen["calls"], unit.tool_calls);
-    assert_eq!(seen["failed_calls"], unit.trace.iter().filter_map(|message| message.tool_result.as_ref()).filter(|result| result.is_error).count());
+    assert_eq!(
+        seen["failed_calls"],
+        unit.trace.iter().filter_map(|message| message.tool_result.as_ref()).filter(|result| result.is_error).count()
+    );
     assert_eq!(seen["fields"], unit.template.as_ref().unwrap().fields.len());
     assert_eq!(seen["assertions"], unit.assertions.len());
     assert_eq!(seen["same_question"], 18, "3 models, 3 replicates, 2 judges");

@@ -51,10 +51,21 @@ fn the_policy_allows_this_script_and_style_and_nothing_else() {
     let style = inline(&html, "style");
     assert!(!style.contains("url(") && !style.contains("@import"));
     let script = inline(&html, "script");
-    for parser in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "fetch(", "XMLHttpRequest"] {
+    for parser in [
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "Function(",
+        "fetch(",
+        "XMLHttpRequest",
+    ] {
         assert!(!script.contains(parser), "{parser}");
     }
-    assert!(html.starts_with("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv"));
+    assert!(
+        html.starts_with("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv")
+    );
     assert!(html.ends_with("</script>\n</body>\n</html>\n"));
 }
 
@@ -65,8 +76,10 @@ fn a_thousand_units_with_traces_take_less_than_three_megabytes() {
     let mut plain = 0;
     sample.each_unit(|unit| plain += serde_json::to_string(&unit).unwrap().len());
     assert!(plain > 5_000_000, "the sample must have ordinary traces: {plain}");
-    let size = sample.html().len();
-    assert!(size < 3_000_000, "{size}");
+    let html = sample.html();
+    assert!(html.len() < 3_000_000, "{}", html.len());
+    // For a look at the page.
+    std::fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join("report.html"), html).unwrap();
 }
 
 #[test]
@@ -87,7 +100,8 @@ fn every_result_survives_the_round_trip() {
     let rows = list(&html, "rows");
     let overview = overview(&html);
     for (unit, row) in units.iter().zip(&rows) {
-        let name = |list: &str, key: &str, place: usize| overview[list][row[place].as_u64().unwrap() as usize][key].clone();
+        let name =
+            |list: &str, key: &str, place: usize| overview[list][row[place].as_u64().unwrap() as usize][key].clone();
         assert_eq!(row[0], unit.unit.to_string());
         assert_eq!(name("questions", "id", 1), unit.question.as_str());
         assert_eq!(name("models", "label", 2), unit.model.label);
@@ -120,7 +134,10 @@ fn check_detail(unit: &UnitResult, detail: &Value) {
         let calls = shown["calls"].as_array().map(Vec::as_slice).unwrap_or_default();
         assert_eq!(calls.len(), message.tool_calls.len());
         for (call, shown) in message.tool_calls.iter().zip(calls) {
-            assert_eq!((shown["name"].as_str(), shown["input"].as_str()), (Some(&*call.name), Some(call.input.as_str())));
+            assert_eq!(
+                (shown["name"].as_str(), shown["input"].as_str()),
+                (Some(&*call.name), Some(call.input.as_str()))
+            );
         }
         let result = message.tool_result.as_ref();
         assert_eq!(shown["result"]["is_error"].as_bool(), result.map(|result| result.is_error));

@@ -31,29 +31,97 @@ struct Subject {
 }
 
 const SUBJECTS: [Subject; 8] = [
-    Subject { keyword: "berths", tool: "mcp__harbor__list_berths", field: "free_berths",
-        question: "How many berths at terminal {} are free for a vessel with a draft of 11.5 m on Tuesday?" },
-    Subject { keyword: "time", tool: "mcp__time__convert_time", field: "hours_ahead",
-        question: "A vessel leaves Rotterdam at 06:{} local time. What is the local time in Singapore at departure?" },
-    Subject { keyword: "manifests", tool: "mcp__files__read_file", field: "gross_weight_kg",
-        question: "What is the gross weight in kilograms of container MSKU-44{} according to its manifest?" },
-    Subject { keyword: "tides", tool: "mcp__harbor__tide_table", field: "high_water",
-        question: "When is the first high water after noon at gauge {}?" },
-    Subject { keyword: "orders", tool: "mcp__orders__search", field: "open_orders",
-        question: "Which open orders of customer {} contain dangerous goods of class 3? Count them." },
-    Subject { keyword: "history", tool: "mcp__git__git_log", field: "commit",
-        question: "Which commit changed the tariff table for zone {} most recently?" },
-    Subject { keyword: "weather", tool: "mcp__weather__forecast", field: "wind_kn",
-        question: "What is the highest wind speed in knots that is forecast for station {} within 24 hours?" },
-    Subject { keyword: "tariffs", tool: "mcp__files__search", field: "fee_eur",
-        question: "What does it cost to store a reefer container for {} days beyond the free period?" },
+    Subject {
+        keyword: "berths",
+        tool: "mcp__harbor__list_berths",
+        field: "free_berths",
+        question: "How many berths at terminal {} are free for a vessel with a draft of 11.5 m on Tuesday?",
+    },
+    Subject {
+        keyword: "time",
+        tool: "mcp__time__convert_time",
+        field: "hours_ahead",
+        question: "A vessel leaves Rotterdam at 06:{} local time. What is the local time in Singapore at departure?",
+    },
+    Subject {
+        keyword: "manifests",
+        tool: "mcp__files__read_file",
+        field: "gross_weight_kg",
+        question: "What is the gross weight in kilograms of container MSKU-44{} according to its manifest?",
+    },
+    Subject {
+        keyword: "tides",
+        tool: "mcp__harbor__tide_table",
+        field: "high_water",
+        question: "When is the first high water after noon at gauge {}?",
+    },
+    Subject {
+        keyword: "orders",
+        tool: "mcp__orders__search",
+        field: "open_orders",
+        question: "Which open orders of customer {} contain dangerous goods of class 3? Count them.",
+    },
+    Subject {
+        keyword: "history",
+        tool: "mcp__git__git_log",
+        field: "commit",
+        question: "Which commit changed the tariff table for zone {} most recently?",
+    },
+    Subject {
+        keyword: "weather",
+        tool: "mcp__weather__forecast",
+        field: "wind_kn",
+        question: "What is the highest wind speed in knots that is forecast for station {} within 24 hours?",
+    },
+    Subject {
+        keyword: "tariffs",
+        tool: "mcp__files__search",
+        field: "fee_eur",
+        question: "What does it cost to store a reefer container for {} days beyond the free period?",
+    },
 ];
 
 const WORDS: [&str; 40] = [
-    "vessel", "berth", "quay", "crane", "tide", "draft", "manifest", "container", "reefer", "tariff", "pilot", "customs",
-    "arrival", "departure", "window", "terminal", "depth", "meters", "station", "forecast", "order", "customer", "weight",
-    "booking", "confirmed", "delayed", "available", "occupied", "reserved", "inspection", "channel", "gauge", "schedule",
-    "according", "record", "latest", "between", "current", "limit", "notice",
+    "vessel",
+    "berth",
+    "quay",
+    "crane",
+    "tide",
+    "draft",
+    "manifest",
+    "container",
+    "reefer",
+    "tariff",
+    "pilot",
+    "customs",
+    "arrival",
+    "departure",
+    "window",
+    "terminal",
+    "depth",
+    "meters",
+    "station",
+    "forecast",
+    "order",
+    "customer",
+    "weight",
+    "booking",
+    "confirmed",
+    "delayed",
+    "available",
+    "occupied",
+    "reserved",
+    "inspection",
+    "channel",
+    "gauge",
+    "schedule",
+    "according",
+    "record",
+    "latest",
+    "between",
+    "current",
+    "limit",
+    "notice",
 ];
 
 #[derive(Clone, Copy)]
@@ -75,7 +143,8 @@ const MODELS: [Model; 5] = [
     Model { label: "local-12b-no-tools", interface: "ollama", name: "local-12b-instruct-q4", skill: 0.21, price: None },
 ];
 
-const JUDGES: [(&str, &str); 3] = [("judge-a", "atlas-large-20260801"), ("judge-b", "meridian-2"), ("judge-c", "local-70b")];
+const JUDGES: [(&str, &str); 3] =
+    [("judge-a", "atlas-large-20260801"), ("judge-b", "meridian-2"), ("judge-c", "local-70b")];
 
 impl Sample {
     pub(crate) fn units(self) -> usize {
@@ -197,7 +266,8 @@ fn answered(question: usize, model: usize, replicate: u32) -> UnitResult {
         millis: 0,
         tool_set: "5c1f0d9a".to_owned(),
     };
-    unit.limit_reached = unit.failure.as_ref().is_some_and(|failure| failure.category == FailureCategory::RecursionLimit);
+    unit.limit_reached =
+        unit.failure.as_ref().is_some_and(|failure| failure.category == FailureCategory::RecursionLimit);
     write_trace(&mut unit, &mut random, question, uses_tools);
     unit.usage = usage(&mut random, unit.turns, price);
     unit.millis = u64::from(unit.turns) * random.u64(400..2_600) * if interface == "ollama" { 3 } else { 1 };
@@ -219,7 +289,14 @@ fn usage(random: &mut Rng, turns: u32, price: Option<f64>) -> Usage {
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     let cost_usd = price.map(|price| (input_tokens as f64 + output_tokens as f64 * 5.0) * price / 1e6);
     let reasoning_tokens = output_tokens / 4;
-    Usage { input_tokens, output_tokens, cache_read_tokens: input_tokens / 3, reasoning_tokens, cost_usd, ..Usage::default() }
+    Usage {
+        input_tokens,
+        output_tokens,
+        cache_read_tokens: input_tokens / 3,
+        reasoning_tokens,
+        cost_usd,
+        ..Usage::default()
+    }
 }
 
 fn outcome(random: &mut Rng, passes: bool) -> (Verdict, Option<Failure>, Option<String>) {
@@ -238,7 +315,9 @@ fn outcome(random: &mut Rng, passes: bool) -> (Verdict, Option<Failure>, Option<
             (Verdict::Invalid, failure(FailureCategory::Parsing, "parse_template", reason), None)
         }
         _ if passes => (Verdict::Passed, None, None),
-        4..25 => (Verdict::Failed, failure(FailureCategory::RecursionLimit, "limit_autofail", "25 turns were used"), None),
+        4..25 => {
+            (Verdict::Failed, failure(FailureCategory::RecursionLimit, "limit_autofail", "25 turns were used"), None)
+        }
         25..40 => {
             let reason = "the answer declines: \"I cannot look this up\"";
             (Verdict::Failed, failure(FailureCategory::Abstention, "abstention_check", reason), None)
@@ -247,7 +326,11 @@ fn outcome(random: &mut Rng, passes: bool) -> (Verdict, Option<Failure>, Option<
             let reason = "the trace ends with a tool result";
             (Verdict::Failed, failure(FailureCategory::TraceValidation, "trace_validation_autofail", reason), None)
         }
-        _ => (Verdict::Failed, failure(FailureCategory::Content, "verify_template", "field `result`: 41 is not 42"), None),
+        _ => (
+            Verdict::Failed,
+            failure(FailureCategory::Content, "verify_template", "field `result`: 41 is not 42"),
+            None,
+        ),
     }
 }
 
@@ -301,7 +384,11 @@ fn write_trace(unit: &mut UnitResult, random: &mut Rng, question: usize, uses_to
     let answer = format!(
         "**Answer: {found}.** According to the latest {} record, {}.\n\n- {}\n- {}\n\nThe value is current as of the last \
          update of the {} server.",
-        subject.keyword, words(random, 30), words(random, 12), words(random, 14), subject.keyword,
+        subject.keyword,
+        words(random, 30),
+        words(random, 12),
+        words(random, 14),
+        subject.keyword,
     );
     unit.trace.push(message(Role::Assistant, unit.trace.len(), answer.clone()));
     unit.response = Some(answer);

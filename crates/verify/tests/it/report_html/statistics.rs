@@ -36,22 +36,28 @@ const VERDICTS: [Verdict; 12] = [P, P, P, F, F, F, P, P, P, P, P, I];
 fn attempts_are_counted_for_each_judge() {
     let found = overview_of(&VERDICTS);
     let model = &found["results"][0];
-    assert_eq!((model["passed"].as_u64(), model["failed"].as_u64(), model["invalid"].as_u64()), (Some(8), Some(3), Some(1)));
+    assert_eq!(
+        (model["passed"].as_u64(), model["failed"].as_u64(), model["invalid"].as_u64()),
+        (Some(8), Some(3), Some(1))
+    );
     // First question: 2 of 3 with judge a, 1 of 3 with judge b. Second one: 3 of 3, and 2 of 2 (too few for k = 3).
     assert_eq!(model["repeated"], json!({"k": 3, "questions": 3, "pass_at_k": 1.0, "pass_all_k": 1.0 / 3.0}));
     let flaky = found["flaky"].as_array().unwrap();
     let row = |flaky: &Value| (flaky["judge"].clone(), flaky["passed"].clone(), flaky["scored"].clone());
-    assert_eq!(flaky.iter().map(row).collect::<Vec<_>>(), [
-        (json!("judge-a"), json!(2), json!(3)),
-        (json!("judge-b"), json!(1), json!(3)),
-    ]);
+    assert_eq!(
+        flaky.iter().map(row).collect::<Vec<_>>(),
+        [(json!("judge-a"), json!(2), json!(3)), (json!("judge-b"), json!(1), json!(3)),]
+    );
 }
 
 #[test]
 fn agreement_counts_the_answers_that_all_judges_scored() {
     let found = overview_of(&VERDICTS);
     let agreement = &found["agreement"];
-    assert_eq!((agreement["judges"].as_u64(), agreement["answers"].as_u64(), agreement["agreed"].as_u64()), (Some(2), Some(5), Some(4)));
+    assert_eq!(
+        (agreement["judges"].as_u64(), agreement["answers"].as_u64(), agreement["agreed"].as_u64()),
+        (Some(2), Some(5), Some(4))
+    );
     // Observed 4/5; by chance 0.7² + 0.3² = 0.58.
     assert!((agreement["kappa"].as_f64().unwrap() - 0.22 / 0.42).abs() < 1e-9);
 }
@@ -76,7 +82,10 @@ fn failures_are_grouped_and_the_rest_is_counted() {
     assert_eq!(model["failures"], json!([{"category": "content", "group": "content", "units": 3}]));
     assert_eq!(model["uncategorized"], 1);
     let keyword = &found["keywords"][0];
-    assert_eq!((keyword["keyword"].as_str(), keyword["passed"].as_u64(), keyword["scored"].as_u64()), (Some("berths"), Some(3), Some(6)));
+    assert_eq!(
+        (keyword["keyword"].as_str(), keyword["passed"].as_u64(), keyword["scored"].as_u64()),
+        (Some("berths"), Some(3), Some(6))
+    );
     assert!(keyword["interval"]["low"].as_f64().unwrap() > 0.18);
 }
 
