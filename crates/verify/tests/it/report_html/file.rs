@@ -24,7 +24,9 @@ fn html(sample: Sample) -> String {
 
 fn report_of(units: &[UnitResult]) -> String {
     let mut writer = HtmlWriter::new(Vec::new(), SMALL.input()).unwrap();
-    units.iter().for_each(|unit| writer.add(unit).unwrap());
+    for unit in units {
+        writer.add(unit).unwrap();
+    }
     String::from_utf8(writer.finish().unwrap()).unwrap()
 }
 
@@ -100,8 +102,9 @@ fn every_result_survives_the_round_trip() {
     let rows = list(&html, "rows");
     let overview = overview(&html);
     for (unit, row) in units.iter().zip(&rows) {
-        let name =
-            |list: &str, key: &str, place: usize| overview[list][row[place].as_u64().unwrap() as usize][key].clone();
+        let name = |list: &str, key: &str, place: usize| {
+            overview[list][usize::try_from(row[place].as_u64().unwrap()).unwrap()][key].clone()
+        };
         assert_eq!(row[0], unit.unit.to_string());
         assert_eq!(name("questions", "id", 1), unit.question.as_str());
         assert_eq!(name("models", "label", 2), unit.model.label);
