@@ -130,7 +130,8 @@ impl Approvals {
     }
 
     /// Returns what a person must review before a server of another file than a project's starts, or `None` if exactly
-    /// this content is approved. `origin` identifies the file, and `directory` is where the server would run.
+    /// this content is approved. `origin` identifies who asks: a file, and for a model file also the model and the
+    /// directory. `directory` is where the server would run.
     pub fn review(&self, origin: &Path, directory: &Path, name: &ServerName, written: &RawEntry) -> Option<Approval> {
         match self.state(origin, name, written) {
             ApprovalState::Approved => None,

@@ -4,12 +4,14 @@ mod call_failure;
 mod call_trace;
 mod command_hook;
 mod condition;
+mod freshness;
 mod hooks;
 mod messages;
 mod output;
 mod policy;
 mod policy_evaluator;
 mod read_output;
+mod retries;
 mod spill;
 mod user_prompt;
 
@@ -21,13 +23,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::Instrument as _;
-use wharf_client::{BoxFuture, CallError, CallErrorKind, CallOptions, SchemaViolation};
+use wharf_client::{BoxFuture, CallOptions, SchemaViolation};
 use wharf_protocol::{
-    CallFailed, Content, Json, Outcome, ServerInstructions, ServerName, Tool, ToolCall, ToolDefinition, ToolOutput,
-    Tools, TraceSink, TraceStep,
+    CallFailed, Content, Json, ServerInstructions, ServerName, Tool, ToolCall, ToolDefinition, ToolOutput, Tools,
+    TraceSink, TraceStep,
 };
 
-use crate::catalog::{Catalog, Drift, Entry, ExecutionError, ToolFreshness, drift};
+use crate::catalog::{Catalog, Entry};
 pub use call_failure::CallFailure;
 pub use command_hook::{CommandHooks, HookEnvironment, InvalidHooks, command_hooks};
 pub use condition::{Condition, InvalidCondition};
@@ -40,15 +42,13 @@ pub use user_prompt::{
 };
 
 use call_trace::CallTrace;
+use freshness::{refresh_tool, trace_drift};
 use output::OutputLimit;
 use policy_evaluator::PolicyEvaluator;
+use retries::{Retries, before_retry};
 
 /// How long the user may take to approve a call.
 const APPROVAL_TIMEOUT: Duration = Duration::from_secs(60 * 60);
-/// How often a call is executed again: once because its tool changed while the user was asked, and once because the
-/// session or the connection was lost.
-const MAX_RETRIES: u32 = 2;
-
 /// Executes the calls of one run. Every tool, a server's or the host's, takes the same path.
 pub struct Dispatcher {
     policy: PolicyEvaluator,
@@ -144,14 +144,6 @@ enum HookPermission {
     Allow(String),
     /// Ask the user, for this reason.
     Ask(String),
-}
-
-/// What is left of a call's retries and of its time.
-struct Retries {
-    left: u32,
-    deadline: Option<Instant>,
-    /// The last error of an attempt that may have run.
-    may_have_run: Option<Box<CallError>>,
 }
 
 impl Dispatcher {
@@ -360,7 +352,7 @@ impl Dispatcher {
         }
         let mut total = entry.settings.timeout.or(self.total).or_else(|| entry.executor.default_timeout());
         let deadline = total.and_then(|total| Instant::now().checked_add(total));
-        let mut retries = Retries { left: MAX_RETRIES, deadline, may_have_run: None };
+        let mut retries = Retries::until(deadline);
         let mut newer: Option<Arc<Tool>> = None;
         loop {
             let tool = newer.as_ref().unwrap_or(call.tool);
@@ -412,89 +404,6 @@ impl Dispatcher {
     }
 }
 
-impl Retries {
-    fn time_left(&self) -> Option<Duration> {
-        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
-    }
-}
-
-/// Decides what follows a failed execution: the next attempt, with the tool's new definition if it has one, or the end.
-async fn before_retry(
-    entry: &Entry,
-    tool: &Arc<Tool>,
-    retries: &mut Retries,
-    error: ExecutionError,
-    trace: &mut CallTrace<'_>,
-) -> ControlFlow<Result<Answered, Stop>, Option<Arc<Tool>>> {
-    // On another session the tool may be another one. A call that did not run may use the new definition.
-    let (is_safe, may_use_new_definition) = match &error {
-        ExecutionError::ToolChanged => (true, true),
-        // The session itself has retried what does not need a new connection.
-        ExecutionError::Call(error) => (
-            error.needs_reconnect() && error.retry_safety(Some(tool.hints.strictest(entry.hints))).allows_retry(),
-            matches!(error.kind, CallErrorKind::SessionLost { .. } | CallErrorKind::SessionReplaced),
-        ),
-    };
-    if !is_safe || retries.left == 0 {
-        return ControlFlow::Break(failed(entry, retries, error, trace));
-    }
-    retries.left -= 1;
-    let limit = retries.time_left().unwrap_or(Duration::MAX);
-    let Ok(freshness) = tokio::time::timeout(limit, entry.executor.freshness(tool)).await else {
-        return ControlFlow::Break(failed(entry, retries, error, trace));
-    };
-    if !may_use_new_definition && !matches!(freshness, ToolFreshness::Same) {
-        return ControlFlow::Break(failed(entry, retries, error, trace));
-    }
-    match accept(entry, freshness, trace) {
-        Ok(newer) => {
-            if let Some(newer) = &newer {
-                trace_drift(entry, newer, trace);
-            }
-            if let ExecutionError::Call(error) = error
-                && error.outcome() == Outcome::Unknown
-            {
-                retries.may_have_run = Some(error);
-            }
-            ControlFlow::Continue(newer)
-        }
-        Err(stop) => ControlFlow::Break(Err(stop)),
-    }
-}
-
-/// Returns the result of a call whose last attempt failed with `error`.
-fn failed(
-    entry: &Entry,
-    retries: &mut Retries,
-    error: ExecutionError,
-    trace: &mut CallTrace<'_>,
-) -> Result<Answered, Stop> {
-    let is_not_run = match &error {
-        ExecutionError::ToolChanged => true,
-        ExecutionError::Call(error) => error.outcome() == Outcome::NotRun,
-    };
-    // The last attempt did not run, but one before it may have.
-    let error = match (retries.may_have_run.take(), error) {
-        (Some(error), _) if is_not_run => *error,
-        (_, ExecutionError::Call(error)) => *error,
-        (_, changed @ ExecutionError::ToolChanged) => {
-            let reason = changed.to_string();
-            let failed = CallFailed { name: entry.name.to_string(), reason: reason.clone(), outcome: Outcome::NotRun };
-            return Err(Stop::Failed(failed, CallFailure::Refused(reason)));
-        }
-    };
-    match &error.kind {
-        CallErrorKind::Output { fault, .. } => trace.step(|| TraceStep::OutputMisfit { fault: fault.to_string() }),
-        CallErrorKind::Arguments { fault, .. } => trace.step(|| TraceStep::Misfit { fault: fault.to_string() }),
-        _ => {}
-    }
-    let cause = CallFailure::Error(Box::new(error.clone()));
-    match messages::of_error(entry, error) {
-        Ok(output) => Ok((output, Some(cause))),
-        Err(failed) => Err(Stop::Failed(failed, cause)),
-    }
-}
-
 /// Checks and repairs arguments, and traces what was done.
 async fn admit<'a>(
     entry: &Entry,
@@ -516,41 +425,6 @@ async fn admit<'a>(
     }
     let without_bound = entry.without_bound_arguments(&admitted.arguments);
     Ok(Arguments { sent: admitted.arguments, without_bound })
-}
-
-/// Returns the tool's new definition if it has changed and a call made for the old one still means the same.
-async fn refresh_tool(entry: &Entry, trace: &mut CallTrace<'_>) -> Result<Option<Arc<Tool>>, Stop> {
-    let freshness = match entry.executor.cached_freshness(&entry.tool) {
-        Some(freshness) => freshness,
-        None => entry.executor.freshness(&entry.tool).await,
-    };
-    accept(entry, freshness, trace)
-}
-
-/// Returns the new definition of a tool if there is a harmless one, and refuses the call if the tool is gone or a call
-/// made for the old definition may mean something else.
-fn accept(entry: &Entry, freshness: ToolFreshness, trace: &mut CallTrace<'_>) -> Result<Option<Arc<Tool>>, Stop> {
-    match freshness {
-        ToolFreshness::Same | ToolFreshness::Unknown => Ok(None),
-        ToolFreshness::Gone => {
-            trace.step(|| TraceStep::Drifted { what: "the tool was removed".to_owned(), called: false });
-            Err(Stop::refused(messages::removed(entry), "its server no longer offers it"))
-        }
-        ToolFreshness::Changed(new) => match drift(&entry.tool, &new) {
-            Drift::Harmless(_) => Ok(Some(new)),
-            Drift::Breaking(what) => {
-                let text = messages::changed(entry, &new, &what);
-                trace.step(|| TraceStep::Drifted { what: what.clone(), called: false });
-                Err(Stop::refused(text, format!("it has changed on its server: {what}")))
-            }
-        },
-    }
-}
-
-fn trace_drift(entry: &Entry, tool: &Tool, trace: &mut CallTrace<'_>) {
-    if let Drift::Harmless(what) = drift(&entry.tool, tool) {
-        trace.step(|| TraceStep::Drifted { what, called: true });
-    }
 }
 
 fn annotated(mut output: ToolOutput, hook: &str, text: String, trace: &mut CallTrace<'_>) -> ToolOutput {

@@ -374,6 +374,25 @@ async fn an_invalid_entry_does_not_affect_others_and_can_be_replaced() {
 }
 
 #[tokio::test]
+async fn a_file_of_the_first_release_is_read() {
+    let entry = r#""issuer": "https://issuer.example", "profile": "default""#;
+    let client_fields = r#""id": "client-1", "secret": "hush-client", "secret_expires_at": 2000000000,
+        "token_endpoint_auth_method": "client_secret_basic", "redirect_uri": "http://127.0.0.1:3000/callback""#;
+    let (_folder, store) = store_with(format!(
+        r#"{{"version": 1, "accounts": [{{"endpoint": "https://one.example/mcp", {entry}, "client": {{{client_fields}}},
+            "access": "hush-access", "refresh": "hush-refresh", "expires_at": 1900000000, "scopes": ["read"],
+            "asked": ["read", "write"], "resource": "https://one.example/mcp",
+            "token_endpoint": "https://issuer.example/token",
+            "revocation_endpoint": "https://issuer.example/revoke"}}],
+        "clients": [{{{entry}, {client_fields}}}]}}"#
+    ));
+    let stored = store.sign_in(&account("one")).await.unwrap();
+    // Sender-constrained tokens came later.
+    assert_eq!(stored, Some(SignIn { dpop_key: None, ..sign_in("hush-access") }));
+    assert_eq!(store.client("https://issuer.example", "default").await.unwrap(), Some(client()));
+}
+
+#[tokio::test]
 async fn unknown_keys_are_preserved() {
     let (_folder, store) = store_with("");
     std::fs::remove_file(store.file()).unwrap();

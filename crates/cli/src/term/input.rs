@@ -9,8 +9,7 @@ use super::text::plain;
 /// Asks for a line; `None` at the end of the input. A blocking thread reads it, so that Ctrl-C still works.
 pub(super) async fn line(question: String) -> Option<String> {
     let read = move || {
-        // What was typed before the question was not meant for it.
-        let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
+        drop_typed_input();
         let mut stderr = std::io::stderr();
         let _ = write!(stderr, "{}", plain(&question));
         let _ = stderr.flush();
@@ -19,6 +18,12 @@ pub(super) async fn line(question: String) -> Option<String> {
         (bytes > 0).then_some(text)
     };
     tokio::task::spawn_blocking(read).await.ok().flatten()
+}
+
+/// Drops what was typed already: it was not meant for the question that follows.
+pub(super) fn drop_typed_input() {
+    // Stdin is not always a terminal, and then nothing was typed.
+    let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
 }
 
 /// Like [`line`], without showing what is typed; `None` also if the terminal cannot hide it.

@@ -4,6 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 
 use wharf::config::{Approval, EntryChange};
 
+use super::input::drop_typed_input;
 use super::message::{caution, heading, line as line_of};
 use super::text::name;
 use crate::error::{UsageError, usage_error};
@@ -52,6 +53,7 @@ pub(crate) fn ask(approval: &Approval, without_terminal: &str) -> Result<bool, U
             Some(without_terminal),
         ));
     }
+    drop_typed_input();
     let mut stderr = anstream::stderr();
     let _ = write!(stderr, "Approve? [y/N] ").and_then(|()| stderr.flush());
     let mut answer = String::new();

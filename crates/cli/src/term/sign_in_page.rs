@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use wharf::BoxFuture;
 use wharf::auth::{AuthorizationFlow, AuthorizationUi, Callback, SecretRecipient, browser};
 
+use super::input::drop_typed_input;
 use super::message::{line, warning};
 use super::prompt::is_interactive;
 use crate::env::{self, variable};
@@ -67,6 +68,7 @@ impl AuthorizationUi for SignInPage {
             }
             let SecretRecipient { issuer, client_id } = recipient;
             let server = &self.server;
+            drop_typed_input();
             line(&format!("{server} names {issuer} as its authorization server."));
             line(&format!("send the secret of the client `{client_id}` to {issuer}? [y/N]"));
             let answer = typed_lines().recv().await.unwrap_or_default();

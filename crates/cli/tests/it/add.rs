@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::terminal::{Terminal, on_terminal};
 use crate::{PROJECT, Person, USER, demo_entry, ran_with_input};
 
 /// Returns a server's entry in a file.
@@ -228,19 +229,12 @@ fn a_client_secret_is_never_on_the_command_line() {
 fn a_client_secret_is_asked_for_without_showing_it() {
     let person = Person::new();
     let line = format!("{} add -s user --client-id me --client-secret x https://e.test", env!("CARGO_BIN_EXE_wharf"));
-    let mut script = crate::on_terminal(&line);
+    let mut script = on_terminal(&line);
     script.env("HOME", person.path("home")).current_dir(person.path("project"));
-    let mut child = script.stdin(std::process::Stdio::piped()).spawn().unwrap();
-    let mut terminal = std::io::BufReader::new(child.stdout.take().unwrap());
-    let mut seen = String::new();
-    while !seen.ends_with("Client secret: ") {
-        let mut byte = [0];
-        std::io::Read::read_exact(&mut terminal, &mut byte).unwrap();
-        seen.push(char::from(byte[0]));
-    }
-    std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"hunter2${x}\n").unwrap();
-    std::io::Read::read_to_string(&mut terminal, &mut seen).unwrap();
-    assert!(child.wait().unwrap().success(), "{seen}");
+    let mut terminal = Terminal::start(script);
+    terminal.answer("Client secret: ", "hunter2${x}");
+    let (code, seen) = terminal.finish();
+    assert_eq!(code, Some(0), "{seen}");
     assert!(!seen.contains("hunter2"), "{seen}");
     assert_eq!(read_entry(&person, USER, "x")["oauth"]["clientSecret"], "hunter2$${x}");
 }
@@ -250,19 +244,12 @@ fn ctrl_c_at_the_client_secret_turns_the_echo_on_again() {
     let person = Person::new();
     let add = "add -s user --client-id me --client-secret x https://e.test";
     let line = format!("trap : INT; {} {add}; echo \"code $?\"; stty -a", env!("CARGO_BIN_EXE_wharf"));
-    let mut script = crate::on_terminal(&line);
+    let mut script = on_terminal(&line);
     script.env("HOME", person.path("home")).current_dir(person.path("project"));
-    let mut child = script.stdin(std::process::Stdio::piped()).spawn().unwrap();
-    let mut terminal = std::io::BufReader::new(child.stdout.take().unwrap());
-    let mut seen = String::new();
-    while !seen.ends_with("Client secret: ") {
-        let mut byte = [0];
-        std::io::Read::read_exact(&mut terminal, &mut byte).unwrap();
-        seen.push(char::from(byte[0]));
-    }
-    std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"\x03").unwrap();
-    std::io::Read::read_to_string(&mut terminal, &mut seen).unwrap();
-    child.wait().unwrap();
+    let mut terminal = Terminal::start(script);
+    terminal.wait_for("Client secret: ");
+    terminal.write("\x03");
+    let (_, seen) = terminal.finish();
     assert!(seen.contains("code 130"), "{seen}");
     assert!(seen.contains(" echo ") && !seen.contains("-echo "), "{seen}");
 }

@@ -1,9 +1,8 @@
 //! `wharf approve`.
 
-use std::process::Stdio;
-
 use serde_json::{Value, json};
 
+use crate::terminal::{Terminal, on_terminal};
 use crate::{PROJECT, Person, USER, demo_entry, entry_touching};
 
 fn project() -> Person {
@@ -103,17 +102,44 @@ fn approve_prompts_on_a_terminal_and_defaults_to_no() {
     let person = project();
     let answered = |answer: &str| {
         let command = format!("{} approve demo", env!("CARGO_BIN_EXE_wharf"));
-        let mut script = crate::on_terminal(&command);
+        let mut script = on_terminal(&command);
         script.env("HOME", person.path("home")).current_dir(person.path("project"));
-        let mut child = script.stdin(Stdio::piped()).spawn().unwrap();
-        std::io::Write::write_all(&mut child.stdin.take().unwrap(), answer.as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
-        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+        let mut terminal = Terminal::start(script);
+        terminal.answer("Approve? [y/N] ", answer);
+        terminal.finish()
     };
-    let (code, seen) = answered("\n");
+    let (code, seen) = answered("");
     assert!(code == Some(1) && seen.contains("Approve? [y/N]") && seen.contains("not approved: demo"), "{seen}");
-    let (code, seen) = answered("y\n");
+    let (code, seen) = answered("y");
     assert!(code == Some(0) && seen.contains("approved: demo"), "{seen}");
+    assert!(person.run(&["list", "--no-connect"]).out.contains("ready"));
+}
+
+#[test]
+fn what_is_typed_before_the_question_approves_nothing() {
+    let person = project();
+    // The second line is pending when the command starts.
+    let command = format!("printf ready; read -r first; {} approve demo", env!("CARGO_BIN_EXE_wharf"));
+    let mut script = on_terminal(&command);
+    script.env("HOME", person.path("home")).current_dir(person.path("project"));
+    let mut terminal = Terminal::start(script);
+    terminal.answer("ready", "first\ny");
+    terminal.answer("Approve? [y/N] ", "n");
+    let (code, seen) = terminal.finish();
+    assert!(code == Some(1) && seen.contains("not approved: demo"), "{seen}");
+}
+
+#[test]
+fn an_approval_of_the_first_release_still_holds() {
+    let entry = json!({"command": "sh", "args": ["-c", "true"], "env": {"A": "b"}});
+    let person = Person::new().with(PROJECT, "demo", &entry);
+    let project = person.path("project").canonicalize().unwrap();
+    let approvals = json!({"version": 1, "projects": {project.to_str().unwrap(): {"demo": {
+        "hash": "0faa8fba12b64bbb7243167a8474eb06edf7da3b57c1b4826dd908bdb0d5f592",
+        "content": {"args": ["-c", "true"], "command": "sh", "env": {"A": "b"}, "type": "stdio"},
+    }}}});
+    assert!(person.run(&["list", "--no-connect"]).out.contains("needs approval"));
+    person.write("home/.local/state/wharf/approvals.json", &approvals.to_string());
     assert!(person.run(&["list", "--no-connect"]).out.contains("ready"));
 }
 

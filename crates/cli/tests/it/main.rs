@@ -26,6 +26,7 @@ mod run;
 mod safety;
 mod server_states;
 mod shutdown;
+mod terminal;
 mod tools;
 mod usage_errors;
 mod usage_hints;
@@ -36,6 +37,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
+use terminal::on_terminal;
 use wharf_testkit::{Script, scripted_server};
 
 /// Returns the binary with arguments, isolated from the environment of the tests.
@@ -44,15 +46,6 @@ fn wharf(arguments: &[&str]) -> Command {
     command.args(arguments).env_clear().env("PATH", "/usr/bin:/bin").env("SECRET", "s3cr3t").stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
-}
-
-/// Returns a shell command on its own terminal, in the environment of `wharf`. Its stdout is the terminal's output.
-fn on_terminal(line: &str) -> Command {
-    let mut script = Command::new("script");
-    script.args(["--quiet", "--return", "--command", line, "/dev/null"]).env_clear();
-    script.env("PATH", "/usr/bin:/bin").env("TERM", "xterm").env("SECRET", "s3cr3t").stdin(Stdio::null());
-    script.stdout(Stdio::piped());
-    script
 }
 
 /// A scripted server for `--mcp`, in its own directory; `$` in its script stands for that directory.

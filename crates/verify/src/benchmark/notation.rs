@@ -19,6 +19,7 @@ pub fn json_schema() -> Value {
 }
 
 /// Returns the tables of the reference documentation, by name.
+#[doc(hidden)]
 pub fn reference_tables() -> Vec<(&'static str, String)> {
     vec![
         ("benchmark", keys_table(BENCHMARK.keys)),

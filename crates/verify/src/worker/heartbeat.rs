@@ -97,13 +97,14 @@ async fn renew_until(
     let claim = Claim { run: &run, worker: &worker, limit: 0, lease };
     let mut own: Option<Arc<dyn RunStore>> = None;
     loop {
+        // Before the first pause: the first renewal must not wait for the connection.
+        if own.is_none() {
+            own = store.reopen().await.inspect_err(|error| tracing::warn!(%error, "cannot renew leases")).ok();
+        }
         tokio::select! {
             biased;
             _ = &mut stopped => break,
             () = tokio::time::sleep(interval) => {}
-        }
-        if own.is_none() {
-            own = store.reopen().await.inspect_err(|error| tracing::warn!(%error, "cannot renew leases")).ok();
         }
         let Some(own) = &own else { continue };
         let seen = claims.load(Ordering::SeqCst);

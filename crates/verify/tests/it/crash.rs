@@ -80,6 +80,12 @@ fn late_writes_of_a_stopped_worker_are_fenced() {
     let late = late.start();
     ledger.wait_for(3);
     late.signal(Signal::STOP);
+    // A process that is stopped within a commit holds the lock of the file, and all others wait for it.
+    while !run.is_writable() {
+        late.signal(Signal::CONT);
+        std::thread::sleep(Duration::from_millis(1));
+        late.signal(Signal::STOP);
+    }
     let in_flight = ledger.calls();
     let second = WorkerPlan { in_flight: 2, ..run.worker("second") };
     assert_eq!(second.start().wait(), Death::Exited);

@@ -63,6 +63,8 @@ fn boolean_match_compares_truth_values() {
             (json!([]), None),
         ],
     );
+    let template = field(&json!("bool"), &json!("boolean_match"), &json!(true));
+    assert_eq!(evaluate(&template, json!(null), "").reason.unwrap(), "the judge found no value");
     // A value that was not found does not match a truth of `false`.
     check(json!("bool"), json!("boolean_match"), json!(false), &[(json!(null), None), (json!(false), TRUE)]);
 }

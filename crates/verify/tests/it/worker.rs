@@ -207,7 +207,9 @@ async fn trials_of_a_dead_worker_are_picked_up_while_waiting() {
 
 #[test]
 fn a_blocked_executor_keeps_its_leases() {
-    struct Blocking;
+    const LEASE: Duration = Duration::from_secs(2);
+    /// Blocks its thread until the test has tried to claim the trial.
+    struct Blocking(std::sync::Mutex<std::sync::mpsc::Receiver<()>>);
     impl TrialRunner for Blocking {
         fn run<'a>(
             &'a self,
@@ -215,8 +217,7 @@ fn a_blocked_executor_keeps_its_leases() {
             open_units: &'a [UnitId],
             journal: Arc<dyn Journal>,
         ) -> BoxFuture<'a, Result<(), JournalError>> {
-            // Several leases long.
-            std::thread::sleep(Duration::from_millis(1200));
+            self.0.lock().unwrap().recv_timeout(SOON).unwrap();
             Box::pin(async move {
                 for unit in open_units {
                     journal
@@ -236,24 +237,26 @@ fn a_blocked_executor_keeps_its_leases() {
         store.close().await.unwrap();
     };
     runtime().block_on(prepare);
+    let (unblock, blocked) = std::sync::mpsc::channel();
     let worker_path = path.clone();
     let worker = std::thread::spawn(move || {
         runtime().block_on(async {
             let store = Arc::new(SqliteStore::open(&worker_path).await.unwrap());
-            let (lease, heartbeat) = (Duration::from_millis(400), Duration::from_millis(50));
             let (_stop, stopped) = watch::channel(Stop::No);
-            let options = WorkerOptions { lease, heartbeat, ..options("blocked") };
-            Worker::new(store, Arc::new(Blocking), options, stopped).run().await.unwrap()
+            let options = WorkerOptions { lease: LEASE, heartbeat: LEASE / 20, ..options("blocked") };
+            let runner = Arc::new(Blocking(blocked.into()));
+            Worker::new(store, runner, options, stopped).run().await.unwrap()
         })
     });
     let stolen = runtime().block_on(async {
         let store = SqliteStore::open(&path).await.unwrap();
         eventually(async || store.progress(&run_id("run")).await.unwrap().running == 1).await;
-        tokio::time::sleep(Duration::from_millis(800)).await;
+        tokio::time::sleep(2 * LEASE).await;
         let claim = Claim { run: &run_id("run"), worker: "thief", limit: 1, lease: SOON };
         store.claim(&claim).await.unwrap()
     });
     assert_eq!(stolen, []);
+    unblock.send(()).unwrap();
     let report = worker.join().unwrap();
     assert_eq!((report.end, report.lost_leases), (WorkerEnd::Finished, 0));
 }

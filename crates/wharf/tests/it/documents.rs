@@ -139,10 +139,11 @@ fn the_test_guide_and_the_index_exist() {
     assert!(contributing.contains("## How to add a fault"));
     let index = text("docs/README.md");
     assert!(rows(&section(&index, "## How to …")).len() >= 10, "the index by task");
+    let folder = repository().join("docs");
     let mut documents = Vec::new();
-    files(&repository().join("docs"), &mut documents);
+    files(&folder, &mut documents);
     for document in documents {
-        let name = document.file_name().unwrap().to_str().unwrap().to_owned();
+        let name = document.strip_prefix(&folder).unwrap().to_str().unwrap().to_owned();
         assert!(name == "README.md" || index.contains(&format!("({name}")), "{name} is not in the index");
     }
     let terms = text("docs/glossary.md");

@@ -21,7 +21,7 @@ pub(super) enum VerifyCommand {
     Status(Status),
     /// Write the report of a run: one HTML file that needs no network
     Report(Report),
-    /// Manage presets: settings with a name
+    /// Save, list, show and delete presets: settings with a name
     Preset(PresetArgs),
 }
 

@@ -1,14 +1,15 @@
 //! `wharf run --models FILE`: models with their own servers and settings.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::{Value, json};
 use wharf_testkit::models::Turn;
 use wharf_testkit::{Script, Step, scripted_server};
 
 use super::models::{Provider, parse_output};
-use crate::{RunOutput, Server, on_terminal, ran, wharf};
+use crate::terminal::{Terminal, on_terminal};
+use crate::{RunOutput, Server, ran, wharf};
 
 fn with_models(folder: &Path, models: &Value) -> String {
     let file = folder.join("models.json");
@@ -191,9 +192,9 @@ fn commands_of_a_model_file_start_only_after_approval_or_with_trust() {
 
     // Trust is for one run; an approval at the terminal stays.
     assert_eq!(run(&provider, &server, &["--models", &file, "Hi"]).code, 2);
-    let (code, seen) = answered(&provider, &server, &file, "n\n");
+    let (code, seen) = answered(&provider, &server, &file, "n");
     assert!(code == Some(2) && seen.contains("Approve? [y/N]") && seen.contains("with      MINE=${SECRET}"), "{seen}");
-    let (code, seen) = answered(&provider, &server, &file, "y\n");
+    let (code, seen) = answered(&provider, &server, &file, "y");
     assert!(code == Some(0) && seen.contains("Done."), "{seen}");
     let approved = run(&provider, &server, &["--models", &file, "Hi"]);
     assert_eq!((approved.code, approved.out.as_str()), (0, "Done.\n"), "{}", approved.err);
@@ -216,7 +217,7 @@ fn an_approval_of_a_model_files_command_is_for_one_directory() {
     std::fs::create_dir_all(&other).unwrap();
     std::fs::write(project.join("srv.sh"), format!("exec {}\n", server.command_line())).unwrap();
     std::fs::write(other.join("srv.sh"), "touch started\n").unwrap();
-    let (code, seen) = answered(&provider, &server, &file, "y\n");
+    let (code, seen) = answered(&provider, &server, &file, "y");
     assert!(code == Some(0) && seen.contains(project.to_str().unwrap()), "{seen}");
     assert_eq!(run(&provider, &server, &["--models", &file, "Hi"]).code, 0);
 
@@ -234,10 +235,9 @@ fn answered(provider: &Provider, server: &Server, file: &str, answer: &str) -> (
     let mut script = on_terminal(&shlex_join(words));
     provider.env(&mut script);
     script.current_dir(server.path().join("project"));
-    let mut child = script.stdin(Stdio::piped()).spawn().unwrap();
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), answer.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    let mut terminal = Terminal::start(script);
+    terminal.answer("Approve? [y/N] ", answer);
+    terminal.finish()
 }
 
 fn shlex_join<'a>(words: impl Iterator<Item = &'a str>) -> String {

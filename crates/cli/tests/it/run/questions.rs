@@ -1,18 +1,13 @@
 //! Questions at the terminal during a run: approvals, and forms of servers.
 
-use std::io::{Read as _, Write as _};
-use std::process::{Child, Stdio};
-
 use serde_json::json;
 use wharf_testkit::{Script, Step};
 
-use crate::{Server, on_terminal};
+use crate::Server;
+use crate::terminal::{Terminal, on_terminal};
 
 /// A run on a terminal.
-struct Session {
-    child: Child,
-    seen: String,
-}
+struct Session(Terminal);
 
 impl Session {
     /// Starts a run whose model calls one tool.
@@ -30,40 +25,18 @@ impl Session {
             file.display(),
             server.mcp()
         );
-        Self { child: on_terminal(&line).stdin(Stdio::piped()).spawn().unwrap(), seen: String::new() }
+        Self(Terminal::start(on_terminal(&line)))
     }
 
-    /// Waits until the terminal shows a text, and types a line.
     fn answer(&mut self, question: &str, line: &str) {
-        self.wait_for(question);
-        let stdin = self.child.stdin.as_mut().unwrap();
-        stdin.write_all(format!("{line}\n").as_bytes()).and_then(|()| stdin.flush()).unwrap();
-    }
-
-    fn wait_for(&mut self, question: &str) {
-        let from = self.seen.len();
-        let mut stdout = self.child.stdout.take().unwrap();
-        let mut bytes = Vec::new();
-        let mut byte = [0];
-        while !String::from_utf8_lossy(&bytes).contains(question) {
-            let read = stdout.read(&mut byte).unwrap();
-            assert!(read > 0, "no {question:?}: {}{}", self.seen, String::from_utf8_lossy(&bytes));
-            bytes.push(byte[0]);
-        }
-        self.child.stdout = Some(stdout);
-        self.seen.push_str(&String::from_utf8(bytes).unwrap());
-        assert!(self.seen.len() > from);
+        self.0.answer(question, line);
     }
 
     /// Ends the input, waits for the end of the run, and returns everything that the terminal showed.
-    fn finish(mut self) -> String {
-        drop(self.child.stdin.take());
-        let mut rest = String::new();
-        self.child.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
-        self.child.wait().unwrap();
-        self.seen.push_str(&rest);
-        assert!(self.seen.contains("finished"), "{}", self.seen);
-        self.seen.replace('\r', "")
+    fn finish(self) -> String {
+        let (_, seen) = self.0.finish();
+        assert!(seen.contains("finished"), "{seen}");
+        seen
     }
 }
 
@@ -105,9 +78,9 @@ fn a_long_argument_is_shown_in_full_on_request() {
     let call = format!(r#"{{name: mcp__s__delete, arguments: {{first: 1, body: "{body} tail", last: 2}}}}"#);
     let mut session = Session::start(&server, &call, "");
     session.answer("[y]es, [a]lways, [s]how everything, [N]o: ", "s");
-    assert!(session.seen.contains("body: (1411 characters) \"aaa"), "{}", session.seen);
-    assert!(session.seen.contains("b tail\"") && session.seen.contains("  last: 2"), "{}", session.seen);
-    assert!(!session.seen.contains("MIDDLE"), "{}", session.seen);
+    assert!(session.0.seen().contains("body: (1411 characters) \"aaa"), "{}", session.0.seen());
+    assert!(session.0.seen().contains("b tail\"") && session.0.seen().contains("  last: 2"), "{}", session.0.seen());
+    assert!(!session.0.seen().contains("MIDDLE"), "{}", session.0.seen());
     session.answer("[y]es, [a]lways, [N]o: ", "n");
     let seen = session.finish();
     assert!(seen.replace("\n  ", "").contains(&format!("body: \"{body} tail\"")), "{seen}");
@@ -175,7 +148,7 @@ fn a_value_of_another_type_is_asked_for_again() {
     let server = asking("Continue?", &json!({"ok": {"type": "boolean"}}));
     let mut session = start_form(&server, "");
     session.answer("ok: ", "hunter2");
-    session.wait_for("s │ not accepted: `ok` must be true or false");
+    session.0.wait_for("s │ not accepted: `ok` must be true or false");
     session.answer("ok: ", "true");
     session.answer("send this? [y/N]: ", "y");
     session.finish();

@@ -21,6 +21,8 @@ const MIGRATIONS: [&str; 1] = [include_str!("../migrations/sqlite/0001.sql")];
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections for reading.
 const MAX_READERS: u32 = 2;
+/// Page cache of a connection, in KiB. The rows of a run are written and read once, so more does not help.
+const CACHE_KIB: u32 = 512;
 
 /// Limits of a store, for tests of a full disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,6 +77,8 @@ fn settings(path: &Path) -> SqliteConnectOptions {
         .busy_timeout(BUSY_TIMEOUT)
         .foreign_keys(true)
         .synchronous(SqliteSynchronous::Full)
+        // A negative number is a size in KiB.
+        .pragma("cache_size", format!("-{CACHE_KIB}"))
 }
 
 /// Opens the connection for writing. Only this one changes the journal mode.

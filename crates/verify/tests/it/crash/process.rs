@@ -163,6 +163,16 @@ impl CrashRun {
         self.query("SELECT request FROM step WHERE state = 'interrupted'").len() as u64
     }
 
+    /// Returns whether no other process holds the lock for writing.
+    pub(crate) fn is_writable(&self) -> bool {
+        block_on(async {
+            let path = self.store_path();
+            let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path).busy_timeout(Duration::ZERO);
+            let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
+            sqlx::raw_sql("BEGIN IMMEDIATE; ROLLBACK").execute(&mut connection).await.is_ok()
+        })
+    }
+
     /// Nothing is there before the first migration is complete.
     fn query(&self, sql: &'static str) -> Vec<String> {
         block_on(async {
