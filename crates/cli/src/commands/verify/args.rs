@@ -163,7 +163,7 @@ pub(crate) struct Report {
     /// File to write: .html, .json, .jsonl, .csv or .parquet [default: report-RUN.html]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) output: Option<PathBuf>,
-    /// File that stores the runs [default: $XDG_STATE_HOME/wharf/verify.db] [env: WHARF_VERIFY_STORE]
+    /// File that stores the runs [default: `$XDG_STATE_HOME/wharf/verify.db`] [env: `WHARF_VERIFY_STORE`]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) store: Option<PathBuf>,
 }
