@@ -47,6 +47,13 @@ async function open(page, fragment = '') {
   await ready(page);
 }
 
+// Goes to another view of the open report.
+async function go(page, fragment) {
+  await page.evaluate((to) => { location.hash = to; }, `#${fragment}`);
+  await page.waitForFunction((to) => location.hash.replace(/^#/, '') === to, fragment);
+  await ready(page);
+}
+
 const status = (page) => page.locator('[role=status]').innerText();
 const unitOf = (page) => page.evaluate(() => new URLSearchParams(location.hash.slice(1)).get('u'));
 const ids = (page) => page.evaluate(async () => {
@@ -81,7 +88,7 @@ const scenarios = {
           foreign: [...document.body.querySelectorAll('*')].filter((element) => !element.matches(known)).length + handlers.length +
             document.querySelectorAll('script:not([data-chunk])').length - 1,
           attack: text.includes('<img src=x onerror="canary=1">'), shown: text.includes('U+202E'),
-          raw: [...text, ...document.title].includes('\u202e'),
+          raw: `${text}${document.title}`.includes('\u202e'),
         };
       });
       seen.canary ??= found.canary;
@@ -90,17 +97,21 @@ const scenarios = {
       seen.shows_direction_override ||= found.shown;
       seen.raw_direction_override ||= found.raw;
     };
-    for (const view of ['', 'view=matrix', 'view=units', 'view=units&q=canary', 'u=%3Cimg%20src%3Dx%20onerror%3Dcanary%3D1%3E']) {
+    for (const view of ['', 'view=matrix', 'view=units&q=canary', 'u=%3Cimg%20src%3Dx%20onerror%3Dcanary%3D1%3E', 'view=units']) {
       await open(page, view);
       await look();
     }
-    await open(page, 'view=units');
+    const units = await ids(page);
+    // The first one is also opened by its link alone.
+    await open(page, new URLSearchParams({ u: units[0].id }).toString());
+    await look();
     seen.units = 0;
-    for (const { id } of await ids(page)) {
-      await open(page, new URLSearchParams({ u: id }).toString());
+    for (const { id } of units) {
+      await go(page, new URLSearchParams({ u: id }).toString());
+      await page.waitForSelector('.trace');
       await page.keyboard.press('e');
       await look();
-      seen.units += Number((await unitOf(page)) === id && await page.locator('.trace').isVisible());
+      seen.units += Number((await unitOf(page)) === id);
     }
     // Every option of every filter.
     await open(page, 'view=units');
@@ -242,14 +253,14 @@ const scenarios = {
     const axe = await readFile(peers.resolve('axe-core/axe.min.js'), 'utf8');
     const seen = { checked: 0, violations: [], wider_than_phone: [] };
     await open(page);
+    await page.evaluate(axe);
     const units = await ids(page);
     const { id } = units.find(({ errors }) => errors > 0) ?? units[0];
     for (const [theme, width] of [['light', 1280], ['dark', 1280], ['light', 360]]) {
       await page.emulateMedia({ colorScheme: theme });
       await page.setViewportSize({ width, height: 900 });
-      for (const view of ['', 'view=matrix', 'view=units', `u=${id}`]) {
-        await open(page, view);
-        await page.evaluate(axe);
+      for (const view of ['', 'view=matrix', 'view=units', new URLSearchParams({ u: id }).toString()]) {
+        await go(page, view);
         const { violations } = await page.evaluate(() => window.axe.run());
         seen.checked += 1;
         for (const { impact, id: rule, nodes } of violations) {

@@ -75,10 +75,14 @@ fn the_policy_allows_this_script_and_style_and_nothing_else() {
 fn a_thousand_units_with_traces_take_less_than_three_megabytes() {
     let sample = Sample { questions: 125, models: 4, judges: 1, replicates: 2 };
     assert_eq!(sample.units(), 1_000);
+    let mut writer = HtmlWriter::new(Vec::new(), sample.input()).unwrap();
     let mut plain = 0;
-    sample.each_unit(|unit| plain += serde_json::to_string(&unit).unwrap().len());
+    sample.each_unit(|unit| {
+        plain += serde_json::to_string(&unit).unwrap().len();
+        writer.add(&unit).unwrap();
+    });
+    let html = writer.finish().unwrap();
     assert!(plain > 5_000_000, "the sample must have ordinary traces: {plain}");
-    let html = sample.html();
     assert!(html.len() < 3_000_000, "{}", html.len());
     // For a look at the page.
     std::fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join("report.html"), html).unwrap();

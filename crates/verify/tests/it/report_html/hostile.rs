@@ -11,7 +11,7 @@ use wharf_verify::{RunId, TrialId, UnitId, UnitResult};
 use super::parts::markup;
 use super::sample::Sample;
 
-const SAMPLE: Sample = Sample { questions: 4, models: 2, judges: 2, replicates: 2 };
+const SAMPLE: Sample = Sample { questions: 2, models: 2, judges: 2, replicates: 2 };
 
 /// Each one sets `canary` if any part of the page is parsed or executed. No attack contains a character that ids forbid.
 pub(crate) const ATTACKS: [&str; 8] = [
